@@ -135,7 +135,8 @@ def read(headers: list[Header]) -> H264Slices:
         bits_of([write(header) for header in headers]),
         np.array([header.is_idr for header in headers]),
         np.array([header.is_reference for header in headers]),
-        (SEQUENCE, {one.number: one for one in (PLAIN, FULL)}),
+        SEQUENCE,
+        {one.number: one for one in (PLAIN, FULL)},
     )
 
 
@@ -190,7 +191,7 @@ def test_what_is_behind_the_order_is_looked_up_as_it_is_read(kind: int) -> None:
 def test_fields_are_noticed() -> None:
     sequence = H264Sequence(0, 6, 0, 7, True, True)
     writer = BitWriter().golomb(0, 7, 0).fixed(1, 6).fixed(1, 1).fixed(0, 1).fixed(3, 7).fixed(0xA5A5A5A5, 32)
-    found = read_h264_slices(bits_of([writer.whole()]), np.array([False]), np.array([False]), (sequence, {0: PLAIN}))
+    found = read_h264_slices(bits_of([writer.whole()]), np.array([False]), np.array([False]), sequence, {0: PLAIN})
     assert found.is_field.tolist() == [True]
 
 
@@ -211,7 +212,7 @@ def test_fields_are_noticed() -> None:
 def test_headers_that_are_odd_are_left(header: BitWriter, reason: str) -> None:
     header.fixed(0xA5A5A5A5, 0 if reason == "break off" else 32)
     with pytest.raises(OddUnits, match=reason):
-        read_h264_slices(bits_of([header.whole()]), np.array([False]), np.array([True]), (SEQUENCE, {0: PLAIN}))
+        read_h264_slices(bits_of([header.whole()]), np.array([False]), np.array([True]), SEQUENCE, {0: PLAIN})
 
 
 @given(st.binary(min_size=1, max_size=HEAD_BYTES), st.booleans(), st.booleans())
@@ -221,9 +222,10 @@ def test_D01_garbage_is_read_without_another_error(data: bytes, is_idr: bool, is
             bits_of([b"\x88" + data, data]),
             np.array([is_idr] * 2),
             np.array([is_reference] * 2),
-            (SEQUENCE, {0: FULL, 3: FULL}),
+            SEQUENCE,
+            {0: FULL, 3: FULL},
         )
-        read_hevc_slices(bits_of([data]), np.array([1]), (HevcSequence(0, 8), {0: HevcPicture(0, 0, False, 0)}))
+        read_hevc_slices(bits_of([data]), np.array([1]), HevcSequence(0, 8), {0: HevcPicture(0, 0, False, 0)})
     except OddUnits:
         pass
 
@@ -263,7 +265,7 @@ def test_hevc_headers_are_read_as_they_are_written(headers: list[HevcHeader]) ->
         written.append(writer.fixed(0xA5A5, 16).whole())
     pictures = {header.picture.number: header.picture for header in headers}
     kinds = np.array([header.kind for header in headers])
-    found = read_hevc_slices(bits_of(written), kinds, (HevcSequence(0, 8), pictures))
+    found = read_hevc_slices(bits_of(written), kinds, HevcSequence(0, 8), pictures)
     assert found.order.tolist() == [0 if header.kind in (19, 20) else header.order for header in headers]
     assert found.is_shown.tolist() == [header.is_shown or not header.picture.has_output_flag for header in headers]
     assert found.drops_others.tolist() == [header.drops and header.kind >= 16 for header in headers]

@@ -117,9 +117,8 @@ def find_default_duration(movie: Movie, track: Track, video: Configuration | Non
 
 def check_size(picture: PictureFormat, limits: Limits) -> None:
     """Raise OddMovie if pictures are larger than the limits, or their coded sizes than a decoder is allowed."""
-    if not allows(limits, picture.width, picture.height) or picture.coded_width * picture.coded_height > padded_pixels(
-        limits
-    ):
+    coded_pixels = picture.coded_width * picture.coded_height
+    if not allows(limits, picture.width, picture.height) or coded_pixels > padded_pixels(limits):
         raise OddMovie("pictures larger than the limits")
 
 
