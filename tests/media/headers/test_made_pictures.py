@@ -13,6 +13,7 @@ from PIL import Image, ImageOps
 
 from framefeed.errors import LimitExceeded, UnsupportedCodec
 from framefeed.index import build_index
+from framefeed.media import _pillow
 from framefeed.media._info import DEFAULT_LIMITS, Limits
 from framefeed.media._pillow import describe_header, image_info
 from framefeed.media._probe import probe
@@ -54,7 +55,7 @@ def test_odd_ones_are_left_to_pillow_and_said_so(name: str, caplog: pytest.LogCa
 @pytest.mark.parametrize("way", ["our own", "Pillow's"])
 def test_pixels_that_no_rule_leads_to_rgb_are_refused(way: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if way == "Pillow's":
-        monkeypatch.setattr("framefeed.media._pillow.still_header", odd)
+        monkeypatch.setattr(_pillow, "still_header", odd)
     for ask in (probe, build_index):
         with pytest.raises(UnsupportedCodec, match=f"pixels of kind '{WITHOUT_RULE[name]}'") as caught:
             ask(made()[name])
@@ -68,7 +69,7 @@ def test_both_ways_give_the_same_facts(name: str, tmp_path: Path, monkeypatch: p
     quick = [
         image_info(MediaSource.of(source), DEFAULT_LIMITS) for source in (path, made()[name], io.BytesIO(made()[name]))
     ]
-    monkeypatch.setattr("framefeed.media._pillow.still_header", odd)
+    monkeypatch.setattr(_pillow, "still_header", odd)
     assert quick == [image_info(MediaSource.of(path), DEFAULT_LIMITS)] * 3
 
 
