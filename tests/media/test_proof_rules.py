@@ -22,6 +22,7 @@ from framefeed.media import _provers
 from framefeed.media._details import StreamColors
 from framefeed.media._info import DEFAULT_LIMITS
 from framefeed.media.proofs import _av1, _intra, _proving, _vpx
+from framefeed.media.proofs._av1 import read_frame
 from framefeed.media.proofs._proving import Proof
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.media.proof_checks import PROVED, differences
@@ -152,8 +153,8 @@ def _without_discards(walk: Any, *args: Any) -> Proof:
     return _proving.prove_in_packet_order(replace(walk, is_discarded=np.zeros(len(walk), bool)), *args)
 
 
-def _without_slots(unit: memoryview, sequence: Any, real: Any = _av1.read_frame) -> Any:
-    return real(unit, sequence)._replace(refreshed=0)
+def _without_slots(unit: memoryview, sequence: Any) -> Any:
+    return read_frame(unit, sequence)._replace(refreshed=0)
 
 
 def _turned() -> bytes:

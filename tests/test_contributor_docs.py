@@ -1,0 +1,55 @@
+"""Pages for contributors name files, modules and classes that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "framefeed"
+PAGES = ("architecture.md", "contributing.md", "glossary.md")
+# Of other libraries, or formats of names.
+OTHERS = {"VideoFrame"}
+
+
+def quoted(page: str) -> list[str]:
+    """Return what stands between backquotes in a page, without its blocks of code."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
+
+
+def missing_paths(words: list[str]) -> list[str]:
+    paths = [word for word in words if re.fullmatch(r"[\w./-]+/|[\w./-]+\.(py|md|json|toml)", word)]
+    known = "before.json", "catalog/scan"
+    return [
+        path
+        for path in paths
+        if path not in known and not any((base / path).exists() for base in (ROOT, PACKAGE, ROOT / "docs"))
+    ]
+
+
+def missing_classes(words: list[str]) -> list[str]:
+    classes = {word for word in words if re.fullmatch(r"(?:[A-Z][a-z0-9]+){2,}", word)} - OTHERS
+    defined = {
+        node.name
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    }
+    return sorted(classes - defined)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_and_classes_exist(page: str) -> None:
+    words = quoted(page)
+    assert len(words) > 10
+    assert missing_paths(words) == []
+    assert missing_classes(words) == []
+
+
+def test_missing_ones_are_seen() -> None:
+    assert missing_paths(["media/_gone.py", "tests/gone/"]) == ["media/_gone.py", "tests/gone/"]
+    assert missing_classes(["GoneDecoder", "FrameIndex"]) == ["GoneDecoder"]
