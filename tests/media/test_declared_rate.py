@@ -167,5 +167,5 @@ def test_parameter_sets_that_are_damaged_are_odd_and_no_error(data: st.DataObjec
 def _sequence_parameters() -> bytes:
     with VideoContainer(MediaSource.of(clip_bytes(HEVC, "hevc"))) as container:
         sets = walk_packets(container).parameter_sets
-    [found] = [unit for unit in sets if unit[0] >> 1 == 33]
-    return found
+    [sequence_unit] = [unit for unit in sets if unit[0] >> 1 == 33]
+    return sequence_unit

@@ -95,7 +95,7 @@ def test_h264_pictures(units: tuple[bytes, ...], facts: PictureFacts) -> None:
     assert h264_facts(started(*units), 0) == facts
 
 
-def test_packets_without_a_slice_say_nothing() -> None:
+def test_packets_without_a_slice_have_no_facts() -> None:
     assert h264_facts(sized(SPS, PPS), 4) is None
     assert hevc_facts(sized(hevc(32), hevc(33)), 4) is None
     assert h264_facts(b"", 4) is None

@@ -53,7 +53,7 @@ def _same_frames(first: FrameIndex, second: FrameIndex) -> bool:
     return np.array_equal(first.pts, second.pts) and np.array_equal(first.frame_packet, second.frame_packet)
 
 
-def test_sound_parameter_sets_need_no_decoding(clip: bytes) -> None:
+def test_intact_parameter_sets_need_no_decoding(clip: bytes) -> None:
     index = build_index(clip, verify="ends")
     assert (index.built_from, len(index), index.stream.inband_parameters) == ("packets+ends", FRAMES, True)
 
@@ -66,7 +66,7 @@ def test_sound_parameter_sets_need_no_decoding(clip: bytes) -> None:
         (PICTURE, lambda unit: bytes(len(unit)), FRAMES),
     ],
 )
-def test_a_damaged_set_in_the_middle_has_all_decoded(
+def test_a_damaged_set_in_the_middle_makes_the_index_decode_all(
     clip: bytes, kind: int, change: Callable[[bytes], bytes], frames: int | None
 ) -> None:
     damaged = _with_set(clip, kind, change)
@@ -76,7 +76,7 @@ def test_a_damaged_set_in_the_middle_has_all_decoded(
     assert _same_frames(index, build_index(damaged, verify="full"))
 
 
-def test_a_damaged_configuration_has_all_decoded(clip: bytes) -> None:
+def test_a_damaged_configuration_makes_the_index_decode_all(clip: bytes) -> None:
     damaged = bytearray(clip)
     box = clip.index(b"avcC")
     size = int.from_bytes(clip[box - 4 : box], "big")
@@ -101,7 +101,7 @@ def test_the_tables_of_the_file_and_its_demuxer_give_the_same_sets(clip: bytes) 
 
 
 @pytest.mark.parametrize("name", ["clip.mkv", "clip.ts"])
-def test_other_containers_hear_of_damaged_sets_too(clip: bytes, tmp_path: Path, name: str) -> None:
+def test_damaged_sets_are_noticed_in_other_containers(clip: bytes, tmp_path: Path, name: str) -> None:
     damaged, path = _with_set(clip, SEQUENCE, lambda unit: b"\xff" * len(unit)), tmp_path / name
     (tmp_path / "damaged.mp4").write_bytes(damaged)
     with av.open(str(tmp_path / "damaged.mp4")) as source, av.open(str(path), "w") as target:

@@ -176,7 +176,7 @@ def _damage(error: BaseException) -> MediaError:
         (LimitExceeded("too large"), LimitExceeded),
     ],
 )
-def test_what_pillow_raises_is_damage_unless_memory_ran_out(raised: Exception, expected: type[Exception]) -> None:
+def test_exceptions_of_pillow_are_damage_unless_memory_ran_out(raised: Exception, expected: type[Exception]) -> None:
     with pytest.raises(Exception) as caught, pillow_errors(_file(), _damage):  # noqa: PT011 - the type is looked at
         raise raised
     assert type(caught.value) is expected
@@ -188,7 +188,7 @@ class _LostReader(BytesReader):
 
 
 @pytest.mark.parametrize("after", [None, OSError("broken data stream"), EOFError(), UnreadableMedia("no picture")])
-def test_what_a_read_raised_comes_out_whatever_pillow_makes_of_it(after: Exception | None) -> None:
+def test_the_exception_of_a_read_is_raised_whatever_pillow_does(after: Exception | None) -> None:
     file = PictureFile(_LostReader(b"abc"), 3, "a.png", DEFAULT_LIMITS)
 
     def read() -> None:

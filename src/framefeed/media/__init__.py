@@ -1,4 +1,4 @@
-"""Facts about bytes: what a source is, and what its container and packets say."""
+"""Media sources, and facts about them from bytes, containers, packets and headers; no pixels but of still pictures."""
 
 from __future__ import annotations
 

@@ -401,7 +401,7 @@ def decode_packet(
         refused: Takes the pts of a packet that could not be decoded, or not to the end.
 
     Raises:
-        MemoryError: What looks like damage may be a lack of memory.
+        MemoryError: Apparent damage may be a lack of memory.
     """
     check_stop()
     context = container.decoder()

@@ -78,7 +78,7 @@ def _make_rate(above: int, below: int) -> Fraction | None:
 
 
 def read_avi_rate(reader: ByteReader, stream_index: int) -> Fraction | None:
-    """Read dwRate / dwScale of a stream's header in an AVI file, else what its main header says of all frames."""
+    """Read dwRate / dwScale of a stream's header in an AVI file, or the frame duration of its main header."""
     number, period = -1, 0
     for kind, at in _walk_avi_chunks(reader):
         data = read_bytes(reader, at, 28)

@@ -20,7 +20,7 @@ def stat_regular(path: str) -> os.stat_result:
 
     Raises:
         MissingMedia: There is nothing at the path.
-        UnreadableMedia: It is a folder, FIFO, device or socket, or may not be looked at.
+        UnreadableMedia: It is a folder, FIFO, device or socket, or its folder may not be read.
     """
     try:
         facts = os.stat(path)
@@ -85,7 +85,7 @@ def open_regular(path: str) -> int:
     """Open a regular file for reading and return its descriptor; errors as ``stat_regular``."""
     stat_regular(path)
     try:
-        # O_NONBLOCK: should a FIFO take the file's place between the two calls, opening it does not hang.
+        # O_NONBLOCK: opening does not hang if a FIFO replaces the file between the two calls.
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise_file_error(error, path, "open")

@@ -39,7 +39,7 @@ MOST_PIXEL_BYTES = 8
 
 
 class translated:  # noqa: N801  read as a verb: with translated(name, "open"): ...
-    """Turn libav's errors inside the block into framefeed's; a shortage of the machine stays what it is.
+    """Turn libav's errors inside the block into framefeed's; leave shortages of the machine alone.
 
     Not a generator: entering one takes longer than demuxing a packet.
 

@@ -29,7 +29,7 @@ def has_damaged_parameters(container: VideoContainer, inband: Sequence[bytes]) -
         inband: Parameter sets that its packets carry, in order.
 
     Raises:
-        MemoryError: What looks like damage may be a lack of memory.
+        MemoryError: Apparent damage may be a lack of memory.
     """
     configuration = container.stream.codec_context.extradata
     lines, is_refused = _try_parameter_sets(container.codec_name, configuration, inband, container.limits)
@@ -46,7 +46,7 @@ def has_damaged_configuration(codec: str, configuration: bytes) -> bool:
         configuration: As libav has it. A data set has few different ones, which are remembered.
 
     Raises:
-        MemoryError: What looks like damage may be a lack of memory.
+        MemoryError: Apparent damage may be a lack of memory.
     """
     lines, is_refused = _try_parameter_sets(codec, configuration, (), DEFAULT_LIMITS)
     return is_refused or bool(lines)

@@ -398,7 +398,7 @@ def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
         CorruptMedia: It is damaged or cut short.
         UnsupportedCodec: A format that Pillow does not read here.
         LimitExceeded: It claims more pixels than ``limits``, and nothing was allocated; or its parts go on without end.
-        UsageError: Pillow was told to fill what is missing with grey.
+        UsageError: Pillow is set to fill missing parts with grey.
     """
     if ImageFile.LOAD_TRUNCATED_IMAGES:
         raise UsageError(

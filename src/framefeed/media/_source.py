@@ -287,7 +287,7 @@ _POSITION_LOCKS = _PositionLocks()
 
 @dataclass(frozen=True, eq=False)
 class MediaSource:
-    """One piece of media.
+    """A path, a URL, bytes or a file object as one media source.
 
     Attributes:
         kind: Where the bytes are.
@@ -450,7 +450,7 @@ class MediaSource:
         )
 
     def head(self, count: int) -> bytes:
-        """Read the first ``count`` bytes, fewer where the source is shorter."""
+        """Read the first ``count`` bytes, fewer if the source is shorter."""
         with self.opened() as reader:
             return read_bytes(reader, 0, count)
 

@@ -32,7 +32,7 @@ def check_url(url: str) -> None:
 
 
 def open_url(url: str) -> IO[bytes]:
-    """Open an object for reading in pieces; nothing of it is fetched yet.
+    """Open an object for reads at any offset; fetch nothing yet.
 
     Raises:
         MissingMedia: There is no such object.

@@ -167,7 +167,7 @@ def test_heic_of_tiles(turns: list[bytes], expected: tuple[int, int, int, bool],
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 @pytest.mark.parametrize("mirrored", [False, True])
-def test_orientations_and_turns_are_one_thing(rotation: int, mirrored: bool) -> None:
+def test_orientations_convert_to_rotations_and_back(rotation: int, mirrored: bool) -> None:
     assert orientation_of(make_exif_orientation(rotation, mirrored=mirrored)) == (rotation, mirrored)
 
 

@@ -383,7 +383,7 @@ def _read_colors(bits: BitReader) -> StreamColors:
 
 
 def _read_frame_rate(bits: BitReader, sub_layers: int) -> Fraction | None:
-    """Read the rate of pictures where it is declared constant (E.3.1, E.3.2, fixed_pic_rate_within_cvs_flag)."""
+    """Read the rate of pictures if it is declared constant (E.3.1, E.3.2, fixed_pic_rate_within_cvs_flag)."""
     try:
         if bits.read_flag():
             bits.read_golomb()
