@@ -111,12 +111,9 @@ class LibavInput:
         if whence == os.SEEK_CUR:
             offset += self._offset
         elif whence == os.SEEK_END:
-            offset += self._take_value(outcome_of(self._size, None), 0)
+            offset += self._take_value(outcome_of(lambda _: self.reader.stat().bytes, None), 0)
         self._offset = max(0, offset)
         return self._offset
-
-    def _size(self, _: None) -> int:
-        return self.reader.stat().bytes
 
     def tell(self) -> int:
         """Give the position."""

@@ -201,7 +201,10 @@ class SequenceSource(MediaSource):
         """
         listed = _LISTED.get(self.sequence)
         if listed is None:
-            listed = self._list()
+            sequence = self.sequence
+            listed = list_folder(sequence.folder) if sequence.folder is not None else stat_files(sequence.paths or ())
+            if not len(listed):
+                raise EmptyVideo(f"{self.name}: this folder has no pictures (files such as img1.png)", source=self.name)
             _LISTED.put(self.sequence, listed)
         return listed
 
@@ -279,13 +282,6 @@ class SequenceSource(MediaSource):
             return False
         _ACCEPTED.add(accepted)
         return True
-
-    def _list(self) -> SequenceFiles:
-        sequence = self.sequence
-        files = list_folder(sequence.folder) if sequence.folder is not None else stat_files(sequence.paths or ())
-        if not len(files):
-            raise EmptyVideo(f"{self.name}: this folder has no pictures (files such as img1.png)", source=self.name)
-        return files
 
     def _make_stale_error(self, why: str) -> StaleSource:
         message = f"{self.name}: the image sequence has changed since it was indexed ({why}): scan or index it again"

@@ -201,7 +201,11 @@ def _read_usability(bits: BitReader, colors: StreamColors) -> _Usability:
     if bits.read_flag():
         bits.read_golomb()
         bits.read_golomb()
-    clock_rate, is_constant = _read_timing(bits) if bits.read_flag() else (None, False)
+    clock_rate, is_constant = None, False
+    if bits.read_flag():
+        # Two ticks a frame; E.2.1, fixed_frame_rate_flag.
+        units, scale, is_constant = bits.read(32), bits.read(32), bits.read_flag()
+        clock_rate = Fraction(scale, 2 * units) if units and scale else None
     has_buffer = False
     for _ in range(2):
         if bits.read_flag():
@@ -220,12 +224,6 @@ def _read_usability(bits: BitReader, colors: StreamColors) -> _Usability:
     if reorder > _MOST_REORDERED:
         raise OddUnits(f"{reorder} pictures out of order")
     return _Usability(colors, reorder, clock_rate, is_constant, has_structures)
-
-
-def _read_timing(bits: BitReader) -> tuple[Fraction | None, bool]:
-    """Read the rate of frames, of two ticks each, and whether it is constant (E.2.1, fixed_frame_rate_flag)."""
-    units, scale, is_fixed = bits.read(32), bits.read(32), bits.read_flag()
-    return Fraction(scale, 2 * units) if units and scale else None, is_fixed
 
 
 def _skip_buffer(bits: BitReader) -> None:

@@ -89,7 +89,11 @@ def read_h264_slices(
     if sequence.order_kind == 0:
         order = bits.read_fixed(sequence.order_bits)
         if any(picture_set.has_bottom_order for picture_set in used):
-            bottom = _read_bottom(bits, picture, used)
+            has_bottom = np.zeros(_MOST_H264_SETS, bool)
+            has_bottom[[one.number for one in used if one.has_bottom_order]] = True
+            chosen = has_bottom[picture].nonzero()[0]
+            bottom = np.zeros(len(bits), np.int64)
+            bottom[chosen] = bits.read_signed(chosen)
     resets = np.zeros(len(bits), bool)
     if sequence.order_kind != 1 and not np.count_nonzero(is_field):
         chosen = (is_reference & ~is_idr).nonzero()[0]
@@ -107,15 +111,6 @@ def _skip_ahead(bits: SliceBits, chosen: IntArray, length: IntArray) -> IntArray
     bits.skip(length, chosen)
     unknown: IntArray = chosen[length == 0]
     return unknown
-
-
-def _read_bottom(bits: SliceBits, picture: IntArray, used: list[H264Picture]) -> IntArray:
-    bottom = np.zeros(len(bits), np.int64)
-    has_bottom = np.zeros(_MOST_H264_SETS, bool)
-    has_bottom[[one.number for one in used if one.has_bottom_order]] = True
-    chosen = has_bottom[picture].nonzero()[0]
-    bottom[chosen] = bits.read_signed(chosen)
-    return bottom
 
 
 def _look_up_sets(picture: IntArray, used: list[H264Picture]) -> IntArray:

@@ -35,7 +35,8 @@ _WORD, _FIRST_BYTES = 8, 4
 _HEAD = np.dtype(f"V{HEAD_BYTES}")
 _MAX_STEPS = 4096
 """NAL units of one packet that NumPy steps through; further ones are read one by one."""
-_BEGINS_PICTURE = 128
+BEGINS_PICTURE = 128
+"""First bit of a slice header: its first macroblock, or segment, is the picture's."""
 _H264_SEI, _RECOVERY_POINT = 6, 6
 _H264_IDR, _H264_PARTITION = 5, 2
 _H264_VCL, _HEVC_VCL = range(1, 6), range(32)
@@ -382,7 +383,7 @@ class UnitWalk:
 
     def _check_pictures(self, slices: _Slices, first_kind: IntArray, begin: ByteArray) -> None:
         """Note whether in each packet with slices just one begins a picture, and all are of one type."""
-        begins = slices.packet[begin[slices.unit] >= _BEGINS_PICTURE]
+        begins = slices.packet[begin[slices.unit] >= BEGINS_PICTURE]
         pictures = len(slices.first) - len(slices.without)
         self._is_plain = self._is_plain and len(begins) == pictures
         if len(slices.unit) == pictures:

@@ -16,11 +16,10 @@ from framefeed.media.mp4._boxes import OddMovie, require_box
 from framefeed.media.mp4._edits import read_edit_ticks
 from framefeed.media.mp4._fragments import Fragments, Run, SegmentIndex
 from framefeed.media.mp4._movie import Movie, Track
-from framefeed.media.mp4._samples import read_pairs
+from framefeed.media.mp4._samples import MAX_DELTA, read_pairs
 
 FORMAT_NAME = "mov,mp4,m4a,3gp,3g2,mj2"
 _MAX_RATE = 2**31 - 1
-_MAX_DELTA = 2**31
 _COARSE_SCALE, _FAST_RATE = 1000, 1000
 """Below this time scale a tick is a frame for libav; from this clock rate on its frames have no duration."""
 _MAX_CLOCK = 2**30
@@ -45,7 +44,7 @@ def sum_timing(movie: Movie, track: Track) -> Timing:
     counts, deltas = read_pairs(movie.data, require_box(track.tables, b"stts"))
     frames = sum(counts)
     ticks = sum(map(mul, counts, deltas))
-    if not frames or not ticks or frames > _MAX_RATE or max(deltas) >= _MAX_DELTA:
+    if not frames or not ticks or frames > _MAX_RATE or max(deltas) >= MAX_DELTA:
         raise OddMovie("times that libav corrects")
     duration = min(ticks, track.duration)
     if track.edits:

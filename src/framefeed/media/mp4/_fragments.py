@@ -16,7 +16,7 @@ from framefeed.media._source import ByteReader, read_bytes
 from framefeed.media.mp4._boxes import Box, OddMovie, list_boxes, require_box, unpack
 from framefeed.media.mp4._edits import read_edit_offset
 from framefeed.media.mp4._movie import Movie, Track
-from framefeed.media.mp4._samples import MAX_SAMPLE_BYTES
+from framefeed.media.mp4._samples import MAX_DELTA, MAX_SAMPLE_BYTES
 from framefeed.parallel import check_stop
 
 _HEAD = Struct(">BxxxII")
@@ -89,6 +89,7 @@ def _read_index(reader: ByteReader, begin: int, end: int, file_ends: tuple[int, 
     return SegmentIndex(begin, track_id, time_scale, time, offset in file_ends)
 
 
+_NUM_RUNS = Struct(">4xI")
 _TREX = Struct(">4xIIIII")
 _RUN_FIELDS = (0x100, 0x200, 0x400, 0x800)
 _DATA_OFFSET, _FIRST_FLAGS = 0x1, 0x4
@@ -96,7 +97,6 @@ _BASE_OFFSET, _DESCRIPTION, _DURATION, _SIZE, _FLAGS, _BASE_IS_MOOF = 0x1, 0x2, 
 _NOT_SYNC = 0x00010000 | 0x01000000
 """Flags of a sample that is no sync sample, or depends on others: no key frame for libav."""
 _PASSED = frozenset({b"sdtp", b"sbgp", b"sgpd", b"subs", b"free"})
-_MAX_DELTA = 2**31
 _SIGNED = 2**31
 
 
@@ -176,7 +176,8 @@ def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limit
     Raises:
         OddMovie: The movie has samples outside of fragments too, or something is not understood exactly.
     """
-    if movie.extends is None or any(_has_samples(movie, track) for track in movie.tracks):
+    has_samples = any(unpack(movie.data, require_box(one.tables, b"stts"), _NUM_RUNS)[0] for one in movie.tracks)
+    if movie.extends is None or has_samples:
         raise OddMovie("samples in the header and in fragments")
     defaults = _read_defaults(movie.data, movie.extends)
     indexes = tuple(read_segment_indexes(reader, movie))
@@ -205,10 +206,6 @@ def _find_data_end(movie: Movie, offset: int) -> int:
     data = movie.layout.data
     number = bisect_left(data, (offset, 0))
     return data[number][1] if number < len(data) else 0
-
-
-def _has_samples(movie: Movie, track: Track) -> bool:
-    return bool(unpack(movie.data, require_box(track.tables, b"stts"), Struct(">4xI"))[0])
 
 
 def _read_defaults(data: bytes, extends: Box) -> dict[int, Defaults]:
@@ -304,7 +301,7 @@ def _read_run(data: bytes, box: Box, moof_offset: int, header: tuple[int, int, D
     if (
         int(size.min()) < 1
         or int(size.max()) > MAX_SAMPLE_BYTES
-        or not 0 < int(duration.min()) <= int(duration.max()) < _MAX_DELTA
+        or not 0 < int(duration.min()) <= int(duration.max()) < MAX_DELTA
     ):
         raise OddMovie("a run of empty or huge samples, or of samples that last for nothing")
     return Run(

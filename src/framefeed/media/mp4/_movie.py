@@ -147,7 +147,12 @@ def parse_movie(data: bytes, layout: FileLayout, limits: Limits) -> Movie:
         raise OddMovie("no header or no track")
     if len(traks) > limits.max_streams:
         raise OddMovie(f"{len(traks)} tracks")
-    time_scale, matrix = _read_movie_header(data, header)
+    version = _read_version(data, header)
+    time_scale = unpack(data, header, _MVHD[version])[2]
+    if not 0 < time_scale < 2**31:
+        raise OddMovie(f"a movie time scale of {time_scale}")
+    # Up to the matrix: version and flags, times, time scale and duration, rate, volume, reserved.
+    matrix = unpack(data, header, _MATRIX, 36 + 12 * version)
     tracks = tuple(_read_track(data, box, number, matrix) for number, box in enumerate(traks))
     _check_chapters(data, traks, tracks)
     if len({track.track_id for track in tracks}) < len(tracks):
@@ -171,15 +176,6 @@ def _read_version(data: bytes, box: Box) -> int:
     if box.start >= box.end or data[box.start] > 1:
         raise OddMovie(f"a {box.kind!r} box of an unknown version")
     return data[box.start]
-
-
-def _read_movie_header(data: bytes, box: Box) -> tuple[int, Matrix]:
-    version = _read_version(data, box)
-    time_scale = unpack(data, box, _MVHD[version])[2]
-    if not 0 < time_scale < 2**31:
-        raise OddMovie(f"a movie time scale of {time_scale}")
-    # Up to the matrix: version and flags, times, time scale and duration, rate, volume, reserved.
-    return time_scale, unpack(data, box, _MATRIX, 36 + 12 * version)
 
 
 def _read_track(data: bytes, trak: Box, number: int, movie_matrix: Matrix) -> Track:

@@ -29,7 +29,7 @@ _FEW_RUNS = 32
 """Up to here plain numbers are faster than arrays."""
 _PAIRS = [Struct(f">{2 * count}I") for count in range(_FEW_RUNS + 1)]
 _TRIPLES = [Struct(f">{3 * count}I") for count in range(_FEW_RUNS + 1)]
-_MAX_DELTA = 2**31
+MAX_DELTA = 2**31
 """Larger steps of time are negative for libav."""
 
 
@@ -277,13 +277,13 @@ def _read_durations(data: bytes, box: Box, count: int) -> IntArray:
     runs = read_table(data, box, 2)
     if len(runs) == 1:
         number, delta = runs[0].tolist()
-        if number == count and 0 < delta < _MAX_DELTA:
+        if number == count and 0 < delta < MAX_DELTA:
             return np.full(count, delta, np.int64)
     if not len(runs) or int(runs[:, 0].sum(dtype=np.int64)) != count:
         raise OddMovie("times for another number of samples")
     ends_in_nothing = len(runs) > 1 and tuple(runs[-1].tolist()) == (1, 0)
     steps = runs[:-1, 1] if ends_in_nothing else runs[:, 1]
-    if int(steps.max()) >= _MAX_DELTA or int(steps.min()) == 0:
+    if int(steps.max()) >= MAX_DELTA or int(steps.min()) == 0:
         raise OddMovie("samples that last for nothing, or for ever")
     return runs[:, 1].astype(np.int64).repeat(runs[:, 0].astype(np.int64))
 

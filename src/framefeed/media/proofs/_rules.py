@@ -7,11 +7,8 @@ import numpy as np
 from framefeed._arrays import IntArray
 from framefeed.media._packets import MISSING_PTS, PacketWalk
 from framefeed.media.h26x._configuration import Configuration
-from framefeed.media.h26x._units import UnitFacts
+from framefeed.media.h26x._units import BEGINS_PICTURE, UnitFacts
 from framefeed.media.proofs._proving import Proof, Refuted
-
-_BEGINS_PICTURE = 128
-"""The first bit of a slice header: its first macroblock, or segment, is the picture's."""
 
 
 def find_pictures(units: UnitFacts) -> IntArray:
@@ -25,7 +22,7 @@ def find_pictures(units: UnitFacts) -> IntArray:
     packets = units.has_slice.nonzero()[0]
     if not len(packets):
         raise Refuted("no pictures")
-    if not units.is_plain or np.count_nonzero(units.head[packets, 0] < _BEGINS_PICTURE):
+    if not units.is_plain or np.count_nonzero(units.head[packets, 0] < BEGINS_PICTURE):
         raise Refuted("packets that are not one picture in whole NAL units")
     return packets
 
