@@ -22,18 +22,18 @@ PROVED = "packets+proof"
 @contextmanager
 def collecting_reasons() -> Iterator[list[str]]:
     """Collect what the index says of proofs that fail."""
-    said: list[str] = []
+    messages: list[str] = []
 
     class Collector(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            said.append(record.getMessage())
+            messages.append(record.getMessage())
 
     log, handler = logging.getLogger("framefeed.index"), Collector()
     level = log.level
     log.setLevel(logging.DEBUG)
     log.addHandler(handler)
     try:
-        yield said
+        yield messages
     finally:
         log.removeHandler(handler)
         log.setLevel(level)
@@ -42,10 +42,10 @@ def collecting_reasons() -> Iterator[list[str]]:
 def differences(index: FrameIndex, full: FrameIndex) -> list[str]:
     """Name what a proved index has other than full verification."""
     names = ("pts", "duration", "key_frame_indices", "frame_packet", "frame_start")
-    found = [name for name in names if not np.array_equal(getattr(index, name), getattr(full, name))]
+    different = [name for name in names if not np.array_equal(getattr(index, name), getattr(full, name))]
     if index.built_from == PROVED and not np.array_equal(index.packets.flags, full.packets.flags):
-        found.append("flags")
-    return found + ([] if index.stream == full.stream else ["stream"])
+        different.append("flags")
+    return different + ([] if index.stream == full.stream else ["stream"])
 
 
 def check(source: Path | bytes, limits: Limits = DEFAULT_LIMITS) -> str:

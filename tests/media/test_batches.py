@@ -11,7 +11,7 @@ from framefeed.errors import LimitExceeded, MediaError, UnreadableMedia
 from framefeed.index import build_index
 from framefeed.media._container import Packet, VideoContainer
 from framefeed.media._info import Limits
-from framefeed.media._libav_input import known_format
+from framefeed.media._libav_input import name_known_format
 from framefeed.media._packets import walk_packets
 from framefeed.media._source import MediaSource
 from framefeed.media._upright import is_upright
@@ -37,7 +37,7 @@ def test_batches_hold_the_packets_that_come_one_by_one(name: str) -> None:
     assert max(map(len, at_once)) == 64
 
 
-def test_what_is_held_at_once_is_bounded() -> None:
+def test_a_batch_is_bounded() -> None:
     clip = clip_bytes(ClipSpec(16, 720, 1280, codec="rawvideo", b_frames=None, gop=None), "avi")
     with VideoContainer(MediaSource.of(clip)) as container:
         assert [len(batch) for batch in container.batches()] == [1] * 16
@@ -85,7 +85,7 @@ class _Failing:
 
 
 @pytest.mark.parametrize("readable", [33_000, 70_000, 200_000])
-def test_what_a_read_raises_ends_the_walk(readable: int) -> None:
+def test_an_exception_of_a_read_ends_the_walk(readable: int) -> None:
     data = ivf("vp8", packets("vp8") * 40)
     assert len(data) > 200_000 + 2**15
     with pytest.raises(ZeroDivisionError):
@@ -107,7 +107,7 @@ def test_a_cancelled_walk_ends() -> None:
 )
 def test_formats_are_known_by_their_first_bytes(container: str, known: str | None) -> None:
     clip = clip_bytes(ClipSpec(3, codec="libvpx", b_frames=None), container)
-    assert known_format(clip[:64]) == known
+    assert name_known_format(clip[:64]) == known
     with VideoContainer(MediaSource.of(clip)) as opened:
         assert opened.format_name.split(",")[0] == (known or container)
 
@@ -115,14 +115,14 @@ def test_formats_are_known_by_their_first_bytes(container: str, known: str | Non
 @pytest.mark.parametrize(
     "head", [b"DKIF\0\0\x20\0", clip_bytes(ClipSpec(3, codec="libvpx", b_frames=None), "webm")[:64]]
 )
-def test_what_only_begins_like_a_format_is_left_to_libav(head: bytes) -> None:
+def test_near_matches_of_a_format_are_left_to_libav(head: bytes) -> None:
     with pytest.raises(UnreadableMedia):
         VideoContainer(MediaSource.of(head + bytes(100)))
 
 
 @pytest.mark.parametrize("codec", ["libvpx", "libvpx-vp9", "libsvtav1", "libx264"])
 @pytest.mark.parametrize("container", ["webm", "matroska", "mp4", "avi"])
-def test_streams_are_the_same_where_nothing_is_decoded(codec: str, container: str) -> None:
+def test_streams_opened_without_decoders_are_the_same(codec: str, container: str) -> None:
     if (codec, container) in [("libx264", "webm"), ("libvpx", "mp4"), ("libsvtav1", "avi")]:
         pytest.skip("no such track")
     if (codec, container) == ("libx264", "matroska"):
@@ -144,7 +144,7 @@ def test_streams_are_the_same_where_nothing_is_decoded(codec: str, container: st
     assert found[0] == found[1]
 
 
-def test_an_error_does_not_tell_of_decoders_that_are_withheld() -> None:
+def test_errors_do_not_mention_withheld_decoders() -> None:
     clip = clip_bytes(ClipSpec(12, codec="libvpx-vp9", b_frames=None), "webm")
     for data in (clip[:200], ivf("vp9", [bytes(100)] * 12)):
         with pytest.raises(MediaError) as caught:
@@ -161,13 +161,13 @@ def _is_upright(source: Path | bytes) -> bool:
 
 
 @pytest.mark.parametrize(("container", "known"), [("webm", True), ("ivf", True), ("mp4", True), ("avi", False)])
-def test_pictures_that_nothing_turns_are_upright(container: str, known: bool) -> None:
+def test_pictures_without_rotation_are_upright(container: str, known: bool) -> None:
     assert _is_upright(clip_bytes(ClipSpec(3, codec="libvpx-vp9", b_frames=None), container)) == known
 
 
 @pytest.mark.parametrize("container", ["webm", "matroska", "mp4"])
 @pytest.mark.parametrize(("rotation", "mirrored"), [(90, False), (270, False), (180, True), (0, True)])
-def test_pictures_that_a_container_turns_are_not_upright(container: str, rotation: int, mirrored: bool) -> None:
+def test_pictures_rotated_by_a_container_are_not_upright(container: str, rotation: int, mirrored: bool) -> None:
     clip = clip_bytes(ClipSpec(3, codec="libvpx-vp9", b_frames=None, rotation=rotation, mirrored=mirrored), container)
     assert not _is_upright(clip)
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.media._container import VideoContainer
-from framefeed.media._declared_rate import avi_rate, declared_rate, has_clock, mpeg_rates
+from framefeed.media._declared_rate import declared_rate, has_clock, read_avi_rate, read_mpeg_rates
 from framefeed.media._packets import walk_packets
 from framefeed.media._source import MediaSource
 from framefeed.media.h26x._bits import OddUnits
-from framefeed.media.h26x._sets import hevc_sequence
+from framefeed.media.h26x._sets import read_hevc_sequence
 from framefeed.testing import AudioSpec, ClipSpec, clip_bytes
 from tests.corpus import clip_file
 from tests.media.rated import with_avi_rate
@@ -38,7 +38,7 @@ def rate_of(media: bytes) -> Fraction | None:
 
 def avi_rate_of(avi: bytes, stream_index: int = 0) -> Fraction | None:
     with MediaSource.of(avi).opened() as reader:
-        return avi_rate(reader, stream_index)
+        return read_avi_rate(reader, stream_index)
 
 
 @pytest.mark.parametrize("spec", [H264, HEVC])
@@ -103,7 +103,7 @@ def test_an_avi_header_without_end_is_read_to_a_bound() -> None:
             return len(part)
 
     reader: Any = Counting()
-    assert avi_rate(reader, 0) is None
+    assert read_avi_rate(reader, 0) is None
     assert reads < 5000
 
 
@@ -139,7 +139,7 @@ def picture(*, repeats: bool) -> bytes:
     ],
 )
 def test_sequence_headers(packets: Iterable[bytes], rates: set[Fraction | None]) -> None:
-    assert mpeg_rates(packets) == rates
+    assert read_mpeg_rates(packets) == rates
 
 
 @pytest.mark.parametrize("codec", ["mpeg1video", "mpeg2video"])
@@ -157,7 +157,7 @@ def test_parameter_sets_that_are_damaged_are_odd_and_no_error(data: st.DataObjec
     for _ in range(data.draw(st.integers(1, 4))):
         unit[data.draw(st.integers(2, len(unit) - 1))] = data.draw(st.integers(0, 255))
     try:
-        rate = hevc_sequence(bytes(unit[: data.draw(st.integers(2, len(unit)))]))[1].frame_rate
+        rate = read_hevc_sequence(bytes(unit[: data.draw(st.integers(2, len(unit)))]))[1].frame_rate
     except OddUnits:
         return
     assert rate is None or rate > 0
@@ -167,5 +167,5 @@ def test_parameter_sets_that_are_damaged_are_odd_and_no_error(data: st.DataObjec
 def _sequence_parameters() -> bytes:
     with VideoContainer(MediaSource.of(clip_bytes(HEVC, "hevc"))) as container:
         sets = walk_packets(container).parameter_sets
-    [found] = [unit for unit in sets if unit[0] >> 1 == 33]
-    return found
+    [sequence_unit] = [unit for unit in sets if unit[0] >> 1 == 33]
+    return sequence_unit

@@ -18,8 +18,8 @@ from framefeed.media._info import DEFAULT_LIMITS, Limits
 from framefeed.media._pillow import decode_still
 from framefeed.media._probe import probe
 from framefeed.media._source import BytesReader
-from framefeed.media.headers._reach import LEAST_READ_BYTES
-from framefeed.media.headers._reach import PICTURE_HEAD_BYTES as HEAD_BYTES
+from framefeed.media.headers._reads import LEAST_READ_BYTES
+from framefeed.media.headers._reads import PICTURE_HEAD_BYTES as HEAD_BYTES
 from framefeed.media.mp4._boxes import BOX_COST, FREE_BOXES, read_layout
 from framefeed.parallel import DEADLINE, Cancelled, cancelled_by, time_limit
 from framefeed.testing.bitstreams import box
@@ -153,14 +153,14 @@ def test_many_small_boxes_are_read_in_blocks_and_a_few_far_ones_alone() -> None:
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_deadline_ends_what_reads_on(name: str) -> None:
+def test_a_deadline_ends_long_reads(name: str) -> None:
     with time_limit(0, "hole"), pytest.raises(LimitExceeded, match="hole: took longer than 0 s") as caught:
         probe(PICTURES[name]())
     assert caught.value.limit == DEADLINE
 
 
 @pytest.mark.parametrize("name", STILLS)
-def test_a_cancelled_run_ends_at_any_look_and_is_no_damage(name: str) -> None:
+def test_a_cancelled_run_ends_at_any_check_and_is_no_damage(name: str) -> None:
     data = made()[name]
 
     def asked() -> object:

@@ -93,7 +93,7 @@ def test_a_seek_without_an_index_may_read_the_whole_file(tmp_path: Path) -> None
     assert [ordinal for ordinal, _ in decoder.frames(MediaSource.of(path), index, [180])] == [180]
 
 
-def test_what_is_read_in_one_piece_counts_once(tmp_path: Path) -> None:
+def test_bytes_of_one_large_read_count_once(tmp_path: Path) -> None:
     path = tmp_path / "attachments.mkv"
     path.write_bytes(b"\x1a\x45\xdf\xa3" + bytes(2**22))
     limits = Limits(max_header_bytes=2**21)

@@ -68,7 +68,7 @@ def test_M09_packets_keep_their_numbers_wherever_a_seek_lands(places: list[tuple
             assert came == [(number, number) for number in range(start, count)], (landed, start)
 
 
-def test_M09_a_landing_that_cannot_be_told_is_none() -> None:
+def test_M09_an_ambiguous_packet_behind_a_seek_has_no_number() -> None:
     packets, walk = made(STREAMS["repeats"])
     tell = numbered_after_seek
     assert tell(iter(packets[4:6]), walk.offset, walk.size) is None, "0, 1 or 4"

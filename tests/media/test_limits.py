@@ -111,7 +111,7 @@ def public_limits() -> dict[str, inspect.Parameter]:
     return {name: those["limits"] for name, those in parameters.items() if "limits" in those}
 
 
-def test_all_that_takes_limits_takes_none_for_the_defaults() -> None:
+def test_limits_of_none_are_the_defaults() -> None:
     assert set(public_limits()) >= {"probe", "build_index", "scan"}
     for name, parameter in public_limits().items():
         assert (name, parameter.default, parameter.annotation) == (name, None, "Limits | None")
@@ -122,7 +122,7 @@ def test_all_that_takes_limits_takes_none_for_the_defaults() -> None:
 
 
 @pytest.mark.parametrize("ask", [probe, build_index, scan])
-def test_limits_of_another_type_are_a_mistake_of_the_call(ask: Any) -> None:
+def test_limits_of_another_type_are_usage_errors(ask: Any) -> None:
     with pytest.raises(UsageError, match=r"limits: expected an ff\.Limits or None, got dict \{'max_side'"):
         ask(corpus_file("base.mp4"), limits={"max_side": 100})
 
@@ -276,7 +276,7 @@ def test_S04_other_codecs_obey_as_well(codec: str) -> None:
         probe(path, limits=SMALL)
 
 
-def test_S04_the_limits_of_an_index_are_not_its_readers_business() -> None:
+def test_S04_the_limits_of_an_index_do_not_bind_its_reader() -> None:
     # Frames that a smaller index does not have are not in it, whatever the file holds.
     index = build_index(corpus_file("size_change.ts"), limits=SMALL)
     assert np.array_equal(index.pts, build_index(corpus_file("size_change.ts")).pts[:25])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.media._nal import PictureFacts, h264_facts, hevc_facts, nal_length_size, nal_units
+from framefeed.media._nal import PictureFacts, h264_facts, hevc_facts, nal_length_size, split_nal_units
 
 # H.264 NAL unit headers: nal_ref_idc << 5 | nal_unit_type (ITU-T H.264 7.3.1).
 NON_REFERENCE, REFERENCE, IDR = b"\x01\x9a", b"\x61\x9a", b"\x65\x88"
@@ -37,25 +37,25 @@ def recovery_point(frames: int, before: bytes = b"") -> bytes:
 @given(st.lists(st.binary(min_size=1, max_size=300)), st.sampled_from([1, 2, 4]))
 def test_units_by_length_come_back(units: list[bytes], size: int) -> None:
     units = [unit for unit in units if len(unit) < 256**size]
-    assert [bytes(unit) for unit in nal_units(sized(*units, size=size), size)] == units
+    assert [bytes(unit) for unit in split_nal_units(sized(*units, size=size), size)] == units
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40).filter(lambda unit: b"\0" not in unit)))
 def test_units_by_start_code_come_back(units: list[bytes]) -> None:
-    assert [bytes(unit).rstrip(b"\0") for unit in nal_units(started(*units), 0)] == units
-    assert [bytes(unit) for unit in nal_units(started(*units, code=b"\0\0\1"), 0)] == units
+    assert [bytes(unit).rstrip(b"\0") for unit in split_nal_units(started(*units), 0)] == units
+    assert [bytes(unit) for unit in split_nal_units(started(*units, code=b"\0\0\1"), 0)] == units
 
 
 @given(st.binary(max_size=200), st.integers(0, 4))
 def test_D01_garbage_is_read_without_an_error(data: bytes, size: int) -> None:
-    for unit in nal_units(data, size):
+    for unit in split_nal_units(data, size):
         assert len(unit) > 0
     for facts in (h264_facts(data, size), hevc_facts(data, size)):
         assert facts is None or isinstance(facts, PictureFacts)
 
 
 def test_a_length_beyond_the_packet_ends_it() -> None:
-    assert [bytes(unit) for unit in nal_units(sized(b"ab") + b"\0\0\0\x63c", 4)] == [b"ab"]
+    assert [bytes(unit) for unit in split_nal_units(sized(b"ab") + b"\0\0\0\x63c", 4)] == [b"ab"]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_h264_pictures(units: tuple[bytes, ...], facts: PictureFacts) -> None:
     assert h264_facts(started(*units), 0) == facts
 
 
-def test_packets_without_a_slice_say_nothing() -> None:
+def test_packets_without_a_slice_have_no_facts() -> None:
     assert h264_facts(sized(SPS, PPS), 4) is None
     assert hevc_facts(sized(hevc(32), hevc(33)), 4) is None
     assert h264_facts(b"", 4) is None

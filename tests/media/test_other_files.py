@@ -100,7 +100,7 @@ def test_S01_a_pattern_in_a_name_is_no_sequence(report: dict[str, Any]) -> None:
     assert set(report["outcomes"]["picture%03d.jpg"]) <= {"opened", "UnreadableMedia"}
 
 
-def test_S01_the_watch_sees_what_libav_follows_by_itself(report: dict[str, Any]) -> None:
+def test_S01_the_watch_notices_files_that_libav_opens(report: dict[str, Any]) -> None:
     # Otherwise the tests above would prove nothing.
     followed = set(report["controls"])
     assert {name for name in followed if name.startswith("hls_near_clip")}

@@ -25,7 +25,7 @@ from framefeed.errors import (
 )
 from framefeed.index import build_index
 from framefeed.media._info import DEFAULT_LIMITS
-from framefeed.media._pillow import PictureFile, decode_still, pillow_reads
+from framefeed.media._pillow import PictureFile, decode_still, pillow_errors
 from framefeed.media._probe import probe
 from framefeed.media._sequence import ImageSequence
 from framefeed.media._source import BytesReader
@@ -176,8 +176,8 @@ def _damage(error: BaseException) -> MediaError:
         (LimitExceeded("too large"), LimitExceeded),
     ],
 )
-def test_what_pillow_raises_is_damage_unless_memory_ran_out(raised: Exception, expected: type[Exception]) -> None:
-    with pytest.raises(Exception) as caught, pillow_reads(_file(), _damage):  # noqa: PT011 - the type is looked at
+def test_exceptions_of_pillow_are_damage_unless_memory_ran_out(raised: Exception, expected: type[Exception]) -> None:
+    with pytest.raises(Exception) as caught, pillow_errors(_file(), _damage):  # noqa: PT011 - the type is looked at
         raise raised
     assert type(caught.value) is expected
 
@@ -188,7 +188,7 @@ class _LostReader(BytesReader):
 
 
 @pytest.mark.parametrize("after", [None, OSError("broken data stream"), EOFError(), UnreadableMedia("no picture")])
-def test_what_a_read_raised_comes_out_whatever_pillow_makes_of_it(after: Exception | None) -> None:
+def test_the_exception_of_a_read_is_raised_whatever_pillow_does(after: Exception | None) -> None:
     file = PictureFile(_LostReader(b"abc"), 3, "a.png", DEFAULT_LIMITS)
 
     def read() -> None:
@@ -199,7 +199,7 @@ def test_what_a_read_raised_comes_out_whatever_pillow_makes_of_it(after: Excepti
         if after is not None:
             raise after
 
-    with pytest.raises(UnreadableMedia, match="cannot be read") as caught, pillow_reads(file, _damage):
+    with pytest.raises(UnreadableMedia, match="cannot be read") as caught, pillow_errors(file, _damage):
         read()
     assert caught.value.stage == "read"
 

@@ -80,7 +80,7 @@ def test_P09_coded_and_shown_sizes() -> None:
         ("rotated_270_mirrored.mp4", (270, True), (128, 96)),
     ],
 )
-def test_P01_turns_are_probed(name: str, turn: tuple[int, bool], size: tuple[int, int]) -> None:
+def test_P01_rotations_are_probed(name: str, turn: tuple[int, bool], size: tuple[int, int]) -> None:
     info = probe(corpus_file(name))
     assert (info.rotation, info.mirrored) == turn
     assert (info.height, info.width) == size
@@ -106,7 +106,7 @@ def test_P01_orientation_of_a_display_matrix(degrees: int, mirrored: bool) -> No
 
 
 @pytest.mark.parametrize("scale", [ONE // 2, 3 * ONE])
-def test_P01_a_scaled_matrix_turns_alike(scale: int) -> None:
+def test_P01_a_scaled_matrix_rotates_alike(scale: int) -> None:
     a, b, _, c, d, *rest = _matrix(90, False)
     scaled = tuple(value * scale // ONE for value in (a, b, 0, c, d))
     assert orientation((*scaled, *rest)) == (90, False)
@@ -115,7 +115,7 @@ def test_P01_a_scaled_matrix_turns_alike(scale: int) -> None:
 @pytest.mark.parametrize(
     "matrix", [None, (0,) * 9, (ONE, ONE, 0, -ONE, ONE, 0, 0, 0, 1 << 30), (ONE, 0, 0, 0, 0, 0, 0, 0, 1 << 30)]
 )
-def test_P01_other_angles_and_no_matrix_turn_nothing(matrix: tuple[int, ...] | None) -> None:
+def test_P01_other_angles_and_no_matrix_rotate_nothing(matrix: tuple[int, ...] | None) -> None:
     assert orientation(matrix) == (0, False)
 
 
@@ -189,7 +189,7 @@ def test_D03_a_still_is_known_by_its_bytes(kind: str, container: str, name: str,
 
 
 @pytest.mark.parametrize("tag", range(1, 9))
-def test_P01_exif_turns_a_still(tag: int) -> None:
+def test_P01_exif_rotates_a_still(tag: int) -> None:
     """Against Pillow's own transposing of a picture whose every corner differs."""
     picture = Image.fromarray(np.arange(40 * 30 * 3, dtype=np.uint32).astype(np.uint8).reshape(30, 40, 3))
     exif = Image.Exif()

@@ -67,7 +67,7 @@ ENCODES = {
 
 @pytest.mark.parametrize("ending", [MP4, MKV, TS])
 @pytest.mark.parametrize("make", ENCODES.values(), ids=ENCODES.keys())
-def test_what_encoders_write_is_proved(make: Callable[[], Stream], ending: str, tmp_path: Path) -> None:
+def test_streams_of_encoders_are_proved(make: Callable[[], Stream], ending: str, tmp_path: Path) -> None:
     assert check(make().write(tmp_path / f"clip{ending}")).built_from == PROVED
 
 
@@ -133,12 +133,12 @@ def _dropping(units: Units) -> Units:
 
 @pytest.mark.parametrize("ending", [MP4, MKV])
 @pytest.mark.parametrize("make", SOUND.values(), ids=SOUND.keys())
-def test_odd_streams_that_are_sound_are_proved(make: Callable[[], Stream], ending: str, tmp_path: Path) -> None:
+def test_odd_but_valid_streams_are_proved(make: Callable[[], Stream], ending: str, tmp_path: Path) -> None:
     assert check(make().write(tmp_path / f"clip{ending}")).built_from == PROVED
 
 
 @pytest.mark.parametrize("ending", [MP4, MKV, TS])
-def test_what_begins_in_a_gop_is_decoded_up_to_the_first_key_frame(ending: str, tmp_path: Path) -> None:
+def test_a_stream_that_begins_in_a_gop_is_decoded_up_to_the_first_key_frame(ending: str, tmp_path: Path) -> None:
     index = check(mutants.cut_at(h264("repeat-headers=1"), 12).write(tmp_path / f"clip{ending}"))
     assert index.built_from == "packets+ends"
     assert len(index) == 66
@@ -146,7 +146,7 @@ def test_what_begins_in_a_gop_is_decoded_up_to_the_first_key_frame(ending: str, 
 
 @pytest.mark.parametrize("ending", [MP4, MKV, ".flv"])
 @pytest.mark.parametrize("which", [range(96), range(1), range(1, 96)], ids=["all", "first", "others"])
-def test_pictures_that_messages_turn_are_described_as_decoded(which: range, ending: str, tmp_path: Path) -> None:
+def test_pictures_rotated_by_messages_are_described_as_decoded(which: range, ending: str, tmp_path: Path) -> None:
     check(edit(h264(), which, lambda units: [mutants.turn(0x4000), *units]).write(tmp_path / f"clip{ending}"))
 
 
@@ -280,7 +280,7 @@ UNSOUND: dict[str, tuple[str, Callable[[], Stream], str]] = {
 
 
 @pytest.mark.parametrize(("reason", "make", "ending"), UNSOUND.values(), ids=UNSOUND.keys())
-def test_what_misleads_is_not_proved(
+def test_misleading_streams_are_not_proved(
     reason: str, make: Callable[[], Stream], ending: str, tmp_path: Path, reasons: list[str]
 ) -> None:
     assert check(make().write(tmp_path / f"clip{ending}")).built_from != PROVED
@@ -315,14 +315,14 @@ def _without_field(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
     return read
 
 
-def _shown_by_times(walk: Any, rows: Any, _: Any) -> Any:
+def _prove_times(walk: Any, rows: Any, _: Any) -> Any:
     return _rules.Proof(rows[walk.pts[rows].argsort(kind="stable")], walk.is_key)
 
 
 WRONG: dict[str, tuple[Any, str, Any, Callable[[], Path | Stream], str]] = {
     "depth": (_h264, "_check_depth", _no_rule, UNSOUND["late depth"][1], MKV),
     "depth where silent": (_h264, "_EVIDENT_STEP", -(2**40), UNSOUND["late depth, silent, one"][1], MKV),
-    "depth of HEVC": (_hevc, "levels_of", lambda _: [], UNSOUND["late depth, HEVC"][1], MP4),
+    "depth of HEVC": (_hevc, "find_levels", lambda _: [], UNSOUND["late depth, HEVC"][1], MP4),
     "MMCO 5": (
         _h264,
         "read_h264_slices",
@@ -336,7 +336,7 @@ WRONG: dict[str, tuple[Any, str, Any, Callable[[], Path | Stream], str]] = {
     "broken links": (_hevc, "_BROKEN_LINKS", (), UNSOUND["broken link"][1], MP4),
     "lost pictures": (
         _hevc,
-        "_is_lost",
+        "_find_lost",
         lambda kind: np.zeros(len(kind), bool),
         SOUND["HEVC that begins with an open GOP"],
         MKV,
@@ -348,7 +348,7 @@ WRONG: dict[str, tuple[Any, str, Any, Callable[[], Path | Stream], str]] = {
         UNSOUND["dropping"][1],
         MKV,
     ),
-    "order of times": (_h264, "shown_by", _shown_by_times, UNSOUND["times"][1], MKV),
+    "order of times": (_h264, "prove_order_of_times", _prove_times, UNSOUND["times"][1], MKV),
 }
 
 

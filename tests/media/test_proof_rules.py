@@ -85,9 +85,9 @@ def _drop(rule: Rule, patch: pytest.MonkeyPatch) -> None:
     tree = ast.fix_missing_locations(_WithoutRule(rule.number).visit(_parsed(old)))
     new: dict[str, Any] = {}
     exec(compile(tree, str(rule), "exec"), vars(rule.module), new)  # noqa: S102  the package's own source
-    for place in [scope] if rule.owner else [*READERS, _provers]:
-        if getattr(place, rule.function, None) is old:
-            patch.setattr(place, rule.function, new[rule.function])
+    for target in [scope] if rule.owner else [*READERS, _provers]:
+        if getattr(target, rule.function, None) is old:
+            patch.setattr(target, rule.function, new[rule.function])
 
 
 @dataclass(frozen=True)
@@ -105,13 +105,13 @@ def _cases() -> list[_Case]:
     with TemporaryDirectory() as folder:
         media += [(intra_file(name, Path(folder)).read_bytes(), DEFAULT_LIMITS) for name in INTRA]
         media.append((cut_file(Path(folder)), DEFAULT_LIMITS))
-    found = []
+    cases = []
     for data, limits in media:
         try:
-            found.append(_Case(data, limits, build_index(data, "full", limits=limits)))
+            cases.append(_Case(data, limits, build_index(data, "full", limits=limits)))
         except FramefeedError:
-            found.append(_Case(data, limits, None))
-    return found
+            cases.append(_Case(data, limits, None))
+    return cases
 
 
 def _is_caught(case: _Case) -> bool:
@@ -125,7 +125,7 @@ def _is_caught(case: _Case) -> bool:
     return index.built_from == PROVED and (case.full is None or bool(differences(index, case.full)))
 
 
-def test_provers_with_all_rules_are_not_caught() -> None:
+def test_provers_with_all_rules_are_right() -> None:
     assert not any(_is_caught(case) for case in _cases())
 
 
@@ -174,7 +174,7 @@ def _described() -> bytes:
     return bytes(clip)
 
 
-def _overruled(colors: StreamColors, values: Mapping[str, int]) -> StreamColors:
+def _overrule(colors: StreamColors, values: Mapping[str, int]) -> StreamColors:
     return replace(colors, **values)
 
 
@@ -201,15 +201,15 @@ WRONG: dict[str, tuple[Any, str, Any, Callable[[], bytes]]] = {
     ),
     "what is discarded is shown": (_vpx, "prove_in_packet_order", _without_discards, _edited),
     "nothing is turned": (_provers, "is_upright", lambda _: True, _turned),
-    "colours are the codec's": (StreamColors, "filled", _overruled, _described),
+    "colours are the codec's": (StreamColors, "fill", _overrule, _described),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_prover_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    place, attribute, value, make = WRONG[name]
+    target, attribute, value, make = WRONG[name]
     data = make()
     case = _Case(data, DEFAULT_LIMITS, build_index(data, "full"))
     assert not _is_caught(case)
-    monkeypatch.setattr(place, attribute, value)
+    monkeypatch.setattr(target, attribute, value)
     assert _is_caught(case)

@@ -59,7 +59,7 @@ ENCODES = {
 
 @pytest.mark.parametrize("container", ["ivf", "webm", "mp4"])
 @pytest.mark.parametrize("name", ENCODES)
-def test_what_encoders_write_is_proved(name: str, container: str) -> None:
+def test_streams_of_encoders_are_proved(name: str, container: str) -> None:
     if container == "mp4" and (name.startswith("VP8") or name == "VP9, 4:4:0"):
         pytest.skip("MP4 has no such track")
     assert check(clip_bytes(ENCODES[name], container)) == PROVED
@@ -68,7 +68,7 @@ def test_what_encoders_write_is_proved(name: str, container: str) -> None:
 @pytest.mark.parametrize("codec", ["libvpx", "libvpx-vp9", "libsvtav1"])
 @pytest.mark.parametrize("container", ["webm", "mp4"])
 @pytest.mark.parametrize(("rotation", "mirrored"), [(90, False), (180, False), (0, True)])
-def test_pictures_that_the_container_turns_are_described_as_decoded(
+def test_pictures_rotated_by_the_container_are_described_as_decoded(
     codec: str, container: str, rotation: int, mirrored: bool
 ) -> None:
     if (codec, container) == ("libvpx", "mp4"):
@@ -80,7 +80,7 @@ def test_pictures_that_the_container_turns_are_described_as_decoded(
 
 @pytest.mark.parametrize("matrix", [1, 2, 6])
 @pytest.mark.parametrize("full_range", [0, 1])
-def test_colors_are_the_containers_before_the_codecs(matrix: int, full_range: int) -> None:
+def test_colors_of_the_container_count_before_those_of_the_codec(matrix: int, full_range: int) -> None:
     clip = bytearray(
         clip_bytes(ClipSpec(4, codec="libvpx-vp9", b_frames=None, codec_options={"colorspace": "bt709"}), "mp4")
     )
@@ -118,7 +118,7 @@ def test_codecs_are_proved(name: str, container: str) -> None:
 @pytest.mark.parametrize(
     "is_key", [lambda _: True, lambda _: False, lambda number: number % 2 == 0], ids=["all", "none", "others"]
 )
-def test_M14_wrong_flags_of_the_container_are_not_believed(codec: str, is_key: Callable[[int], bool]) -> None:
+def test_M14_wrong_flags_of_the_container_are_ignored(codec: str, is_key: Callable[[int], bool]) -> None:
     clip = clip_bytes(ClipSpec(30, codec=codec, b_frames=None, gop=GOP), "matroska")
     assert check(with_key_flags(clip, is_key)) == PROVED
 
@@ -136,7 +136,7 @@ def test_edited_streams_are_as_full_verification_finds(name: str) -> None:
 
 
 @pytest.mark.parametrize("codec", ["vp8", "vp9", "av1"])
-def test_D02_a_packet_that_is_cut_anywhere_gives_what_is_promised(codec: str) -> None:
+def test_D02_a_packet_cut_at_any_byte_is_indexed_as_promised(codec: str) -> None:
     stream = packets(codec)
     for number in (0, 1, GOP, 29):
         size = len(stream[number])

@@ -28,7 +28,7 @@ from framefeed.errors import (
 from framefeed.media._info import Limits
 from framefeed.media._probe import probe
 from framefeed.media._sequence import ImageSequence, SequenceSource, exact_rate, source_name
-from framefeed.media._sequence_files import list_folder, natural_key
+from framefeed.media._sequence_files import list_folder, make_natural_key
 from framefeed.media._source import MediaSource
 from tests.media.pictures import SIZE, write_folder, write_named
 
@@ -67,7 +67,7 @@ def test_equal_hashable_and_picklable(sequence: ImageSequence) -> None:
         sequence.fps = Fraction(1)  # type: ignore[misc]
 
 
-def test_a_relative_path_is_meant_where_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_is_resolved_when_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     here = ImageSequence("frames", fps=25)
     monkeypatch.chdir("/")
@@ -109,7 +109,7 @@ def test_nothing_is_opened_before_it_is_needed() -> None:
         (7, {"fps": 25}),
     ],
 )
-def test_what_makes_no_sense_is_the_callers_mistake(files: Any, times: dict[str, Any]) -> None:
+def test_wrong_arguments_are_usage_errors(files: Any, times: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         ImageSequence(files, **times)
 
@@ -130,9 +130,9 @@ def test_natural_order(tmp_path: Path) -> None:
 
 @given(st.lists(st.text(st.sampled_from("0129a-é"), max_size=6), unique=True))
 def test_natural_order_is_one_order_and_compares_runs_of_digits_as_numbers(texts: list[str]) -> None:
-    ordered = sorted(texts, key=natural_key)
+    ordered = sorted(texts, key=make_natural_key)
     texts.reverse()
-    assert ordered == sorted(texts, key=natural_key)
+    assert ordered == sorted(texts, key=make_natural_key)
     numbers = [text for text in ordered if text.isdigit() and text.isascii()]
     assert [int(text) for text in numbers] == sorted(int(text) for text in numbers)
     plain = [text for text in ordered if not any(map(str.isdigit, text))]
@@ -171,7 +171,7 @@ def test_a_list_keeps_its_order_and_repeats(tmp_path: Path) -> None:
         (23.9765432109, Fraction("23.9765432109")),
     ],
 )
-def test_a_rate_is_the_number_that_was_written(given_rate: Any, meant: Fraction) -> None:
+def test_a_rate_is_the_fraction_that_is_meant(given_rate: Any, meant: Fraction) -> None:
     assert exact_rate(given_rate) == meant
     assert float(exact_rate(given_rate)) == float(given_rate)
     times = ImageSequence("frames", fps=given_rate).times(5)
@@ -180,15 +180,17 @@ def test_a_rate_is_the_number_that_was_written(given_rate: Any, meant: Fraction)
 
 
 @given(st.lists(st.floats(-2e9, 2e9), min_size=1, max_size=9, unique=True).map(sorted), st.integers(0, 1))
-def test_M24_timestamps_come_back_within_a_nanosecond_or_as_they_were(seconds: list[float], near: int) -> None:
+def test_M24_timestamps_are_exact_or_within_a_nanosecond(seconds: list[float], near: int) -> None:
     seconds = [time / 1e6 for time in seconds] if near else seconds
     furthest = max(map(abs, seconds))
-    place = ulp(furthest) if furthest * 1e9 >= 2**52 else 1e-9
-    assume(np.diff(seconds).min(initial=1) >= 2 * place)
+    resolution = ulp(furthest) if furthest * 1e9 >= 2**52 else 1e-9
+    assume(np.diff(seconds).min(initial=1) >= 2 * resolution)
     times = ImageSequence("frames", timestamps=seconds).times(len(seconds))
     back = times.pts * float(times.time_base)
-    assert np.abs(back - seconds).max() <= place / 2
-    assert back[np.abs(seconds).argmax()] == furthest or place == 1e-9 or -back[np.abs(seconds).argmax()] == furthest
+    assert np.abs(back - seconds).max() <= resolution / 2
+    assert (
+        back[np.abs(seconds).argmax()] == furthest or resolution == 1e-9 or -back[np.abs(seconds).argmax()] == furthest
+    )
     again = ImageSequence("frames", timestamps=[float(ticks * times.time_base) for ticks in times.pts.tolist()])
     assert again.times(len(seconds)).pts.tolist() == times.pts.tolist()
 
@@ -225,7 +227,7 @@ def test_pictures_of_unequal_size_are_named(tmp_path: Path) -> None:
         probe(ImageSequence(tmp_path, fps=25))
 
 
-def test_what_is_no_folder_of_pictures(tmp_path: Path) -> None:
+def test_other_paths_than_folders_of_pictures(tmp_path: Path) -> None:
     empty, file = tmp_path / "empty", tmp_path / "clip.mp4"
     empty.mkdir()
     file.write_bytes(b"x")
@@ -235,7 +237,7 @@ def test_what_is_no_folder_of_pictures(tmp_path: Path) -> None:
         assert raised.value.source == str(path)
 
 
-def test_what_is_no_picture_in_a_folder(tmp_path: Path) -> None:
+def test_other_entries_of_a_folder(tmp_path: Path) -> None:
     write_folder(tmp_path, 3)
     (tmp_path / "img3.png").write_bytes(b"not a picture")
     with pytest.raises(UnreadableMedia, match=r"img3\.png"):
@@ -320,7 +322,7 @@ def test_D09_a_change_of_any_file_is_noticed(change: str, is_new: bool, tmp_path
         assert "img3" in str(raised.value)
 
 
-def test_the_folder_that_is_gone_is_stale_for_whoever_indexed_it(tmp_path: Path) -> None:
+def test_a_removed_folder_is_stale_for_an_index(tmp_path: Path) -> None:
     source = opened(ImageSequence(write_folder(tmp_path / "frames", 3), fps=25))
     identity = source.identity()
     shutil.rmtree(tmp_path / "frames")
@@ -330,7 +332,7 @@ def test_the_folder_that_is_gone_is_stale_for_whoever_indexed_it(tmp_path: Path)
         source.stat()
 
 
-def test_a_listed_file_that_is_gone_is_named(tmp_path: Path) -> None:
+def test_a_removed_file_of_a_list_is_named(tmp_path: Path) -> None:
     write_folder(tmp_path, 3)
     sequence = ImageSequence([tmp_path / f"img{number}.png" for number in range(3)], fps=25)
     source = opened(sequence)

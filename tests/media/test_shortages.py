@@ -89,7 +89,7 @@ def test_a_packet_that_claims_more_than_there_can_be_is_damage_and_no_shortage(t
 
 
 @pytest.mark.parametrize("handled", [MemoryError(), BlockingIOError(errno.EAGAIN, "busy"), ResourceExhausted("memory")])
-def test_what_the_caller_is_handling_is_no_shortage_of_ours(tmp_path: Path, handled: Exception) -> None:
+def test_an_exception_that_the_caller_handles_is_no_shortage(tmp_path: Path, handled: Exception) -> None:
     damaged = tmp_path / "damaged.mp4"
     damaged.write_bytes(clip_file("good.mp4").read_bytes()[:400])
     for ask in (probe, build_index):

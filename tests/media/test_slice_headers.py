@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.media.h26x._bits import OddUnits
-from framefeed.media.h26x._order import levels_of, unwrap
+from framefeed.media.h26x._order import find_levels, unwrap
 from framefeed.media.h26x._sets import H264Picture, H264Sequence, HevcPicture, HevcSequence
 from framefeed.media.h26x._slice_bits import AHEAD_BITS, SliceBits
-from framefeed.media.h26x._slices import H264Slices, read_h264_slices, read_hevc_slices, short_rests
+from framefeed.media.h26x._slices import H264Slices, make_rest_lengths, read_h264_slices, read_hevc_slices
 from framefeed.media.h26x._units import HEAD_BYTES
 from framefeed.testing.bitstreams import BitWriter, escape
 
@@ -135,18 +135,19 @@ def read(headers: list[Header]) -> H264Slices:
         bits_of([write(header) for header in headers]),
         np.array([header.is_idr for header in headers]),
         np.array([header.is_reference for header in headers]),
-        (SEQUENCE, {one.number: one for one in (PLAIN, FULL)}),
+        SEQUENCE,
+        {one.number: one for one in (PLAIN, FULL)},
     )
 
 
 @given(st.lists(headers_of_pictures(), min_size=1, max_size=12))
 def test_headers_are_read_as_they_are_written(headers: list[Header]) -> None:
-    found = read(headers)
-    assert found.number.tolist() == [header.number for header in headers]
-    assert found.order.tolist() == [header.order for header in headers]
-    assert found.bottom.tolist() == [header.bottom for header in headers]
-    assert found.is_b.tolist() == [header.kind == B for header in headers]
-    assert found.resets.tolist() == [
+    result = read(headers)
+    assert result.number.tolist() == [header.number for header in headers]
+    assert result.order.tolist() == [header.order for header in headers]
+    assert result.bottom.tolist() == [header.bottom for header in headers]
+    assert result.is_b.tolist() == [header.kind == B for header in headers]
+    assert result.resets.tolist() == [
         not header.is_idr and header.is_reference and 5 in (header.marks.marks or []) for header in headers
     ]
 
@@ -181,17 +182,17 @@ def _bits_behind_order(kind: int, ahead: str) -> int:
 
 
 @pytest.mark.parametrize("kind", [P, B, INTRA])
-def test_what_is_behind_the_order_is_looked_up_as_it_is_read(kind: int) -> None:
+def test_the_table_of_header_lengths_agrees_with_reading(kind: int) -> None:
     expected = [_bits_behind_order(kind, f"{ahead:0{AHEAD_BITS}b}") for ahead in range(1 << AHEAD_BITS)]
-    assert short_rests(has_weights=False, has_weights_of_two=False)[kind].tolist() == expected
-    assert short_rests(has_weights=True, has_weights_of_two=True)[kind].any() == (kind == INTRA)
+    assert make_rest_lengths(has_weights=False, has_weights_of_two=False)[kind].tolist() == expected
+    assert make_rest_lengths(has_weights=True, has_weights_of_two=True)[kind].any() == (kind == INTRA)
 
 
 def test_fields_are_noticed() -> None:
     sequence = H264Sequence(0, 6, 0, 7, True, True)
     writer = BitWriter().golomb(0, 7, 0).fixed(1, 6).fixed(1, 1).fixed(0, 1).fixed(3, 7).fixed(0xA5A5A5A5, 32)
-    found = read_h264_slices(bits_of([writer.whole()]), np.array([False]), np.array([False]), (sequence, {0: PLAIN}))
-    assert found.is_field.tolist() == [True]
+    result = read_h264_slices(bits_of([writer.whole()]), np.array([False]), np.array([False]), sequence, {0: PLAIN})
+    assert result.is_field.tolist() == [True]
 
 
 @pytest.mark.parametrize(
@@ -208,10 +209,10 @@ def test_fields_are_noticed() -> None:
         (BitWriter().golomb(0, 7, 0).fixed(1, 13).fixed(1, 1).fixed(0, 100), "break off"),
     ],
 )
-def test_headers_that_are_odd_are_left(header: BitWriter, reason: str) -> None:
+def test_odd_headers_are_refused(header: BitWriter, reason: str) -> None:
     header.fixed(0xA5A5A5A5, 0 if reason == "break off" else 32)
     with pytest.raises(OddUnits, match=reason):
-        read_h264_slices(bits_of([header.whole()]), np.array([False]), np.array([True]), (SEQUENCE, {0: PLAIN}))
+        read_h264_slices(bits_of([header.whole()]), np.array([False]), np.array([True]), SEQUENCE, {0: PLAIN})
 
 
 @given(st.binary(min_size=1, max_size=HEAD_BYTES), st.booleans(), st.booleans())
@@ -221,9 +222,10 @@ def test_D01_garbage_is_read_without_another_error(data: bytes, is_idr: bool, is
             bits_of([b"\x88" + data, data]),
             np.array([is_idr] * 2),
             np.array([is_reference] * 2),
-            (SEQUENCE, {0: FULL, 3: FULL}),
+            SEQUENCE,
+            {0: FULL, 3: FULL},
         )
-        read_hevc_slices(bits_of([data]), np.array([1]), (HevcSequence(0, 8), {0: HevcPicture(0, 0, False, 0)}))
+        read_hevc_slices(bits_of([data]), np.array([1]), HevcSequence(0, 8), {0: HevcPicture(0, 0, False, 0)})
     except OddUnits:
         pass
 
@@ -263,15 +265,15 @@ def test_hevc_headers_are_read_as_they_are_written(headers: list[HevcHeader]) ->
         written.append(writer.fixed(0xA5A5, 16).whole())
     pictures = {header.picture.number: header.picture for header in headers}
     kinds = np.array([header.kind for header in headers])
-    found = read_hevc_slices(bits_of(written), kinds, (HevcSequence(0, 8), pictures))
-    assert found.order.tolist() == [0 if header.kind in (19, 20) else header.order for header in headers]
-    assert found.is_shown.tolist() == [header.is_shown or not header.picture.has_output_flag for header in headers]
-    assert found.drops_others.tolist() == [header.drops and header.kind >= 16 for header in headers]
+    result = read_hevc_slices(bits_of(written), kinds, HevcSequence(0, 8), pictures)
+    assert result.order.tolist() == [0 if header.kind in (19, 20) else header.order for header in headers]
+    assert result.is_shown.tolist() == [header.is_shown or not header.picture.has_output_flag for header in headers]
+    assert result.drops_others.tolist() == [header.drops and header.kind >= 16 for header in headers]
 
 
 def _spelled_out(coded: list[int], anchors: list[bool], firsts: list[bool], bits: int) -> list[tuple[int, int]]:
     """H.264 8.2.1.1: the most significant bits, picture by picture."""
-    found: list[tuple[int, int]] = []
+    result: list[tuple[int, int]] = []
     sequence, msb, lsb, span = -1, 0, 0, 1 << bits
     for order, is_anchor, is_first in zip(coded, anchors, firsts, strict=True):
         if is_first:
@@ -281,10 +283,10 @@ def _spelled_out(coded: list[int], anchors: list[bool], firsts: list[bool], bits
             high += span
         elif order > lsb and order - lsb > span // 2:
             high -= span
-        found.append((sequence, high + order))
+        result.append((sequence, high + order))
         if is_anchor:
             msb, lsb = high, order
-    return found
+    return result
 
 
 @given(st.lists(st.tuples(st.integers(0, 15), st.booleans(), st.booleans()), min_size=1, max_size=40))
@@ -292,18 +294,18 @@ def test_orders_are_unwrapped_as_the_standard_says(pictures: list[tuple[int, boo
     coded = [order for order, _, _ in pictures]
     firsts = [number == 0 or is_first for number, (_, _, is_first) in enumerate(pictures)]
     anchors = [is_anchor or is_first for (_, is_anchor, _), is_first in zip(pictures, firsts, strict=True)]
-    found = unwrap(np.array(coded), np.array(anchors), np.array(firsts), 4)
+    result = unwrap(np.array(coded), np.array(anchors), np.array(firsts), 4)
     expected = _spelled_out(coded, anchors, firsts, 4)
-    assert np.argsort(found, kind="stable").tolist() == sorted(range(len(coded)), key=expected.__getitem__)
-    for (sequence, order), (before, other), step in zip(expected[1:], expected, np.diff(found).tolist(), strict=False):
+    assert np.argsort(result, kind="stable").tolist() == sorted(range(len(coded)), key=expected.__getitem__)
+    for (sequence, order), (before, other), step in zip(expected[1:], expected, np.diff(result).tolist(), strict=False):
         if sequence == before:
             assert step == order - other
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=60, unique=True))
 def test_depth_is_counted(numbers: list[int]) -> None:
-    depth = [sum(other > number for other in numbers[:place]) for place, number in enumerate(numbers)]
-    levels = levels_of(np.array(numbers))
+    depth = [sum(other > number for other in numbers[:index]) for index, number in enumerate(numbers)]
+    levels = find_levels(np.array(numbers))
     assert len(levels) == min(max(depth), 17)
     for level, is_deep in enumerate(levels, 1):
         assert is_deep.tolist() == [one >= level for one in depth]

@@ -60,7 +60,7 @@ def test_every_kind_of_source_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [None, 3, ["a.mp4"], io.StringIO("text"), "", "nul\0.mp4", "rtsp://x/y"])
-def test_what_is_no_source_is_the_callers_mistake(given: object) -> None:
+def test_other_types_than_sources_are_usage_errors(given: object) -> None:
     with pytest.raises(UsageError):
         MediaSource.of(given)
 
@@ -202,7 +202,7 @@ def test_D03_a_file_that_may_not_be_read(ask: Any, tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ["path", "bytes", "file"])
-def test_D03_what_is_not_media_has_a_type_and_names_its_source(
+def test_D03_errors_of_other_files_have_a_type_and_name_the_source(
     ask: Any, data: bytes, said: str, kind: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "clip.mp4"
@@ -260,7 +260,7 @@ def odd_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.mark.parametrize("number", range(len(ODD_NAMES)))
 @pytest.mark.parametrize("form", ["absolute", "relative", "dotted", "path object"])
-def test_D10_S01_an_odd_name_means_that_very_file(
+def test_D10_S01_an_odd_name_is_taken_literally(
     odd_folder: Path, number: int, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(odd_folder)
@@ -314,7 +314,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("before", ["nothing", "a frame", "iteration"])
-def test_D09_another_file_in_its_place_is_stale(indexed: Path, change: str, before: str) -> None:
+def test_D09_a_replaced_file_is_stale(indexed: Path, change: str, before: str) -> None:
     decoder = VideoDecoder(indexed)
     frames = iter(decoder)
     if before == "a frame":

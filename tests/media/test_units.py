@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.media._nal import H264_SLICES, ParameterSets, cut_first_slice, h264_facts, hevc_facts, nal_units
+from framefeed.media._nal import (
+    H264_PARAMETERS,
+    H264_SLICES,
+    HEVC_PARAMETERS,
+    MAX_PARAMETER_SETS,
+    cut_first_slice,
+    h264_facts,
+    hevc_facts,
+    split_nal_units,
+)
 from framefeed.media.h26x import _units
 from framefeed.media.h26x._units import BLOCK_PADDING, HEAD_BYTES, UnitFacts, UnitWalk
 
@@ -19,12 +28,12 @@ def _walk(packets: list[bytes], codec: str, length_size: int, block: int) -> Uni
     """Look at packets, some at a time."""
     walk = UnitWalk(codec, length_size)
     for first in range(0, len(packets), block):
-        data, places = bytearray(), []
+        data, extents = bytearray(), []
         for packet in packets[first : first + block]:
-            places.append((len(data), len(data) + len(packet)))
+            extents.append((len(data), len(data) + len(packet)))
             data += packet + b"\xff"
         data += bytes(BLOCK_PADDING)
-        begin, end = np.array(places, dtype=np.int64).T
+        begin, end = np.array(extents, dtype=np.int64).T
         walk.block(np.frombuffer(data, np.uint8), np.ascontiguousarray(begin), np.ascontiguousarray(end))
     return walk.facts()
 
@@ -59,56 +68,58 @@ def packets_of(draw: st.DrawFn, codec: str) -> tuple[list[bytes], int]:
 
 
 def _expected_sets(packets: list[bytes], codec: str, size: int) -> tuple[bytes, ...]:
-    sets = ParameterSets(codec)
+    sets: dict[bytes, None] = {}
     for packet in packets:
-        for unit in nal_units(packet, size):
-            sets.add(unit)
-    return sets.found
+        for unit in split_nal_units(packet, size):
+            is_set = unit[0] & 31 in H264_PARAMETERS if codec == "h264" else unit[0] >> 1 & 63 in HEVC_PARAMETERS
+            if is_set and len(sets) < MAX_PARAMETER_SETS:
+                sets[bytes(unit)] = None
+    return tuple(sets)
 
 
 @given(packets_of("h264"), st.sampled_from([1, 3, 10]))
 def test_h264_packets_are_described_alike(some: tuple[list[bytes], int], block: int) -> None:
     packets, size = some
-    found = _walk(packets, "h264", size, block)
+    result = _walk(packets, "h264", size, block)
     for number, packet in enumerate(packets):
         facts = h264_facts(packet, size)
         if facts is None:
-            assert found.is_reference[number]
+            assert result.is_reference[number]
             continue
-        assert found.is_start[number] == facts.is_random_access
-        assert found.is_reference[number] == (facts.is_reference or not facts.is_droppable)
-        slices = [bytes(unit) for unit in nal_units(packet, size) if unit[0] & 31 in H264_SLICES]
-        assert found.slice_kind[number] == slices[0][0] & 31
-        assert found.layer[number] == slices[0][0] >> 5 & 3
-        kept = int(found.head_bytes[number])
-        assert found.head[number, :kept].tobytes() == slices[0][1 : 1 + HEAD_BYTES]
-    assert found.parameter_sets == _expected_sets(packets, "h264", size)
+        assert result.is_start[number] == facts.is_random_access
+        assert result.is_reference[number] == (facts.is_reference or not facts.is_droppable)
+        slices = [bytes(unit) for unit in split_nal_units(packet, size) if unit[0] & 31 in H264_SLICES]
+        assert result.slice_kind[number] == slices[0][0] & 31
+        assert result.layer[number] == slices[0][0] >> 5 & 3
+        kept = int(result.head_bytes[number])
+        assert result.head[number, :kept].tobytes() == slices[0][1 : 1 + HEAD_BYTES]
+    assert result.parameter_sets == _expected_sets(packets, "h264", size)
 
 
 @given(packets_of("hevc"), st.sampled_from([1, 3, 10]))
 def test_hevc_packets_are_described_alike(some: tuple[list[bytes], int], block: int) -> None:
     packets, size = some
-    found = _walk(packets, "hevc", size, block)
+    result = _walk(packets, "hevc", size, block)
     for number, packet in enumerate(packets):
         facts = hevc_facts(packet, size)
         if facts is None:
-            assert found.is_reference[number]
+            assert result.is_reference[number]
             continue
-        assert found.is_start[number] == facts.is_random_access
-        assert found.is_reference[number] == (facts.is_reference or not facts.is_droppable)
-        assert found.layer[number] == facts.temporal_id
-    assert found.parameter_sets == _expected_sets(packets, "hevc", size)
+        assert result.is_start[number] == facts.is_random_access
+        assert result.is_reference[number] == (facts.is_reference or not facts.is_droppable)
+        assert result.layer[number] == facts.temporal_id
+    assert result.parameter_sets == _expected_sets(packets, "hevc", size)
 
 
 def test_packets_of_very_many_units_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     packets = [_stored(b"\x09", 4) * 20 + _stored(b"\x65\x88\x11", 4), _stored(b"\x41\x9a\x22", 4)]
     expected = _walk(packets, "h264", 4, 2)
     monkeypatch.setattr(_units, "_MAX_STEPS", 5)
-    found = _walk(packets, "h264", 4, 2)
-    assert found.is_start.tolist() == expected.is_start.tolist() == [True, False]
-    assert found.slice_kind.tolist() == expected.slice_kind.tolist() == [5, 1]
+    result = _walk(packets, "h264", 4, 2)
+    assert result.is_start.tolist() == expected.is_start.tolist() == [True, False]
+    assert result.slice_kind.tolist() == expected.slice_kind.tolist() == [5, 1]
     assert expected.is_plain
-    assert not found.is_plain
+    assert not result.is_plain
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 4])
@@ -118,4 +129,15 @@ def test_a_packet_is_cut_behind_the_beginning_of_its_first_slice(codec: str, hea
     other = b"\x67\x64\x11" if codec == "h264" else b"\x42\x01\x11"
     packet = b"".join(_stored(one, size) for one in (other, unit, unit))
     cut = cut_first_slice(packet, codec, size, 100)
-    assert [bytes(one) for one in nal_units(cut, size)] == [other, unit[:100]]
+    assert [bytes(one) for one in split_nal_units(cut, size)] == [other, unit[:100]]
+
+
+def test_more_sets_than_a_stream_needs_are_not_kept() -> None:
+    kinds = (1, 32, 33, 34, 39)
+    packets = [
+        b"".join(_stored(bytes([kind << 1, 1, *number.to_bytes(2, "big")]), 4) for kind in kinds)
+        for number in range(2 * MAX_PARAMETER_SETS)
+    ]
+    sets = _walk(packets, "hevc", 4, 10).parameter_sets
+    assert len(sets) == MAX_PARAMETER_SETS
+    assert {unit[0] >> 1 for unit in sets} == {32, 33, 34}

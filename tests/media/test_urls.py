@@ -59,7 +59,7 @@ def test_an_object_behind_http_is_as_the_file(name: str) -> None:
             ff.probe(f"{server}/none.mp4")
 
 
-def test_a_server_that_gives_no_pieces_is_refused() -> None:
+def test_a_server_without_range_requests_is_refused() -> None:
     pytest.importorskip("aiohttp", reason="fsspec reads HTTP by aiohttp")
     with (
         served({"/a.mp4": corpus_file("base.mp4").read_bytes() + bytes(2**20)}, sends_pieces=False) as server,
@@ -114,7 +114,7 @@ def test_nothing_is_opened_until_it_is_read() -> None:
     assert MediaSource.of("http://example.invalid/a.mp4").kind == "url"
 
 
-def test_what_no_file_system_is_for_is_the_callers_mistake() -> None:
+def test_an_unknown_protocol_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="rtsp"):
         MediaSource.of("rtsp://x/y")
 
@@ -124,7 +124,7 @@ def test_a_missing_object_is_missing() -> None:
         ff.build_index("memory://none/none.mp4")
 
 
-def test_what_a_file_system_raises_names_the_url_and_keeps_its_cause() -> None:
+def test_errors_of_a_file_system_name_the_url_and_keep_their_cause() -> None:
     with stored(a=corpus_file("base.mp4").read_bytes()) as (url,):
         decoder = ff.VideoDecoder(url)
         CountedFiles.fails = True
@@ -134,7 +134,7 @@ def test_what_a_file_system_raises_names_the_url_and_keeps_its_cause() -> None:
         decoder.close()
 
 
-def test_S01_an_object_never_makes_another_be_opened() -> None:
+def test_S01_no_object_opens_another_one() -> None:
     playlists = [text.format("counted://decoy") for text in (HLS, MPD, PLS)]
     playlists += [text.format("decoy") for text in (HLS, MPD)]
     for playlist in playlists:

@@ -10,7 +10,7 @@ from functools import lru_cache
 import av
 from PIL import Image
 
-from framefeed.media.proofs._vpx import _syntax, _tile_syntax
+from framefeed.media.proofs._vpx import make_header_syntax, make_tile_syntax
 from framefeed.testing import ClipSpec, clip_bytes
 
 Packets = list[bytes]
@@ -29,13 +29,13 @@ def packets(codec: str, height: int = 96, pixel_format: str = "yuv420p") -> Pack
 @lru_cache
 def _packets(codec: str, height: int, pixel_format: str) -> Sequence[bytes]:
     spec = ClipSpec(30, height, 128, codec=_CODECS[codec][0], b_frames=None, gop=GOP, pixel_format=pixel_format)
-    data, at, found = clip_bytes(spec, "ivf"), _IVF.size, []
+    data, at, parts = clip_bytes(spec, "ivf"), _IVF.size, []
     # Not demuxed: AV1's would come without temporal delimiters.
     while at < len(data):
         size, _ = _FRAME.unpack_from(data, at)
         at += _FRAME.size + size
-        found.append(data[at - size : at])
-    return tuple(found)
+        parts.append(data[at - size : at])
+    return tuple(parts)
 
 
 def ivf(codec: str, stream: Packets, pts: Callable[[int], int] = int) -> bytes:
@@ -93,9 +93,9 @@ def padded_vp9(frame: bytes) -> bytes:
 def _header_of(frame: bytes) -> tuple[int, int]:
     """Find how many bits the header of a frame 128 columns wide takes, and how many bytes the one behind it."""
     text = _text(frame)
-    header = _syntax(0).match(text)
+    header = make_header_syntax(0).match(text)
     assert header is not None
-    tiles = _tile_syntax(128)[1].match(text, header.end())
+    tiles = make_tile_syntax(128)[1].match(text, header.end())
     assert tiles is not None
     return tiles.end(), int(tiles["bytes"], 2)
 
@@ -147,7 +147,7 @@ _LAYERS_AT = 12
 
 def units(packet: bytes) -> list[Unit]:
     """Split a packet."""
-    at, found = 0, []
+    at, parts = 0, []
     while at < len(packet):
         header, size, shift = packet[at], 0, 0
         at += 1
@@ -158,9 +158,9 @@ def units(packet: bytes) -> list[Unit]:
             at, size, shift = at + 1, size | (byte & 0x7F) << shift, shift + 7
             if byte < 0x80:
                 break
-        found.append((header >> 3 & 15, extension, packet[at : at + size]))
+        parts.append((header >> 3 & 15, extension, packet[at : at + size]))
         at += size
-    return found
+    return parts
 
 
 def join(parts: Sequence[Unit]) -> bytes:
@@ -224,10 +224,10 @@ def _relayered(unit: Unit, layers: int) -> Unit:
 @lru_cache
 def still_pictures() -> Sequence[bytes]:
     """Give packets with a reduced header for still pictures, as AVIF files have them."""
-    found = []
+    parts = []
     for turn in range(3):
         file = io.BytesIO()
         Image.linear_gradient("L").resize((128, 96)).convert("RGB").rotate(turn).save(file, "AVIF")
         with av.open(io.BytesIO(file.getvalue())) as container:
-            found += [bytes(packet) for packet in container.demux(container.streams.video[0]) if packet.size]
-    return tuple(found)
+            parts += [bytes(packet) for packet in container.demux(container.streams.video[0]) if packet.size]
+    return tuple(parts)

@@ -55,13 +55,13 @@ def outcome(ask: Callable[[Any], Any], source: Any) -> str:
 
 
 def ask_in_every_way(path: Path) -> list[str]:
-    found = []
+    outcomes = []
     for ask in (probe, build_index, VideoDecoder):
-        found.append(outcome(ask, path))
-        found.append(outcome(ask, os.path.relpath(path)))
-        found.append(outcome(ask, path.read_bytes()))
-        found.append(outcome(ask, io.BytesIO(path.read_bytes())))
-    return sorted(set(found))
+        outcomes.append(outcome(ask, path))
+        outcomes.append(outcome(ask, os.path.relpath(path)))
+        outcomes.append(outcome(ask, path.read_bytes()))
+        outcomes.append(outcome(ask, io.BytesIO(path.read_bytes())))
+    return sorted(set(outcomes))
 
 
 # Playlists of nearby files only: those of URLs would connect.

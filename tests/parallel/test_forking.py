@@ -32,7 +32,7 @@ OWNED = {
     ("cache/store/_files.py", "Descriptors"): "cache/store/_store.py",
     ("cache/store/_index.py", "Directories"): "cache/store/_store.py",
     ("cache/store/_index.py", "SegmentIndex"): "cache/store/_store.py",
-    ("media/_source.py", "_Turn"): "media/_source.py",
+    ("media/_source.py", "_PositionLock"): "media/_source.py",
 }
 """Locks that are renewed by an object of another class, by the file of that class."""
 

@@ -1,4 +1,4 @@
-"""Facts about bytes: what a source is, and what its container and packets say."""
+"""Media sources, and facts about them from bytes, containers, packets and headers; no pixels but of still pictures."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ from framefeed.media._source import (
 from framefeed.media._urls import BLOCK_BYTES, check_url
 from framefeed.media.h26x._units import BLOCK_PADDING, UnitWalk
 from framefeed.media.headers._exif import orientation_of
-from framefeed.media.headers._reach import PICTURE_HEAD_BYTES, CountedReads, OddHeader, StillHeader
+from framefeed.media.headers._reads import PICTURE_HEAD_BYTES, CountedReads, OddHeader, StillHeader
 from framefeed.media.headers._still import still_header
 from framefeed.media.mp4._facts import FORMAT_NAME
 from framefeed.media.mp4._open import OpenedMovie, open_movie

@@ -1,4 +1,4 @@
-"""The libav side of media: open with an allow-list, choose the stream, walk packets, decode one."""
+"""Open a container with libav, choose its video stream, demux and decode packets."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from framefeed.media._libav_errors import (
 )
 from framefeed.media._libav_input import (
     HEAD_BYTES,
-    WITHHELD,
+    WITHHELD_CODECS,
     LibavInput,
-    known_format,
-    libav_options,
+    drop_withheld_lines,
+    make_libav_options,
+    name_known_format,
     needs_decoders,
-    without_withheld,
 )
 from framefeed.media._source import ByteReader, MediaSource, read_bytes
 from framefeed.parallel import check_stop
@@ -52,12 +52,12 @@ STREAM_FORMATS = frozenset({"h264", "hevc", "vvc", "obu", "av1", "m4v", "mpegvid
 # avformat_new_stream of libavformat/options.c, after which a demuxer says that memory ran out.
 _TOO_MANY_STREAMS = "Number of streams exceeds max_streams"
 _KEPT_LINES = 16
-"""Of libav's log, for the messages of errors."""
+"""Lines of libav's log that are kept for the messages of errors."""
 _OPENING_BYTES = 4 * 2**20
-"""About what libav takes to open a file; where it gets none at all it may crash."""
+"""Memory that libav takes to open a file, about; without any it may crash."""
 _BATCH_PACKETS = 64
 _BATCH_BYTES = 2**18
-"""What is held at once where all packets are read; one more packet may go beyond it."""
+"""Packets and bytes of a batch; the last packet may go beyond the bytes."""
 
 
 if TYPE_CHECKING:
@@ -73,11 +73,11 @@ class VideoContainer:
         source: Where the bytes are.
         stream_index: The stream to use, or None for the best one.
         limits: What the file may claim.
-        headers_only: Keep libav from decoding first pictures of the codecs whose headers our provers read: pixel
-            format, some colours and how far pictures are reordered stay unknown until ``open_whole``.
+        headers_only: Keep libav from decoding the first pictures of the codecs whose headers framefeed's provers
+            read: pixel format, some colours and the reorder depth stay unknown until ``open_whole``.
 
     Attributes:
-        log: The first errors that libav logged of it, each once.
+        log: The first errors that libav logged, each once.
         matrix: The nine numbers of the display matrix of the first frame that was decoded, or None.
         has_decoded: Whether a frame was decoded, so that ``matrix`` is known.
         too_large: (width, height) of the first picture that was refused for its size, or None.
@@ -101,7 +101,7 @@ class VideoContainer:
         self.limits = limits
         self._headers_only = headers_only
         if headers_only:
-            # Where it may not decode, libav reads on for longer: a limit that this meets is not yet the file's.
+            # Without decoders libav reads further: a limit that is exceeded then may hold for the file all the same.
             with suppress(LimitExceeded):
                 self._open(stream_index)
                 return
@@ -117,15 +117,15 @@ class VideoContainer:
         self.too_large: tuple[int, int] | None = None
         self._input = LibavInput(self.source)  # refuses a FIFO or a folder before libav sees it
         try:
-            self._container = self._opened()
+            self._container = self._open_container()
             if self._headers_only and needs_decoders(self._container):
                 self._headers_only = False
                 self.close()
                 self._open(stream_index)
                 return
             try:
-                self.stream = self._choose(stream_index)
-                self._check()
+                self.stream = self._choose_stream(stream_index)
+                self._check_stream()
                 self._configure(self.stream.codec_context)
             except BaseException:
                 self._container.close()
@@ -136,24 +136,24 @@ class VideoContainer:
 
     @property
     def is_withheld(self) -> bool:
-        """Whether libav opened it without a decoder for the chosen stream, and so knows less of it."""
-        return self._headers_only and self.codec_name in WITHHELD
+        """Whether libav opened it without a decoder for the chosen stream, and so knows less about it."""
+        return self._headers_only and self.codec_name in WITHHELD_CODECS
 
-    def _opened(self) -> InputContainer:
+    def _open_container(self) -> InputContainer:
         head = read_bytes(self._input.reader, 0, HEAD_BYTES)
-        known = known_format(head)
+        known = name_known_format(head)
         try:
-            return self._opened_as(known, head)
+            return self._open_as(known, head)
         except UnreadableMedia:
             if known is None or self._input.has_failed:
                 raise
-        # Not by its first bytes alone: by those of all formats, whatever libav then makes of it.
+        # Probe all formats.
         self._input.seek(0)
-        return self._opened_as(None, head)
+        return self._open_as(None, head)
 
-    def _opened_as(self, file_format: str | None, head: bytes) -> InputContainer:
+    def _open_as(self, file_format: str | None, head: bytes) -> InputContainer:
         self._input.bound_header(self.limits, head)
-        options = libav_options(self.limits, self._headers_only)
+        options = make_libav_options(self.limits, self._headers_only)
         if not is_memory_there(_OPENING_BYTES):
             raise MemoryError("the system refuses the memory to open a file")
         try:
@@ -166,7 +166,7 @@ class VideoContainer:
             raise
         finally:
             self._input.raise_error()
-        self.keep_log(without_withheld(lines))
+        self.keep_log(drop_withheld_lines(lines))
         return cast("InputContainer", opened)
 
     def _configure(self, context: av.VideoCodecContext) -> None:
@@ -176,15 +176,15 @@ class VideoContainer:
         context.options = {"max_pixels": str(padded_pixels(self.limits, self.codec_name))}
 
     def keep_log(self, lines: Sequence[LogLine]) -> None:
-        """Keep what libav logged for the message of an error; the first errors say best what is wrong."""
+        """Keep the first lines of libav's log for the messages of errors."""
         for line in lines:
             if len(self.log) < _KEPT_LINES and line not in self.log:
                 self.log.append(line)
 
     def accepts(self, picture: av.VideoCodecContext | VideoFrame) -> bool:
-        """Whether the limits allow a picture of this size; one that is too large is remembered.
+        """Whether the limits allow a picture of this size; remember the first that is too large.
 
-        libav's own check leaves a margin, and compares some sizes after padding, which it reports as lack of memory.
+        libav's own check has a margin, compares some sizes after padding, and then reports a lack of memory.
         """
         size = picture.width, picture.height
         if allows(self.limits, *size):
@@ -193,7 +193,7 @@ class VideoContainer:
         return False
 
     def reopen(self) -> bool:
-        """Stand at the first packet, whatever the container can seek; False where it stands there already."""
+        """Open it again at the first packet, without seeking; return False if it is there already."""
         if self._is_fresh:
             return False
         index, options = self.stream.index, self.decoder().options
@@ -203,52 +203,54 @@ class VideoContainer:
         return True
 
     def open_whole(self) -> bool:
-        """Open anew without ``headers_only``; False where nothing more would be known of the stream."""
+        """Open it again without ``headers_only``; return False if that tells no more about the stream."""
         if not self.is_withheld:
             return False
         self._headers_only = self._is_fresh = False
         return self.reopen()
 
     def learn_encoder(self) -> None:
-        """Let the decoder see the first packet where that says how the rest must be read, before decoding elsewhere.
+        """Decode the first packet of MPEG-4 part 2, so that the decoder knows the encoder before it decodes elsewhere.
 
-        MPEG-4 part 2 encoders sign their first packet, and libavcodec works around each one's habits: DivX's packed
+        Such encoders sign their first packet, and libavcodec works around each one's deviations: DivX's packed
         B-frames, Xvid's own inverse transform.
         """
         if self._knows_encoder or self.codec_name != "mpeg4":
             return
         context = self.decoder()
-        # Another opening: this one stays where it is.
+        # A second container, so that this one keeps its position.
         with VideoContainer(self.source, self.stream.index, self.limits) as beginning:
             for first in islice(beginning.packets(), 1):
-                # What it says of its encoder comes before its picture, which may be damaged.
                 decode_packet(self, first)
         context.flush_buffers()
         self._knows_encoder = True
 
-    def _choose(self, wanted: int | None) -> VideoStream:
+    def _choose_stream(self, stream_index: int | None) -> VideoStream:
         streams = list(self._container.streams)
         if len(streams) > self.limits.max_streams:
             raise limit_exceeded(self.limits, "max_streams", f"{len(streams)} streams", self.source.name, "open")
-        every = [s for s in self._container.streams.video if not s.disposition & Disposition.attached_pic]
-        videos = [s for s in every if wanted in (None, s.index)]
+        all_videos = [s for s in self._container.streams.video if not s.disposition & Disposition.attached_pic]
+        videos = [s for s in all_videos if stream_index in (None, s.index)]
         if not videos:
-            found = ", ".join(sorted({str(s.type) for s in streams})) or "nothing"
-            if every:
-                found = "video at " + ", ".join(str(s.index) for s in every)
-            where = "" if wanted is None else f" at index {wanted}"
+            kinds = ", ".join(sorted({str(s.type) for s in streams})) or "nothing"
+            if all_videos:
+                kinds = "video at " + ", ".join(str(s.index) for s in all_videos)
+            where = "" if stream_index is None else f" at index {stream_index}"
             advice = "" if streams else ": the file may be cut short, copy it again"
             raise NoVideoStream(
-                f"{self.source.name}: has no video stream{where} (found: {found}; cover pictures do not count){advice}",
+                f"{self.source.name}: has no video stream{where} (found: {kinds}; cover pictures do not count){advice}",
                 source=self.source.name,
                 stage="open",
             )
         # av_find_best_stream: the same stream as ffplay and TorchCodec take, but for cover pictures.
         best = self._container.streams.best("video")
         chosen = [s for s in videos if best is not None and s.index == best.index]
-        return chosen[0] if chosen else min(videos, key=_preference)
+        if chosen:
+            return chosen[0]
+        # The best one is a cover picture: the default stream, then the largest, then the first.
+        return min(videos, key=lambda s: (not s.disposition & Disposition.default, -_area(s), s.index))
 
-    def _check(self) -> None:
+    def _check_stream(self) -> None:
         context = self.stream.codec_context
         name = self.source.name
         if self.is_encrypted:
@@ -285,34 +287,31 @@ class VideoContainer:
 
     @property
     def reader(self) -> ByteReader:
-        """Its bytes, while it is open."""
+        """Reader of the file's bytes, while the container is open."""
         return self._input.reader
 
     def packets(self) -> Iterator[Packet]:
-        """Demux the stream's packets from where the container stands; empty ones are left out.
+        """Demux the stream's packets from the container's position on; leave out empty ones.
 
         A packet of no bytes repeats the picture before it (Theora, AVI): no decoder gives a frame for it.
         """
-        demuxed = self._demuxed()
-        while batch := self._next_packets(demuxed, 1):
+        demuxed = self._demux()
+        while batch := self._read_batch(demuxed, 1):
             yield batch[0]
 
     def batches(self) -> Iterator[list[Packet]]:
-        """Demux as `packets`, some at a time, to read them all: the container stands behind those given.
-
-        A list is emptied when the next one is asked for.
-        """
-        demuxed = self._demuxed()
-        while batch := self._next_packets(demuxed, _BATCH_PACKETS):
+        """Demux as `packets`, in lists; each list is emptied before the next one is read."""
+        demuxed = self._demux()
+        while batch := self._read_batch(demuxed, _BATCH_PACKETS):
             yield batch
-            batch.clear()  # so that the next ones find their memory in the processor's cache
+            batch.clear()  # the next packets reuse memory that is in the processor's cache
 
-    def _demuxed(self) -> Iterator[Packet]:
+    def _demux(self) -> Iterator[Packet]:
         self._is_fresh = False
         return self._container.demux(self.stream)
 
-    def _next_packets(self, demuxed: Iterator[Packet], most: int) -> list[Packet]:
-        """Demux until there are ``most`` packets, or as many bytes as a batch may hold; none at the end."""
+    def _read_batch(self, demuxed: Iterator[Packet], most: int) -> list[Packet]:
+        """Demux up to ``most`` packets, or the bytes of a batch; return none at the end."""
         batch: list[Packet] = []
         bytes_left, most_bytes = _BATCH_BYTES, self.limits.max_packet_bytes
         check_stop()
@@ -332,7 +331,7 @@ class VideoContainer:
                     if self._input.has_failed:
                         break
                     self._input.bound_packet(self.limits)
-        except IndexError as error:  # of PyAV, where a stream comes that the header has not
+        except IndexError as error:  # PyAV raises it for a stream that is not in the header
             raise UnreadableMedia(
                 f"{self.source.name}: has packets of a stream that is not in its header: the file is damaged",
                 source=self.source.name,
@@ -343,9 +342,9 @@ class VideoContainer:
         return batch
 
     def seek(self, offset: int, *, by_byte: bool = False) -> None:
-        """Move to a key frame at or before ``offset``, in ticks or bytes; where it lands must be verified."""
+        """Seek to a key frame at or before ``offset``, in ticks or bytes; the caller verifies the position."""
         self._is_fresh = False
-        self._input.unbound()
+        self._input.remove_bound()
         try:
             with libav_log(), translated(self.source.name, "decode", self.limits.max_packet_bytes):
                 self._container.seek(offset, stream=self.stream, backward=True, unsupported_byte_offset=by_byte)
@@ -353,7 +352,7 @@ class VideoContainer:
             self._input.raise_error()
 
     def try_seek(self, offset: int) -> bool:
-        """As ``seek``; False where the container cannot."""
+        """Seek as ``seek`` does; return False if the container cannot."""
         try:
             self.seek(offset)
         except CorruptMedia:
@@ -365,9 +364,9 @@ class VideoContainer:
         return self.stream.codec_context
 
     def make_decoder(self) -> av.VideoCodecContext:
-        """Make another decoder for the stream, set up as its own one was before it decoded anything."""
-        # Nothing is written. But only here, and where it opens a file, PyAV gives a decoder all that the container
-        # says: `CodecContext.create` gives none of it, and where the chroma samples lie cannot be set afterwards.
+        """Make another decoder for the stream, in the state of its own one before the first packet."""
+        # Nothing is written. PyAV passes all codec parameters of the container to a decoder only here and when it
+        # opens a file: `CodecContext.create` passes none, and the chroma location cannot be set afterwards.
         with av.open(os.devnull, "w", format="null") as output:
             context = output.add_stream_from_template(self.stream, opaque=True).codec_context
         context.codec_tag = self.decoder().codec_tag
@@ -386,20 +385,23 @@ class VideoContainer:
         self.close()
 
 
-def _preference(stream: VideoStream) -> tuple[bool, int, int]:
-    """Order the streams of a file whose best one is a cover picture."""
+def _area(stream: VideoStream) -> int:
     context: Any = stream.codec_context
-    area = context.width * context.height if context is not None else 0
-    return (not stream.disposition & Disposition.default, -area, stream.index)
+    return context.width * context.height if context is not None else 0
 
 
 def decode_packet(
     container: VideoContainer, packet: Packet | None, refused: list[int] | None = None
 ) -> list[VideoFrame]:
-    """Decode one packet with a container's own decoder, or ask it for what it holds back; a damaged one gives nothing.
+    """Decode one packet with a container's own decoder; a damaged packet gives no frame.
+
+    Args:
+        container: An open container.
+        packet: The packet; None drains the decoder.
+        refused: Takes the pts of a packet that could not be decoded, or not to the end.
 
     Raises:
-        MemoryError: What looks like damage may be a lack of memory.
+        MemoryError: Apparent damage may be a lack of memory.
     """
     check_stop()
     context = container.decoder()

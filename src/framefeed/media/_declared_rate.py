@@ -1,4 +1,4 @@
-"""The constant rate of frames that a container or a bitstream declares; what libav estimates is no declaration."""
+"""Read the constant frame rate that a container or a bitstream declares; an estimate of libav is no declaration."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 
 from framefeed.media._container import VideoContainer
 from framefeed.media._details import StreamColors
-from framefeed.media._nal import nal_units
+from framefeed.media._nal import split_nal_units
 from framefeed.media._packets import MISSING_PTS, PacketWalk
 from framefeed.media._source import ByteReader, read_bytes
 from framefeed.media.h26x._bits import OddUnits
-from framefeed.media.h26x._sets import h264_sequence, hevc_sequence
+from framefeed.media.h26x._sets import read_h264_sequence, read_hevc_sequence
 
-_CLOCKED = ("avi", "ivf")
-"""Containers whose header has a rate of frames, which is also the unit of their times."""
+_RATE_CONTAINERS = ("avi", "ivf")
+"""Containers whose header has a frame rate, which is also the unit of their times."""
 _MICROSECONDS = 1_000_000
 _MOST = 2**62
-"""Of the two numbers of a rate, which are stored as int64."""
+"""Largest numerator or denominator of a rate: both are stored as int64."""
 _MOST_CHUNKS = 1024
-"""Of an AVI header: more than its 64 streams have."""
+"""Chunks of an AVI header: more than its 64 streams have."""
 _MPEG_RATES = {
     code: Fraction(rate, 1001 if rate % 1000 == 0 and rate > 1000 else 1)
     for code, rate in enumerate((24_000, 24, 25, 30_000, 30, 50, 60_000, 60), 1)
@@ -34,7 +34,7 @@ _SPS = {"h264": 7, "hevc": 33}
 
 def has_clock(container: VideoContainer) -> bool:
     """Whether the container says how long a tick of its times lasts; libav makes up 25 a second where AVI does not."""
-    return container.format_name != "avi" or _container_rate(container) is not None
+    return container.format_name != "avi" or _read_container_rate(container) is not None
 
 
 def declared_rate(container: VideoContainer, walk: PacketWalk) -> Fraction | None:
@@ -44,15 +44,17 @@ def declared_rate(container: VideoContainer, walk: PacketWalk) -> Fraction | Non
         container: Stays where it is.
         walk: The stream's packets.
     """
-    if container.format_name in _CLOCKED and _has_even_ticks(walk) and (rate := _container_rate(container)):
-        return rate
+    if container.format_name in _RATE_CONTAINERS and _has_even_ticks(walk):
+        container_rate = _read_container_rate(container)
+        if container_rate is not None:
+            return container_rate
     codec = container.codec_name
     rates = set[Fraction | None]()
     if codec in _SPS:
-        rates = _rates_of_sets(codec, [*_configured_units(container), *walk.parameter_sets])
+        rates = _read_set_rates(codec, [*_split_configuration(container), *walk.parameter_sets])
     elif codec in ("mpeg1video", "mpeg2video"):
         with VideoContainer(container.source, container.stream.index, container.limits) as again:
-            rates = mpeg_rates(bytes(packet) for packet in again.packets())
+            rates = read_mpeg_rates(bytes(packet) for packet in again.packets())
     rate = rates.pop() if len(rates) == 1 else None
     return rate if rate is None or max(rate.as_integer_ratio()) <= _MOST else None
 
@@ -63,34 +65,34 @@ def _has_even_ticks(walk: PacketWalk) -> bool:
     return len(known) < 2 or float(np.median(known[1:] - known[:-1])) == 1
 
 
-def _container_rate(container: VideoContainer) -> Fraction | None:
+def _read_container_rate(container: VideoContainer) -> Fraction | None:
     with container.source.opened() as reader:
         if container.format_name == "avi":
-            return avi_rate(reader, container.stream.index)
+            return read_avi_rate(reader, container.stream.index)
         header = read_bytes(reader, 0, 24)
-        return _rate(int.from_bytes(header[16:20], "little"), int.from_bytes(header[20:24], "little"))
+        return _make_rate(int.from_bytes(header[16:20], "little"), int.from_bytes(header[20:24], "little"))
 
 
-def _rate(above: int, below: int) -> Fraction | None:
+def _make_rate(above: int, below: int) -> Fraction | None:
     return Fraction(above, below) if above and below else None
 
 
-def avi_rate(reader: ByteReader, stream_index: int) -> Fraction | None:
-    """Read dwRate / dwScale of a stream's header in an AVI file, else what its main header says of all frames."""
+def read_avi_rate(reader: ByteReader, stream_index: int) -> Fraction | None:
+    """Read dwRate / dwScale of a stream's header in an AVI file, or the frame duration of its main header."""
     number, period = -1, 0
-    for kind, at in _avi_chunks(reader):
+    for kind, at in _walk_avi_chunks(reader):
         data = read_bytes(reader, at, 28)
         if kind == b"avih":
             period = int.from_bytes(data[:4], "little")
         number += kind == b"strh"
         if kind == b"strh" and number == stream_index:
-            scale, rate = (int.from_bytes(data[place : place + 4], "little") for place in (20, 24))
-            return _rate(rate, scale) or _rate(_MICROSECONDS, period)
+            scale, rate = (int.from_bytes(data[start : start + 4], "little") for start in (20, 24))
+            return _make_rate(rate, scale) or _make_rate(_MICROSECONDS, period)
     return None
 
 
-def _avi_chunks(reader: ByteReader) -> Iterator[tuple[bytes, int]]:
-    """Walk the chunks of an AVI header, those of its lists too: (kind, offset of the data)."""
+def _walk_avi_chunks(reader: ByteReader) -> Iterator[tuple[bytes, int]]:
+    """Yield the chunks of an AVI header and of its lists: (kind, offset of the data)."""
     at = 12
     for _ in range(_MOST_CHUNKS):
         head = read_bytes(reader, at, 12)
@@ -104,37 +106,37 @@ def _avi_chunks(reader: ByteReader) -> Iterator[tuple[bytes, int]]:
         at += 8 + size + size % 2
 
 
-def _rates_of_sets(codec: str, units: Iterable[bytes]) -> set[Fraction | None]:
+def _read_set_rates(codec: str, units: Iterable[bytes]) -> set[Fraction | None]:
     rates = set[Fraction | None]()
     for unit in units:
         kind = unit[0] & 31 if codec == "h264" else unit[0] >> 1 & 63
         if kind != _SPS[codec]:
             continue
         try:
-            _, facts = h264_sequence(unit, StreamColors()) if codec == "h264" else hevc_sequence(unit)
+            _, facts = read_h264_sequence(unit, StreamColors()) if codec == "h264" else read_hevc_sequence(unit)
             rates.add(facts.frame_rate)
         except OddUnits:
             rates.add(None)
     return rates
 
 
-def _configured_units(container: VideoContainer) -> Iterator[bytes]:
-    """Give the NAL units of a codec's configuration: avcC, hvcC (ISO/IEC 14496-15 5.3.3, 8.3.3), or start codes."""
+def _split_configuration(container: VideoContainer) -> Iterator[bytes]:
+    """Yield the NAL units of a codec configuration: avcC, hvcC (ISO/IEC 14496-15 5.3.3, 8.3.3), or start codes."""
     data = container.stream.codec_context.extradata or b""
     if data[:1] != b"\1":
-        yield from map(bytes, nal_units(data, 0))
+        yield from map(bytes, split_nal_units(data, 0))
         return
     if container.codec_name == "h264":
-        yield from _counted_units(data, 6, data[5] & 31 if len(data) > 5 else 0)
+        yield from _split_counted_units(data, 6, data[5] & 31 if len(data) > 5 else 0)
         return
     at = 23
     for _ in range(data[22] if len(data) > 22 else 0):
-        units = list(_counted_units(data, at + 3, int.from_bytes(data[at + 1 : at + 3], "big")))
+        units = list(_split_counted_units(data, at + 3, int.from_bytes(data[at + 1 : at + 3], "big")))
         yield from units
         at += 3 + sum(2 + len(unit) for unit in units)
 
 
-def _counted_units(data: bytes, at: int, count: int) -> Iterator[bytes]:
+def _split_counted_units(data: bytes, at: int, count: int) -> Iterator[bytes]:
     for _ in range(count):
         size = int.from_bytes(data[at : at + 2], "big")
         unit = data[at + 2 : at + 2 + size]
@@ -144,12 +146,12 @@ def _counted_units(data: bytes, at: int, count: int) -> Iterator[bytes]:
         at += 2 + size
 
 
-def mpeg_rates(packets: Iterable[bytes]) -> set[Fraction | None]:
+def read_mpeg_rates(packets: Iterable[bytes]) -> set[Fraction | None]:
     """Read the rates of the sequence headers of MPEG-1 and MPEG-2 (ISO/IEC 13818-2 6.2.2); None where fields repeat."""
     rates = set[Fraction | None]()
     sequence: Fraction | None = None
     for packet in packets:
-        for kind, data in _headers(packet):
+        for kind, data in _find_headers(packet):
             if kind == _SEQUENCE and len(data) > 3:
                 sequence = _MPEG_RATES.get(data[3] & 15)
                 rates.add(sequence)
@@ -162,7 +164,7 @@ def mpeg_rates(packets: Iterable[bytes]) -> set[Fraction | None]:
     return rates
 
 
-def _headers(packet: bytes) -> Iterator[tuple[int, bytes]]:
+def _find_headers(packet: bytes) -> Iterator[tuple[int, bytes]]:
     at = packet.find(b"\0\0\1")
     while at >= 0:
         if packet[at + 3 : at + 4] and packet[at + 3] in (_SEQUENCE, _EXTENSION):

@@ -1,4 +1,4 @@
-"""Decode packets to facts: everything of their frames but the pixels."""
+"""Decode packets to facts about their frames, without the pixels; read display matrices."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from framefeed.media._container import Packet, VideoContainer, decode_packet
 
 @dataclass(frozen=True, slots=True)
 class DecodedFact:
-    """One frame that a decoder gave: everything but its pixels.
+    """Facts about one decoded frame.
 
     Attributes:
-        packet: Number of the packet whose picture this is, in demuxing order; -1 where the decoder does not say.
+        packet: Number of the frame's packet, in demuxing order; -1 if the decoder does not say.
         width: Columns before rotation.
         height: Rows before rotation.
         coded_width: Columns as stored: the decoder knows them once it has decoded, and forgets them when reopened.
@@ -27,7 +27,7 @@ class DecodedFact:
         pixel_format: libav's name.
         is_key: Flagged as a key frame.
         is_corrupt: Flagged as damaged.
-        dts: Decoding time that the decoder hands on with it, in ticks; None where it has none.
+        dts: Decoding time that the decoder copies to the frame, in ticks; None if it has none.
     """
 
     packet: int
@@ -48,14 +48,14 @@ def decode_facts(
     drain: bool = True,
     refused: list[int] | None = None,
 ) -> Iterator[DecodedFact]:
-    """Decode to facts; damaged packets and pictures beyond the limits give no frame and stop nothing.
+    """Decode packets to facts; skip damaged packets and pictures beyond the limits.
 
     Args:
         container: Its decoder is used, from a flushed state.
         packets: (number, packet); the packet's pts is overwritten with its number, by which its frame is known:
             every decoder of FFmpeg hands a packet's pts to the frame, and none but it computes with it.
         drain: Ask for the frames that the decoder holds back at the end.
-        refused: Takes the numbers of the packets that the decoder could not decode, or not to the end.
+        refused: Filled with the numbers of packets that the decoder could not decode, or not to the end.
     """
     last: list[tuple[int, Packet | None]] = [(-1, None)] if drain else []
     for number, packet in chain(packets, last):
@@ -63,24 +63,23 @@ def decode_facts(
             packet.pts = number
         for frame in decode_packet(container, packet, refused):
             if container.accepts(frame):
-                yield _fact_of(frame, container)
+                yield _describe_frame(frame, container)
             elif refused is not None and frame.pts is not None:
                 refused.append(frame.pts)
 
 
 def decode_alone(container: VideoContainer, packet: Packet) -> list[DecodedFact]:
-    """Decode the first packet to the facts of its frame, if one comes; the decoder is flushed afterwards."""
+    """Decode one packet from a flushed state to the facts of its frames, and flush the decoder."""
     facts = list(decode_facts(container, iter([(0, packet)])))
     container.decoder().flush_buffers()
     return facts
 
 
-def _fact_of(frame: VideoFrame, container: VideoContainer) -> DecodedFact:
-    """Everything but the pixels of a decoded frame."""
+def _describe_frame(frame: VideoFrame, container: VideoContainer) -> DecodedFact:
     context = container.decoder()
     if not container.has_decoded:
         container.has_decoded = True
-        container.matrix = _matrix(frame)
+        container.matrix = _read_matrix(frame)
     return DecodedFact(
         packet=-1 if frame.pts is None else frame.pts,
         width=frame.width,
@@ -94,7 +93,7 @@ def _fact_of(frame: VideoFrame, container: VideoContainer) -> DecodedFact:
     )
 
 
-def _matrix(frame: VideoFrame) -> tuple[int, ...] | None:
+def _read_matrix(frame: VideoFrame) -> tuple[int, ...] | None:
     try:
         # Not frame.side_data: that would have the frame refer to what refers to it, and every picture would stay in
         # memory until the cyclic collector runs.

@@ -1,4 +1,4 @@
-"""What the header says of one stream: its frames and their rate, bit rate, colour tags, sample aspect ratio."""
+"""Read the header facts of one stream: number and rate of frames, bit rate, colour tags, sample aspect ratio."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from framefeed.media._source import MediaSource
 
 @dataclass(frozen=True, slots=True)
 class StreamDetails:
-    """Header facts of one stream; None where the header is silent.
+    """Header facts of one stream; None if the header does not say.
 
     Attributes:
         num_frames: Frames that the stream holds.
         duration_seconds: Seconds that it takes.
         average_fps: Frames a second.
         bit_rate: Bits a second.
-        begin_seconds: Time of the first frame, as the header has it.
+        begin_seconds: Time of the first frame, from the header.
         pixel_aspect_ratio: Width to height of one sample.
         color_primaries: ITU-T H.273 code.
         color_space: ITU-T H.273 matrix code.
@@ -47,7 +47,7 @@ _UNKNOWN = StreamDetails(
 
 @dataclass(frozen=True, slots=True)
 class StreamColors:
-    """How sample values are meant, as container and codec configuration say.
+    """Colour tags of a stream, from the container and the codec configuration.
 
     Attributes:
         primaries: ITU-T H.273 code; 2 is unspecified.
@@ -61,15 +61,15 @@ class StreamColors:
     space: int = 2
     range: int = 0
 
-    def filled(self, values: Mapping[str, int]) -> StreamColors:
-        """Take the values for what is unspecified, by name; libav, too, believes the container before the codec."""
+    def fill(self, values: Mapping[str, int]) -> StreamColors:
+        """Replace unspecified tags by ``values``, by name; as in libav, the container counts before the codec."""
         unspecified = StreamColors()
         names = [name for name in values if getattr(self, name) == getattr(unspecified, name)]
         return replace(self, **{name: values[name] for name in names})
 
 
 def stream_colors(container: VideoContainer) -> StreamColors:
-    """Read what libav knows of an open container's colours; from the headers alone while nothing was decoded."""
+    """Read libav's colour tags of an open container; they come from headers alone until a packet is decoded."""
     context = container.stream.codec_context
     return StreamColors(
         int(context.color_primaries), int(context.color_trc), int(context.colorspace), int(context.color_range)
@@ -77,7 +77,7 @@ def stream_colors(container: VideoContainer) -> StreamColors:
 
 
 def picture_details(info: MediaInfo) -> StreamDetails:
-    """Take from the header of a picture, or of a sequence of them, what it has of a stream."""
+    """Describe a picture, or a sequence of pictures, as a stream."""
     return replace(
         _UNKNOWN,
         num_frames=info.num_frames_from_header,
@@ -86,8 +86,8 @@ def picture_details(info: MediaInfo) -> StreamDetails:
     )
 
 
-def claimed_duration(container: VideoContainer) -> float | None:
-    """Seconds that the header of an open container claims for its stream, or None."""
+def read_claimed_duration(container: VideoContainer) -> float | None:
+    """Read the seconds that the header of an open container claims for its stream, or None."""
     stream = container.stream
     if stream.duration is None or stream.time_base is None:
         return None
@@ -97,13 +97,13 @@ def claimed_duration(container: VideoContainer) -> float | None:
 
 
 def stream_details(source: MediaSource, stream_index: int, limits: Limits = DEFAULT_LIMITS) -> StreamDetails:
-    """Open a source and read them; errors as ``probe``."""
+    """Open a source and describe one of its streams; errors as ``probe``."""
     with VideoContainer(source, stream_index, limits) as container, translated(source.name, "open"):
         stream, colors = container.stream, stream_colors(container)
         starts = stream.start_time is not None and stream.time_base is not None
         return StreamDetails(
             num_frames=stream.frames or None,
-            duration_seconds=claimed_duration(container),
+            duration_seconds=read_claimed_duration(container),
             average_fps=float(stream.average_rate) if stream.average_rate else None,
             bit_rate=stream.bit_rate or None,
             begin_seconds=float((stream.start_time or 0) * (stream.time_base or 0)) if starts else None,

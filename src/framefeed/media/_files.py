@@ -1,9 +1,4 @@
-"""Regular files: looked at and opened, the system's errors turned into framefeed's.
-
-Scratch files: claimed while their writer lives, so that what a killed one left can be told from work going on.
-
-Where something may be written: in a folder that is there, over nothing but one of its own kind.
-"""
+"""Open regular files, lock scratch files, check what may be overwritten; raise framefeed's errors for the system's."""
 
 from __future__ import annotations
 
@@ -25,7 +20,7 @@ def stat_regular(path: str) -> os.stat_result:
 
     Raises:
         MissingMedia: There is nothing at the path.
-        UnreadableMedia: It is a folder, FIFO, device or socket, or may not be looked at.
+        UnreadableMedia: It is a folder, FIFO, device or socket, or its folder may not be read.
     """
     try:
         facts = os.stat(path)
@@ -43,7 +38,7 @@ def stat_regular(path: str) -> os.stat_result:
 
 
 def kind_at(path: str) -> str | None:
-    """Name what stands at a path and is no regular file, such as "a FIFO"; None for a file, or nothing."""
+    """Name the kind of special file at a path, such as "a FIFO"; None for a regular file, or nothing."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -52,14 +47,14 @@ def kind_at(path: str) -> str | None:
 
 
 def raise_file_error(error: OSError, path: str, stage: Literal["open", "read"]) -> NoReturn:
-    """Raise framefeed's error for one of the system's about a file.
+    """Raise framefeed's error for an OSError about a file.
 
     Raises:
         MissingMedia: There is nothing at the path.
         StaleSource: The file, or the device that it is on, went away.
         UnreadableMedia: It cannot be opened or read.
-        OSError: The error itself, where it is no fact about the file: a shortage of the machine, or a descriptor that
-            we closed.
+        OSError: The error itself, if the file did not cause it: a shortage of the machine, or a descriptor that
+            framefeed closed.
     """
     if error.errno == errno.EBADF or shortage_in(error) is not None:
         raise error
@@ -90,7 +85,7 @@ def open_regular(path: str) -> int:
     """Open a regular file for reading and return its descriptor; errors as ``stat_regular``."""
     stat_regular(path)
     try:
-        # O_NONBLOCK: should a FIFO take the file's place between the two calls, opening it does not hang.
+        # O_NONBLOCK: opening does not hang if a FIFO replaces the file between the two calls.
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise_file_error(error, path, "open")
@@ -98,10 +93,9 @@ def open_regular(path: str) -> int:
 
 @contextmanager
 def claimed(path: str) -> Iterator[None]:
-    """Create a file and claim it for as long as the context lasts, also under another name.
+    """Create a file and hold its lock until the context ends, also if the file is renamed meanwhile.
 
-    Args:
-        path: Of the file, which others do not write.
+    The lock shows `remove_unclaimed` that the writer lives.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
@@ -112,44 +106,40 @@ def claimed(path: str) -> Iterator[None]:
 
 
 def remove_unclaimed(folder: str, pattern: re.Pattern[str], kept: str) -> None:
-    """Remove the files that killed writers left.
+    """Remove the scratch files whose lock no process holds: their writers were killed.
 
     Args:
-        folder: Where they lie.
-        pattern: What their names match as a whole.
-        kept: Name of one that stays, claimed or not.
+        folder: Where the files are.
+        pattern: The whole name of a scratch file must match it.
+        kept: Name of a file that stays, locked or not.
     """
     with os.scandir(folder) as entries:
         names = [entry.name for entry in entries if entry.name != kept and pattern.fullmatch(entry.name)]
-    for name in names:
-        with suppress(OSError):  # Another process removed or claims it, or this one may not write there.
-            _remove_unclaimed(os.path.join(folder, name))
-
-
-def _remove_unclaimed(path: str) -> None:
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(descriptor), os.stat(path)):
-            os.unlink(path)
-    finally:
-        os.close(descriptor)
+    for path in (os.path.join(folder, name) for name in names):
+        with suppress(OSError):  # Another process removed or holds it, or this one may not write there.
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                    os.unlink(path)
+            finally:
+                os.close(descriptor)
 
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def check_writable(path: str, noun: str, example: str, is_own: Callable[[str], bool]) -> None:
-    """Make sure that writing a file at a path replaces nothing but one of its kind, or an empty file.
+    """Check that a file written at a path would replace nothing but a file of its kind, or an empty one.
 
     Args:
-        path: Where it is to be written.
-        noun: What it is, for messages.
-        example: A good name.
-        is_own: Whether a regular file of some bytes is of its kind.
+        path: Of the new file.
+        noun: Name of its kind, for messages.
+        example: A good file name, for messages.
+        is_own: Says whether a regular file that is not empty is of its kind.
 
     Raises:
-        UsageError: There is no such folder, or something else stands there.
+        UsageError: There is no such folder, or something else is at the path.
     """
     folder, kind = os.path.dirname(path) or ".", kind_at(path)
     if not os.path.isdir(folder):
@@ -158,23 +148,20 @@ def check_writable(path: str, noun: str, example: str, is_own: Callable[[str], b
         raise UsageError(f"cannot write {path}: it is a folder; name a file in it, such as {example}")
     if kind is not None:
         raise UsageError(f"cannot write {path}: {kind} is already there; choose another name")
-    if os.path.lexists(path) and not _may_be_replaced(path, is_own):
+    may_be_replaced = os.path.isfile(path) and (not os.path.getsize(path) or is_own(path))
+    if os.path.lexists(path) and not may_be_replaced:
         raise UsageError(
             f"cannot write {path}: the file that is already there is not a {noun}, and is not overwritten; choose "
             "another name"
         )
 
 
-def _may_be_replaced(path: str, is_own: Callable[[str], bool]) -> bool:
-    return os.path.isfile(path) and (not os.path.getsize(path) or is_own(path))
-
-
 @contextmanager
 def writing(path: str) -> Iterator[None]:
-    """Say of what the system refuses inside the block which file was to be written, and what to do about it.
+    """Turn an OSError of writing a file inside the block into an error with the path and advice.
 
     Raises:
-        UsageError: It refused something.
+        UsageError: The system refused to write.
         ResourceExhausted: Memory or the like ran out.
     """
     try:
@@ -194,5 +181,5 @@ def cannot_write(path: str, error: OSError) -> UsageError:
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether there is no room for what was to be written."""
+    """Whether an error says that the disk, the quota or the file is full."""
     return isinstance(error, OSError) and error.errno in _FULL

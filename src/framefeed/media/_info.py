@@ -1,12 +1,4 @@
-"""MediaInfo: what the headers of a file claim.
-
-Limits: how much a file may claim. They are checked before memory is allocated.
-
-Names of colour tags.
-
-Codes are those of ITU-T H.273 (07/2024), tables 2, 3 and 4; names are FFmpeg's (``libavutil/pixdesc.c``), which its
-options take and ffprobe prints. A module of its own: the report and the adapters use it, and neither may use the other.
-"""
+"""MediaInfo, the facts that a file's headers claim; Limits on them; names of colour tags."""
 
 from __future__ import annotations
 
@@ -20,13 +12,13 @@ from framefeed.errors import LimitExceeded
 
 
 def shown_size(width: int, height: int, rotation: int) -> tuple[int, int]:
-    """Give (width, height) as displayed: the rotation, in degrees, applied."""
+    """Apply a rotation in degrees to a size: (width, height) as displayed."""
     return (height, width) if rotation in (90, 270) else (width, height)
 
 
 @dataclass(frozen=True, slots=True)
 class MediaInfo:
-    """What the headers of one file claim.
+    """Facts that the headers of one file claim.
 
     Attributes:
         kind: "image" or "video", decided by the bytes, not by the name.
@@ -61,10 +53,10 @@ class MediaInfo:
     bytes: int
 
 
-# Columns and rows that libavcodec adds to a picture before it compares it with its `max_pixels`: most with CineForm,
-# 64 for each eighth and up to 56 more; MPEG-4 and its relatives compare 280 rows of any picture with it too.
+# Columns and rows that libavcodec adds to a picture before it compares its size with `max_pixels`. CineForm adds most:
+# 64 for each eighth and up to 56 more; MPEG-4 and its relatives also compare 280 rows of any picture.
 _PADDING = 640
-# Dirac, and so VC-2, compares a multiple.
+# Dirac, and so VC-2, compares a multiple of the size.
 _MULTIPLES = {"dirac": 5}
 
 
@@ -111,7 +103,7 @@ DEFAULT_LIMITS = Limits()
 
 
 def limits_or_default(limits: Limits | None) -> Limits:
-    """Take the default limits where none are given.
+    """Return the limits, or the defaults for None.
 
     Raises:
         UsageError: What is given is no `Limits`.
@@ -129,7 +121,7 @@ def allows(limits: Limits, width: int, height: int) -> bool:
 
 
 def padded_pixels(limits: Limits, codec: str = "") -> int:
-    """The most pixels that a picture within the limits has once its decoder has padded it, whatever its shape."""
+    """Bound the pixels of a picture within the limits, of any shape, after its decoder has padded it."""
     longest = min(limits.max_side, limits.max_pixels)
     other = min(longest, limits.max_pixels // longest)
     padded = limits.max_pixels + _PADDING * (longest + other + 1) + _PADDING**2
@@ -149,12 +141,12 @@ def limit_exceeded(limits: Limits, limit: str, claim: str, name: str, stage: str
     """Build the error for a claim beyond one of the limits.
 
     Args:
-        limits: That hold.
-        limit: Name of the one in question.
+        limits: The limits.
+        limit: Name of the one that is exceeded.
         claim: What the file has or claims: "65 streams".
         name: Of the source.
-        stage: What was being done.
-        option: Of the command line that raises the limit, behind a blank; empty where there is none.
+        stage: "open", "index" or "decode".
+        option: Option of the command line that raises the limit, behind a blank; empty if there is none.
     """
     return LimitExceeded(
         f"{name}: has {claim}, more than {limit}={getattr(limits, limit)} allows: "
@@ -165,6 +157,8 @@ def limit_exceeded(limits: Limits, limit: str, claim: str, name: str, stage: str
     )
 
 
+# Codes of ITU-T H.273 (07/2024), tables 2, 3 and 4; names of FFmpeg (libavutil/pixdesc.c), which its options take and
+# ffprobe prints.
 PRIMARIES = {
     1: "bt709", 4: "bt470m", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m", 8: "film", 9: "bt2020", 10: "smpte428",
     11: "smpte431", 12: "smpte432", 22: "ebu3213",

@@ -1,4 +1,4 @@
-"""The border at which libav's errors and log become framefeed's."""
+"""Turn libav's errors into framefeed's; collect libav's log."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from framefeed.errors import CorruptMedia, MediaError, MissingMedia, UnreadableM
 from framefeed.media._info import Limits
 from framefeed.parallel import shortage_in
 
-# Errors alone: PyAV looks at the level before it asks for the interpreter, so that a sound file costs nothing (D14).
+# Errors alone: PyAV checks the level before it takes the GIL, so that an intact file costs nothing (D14).
 av.logging.set_level(av.logging.ERROR)
-# Or what one file's decoder has said would not be said again for the next file.
+# Otherwise a message about one file would not be repeated for the next file.
 av.logging.set_skip_repeated(False)
-# What is said outside of `libav_log`, as a file is closed, is not for the user's log; their own level is kept.
+# Messages outside of `libav_log`, at the closing of a file, stay out of the user's log; a level set by them is kept.
 if logging.getLogger("libav").level == logging.WARNING:  # PyAV's own
     logging.getLogger("libav").setLevel(logging.CRITICAL + 1)
 
@@ -25,9 +25,9 @@ LogLine = tuple[int, str, str]
 """Level, part of FFmpeg, message."""
 _UNSUPPORTED = (av.DecoderNotFoundError, av.PatchWelcomeError, av.BSFNotFoundError, av.EncoderNotFoundError)
 FOREIGN = (av.FFmpegError, EOFError)
-"""What libav raises; PyAV's own classes all derive from the first but for a bare end of file."""
+"""Exceptions of PyAV: all derive from the first, except a bare end of file."""
 _MESSAGES = 3
-# get_buffer() fails for lack of memory, and for a picture that is larger than allowed, which is said before.
+# get_buffer() fails for lack of memory, and for a picture larger than allowed; a message about its size precedes that.
 _NO_MEMORY = re.compile(r"get_buffer\(\) failed|[Cc]annot allocate memory|[Cc]ould not allocate|[Oo]ut of memory")
 _TOO_LARGE = re.compile(r"[Pp]icture size")
 # mov_read_header of libavformat/mov.c: writers put this box at the end.
@@ -35,11 +35,11 @@ _NOT_READ = "not on whitelist"
 _NO_MOVIE = "moov atom not found"
 _PROBED_BYTES = 2**24
 MOST_PIXEL_BYTES = 8
-"""Four samples of 16 bits."""
+"""Largest pixel: four samples of 16 bits."""
 
 
 class translated:  # noqa: N801  read as a verb: with translated(name, "open"): ...
-    """Turn libav's errors inside the block into framefeed's; a shortage of the machine stays what it is.
+    """Turn libav's errors inside the block into framefeed's; leave shortages of the machine alone.
 
     Not a generator: entering one takes longer than demuxing a packet.
 
@@ -62,14 +62,14 @@ class translated:  # noqa: N801  read as a verb: with translated(name, "open"): 
         if not isinstance(error, FOREIGN):
             return
         check_memory(error, self._log, 0, self._most_bytes)
-        # Not from a lack of memory, which is damage here: what has a shortage as its cause is one.
+        # A cause that is a lack of memory would make this error a shortage; here it is damage.
         raise translate(error, self._name, self._stage, in_one_line(self._log)) from (
             None if isinstance(error, av.MemoryError) else error
         )
 
 
 def translate(error: BaseException, name: str, stage: str, log: str = "") -> MediaError:
-    """Build framefeed's error for one of libav's; ``log`` is what FFmpeg logged about it."""
+    """Build framefeed's error for one of libav's; ``log`` is FFmpeg's message about it."""
     if _NOT_READ in log:  # FFmpeg then lists all formats that it may read
         log = ""
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -86,7 +86,7 @@ def translate(error: BaseException, name: str, stage: str, log: str = "") -> Med
     return UnreadableMedia(f"{message}: {advice}", source=name, stage=stage)
 
 
-# mjpeg_decode_scan of libavcodec/mjpegdec.c: blocks that cannot be read, and data that end before the picture does.
+# mjpeg_decode_scan of libavcodec/mjpegdec.c: unreadable blocks, and data that end before the picture.
 _BROKEN_JPEG = ("error y=", "overread ")
 
 
@@ -101,11 +101,11 @@ def libav_log() -> av.logging.Capture:
 
 
 def says_damage(codec: str, lines: Sequence[LogLine]) -> bool:
-    """Whether a decoder logged that a picture is damaged which it gives without a flag.
+    """Whether a decoder logged damage of a picture that it outputs without the flag for damage.
 
     Args:
         codec: Canonical name.
-        lines: What it logged of one packet.
+        lines: Its log for one packet.
     """
     return codec == "mjpeg" and any(message.startswith(_BROKEN_JPEG) for _, _, message in lines)
 
@@ -133,16 +133,16 @@ def largest_picture(limits: Limits) -> int:
 def check_memory(
     error: BaseException | None, lines: Sequence[LogLine], picture_bytes: int, most_bytes: int | None
 ) -> None:
-    """Raise where what looks like damage may be a lack of memory, which libavcodec reports as invalid data too.
+    """Raise if apparent damage may be a lack of memory, which libavcodec also reports as invalid data.
 
-    libav lacks memory also for what only a damaged file claims: a larger piece than it gives at once. Where the system
-    has what the limits let a file ask for, it is that.
+    A damaged file may claim more memory than libav allocates at once. It is damage if the system has as much memory
+    as the limits allow a file to need.
 
     Args:
         error: What libav raised, if it did.
         lines: What it logged.
-        picture_bytes: Of one decoded picture; 0 where unknown.
-        most_bytes: The most that a file within the limits needs at once; None where a lack of memory is never damage.
+        picture_bytes: Bytes of one decoded picture; 0 if unknown.
+        most_bytes: The most that a file within the limits needs at once; None if a lack of memory is never damage.
 
     Raises:
         MemoryError: Memory ran out, or the system refuses what a few pictures need.

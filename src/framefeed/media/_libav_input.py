@@ -1,7 +1,4 @@
-"""A source as libav reads it: by positioned reads, bounded, with errors that are kept for the caller.
-
-What libav is asked for when it opens a container: which demuxers, which limits, and whether it may decode.
-"""
+"""Input and options of libav: a file object with bounded reads, the allowed demuxers, limits and decoders."""
 
 from __future__ import annotations
 
@@ -30,39 +27,39 @@ _MOVIE_BOXES = frozenset({b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", 
 
 
 class LibavInput:
-    """A source as libav reads it: by positioned reads, so that forked processes share no offset.
+    """File object for libav that reads a source by positioned reads, so that forked processes share no offset.
 
-    What a read raises is kept for the caller, who asks for it once libav has returned: libav itself knows only numbers.
+    An exception of a read is kept until the caller asks for it by `raise_error`: libav passes on error numbers alone.
 
     Args:
         source: Where the bytes are.
 
     Attributes:
-        name: What libav takes for the file's name.
-        reader: The bytes.
-        has_failed: Whether a read raised, so that libav takes the file to end there.
+        name: The file's name for libav.
+        reader: Reader of the source's bytes.
+        has_failed: Whether a read raised, which is the end of the file for libav.
     """
 
     def __init__(self, source: MediaSource) -> None:
         self.reader = source.reader()
-        self._at = 0
+        self._offset = 0
         self._source_name = source.name
         self._error: BaseException | None = None
         self.has_failed = False
         self._bytes_left = math.inf
         self._limit = ""
         self._weight = 1
-        # libav's own guess of the format looks at the ending.
+        # libav guesses the format by the ending too.
         self.name = f"file:{source.path}" if source.kind in ("path", "url") else source.name
 
     def read(self, count: int) -> bytes:
-        """Read on; nothing at the end, or after an error."""
+        """Read the next bytes; none at the end, or after an error."""
         if self.has_failed:
             return b""
         # Not kept in a local: an error's traceback reaches this frame, and would so reach itself.
-        return self._value_of(outcome_of(self._read, count), b"")
+        return self._take_value(outcome_of(self._read, count), b"")
 
-    def _value_of(self, outcome: Ok[T] | Err, otherwise: T) -> T:
+    def _take_value(self, outcome: Ok[T] | Err, otherwise: T) -> T:
         if isinstance(outcome, Ok):
             return outcome.value
         self.has_failed = True
@@ -71,8 +68,8 @@ class LibavInput:
 
     def _read(self, count: int) -> bytes:
         check_stop()
-        data = read_bytes(self.reader, self._at, count)
-        self._at += len(data)
+        data = read_bytes(self.reader, self._offset, count)
+        self._offset += len(data)
         self._bytes_left -= len(data) * (self._weight if count <= _BUFFER_BYTES else 1)
         if self._bytes_left < 0:
             what = "its header" if self._limit == "max_header_bytes" else "what lies before the next packet"
@@ -86,11 +83,11 @@ class LibavInput:
         return data
 
     def bound_header(self, limits: Limits, head: bytes) -> None:
-        """Let libav read no more until the container is open than a header may take.
+        """Bound the bytes that libav reads until the container is open.
 
-        The header of an MP4 file grows with its frames. That of another container is small but for what is read in one
-        piece, such as an attachment; in search of one libav reads a buffer at a time, and looks at it byte by byte:
-        there a byte counts as eight.
+        The header of an MP4 file grows with its frames. Other headers are small, except for large single reads such
+        as attachments. While libav searches for a header it reads buffer by buffer and examines each byte: such a
+        byte counts as eight.
 
         Args:
             limits: What the file may claim.
@@ -101,32 +98,29 @@ class LibavInput:
         self._bytes_left = limits.max_header_bytes + _READ_AHEAD_BYTES
 
     def bound_packet(self, limits: Limits) -> None:
-        """Let libav read no more until the next packet than one packet may take."""
+        """Bound the bytes that libav reads until the next packet, by the size of one packet."""
         self._limit, self._weight = "max_packet_bytes", 1
         self._bytes_left = limits.max_packet_bytes + _READ_AHEAD_BYTES
 
-    def unbound(self) -> None:
-        """Let libav read what it wants: a seek without an index reads all packets before."""
+    def remove_bound(self) -> None:
+        """Remove the bound: a seek without an index reads all packets before."""
         self._bytes_left = math.inf
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Move the position."""
         if whence == os.SEEK_CUR:
-            offset += self._at
+            offset += self._offset
         elif whence == os.SEEK_END:
-            offset += self._value_of(outcome_of(self._size, None), 0)
-        self._at = max(0, offset)
-        return self._at
-
-    def _size(self, _: None) -> int:
-        return self.reader.stat().bytes
+            offset += self._take_value(outcome_of(lambda _: self.reader.stat().bytes, None), 0)
+        self._offset = max(0, offset)
+        return self._offset
 
     def tell(self) -> int:
         """Give the position."""
-        return self._at
+        return self._offset
 
     def raise_error(self) -> None:
-        """Raise what a read raised; taken out first, for its traceback reaches the one that keeps it."""
+        """Raise the exception of a read, if there is one; forget it, as its traceback refers to this object."""
         error, self._error = self._error, None
         if error is not None:
             try:
@@ -144,22 +138,22 @@ FORMATS = (
     "yuv4mpegpipe,h263,h261,gif,apng,swf,rm,wtv,nsv,"
     "wav,mp3,aac,flac,amr,ac3,eac3,aiff,caf"
 )
-"""Demuxers that may open media; none of them opens a second file (S01). Audio ones only tell "no video stream"."""
-WITHHELD = frozenset({"vp9", "av1", "h264", "hevc"})
-"""Codecs whose first picture libav decodes on opening, which takes longer than all else, and of which our provers read
-the same in its header."""
+"""Demuxers that may open media; none of them opens a second file (S01). Audio ones lead to the error NoVideoStream."""
+WITHHELD_CODECS = frozenset({"vp9", "av1", "h264", "hevc"})
+"""Codecs whose first picture libav decodes on opening, the slowest part of it; framefeed's provers read the same facts
+in the header of that picture."""
 _WITH_TIMES = ("mov", "matroska", "flv")
-"""Containers that have the times of each packet."""
+"""Containers with times for each packet."""
 
 
 HEAD_BYTES = 64
-"""Of a file, by which ``known_format`` tells its format."""
+"""Of a file, by which ``name_known_format`` tells its format."""
 
 
-def known_format(head: bytes) -> str | None:
-    """Name the demuxer that libav would find for a file: probing all of them takes half of an opening.
+def name_known_format(head: bytes) -> str | None:
+    """Name the demuxer of an IVF or Matroska file; None for others, which libav probes.
 
-    As ``ivf_probe`` and ``matroska_probe``, which are as sure as any can be. None where that takes more than a look.
+    Probing takes half of an opening. The conditions are those of ``ivf_probe`` and ``matroska_probe`` at full score.
     """
     if head.startswith(b"DKIF\0\0\x20\0"):
         return "ivf"
@@ -168,12 +162,12 @@ def known_format(head: bytes) -> str | None:
     return None
 
 
-def libav_options(limits: Limits, headers_only: bool) -> dict[str, str]:
+def make_libav_options(limits: Limits, headers_only: bool) -> dict[str, str]:
     """Make the options of one opening.
 
     Args:
         limits: What the file may claim.
-        headers_only: Keep libav from decoding pictures of the codecs in ``WITHHELD``; it says so in its log.
+        headers_only: Keep libav from decoding pictures of ``WITHHELD_CODECS``; libav logs each refusal.
     """
     options = {
         "format_whitelist": FORMATS,
@@ -182,30 +176,30 @@ def libav_options(limits: Limits, headers_only: bool) -> dict[str, str]:
         # Reaches the decoders that probing runs, in containers that know their streams before it.
         "max_pixels": str(padded_pixels(limits)),
     }
-    return options | ({"codec_whitelist": _names_of_others()} if headers_only else {})
+    return options | ({"codec_whitelist": _list_decoders()} if headers_only else {})
 
 
 def needs_decoders(container: InputContainer) -> bool:
-    """Whether libav has to decode what it opened without: to choose a stream, or for times of packets."""
+    """Whether libav needs the decoders that it was opened without: to choose a stream, or for times of packets."""
     contexts = [stream.codec_context for stream in container.streams.video]
     codecs = {"" if context is None else context.codec.canonical_name for context in contexts}
     if len(contexts) > 1:
-        return not codecs.isdisjoint({"", *WITHHELD})
+        return not codecs.isdisjoint({"", *WITHHELD_CODECS})
     # Packets that a parser cuts have no times of their own.
     return not codecs.isdisjoint({"h264", "hevc"}) and not str(container.format.name).startswith(_WITH_TIMES)
 
 
-def without_withheld(lines: Sequence[LogLine]) -> list[LogLine]:
-    """Leave out of a log what libav says of decoders that it was kept from."""
+def drop_withheld_lines(lines: Sequence[LogLine]) -> list[LogLine]:
+    """Remove libav's messages about withheld decoders from a log."""
     return [line for line in lines if "not on whitelist" not in line[2]]
 
 
 @cache
-def _names_of_others() -> str:
-    """List the decoders of all other codecs, as libav takes lists."""
+def _list_decoders() -> str:
+    """List the decoders of all codecs but the withheld ones, separated by commas."""
     names = []
     for name in sorted(av.codecs_available):
         with suppress(UnknownCodecError):  # an encoder
-            if av.Codec(name, "r").canonical_name not in WITHHELD:
+            if av.Codec(name, "r").canonical_name not in WITHHELD_CODECS:
                 names.append(name)
     return ",".join(names)

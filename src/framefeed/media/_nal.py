@@ -1,4 +1,4 @@
-"""What the NAL unit headers of an H.264 or HEVC packet say about its picture.
+"""Read the NAL unit headers of one H.264 or HEVC packet.
 
 Sources: ITU-T H.264 (08/2021) table 7-1 and clause 7.4.1, D.2.8 (recovery point);
 ITU-T H.265 (08/2021) tables 7-1 and clause 7.4.2.2.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 H264_SLICES = frozenset({1, 2, 5})
 H264_HARMLESS = frozenset({6, 9, 12})
-"""SEI, access unit delimiter, filler: what a packet may hold besides slices and still be left out."""
+"""SEI, access unit delimiter, filler: a packet of these and slices may be left out."""
 H264_PARAMETERS = frozenset({7, 8, 13, 15})
 MAX_PARAMETER_SETS = 256
 """Distinct ones of a stream that are kept: more than the two standards let a decoder know at once."""
@@ -20,17 +20,17 @@ HEVC_FIRST_IRAP, HEVC_LAST_IRAP = 16, 23
 HEVC_PARAMETERS = frozenset({32, 33, 34})
 _HEVC_SLICES = 32
 """NAL unit types below are slices."""
-_LENGTH_AT = {"h264": 4, "hevc": 21}
+_LENGTH_OFFSETS = {"h264": 4, "hevc": 21}
 _RECOVERY_POINT = 6
 TURNING = frozenset({47, 147})
 """Messages that change orientation or colours of what follows: ITU-T H.274 8.12 and 8.18."""
 SEI_LIMIT = 4096
-"""Bytes of one unit of messages that are looked at: captions and the like may come before the recovery point."""
+"""Bytes of one unit of messages that are read: captions and the like may come before the recovery point."""
 
 
 @dataclass(frozen=True, slots=True)
 class PictureFacts:
-    """What one packet's NAL unit headers say.
+    """Facts of one packet's NAL unit headers.
 
     Attributes:
         is_reference: Other pictures of its own temporal layer may refer to it.
@@ -56,32 +56,24 @@ def nal_length_size(codec: str, extradata: bytes | None) -> int:
 
     ISO/IEC 14496-15: avcC byte 4 and hvcC byte 21 hold the size minus one in their low two bits.
     """
-    if codec not in _LENGTH_AT or not extradata or extradata[0] != 1:
+    if codec not in _LENGTH_OFFSETS or not extradata or extradata[0] != 1:
         return 0
-    place = _LENGTH_AT[codec]
-    return (extradata[place] & 3) + 1 if len(extradata) > place else 0
+    offset = _LENGTH_OFFSETS[codec]
+    return (extradata[offset] & 3) + 1 if len(extradata) > offset else 0
 
 
-def nal_units(packet: bytes, length_size: int) -> Iterator[memoryview]:
+def split_nal_units(packet: bytes, length_size: int) -> Iterator[memoryview]:
     """Yield the NAL units of one packet; stops quietly where a length runs past the end."""
     view = memoryview(packet)
     if length_size:
-        yield from _by_length(view, length_size)
-    else:
-        yield from _by_start_code(view, packet)
-
-
-def _by_length(view: memoryview, length_size: int) -> Iterator[memoryview]:
-    at = 0
-    while at + length_size < len(view):
-        size = int.from_bytes(view[at : at + length_size], "big")
-        at += length_size
-        if size and at + size <= len(view):
-            yield view[at : at + size]
-        at += size
-
-
-def _by_start_code(view: memoryview, packet: bytes) -> Iterator[memoryview]:
+        at = 0
+        while at + length_size < len(view):
+            size = int.from_bytes(view[at : at + length_size], "big")
+            at += length_size
+            if size and at + size <= len(view):
+                yield view[at : at + size]
+            at += size
+        return
     at = packet.find(b"\0\0\1")
     while at >= 0:
         end = packet.find(b"\0\0\1", at + 3)
@@ -92,9 +84,9 @@ def _by_start_code(view: memoryview, packet: bytes) -> Iterator[memoryview]:
 
 
 def cut_first_slice(packet: bytes, codec: str, length_size: int, count: int) -> bytes:
-    """Give the NAL units of a packet up to its first slice, and of that no more than ``count`` bytes."""
+    """Cut a packet behind the first ``count`` bytes of its first slice."""
     parts: list[bytes] = []
-    for unit in nal_units(packet, length_size):
+    for unit in split_nal_units(packet, length_size):
         is_slice = unit[0] & 31 in H264_SLICES if codec == "h264" else unit[0] >> 1 & 63 < _HEVC_SLICES
         data = bytes(unit[:count] if is_slice else unit)
         parts.append((len(data).to_bytes(length_size, "big") if length_size else b"\0\0\1") + data)
@@ -103,41 +95,18 @@ def cut_first_slice(packet: bytes, codec: str, length_size: int, count: int) -> 
     return b"".join(parts)
 
 
-class ParameterSets:
-    """The distinct parameter sets that the packets of one stream carry.
-
-    Args:
-        codec: "h264" or "hevc".
-    """
-
-    def __init__(self, codec: str) -> None:
-        self._codec = codec
-        self._found: dict[bytes, None] = {}
-
-    def add(self, unit: bytes | memoryview) -> None:
-        """Take a NAL unit, whatever it is."""
-        is_set = (unit[0] & 31 in H264_PARAMETERS) if self._codec == "h264" else (unit[0] >> 1 in HEVC_PARAMETERS)
-        if is_set and len(self._found) < MAX_PARAMETER_SETS:
-            self._found[bytes(unit)] = None
-
-    @property
-    def found(self) -> tuple[bytes, ...]:
-        """In the order in which they came first."""
-        return tuple(self._found)
-
-
 def h264_facts(packet: bytes, length_size: int) -> PictureFacts | None:
     """Read an H.264 packet; None where it holds no slice."""
     kinds: set[int] = set()
     is_reference = False
     recovery: int | None = None
-    for unit in nal_units(packet, length_size):
+    for unit in split_nal_units(packet, length_size):
         kind = unit[0] & 31
         kinds.add(kind)
         if kind in H264_SLICES:
             is_reference = is_reference or bool(unit[0] & 0x60)
         elif kind == 6 and recovery is None:
-            recovery = recovery_frames(bytes(unit[1:SEI_LIMIT]))
+            recovery = find_recovery_frames(bytes(unit[1:SEI_LIMIT]))
     if not kinds & H264_SLICES:
         return None
     is_idr = 5 in kinds
@@ -155,7 +124,7 @@ def hevc_facts(packet: bytes, length_size: int) -> PictureFacts | None:
     """Read an HEVC packet; None where it holds no slice."""
     kinds: set[int] = set()
     temporal_id = 0
-    for unit in nal_units(packet, length_size):
+    for unit in split_nal_units(packet, length_size):
         kind = (unit[0] >> 1) & 63
         kinds.add(kind)
         if kind < 32 and len(unit) > 1:
@@ -177,47 +146,39 @@ def hevc_facts(packet: bytes, length_size: int) -> PictureFacts | None:
 
 
 def has_turning_message(unit: bytes, codec: str) -> bool:
-    """Whether a unit of messages says how pictures are to be turned, or that their colours are meant otherwise."""
-    return not TURNING.isdisjoint(_message_kinds(unit, codec))
-
-
-def _message_kinds(unit: bytes, codec: str) -> Iterator[int]:
-    """Yield the payload types of a unit of messages, ITU-T H.264 7.3.2.3.1."""
+    """Whether a unit of messages (ITU-T H.264 7.3.2.3.1) changes the orientation or the colours of pictures."""
     data = unit.replace(b"\0\0\3", b"\0\0")
     at = 1 if codec == "h264" else 2
     while at + 2 < len(data):
-        numbers = [0, 0]
-        for which in range(2):
-            while at < len(data) and data[at] == 255:
-                numbers[which] += 255
-                at += 1
-            numbers[which] += data[at] if at < len(data) else 0
-            at += 1
-        yield numbers[0]
-        at += numbers[1]
+        kind, at = _read_sei_number(data, at)
+        size, at = _read_sei_number(data, at)
+        if kind in TURNING:
+            return True
+        at += size
+    return False
 
 
-def recovery_frames(sei: bytes) -> int | None:
-    """Find recovery_frame_cnt of the first recovery point message (D.1.8); None where there is none."""
+def find_recovery_frames(sei: bytes) -> int | None:
+    """Read recovery_frame_cnt of the first recovery point message (D.1.8); None if there is none."""
     sei = sei.replace(b"\0\0\3", b"\0\0")  # emulation prevention, clause 7.4.1
     at = 0
     while at + 2 <= len(sei):
-        kind, at = _sei_number(sei, at)
-        size, at = _sei_number(sei, at)
+        kind, at = _read_sei_number(sei, at)
+        size, at = _read_sei_number(sei, at)
         if kind == _RECOVERY_POINT:
-            return _exp_golomb(sei[at : at + size])
+            return _read_exp_golomb(sei[at : at + size])
         at += size
     return None
 
 
-def _sei_number(sei: bytes, at: int) -> tuple[int, int]:
+def _read_sei_number(sei: bytes, at: int) -> tuple[int, int]:
     value = 0
     while at < len(sei) and sei[at] == 255:
         value, at = value + 255, at + 1
     return value + (sei[at] if at < len(sei) else 0), at + 1
 
 
-def _exp_golomb(data: bytes) -> int:
+def _read_exp_golomb(data: bytes) -> int:
     bits = int.from_bytes(data, "big")
     length = len(data) * 8
     zeros = length - bits.bit_length()

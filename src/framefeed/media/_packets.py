@@ -1,9 +1,4 @@
-"""The packet walk: every packet of a stream, in demuxing order, without decoding one.
-
-Where a seek landed: told by the packets themselves, never believed (M09).
-
-Why no frame comes out of a video stream: what FFmpeg said when it was decoded.
-"""
+"""Walk the packets of a stream in demuxing order, without decoding; number the packets behind a seek (M09)."""
 
 from __future__ import annotations
 
@@ -29,12 +24,12 @@ from framefeed.media.h26x._units import BLOCK_PADDING, UnitFacts, UnitWalk
 MISSING_PTS = int(np.iinfo(np.int64).min)
 """No presentation time."""
 NAL_CODECS = frozenset({"h264", "hevc"})
-"""Whose packets say themselves whether decoding can start at them; other codecs' key flags are the container's word."""
+"""Codecs whose packets say whether decoding can start at them; for other codecs the container's key flags count."""
 _BLOCK_BYTES = 2**21
 _MOST_SPREAD = 4
-"""Times their own bytes that packets may be apart in the file to be compared with it at once."""
+"""Packets that span up to so many times their own bytes in the file are compared with it by one read."""
 _BORDER = 255
-"""A byte between packets, so that the end of one and the beginning of the next are no start code together."""
+"""Byte between packets, so that the end of one and the beginning of the next form no start code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +78,7 @@ class PacketWalk:
 
 @dataclass(slots=True)
 class _Columns:
-    """What the container says of packets; one list after the other, for many packets are read at once."""
+    """Columns of a packet walk while packets are read."""
 
     offset: list[int] = field(default_factory=list)
     size: list[int] = field(default_factory=list)
@@ -110,8 +105,8 @@ class _Columns:
                 self.is_encrypted = self.is_encrypted or packet.has_sidedata("encryption_info")
 
 
-class _Units:
-    """Looks at the NAL units of packets in blocks."""
+class _UnitReader:
+    """Reads the NAL units of packets in blocks."""
 
     def __init__(self, container: VideoContainer) -> None:
         codec = container.codec_name
@@ -123,22 +118,22 @@ class _Units:
     def add(self, batch: list[Packet]) -> None:
         for packet in batch:
             if self._data and len(self._data) + packet.size > _BLOCK_BYTES:
-                self._look()
+                self._read_block()
             self._begin.append(len(self._data))
             self._offsets.append(-1 if (offset := packet.pos) is None else offset)
             self._data += memoryview(packet)
             self._data.append(_BORDER)
 
-    def _look(self) -> None:
+    def _read_block(self) -> None:
         begin = np.array(self._begin, dtype=np.int64)
         end = np.append(begin[1:], len(self._data)) - 1
         self._data += bytes(BLOCK_PADDING)
         self._walk.block(np.frombuffer(self._data, np.uint8), begin, end)
-        self.is_contiguous = self.is_contiguous and self._stand_in_file(begin, end)
+        self.is_contiguous = self.is_contiguous and self._is_as_in_file(begin, end)
         self._data, self._begin, self._offsets = bytearray(), [], []
 
-    def _stand_in_file(self, begin: IntArray, end: IntArray) -> bool:
-        """Whether the packets that are looked at have the bytes of the file at their offsets."""
+    def _is_as_in_file(self, begin: IntArray, end: IntArray) -> bool:
+        """Whether the packets of the block equal the file's bytes at their offsets."""
         offset = np.array(self._offsets, dtype=np.int64)
         if int(offset.min()) < 0:
             return False
@@ -148,17 +143,17 @@ class _Units:
             stored = read_bytes(self._reader, first, int((offset + size).max()) - first)
             columns = (begin, end, offset - first, offset - first + size)
             return all(data[a:b] == stored[c:d] for a, b, c, d in zip(*(x.tolist() for x in columns), strict=True))
-        places = zip(begin.tolist(), offset.tolist(), size.tolist(), strict=True)
-        return all(data[at : at + count] == read_bytes(self._reader, place, count) for at, place, count in places)
+        extents = zip(begin.tolist(), offset.tolist(), size.tolist(), strict=True)
+        return all(data[at : at + count] == read_bytes(self._reader, start, count) for at, start, count in extents)
 
-    def described(self, walk: PacketWalk, is_changed: bool) -> PacketWalk:
+    def complete(self, walk: PacketWalk, is_changed: bool) -> PacketWalk:
         if self._begin:
-            self._look()
+            self._read_block()
         units = self._walk.facts()
         return replace(
             walk,
-            # What the container calls a key frame may be none, and a recovery point may need more frames to become
-            # exact (M14): the picture itself must say that decoding can start at it.
+            # A key frame of the container may be none, and a recovery point may become exact only after more frames
+            # (M14): the picture itself must say that decoding can start at it.
             is_key=walk.is_key & (units.is_start | ~units.has_slice),
             is_disposable=units.is_disposable,
             is_contiguous=self.is_contiguous and not is_changed,
@@ -175,7 +170,7 @@ def walk_packets(
     """Demux the whole stream once.
 
     Args:
-        container: Stands at its beginning.
+        container: At its first packet.
         read: Called with the bytes of each packet.
         take_first: Called with the first packet, once it was read; it may change it.
 
@@ -184,7 +179,7 @@ def walk_packets(
         LimitExceeded: More packets than the limits allow.
     """
     columns, limits = _Columns(), container.limits
-    units = _Units(container) if container.codec_name in NAL_CODECS else None
+    units = _UnitReader(container) if container.codec_name in NAL_CODECS else None
     for batch in container.batches():
         columns.add(batch)
         if len(columns.size) > limits.max_packets:
@@ -198,11 +193,11 @@ def walk_packets(
         if take_first is not None:
             take_first(batch[0])
             take_first = None
-    walk = _finished(columns)
-    return walk if units is None else units.described(walk, columns.is_changed)
+    walk = _make_walk(columns)
+    return walk if units is None else units.complete(walk, columns.is_changed)
 
 
-def _finished(columns: _Columns) -> PacketWalk:
+def _make_walk(columns: _Columns) -> PacketWalk:
     integers: Any = partial(np.array, dtype=np.int64)
     return PacketWalk(
         offset=integers(columns.offset),
@@ -220,11 +215,11 @@ def _finished(columns: _Columns) -> PacketWalk:
 
 
 class MisplacedPacket(Exception):
-    """Behind a seek comes another packet than the one that follows in the file: the seek cannot be used."""
+    """A packet behind a seek is not the one that the walk has there: the seek cannot be used."""
 
 
 def packets_from(container: VideoContainer, walk: PacketWalk, start: int) -> Iterator[tuple[int, Packet]]:
-    """Demux from packet ``start`` on, seeking where that is verified to land at or before it.
+    """Demux from packet ``start`` on; seek if the packets show that the seek ended at or before it.
 
     Raises:
         MisplacedPacket: Later, where a packet is not the one that the walk has under its number.
@@ -247,11 +242,11 @@ def packets_from(container: VideoContainer, walk: PacketWalk, start: int) -> Ite
 def numbered_after_seek(
     packets: Iterator[Packet], offsets: IntArray, sizes: IntArray
 ) -> tuple[int, Iterable[Packet]] | None:
-    """Find the number of the packet that a seek landed on, by its position and size.
+    """Find the number of the first packet behind a seek, by offsets and sizes.
 
     Returns:
-        The number and all packets from it on, or None where it cannot be told. Of each packet the size is compared:
-        where it differs, the iterator raises MisplacedPacket.
+        The number and an iterator over all packets from it on, or None if the number is ambiguous. The iterator
+        compares sizes, and raises MisplacedPacket if one differs.
     """
     seen: deque[Packet] = deque()
     candidates: IntArray | None = None
@@ -263,12 +258,12 @@ def numbered_after_seek(
         if len(candidates) == 0:
             return None
         if len(candidates) == 1 and packet.pos is not None:
-            return int(candidates[0]), _checked(chain(seen, packets), int(candidates[0]), sizes)
+            return int(candidates[0]), _check_sizes(chain(seen, packets), int(candidates[0]), sizes)
     return None
 
 
-def _checked(packets: Iterable[Packet], first: int, sizes: IntArray) -> Iterator[Packet]:
-    """Pass packets on as long as each has the size that is known of its number; damaged files may skip some."""
+def _check_sizes(packets: Iterable[Packet], first: int, sizes: IntArray) -> Iterator[Packet]:
+    """Yield packets, and compare the size of each with the walk's: damaged files may skip packets."""
     for number, packet in enumerate(packets, first):
         if number >= len(sizes) or packet.size != sizes[number]:
             raise MisplacedPacket(f"packet {number} has {packet.size} bytes")
@@ -280,9 +275,9 @@ _TOO_LARGE = re.compile(r"Picture size (\d+)x(\d+) (?:exceeds specified max pixe
 
 
 def no_frame(container: VideoContainer, stage: str) -> MediaError:
-    """Build the error for a stream whose packets give not one frame."""
+    """Build the error for a stream without any frame, from libav's log of decoding it."""
     source, log = container.source, in_one_line(container.log)
-    size = container.too_large or _logged_size(container)
+    size = container.too_large or _find_logged_size(container)
     if size is not None:
         return too_large(container.limits, size, source.name, stage)
     return EmptyVideo(
@@ -292,10 +287,10 @@ def no_frame(container: VideoContainer, stage: str) -> MediaError:
     )
 
 
-def _logged_size(container: VideoContainer) -> tuple[int, int] | None:
-    """Size of the first picture that libav refused for being larger than the limits; it refuses a size of 0 too."""
+def _find_logged_size(container: VideoContainer) -> tuple[int, int] | None:
+    """Find the size of the first picture that libav refused as too large; libav also refuses a size of 0."""
     for _, _, message in container.log:
-        found = _TOO_LARGE.search(message)
-        if found is not None and not allows(container.limits, int(found[1]), int(found[2])):
-            return int(found[1]), int(found[2])
+        match = _TOO_LARGE.search(message)
+        if match is not None and not allows(container.limits, int(match[1]), int(match[2])):
+            return int(match[1]), int(match[2])
     return None

@@ -1,4 +1,4 @@
-"""Whether libav's decoder complains of the parameter sets of a stream, before a picture is decoded."""
+"""Ask libav's decoder whether parameter sets are damaged, before a picture is decoded."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from framefeed.media._libav_errors import FOREIGN, LogLine, check_memory, larges
 from framefeed.media._nal import nal_length_size
 
 _PADDING = 64
-"""Zero bytes that FFmpeg's readers of bits may look at behind a packet."""
+"""Zero bytes behind a packet, which FFmpeg's bit readers may read."""
 
 
 def has_damaged_parameters(container: VideoContainer, inband: Sequence[bytes]) -> bool:
     """Whether a decoder refuses, or reads with an error, one of a stream's parameter sets.
 
-    What it complained of joins the container's log.
+    Its messages are added to the container's log.
 
     Args:
         container: H.264 or HEVC; its configuration is read, its own decoder is not used.
         inband: Parameter sets that its packets carry, in order.
 
     Raises:
-        MemoryError: What looks like damage may be a lack of memory.
+        MemoryError: Apparent damage may be a lack of memory.
     """
     configuration = container.stream.codec_context.extradata
-    lines, is_refused = _ask(container.codec_name, configuration, inband, container.limits)
+    lines, is_refused = _try_parameter_sets(container.codec_name, configuration, inband, container.limits)
     container.keep_log(lines)
     return is_refused or bool(lines)
 
@@ -46,20 +46,30 @@ def has_damaged_configuration(codec: str, configuration: bytes) -> bool:
         configuration: As libav has it. A data set has few different ones, which are remembered.
 
     Raises:
-        MemoryError: What looks like damage may be a lack of memory.
+        MemoryError: Apparent damage may be a lack of memory.
     """
-    lines, is_refused = _ask(codec, configuration, (), DEFAULT_LIMITS)
+    lines, is_refused = _try_parameter_sets(codec, configuration, (), DEFAULT_LIMITS)
     return is_refused or bool(lines)
 
 
-def _ask(
+def _try_parameter_sets(
     codec: str, configuration: bytes | None, inband: Sequence[bytes], limits: Limits
 ) -> tuple[Sequence[LogLine], bool]:
-    """Have a decoder read parameter sets; give what it logs, and whether it refuses them."""
+    """Open a decoder and feed it parameter sets; return its log, and whether it refuses them."""
     is_refused = False
     with libav_log() as lines:
         try:
-            _read(codec, configuration, inband)
+            context = cast("VideoCodecContext", av.CodecContext.create(codec, "r"))
+            context.thread_count = 1
+            context.extradata = configuration
+            # A packet of parameter sets alone is an error to H.264's decoder otherwise.
+            context.skip_frame = "NONREF"
+            context.open()
+            if inband:
+                size = nal_length_size(codec, configuration)
+                prefixes = [len(unit).to_bytes(size, "big") if size else b"\0\0\1" for unit in inband]
+                units = [prefix + unit for prefix, unit in zip(prefixes, inband, strict=True)]
+                context.decode(make_packet(b"".join(units)))
         except FOREIGN as error:
             check_memory(error, lines, 0, largest_picture(limits))
             is_refused = True
@@ -68,24 +78,7 @@ def _ask(
     return lines, is_refused
 
 
-def _read(codec: str, configuration: bytes | None, inband: Sequence[bytes]) -> None:
-    context = cast("VideoCodecContext", av.CodecContext.create(codec, "r"))
-    context.thread_count = 1
-    context.extradata = configuration
-    # A packet of parameter sets alone is an error to H.264's decoder otherwise.
-    context.skip_frame = "NONREF"
-    context.open()
-    if inband:
-        context.decode(_packet(inband, nal_length_size(codec, configuration)))
-
-
-def _packet(units: Sequence[bytes], length_size: int) -> Packet:
-    data = b"".join((len(unit).to_bytes(length_size, "big") if length_size else b"\0\0\1") + unit for unit in units)
-    return packet_of(data)
-
-
-def packet_of(data: bytes) -> Packet:
-    """Make a packet of bytes."""
+def make_packet(data: bytes) -> Packet:
     buffer = memoryview(data + bytes(_PADDING))
     # PyAV takes any buffer; its stub names bytes only.
     return cast("Packet", AvPacket(cast("bytes", buffer[: len(data)])))

@@ -1,11 +1,4 @@
-"""image_info: a still picture described, by its header's first bytes or by Pillow.
-
-A picture as Pillow reads it: counted, stopped from outside, and with the errors of reads kept.
-
-Still pictures, decoded: the border to Pillow. Strict: a picture comes whole, or an error does.
-
-Suppress Pillow's warnings about unusual files while any thread reads one.
-"""
+"""Describe and decode still pictures by Pillow: with bounded reads, without its warnings, with framefeed's errors."""
 
 from __future__ import annotations
 
@@ -32,25 +25,25 @@ from framefeed.errors import (
     UsageError,
 )
 from framefeed.media._info import DEFAULT_LIMITS, Limits, MediaInfo, shown_size
-from framefeed.media._sniff import HEAD_BYTES, beyond_pillow
+from framefeed.media._sniff import HEAD_BYTES, name_undecoded_format
 from framefeed.media._source import ByteReader, BytesReader, MediaSource, read_bytes
-from framefeed.media.headers._exif import orientation_of, upright
-from framefeed.media.headers._reach import LEAST_READ_BYTES, PICTURE_HEAD_BYTES, CountedReads, OddHeader, StillHeader
+from framefeed.media.headers._exif import check_orientation, orientation_of
+from framefeed.media.headers._reads import LEAST_READ_BYTES, PICTURE_HEAD_BYTES, CountedReads, OddHeader, StillHeader
 from framefeed.media.headers._still import still_header
-from framefeed.media.headers._undecoded import undecoded_header
+from framefeed.media.headers._undecoded import read_undecoded_header
 from framefeed.parallel import check_stop, renew_after_fork, shortage_in
 
 
 class Quiet:
     """Suppress Pillow's warnings, so that they cannot become errors, while any thread is within the block.
 
-    ``warnings.catch_warnings`` would put back, at the end of one thread's block, what another thread is still using.
+    ``warnings.catch_warnings`` would restore the filters at the end of one thread's block, while others still need it.
     """
 
     def __init__(self) -> None:
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.RLock()
         self._depth = 0
         self._filters: list[Any] = []
@@ -68,23 +61,23 @@ class Quiet:
         with self._lock:
             self._depth -= 1
             if self._depth == 0:
-                self._take_back()
+                self._remove_filter()
 
     def begin_anew(self) -> None:
-        """Forget who was within the block: in a forked process they are not."""
+        """Reset the state in a forked process: the threads that were within the block do not exist there."""
         if self._depth:
-            self._take_back()
-        self._begin()
+            self._remove_filter()
+        self._reset()
 
-    def _take_back(self) -> None:
-        # A catch_warnings elsewhere may have put another list in the place of that one, or a copy.
+    def _remove_filter(self) -> None:
+        # A catch_warnings elsewhere may have replaced the list by another one, or by a copy.
         for filters in (self._filters, cast("list[Any]", warnings.filters)):
             if self._own in filters:
                 filters.remove(self._own)
 
 
 QUIET = Quiet()
-"""The one of this process."""
+"""The instance of this process."""
 renew_after_fork(QUIET)
 
 
@@ -102,27 +95,27 @@ PILLOW_ERRORS = (
     struct.error,
     zlib.error,
 )
-"""What Pillow's readers raise over damaged files."""
+"""Exceptions of Pillow's readers for damaged files."""
 _FREE_READS = 128
 _READS_PER_STOP = 64
-"""Of a picture in memory, whose reads take no time."""
+"""Reads of a picture in memory between two checks for a stop."""
 _WINDOW_BYTES = 2**13
-"""Read at once, for Pillow reads by bytes."""
+"""Bytes read at once: Pillow's own reads may be of one byte."""
 # IMAGING_CODEC_MEMORY of Pillow, -9 in ImageFile.ERRORS and as libtiff's: its decoders raise no MemoryError.
 _NO_MEMORY = ("out of memory error", "decoder error -9")
 
 
 class PictureFile:
-    """A source as Pillow reads it, from its start.
+    """File object for Pillow, with bounded reads and checks for a stop.
 
-    What a read raises is kept: Pillow takes some of it for damage, and passes over some.
+    An exception of a read is kept: Pillow takes some exceptions for damage, and ignores some.
 
     Args:
-        reader: The source.
-        size: Its bytes.
+        reader: Reader of the source.
+        size: Bytes of the source.
         name: For messages.
-        limits: ``max_header_bytes`` bounds what is read.
-        whole: All bytes, where they are in memory: then only how often something is read counts, which is for pixels.
+        limits: ``max_header_bytes`` bounds the bytes read.
+        whole: All bytes, if they are in memory: each read then counts the same, however long it is.
     """
 
     def __init__(self, reader: ByteReader, size: int, name: str, limits: Limits, whole: bytes | None = None) -> None:
@@ -132,16 +125,16 @@ class PictureFile:
         self._most = limits.max_header_bytes
         self._left = self._most + _FREE_READS * LEAST_READ_BYTES
         self._counts_bytes = whole is None
-        self._at = self._start = 0
+        self._offset = self._start = 0
         self._window = whole or b""
         self._error: BaseException | None = None
         self._num_reads = 0
 
     def read(self, count: int | None = -1) -> bytes:
-        """Read on, up to the end without a count."""
+        """Read the next ``count`` bytes, or all up to the end."""
         if self._error is not None:
             raise self._error
-        left = max(0, self._size - self._at)
+        left = max(0, self._size - self._offset)
         try:
             return self._read(left if count is None or count < 0 else min(count, left))
         except BaseException as error:
@@ -161,42 +154,43 @@ class PictureFile:
                 source=self._name,
                 stage="open",
             )
-        begin = self._at - self._start
+        begin = self._offset - self._start
         if begin < 0 or begin + count > len(self._window):
-            self._window = read_bytes(self._reader, self._at, max(count, min(_WINDOW_BYTES, self._size - self._at)))
-            self._start, begin = self._at, 0
+            window_bytes = max(count, min(_WINDOW_BYTES, self._size - self._offset))
+            self._window = read_bytes(self._reader, self._offset, window_bytes)
+            self._start, begin = self._offset, 0
         data = self._window[begin : begin + count]
-        self._at += len(data)
+        self._offset += len(data)
         return data
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Move the position."""
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._offset, os.SEEK_END: self._size}[whence]
         if offset + start < 0:
             raise ValueError(f"a position of {offset + start}")
-        self._at = offset + start
-        return self._at
+        self._offset = offset + start
+        return self._offset
 
     def tell(self) -> int:
         """Give the position."""
-        return self._at
+        return self._offset
 
     def raise_error(self) -> None:
-        """Raise what a read raised."""
+        """Raise the exception of a read, if there is one."""
         error, self._error = self._error, None
         if error is not None:
             raise error
 
 
 @contextmanager
-def pillow_reads(file: PictureFile, translate: Callable[[BaseException], MediaError]) -> Iterator[None]:
-    """Turn what Pillow raises over damaged pictures into framefeed's errors.
+def pillow_errors(file: PictureFile, translate: Callable[[BaseException], MediaError]) -> Iterator[None]:
+    """Turn Pillow's exceptions for damaged pictures into framefeed's errors.
 
-    What a read raised comes out as it is, and so does a shortage of the machine, whatever Pillow makes of them.
+    Exceptions of reads and shortages of the machine are raised unchanged, also if Pillow hides them.
 
     Args:
-        file: What it reads.
-        translate: Builds the error.
+        file: The file object that Pillow reads.
+        translate: Builds framefeed's error for one of Pillow's.
     """
     try:
         with QUIET:  # Pillow warns of large or odd pictures: our limits decide.
@@ -214,8 +208,8 @@ def pillow_reads(file: PictureFile, translate: Callable[[BaseException], MediaEr
     file.raise_error()
 
 
-def bomb(error: Image.DecompressionBombError, name: str, stage: str) -> LimitExceeded:
-    """Build the error for a picture that is beyond the bound which Pillow has for the whole program."""
+def make_bomb_error(error: Image.DecompressionBombError, name: str, stage: str) -> LimitExceeded:
+    """Build the error for a picture that is larger than Pillow's own bound, which holds for the whole program."""
     return LimitExceeded(
         f"{name}: {error}: if you trust the file, set PIL.Image.MAX_IMAGE_PIXELS and "
         "limits=ff.Limits(max_pixels=...) to larger numbers",
@@ -225,23 +219,23 @@ def bomb(error: Image.DecompressionBombError, name: str, stage: str) -> LimitExc
     )
 
 
-FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "PPM")
-"""Pillow's plug-ins that may look at a file; none of them starts another program (S10)."""
+PILLOW_FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "PPM")
+"""Pillow's plug-ins that may read a file; none of them starts another program (S10)."""
 
 MODES_WITHOUT_RULE = frozenset({"I", "F", "LAB"})
-"""Pillow's modes that no rule leads to RGB: nothing says what is white in 32-bit whole numbers and floats, and Pillow
+"""Pillow's modes without a rule for conversion to RGB: white is not defined for 32-bit integers and floats, and Pillow
 does not convert L*a*b*."""
-_DECODED = frozenset({*FORMATS, "MPO"})  # which Pillow's plug-in for JPEG reads
+_DECODED = frozenset({*PILLOW_FORMATS, "MPO"})  # Pillow's plug-in for JPEG reads MPO
 
 _log = logging.getLogger("framefeed.media")
 
 _BITS = {"1": 1, "I": 32, "F": 32, "I;16": 16, "I;16B": 16, "I;16L": 16}
 _COUNTED_BYTES = 2**22
-"""Files of up to this many bytes have their pictures counted by Pillow, which takes its time."""
+"""Pictures are counted in files of up to this many bytes: Pillow reads the whole file for it."""
 
 
 def image_info(source: MediaSource, limits: Limits) -> MediaInfo:
-    """Describe a still picture from its header, by Pillow where that is an odd one.
+    """Describe a still picture from its header; ask Pillow about odd headers.
 
     Raises:
         UnreadableMedia: None of the known formats, or a damaged header.
@@ -255,20 +249,20 @@ def image_info(source: MediaSource, limits: Limits) -> MediaInfo:
     return described.info
 
 
-class Described(NamedTuple):
-    """A picture whose header is sound.
+class PictureDescription(NamedTuple):
+    """Description of a picture with a valid header.
 
     Attributes:
         info: What the header claims.
-        problem: Why nothing here decodes it; None where it is decoded.
+        problem: Why framefeed cannot decode it; None if it can.
     """
 
     info: MediaInfo
     problem: str | None = None
 
 
-def describe_picture(source: MediaSource, limits: Limits) -> Described:
-    """Describe a still picture from its header, also one that nothing here decodes.
+def describe_picture(source: MediaSource, limits: Limits) -> PictureDescription:
+    """Describe a still picture from its header, also one that framefeed cannot decode.
 
     Raises:
         UnreadableMedia: None of the known formats, or a damaged header.
@@ -279,35 +273,35 @@ def describe_picture(source: MediaSource, limits: Limits) -> Described:
     with source.opened() as reader:
         size = reader.stat().bytes
         head = read_bytes(reader, 0, PICTURE_HEAD_BYTES)
-        more = CountedReads(_read, reader, limits.max_header_bytes)
+        more = CountedReads(_read_at, reader, limits.max_header_bytes)
         try:
             header = still_header(head, more, size)
         except OddHeader as odd:
             _log.debug("%s: left to Pillow: %s", source.name, odd)
-            undecoded = undecoded_header(head, CountedReads(_read, reader, limits.max_header_bytes))
+            undecoded = read_undecoded_header(head, CountedReads(_read_at, reader, limits.max_header_bytes))
             if undecoded is not None:
-                problem, header = _unsupported(undecoded[0], source.name), undecoded[1]
-            elif (kind := beyond_pillow(head)) is not None:
-                message = _unsupported(f"{kind} picture", source.name)
+                problem, header = _explain_format(undecoded[0], source.name), undecoded[1]
+            elif (kind := name_undecoded_format(head)) is not None:
+                message = _explain_format(f"{kind} picture", source.name)
                 raise UnsupportedCodec(message, source=source.name, stage="open") from None
             else:
-                header = _pillow_header(reader, size, source.name, limits)
+                header = _read_header(reader, size, source.name, limits)
     limits.check_picture(header.width, header.height, source.name)
     if header.mode in MODES_WITHOUT_RULE:
-        problem = _no_rule(header.mode, source.name)
-    return Described(still_info(header, size), problem)
+        problem = _explain_mode(header.mode, source.name)
+    return PictureDescription(describe_header(header, size), problem)
 
 
 def without_rule(mode: str, name: str, stage: str) -> UnsupportedCodec:
-    """Build the error of a picture whose pixels are of a mode that no rule leads to RGB."""
-    return UnsupportedCodec(_no_rule(mode, name), source=name, stage=stage)
+    """Build the error for a picture of a mode without a rule for conversion to RGB."""
+    return UnsupportedCodec(_explain_mode(mode, name), source=name, stage=stage)
 
 
-def _no_rule(mode: str, name: str) -> str:
+def _explain_mode(mode: str, name: str) -> str:
     return f"{name}: pixels of kind {mode!r} cannot be converted to RGB: save it as PNG with 8 or 16 bits per channel"
 
 
-def still_info(header: StillHeader, size_bytes: int) -> MediaInfo:
+def describe_header(header: StillHeader, size_bytes: int) -> MediaInfo:
     """Describe a still picture whose header was read.
 
     Args:
@@ -337,30 +331,30 @@ def still_info(header: StillHeader, size_bytes: int) -> MediaInfo:
 def check_decodable(info: MediaInfo, name: str) -> None:
     """Raise UnsupportedCodec for a picture that ``probe`` describes and no backend decodes: HEIC."""
     if info.kind == "image" and info.container.upper() not in _DECODED:
-        raise UnsupportedCodec(_unsupported("HEIC picture", name), source=name, stage="open")
+        raise UnsupportedCodec(_explain_format("HEIC picture", name), source=name, stage="open")
 
 
-def _unsupported(kind: str, name: str) -> str:
+def _explain_format(kind: str, name: str) -> str:
     return f"{name}: is a {kind}, which framefeed cannot decode: convert it to JPEG, PNG or AVIF"
 
 
-def _read(reader: ByteReader, count: int, offset: int) -> bytes:
+def _read_at(reader: ByteReader, count: int, offset: int) -> bytes:
     return read_bytes(reader, offset, count)
 
 
-def _pillow_header(reader: ByteReader, size: int, source_name: str, limits: Limits) -> StillHeader:
+def _read_header(reader: ByteReader, size: int, source_name: str, limits: Limits) -> StillHeader:
     file = PictureFile(reader, size, source_name, limits)
     with (
-        pillow_reads(file, lambda error: _header_error(error, source_name)),
-        Image.open(cast("IO[bytes]", file), formats=FORMATS) as image,
+        pillow_errors(file, lambda error: _make_header_error(error, source_name)),
+        Image.open(cast("IO[bytes]", file), formats=PILLOW_FORMATS) as image,
     ):
         width, height = image.size
         limits.check_picture(width, height, source_name)
-        orientation = _pillow_orientation(image, source_name)
+        orientation = _read_orientation(image, source_name)
         if isinstance(image, TiffImageFile) and image.tag_v2.get(ExifTags.Base.Orientation) in (5, 6, 7, 8):
             width, height = height, width  # Pillow gives the size of a TIFF as displayed
         name = str(image.format).lower()
-        # A walk through a large animation, or through a ring of pages, has no bounds of its own: 0 is "not counted".
+        # Counting the pictures of a large animation, or of a ring of pages, has no bound: 0 means "not counted".
         is_counted = name not in ("gif", "tiff") or size <= _COUNTED_BYTES
         num_frames = int(getattr(image, "n_frames", 1)) if is_counted else 0
         codec = "mjpeg" if name in ("jpeg", "mpo") else name
@@ -368,20 +362,20 @@ def _pillow_header(reader: ByteReader, size: int, source_name: str, limits: Limi
         return StillHeader(name, codec, width, height, image.mode, bit_depth, orientation, num_frames, num_frames > 1)
 
 
-def _pillow_orientation(image: Image.Image, name: str) -> int:
+def _read_orientation(image: Image.Image, name: str) -> int:
     if image.format == "PNG" and "exif" not in image.info:
-        image.load()  # it may lie behind the pixels, which must be whole then
+        image.load()  # EXIF may be behind the pixels, which must be whole then
     try:
-        return upright(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
+        return check_orientation(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
     except PILLOW_ERRORS as error:
         _log.debug("%s: damaged EXIF, taken as upright: %s", name, error)
         return 1
 
 
-def _header_error(error: BaseException, name: str) -> MediaError:
+def _make_header_error(error: BaseException, name: str) -> MediaError:
     if isinstance(error, Image.DecompressionBombError):
-        return bomb(error, name, "open")
-    # Pillow's own words for this one are those of a file object.
+        return make_bomb_error(error, name, "open")
+    # Pillow's own message names the file object.
     what = "Pillow does not recognise it" if isinstance(error, UnidentifiedImageError) else error
     return UnreadableMedia(f"{name}: damaged picture header: {what}", source=name, stage="open")
 
@@ -391,9 +385,9 @@ _TILE_SIZE = (322, 323)  # TIFF 6.0 section 15: TileWidth, TileLength
 
 
 def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
-    """Decode a picture, and turn it upright as EXIF asks for; of an animation, the first.
+    """Decode a picture, or the first of an animation, and apply its EXIF orientation.
 
-    Damage that the format's own library corrects in silence, as libjpeg does with flipped bits, is not seen.
+    Damage that the format's own library corrects silently, as libjpeg does with flipped bits, is not detected.
 
     Args:
         data: The whole file.
@@ -404,7 +398,7 @@ def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
         CorruptMedia: It is damaged or cut short.
         UnsupportedCodec: A format that Pillow does not read here.
         LimitExceeded: It claims more pixels than ``limits``, and nothing was allocated; or its parts go on without end.
-        UsageError: Pillow was told to fill what is missing with grey.
+        UsageError: Pillow is set to fill missing parts with grey.
     """
     if ImageFile.LOAD_TRUNCATED_IMAGES:
         raise UsageError(
@@ -413,41 +407,37 @@ def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
         )
     file = PictureFile(BytesReader(data), len(data), name, limits, data)
     with (
-        pillow_reads(file, lambda error: _picture_error(error, data, name)),
-        Image.open(cast("IO[bytes]", file), formats=FORMATS) as image,
+        pillow_errors(file, lambda error: _make_picture_error(error, data, name)),
+        Image.open(cast("IO[bytes]", file), formats=PILLOW_FORMATS) as image,
     ):
         limits.check_picture(*image.size, name)
         if isinstance(image, TiffImageFile):
-            # libtiff allocates whole tiles, which may be larger than the picture, and than the limits of a small one.
+            # libtiff allocates whole tiles, which may be larger than the picture, and than user limits for it.
             wide, high = (int(image.tag_v2.get(tag, 1)) for tag in _TILE_SIZE)
             DEFAULT_LIMITS.check_picture(wide, high, name)
         image.load()
-        # Only now is the tag right: reading a TIFF turns it, and takes the tag away.
-        return _upright(image)
+        # After loading: Pillow applies the orientation of a TIFF itself, and removes the tag.
+        return _turn_upright(image)
 
 
-def _upright(image: Image.Image) -> Image.Image:
+def _turn_upright(image: Image.Image) -> Image.Image:
     try:
         rotation, mirrored = orientation_of(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
     except PILLOW_ERRORS:
-        return image  # a broken tag turns nothing
+        return image  # a damaged tag counts as upright
     turned = image.transpose(_TURNS[rotation]) if rotation else image
     return turned.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if mirrored else turned
 
 
-def _picture_error(error: BaseException, data: bytes, name: str) -> MediaError:
+def _make_picture_error(error: BaseException, data: bytes, name: str) -> MediaError:
     if isinstance(error, Image.DecompressionBombError):
-        return bomb(error, name, "decode")
+        return make_bomb_error(error, name, "decode")
     if isinstance(error, UnidentifiedImageError):
-        return _unidentified(data, name)
+        kind = name_undecoded_format(data[:HEAD_BYTES])
+        if kind is not None:
+            return UnsupportedCodec(_explain_format(f"{kind} picture", name), source=name, stage="decode")
+        formats = ", ".join(PILLOW_FORMATS)
+        message = f"{name}: is not a picture that Pillow can read here ({formats}), or its header is damaged"
+        return CorruptMedia(message, source=name, stage="decode")
     reason = str(error) or type(error).__name__
     return CorruptMedia(f"{name}: the picture is damaged or cut short: {reason}", source=name, stage="decode")
-
-
-def _unidentified(data: bytes, name: str) -> MediaError:
-    other = beyond_pillow(data[:HEAD_BYTES])
-    if other is None:
-        message = f"{name}: is not a picture that Pillow can read here ({', '.join(FORMATS)}), or its header is damaged"
-        return CorruptMedia(message, source=name, stage="decode")
-    message = f"{name}: is a {other} picture, which framefeed cannot decode: convert it to JPEG, PNG or AVIF"
-    return UnsupportedCodec(message, source=name, stage="decode")

@@ -1,7 +1,4 @@
-"""probe: what the headers of one file claim.
-
-What the headers of an image sequence's files claim, put together.
-"""
+"""Read what the headers of a file, or of an image sequence's files, claim."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ from typing import Any
 from framefeed.errors import FormatChanged, UnsupportedCodec
 from framefeed.media._container import Packet, VideoContainer
 from framefeed.media._decoding import DecodedFact, decode_facts, orientation
-from framefeed.media._details import claimed_duration
+from framefeed.media._details import read_claimed_duration
 from framefeed.media._info import Limits, MediaInfo, limit_exceeded, limits_or_default, shown_size
 from framefeed.media._packets import no_frame
 from framefeed.media._pillow import image_info
-from framefeed.media._sequence import SEQUENCE_CONTAINER, SequenceSource, SequenceTimes
-from framefeed.media._sniff import HEAD_BYTES, beyond_pillow, sniff
+from framefeed.media._sequence import SEQUENCE_CONTAINER, SequenceSource
+from framefeed.media._sniff import HEAD_BYTES, name_undecoded_format, sniff
 from framefeed.media._source import MediaSource, read_bytes
 from framefeed.media.mp4._open import movie_info
 from framefeed.parallel import check_stop, try_again_in_shortage
@@ -28,12 +25,12 @@ MIXED = "mixed"
 
 
 def sequence_info(source: SequenceSource, limits: Limits, *, first_only: bool = False) -> MediaInfo:
-    """Describe a sequence by its first file, after a look at the headers of all.
+    """Describe a sequence by its first file, and check the headers of all.
 
     Args:
         source: The sequence.
         limits: What its files may claim.
-        first_only: Believe that the others are like the first.
+        first_only: Read no header but the first: the others are taken to be like it.
 
     Raises:
         FormatChanged: Two files differ in their displayed size.
@@ -44,30 +41,28 @@ def sequence_info(source: SequenceSource, limits: Limits, *, first_only: bool = 
     if len(files) > limits.max_packets:
         raise limit_exceeded(limits, "max_packets", f"{len(files)} pictures", source.name, "open")
     times = source.sequence.times(len(files))
-    first = _described(files.paths[0], limits)
-    codecs = {first.codec} | ({*()} if first_only else _codecs_of_alike(files.paths, first, limits))
-    duration = _duration_seconds(times)
+    first = image_info(MediaSource.of(files.paths[0]), limits)
+    codecs = {first.codec} | ({*()} if first_only else _collect_codecs(files.paths, first, limits))
+    last_duration = int(times.duration[-1])  # 0 if unknown
+    span = (int(times.pts[-1]) - int(times.pts[0])) * times.time_base
+    fps = source.sequence.fps or ((len(times.pts) - 1) / span if span else None)
     return replace(
         first,
         kind="video",
         container=SEQUENCE_CONTAINER,
         codec=first.codec if len(codecs) == 1 else MIXED,
         num_frames_from_header=len(files),
-        duration_seconds_from_header=duration,
-        average_fps_from_header=_average_fps(source, times),
+        duration_seconds_from_header=float(span + last_duration * times.time_base) if last_duration else None,
+        average_fps_from_header=None if fps is None else float(fps),
         bytes=files.stat.bytes,
     )
 
 
-def _described(path: str, limits: Limits) -> MediaInfo:
-    return image_info(MediaSource.of(path), limits)
-
-
-def _codecs_of_alike(paths: Sequence[str], first: MediaInfo, limits: Limits) -> set[str]:
+def _collect_codecs(paths: Sequence[str], first: MediaInfo, limits: Limits) -> set[str]:
     codecs = set[str]()
     for path in paths[1:]:
         check_stop()
-        info = _described(path, limits)
+        info = image_info(MediaSource.of(path), limits)
         if (info.width, info.height) != (first.width, first.height):
             raise FormatChanged(
                 f"{path}: is {info.width}x{info.height} as displayed, but the sequence begins with {first.width}x"
@@ -77,19 +72,6 @@ def _codecs_of_alike(paths: Sequence[str], first: MediaInfo, limits: Limits) -> 
             )
         codecs.add(info.codec)
     return codecs
-
-
-def _duration_seconds(times: SequenceTimes) -> float | None:
-    """From the first frame's begin to the last one's end; None where it is unknown how long the last is shown."""
-    last = int(times.duration[-1])
-    return float((int(times.pts[-1]) - int(times.pts[0]) + last) * times.time_base) if last else None
-
-
-def _average_fps(source: SequenceSource, times: SequenceTimes) -> float | None:
-    if source.sequence.fps is not None:
-        return float(source.sequence.fps)
-    span = (int(times.pts[-1]) - int(times.pts[0])) * times.time_base
-    return float((len(times.pts) - 1) / span) if span else None
 
 
 def probe(source: Any, *, limits: Limits | None = None) -> MediaInfo:
@@ -123,27 +105,25 @@ def _probe(media: MediaSource, limits: Limits) -> MediaInfo:
         is_image = sniff(head, media.name) == "image"
         info = None if is_image else movie_info(reader, head, media.name, limits)
     if is_image:
-        return _heic_info(media, head, limits) if beyond_pillow(head) == "HEIC" else image_info(media, limits)
-    return info or _info_from_libav(media, limits)
-
-
-def _info_from_libav(media: MediaSource, limits: Limits) -> MediaInfo:
+        return _heic_info(media, head, limits) if name_undecoded_format(head) == "HEIC" else image_info(media, limits)
+    if info is not None:
+        return info
     with VideoContainer(media, limits=limits) as container:
-        return video_info(container, first_fact(container))
+        return video_info(container, decode_first_fact(container))
 
 
 def _heic_info(media: MediaSource, head: bytes, limits: Limits) -> MediaInfo:
-    # A larger picture is an item of type "grid" (ISO/IEC 23008-12 6.6.2.3): libav hands out its tiles.
+    # A larger picture is an item of type "grid" (ISO/IEC 23008-12 6.6.2.3): libav gives its tiles.
     if b"grid" in head:
-        raise _in_tiles(media.name)
+        raise _make_tiles_error(media.name)
     with VideoContainer(media, limits=limits) as container:
         if not container.is_whole_picture:
-            raise _in_tiles(media.name)
-        info = video_info(container, first_fact(container))
+            raise _make_tiles_error(media.name)
+        info = video_info(container, decode_first_fact(container))
         return replace(info, kind="image", num_frames_from_header=1, average_fps_from_header=None)
 
 
-def _in_tiles(name: str) -> UnsupportedCodec:
+def _make_tiles_error(name: str) -> UnsupportedCodec:
     return UnsupportedCodec(
         f"{name}: is a HEIC picture made of tiles, which are not put together in this version: "
         "convert it to JPEG, PNG or AVIF",
@@ -152,21 +132,21 @@ def _in_tiles(name: str) -> UnsupportedCodec:
     )
 
 
-def first_fact(container: VideoContainer) -> DecodedFact:
-    """Decode up to the first frame, wherever it comes: rotation is known only with it.
+def decode_first_fact(container: VideoContainer) -> DecodedFact:
+    """Decode up to the first frame, which alone tells the rotation.
 
     Raises:
-        EmptyVideo: No packet gives a frame, which is when an index would have none.
-        UnsupportedCodec: They are encrypted.
-        LimitExceeded: None does because they claim to be larger than the limits.
+        EmptyVideo: No packet gives a frame: an index would be empty.
+        UnsupportedCodec: The packets are encrypted.
+        LimitExceeded: All pictures claim to be larger than the limits.
     """
-    fact = next(decode_facts(container, enumerate(_clear(container))), None)
+    fact = next(decode_facts(container, enumerate(_refuse_encrypted(container))), None)
     if fact is None:
         raise no_frame(container, "open")
     return fact
 
 
-def _clear(container: VideoContainer) -> Iterator[Packet]:
+def _refuse_encrypted(container: VideoContainer) -> Iterator[Packet]:
     name = container.source.name
     for packet in container.packets():
         if packet.has_sidedata("encryption_info"):
@@ -192,7 +172,7 @@ def video_info(container: VideoContainer, fact: DecodedFact) -> MediaInfo:
         mirrored=mirrored,
         pixel_format=fact.pixel_format,
         num_frames_from_header=stream.frames or None,
-        duration_seconds_from_header=claimed_duration(container),
+        duration_seconds_from_header=read_claimed_duration(container),
         average_fps_from_header=float(stream.average_rate) if stream.average_rate else None,
         bytes=container.reader.stat().bytes,
     )

@@ -1,4 +1,4 @@
-"""The prover of each codec whose packets can prove which frames come of them, and the walk that asks it."""
+"""Choose the prover of a codec, and prove the frames of a stream from its packets."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from framefeed.media._decoding import DecodedFact, decode_alone, decode_facts
 from framefeed.media._details import StreamColors, stream_colors
 from framefeed.media._nal import cut_first_slice, nal_length_size
 from framefeed.media._packets import NAL_CODECS, PacketWalk, walk_packets
-from framefeed.media._parameter_sets import packet_of
+from framefeed.media._parameter_sets import make_packet
 from framefeed.media._upright import is_upright
 from framefeed.media.proofs._av1 import Av1Prover
 from framefeed.media.proofs._intra import IntraProver, mjpeg_reader, read_dnxhd, read_ffv1, read_png, read_prores
 from framefeed.media.proofs._nal import NalProver
-from framefeed.media.proofs._proving import FirstPicture, Proof, Refuted, Unproved
+from framefeed.media.proofs._proving import Proof, Refuted, Unproved
 from framefeed.media.proofs._vpx import Vp8Prover, Vp9Prover
 
 _LOG = logging.getLogger("framefeed.index")
 _SLICE_BYTES = 128
-"""Of the first slice: its header, and nothing to speak of that takes time."""
+"""Bytes of the first slice that are decoded: its header and little else."""
 
 
 class Prover(Protocol):
-    """Reads what the packets of one stream say of their frames."""
+    """Reads the packets of one stream, and proves which frames come of them."""
 
     def add(self, packet: memoryview) -> None:
-        """Take the next packet, in demuxing order; its bytes are gone afterwards.
+        """Read the next packet, in demuxing order; its bytes are not valid afterwards.
 
         Raises:
-            Unproved: It does not say so; no further packet is given.
+            Unproved: The packet proves nothing; no further packet is added.
         """
 
     def prove(self, walk: PacketWalk) -> Proof:
         """Prove which frames come of all packets.
 
         Args:
-            walk: Of the same packets.
+            walk: The walk of the same packets.
 
         Raises:
-            Unproved: They do not say so.
+            Unproved: They do not prove it.
         """
 
 
@@ -67,12 +67,12 @@ def has_prover(container: VideoContainer) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ProvenStream:
-    """What is known of a stream without decoding it.
+    """Facts about a stream that needs no decoding.
 
     Attributes:
-        proof: Its frames.
-        first: The first frame; None where the proof does not begin with it.
-        colors: How its sample values are meant.
+        proof: Proof of its frames.
+        first: Facts of the first frame; None if the proof begins behind it.
+        colors: Colour tags.
     """
 
     proof: Proof
@@ -81,13 +81,13 @@ class ProvenStream:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadStream:
+class DemuxedStream:
     """A stream that was demuxed as a whole.
 
     Attributes:
         walk: Its packets.
-        proven: What they prove; None where they do not.
-        is_refuted: They say that frames come of them in another way.
+        proven: What they prove; None if they prove nothing.
+        is_refuted: They deny, or leave open, that frames come in the order of their times.
     """
 
     walk: PacketWalk
@@ -95,36 +95,38 @@ class ReadStream:
     is_refuted: bool = False
 
 
-def walk_and_prove(container: VideoContainer, known: PacketWalk | None = None) -> ReadStream:
+def walk_and_prove(container: VideoContainer, known: PacketWalk | None = None) -> DemuxedStream:
     """Demux a whole stream, and prove which frames come of it.
 
     Args:
-        container: Stands at its beginning.
-        known: The packets, where they need no demuxing.
+        container: At its first packet.
+        known: The walk, if it is known: the packets are then not demuxed.
 
     Raises:
         UnreadableMedia: As ``walk_packets``.
         LimitExceeded: As ``walk_packets``.
     """
     if not has_prover(container):
-        return ReadStream(known or walk_packets(container))
+        return DemuxedStream(known or walk_packets(container))
     colors = stream_colors(container)
-    reading, first = _Reading(_PROVERS[container.codec_name](container)), list[Packet]()
-    walk = known or walk_packets(container, reading.add, first.append)
+    feed, firsts = _ProverFeed(_PROVERS[container.codec_name](container)), list[Packet]()
+    walk = known or walk_packets(container, feed.add, firsts.append)
     try:
-        proof = reading.proof(walk)
-        fact = None if proof.begin else _first_fact(container, proof, first[0] if first else next(container.packets()))
+        proof = feed.prove(walk)
+        fact = None
+        if not proof.begin:
+            fact = _find_first_fact(container, proof, firsts[0] if firsts else next(container.packets()))
     except Unproved as reason:
         _LOG.debug("%s: decoded, for its packets do not prove their frames: %s", container.source.name, reason)
-        return ReadStream(walk, is_refuted=isinstance(reason, Refuted))
+        return DemuxedStream(walk, is_refuted=isinstance(reason, Refuted))
     values = proof.first.colors if proof.first is not None else {}
-    # Sequence parameter sets count before what the container says, headers of other codecs behind it.
-    known_colors = replace(colors, **values) if container.codec_name in NAL_CODECS else colors.filled(values)
-    return ReadStream(walk, ProvenStream(proof, fact, known_colors))
+    # Sequence parameter sets count before the container, headers of other codecs behind it.
+    known_colors = replace(colors, **values) if container.codec_name in NAL_CODECS else colors.fill(values)
+    return DemuxedStream(walk, ProvenStream(proof, fact, known_colors))
 
 
-class _Reading:
-    """Gives packets to a prover until it has enough."""
+class _ProverFeed:
+    """Gives packets to a prover until one of them proves nothing."""
 
     def __init__(self, prover: Prover) -> None:
         self._prover = prover
@@ -137,41 +139,47 @@ class _Reading:
             except Unproved as reason:
                 self._reason = str(reason)
 
-    def proof(self, walk: PacketWalk) -> Proof:
+    def prove(self, walk: PacketWalk) -> Proof:
         if self._reason is not None or not len(walk):
             raise Unproved(self._reason or "it has no packets")
         return self._prover.prove(walk)
 
 
-def _first_fact(container: VideoContainer, proof: Proof, packet: Packet) -> DecodedFact:
-    """Tell of the first frame what its header and the container's say; where they do not, decode it."""
-    if proof.first is not None and not proof.first.may_turn and is_upright(container):
-        return _fact_of(proof.first, int(proof.order[0]))
-    found = _fact_of_beginning(container, packet) if container.codec_name in NAL_CODECS else None
-    facts = [found] if found is not None else decode_alone(container, packet)
+def _find_first_fact(container: VideoContainer, proof: Proof, packet: Packet) -> DecodedFact:
+    """Take the facts of the first frame from headers, or decode it if they do not suffice."""
+    first = proof.first
+    if first is not None and not first.may_turn and is_upright(container):
+        coded_width, coded_height = first.coded_size or (first.width, first.height)
+        return DecodedFact(
+            packet=int(proof.order[0]),
+            width=first.width,
+            height=first.height,
+            coded_width=coded_width,
+            coded_height=coded_height,
+            pixel_format=first.pixel_format,
+            is_key=True,
+            is_corrupt=False,
+            dts=None,
+        )
+    fact = _decode_first_header(container, packet) if container.codec_name in NAL_CODECS else None
+    facts = [fact] if fact is not None else decode_alone(container, packet)
     if not facts:
         raise Unproved("the first packet gives no frame by itself")
     return facts[0]
 
 
-def _fact_of_beginning(container: VideoContainer, packet: Packet) -> DecodedFact | None:
-    """Have libav tell of the first frame from the headers of its packet, without decoding its slices.
+def _decode_first_header(container: VideoContainer, packet: Packet) -> DecodedFact | None:
+    """Decode the headers of the first packet to the facts of its frame, without its slices.
 
     The container must be reopened before anything else is decoded.
     """
     codec, options, log = container.codec_name, container.decoder().options, list(container.log)
     length_size = nal_length_size(codec, container.decoder().extradata)
-    beginning = packet_of(cut_first_slice(bytes(packet), codec, length_size, _SLICE_BYTES))
-    # Concealment of what is missing would take longer than decoding it.
+    beginning = make_packet(cut_first_slice(bytes(packet), codec, length_size, _SLICE_BYTES))
+    # Concealment of the missing slices would take longer than decoding them.
     container.decoder().options = options | {"ec": "0"}
-    found = next(decode_facts(container, iter([(0, beginning)])), None)
+    fact = next(decode_facts(container, iter([(0, beginning)])), None)
     container.decoder().options, container.log = options, log
-    if found is None:
+    if fact is None:
         container.reopen()
-    return found
-
-
-def _fact_of(picture: FirstPicture, packet: int) -> DecodedFact:
-    width, height = picture.width, picture.height
-    coded = picture.coded_size or (width, height)
-    return DecodedFact(packet, width, height, *coded, picture.pixel_format, is_key=True, is_corrupt=False, dts=None)
+    return fact

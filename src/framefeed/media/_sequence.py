@@ -1,4 +1,4 @@
-"""ImageSequence: pictures in files of their own, seen as one video."""
+"""Image sequences: picture files as the frames of one video."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ import xxhash
 from framefeed._arrays import IntArray
 from framefeed._checks import expected
 from framefeed.errors import EmptyVideo, MediaError, StaleSource, UsageError
-from framefeed.media._sequence_files import SequenceFiles, folder_stamp, list_folder, stat_files
+from framefeed.media._sequence_files import SequenceFiles, list_folder, stamp_folder, stat_files
 from framefeed.media._source import ByteReader, MediaSource, SourceIdentity, SourceStat
 from framefeed.parallel import renew_after_fork
 
 SEQUENCE_CONTAINER = "image_sequence"
-"""What `MediaInfo.container` says of a sequence."""
+"""`MediaInfo.container` of a sequence."""
 
 _NANOSECONDS = 10**9
 _EXACT_TICKS = 2**52
-"""Up to here a whole number of ticks survives the way to seconds as float64 and back."""
+"""Up to here an integer number of ticks survives the conversion to seconds as float64 and back."""
 _MOST_SECONDS = 2**32
 """Past the year 2100 as time since 1970; float64 tells microseconds apart there."""
 _MAX_TICKS_A_SECOND = 2**62
 """Numerator and denominator of a time base are stored as int64."""
 _COMMON_DENOMINATOR = 1001
-"""That of the NTSC rates, 24000/1001, 30000/1001 and 60000/1001 (SMPTE ST 170): the largest in common use."""
+"""Denominator of the NTSC rates, 24000/1001, 30000/1001 and 60000/1001 (SMPTE ST 170): the largest in common use."""
 
 StrPath = str | os.PathLike[str]
 
 
 def source_name(source: str | bytes | ImageSequence) -> str:
-    """Name of what a catalog's row or a request leads to, for messages."""
+    """Name the source of a catalog row or a request, for messages."""
     if isinstance(source, bytes):
         return f"<{len(source)} bytes>"
     return source if isinstance(source, str) else source.name
@@ -87,16 +87,16 @@ class ImageSequence:
         if (fps is None) == (timestamps is None):
             given = "neither" if fps is None else "both"
             raise UsageError(f"ImageSequence: expected either fps= or timestamps=, got {given}")
-        folder, paths = _located(folder_or_paths)
+        folder, paths = _parse_files(folder_or_paths)
         object.__setattr__(self, "folder", folder)
         object.__setattr__(self, "paths", paths)
         object.__setattr__(self, "fps", None if fps is None else exact_rate(fps))
-        object.__setattr__(self, "timestamps", None if timestamps is None else _seconds(timestamps))
+        object.__setattr__(self, "timestamps", None if timestamps is None else _parse_seconds(timestamps))
         if timestamps is not None:
             self.times(len(self.timestamps or ()) if paths is None else len(paths))
 
     def __hash__(self) -> int:
-        # Looked up for every clip: a list of thousands of paths is told from others by its ends.
+        # Needed for every clip: of a list of thousands of paths, only length and ends are hashed.
         ends = None if self.paths is None else (len(self.paths), self.paths[0], self.paths[-1])
         return hash((self.folder, ends, self.fps, len(self.timestamps or ())))
 
@@ -106,14 +106,14 @@ class ImageSequence:
 
     @property
     def name(self) -> str:
-        """The folder, or the first file and how many there are."""
+        """The folder, or the first file and the number of others."""
         if self.folder is not None or not self.paths:
             return self.folder or ""
         return self.paths[0] if len(self.paths) == 1 else f"{self.paths[0]} and {len(self.paths) - 1} more"
 
     @property
     def digest(self) -> str:
-        """Hash of what was given, not of what the files hold."""
+        """Hash of the arguments, not of the files."""
         return xxhash.xxh3_64_hexdigest(repr((self.folder, self.paths, self.fps, self.timestamps)).encode())
 
     def as_media_source(self) -> MediaSource:
@@ -132,7 +132,7 @@ class ImageSequence:
         seconds = self.timestamps or ()
         if len(seconds) != count:
             raise UsageError(f"{self.name}: {len(seconds)} timestamps for {count} files: give one timestamp per file")
-        pts, base = _ticks(seconds)
+        pts, base = _convert_to_ticks(seconds)
         if not (np.diff(pts) > 0).all():
             at = int(np.flatnonzero(np.diff(pts) <= 0)[0])
             raise UsageError(
@@ -149,8 +149,8 @@ class SequenceTimes:
     Attributes:
         pts: In units of ``time_base``, int64 [N].
         duration: Likewise; 0 where unknown.
-        time_base: Seconds in a tick: that of the rate, or 1 ns; where times lie more than 52 days from 0, what the last
-            place of the furthest as float64 is worth.
+        time_base: Seconds in a tick: that of the rate, or 1 ns; for times more than 52 days from 0, the unit in the
+            last digit of the furthest as float64.
     """
 
     pts: IntArray
@@ -159,7 +159,7 @@ class SequenceTimes:
 
 
 def exact_rate(fps: float | Fraction, name: str = "fps") -> Fraction:
-    """Take a rate as it is meant: 30000/1001 given as float is 30000/1001, 29.97 is 2997/100.
+    """Convert a rate to the fraction that is meant: 30000/1001 as float is 30000/1001, 29.97 is 2997/100.
 
     Args:
         fps: Frames a second.
@@ -193,7 +193,7 @@ class SequenceSource(MediaSource):
     sequence: ImageSequence = field(kw_only=True)
 
     def files(self) -> SequenceFiles:
-        """List the files, or take the list of this process where nothing came or went since.
+        """List the files, or return the process's earlier listing if no file came or went since.
 
         Raises:
             UnreadableMedia: The folder or one of the files is missing, or is something else.
@@ -201,12 +201,15 @@ class SequenceSource(MediaSource):
         """
         listed = _LISTED.get(self.sequence)
         if listed is None:
-            listed = self._list()
+            sequence = self.sequence
+            listed = list_folder(sequence.folder) if sequence.folder is not None else stat_files(sequence.paths or ())
+            if not len(listed):
+                raise EmptyVideo(f"{self.name}: this folder has no pictures (files such as img1.png)", source=self.name)
             _LISTED.put(self.sequence, listed)
         return listed
 
     def stat(self) -> SourceStat:
-        """Bytes of all files, and a time that is another when one of them is."""
+        """Sum of the files' bytes, and a time that changes with any of them."""
         return self.files().stat
 
     def fingerprint(self) -> str:
@@ -214,31 +217,32 @@ class SequenceSource(MediaSource):
         return self.files().fingerprint()
 
     def identity(self) -> SourceIdentity:
-        """What the files are now."""
+        """Identify the files as they are now."""
         self.forget()
         files = self.files()
         return SourceIdentity(files.stat.bytes, files.stat.mtime_ns, files.fingerprint())
 
     def check_identity(self, indexed: SourceIdentity | None) -> Hashable:
-        """Make sure that the files are still those that were indexed; see `MediaSource.check_identity`.
+        """Check that the files are still those that were indexed; see `MediaSource.check_identity`.
 
-        Files that came, went or were renamed are seen at once; a file that was written again is seen when it is read.
+        New, removed and renamed files are noticed here; a file that was written again is noticed when it is read.
         """
         try:
             files = self.files()
         except MediaError as error:
             if indexed is None:
                 raise
-            raise self._stale(str(error)) from error
+            raise self._make_stale_error(str(error)) from error
         stamp = (self.sequence, files.stat)
         if indexed is None:
             return stamp
-        if self._agrees(files, indexed, (stamp, indexed.fingerprint)):
-            _SOUND.put(self.sequence, files)
+        if self._is_same(files, indexed, (stamp, indexed.fingerprint)):
+            _VERIFIED.put(self.sequence, files)
             return stamp
-        sound = _SOUND.peek(self.sequence)
-        change = None if sound is None else files.change_since(sound)
-        raise self._stale(change or f"then {indexed.bytes} bytes, now {files.stat.bytes} in {len(files)} files")
+        verified = _VERIFIED.peek(self.sequence)
+        change = None if verified is None else files.describe_change(verified)
+        sizes = f"then {indexed.bytes} bytes, now {files.stat.bytes} in {len(files)} files"
+        raise self._make_stale_error(change or sizes)
 
     def read_file(self, number: int, indexed: SourceIdentity | None) -> bytes:
         """Read a file that is still as it was indexed.
@@ -250,28 +254,28 @@ class SequenceSource(MediaSource):
         files = self.files()
         data = self._read(files, number)
         if data is None:
-            # Perhaps it was only touched: listed anew, the same bytes under a new time are accepted.
+            # Perhaps only its time changed: a new listing accepts the same bytes under a new time.
             self.forget()
             self.check_identity(indexed)
             data = self._read(self.files(), number)
         if data is None:
-            raise self._stale(f"{files.paths[number]} changes while it is read")
+            raise self._make_stale_error(f"{files.paths[number]} changes while it is read")
         return data
 
     def reader(self) -> ByteReader:
-        """Refuse: there is no one file."""
+        """Raise UsageError: a sequence has no bytes of its own."""
         raise UsageError(f"{self.name}: an image sequence has no bytes of its own: read the files")
 
     def forget(self) -> None:
-        """List the files anew when they are next asked for."""
+        """Drop the listing, so that the next call of `files` makes a new one."""
         _LISTED.drop(self.sequence)
 
     def _read(self, files: SequenceFiles, number: int) -> bytes | None:
         if number >= len(files):
-            raise self._stale(f"it has {len(files)} files, and none is number {number}")
+            raise self._make_stale_error(f"it has {len(files)} files, and none is number {number}")
         return files.read(number)
 
-    def _agrees(self, files: SequenceFiles, indexed: SourceIdentity, accepted: tuple[Hashable, str]) -> bool:
+    def _is_same(self, files: SequenceFiles, indexed: SourceIdentity, accepted: tuple[Hashable, str]) -> bool:
         if files.stat == SourceStat(indexed.bytes, indexed.mtime_ns) or accepted in _ACCEPTED:
             return True
         if files.stat.bytes != indexed.bytes or files.fingerprint() != indexed.fingerprint:
@@ -279,20 +283,13 @@ class SequenceSource(MediaSource):
         _ACCEPTED.add(accepted)
         return True
 
-    def _list(self) -> SequenceFiles:
-        sequence = self.sequence
-        files = list_folder(sequence.folder) if sequence.folder is not None else stat_files(sequence.paths or ())
-        if not len(files):
-            raise EmptyVideo(f"{self.name}: this folder has no pictures (files such as img1.png)", source=self.name)
-        return files
-
-    def _stale(self, why: str) -> StaleSource:
+    def _make_stale_error(self, why: str) -> StaleSource:
         message = f"{self.name}: the image sequence has changed since it was indexed ({why}): scan or index it again"
         return StaleSource(message, source=self.name, stage="open")
 
 
-class _Listed:
-    """Listings of this process, the least recently used forgotten first; one is given only while its folder stands."""
+class _Listings:
+    """Least recently used cache of folder listings, bounded by their files."""
 
     def __init__(self, max_files: int) -> None:
         self._max_files = max_files
@@ -300,7 +297,7 @@ class _Listed:
         renew_after_fork(self)
 
     def begin_anew(self) -> None:
-        """Replace the lock and forget the listings: a thread of the parent may have been changing them."""
+        """Replace the lock and drop the listings: a thread of the parent may have been changing them."""
         self._lock = RLock()
         self._listings: OrderedDict[ImageSequence, SequenceFiles] = OrderedDict()
 
@@ -309,9 +306,17 @@ class _Listed:
             return self._listings.get(sequence)
 
     def get(self, sequence: ImageSequence) -> SequenceFiles | None:
+        """Return a listing if its folder has not changed since."""
         listed = self.peek(sequence)
-        if listed is None or (sequence.folder is not None and not _stands(sequence.folder, listed.folder)):
+        if listed is None:
             return None
+        if sequence.folder is not None:
+            try:
+                is_current = stamp_folder(sequence.folder) == listed.folder
+            except OSError:
+                is_current = False
+            if not is_current:
+                return None
         with self._lock:
             if sequence in self._listings:
                 self._listings.move_to_end(sequence)
@@ -330,31 +335,24 @@ class _Listed:
 
 
 _MAX_LISTED_FILES = 2**17
-"""Of all listings that a process keeps, at about 200 bytes a file."""
-_LISTED = _Listed(_MAX_LISTED_FILES)
-_SOUND = _Listed(_MAX_LISTED_FILES)
-"""What was last found to be as it was indexed, so that it can be said which file is not."""
+"""Files of all listings that a process keeps, at about 200 bytes a file."""
+_LISTED = _Listings(_MAX_LISTED_FILES)
+_VERIFIED = _Listings(_MAX_LISTED_FILES)
+"""Listings that agreed with the index last, so that an error can name the file that changed."""
 _ACCEPTED: set[tuple[Hashable, str]] = set()
 
 
-def _stands(folder: str, stamp: Hashable) -> bool:
-    try:
-        return folder_stamp(folder) == stamp
-    except OSError:
-        return False
-
-
-def _located(given: object) -> tuple[str | None, tuple[str, ...] | None]:
+def _parse_files(given: object) -> tuple[str | None, tuple[str, ...] | None]:
     if isinstance(given, (str, os.PathLike)):
-        return _absolute(given), None
+        return _parse_path(given), None
     if isinstance(given, (bytes, bytearray)) or not isinstance(given, Sequence):
         raise expected("folder_or_paths", "a folder, or a list of paths", given)
     if not given:
         raise UsageError("folder_or_paths: expected at least one file, got an empty list")
-    return None, tuple(_absolute(path) for path in given)
+    return None, tuple(_parse_path(path) for path in given)
 
 
-def _absolute(path: object) -> str:
+def _parse_path(path: object) -> str:
     if not isinstance(path, (str, os.PathLike)):
         raise expected("folder_or_paths", "a folder, or a list of paths", path)
     name = os.fsdecode(path)
@@ -363,7 +361,7 @@ def _absolute(path: object) -> str:
     return os.path.abspath(name)
 
 
-def _seconds(timestamps: Sequence[float]) -> tuple[float, ...]:
+def _parse_seconds(timestamps: Sequence[float]) -> tuple[float, ...]:
     try:
         seconds = tuple(float(time) for time in timestamps)
     except (TypeError, ValueError) as error:
@@ -373,13 +371,13 @@ def _seconds(timestamps: Sequence[float]) -> tuple[float, ...]:
     return seconds
 
 
-def _ticks(seconds: Sequence[float]) -> tuple[IntArray, Fraction]:
+def _convert_to_ticks(seconds: Sequence[float]) -> tuple[IntArray, Fraction]:
     furthest = max(abs(Fraction(time)) for time in seconds)
     if furthest >= _MOST_SECONDS:
         raise UsageError(
             f"timestamps: expected seconds from -{_MOST_SECONDS} to {_MOST_SECONDS}, got {float(furthest)!r}"
         )
-    # Further away than that, float64 itself is coarser: a tick is then one unit in the last place.
+    # Beyond that, float64 itself is coarser: a tick is then one unit in the last digit.
     is_near = furthest * _NANOSECONDS < _EXACT_TICKS
     a_second = _NANOSECONDS if is_near else round(1 / ulp(float(furthest)))
     return np.array([round(Fraction(time) * a_second) for time in seconds], dtype=np.int64), Fraction(1, a_second)

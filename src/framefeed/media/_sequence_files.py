@@ -1,4 +1,4 @@
-"""The files of an image sequence: which they are, in which order, and whether they are still the same."""
+"""List the files of an image sequence in order, read them, and notice changes."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ PICTURE_SUFFIXES = frozenset(
     }
 )
 # fmt: on
-"""Endings of the files that make a folder a sequence, in small letters."""
+"""Endings of picture files, in lower case."""
 _HASHED_BYTES = 4096
-"""Hashed at the head and at the tail of each file: encoders often begin alike, and end on what they coded."""
+"""Bytes hashed at the head and at the tail of each file: heads of one encoder are often alike, tails are not."""
 _NANOSECONDS = 10**9
 _DIGITS = re.compile(rb"(\d+)")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SequenceFiles:
-    """The files of a sequence as they were when they were listed.
+    """Listing of a sequence's files.
 
     Attributes:
         paths: In the order of the frames.
         sizes: Bytes of each, int64 [N].
         mtimes_ns: Modification time of each, int64 [N].
-        folder: What changes when a file comes, goes or is renamed; None for an explicit list.
+        folder: Stamp that changes when a file is added, removed or renamed; None for an explicit list.
         stat: Bytes of all files; and a time, the mean of theirs to the second, whose nanoseconds are a checksum of
-            names, sizes and times in order, so that it is another when any of these is.
+            names, sizes and times in order, so that it changes with any of these.
     """
 
     paths: tuple[str, ...]
@@ -79,7 +79,7 @@ class SequenceFiles:
         return digest.hexdigest()
 
     def read(self, number: int) -> bytes | None:
-        """Read one file; None where it is not, or does not stay, what was listed.
+        """Read one file; None if it differs from the listing before or after the read.
 
         Raises:
             UnreadableMedia: It is gone, or may not be read.
@@ -95,8 +95,8 @@ class SequenceFiles:
         finally:
             reader.close()
 
-    def change_since(self, before: SequenceFiles) -> str | None:
-        """Say what is different from an earlier listing, naming one file; None where nothing is."""
+    def describe_change(self, before: SequenceFiles) -> str | None:
+        """Name one file that differs from an earlier listing; None if all are the same."""
         gone, come = set(before.paths) - set(self.paths), set(self.paths) - set(before.paths)
         if gone or come:
             return f"{min(gone)} is gone" if gone else f"{min(come)} was not there"
@@ -104,8 +104,8 @@ class SequenceFiles:
         return f"{self.paths[changed[0]]} has changed" if len(changed) else None
 
 
-def natural_key(name: str) -> tuple[list[bytes | int], bytes]:
-    """Sort key: runs of digits compare as numbers, all else, and what is then alike, as bytes."""
+def make_natural_key(name: str) -> tuple[list[bytes | int], bytes]:
+    """Make a sort key: runs of digits compare as numbers, all else as bytes; equal names so far compare as bytes."""
     raw = os.fsencode(name)
     parts: list[bytes | int] = [*_DIGITS.split(raw)]
     parts[1::2] = [int(part) for part in parts[1::2]]
@@ -120,37 +120,37 @@ def list_folder(folder: str) -> SequenceFiles:
         UnreadableMedia: It is not a folder or cannot be listed, or an entry with a picture's ending is not a file.
     """
     try:
-        stamp, names = try_again_in_shortage(partial(_names_in, folder), folder, "open")
+        stamp, names = try_again_in_shortage(partial(_scan_names, folder), folder, "open")
     except FileNotFoundError as error:
         raise MissingMedia(f"{folder}: no such folder", source=folder, stage="open") from error
     except OSError as error:
         message = f"{folder}: cannot be listed as a folder of pictures: {error.strerror}"
         raise UnreadableMedia(message, source=folder, stage="open") from error
-    names.sort(key=natural_key)
+    names.sort(key=make_natural_key)
     return stat_files([os.path.join(folder, name) for name in names], stamp)
 
 
-def _names_in(folder: str) -> tuple[Hashable, list[str]]:
-    # Before its files: what changes while they are listed is seen the next time.
-    stamp = folder_stamp(folder)
+def _scan_names(folder: str) -> tuple[Hashable, list[str]]:
+    # Taken before the listing: a change during it is then noticed the next time.
+    stamp = stamp_folder(folder)
     with os.scandir(folder) as entries:
-        found = [entry for entry in entries if os.path.splitext(entry.name)[1].lower() in PICTURE_SUFFIXES]
-        return stamp, [entry.name for entry in found if not entry.is_dir()]
+        pictures = [entry for entry in entries if os.path.splitext(entry.name)[1].lower() in PICTURE_SUFFIXES]
+        return stamp, [entry.name for entry in pictures if not entry.is_dir()]
 
 
 def stat_files(paths: Sequence[str], folder: Hashable = None) -> SequenceFiles:
-    """Look at the files of an explicit list; errors as ``stat_regular``."""
+    """Stat the files of an explicit list; errors as ``stat_regular``."""
     facts: list[tuple[int, int]] = []
     for path in paths:
         check_stop()
-        found = stat_regular(path)
-        facts.append((found.st_size, ns_in_64_bits(found.st_mtime_ns)))
+        status = stat_regular(path)
+        facts.append((status.st_size, ns_in_64_bits(status.st_mtime_ns)))
     sizes, times = np.array(facts, dtype=np.int64).reshape(-1, 2).T
     return SequenceFiles(tuple(paths), sizes, times, folder)
 
 
-def folder_stamp(folder: str) -> Hashable:
-    """What tells whether files came to a folder or went; OSError where it cannot be looked at."""
+def stamp_folder(folder: str) -> Hashable:
+    """Make the stamp of a folder, which changes when files are added or removed; OSError if it cannot be read."""
     facts = os.stat(folder)
     if not stat.S_ISDIR(facts.st_mode):
         raise NotADirectoryError(0, "it is not a folder")

@@ -1,4 +1,4 @@
-"""What kind of media some first bytes are; by content, never by name."""
+"""Tell pictures from videos, and refuse other files, by their first bytes; never by name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OTHER_PICTURES = {
     b"v/1\x01": "OpenEXR",
     b"DDS ": "DDS",
 }
-"""Beginnings of pictures that are no more than named."""
+"""First bytes of pictures that framefeed names and does not decode."""
 _NETPBM = re.compile(rb"P[1-7fF][ \t\n\v\f\r#]")
 _IMAGE_BRANDS = {b"avif", b"avis", b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1"}
 _AVIF_BRANDS = {b"avif", b"avis"}
@@ -59,7 +59,7 @@ _PLAYLISTS = (b"#EXTM3U", b"ffconcat", b"<?xml", b"<MPD", b"v=0", b"[playlist]",
 
 
 def sniff(head: bytes, name: str) -> Kind:
-    """Tell images from everything else that may be a video.
+    """Tell images from files that may be videos.
 
     Args:
         head: The first ``HEAD_BYTES`` bytes, or all of a shorter source.
@@ -72,7 +72,7 @@ def sniff(head: bytes, name: str) -> Kind:
         raise UnreadableMedia(f"{name}: is empty (0 bytes)", source=name, stage="open")
     if head.startswith(b"YUV4MPEG2 "):
         return "video"
-    if (archive := _archive(head)) is not None:
+    if (archive := _name_archive(head)) is not None:
         raise UnreadableMedia(f"{name}: is {archive}: unpack it first", source=name, stage="open")
     if (table := next((kind for magic, kind in _TABLES.items() if head.startswith(magic)), None)) is not None:
         raise UnreadableMedia(f"{name}: is {table}", source=name, stage="open")
@@ -87,7 +87,7 @@ def sniff(head: bytes, name: str) -> Kind:
     return "video"
 
 
-def _archive(head: bytes) -> str | None:
+def _name_archive(head: bytes) -> str | None:
     if head[_TAR_OFFSET:].startswith(_TAR_MAGIC):
         return "a TAR archive"
     if _BZIP2.match(head):
@@ -95,8 +95,8 @@ def _archive(head: bytes) -> str | None:
     return next((name for magic, name in _ARCHIVES.items() if head.startswith(magic)), None)
 
 
-def beyond_pillow(head: bytes) -> str | None:
-    """Name the format of a picture that is not left to Pillow, such as "HEIC" or "JPEG XL"; None for others."""
+def name_undecoded_format(head: bytes) -> str | None:
+    """Name the format of a picture that Pillow does not decode here, such as "HEIC"; None for others."""
     for magic, name in _OTHER_PICTURES.items():
         if head.startswith(magic):
             return name

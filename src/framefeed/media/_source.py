@@ -1,4 +1,4 @@
-"""MediaSource: a path, bytes or a file object, seen as one readable thing."""
+"""Media sources: read paths, URLs, bytes and file objects by one interface, and identify them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from framefeed.media._urls import check_url, open_url, url_errors
 from framefeed.parallel import renew_after_fork, shortened
 
 FINGERPRINT_BLOCK = 64 * 1024
-"""Bytes hashed at the head, the middle and the tail."""
+"""Bytes hashed at the head, at the middle and at the tail."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceStat:
-    """Size in bytes, and modification time in ns where there is one."""
+    """Size in bytes, and modification time in ns if there is one."""
 
     bytes: int
     mtime_ns: int | None = None
@@ -35,7 +35,7 @@ class SourceStat:
 
 @dataclass(frozen=True, slots=True)
 class SourceIdentity:
-    """What tells a file from another in its place: size, modification time, and hash of head, middle and tail."""
+    """Size, modification time, and hash of head, middle and tail: another file under the same name differs in one."""
 
     bytes: int
     mtime_ns: int | None
@@ -43,7 +43,7 @@ class SourceIdentity:
 
 
 def ns_in_64_bits(ns: int) -> int:
-    """A file's time in ns, or what is nearest to it: 64 bits reach from 1677 to 2262, and file systems go further."""
+    """Clamp a file's time in ns to 64 bits, 1677 to 2262: file systems have a larger range."""
     return max(-(2**63), min(ns, 2**63 - 1))
 
 
@@ -51,11 +51,11 @@ class ByteReader(Protocol):
     """Random access to the bytes of a source."""
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
-        """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
+        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
         ...
 
     def stat(self) -> SourceStat:
-        """Size and time of what is open."""
+        """Size and time of the open source."""
         ...
 
     def close(self) -> None:
@@ -71,7 +71,7 @@ class FileReader:
         self._descriptor = open_regular(path)
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
-        """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
+        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
         try:
             got = os.preadv(self._descriptor, [buffer], offset)
             while 0 < got < len(buffer):
@@ -122,7 +122,7 @@ class BytesReader:
         self._data = memoryview(data)
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
-        """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
+        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
         part = self._data[offset : offset + len(buffer)]
         buffer[: len(part)] = part
         return len(part)
@@ -136,7 +136,7 @@ class BytesReader:
 
 
 class DescriptorReader:
-    """Reads a real file that a user opened, with positioned reads: its position stays where the user has it.
+    """Reads a regular file that a user opened, with positioned reads, which leave its position alone.
 
     Args:
         file: As `is_real_file` says.
@@ -147,11 +147,11 @@ class DescriptorReader:
         self._name = str(getattr(file, "name", repr(file)))
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
-        """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
+        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
         got = 0
         try:
             while got < len(buffer):
-                # Its descriptor is asked for each time: the user may have closed the file, and the number is another's.
+                # fileno() each time: the user may have closed the file, and its number may belong to another one.
                 more = os.preadv(self._file.fileno(), [buffer[got:]], offset + got)
                 if not more:
                     break
@@ -172,7 +172,7 @@ class DescriptorReader:
 
 
 class ObjectReader:
-    """Reads a seekable binary file object, which others may read too: all of them take turns, each at its own place.
+    """Reads a seekable binary file object; its readers share one lock, as each moves the object's position.
 
     Args:
         file: The object.
@@ -181,15 +181,15 @@ class ObjectReader:
 
     def __init__(self, file: IO[bytes], pid: int | None = None) -> None:
         self._file = file
-        self._turn = _TURNS.turn_of(file)
-        # What stands for a descriptor has one position for all processes; what is in memory has one in each.
+        self._position = _POSITION_LOCKS.lock_for(file)
+        # A descriptor has one position for all processes; an object in memory has one in each process.
         self._pid = (os.getpid() if pid is None else pid) if _has_descriptor(file) else None
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
-        """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
+        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
         self._check_process()
         got = 0
-        with self._turn.lock:
+        with self._position.lock:
             self._file.seek(offset, os.SEEK_SET)  # TorchCodec asks of file objects no more than seek(offset, whence)
             while got < len(buffer):
                 data = self._file.read(len(buffer) - got)
@@ -202,7 +202,7 @@ class ObjectReader:
     def stat(self) -> SourceStat:
         """Bytes up to the end."""
         self._check_process()
-        with self._turn.lock:
+        with self._position.lock:
             return SourceStat(self._file.seek(0, os.SEEK_END))
 
     def close(self) -> None:
@@ -217,14 +217,14 @@ class ObjectReader:
 
 
 class UrlReader(ObjectReader):
-    """Reads an object that is named by URL, by a file of its own."""
+    """Reads an object by URL, through its own file object."""
 
     def __init__(self, url: str) -> None:
         super().__init__(open_url(url))
         self._url = url
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
-        """Fill ``buffer`` from byte ``offset`` on; return how many bytes there were."""
+        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
         with url_errors(self._url, "read"):
             return super().read_into(buffer, offset)
 
@@ -233,16 +233,13 @@ class UrlReader(ObjectReader):
         self._file.close()
 
 
-def reader_of(file: IO[bytes], pid: int | None = None) -> ByteReader:
+def make_reader(file: IO[bytes], pid: int | None = None) -> ByteReader:
     """Make the reader of a user's file object."""
     return DescriptorReader(file) if is_real_file(file) else ObjectReader(file, pid)
 
 
 def is_real_file(file: object) -> bool:
-    """Whether the bytes of a file object are those of its descriptor.
-
-    Of wrappers this is not known: the descriptor of a GzipFile is that of other bytes.
-    """
+    """Whether a file object gives the bytes of its descriptor; False for wrappers such as GzipFile."""
     raw = file.raw if type(file) is io.BufferedReader else file
     return type(raw) is io.FileIO and not raw.closed and stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
 
@@ -254,44 +251,43 @@ def _has_descriptor(file: IO[bytes]) -> bool:
         return False
 
 
-class _Turn:
-    """Whose holder may move a file object's position."""
+class _PositionLock:
+    """Lock on the position of a file object."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
 
 
-class _Turns:
-    """The turns of the file objects that are being read."""
+class _PositionLocks:
+    """Locks of the file objects that have readers."""
 
     def __init__(self) -> None:
-        self._turns: weakref.WeakValueDictionary[int, _Turn] = weakref.WeakValueDictionary()
+        self._locks: weakref.WeakValueDictionary[int, _PositionLock] = weakref.WeakValueDictionary()
         self._lock = threading.RLock()
         renew_after_fork(self)
 
     def begin_anew(self) -> None:
         """Replace the locks, which a thread of the parent may have held."""
         self._lock = threading.RLock()
-        for turn in self._turns.values():
-            turn.lock = threading.RLock()
+        for position_lock in self._locks.values():
+            position_lock.lock = threading.RLock()
 
-    def turn_of(self, file: IO[bytes]) -> _Turn:
-        """Give the turn of a file object."""
+    def lock_for(self, file: IO[bytes]) -> _PositionLock:
         # By id: file objects need be neither hashable nor weakly referable. A reader keeps its file, and so its id,
         # alive.
         with self._lock:
-            turn = self._turns.get(id(file))
-            if turn is None:
-                turn = self._turns[id(file)] = _Turn()
-            return turn
+            position_lock = self._locks.get(id(file))
+            if position_lock is None:
+                position_lock = self._locks[id(file)] = _PositionLock()
+            return position_lock
 
 
-_TURNS = _Turns()
+_POSITION_LOCKS = _PositionLocks()
 
 
 @dataclass(frozen=True, eq=False)
 class MediaSource:
-    """One piece of media.
+    """A path, a URL, bytes or a file object as one media source.
 
     Attributes:
         kind: Where the bytes are.
@@ -369,7 +365,7 @@ class MediaSource:
             return FileReader(self.path)
         if self.kind == "url":
             return UrlReader(self.path)
-        return BytesReader(self.data) if self.file is None else reader_of(self.file, self.pid)
+        return BytesReader(self.data) if self.file is None else make_reader(self.file, self.pid)
 
     def stat(self) -> SourceStat:
         """Size in bytes and modification time, without opening a path."""
@@ -381,7 +377,7 @@ class MediaSource:
                 return reader.stat()
         if self.file is None:
             return SourceStat(len(self.data))
-        return reader_of(self.file, self.pid).stat()
+        return make_reader(self.file, self.pid).stat()
 
     def fingerprint(self) -> str:
         """Hash the size, head, middle and tail, so that a copy has the fingerprint of its original."""
@@ -389,28 +385,28 @@ class MediaSource:
             return self.identity_of(reader).fingerprint
 
     def head_fingerprint(self) -> str:
-        """Hash the size and the first bytes, which is what the survey of a still picture has read anyway."""
-        return head_fingerprint(self.head(HEAD_BYTES), self.stat().bytes)
+        """Hash the size and the first bytes, which the survey of a still picture has read anyway."""
+        return fingerprint_head(self.head(HEAD_BYTES), self.stat().bytes)
 
     def identity(self) -> SourceIdentity:
-        """What the source is now."""
+        """Identify the source as it is now."""
         with self.opened() as reader:
             return self.identity_of(reader)
 
     def identity_of(self, reader: ByteReader) -> SourceIdentity:
-        """What the source is, by a reader of it; an object that was looked at so far is not looked at again."""
-        found = identity_of(reader, reader.stat())
+        """Identify the source by an open reader; `check_identity` then reads an object by URL no second time."""
+        identity = read_identity(reader, reader.stat())
         if self.kind == "url":
-            _ACCEPTED.add(((self.kind, self.path, found.fingerprint), found.fingerprint))
-        return found
+            _ACCEPTED.add(((self.kind, self.path, identity.fingerprint), identity.fingerprint))
+        return identity
 
     def check_identity(self, indexed: SourceIdentity | None) -> Hashable:
-        """Make sure that the source is still the one that was indexed.
+        """Check that the source is still the one that was indexed.
 
         The same bytes under a new modification time are accepted; they are hashed once a process.
 
         Returns:
-            A key that stands for the source as it is now: an open file under another key is another file.
+            A key of the source as it is now: an open file under another key is another file.
 
         Raises:
             StaleSource: Another size, or another time and other bytes.
@@ -430,22 +426,22 @@ class MediaSource:
             if again() == indexed.fingerprint:
                 _ACCEPTED.add((stamp, indexed.fingerprint))
                 return stamp
-        raise self._replaced(indexed, facts.st_size)
+        raise self._make_changed_error(indexed, facts.st_size)
 
     def _check_url(self, indexed: SourceIdentity | None) -> Hashable:
-        """Compare an object by its bytes, once a process: objects have no times that all file systems tell."""
+        """Compare an object by its bytes, once a process: not all file systems tell modification times."""
         if indexed is None:
             return (self.kind, self.path)
-        # Another object under the same name is another file: what is open, or kept of the first, is not the second's.
+        # The fingerprint is part of the key: another object under the same URL is another file.
         stamp = (self.kind, self.path, indexed.fingerprint)
         if (stamp, indexed.fingerprint) not in _ACCEPTED:
             again = self.head_fingerprint if indexed.fingerprint.startswith(OF_HEAD) else self.fingerprint
             if again() != indexed.fingerprint:
-                raise self._replaced(indexed, self.stat().bytes)
+                raise self._make_changed_error(indexed, self.stat().bytes)
             _ACCEPTED.add((stamp, indexed.fingerprint))
         return stamp
 
-    def _replaced(self, indexed: SourceIdentity, size: int) -> StaleSource:
+    def _make_changed_error(self, indexed: SourceIdentity, size: int) -> StaleSource:
         return StaleSource(
             f"{self.name}: the file has changed since it was indexed (then {indexed.bytes} bytes, now {size}): "
             "scan or index it again",
@@ -454,7 +450,7 @@ class MediaSource:
         )
 
     def head(self, count: int) -> bytes:
-        """Read the first ``count`` bytes, fewer where the source is shorter."""
+        """Read the first ``count`` bytes, fewer if the source is shorter."""
         with self.opened() as reader:
             return read_bytes(reader, 0, count)
 
@@ -468,20 +464,20 @@ class MediaSource:
 
 _ACCEPTED: set[tuple[Hashable, str]] = set()
 OF_HEAD = "h"
-"""Begins the fingerprints that are made of a head alone; no hexadecimal digit."""
+"""First character of fingerprints made of a head alone; no hexadecimal digit."""
 
 
 head_digest = xxhash.xxh3_128_hexdigest
-"""Of the head, with the size as the seed."""
+"""Hash a head; the size of the file is the seed."""
 
 
-def head_fingerprint(head: bytes, size: int) -> str:
-    """Fingerprint of a file of ``size`` bytes by its first ``HEAD_BYTES``."""
+def fingerprint_head(head: bytes, size: int) -> str:
+    """Make the fingerprint of a file of ``size`` bytes from its first ``HEAD_BYTES``."""
     return OF_HEAD + head_digest(head, size)
 
 
-def identity_of(reader: ByteReader, now: SourceStat) -> SourceIdentity:
-    """Identify what is open: its size and time, and a hash of size, head, middle and tail."""
+def read_identity(reader: ByteReader, now: SourceStat) -> SourceIdentity:
+    """Identify an open source by its size and time, and a hash of size, head, middle and tail."""
     size = now.bytes
     digest = xxhash.xxh3_128(str(size).encode())
     block = memoryview(bytearray(min(FINGERPRINT_BLOCK, size)))

@@ -1,4 +1,4 @@
-"""Whether a container turns no pictures, told by its bytes: libav shows it of decoded frames only."""
+"""Check in a container's bytes that it rotates no pictures; libav reports rotation for decoded frames only."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import re
 from framefeed.media._container import VideoContainer
 from framefeed.media._source import ByteReader, read_bytes
 from framefeed.media.mp4._boxes import OddMovie, TooManyBoxes
+from framefeed.media.mp4._movie import IDENTITY
 from framefeed.media.mp4._samples import read_movie
 
-_IDENTITY = (65536, 0, 0, 0, 65536, 0, 0, 0, 1 << 30)
-"""ISO/IEC 14496-12 6.2.2."""
 _NEVER_TURN = frozenset({"flv", "h264", "hevc", "ivf", "mpeg", "mpegts", "obu"})
 _SEGMENT, _CLUSTER, _TRACKS = 0x18538067, 0x1F43B675, 0x1654AE6B
 _EBML = 0x1A45DFA3
@@ -20,12 +19,12 @@ _POSE = re.compile(
     rb"\x76[\x73-\x75](?:[\x84\x88]|(?:\x40|\x20\0|\x10\0{2}|\x08\0{3}|\x04\0{4}|\x02\0{5}|\x01\0{6})[\x04\x08])"
 )
 _HEAD_SIZES = (2**13, 2**16)
-"""Tracks are among the first of these bytes; codebooks of Vorbis take most of the first ones."""
+"""Bytes read in turn until the first cluster is within them; codebooks of Vorbis may fill the smaller head."""
 _MAX_ID_BYTES, _MAX_SIZE_BYTES = 4, 8
 
 
 def is_upright(container: VideoContainer) -> bool:
-    """Whether no picture of an open container is to be turned or mirrored; False where that is not known."""
+    """Whether no picture of an open container is rotated or mirrored; False if unknown."""
     name = container.format_name
     if name.startswith("mov"):
         return _has_plain_matrix(container)
@@ -33,13 +32,13 @@ def is_upright(container: VideoContainer) -> bool:
 
 
 def _has_plain_matrix(container: VideoContainer) -> bool:
-    """Whether an MP4 file's movie and track turn nothing, as far as its boxes are understood."""
+    """Whether the matrices of an MP4 file's movie and track are the identity; False if its boxes are odd."""
     reader = container.reader
     try:
         tracks = read_movie(reader, reader.stat().bytes, container.limits).tracks
     except (OddMovie, TooManyBoxes):
         return False
-    return any(track.number == container.stream.index and track.matrix == _IDENTITY for track in tracks)
+    return any(track.number == container.stream.index and track.matrix == IDENTITY for track in tracks)
 
 
 def _has_no_pose(reader: ByteReader) -> bool:
@@ -53,13 +52,13 @@ def _has_no_pose(reader: ByteReader) -> bool:
 
 
 def _find_cluster(head: bytes) -> int | None:
-    """Find where the first cluster begins, if tracks come before it and all of that is in ``head``."""
-    found = _element(head, 0)
-    if found is None or found[0] != _EBML or found[2] is None:
+    """Find the offset of the first cluster, if tracks come before it and all of that is in ``head``."""
+    element = _read_element(head, 0)
+    if element is None or element[0] != _EBML or element[2] is None:
         return None
-    at, has_tracks = found[1] + found[2], False
-    while (found := _element(head, at)) is not None:
-        kind, start, size = found
+    at, has_tracks = element[1] + element[2], False
+    while (element := _read_element(head, at)) is not None:
+        kind, start, size = element
         if kind == _CLUSTER:
             return at if has_tracks else None
         if kind == _SEGMENT:
@@ -72,13 +71,13 @@ def _find_cluster(head: bytes) -> int | None:
     return None
 
 
-def _element(data: bytes, at: int) -> tuple[int, int, int | None] | None:
-    """Read an element's identifier, where its data begin, and their size, None if unknown (RFC 8794 5 and 6)."""
-    length = _length_at(data, at)
+def _read_element(data: bytes, at: int) -> tuple[int, int, int | None] | None:
+    """Read an element's identifier, the offset of its data, and their size, None if unknown (RFC 8794 5 and 6)."""
+    length = _read_length(data, at)
     if length is None or length > _MAX_ID_BYTES:
         return None
     start = at + length
-    size_length = _length_at(data, start)
+    size_length = _read_length(data, start)
     if size_length is None:
         return None
     end = start + size_length
@@ -87,8 +86,8 @@ def _element(data: bytes, at: int) -> tuple[int, int, int | None] | None:
     return int.from_bytes(data[at:start], "big"), end, None if size == (1 << bits) - 1 else size
 
 
-def _length_at(data: bytes, at: int) -> int | None:
-    """Read how many bytes a number takes from its first byte; None where they are not all there."""
+def _read_length(data: bytes, at: int) -> int | None:
+    """Read the length of a number in bytes from its first byte; None if the number is not whole."""
     if at >= len(data):
         return None
     length = 9 - data[at].bit_length()

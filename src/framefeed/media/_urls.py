@@ -1,4 +1,4 @@
-"""Objects that are named by URL: fsspec opens them, and what it raises is told as framefeed tells it."""
+"""Open objects by URL through fsspec, and turn its errors into framefeed's."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from framefeed.media._files import raise_file_error
 from framefeed.parallel import shortage_in
 
 BLOCK_BYTES = 2**17
-"""Fetched at once, and kept: libav reads sound and pictures of some files from two places in turns."""
+"""Bytes fetched at once."""
 _MOST_BLOCKS = 16
-"""Kept of an open object."""
+"""Blocks kept of an open object: libav reads sound and pictures of some files from two offsets in turns."""
 _NO_OBJECT = (404, 410)
-"""Answers of an HTTP server that has no such object."""
+"""Status codes of an HTTP server without such an object."""
 
 
 def check_url(url: str) -> None:
-    """Refuse a URL that no file system of fsspec is for.
+    """Refuse a URL whose protocol fsspec does not know.
 
     Raises:
         MissingDependency: fsspec is not installed.
         UsageError: Nothing reads URLs of its kind.
     """
-    protocol, fsspec = url.split("::")[0].split("://")[0], _fsspec(url)
+    protocol, fsspec = url.split("::")[0].split("://")[0], _import_fsspec(url)
     if protocol not in fsspec.registry and protocol not in fsspec.available_protocols():
         raise UsageError(f"{url}: fsspec cannot read URLs that begin with {protocol}:// : download the file first")
 
 
 def open_url(url: str) -> IO[bytes]:
-    """Open an object for reading in pieces; nothing of it is fetched yet.
+    """Open an object for reads at any offset; fetch nothing yet.
 
     Raises:
         MissingMedia: There is no such object.
@@ -40,7 +40,7 @@ def open_url(url: str) -> IO[bytes]:
             its end.
         MissingDependency: fsspec, or what it needs for this protocol, is not installed.
     """
-    fsspec = _fsspec(url)
+    fsspec = _import_fsspec(url)
     with url_errors(url, "open"):
         system, path = fsspec.url_to_fs(url)
         kept = {"maxblocks": _MOST_BLOCKS}
@@ -51,7 +51,7 @@ def open_url(url: str) -> IO[bytes]:
 
 @contextmanager
 def url_errors(url: str, stage: Literal["open", "read"]) -> Iterator[None]:
-    """Translate what a file system raises: each has errors of its own."""
+    """Turn the errors of a file system into framefeed's; each file system has its own."""
     try:
         yield
     except Exception as error:
@@ -62,7 +62,7 @@ def url_errors(url: str, stage: Literal["open", "read"]) -> Iterator[None]:
 def _raise_url_error(error: Exception, url: str, stage: Literal["open", "read"]) -> None:
     if isinstance(error, (FramefeedError, MemoryError)):
         return
-    if (reason := _why_unreachable(error)) is not None:
+    if (reason := _describe_unreachable(error)) is not None:
         raise UnreadableMedia(f"{url}: {reason}", source=url, stage=stage) from error
     if isinstance(error, OSError):
         raise_file_error(error, url, stage)
@@ -76,9 +76,9 @@ def _raise_url_error(error: Exception, url: str, stage: Literal["open", "read"])
     ) from error
 
 
-def _why_unreachable(error: Exception) -> str | None:
-    """Say why a server did not give an object that it may have; None where the error says something else."""
-    # fsspec's HTTP file system raises FileNotFoundError for everything that went wrong; the cause says what it was.
+def _describe_unreachable(error: Exception) -> str | None:
+    """Describe a failure of a server that may have the object; None for any other error."""
+    # fsspec's HTTP file system raises FileNotFoundError for all failures; the cause is the real one.
     cause = error.__cause__ if isinstance(error, FileNotFoundError) and shortage_in(error) is None else None
     status = getattr(cause, "status", None)
     if isinstance(status, int):
@@ -92,7 +92,7 @@ def _why_unreachable(error: Exception) -> str | None:
     return None
 
 
-def _fsspec(url: str) -> Any:
+def _import_fsspec(url: str) -> Any:
     try:
         import fsspec
     except ImportError as error:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from PIL import Image
 from PIL.TiffImagePlugin import TiffImageFile
 
-from framefeed.media._pillow import FORMATS
-from framefeed.media.headers._reach import PICTURE_HEAD_BYTES as HEAD_BYTES
-from framefeed.media.headers._reach import StillHeader
+from framefeed.media._pillow import PILLOW_FORMATS
+from framefeed.media.headers._reads import PICTURE_HEAD_BYTES as HEAD_BYTES
+from framefeed.media.headers._reads import StillHeader
 from framefeed.media.headers._still import still_header
 
 
@@ -69,7 +69,7 @@ def pillow_facts(data: bytes) -> Facts:
     """Read by Pillow; raises whatever it does."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+        with Image.open(io.BytesIO(data), formats=PILLOW_FORMATS) as image:
             width, height = image.size
             orientation = int(image.getexif().get(0x0112, 1))
             if isinstance(image, TiffImageFile) and image.tag_v2.get(0x0112) in (5, 6, 7, 8):

@@ -14,7 +14,7 @@ from framefeed.errors import FramefeedError
 from framefeed.media._info import DEFAULT_LIMITS
 from framefeed.media._pillow import image_info
 from framefeed.media._source import MediaSource
-from framefeed.media.headers._reach import OddHeader
+from framefeed.media.headers._reads import OddHeader
 from tests.media.headers.made import chunk, made, picture, saved, segment, tiled, with_chunks, with_segments
 from tests.media.headers.reading import Facts, Reads, our_facts, pillow_facts
 
@@ -215,7 +215,7 @@ def test_damaged_avif_has_a_typed_error() -> None:
         assert _info(data[:place]) in ("opened", "UnreadableMedia")
 
 
-def test_packed_text_does_not_explode() -> None:
+def test_packed_text_is_unpacked_up_to_a_bound() -> None:
     bomb = zlib.compress(bytes(2**26))
     png = with_chunks(saved(picture(), "PNG"), chunk(b"zTXt", b"Raw profile type exif\0\0" + bomb))
     assert _facts(png) is None

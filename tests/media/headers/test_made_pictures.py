@@ -13,13 +13,14 @@ from PIL import Image, ImageOps
 
 from framefeed.errors import LimitExceeded, UnsupportedCodec
 from framefeed.index import build_index
+from framefeed.media import _pillow
 from framefeed.media._info import DEFAULT_LIMITS, Limits
-from framefeed.media._pillow import image_info, still_info
+from framefeed.media._pillow import describe_header, image_info
 from framefeed.media._probe import probe
 from framefeed.media._source import MediaSource
 from framefeed.media.headers._exif import orientation_of
-from framefeed.media.headers._reach import PICTURE_HEAD_BYTES as HEAD_BYTES
-from framefeed.media.headers._reach import OddHeader
+from framefeed.media.headers._reads import PICTURE_HEAD_BYTES as HEAD_BYTES
+from framefeed.media.headers._reads import OddHeader
 from tests.media.headers.made import HEIGHT, WIDTH, made, picture, saved, segment, with_segments
 from tests.media.headers.reading import Reads, our_facts, pillow_facts
 
@@ -39,7 +40,7 @@ def test_I01_I04_I06_the_header_says_what_pillow_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(LEFT_TO_PILLOW))
-def test_odd_ones_are_left_to_pillow_and_said_so(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_odd_headers_are_left_to_pillow_and_logged(name: str, caplog: pytest.LogCaptureFixture) -> None:
     data = made()[name]
     with pytest.raises(OddHeader):
         our_facts(data)
@@ -52,9 +53,9 @@ def test_odd_ones_are_left_to_pillow_and_said_so(name: str, caplog: pytest.LogCa
 
 @pytest.mark.parametrize("name", WITHOUT_RULE)
 @pytest.mark.parametrize("way", ["our own", "Pillow's"])
-def test_pixels_that_no_rule_leads_to_rgb_are_refused(way: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pixels_without_a_rule_for_rgb_are_refused(way: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if way == "Pillow's":
-        monkeypatch.setattr("framefeed.media._pillow.still_header", odd)
+        monkeypatch.setattr(_pillow, "still_header", odd)
     for ask in (probe, build_index):
         with pytest.raises(UnsupportedCodec, match=f"pixels of kind '{WITHOUT_RULE[name]}'") as caught:
             ask(made()[name])
@@ -62,13 +63,13 @@ def test_pixels_that_no_rule_leads_to_rgb_are_refused(way: str, name: str, monke
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - set(WITHOUT_RULE)))
-def test_both_ways_give_the_same_facts(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_readers_give_the_same_facts(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "still"
     path.write_bytes(made()[name])
     quick = [
         image_info(MediaSource.of(source), DEFAULT_LIMITS) for source in (path, made()[name], io.BytesIO(made()[name]))
     ]
-    monkeypatch.setattr("framefeed.media._pillow.still_header", odd)
+    monkeypatch.setattr(_pillow, "still_header", odd)
     assert quick == [image_info(MediaSource.of(path), DEFAULT_LIMITS)] * 3
 
 
@@ -164,8 +165,8 @@ def test_a_thumbnail_is_not_the_picture() -> None:
     assert (facts.width, facts.height, facts.mode, facts.orientation) == (WIDTH, HEIGHT, "RGB", 8)
 
 
-def test_still_info_keeps_the_stored_size() -> None:
-    info = still_info(Reads(made()["exif 6.jpeg"]).header(), 1234)
+def test_described_headers_keep_the_stored_size() -> None:
+    info = describe_header(Reads(made()["exif 6.jpeg"]).header(), 1234)
     assert (info.width, info.height, info.coded_width, info.coded_height) == (HEIGHT, WIDTH, WIDTH, HEIGHT)
     assert (info.bytes, info.codec, info.rotation) == (1234, "mjpeg", 270)
 

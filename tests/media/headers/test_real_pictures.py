@@ -12,10 +12,10 @@ from PIL import Image
 
 from framefeed.errors import FramefeedError, UnsupportedCodec
 from framefeed.media._info import Limits
-from framefeed.media._pillow import FORMATS, image_info
+from framefeed.media._pillow import PILLOW_FORMATS, image_info
 from framefeed.media._probe import probe
 from framefeed.media._source import MediaSource
-from framefeed.media.headers._reach import OddHeader
+from framefeed.media.headers._reads import OddHeader
 from tests.media.headers.reading import our_facts, pillow_facts
 
 ENOUGH = Limits(max_side=2**20, max_pixels=2**40)
@@ -84,7 +84,7 @@ def _size_by_pillow(path: Path) -> tuple[int, int] | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(path, formats=FORMATS) as image:
+            with Image.open(path, formats=PILLOW_FORMATS) as image:
                 return image.size
     except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError):
         return None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from framefeed.media.headers._reach import OddHeader, StillHeader
+from framefeed.media.headers._reads import OddHeader, StillHeader
 from tests.media.headers.made import made
 from tests.media.headers.reading import Reads, facts_of, pillow_facts
 

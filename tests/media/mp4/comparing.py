@@ -104,11 +104,15 @@ def differences(ours: Any, theirs: Any) -> list[str]:
     if isinstance(ours, PacketWalk):
         return _of_fields(ours, theirs, [field.name for field in fields(PacketWalk) if field.compare])
     if isinstance(ours, tuple) and len(ours) == len(theirs):
-        return [found for pair in zip(ours, theirs, strict=True) for found in differences(*pair)]
+        return [difference for pair in zip(ours, theirs, strict=True) for difference in differences(*pair)]
     if isinstance(ours, np.ndarray):
         return [] if ours.dtype == theirs.dtype and np.array_equal(ours, theirs) else [f"{ours} is not {theirs}"]
     return [] if ours == theirs else [f"{ours!r} is not {theirs!r}"]
 
 
 def _of_fields(ours: Any, theirs: Any, names: Any) -> list[str]:
-    return [f"{name}: {found}" for name in names for found in differences(getattr(ours, name), getattr(theirs, name))]
+    return [
+        f"{name}: {difference}"
+        for name in names
+        for difference in differences(getattr(ours, name), getattr(theirs, name))
+    ]

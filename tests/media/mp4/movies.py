@@ -82,30 +82,30 @@ class MovieSpec:
 def movie_bytes(spec: MovieSpec) -> bytes:
     """Write a movie."""
     chunks = list(spec.chunks or [len(spec.packets)])
-    data, places = _data(spec, chunks)
+    data, offsets = _data(spec, chunks)
     before, between, after = spec.around
     head = struct.pack(">I4sQ", 1, b"mdat", len(data) + 16) if spec.has_long_data else b""
     mdat = head + data if head else box("mdat", data)
     begin = len(mdat) - len(data)
     lead = spec.brand + before
     if not spec.header_first:
-        moov = _moov(spec, chunks, [len(lead) + begin + place for place in places])
+        moov = _moov(spec, chunks, [len(lead) + begin + offset for offset in offsets])
         return lead + mdat + between + moov + after
-    size = len(_moov(spec, chunks, places))
-    moov = _moov(spec, chunks, [len(lead) + size + len(between) + begin + place for place in places])
+    size = len(_moov(spec, chunks, offsets))
+    moov = _moov(spec, chunks, [len(lead) + size + len(between) + begin + offset for offset in offsets])
     return lead + moov + between + mdat + after
 
 
 def _data(spec: MovieSpec, chunks: list[int]) -> tuple[bytes, list[int]]:
-    data, places, at = b"", [], 0
+    data, offsets, at = b"", [], 0
     for count in chunks:
-        places.append(len(data))
+        offsets.append(len(data))
         data += b"".join(spec.packets[at : at + count]) + b"\xff" * spec.gap
         at += count
-    return data + b"".join(spec.packets[at:]), places
+    return data + b"".join(spec.packets[at:]), offsets
 
 
-def _moov(spec: MovieSpec, chunks: list[int], places: list[int]) -> bytes:
+def _moov(spec: MovieSpec, chunks: list[int], offsets: list[int]) -> bytes:
     ticks = sum(count * step for count, step in spec.stts or [(len(spec.packets), 20)])
     length = ticks * MOVIE_SCALE // spec.time_scale
     mvhd = struct.pack(">IIIIIIH10x", 0, 0, 0, MOVIE_SCALE, length, 65536, 256)
@@ -114,7 +114,7 @@ def _moov(spec: MovieSpec, chunks: list[int], places: list[int]) -> bytes:
     hdlr = struct.pack(">II4s12x", 0, 0, b"vide") + b"\0"
     dref = struct.pack(">II", 0, 1) + box("url ", struct.pack(">I", 1))
     minf = (
-        box("vmhd", struct.pack(">I8x", 1)) + box("dinf", box("dref", dref)) + box("stbl", _stbl(spec, chunks, places))
+        box("vmhd", struct.pack(">I8x", 1)) + box("dinf", box("dref", dref)) + box("stbl", _stbl(spec, chunks, offsets))
     )
     mdia = box("mdhd", mdhd) + box("hdlr", hdlr) + box("minf", minf)
     edts = box("edts", _elst(spec)) if spec.edits else b""
@@ -127,21 +127,21 @@ def _elst(spec: MovieSpec) -> bytes:
     return box("elst", struct.pack(">II", 0, len(spec.edits)) + rows)
 
 
-def _stbl(spec: MovieSpec, chunks: list[int], places: list[int]) -> bytes:
+def _stbl(spec: MovieSpec, chunks: list[int], offsets: list[int]) -> bytes:
     description, packets, _, _ = coded(spec.codec)
     boxes = {
         "stsd": description,
         "stts": table("stts", *(spec.stts or [(len(packets), 20)])),
         "stsc": table("stsc", *_runs(chunks)),
         "stsz": _sizes(spec.size_bits, [len(packet) for packet in packets]),
-        "stco": table("stco", *((place,) for place in places)),
+        "stco": table("stco", *((offset,) for offset in offsets)),
     }
     if spec.ctts is not None:
         boxes["ctts"] = table("ctts", *((count, offset & 0xFFFFFFFF) for count, offset in spec.ctts), version=1)
     if spec.sync is not None:
         boxes["stss"] = table("stss", *((number,) for number in spec.sync))
     if spec.has_long_offsets:
-        boxes["stco"] = box("co64", struct.pack(f">II{len(places)}Q", 0, len(places), *places))
+        boxes["stco"] = box("co64", struct.pack(f">II{len(offsets)}Q", 0, len(offsets), *offsets))
     return b"".join((boxes | spec.tables).values())
 
 

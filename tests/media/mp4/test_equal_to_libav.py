@@ -51,8 +51,8 @@ def test_a_pathology_is_indexed_as_libav_would(name: str) -> None:
 
 
 def test_most_pathologies_go_the_fast_route() -> None:
-    found = Counter(opened(corpus_file(name)) is not None for name in PATHOLOGIES)
-    assert found[True] >= 0.6 * len(PATHOLOGIES), found
+    counts = Counter(opened(corpus_file(name)) is not None for name in PATHOLOGIES)
+    assert counts[True] >= 0.6 * len(PATHOLOGIES), counts
 
 
 @pytest.mark.parametrize("name", CODEC_FILES)
@@ -96,8 +96,8 @@ def test_fragments_are_walked_as_libav_would(flags: str, codec: str, tmp_path: P
 def test_damaged_fragments_are_answered_as_libav_would(data: st.DataObject) -> None:
     whole = bytearray(_fragmented())
     for _ in range(data.draw(st.integers(1, 2))):
-        place = whole.find(b"moof") - 4 if data.draw(st.booleans()) else whole.rfind(b"moof") - 4
-        whole[place + data.draw(st.integers(0, 200))] = data.draw(st.integers(0, 255))
+        start = whole.find(b"moof") - 4 if data.draw(st.booleans()) else whole.rfind(b"moof") - 4
+        whole[start + data.draw(st.integers(0, 200))] = data.draw(st.integers(0, 255))
     damaged = bytes(whole)
     movie = opened(damaged)
     if movie is not None:

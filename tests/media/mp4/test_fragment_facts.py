@@ -81,10 +81,10 @@ def test_sound_beside_the_pictures_changes_nothing(tmp_path: Path) -> None:
         _answered_as_libav(path.read_bytes())
 
 
-def _with_index(place: int, value: bytes) -> bytes:
+def _with_index(offset: int, value: bytes) -> bytes:
     """Change bytes of the payload of the one index in front of all fragments."""
     data = bytearray(fragments(INDEX_FIRST))
-    at = data.find(b"sidx") + 4 + place
+    at = data.find(b"sidx") + 4 + offset
     data[at : at + len(value)] = value
     return bytes(data)
 
@@ -108,7 +108,7 @@ ODD_INDEXES = {
 
 
 @pytest.mark.parametrize("data", ODD_INDEXES.values(), ids=ODD_INDEXES.keys())
-def test_an_odd_index_is_believed_as_libav_believes_it(data: bytes) -> None:
+def test_an_odd_index_is_used_as_libav_uses_it(data: bytes) -> None:
     assert differences(answer(data, "proof"), answer_of_libav(data, "proof")) == []
 
 
@@ -138,9 +138,9 @@ def test_damaged_fragments_and_indexes_are_answered_as_libav_would(data: st.Data
     whole = bytearray(fragments(data.draw(st.sampled_from([PLAIN, INDEX_EACH, INDEX_FIRST]))))
     for _ in range(data.draw(st.integers(1, 2))):
         kind = data.draw(st.sampled_from([b"sidx", b"moof", b"tfhd", b"trun", b"mdhd", b"mfro"]))
-        place = whole.find(kind) if data.draw(st.booleans()) else whole.rfind(kind)
-        if place >= 0:
-            at = min(place - 4 + data.draw(st.integers(0, 100)), len(whole) - 1)
+        offset = whole.find(kind) if data.draw(st.booleans()) else whole.rfind(kind)
+        if offset >= 0:
+            at = min(offset - 4 + data.draw(st.integers(0, 100)), len(whole) - 1)
             whole[at] = data.draw(st.integers(0, 255))
     damaged = bytes(whole)
     movie = opened(damaged)

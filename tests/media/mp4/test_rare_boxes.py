@@ -142,8 +142,8 @@ def _emptied(trak: bytes) -> bytes:
     empty = {"stts": table("stts"), "stsc": table("stsc"), "stco": table("stco"), "stss": b"", "ctts": b""}
     empty["stsz"] = box("stsz", bytes(12))
     inside = STBL.removeprefix("moov.")
-    for kind, wanted in empty.items():
-        trak = replace(trak, f"{inside}.{kind}", wanted)
+    for kind, new_payload in empty.items():
+        trak = replace(trak, f"{inside}.{kind}", new_payload)
     return trak
 
 

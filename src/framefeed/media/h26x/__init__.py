@@ -1,1 +1,1 @@
-"""H.264 and HEVC streams without decoding: parameter sets, NAL units and slice headers of many packets at once."""
+"""Read parameter sets, NAL units and slice headers of H.264 and HEVC, of many packets at once."""

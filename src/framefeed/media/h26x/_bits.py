@@ -1,4 +1,4 @@
-"""Bits of a raw byte sequence payload, ITU-T H.264 clause 7.2 and 9.1."""
+"""Read the bits of a raw byte sequence payload, ITU-T H.264 clause 7.2 and 9.1."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ _LONGEST_ZEROS = 31
 
 
 class OddUnits(Exception):
-    """Parameter sets or NAL units hold something that is not understood exactly: no error, libav reads them then."""
+    """Parameter sets or NAL units have something that is not understood exactly; libav reads them then."""
 
 
 class BitReader:
     """Reads fixed-length and Exp-Golomb numbers.
 
     Args:
-        unit: A NAL unit behind its header; bytes against emulated start codes are taken out.
+        unit: A NAL unit behind its header, with its emulation prevention bytes.
 
     Raises:
         OddUnits: Reading goes beyond its end, or a number is longer than 32 bits.
@@ -30,24 +30,24 @@ class BitReader:
         """Bits that are not read yet."""
         return self._left
 
-    def number(self, count: int) -> int:
+    def read(self, count: int) -> int:
         """Read ``count`` bits, most significant first: u(n)."""
         self._left -= count
         if self._left < 0:
             raise OddUnits("parameter sets that break off")
         return (self._bits >> self._left) & ((1 << count) - 1)
 
-    def flag(self) -> bool:
+    def read_flag(self) -> bool:
         """Read one bit: u(1)."""
-        return bool(self.number(1))
+        return bool(self.read(1))
 
     def skip(self, count: int) -> None:
-        """Pass over bits."""
+        """Skip bits."""
         self._left -= count
         if self._left < 0:
             raise OddUnits("parameter sets that break off")
 
-    def golomb(self) -> int:
+    def read_golomb(self) -> int:
         """Read an unsigned Exp-Golomb number: ue(v)."""
         rest = self._bits & ((1 << self._left) - 1)
         zeros = self._left - rest.bit_length()
@@ -56,7 +56,7 @@ class BitReader:
         self._left -= 2 * zeros + 1
         return (rest >> self._left) - 1
 
-    def signed_golomb(self) -> int:
+    def read_signed_golomb(self) -> int:
         """Read a signed Exp-Golomb number: se(v)."""
-        value = self.golomb()
+        value = self.read_golomb()
         return (value + 1) // 2 if value & 1 else -(value // 2)

@@ -1,4 +1,4 @@
-"""Codec configurations: which parameter sets a stream has, and what they say."""
+"""Read codec configurations: the parameter sets of a stream."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from framefeed.media._details import StreamColors
-from framefeed.media._nal import nal_units
+from framefeed.media._nal import nal_length_size, split_nal_units
 from framefeed.media.h26x._bits import OddUnits
 from framefeed.media.h26x._formats import PictureFormat
 from framefeed.media.h26x._sets import (
@@ -15,15 +15,12 @@ from framefeed.media.h26x._sets import (
     H264Sequence,
     HevcPicture,
     HevcSequence,
-    h264_picture,
-    h264_sequence,
-    hevc_picture,
-    hevc_sequence,
+    read_h264_picture,
+    read_h264_sequence,
+    read_hevc_picture,
+    read_hevc_sequence,
 )
 
-LENGTH_PLACE = {"h264": 4, "hevc": 21}
-"""Byte of a configuration whose low two bits are the bytes of a unit's length less one, ISO/IEC 14496-15 5.3.3.1 and
-8.3.3.1."""
 _MOST_KEPT_BYTES = 4096
 _H264_SPS, _H264_PPS = 7, 8
 _HEVC_SPS, _HEVC_PPS = 33, 34
@@ -35,14 +32,14 @@ class Configuration:
 
     Attributes:
         codec: Canonical codec name.
-        extradata: As libav has it.
+        extradata: The configuration, as libav has it.
         length_size: Bytes of the length before each NAL unit; 0 for start codes.
         units: Its NAL units, without zero bytes behind them.
         sequence_unit: The one sequence parameter set, as stored.
-        format: What that says of pictures.
-        sequence: What it says of slice headers.
-        pictures: Picture parameter sets by their number; a later one replaces an earlier one. None where one of them
-            is not understood exactly.
+        format: Its facts about pictures.
+        sequence: Its facts about slice headers.
+        pictures: Picture parameter sets by their number; a later one replaces an earlier one. None if one of them is
+            not understood exactly.
     """
 
     codec: str
@@ -61,31 +58,19 @@ def read_configuration(codec: str, extradata: bytes, colors: StreamColors) -> Co
     Args:
         codec: "h264" or "hevc".
         extradata: As libav has it.
-        colors: What the container says of them.
+        colors: The container's colour tags.
 
     Raises:
         OddUnits: It has several sequence parameter sets or none, breaks off, or is not understood exactly.
     """
-    return (_known if len(extradata) <= _MOST_KEPT_BYTES else _read)(codec, extradata, colors)
+    return (_read_cached if len(extradata) <= _MOST_KEPT_BYTES else _read)(codec, extradata, colors)
 
 
 def _read(codec: str, extradata: bytes, colors: StreamColors) -> Configuration:
     if extradata[:1] == b"\1":
-        length_size = (extradata[LENGTH_PLACE[codec]] & 3) + 1 if len(extradata) > LENGTH_PLACE[codec] else 0
-        units = _h264_record(extradata) if codec == "h264" else _hevc_record(extradata)
+        units = _split_h264_record(extradata) if codec == "h264" else _split_hevc_record(extradata)
     else:
-        length_size, units = 0, [bytes(unit) for unit in nal_units(extradata, 0)]
-    return _configuration(codec, extradata, length_size, units, colors)
-
-
-# The files of a data set come from few encoders at few settings: their configurations are the same bytes, and what
-# these mean depends on nothing else. Both the number and the length of what is kept are bounded.
-_known = lru_cache(maxsize=256)(_read)
-
-
-def _configuration(
-    codec: str, extradata: bytes, length_size: int, units: list[bytes], colors: StreamColors
-) -> Configuration:
+        units = [bytes(unit) for unit in split_nal_units(extradata, 0)]
     kinds = [unit[0] & 31 if codec == "h264" else unit[0] >> 1 & 63 for unit in units]
     sps, pps = (_H264_SPS, _H264_PPS) if codec == "h264" else (_HEVC_SPS, _HEVC_PPS)
     sequences = [unit for unit, kind in zip(units, kinds, strict=True) if kind == sps]
@@ -94,21 +79,33 @@ def _configuration(
         raise OddUnits("not one sequence parameter set, or no picture parameter set")
     if codec == "hevc" and any(len(unit) < 2 or unit[0] & 1 or unit[1] >> 3 for unit in units):
         raise OddUnits("parameter sets of several layers")
-    sequence, found = h264_sequence(sequences[0], colors) if codec == "h264" else hevc_sequence(sequences[0])
+    sequence: H264Sequence | HevcSequence
+    if codec == "h264":
+        sequence, picture_format = read_h264_sequence(sequences[0], colors)
+    else:
+        sequence, picture_format = read_hevc_sequence(sequences[0])
     stripped = frozenset(unit.rstrip(b"\0") for unit in units)
-    sets = _pictures(codec, pictures, sequence.number)
-    return Configuration(codec, extradata, length_size, stripped, sequences[0], found, sequence, sets)
+    sets = _read_pictures(codec, pictures, sequence.number)
+    length_size = nal_length_size(codec, extradata)
+    return Configuration(codec, extradata, length_size, stripped, sequences[0], picture_format, sequence, sets)
 
 
-def _pictures(codec: str, units: Iterable[bytes], sequence: int) -> dict[int, H264Picture | HevcPicture] | None:
+# The files of a data set come from few encoders at few settings, so that their configurations are the same bytes. Both
+# the number and the length of the cached ones are bounded.
+_read_cached = lru_cache(maxsize=256)(_read)
+
+
+def _read_pictures(codec: str, units: Iterable[bytes], sequence: int) -> dict[int, H264Picture | HevcPicture] | None:
     try:
-        found = [h264_picture(unit) if codec == "h264" else hevc_picture(unit) for unit in units]
+        pictures = [read_h264_picture(unit) if codec == "h264" else read_hevc_picture(unit) for unit in units]
     except OddUnits:
         return None
-    return {one.number: one for one in found} if all(one.sequence == sequence for one in found) else None
+    if any(picture.sequence != sequence for picture in pictures):
+        return None
+    return {picture.number: picture for picture in pictures}
 
 
-def _h264_record(extradata: bytes) -> list[bytes]:
+def _split_h264_record(extradata: bytes) -> list[bytes]:
     """List the parameter sets of an avcC box, ISO/IEC 14496-15 5.3.3.1."""
     units: list[bytes] = []
     at = 5
@@ -125,7 +122,7 @@ def _h264_record(extradata: bytes) -> list[bytes]:
     return units
 
 
-def _hevc_record(extradata: bytes) -> list[bytes]:
+def _split_hevc_record(extradata: bytes) -> list[bytes]:
     """List the parameter sets of an hvcC box, ISO/IEC 14496-15 8.3.3.1."""
     units: list[bytes] = []
     at = 23

@@ -1,4 +1,4 @@
-"""What a codec's configuration says of its pictures."""
+"""Formats of pictures: sizes, pixel format, colours, frame rate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GBR = 0
 
 @dataclass(frozen=True, slots=True)
 class PictureFormat:
-    """What parameter sets say.
+    """Facts of parameter sets about pictures.
 
     Attributes:
         coded_width: Columns as stored.
@@ -27,10 +27,10 @@ class PictureFormat:
         width: Columns behind the codec's own cropping.
         height: Rows behind the codec's own cropping.
         pixel_format: libav's name.
-        colors: How sample values are meant.
-        reorder: Pictures that may come before one in decode order and after it for display; None where unknown.
+        colors: Colour tags.
+        reorder: Pictures that may come before one in decode order and after it for display; None if unknown.
         frame_rate: The constant rate that it declares, or None.
-        clock_rate: The rate of an H.264 stream's clock, whether it is the constant one or not, or None.
+        clock_rate: The rate of an H.264 stream's clock, constant or not, or None.
     """
 
     coded_width: int
@@ -44,8 +44,8 @@ class PictureFormat:
     clock_rate: Fraction | None = None
 
 
-def known_colors(primaries: int, transfer: int, space: int, color_range: int) -> StreamColors:
-    """Make colours of codes: those that libav has no name for are unspecified."""
+def make_known_colors(primaries: int, transfer: int, space: int, color_range: int) -> StreamColors:
+    """Make colour tags from codes; codes without a name in libav become unspecified."""
     return StreamColors(
         primaries if primaries in _PRIMARIES else _UNSPECIFIED,
         transfer if transfer in _TRANSFERS else _UNSPECIFIED,
@@ -54,7 +54,7 @@ def known_colors(primaries: int, transfer: int, space: int, color_range: int) ->
     )
 
 
-def pixel_format(chroma: int, depth: int, colors: StreamColors, luma_depth: int) -> str:
+def name_pixel_format(chroma: int, depth: int, colors: StreamColors, luma_depth: int) -> str:
     """Name the pixel format of YCbCr pictures as libav does.
 
     Args:
@@ -74,15 +74,15 @@ def pixel_format(chroma: int, depth: int, colors: StreamColors, luma_depth: int)
     return f"yuv{name}{depth}le"
 
 
-def signalled_colors(bits: BitReader, given: StreamColors) -> StreamColors:
+def read_signalled_colors(bits: BitReader, given: StreamColors) -> StreamColors:
     """Read video_signal_type of H.264 and HEVC (H.264 E.1.1), behind its flag.
 
     Args:
         bits: At video_format.
-        given: What is known without it; remains where the parameter set does not describe colours.
+        given: Colour tags that remain if the parameter set does not describe colours.
     """
     bits.skip(3)
-    color_range = FULL_RANGE if bits.flag() else LIMITED_RANGE
-    if not bits.flag():
+    color_range = FULL_RANGE if bits.read_flag() else LIMITED_RANGE
+    if not bits.read_flag():
         return StreamColors(given.primaries, given.transfer, given.space, color_range)
-    return known_colors(bits.number(8), bits.number(8), bits.number(8), color_range)
+    return make_known_colors(bits.read(8), bits.read(8), bits.read(8), color_range)

@@ -1,6 +1,6 @@
-"""Parameter sets of H.264: ITU-T H.264 (08/2021) 7.3.2.1.1, 7.3.2.2 and E.1.1.
+"""Read the parameter sets of H.264 and HEVC.
 
-Parameter sets of HEVC: ITU-T H.265 (08/2021) 7.3.2.2, 7.3.2.3, 7.3.3 and E.2.1.
+Sources: ITU-T H.264 (08/2021) 7.3.2.1.1, 7.3.2.2 and E.1.1; ITU-T H.265 (08/2021) 7.3.2.2, 7.3.2.3, 7.3.3 and E.2.1.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from framefeed.media._details import StreamColors
 from framefeed.media.h26x._bits import BitReader, OddUnits
-from framefeed.media.h26x._formats import LIMITED_RANGE, PictureFormat, pixel_format, signalled_colors
+from framefeed.media.h26x._formats import LIMITED_RANGE, PictureFormat, name_pixel_format, read_signalled_colors
 
 _HIGH_PROFILES = frozenset({100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135})
 _EXTENDED_ASPECT = 255
@@ -24,10 +24,10 @@ _MOST_H264_PICTURE_SETS = 256
 
 @dataclass(frozen=True, slots=True)
 class H264Sequence:
-    """What a sequence parameter set says of slice headers.
+    """Facts of a sequence parameter set about slice headers.
 
     Attributes:
-        number: Its own number, by which picture parameter sets refer to it.
+        number: Its number, which picture parameter sets name.
         number_bits: Bits of a frame's number.
         order_kind: How the order of pictures is coded: 0, 1 or 2.
         order_bits: Bits of the order, of kind 0.
@@ -47,13 +47,13 @@ class H264Sequence:
 
 @dataclass(frozen=True, slots=True)
 class H264Picture:
-    """What a picture parameter set says of slice headers.
+    """Facts of a picture parameter set about slice headers.
 
     Attributes:
-        number: Its own number, by which slices refer to it.
+        number: Its number, which slices name.
         sequence: Number of its sequence parameter set.
         has_bottom_order: Slices say how far the order of the bottom field differs.
-        references: Pictures in the two lists, where a slice does not say.
+        references: Pictures in the two lists, if a slice does not say.
         has_weights: P slices have a table of weights.
         has_weights_of_two: B slices have one.
     """
@@ -66,7 +66,7 @@ class H264Picture:
     has_weights_of_two: bool
 
 
-def h264_sequence(unit: bytes, given: StreamColors) -> tuple[H264Sequence, PictureFormat]:
+def read_h264_sequence(unit: bytes, given: StreamColors) -> tuple[H264Sequence, PictureFormat]:
     """Read a sequence parameter set.
 
     Args:
@@ -74,35 +74,35 @@ def h264_sequence(unit: bytes, given: StreamColors) -> tuple[H264Sequence, Pictu
         given: The container's colours.
 
     Raises:
-        OddUnits: It breaks off, or holds what libav treats in its own way.
+        OddUnits: It breaks off, or libav treats it in its own way.
     """
     bits = BitReader(unit[1:])
-    profile = bits.number(8)
+    profile = bits.read(8)
     bits.skip(16)
-    number = bits.golomb()
-    chroma, luma_depth, depth = _sample_format(bits) if profile in _HIGH_PROFILES else (1, 8, 8)
-    number_bits = bits.golomb() + 4
-    order_kind, order_bits = _picture_order(bits)
-    if bits.golomb() > _MAX_REFERENCES or max(number_bits, order_bits) > _MOST_ORDER_BITS or number >= _MOST_SETS:
+    number = bits.read_golomb()
+    chroma, luma_depth, depth = _read_sample_format(bits) if profile in _HIGH_PROFILES else (1, 8, 8)
+    number_bits = bits.read_golomb() + 4
+    order_kind, order_bits = _read_picture_order(bits)
+    if bits.read_golomb() > _MAX_REFERENCES or max(number_bits, order_bits) > _MOST_ORDER_BITS or number >= _MOST_SETS:
         raise OddUnits("a sequence parameter set of numbers beyond their ranges")
     bits.skip(1)
-    columns, rows = (bits.golomb() + 1) * 16, (bits.golomb() + 1) * 16
-    is_progressive = bits.flag()
+    columns, rows = (bits.read_golomb() + 1) * 16, (bits.read_golomb() + 1) * 16
+    is_progressive = bits.read_flag()
     if not is_progressive:
         rows *= 2
         bits.skip(1)
     bits.skip(1)
-    left, right, top, bottom = _cropping(bits, chroma, is_progressive)
+    left, right, top, bottom = _read_cropping(bits, chroma, is_progressive)
     if left + right >= columns or top + bottom >= rows:
         raise OddUnits("everything is cropped")
-    usability = _usability(bits, given) if bits.flag() else _Usability(given)
+    usability = _read_usability(bits, given) if bits.read_flag() else _Usability(given)
     colors = usability.colors
-    found = PictureFormat(
+    picture_format = PictureFormat(
         coded_width=columns,
         coded_height=rows,
         width=columns - left - right,
         height=rows - top - bottom,
-        pixel_format=pixel_format(chroma, depth, colors, luma_depth),
+        pixel_format=name_pixel_format(chroma, depth, colors, luma_depth),
         colors=colors,
         reorder=usability.reorder,
         frame_rate=usability.clock_rate if usability.is_constant else None,
@@ -111,40 +111,40 @@ def h264_sequence(unit: bytes, given: StreamColors) -> tuple[H264Sequence, Pictu
     sequence = H264Sequence(
         number, number_bits, order_kind, order_bits, not is_progressive, chroma != 0, usability.has_structures
     )
-    return sequence, found
+    return sequence, picture_format
 
 
-def h264_picture(unit: bytes) -> H264Picture:
+def read_h264_picture(unit: bytes) -> H264Picture:
     """Read a picture parameter set.
 
     Raises:
         OddUnits: It breaks off, or pictures may have slices in an order of their own, or twice.
     """
     bits = BitReader(unit[1:])
-    number, sequence = bits.golomb(), bits.golomb()
+    number, sequence = bits.read_golomb(), bits.read_golomb()
     bits.skip(1)
-    has_bottom_order = bits.flag()
-    if number >= _MOST_H264_PICTURE_SETS or bits.golomb():
+    has_bottom_order = bits.read_flag()
+    if number >= _MOST_H264_PICTURE_SETS or bits.read_golomb():
         raise OddUnits("slices in groups")
-    references = bits.golomb() + 1, bits.golomb() + 1
-    has_weights, weights_of_two = bits.flag(), bits.number(2)
+    references = bits.read_golomb() + 1, bits.read_golomb() + 1
+    has_weights, weights_of_two = bits.read_flag(), bits.read(2)
     for _ in range(3):
-        bits.golomb()
+        bits.read_golomb()
     bits.skip(2)
-    if bits.flag() or max(references) > 2 * _MAX_REFERENCES:
+    if bits.read_flag() or max(references) > 2 * _MAX_REFERENCES:
         raise OddUnits("redundant slices, or too many references")
     return H264Picture(number, sequence, has_bottom_order, references, has_weights, weights_of_two == 1)
 
 
-def _sample_format(bits: BitReader) -> tuple[int, int, int]:
-    chroma = bits.golomb()
-    if chroma == 3 and bits.flag():
+def _read_sample_format(bits: BitReader) -> tuple[int, int, int]:
+    chroma = bits.read_golomb()
+    if chroma == 3 and bits.read_flag():
         raise OddUnits("separate colour planes")
-    luma_depth, depth = bits.golomb() + 8, bits.golomb() + 8
+    luma_depth, depth = bits.read_golomb() + 8, bits.read_golomb() + 8
     bits.skip(1)
-    if bits.flag():
+    if bits.read_flag():
         for number in range(12 if chroma == 3 else 8):
-            if bits.flag():
+            if bits.read_flag():
                 _skip_scaling_list(bits, 16 if number < 6 else 64)
     return chroma, luma_depth, depth
 
@@ -153,32 +153,32 @@ def _skip_scaling_list(bits: BitReader, count: int) -> None:
     last = following = 8
     for _ in range(count):
         if following:
-            following = (last + bits.signed_golomb()) & 255
+            following = (last + bits.read_signed_golomb()) & 255
         last = following or last
 
 
-def _picture_order(bits: BitReader) -> tuple[int, int]:
-    """Read how a picture's order is coded, and in how many bits."""
-    kind = bits.golomb()
+def _read_picture_order(bits: BitReader) -> tuple[int, int]:
+    """Read the kind of a picture's coded order, and its bits."""
+    kind = bits.read_golomb()
     if kind == 0:
-        return 0, bits.golomb() + 4
+        return 0, bits.read_golomb() + 4
     if kind == 1:
         bits.skip(1)
-        bits.signed_golomb()
-        bits.signed_golomb()
-        for _ in range(min(bits.golomb(), 256)):
-            bits.signed_golomb()
+        bits.read_signed_golomb()
+        bits.read_signed_golomb()
+        for _ in range(min(bits.read_golomb(), 256)):
+            bits.read_signed_golomb()
     elif kind != 2:
         raise OddUnits("an order of pictures of no known kind")
     return kind, 0
 
 
-def _cropping(bits: BitReader, chroma: int, is_progressive: bool) -> tuple[int, int, int, int]:
-    if not bits.flag():
+def _read_cropping(bits: BitReader, chroma: int, is_progressive: bool) -> tuple[int, int, int, int]:
+    if not bits.read_flag():
         return 0, 0, 0, 0
     across = 2 if chroma in (1, 2) else 1
     down = (2 if chroma == 1 else 1) * (1 if is_progressive else 2)
-    left, right, top, bottom = (bits.golomb() for _ in range(4))
+    left, right, top, bottom = (bits.read_golomb() for _ in range(4))
     return left * across, right * across, top * down, bottom * down
 
 
@@ -190,50 +190,48 @@ class _Usability(NamedTuple):
     has_structures: bool = False
 
 
-def _usability(bits: BitReader, colors: StreamColors) -> _Usability:
-    """Read the video usability information: colours, how far pictures are reordered, and the rate of frames."""
-    if bits.flag() and bits.number(8) == _EXTENDED_ASPECT:
+def _read_usability(bits: BitReader, colors: StreamColors) -> _Usability:
+    """Read the video usability information: colours, depth of reordering, and the rate of frames."""
+    if bits.read_flag() and bits.read(8) == _EXTENDED_ASPECT:
         bits.skip(32)
-    if bits.flag():
+    if bits.read_flag():
         bits.skip(1)
-    if bits.flag():
-        colors = signalled_colors(bits, colors)
-    if bits.flag():
-        bits.golomb()
-        bits.golomb()
-    clock_rate, is_constant = _timing(bits) if bits.flag() else (None, False)
+    if bits.read_flag():
+        colors = read_signalled_colors(bits, colors)
+    if bits.read_flag():
+        bits.read_golomb()
+        bits.read_golomb()
+    clock_rate, is_constant = None, False
+    if bits.read_flag():
+        # Two ticks a frame; E.2.1, fixed_frame_rate_flag.
+        units, scale, is_constant = bits.read(32), bits.read(32), bits.read_flag()
+        clock_rate = Fraction(scale, 2 * units) if units and scale else None
     has_buffer = False
     for _ in range(2):
-        if bits.flag():
+        if bits.read_flag():
             has_buffer = True
             _skip_buffer(bits)
     if has_buffer:
         bits.skip(1)
-    has_structures = bits.flag()
-    if not bits.flag():
+    has_structures = bits.read_flag()
+    if not bits.read_flag():
         return _Usability(colors, None, clock_rate, is_constant, has_structures)
     bits.skip(1)
     for _ in range(4):
-        bits.golomb()
-    reorder = bits.golomb()
-    bits.golomb()
+        bits.read_golomb()
+    reorder = bits.read_golomb()
+    bits.read_golomb()
     if reorder > _MOST_REORDERED:
         raise OddUnits(f"{reorder} pictures out of order")
     return _Usability(colors, reorder, clock_rate, is_constant, has_structures)
 
 
-def _timing(bits: BitReader) -> tuple[Fraction | None, bool]:
-    """Read the rate of frames, of two ticks each, and whether it is constant (E.2.1, fixed_frame_rate_flag)."""
-    units, scale, is_fixed = bits.number(32), bits.number(32), bits.flag()
-    return Fraction(scale, 2 * units) if units and scale else None, is_fixed
-
-
 def _skip_buffer(bits: BitReader) -> None:
-    count = bits.golomb() + 1
+    count = bits.read_golomb() + 1
     bits.skip(8)
     for _ in range(min(count, 32)):
-        bits.golomb()
-        bits.golomb()
+        bits.read_golomb()
+        bits.read_golomb()
         bits.skip(1)
     bits.skip(20)
 
@@ -248,10 +246,10 @@ _MOST_SEQUENCES, _MOST_HEVC_PICTURE_SETS = 16, 64
 
 @dataclass(frozen=True, slots=True)
 class HevcSequence:
-    """What a sequence parameter set says of slice headers.
+    """Facts of a sequence parameter set about slice headers.
 
     Attributes:
-        number: Its own number, by which picture parameter sets refer to it.
+        number: Its number, which picture parameter sets name.
         order_bits: Bits of a picture's order.
     """
 
@@ -261,10 +259,10 @@ class HevcSequence:
 
 @dataclass(frozen=True, slots=True)
 class HevcPicture:
-    """What a picture parameter set says of slice headers.
+    """Facts of a picture parameter set about slice headers.
 
     Attributes:
-        number: Its own number, by which slices refer to it.
+        number: Its number, which slices name.
         sequence: Number of its sequence parameter set.
         has_output_flag: Slices say whether their picture is shown.
         extra_bits: Bits before the slice type.
@@ -276,58 +274,58 @@ class HevcPicture:
     extra_bits: int
 
 
-def hevc_sequence(unit: bytes) -> tuple[HevcSequence, PictureFormat]:
+def read_hevc_sequence(unit: bytes) -> tuple[HevcSequence, PictureFormat]:
     """Read a sequence parameter set; the container's colours never count beside it.
 
     Args:
         unit: The NAL unit with its header.
 
     Raises:
-        OddUnits: It breaks off, or holds what libav treats in its own way.
+        OddUnits: It breaks off, or libav treats it in its own way.
     """
     bits = BitReader(unit[2:])
     bits.skip(4)
-    sub_layers = bits.number(3)
+    sub_layers = bits.read(3)
     bits.skip(1)
     _skip_profile(bits, sub_layers)
-    number = bits.golomb()
-    chroma = bits.golomb()
-    if chroma == 3 and bits.flag():
+    number = bits.read_golomb()
+    chroma = bits.read_golomb()
+    if chroma == 3 and bits.read_flag():
         raise OddUnits("separate colour planes")
-    columns, rows = bits.golomb(), bits.golomb()
+    columns, rows = bits.read_golomb(), bits.read_golomb()
     across, down = (2 if chroma in (1, 2) else 1), (2 if chroma == 1 else 1)
-    left, right, top, bottom = (bits.golomb() for _ in range(4)) if bits.flag() else (0, 0, 0, 0)
+    left, right, top, bottom = (bits.read_golomb() for _ in range(4)) if bits.read_flag() else (0, 0, 0, 0)
     if (left + right) * across >= columns or (top + bottom) * down >= rows:
         raise OddUnits("everything is cropped")
-    luma_depth, depth = bits.golomb() + 8, bits.golomb() + 8
-    reorder, order_bits = _ordering(bits, sub_layers)
+    luma_depth, depth = bits.read_golomb() + 8, bits.read_golomb() + 8
+    reorder, order_bits = _read_ordering(bits, sub_layers)
     if order_bits > _MOST_ORDER_BITS or number >= _MOST_SEQUENCES:
         raise OddUnits("a sequence parameter set of numbers beyond their ranges")
     has_usability = _skip_to_usability(bits, order_bits)
-    colors = _colors(bits) if has_usability else StreamColors(range=LIMITED_RANGE)
-    found = PictureFormat(
+    colors = _read_colors(bits) if has_usability else StreamColors(range=LIMITED_RANGE)
+    picture_format = PictureFormat(
         coded_width=columns,
         coded_height=rows,
         width=columns - (left + right) * across,
         height=rows - (top + bottom) * down,
-        pixel_format=pixel_format(chroma, depth, colors, luma_depth),
+        pixel_format=name_pixel_format(chroma, depth, colors, luma_depth),
         colors=colors,
         reorder=reorder,
-        frame_rate=_frame_rate(bits, sub_layers) if has_usability else None,
+        frame_rate=_read_frame_rate(bits, sub_layers) if has_usability else None,
     )
-    return HevcSequence(number, order_bits), found
+    return HevcSequence(number, order_bits), picture_format
 
 
-def hevc_picture(unit: bytes) -> HevcPicture:
+def read_hevc_picture(unit: bytes) -> HevcPicture:
     """Read the beginning of a picture parameter set.
 
     Raises:
         OddUnits: It breaks off.
     """
     bits = BitReader(unit[2:])
-    number, sequence = bits.golomb(), bits.golomb()
+    number, sequence = bits.read_golomb(), bits.read_golomb()
     bits.skip(1)
-    has_output_flag, extra_bits = bits.flag(), bits.number(3)
+    has_output_flag, extra_bits = bits.read_flag(), bits.read(3)
     if number >= _MOST_HEVC_PICTURE_SETS:
         raise OddUnits(f"picture parameter set {number}")
     return HevcPicture(number, sequence, has_output_flag, extra_bits)
@@ -335,95 +333,95 @@ def hevc_picture(unit: bytes) -> HevcPicture:
 
 def _skip_profile(bits: BitReader, sub_layers: int) -> None:
     bits.skip(96)
-    flags = [(bits.flag(), bits.flag()) for _ in range(sub_layers)]
+    flags = [(bits.read_flag(), bits.read_flag()) for _ in range(sub_layers)]
     if sub_layers:
         bits.skip(2 * (8 - sub_layers))
     for has_profile, has_level in flags:
         bits.skip(88 * has_profile + 8 * has_level)
 
 
-def _ordering(bits: BitReader, sub_layers: int) -> tuple[int, int]:
-    """Read how far pictures of the highest sub-layer are reordered, and the bits of a picture's order."""
-    order_bits = bits.golomb() + 4
+def _read_ordering(bits: BitReader, sub_layers: int) -> tuple[int, int]:
+    """Read the depth of reordering in the highest sub-layer, and the bits of a picture's order."""
+    order_bits = bits.read_golomb() + 4
     reorder = 0
-    for _ in range(sub_layers + 1 if bits.flag() else 1):
-        bits.golomb()
-        reorder = bits.golomb()
-        bits.golomb()
+    for _ in range(sub_layers + 1 if bits.read_flag() else 1):
+        bits.read_golomb()
+        reorder = bits.read_golomb()
+        bits.read_golomb()
     return reorder, order_bits
 
 
 def _skip_to_usability(bits: BitReader, order_bits: int) -> bool:
-    """Pass over the coding tools; whether video usability information follows."""
+    """Skip the coding tools; return whether video usability information follows."""
     for _ in range(6):
-        bits.golomb()
-    if bits.flag() and bits.flag():
+        bits.read_golomb()
+    if bits.read_flag() and bits.read_flag():
         _skip_scaling_lists(bits)
     bits.skip(2)
-    if bits.flag():
+    if bits.read_flag():
         bits.skip(8)
-        bits.golomb()
-        bits.golomb()
+        bits.read_golomb()
+        bits.read_golomb()
         bits.skip(1)
     _skip_reference_sets(bits)
-    if bits.flag():
-        for _ in range(_bounded(bits.golomb(), 33)):
+    if bits.read_flag():
+        for _ in range(_check_count(bits.read_golomb(), 33)):
             bits.skip(order_bits + 1)
     bits.skip(2)
-    return bits.flag()
+    return bits.read_flag()
 
 
-def _colors(bits: BitReader) -> StreamColors:
-    if bits.flag() and bits.number(8) == _EXTENDED_ASPECT:
+def _read_colors(bits: BitReader) -> StreamColors:
+    if bits.read_flag() and bits.read(8) == _EXTENDED_ASPECT:
         bits.skip(32)
-    if bits.flag():
+    if bits.read_flag():
         bits.skip(1)
     colors = StreamColors(range=LIMITED_RANGE)
-    return signalled_colors(bits, colors) if bits.flag() else colors
+    return read_signalled_colors(bits, colors) if bits.read_flag() else colors
 
 
-def _frame_rate(bits: BitReader, sub_layers: int) -> Fraction | None:
-    """Read the rate of pictures where it is declared constant (E.3.1, E.3.2, fixed_pic_rate_within_cvs_flag)."""
+def _read_frame_rate(bits: BitReader, sub_layers: int) -> Fraction | None:
+    """Read the rate of pictures if it is declared constant (E.3.1, E.3.2, fixed_pic_rate_within_cvs_flag)."""
     try:
-        if bits.flag():
-            bits.golomb()
-            bits.golomb()
+        if bits.read_flag():
+            bits.read_golomb()
+            bits.read_golomb()
         bits.skip(3)
-        if bits.flag():
+        if bits.read_flag():
             for _ in range(4):
-                bits.golomb()
-        if not bits.flag():
+                bits.read_golomb()
+        if not bits.read_flag():
             return None
-        units, scale = bits.number(32), bits.number(32)
-        if bits.flag():
-            bits.golomb()
-        ticks = _ticks_of_a_picture(bits, sub_layers) if bits.flag() else None
-    except OddUnits:  # It is needed for no picture.
+        units, scale = bits.read(32), bits.read(32)
+        if bits.read_flag():
+            bits.read_golomb()
+        ticks = _read_picture_ticks(bits, sub_layers) if bits.read_flag() else None
+    except OddUnits:  # No picture depends on it.
         return None
     return Fraction(scale, units * ticks) if ticks and units and scale else None
 
 
-def _ticks_of_a_picture(bits: BitReader, sub_layers: int) -> int | None:
-    """Read from the parameters of the reference decoder (E.2.2) how long each picture lasts."""
-    schedules = [bits.flag(), bits.flag()]
-    has_sub_pictures = any(schedules) and bits.flag()
+def _read_picture_ticks(bits: BitReader, sub_layers: int) -> int | None:
+    """Read the ticks of a picture from the parameters of the reference decoder (E.2.2)."""
+    schedules = [bits.read_flag(), bits.read_flag()]
+    has_sub_pictures = any(schedules) and bits.read_flag()
     if any(schedules):
         bits.skip(19 if has_sub_pictures else 0)
         bits.skip(8 + (4 if has_sub_pictures else 0) + 15)
     ticks = None
     for _ in range(sub_layers + 1):
-        is_constant = bits.flag() or bits.flag()
-        ticks = bits.golomb() + 1 if is_constant else None
-        has_low_delay = not is_constant and bits.flag()
-        count = 1 if has_low_delay else _bounded(bits.golomb() + 1, _MAX_SCHEDULES)
+        is_constant = bits.read_flag() or bits.read_flag()
+        ticks = bits.read_golomb() + 1 if is_constant else None
+        has_low_delay = not is_constant and bits.read_flag()
+        count = 1 if has_low_delay else _check_count(bits.read_golomb() + 1, _MAX_SCHEDULES)
         for _ in range(count * sum(schedules)):
             for _ in range(4 if has_sub_pictures else 2):
-                bits.golomb()
+                bits.read_golomb()
             bits.skip(1)
     return ticks
 
 
-def _bounded(count: int, limit: int) -> int:
+def _check_count(count: int, limit: int) -> int:
     if count > limit:
         raise OddUnits(f"a list of {count}")
     return count
@@ -432,33 +430,33 @@ def _bounded(count: int, limit: int) -> int:
 def _skip_scaling_lists(bits: BitReader) -> None:
     for size in range(4):
         for _ in range(0, 6, 3 if size == 3 else 1):
-            if not bits.flag():
-                bits.golomb()
+            if not bits.read_flag():
+                bits.read_golomb()
                 continue
             if size > 1:
-                bits.signed_golomb()
+                bits.read_signed_golomb()
             for _ in range(min(64, 1 << (4 + (size << 1)))):
-                bits.signed_golomb()
+                bits.read_signed_golomb()
 
 
 def _skip_reference_sets(bits: BitReader) -> None:
     pictures = 0
-    for number in range(_bounded(bits.golomb(), _MAX_SETS)):
-        if number and bits.flag():
+    for number in range(_check_count(bits.read_golomb(), _MAX_SETS)):
+        if number and bits.read_flag():
             bits.skip(1)
-            bits.golomb()
-            pictures = _predicted_pictures(bits, pictures)
+            bits.read_golomb()
+            pictures = _count_predicted_pictures(bits, pictures)
         else:
-            pictures = _bounded(bits.golomb() + bits.golomb(), _MAX_PICTURES)
+            pictures = _check_count(bits.read_golomb() + bits.read_golomb(), _MAX_PICTURES)
             for _ in range(pictures):
-                bits.golomb()
+                bits.read_golomb()
                 bits.skip(1)
 
 
-def _predicted_pictures(bits: BitReader, pictures: int) -> int:
-    """Count the pictures of a set that is described by its difference from the one before."""
+def _count_predicted_pictures(bits: BitReader, pictures: int) -> int:
+    """Count the pictures of a set that is coded as a difference from the one before."""
     kept = 0
     for _ in range(pictures + 1):
-        is_used = bits.flag()
-        kept += 1 if is_used or bits.flag() else 0
-    return _bounded(kept, _MAX_PICTURES)
+        is_used = bits.read_flag()
+        kept += 1 if is_used or bits.read_flag() else 0
+    return _check_count(kept, _MAX_PICTURES)

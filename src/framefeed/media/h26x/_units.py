@@ -1,6 +1,6 @@
-"""NAL units of many packets at once, gathered by NumPy: what their headers say, and the first slice of each packet.
+"""Read the NAL unit headers, and the first slice of each packet, of many packets at once by NumPy.
 
-What `framefeed.media._nal` says of one packet holds here for all.
+The facts are those that `framefeed.media._nal` reads of one packet.
 """
 
 from __future__ import annotations
@@ -24,42 +24,43 @@ from framefeed.media._nal import (
     MAX_PARAMETER_SETS,
     SEI_LIMIT,
     TURNING,
-    recovery_frames,
+    find_recovery_frames,
 )
 
 HEAD_BYTES = 64
-"""Of a slice behind its NAL unit header: long tables of weights fit."""
+"""Bytes of a slice behind its NAL unit header: long tables of weights fit."""
 BLOCK_PADDING = HEAD_BYTES + 16
-"""Zero bytes that must stand behind the packets of a block."""
+"""Zero bytes that a block must have behind its packets."""
 _WORD, _FIRST_BYTES = 8, 4
 _HEAD = np.dtype(f"V{HEAD_BYTES}")
 _MAX_STEPS = 4096
-"""NAL units of one packet; of one that has more, the rest are gone through one by one."""
-_BEGINS_PICTURE = 128
+"""NAL units of one packet that NumPy steps through; further ones are read one by one."""
+BEGINS_PICTURE = 128
+"""First bit of a slice header: its first macroblock, or segment, is the picture's."""
 _H264_SEI, _RECOVERY_POINT = 6, 6
 _H264_IDR, _H264_PARTITION = 5, 2
 _H264_VCL, _HEVC_VCL = range(1, 6), range(32)
 _MORE_NUMBER = 255
-"""A byte of a message's kind or size that goes on in the next one."""
+"""Byte of a message's kind or size that continues in the next byte."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnitFacts:
-    """What the NAL units of packets say, columns of length P in demuxing order.
+    """Facts of the NAL units of packets, columns of length P in demuxing order.
 
     Attributes:
-        slice_kind: NAL unit type of the first slice, int64; -1 where there is none.
-        head: What stands behind that slice's NAL unit header, uint8 [P, HEAD_BYTES].
-        head_bytes: How many of these bytes are the slice's, int64.
+        slice_kind: NAL unit type of the first slice, int64; -1 if there is none.
+        head: Bytes behind that slice's NAL unit header, uint8 [P, HEAD_BYTES].
+        head_bytes: Count of these bytes that are the slice's, int64.
         is_start: Its slices, or an exact recovery point, say that decoding can start here, bool.
         is_reference: Other pictures of its own temporal layer may refer to it, or leaving it out loses more, bool.
         layer: nal_ref_idc of an H.264 slice; HEVC's temporal sub-layer, int64.
         has_sub_layers: ``layer`` is the latter.
-        has_unknown_messages: It holds messages that are not plainly one which leaves pictures as they are, bool.
-        has_end: It holds the end of a sequence or of the stream, bool.
-        kinds: Which NAL unit types there are.
+        has_unknown_messages: It has messages that may change pictures, or are not one short message, bool.
+        has_end: It has the end of a sequence or of the stream, bool.
+        kinds: All NAL unit types.
         is_plain: Each packet is whole NAL units; those with slices hold one picture, whose slices are of one type.
-        fault: Why libav's parser may read the packets in its own way; empty where it does not.
+        fault: Reason why libav's parser may read the packets in its own way; empty if there is none.
         parameter_sets: Distinct ones, in the order met.
     """
 
@@ -79,18 +80,18 @@ class UnitFacts:
 
     @property
     def is_disposable(self) -> BoolArray:
-        """Whether no other picture refers to a packet's, and it holds nothing else, bool [P]."""
+        """Whether no other picture refers to a packet's, and it has nothing else, bool [P]."""
         if not self.has_sub_layers:
             return ~self.is_reference
-        # A picture of the highest sub-layer that its own sub-layer does not refer to is referred to by none.
+        # No picture refers to one of the highest sub-layer to which its own sub-layer does not refer.
         disposable: BoolArray = ~self.is_reference & (self.layer == self.layer.max(initial=0))
         return disposable
 
     @property
     def has_slice(self) -> BoolArray:
-        """Whether a packet holds a picture, bool [P]."""
-        found: BoolArray = self.slice_kind >= 0
-        return found
+        """Whether a packet has a picture, bool [P]."""
+        has_slice: BoolArray = self.slice_kind >= 0
+        return has_slice
 
 
 class _Units(NamedTuple):
@@ -98,7 +99,7 @@ class _Units(NamedTuple):
 
     Attributes:
         packet: Number of the packet within the block, int64.
-        at: Where the unit begins in the block, int64.
+        at: Offset of the unit in the block, int64.
         length: Bytes, int64.
         first: The first four bytes, of which some may be the next unit's, uint8 [U, 4].
     """
@@ -116,7 +117,7 @@ class _Slices(NamedTuple):
         unit: Numbers of their NAL units, int64 [S].
         packet: Numbers of their packets, int64 [S].
         kind: Types of their NAL units, int64 [S].
-        first: Number of the first slice's NAL unit of each packet, int64 [P]; -1 where there is none.
+        first: Number of the first slice's NAL unit of each packet, int64 [P]; -1 if there is none.
         without: Numbers of packets without slices.
     """
 
@@ -141,7 +142,7 @@ class _Messages(NamedTuple):
     is_short: BoolArray
 
 
-def table_of(some: Iterable[int]) -> BoolArray:
+def make_table(some: Iterable[int]) -> BoolArray:
     """Make a table of NAL unit types from some of them, bool [64]."""
     table = np.zeros(64, bool)
     table[sorted(some)] = True
@@ -168,28 +169,28 @@ _CODECS = {
         name="h264",
         header_bytes=1,
         kinds=_BYTES & 31,
-        slices=table_of(_H264_VCL),
+        slices=make_table(_H264_VCL),
         harmless=H264_SLICES | H264_HARMLESS,
         parameters=H264_PARAMETERS,
         ends=frozenset({10, 11}),
-        messages=table_of((_H264_SEI,)),
+        messages=make_table((_H264_SEI,)),
     ),
     "hevc": _Codec(
         name="hevc",
         header_bytes=2,
         kinds=_BYTES >> 1 & 63,
-        slices=table_of(_HEVC_VCL),
+        slices=make_table(_HEVC_VCL),
         harmless=frozenset(_HEVC_VCL) | HEVC_HARMLESS,
         parameters=HEVC_PARAMETERS,
         ends=frozenset({36, 37}),
-        messages=table_of((39, 40)),
+        messages=make_table((39, 40)),
     ),
 }
 _H264_REFERENCE = _BYTES >> 5 & 3
 """nal_ref_idc by a NAL unit's first byte."""
-_H264_IDRS = table_of((_H264_IDR,))
-_HEVC_IRAP = table_of(range(HEVC_FIRST_IRAP, HEVC_LAST_IRAP + 1))
-_HEVC_REFERENCE = table_of(kind for kind in range(32) if kind >= 16 or kind % 2)
+_H264_IDRS = make_table((_H264_IDR,))
+_HEVC_IRAP = make_table(range(HEVC_FIRST_IRAP, HEVC_LAST_IRAP + 1))
+_HEVC_REFERENCE = make_table(kind for kind in range(32) if kind >= 16 or kind % 2)
 _NO_INTEGERS, _NO_FLAGS = np.zeros(0, np.int64), np.zeros(0, bool)
 _NO_UNITS = [(_NO_INTEGERS, _NO_INTEGERS, np.zeros(0, np.uint64))]
 _NO_MESSAGES = _Messages(_NO_INTEGERS, _NO_INTEGERS, _NO_FLAGS)
@@ -198,7 +199,7 @@ _RECOVERING = np.isin(np.arange(256), [_RECOVERY_POINT, _MORE_NUMBER])
 
 
 class UnitWalk:
-    """Goes through packets in blocks.
+    """Reads packets in blocks.
 
     Args:
         codec: "h264" or "hevc".
@@ -216,56 +217,56 @@ class UnitWalk:
         self._count = 0
 
     def block(self, data: ByteArray, begin: IntArray, end: IntArray) -> None:
-        """Look at the next packets.
+        """Read the next packets.
 
         Args:
             data: Their bytes, and BLOCK_PADDING zeros.
-            begin: Where each packet begins, ascending.
-            end: Where it ends.
+            begin: Offset of each packet, ascending.
+            end: Its end.
         """
-        # All eight bytes from any place on as one number: the length and the unit's first bytes in one look-up.
+        # Eight bytes from any offset on as one number: the length and the unit's first bytes in one look-up.
         words = np.ndarray((len(data) - _WORD + 1,), ">u8", data, strides=(1,))
         if self._length_size:
-            units = self._by_length(words, data, begin, end)
+            units = self._split_by_length(words, data, begin, end)
         else:
-            units = self._by_start_code(words, data, begin, end)
+            units = self._split_by_start_code(words, data, begin, end)
         if len(units.at):
-            self._columns.append(self._describe(data, units, len(begin)))
+            self._columns.append(self._describe_block(data, units, len(begin)))
         else:
-            self._columns.append(_without_units(len(begin)))
+            self._columns.append(_describe_empty(len(begin)))
         self._count += len(begin)
 
-    def _describe(self, data: ByteArray, units: _Units, count: int) -> tuple[npt.NDArray[Any], ...]:
+    def _describe_block(self, data: ByteArray, units: _Units, count: int) -> tuple[npt.NDArray[Any], ...]:
         codec = self._codec
         kind = codec.kinds[units.first[:, 0]]
         present = set(np.bincount(kind).nonzero()[0].tolist())
         self._kinds |= present
         if sets := present & codec.parameters:
-            self._read_sets(data, units, table_of(sets)[kind].nonzero()[0])
+            self._read_sets(data, units, make_table(sets)[kind].nonzero()[0])
         slices = _find_slices(units, kind, codec, count)
         messages = _find_messages(units, codec.messages[kind].nonzero()[0], codec.header_bytes)
-        slice_kind, head, head_bytes = _heads(data, units, slices, kind, codec.header_bytes)
+        slice_kind, head, head_bytes = _collect_heads(data, units, slices, kind, codec.header_bytes)
         if codec.name == "h264":
-            is_start, is_reference, layer = self._h264(data, units, slices, messages)
+            is_start, is_reference, layer = self._describe_h264(data, units, slices, messages)
         else:
-            is_start, is_reference, layer = self._hevc(units, slices)
+            is_start, is_reference, layer = self._describe_hevc(units, slices)
         self._check_pictures(slices, slice_kind, units.first[:, codec.header_bytes])
         is_reference[slices.without] = True
         if harmful := present - codec.harmless:
-            is_reference[units.packet[table_of(harmful)[kind]]] = True
+            is_reference[units.packet[make_table(harmful)[kind]]] = True
         has_end, has_unknown_messages = np.zeros(count, bool), np.zeros(count, bool)
         if ends := present & codec.ends:
-            has_end[units.packet[table_of(ends)[kind]]] = True
+            has_end[units.packet[make_table(ends)[kind]]] = True
         if len(messages.unit):
             unknown = ~messages.is_short | _SHOWING[messages.kind]
             has_unknown_messages[units.packet[messages.unit[unknown]]] = True
         return slice_kind, head, head_bytes, is_start, is_reference, layer, has_end, has_unknown_messages
 
-    def _by_length(self, words: WordArray, data: ByteArray, begin: IntArray, end: IntArray) -> _Units:
+    def _split_by_length(self, words: WordArray, data: ByteArray, begin: IntArray, end: IntArray) -> _Units:
         """Step through the k-th unit of all packets."""
         size, shift = self._length_size, np.uint64(64 - 8 * self._length_size)
         at, packet = begin, np.arange(len(begin))
-        found: list[tuple[IntArray, IntArray, WordArray]] = []
+        parts: list[tuple[IntArray, IntArray, WordArray]] = []
         for _ in range(_MAX_STEPS):
             active = at + size < end
             left = np.count_nonzero(active)
@@ -280,32 +281,32 @@ class UnitWalk:
             at = unit + (word >> shift).view(np.int64)
             fits = (at > unit) & (at <= end)
             if np.count_nonzero(fits) == left:
-                found.append((packet, unit, word))
+                parts.append((packet, unit, word))
             else:
                 self._is_plain = False
-                found.append((packet[fits], unit[fits], word[fits]))
+                parts.append((packet[fits], unit[fits], word[fits]))
         else:
-            found += self._rest(words, data, packet, at, end)
-        packet, at, word = (np.concatenate(column) for column in zip(*(found or _NO_UNITS), strict=True))
-        return _Units(packet, at, (word >> shift).view(np.int64), _bytes(word)[:, size : size + _FIRST_BYTES])
+            parts += self._split_rest(words, data, packet, at, end)
+        packet, at, word = (np.concatenate(column) for column in zip(*(parts or _NO_UNITS), strict=True))
+        return _Units(packet, at, (word >> shift).view(np.int64), _view_bytes(word)[:, size : size + _FIRST_BYTES])
 
-    def _rest(
+    def _split_rest(
         self, words: WordArray, data: ByteArray, packet: IntArray, at: IntArray, end: IntArray
     ) -> list[tuple[IntArray, IntArray, WordArray]]:
-        """Go through what is left of packets of very many units; they are no plain ones."""
+        """Read the rest of packets of very many units one by one; such packets are not plain."""
         self._is_plain, size = False, self._length_size
-        found: list[tuple[IntArray, IntArray, WordArray]] = []
+        parts: list[tuple[IntArray, IntArray, WordArray]] = []
         for number, start, stop in zip(packet.tolist(), at.tolist(), end.tolist(), strict=True):
-            unit = np.fromiter(_unit_places(data[start:stop].tobytes(), size), np.int64) + (start + size)
-            found.append((np.full(len(unit), number), unit, words[unit - size].astype(np.uint64)))
-        return found
+            unit = np.fromiter(_walk_unit_offsets(data[start:stop].tobytes(), size), np.int64) + (start + size)
+            parts.append((np.full(len(unit), number), unit, words[unit - size].astype(np.uint64)))
+        return parts
 
-    def _by_start_code(self, words: WordArray, data: ByteArray, begin: IntArray, end: IntArray) -> _Units:
+    def _split_by_start_code(self, words: WordArray, data: ByteArray, begin: IntArray, end: IntArray) -> _Units:
         """Find all start codes of the block, and the packets they lie in."""
         ones = (data[2 : int(end[-1])] == 1).nonzero()[0]
         code = ones[(data[ones] | data[ones + 1]) == 0]
         packet = begin.searchsorted(code, side="right") - 1
-        # Those that only a border between packets makes are none.
+        # Start codes across the border of two packets do not count.
         inside = (packet >= 0) & (code + 3 <= end[packet])
         code, packet = code[inside], packet[inside]
         stop = end[packet]
@@ -317,7 +318,7 @@ class UnitWalk:
         first[packet[::-1]] = code[::-1]
         self._is_plain = self._is_plain and bool(((first == begin) | (first == begin + 1)).all())
         at, packet = at[filled], packet[filled]
-        return _Units(packet, at, stop[filled] - at, _bytes(words[at])[:, :_FIRST_BYTES])
+        return _Units(packet, at, stop[filled] - at, _view_bytes(words[at])[:, :_FIRST_BYTES])
 
     def _read_sets(self, data: ByteArray, units: _Units, which: IntArray) -> None:
         which = which[units.packet[which].argsort(kind="stable")]
@@ -327,15 +328,15 @@ class UnitWalk:
             if len(self._sets) < MAX_PARAMETER_SETS:
                 self._sets.setdefault(unit, self._count + int(units.packet[number]))
 
-    def _h264(
+    def _describe_h264(
         self, data: ByteArray, units: _Units, slices: _Slices, messages: _Messages
     ) -> tuple[BoolArray, BoolArray, IntArray]:
-        """Say where decoding can start, to which pictures others refer, and their nal_ref_idc."""
+        """Find where decoding can start, to which pictures others refer, and their nal_ref_idc."""
         count, reference = len(slices.first), _H264_REFERENCE[units.first[:, 0]]
         layer = reference[slices.first]
         layer[slices.without] = 0
-        is_start = _some(count, slices.packet[_H264_IDRS[slices.kind]])
-        is_reference = _some(count, slices.packet[reference[slices.unit] > 0]) | is_start
+        is_start = _mark_packets(count, slices.packet[_H264_IDRS[slices.kind]])
+        is_reference = _mark_packets(count, slices.packet[reference[slices.unit] > 0]) | is_start
         if _H264_PARTITION in self._kinds:
             self._fault = "slices in parts"
         if len(messages.unit):
@@ -345,8 +346,8 @@ class UnitWalk:
     def _find_recovery_points(
         self, data: ByteArray, units: _Units, slices: _Slices, messages: _Messages, is_start: BoolArray
     ) -> list[int]:
-        """Number the packets with a slice whose first recovery point is exact at once."""
-        # One short message of another kind is plainly none.
+        """List the packets with a slice whose first recovery point is exact at once."""
+        # One short message of another kind is no recovery point.
         unknown = messages.unit[~messages.is_short | _RECOVERING[messages.kind]]
         packets = units.packet[unknown]
         first = slices.first[packets]
@@ -356,31 +357,33 @@ class UnitWalk:
         if not len(unknown):
             return []
         exact: list[int] = []
-        found: set[int] = set()
+        done: set[int] = set()
         columns = (column[unknown].tolist() for column in (units.packet, units.at, units.length))
         for packet, at, length in zip(*columns, strict=True):
-            frames = None if packet in found else recovery_frames(data[at + 1 : at + min(length, SEI_LIMIT)].tobytes())
+            frames = (
+                None if packet in done else find_recovery_frames(data[at + 1 : at + min(length, SEI_LIMIT)].tobytes())
+            )
             if frames is not None:
-                found.add(packet)
+                done.add(packet)
                 if frames == 0:
                     exact.append(packet)
         return exact
 
-    def _hevc(self, units: _Units, slices: _Slices) -> tuple[BoolArray, BoolArray, IntArray]:
-        """Say where decoding can start, to which pictures others refer, and their sub-layers."""
+    def _describe_hevc(self, units: _Units, slices: _Slices) -> tuple[BoolArray, BoolArray, IntArray]:
+        """Find where decoding can start, to which pictures others refer, and their sub-layers."""
         count, second = len(slices.first), units.first[:, 1]
         if np.count_nonzero((units.first[:, 0] & 1) | (second >> 3)):
             self._fault = "pictures of several layers"
         layer = np.zeros(count, np.int64)
         layered = slices.unit[units.length[slices.unit] > 1]
         layer[units.packet[layered]] = (second[layered] & 7).astype(np.int64) - 1
-        is_start = _some(count, slices.packet[_HEVC_IRAP[slices.kind]])
-        is_reference = _some(count, slices.packet[_HEVC_REFERENCE[slices.kind]])
+        is_start = _mark_packets(count, slices.packet[_HEVC_IRAP[slices.kind]])
+        is_reference = _mark_packets(count, slices.packet[_HEVC_REFERENCE[slices.kind]])
         return is_start, is_reference, layer
 
     def _check_pictures(self, slices: _Slices, first_kind: IntArray, begin: ByteArray) -> None:
         """Note whether in each packet with slices just one begins a picture, and all are of one type."""
-        begins = slices.packet[begin[slices.unit] >= _BEGINS_PICTURE]
+        begins = slices.packet[begin[slices.unit] >= BEGINS_PICTURE]
         pictures = len(slices.first) - len(slices.without)
         self._is_plain = self._is_plain and len(begins) == pictures
         if len(slices.unit) == pictures:
@@ -392,12 +395,12 @@ class UnitWalk:
             self._fault = "slices in no usual order"
 
     def facts(self, order: IntArray | None = None) -> UnitFacts:
-        """Give what was found.
+        """Join the facts of all blocks.
 
         Args:
-            order: Number of each packet in demuxing order, where they came in another one.
+            order: Number of each packet in demuxing order, if they were read in another one.
         """
-        columns: Iterable[npt.NDArray[Any]] = self._columns[0] if self._columns else _without_units(0)
+        columns: Iterable[npt.NDArray[Any]] = self._columns[0] if self._columns else _describe_empty(0)
         if len(self._columns) > 1:
             columns = map(np.concatenate, zip(*self._columns, strict=True))
         if order is not None:
@@ -422,8 +425,8 @@ class UnitWalk:
         )
 
 
-def _bytes(word: WordArray) -> ByteArray:
-    """Give the bytes of numbers in the order in which they are stored, uint8 [U, 8]."""
+def _view_bytes(word: WordArray) -> ByteArray:
+    """View the bytes of big-endian numbers, uint8 [U, 8]."""
     return word.astype(">u8").view(np.uint8).reshape(-1, _WORD)
 
 
@@ -445,7 +448,7 @@ def _find_messages(units: _Units, which: IntArray, header: int) -> _Messages:
     return _Messages(which, first[:, header], is_short)
 
 
-def _heads(
+def _collect_heads(
     data: ByteArray, units: _Units, slices: _Slices, kind: IntArray, header_bytes: int
 ) -> tuple[IntArray, ByteArray, IntArray]:
     """Collect type, bytes and length of the first slice of each packet."""
@@ -456,21 +459,21 @@ def _heads(
     return first_kind, head, length
 
 
-def _without_units(count: int) -> tuple[npt.NDArray[Any], ...]:
+def _describe_empty(count: int) -> tuple[npt.NDArray[Any], ...]:
     """Describe packets that hold no NAL unit."""
     none, no_flag = np.zeros(count, np.int64), np.zeros(count, bool)
     return none - 1, np.zeros((count, HEAD_BYTES), np.uint8), none, no_flag, ~no_flag, none, no_flag, no_flag
 
 
-def _some(count: int, packet: IntArray) -> BoolArray:
+def _mark_packets(count: int, packet: IntArray) -> BoolArray:
     """Mark the packets that are named, bool [count]."""
     marked = np.zeros(count, bool)
     marked[packet] = True
     return marked
 
 
-def _unit_places(packet: bytes, size: int) -> Iterator[int]:
-    """Yield where the lengths of units stand, one by one."""
+def _walk_unit_offsets(packet: bytes, size: int) -> Iterator[int]:
+    """Yield the offsets of the units' lengths, one by one."""
     at = 0
     while at + size < len(packet):
         stop = at + size + int.from_bytes(packet[at : at + size], "big")

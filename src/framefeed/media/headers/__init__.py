@@ -1,1 +1,1 @@
-"""Facts of still pictures, from their first bytes where those say it plainly, else from Pillow."""
+"""Read the headers of still pictures from their first bytes; leave rare ones to Pillow."""

@@ -1,10 +1,10 @@
-"""BMP: OS/2 1 and Windows 3 to 5 headers (wingdi.h: BITMAPCOREHEADER, BITMAPINFOHEADER and its successors)."""
+"""Read BMP headers: OS/2 1 and Windows 3 to 5 (wingdi.h: BITMAPCOREHEADER, BITMAPINFOHEADER and its successors)."""
 
 from __future__ import annotations
 
 import struct
 
-from framefeed.media.headers._reach import More, OddHeader, Reach, StillHeader
+from framefeed.media.headers._reads import FileWindow, More, OddHeader, StillHeader
 
 _MAX_READS = 4
 _START = struct.Struct("<2s12xI").unpack_from
@@ -14,10 +14,10 @@ _CORE_BYTES = 12
 _INFO_BYTES = frozenset([40, 52, 56, 64, 108, 124])
 _UNPACKED, _RLE8, _RLE4, _BITFIELDS = 0, 1, 2, 3
 _MAX_COLORS = 256
-_OS2_BYTES = 64  # where compression 3 means something else
+_OS2_BYTES = 64  # compression 3 means something else there
 _ALPHA_BYTES = 56  # the first header with a mask of alpha
 _MASKS = struct.Struct("<IIII").unpack_from
-# Bits a pixel and masks of red, green, blue, alpha: whether the picture has alpha. The ones that Pillow reads.
+# Bits a pixel and masks of red, green, blue, alpha: whether the picture has alpha. All that Pillow reads.
 _ALPHA_OF_MASKS = {
     (32, 0xFF0000, 0xFF00, 0xFF, 0): False,
     (32, 0xFF000000, 0xFF0000, 0xFF00, 0): False,
@@ -35,8 +35,8 @@ _GREYS = bytes(range(256))
 _new = tuple.__new__
 
 
-def bmp_header(head: bytes, more: More, size: int) -> StillHeader:
-    """Read the header, and a palette to tell whether it is grey; ``size`` is not needed."""
+def read_bmp_header(head: bytes, more: More, size: int) -> StillHeader:
+    """Read the header, and the palette to see whether it is grey; ``size`` is not used."""
     kind, header_bytes = _START(head, 0)
     if header_bytes == _CORE_BYTES:
         width, height, _, bits = _CORE(head, 18)
@@ -50,7 +50,7 @@ def bmp_header(head: bytes, more: More, size: int) -> StillHeader:
     if kind != b"BM" or width <= 0 or height <= 0:
         raise OddHeader("no pixels, or too many")
     if bits in (1, 4, 8):
-        mode = _palette_mode(Reach(head, more, _MAX_READS), header_bytes, bits, colors)
+        mode = _read_palette_mode(FileWindow(head, more, _MAX_READS), header_bytes, bits, colors)
         if compression not in (_UNPACKED, _RLE8, _RLE4):
             raise OddHeader(f"compression {compression}")
     elif compression == _BITFIELDS and header_bytes != _OS2_BYTES:
@@ -67,13 +67,13 @@ def bmp_header(head: bytes, more: More, size: int) -> StillHeader:
     return _new(StillHeader, ("bmp", "bmp", width, height, mode, bit_depth, 1, 1, False))
 
 
-def _palette_mode(reach: Reach, header_bytes: int, bits: int, colors: int) -> str:
-    """Tell a palette of shades of grey, which needs none, from others."""
+def _read_palette_mode(file: FileWindow, header_bytes: int, bits: int, colors: int) -> str:
+    """Return "P", or "1" or "L" if the palette holds nothing but the shades of grey in order."""
     colors = colors or 1 << bits
     if colors > _MAX_COLORS:
         raise OddHeader(f"{colors} colours in its palette")
     entry_bytes = 3 if header_bytes == _CORE_BYTES else 4
-    palette = reach.up_to(14 + header_bytes, entry_bytes * colors)
+    palette = file.read_up_to(14 + header_bytes, entry_bytes * colors)
     greys = b"\0\xff" if colors == 2 else _GREYS[:colors]
     if any(palette[channel::entry_bytes] != greys for channel in range(3)):
         return "P"

@@ -1,17 +1,14 @@
-"""Which way up: the orientation in EXIF (a TIFF directory) and in XMP (XML), as Pillow's ``getexif`` finds it.
-
-EXIF's orientations as turns: degrees counter-clockwise, then mirrored left to right (EXIF 2.32 table 6).
-"""
+"""Read the orientation in EXIF (a TIFF directory) and in XMP (XML) as Pillow's ``getexif`` does."""
 
 from __future__ import annotations
 
 import re
 import struct
 
-from framefeed.media.headers._reach import OddHeader
+from framefeed.media.headers._reads import OddHeader
 
 EXIF = b"Exif\0\0"
-# Bytes of one value by type: TIFF 6.0 section 2, BigTIFF's LONG8 (16). Entries of other types are passed over.
+# Bytes of one value by type: TIFF 6.0 section 2, BigTIFF's LONG8 (16). Entries of other types are skipped.
 TYPE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8}
 _BYTES, _NUMBERS = (1, 7), (3, 4)
 _IN_XMP = re.compile(rb'tiff:Orientation(?:="|>)([0-9])')
@@ -37,21 +34,21 @@ class BeyondWindow(Exception):
     """The EXIF directory is not in the bytes that were read."""
 
 
-def upright(value: int | None) -> int:
-    """Give 1 for what is no orientation."""
+def check_orientation(value: int | None) -> int:
+    """Return a valid orientation, or 1 for any other value."""
     return value if value is not None and 1 <= value <= 8 else 1
 
 
-def orientation_in_exif(data: bytes, start: int, end: int) -> int | None:
+def find_exif_orientation(data: bytes, start: int, end: int) -> int | None:
     """Find tag 274 in the first directory of EXIF data.
 
     Args:
         data: Bytes that hold at least the directory.
-        start: Where its TIFF header begins.
-        end: Where it ends, which may be beyond ``data``.
+        start: Offset of its TIFF header.
+        end: End of the EXIF data, which may be beyond ``data``.
 
     Returns:
-        The value, whatever it is; None where there is none.
+        The value, valid or not; None if there is none.
 
     Raises:
         OddHeader: Not the plain kind of EXIF.
@@ -59,7 +56,7 @@ def orientation_in_exif(data: bytes, start: int, end: int) -> int | None:
     """
     if start >= end:
         return None
-    signature, beginning, number, entries, wanted = _LITTLE if data[start : start + 1] == b"I" else _BIG
+    signature, beginning, number, entries, sought = _LITTLE if data[start : start + 1] == b"I" else _BIG
     try:
         prefix, offset, count = beginning(data, start)
         if prefix != signature:
@@ -72,48 +69,51 @@ def orientation_in_exif(data: bytes, start: int, end: int) -> int | None:
     last = first + 12 * count
     if last > len(data):
         raise BeyondWindow
-    at = data.find(wanted, first, last)
+    at = data.find(sought, first, last)
     if at < 0 or (at - first) % 12:
-        at = _entry(data, first, last, wanted[:2])
+        at = _find_entry(data, first, last, sought[:2])
         if at < 0:
             return None
-        if not data.startswith(wanted, at):
+        if not data.startswith(sought, at):
             raise OddHeader("its orientation is not one short number")
-    for _, kind, count, place in entries(data[first:at]):
+    for _, kind, count, value_offset in entries(data[first:at]):
         # Pillow reads no further than a value that lies beyond the end.
-        if count > 1 and place + count * TYPE_BYTES.get(kind, 0) > end - start and count * TYPE_BYTES.get(kind, 0) > 4:
+        if (
+            count > 1
+            and value_offset + count * TYPE_BYTES.get(kind, 0) > end - start
+            and count * TYPE_BYTES.get(kind, 0) > 4
+        ):
             raise OddHeader("a value of its EXIF lies beyond the end")
     value: int = number(data, at + 8)[0]
     return value
 
 
-def _entry(data: bytes, first: int, last: int, tag: bytes) -> int:
-    """Find the entry of a tag; -1 where there is none."""
+def _find_entry(data: bytes, first: int, last: int, tag: bytes) -> int:
+    """Find the offset of a tag's entry; -1 if there is none."""
     at = data.find(tag, first, last)
     while at >= 0 and (at - first) % 12:
         at = data.find(tag, at + 1, last)
     return at
 
 
-def orientation_in_part(part: bytes) -> int | None:
-    """Find the orientation in a whole EXIF chunk, which may begin with the marker that JPEG needs."""
+def find_part_orientation(part: bytes) -> int | None:
+    """Find the orientation in a whole EXIF chunk, which may begin with JPEG's marker."""
     if not part:
         return None
     start = 6 if part.startswith(EXIF) else 0
     try:
-        return orientation_in_exif(part, start, len(part))
+        return find_exif_orientation(part, start, len(part))
     except BeyondWindow:
         raise OddHeader("its EXIF directory ends early") from None
 
 
-def orientation_in_xmp(part: bytes) -> int | None:
-    """Find the orientation in an XMP packet, where EXIF is silent."""
-    found = _IN_XMP.search(part)
-    return int(found[1]) if found else None
+def find_xmp_orientation(part: bytes) -> int | None:
+    match = _IN_XMP.search(part)
+    return int(match[1]) if match else None
 
 
-def directory_in_part(part: bytes) -> dict[int, int | bytes]:
-    """Read the first directory of a whole chunk: tag -> its number, or the bytes of its value; others are left out.
+def read_directory(part: bytes) -> dict[int, int | bytes]:
+    """Read the first directory of a whole chunk: tag -> number, or bytes of the value; skip values of other types.
 
     Raises:
         OddHeader: Damaged.
@@ -125,9 +125,9 @@ def directory_in_part(part: bytes) -> dict[int, int | bytes]:
     try:
         first = struct.unpack_from(order + "I", part, 4)[0] + 2
         for number in range(struct.unpack_from(order + "H", part, first - 2)[0]):
-            tag, kind, count, place = struct.unpack_from(order + "HHII", part, first + 12 * number)
+            tag, kind, count, value_offset = struct.unpack_from(order + "HHII", part, first + 12 * number)
             size = TYPE_BYTES.get(kind, 0) * count
-            begin = place if size > 4 else first + 12 * number + 8
+            begin = value_offset if size > 4 else first + 12 * number + 8
             value = part[begin : begin + size]
             if len(value) < size:
                 raise OddHeader("a directory whose values are beyond its end")
@@ -140,6 +140,7 @@ def directory_in_part(part: bytes) -> dict[int, int | bytes]:
     return directory
 
 
+# EXIF 2.32 table 6: degrees counter-clockwise, then mirrored left to right.
 _TURNS = {
     1: (0, False),
     2: (0, True),
@@ -154,7 +155,7 @@ _ORIENTATIONS = {turn: value for value, turn in _TURNS.items()}
 
 
 def orientation_of(exif_value: int) -> tuple[int, bool]:
-    """Translate EXIF's orientation.
+    """Convert EXIF's orientation.
 
     Args:
         exif_value: 1 to 8; anything else turns nothing.
@@ -165,6 +166,6 @@ def orientation_of(exif_value: int) -> tuple[int, bool]:
     return _TURNS.get(exif_value, (0, False))
 
 
-def exif_orientation(rotation: int, *, mirrored: bool) -> int:
-    """EXIF's number of a rotation by 0, 90, 180 or 270 degrees, and a mirroring after it."""
+def make_exif_orientation(rotation: int, *, mirrored: bool) -> int:
+    """Convert a rotation by 0, 90, 180 or 270 degrees, and a mirroring after it, to EXIF's number."""
     return _ORIENTATIONS[rotation, mirrored]

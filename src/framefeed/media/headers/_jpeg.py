@@ -1,4 +1,4 @@
-"""JPEG (ITU-T T.81) and MPO (CIPA DC-007): segments up to the start of scan."""
+"""Read JPEG (ITU-T T.81) and MPO (CIPA DC-007) headers: the segments up to the start of scan."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import struct
 from framefeed.media.headers._exif import (
     EXIF,
     BeyondWindow,
-    directory_in_part,
-    orientation_in_exif,
-    orientation_in_part,
-    orientation_in_xmp,
-    upright,
+    check_orientation,
+    find_exif_orientation,
+    find_part_orientation,
+    find_xmp_orientation,
+    read_directory,
 )
-from framefeed.media.headers._reach import PICTURE_HEAD_BYTES, More, OddHeader, StillHeader
+from framefeed.media.headers._reads import PICTURE_HEAD_BYTES, More, OddHeader, StillHeader
 
 _MAX_WINDOWS = 64
-"""Reads beyond the head: 64 full segments of 2**16 bytes can be passed over."""
+"""Reads beyond the head: enough to skip 64 full segments of 2**16 bytes."""
 _MAX_NOTES = 32
 
 _SEGMENT = struct.Struct(">HH").unpack_from
@@ -26,7 +26,7 @@ _LAST_BYTES = 14  # a start of scan, two bytes of data, end of image
 _START_OF_SCAN = 0xFFDA
 _APP1 = 0xFFE1
 _APP2 = 0xFFE2
-# T.81 table B.1: DHT, DAC, DQT, DNL, DRI, EXP, APP0, APP3 to APP15, COM. They have a length, and say nothing here.
+# T.81 table B.1: DHT, DAC, DQT, DNL, DRI, EXP, APP0, APP3 to APP15, COM. They have a length, and are skipped.
 _PASSED_OVER = frozenset([0xFFC4, 0xFFCC, 0xFFDB, 0xFFDC, 0xFFDD, 0xFFDF, 0xFFE0, *range(0xFFE3, 0xFFF0), 0xFFFE])
 DECODED_FRAMES = frozenset([0xFFC0, 0xFFC1, 0xFFC2, 0xFFC3, 0xFFC9, 0xFFCA])
 """SOF0 to SOF3, SOF9 and SOF10: the processes that libjpeg-turbo decodes."""
@@ -37,19 +37,19 @@ _GAIN_MAP = b' hdrgm:Version="'
 _NUM_PICTURES = 0xB001
 _PICTURES = 0xB002
 _PICTURE_BYTES = 16
-_NOWHERE = (0, 0)
+_NO_NOTE = (0, 0)
 
 _new = tuple.__new__
 Note = tuple[int, int]
-"""Where the payload of a segment begins in the file, and its bytes."""
+"""Offset of a segment's payload in the file, and its bytes."""
 
 
-def jpeg_header(head: bytes, more: More, size: int) -> StillHeader:
-    """Walk the segments to the start of scan; what comes last counts, as for decoders."""
-    window, base, at, windows, edge = head, 0, 2, _MAX_WINDOWS, _edge(head)
+def read_jpeg_header(head: bytes, more: More, size: int) -> StillHeader:
+    """Walk the segments to the start of scan; of repeated ones the last counts, as for decoders."""
+    window, base, at, windows, edge = head, 0, 2, _MAX_WINDOWS, _find_edge(head)
     width = height = layers = 0
     orientation: int | None = None
-    exif, xmp, pictures = _NOWHERE, _NOWHERE, _NOWHERE
+    exif, xmp, pictures = _NO_NOTE, _NO_NOTE, _NO_NOTE
     texts: tuple[Note, ...] = ()
     while True:
         while at <= edge:
@@ -69,13 +69,13 @@ def jpeg_header(head: bytes, more: More, size: int) -> StillHeader:
                 if len(texts) > _MAX_NOTES:
                     raise OddHeader("too many notes")
                 if window.startswith(EXIF, at + 4):
-                    if exif is not _NOWHERE:
+                    if exif is not _NO_NOTE:
                         raise OddHeader("EXIF in several parts")
                     exif = note
                     try:
-                        orientation = orientation_in_exif(window, at + 10, at + 2 + length)
+                        orientation = find_exif_orientation(window, at + 10, at + 2 + length)
                     except BeyondWindow:
-                        orientation = orientation_in_part(_payload(head, more, note))
+                        orientation = find_part_orientation(_read_payload(head, more, note))
                 elif window.startswith(_XMP, at + 4):
                     xmp = note
             elif marker != _APP2:
@@ -88,7 +88,7 @@ def jpeg_header(head: bytes, more: More, size: int) -> StillHeader:
                 raise OddHeader("no start of scan, or far away")
             base, at, windows = base + at, 0, windows - 1
             window = more(PICTURE_HEAD_BYTES, base)
-            edge = _edge(window)
+            edge = _find_edge(window)
             continue
         break
     if not width or not height or layers not in _MODES:
@@ -96,20 +96,20 @@ def jpeg_header(head: bytes, more: More, size: int) -> StillHeader:
     if not texts:
         orientation = 1
     elif orientation is None:
-        orientation = 1 if xmp is _NOWHERE else upright(orientation_in_xmp(_payload(head, more, xmp)))
+        orientation = 1 if xmp is _NO_NOTE else check_orientation(find_xmp_orientation(_read_payload(head, more, xmp)))
     elif not 1 <= orientation <= 8:
         orientation = 1
-    count = 1 if pictures is _NOWHERE else _num_pictures(head, more, pictures, texts)
+    count = 1 if pictures is _NO_NOTE else _count_pictures(head, more, pictures, texts)
     name = "jpeg" if count == 1 else "mpo"
     return _new(StillHeader, (name, "mjpeg", width, height, _MODES[layers], 8, orientation, count, count > 1))
 
 
-def _edge(window: bytes) -> int:
-    """How far a segment can begin, so that what identifies it is in the window."""
+def _find_edge(window: bytes) -> int:
+    """Compute the last offset at which a segment's identifier is within the window."""
     return len(window) - (_LAST_BYTES if len(window) < PICTURE_HEAD_BYTES else _IDENTIFIED_BYTES)
 
 
-def _payload(head: bytes, more: More, note: Note) -> bytes:
+def _read_payload(head: bytes, more: More, note: Note) -> bytes:
     offset, count = note
     part = head[offset : offset + count]
     if len(part) < count and len(head) == PICTURE_HEAD_BYTES:
@@ -119,10 +119,10 @@ def _payload(head: bytes, more: More, note: Note) -> bytes:
     return part
 
 
-def _num_pictures(head: bytes, more: More, pictures: Note, texts: tuple[Note, ...]) -> int:
-    """Count the pictures of an MPO; one where the others only add range to the first (a gain map), as Pillow does."""
-    index = _payload(head, more, pictures)[len(_MULTI_PICTURE) :]
-    directory = directory_in_part(index)
+def _count_pictures(head: bytes, more: More, pictures: Note, texts: tuple[Note, ...]) -> int:
+    """Count the pictures of an MPO; 1 if the others only add range to the first (a gain map), as Pillow does."""
+    index = _read_payload(head, more, pictures)[len(_MULTI_PICTURE) :]
+    directory = read_directory(index)
     count, entries = directory.get(_NUM_PICTURES), directory.get(_PICTURES)
     if not isinstance(count, int) or not isinstance(entries, bytes) or not 1 <= count <= len(entries) // _PICTURE_BYTES:
         raise OddHeader("a damaged index of pictures")
@@ -130,6 +130,6 @@ def _num_pictures(head: bytes, more: More, pictures: Note, texts: tuple[Note, ..
     kinds = entries[3 if index.startswith(b"II") else 0 : count * _PICTURE_BYTES : _PICTURE_BYTES]
     if any(kind & 7 for kind in kinds):
         raise OddHeader("pictures that are no JPEG")
-    if count == 1 or any(_GAIN_MAP in _payload(head, more, note) for note in texts):
+    if count == 1 or any(_GAIN_MAP in _read_payload(head, more, note) for note in texts):
         return 1
     return count

@@ -1,25 +1,25 @@
-"""still_header: facts of a still picture from its first bytes."""
+"""Choose the reader of a picture's header by its first two bytes."""
 
 from __future__ import annotations
 
 import struct
 
-from framefeed.media.headers._bmp import bmp_header
-from framefeed.media.headers._gif import gif_header
-from framefeed.media.headers._jpeg import jpeg_header
-from framefeed.media.headers._png import png_header
-from framefeed.media.headers._reach import PICTURE_HEAD_BYTES, More, OddHeader, StillHeader
-from framefeed.media.headers._tiff import tiff_header
-from framefeed.media.headers._webp import webp_header
+from framefeed.media.headers._bmp import read_bmp_header
+from framefeed.media.headers._gif import read_gif_header
+from framefeed.media.headers._jpeg import read_jpeg_header
+from framefeed.media.headers._png import read_png_header
+from framefeed.media.headers._reads import PICTURE_HEAD_BYTES, More, OddHeader, StillHeader
+from framefeed.media.headers._tiff import read_tiff_header
+from framefeed.media.headers._webp import read_webp_header
 
 _READERS = {
-    b"\xff\xd8": jpeg_header,
-    b"\x89P": png_header,
-    b"GI": gif_header,
-    b"RI": webp_header,
-    b"BM": bmp_header,
-    b"II": tiff_header,
-    b"MM": tiff_header,
+    b"\xff\xd8": read_jpeg_header,
+    b"\x89P": read_png_header,
+    b"GI": read_gif_header,
+    b"RI": read_webp_header,
+    b"BM": read_bmp_header,
+    b"II": read_tiff_header,
+    b"MM": read_tiff_header,
 }
 
 
@@ -28,12 +28,12 @@ def still_header(head: bytes, more: More, size: int = 0) -> StillHeader:
 
     Args:
         head: The first ``HEAD_BYTES`` bytes, or the whole of a shorter file.
-        more: Reads ``count`` bytes at ``offset``; asked only for what lies beyond ``head``.
-        size: Bytes of the file, 0 where unknown. With it, EXIF behind the pixels of a PNG is found, and a cut PNG
-            or WebP is noticed.
+        more: Reads ``count`` bytes at ``offset``; called only for bytes beyond ``head``.
+        size: Bytes of the file, 0 if unknown. With it, EXIF behind the pixels of a PNG is read, and a cut PNG or
+            WebP is noticed.
 
     Raises:
-        OddHeader: Another format, damaged, or so rare that it is left to Pillow: ``image_info`` asks it.
+        OddHeader: Another format, damaged, or so rare that ``image_info`` asks Pillow.
     """
     if not size and len(head) < PICTURE_HEAD_BYTES:
         size = len(head)

@@ -1,4 +1,4 @@
-"""TIFF (TIFF 6.0) and BigTIFF: the first directory, and the chain of the others."""
+"""Read TIFF (TIFF 6.0) and BigTIFF headers: the first directory, and the number of directories."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from PIL.TiffImagePlugin import COMPRESSION_INFO, OPEN_INFO
 
-from framefeed.media.headers._exif import TYPE_BYTES, orientation_in_xmp, upright
-from framefeed.media.headers._reach import More, OddHeader, Reach, StillHeader
+from framefeed.media.headers._exif import TYPE_BYTES, check_orientation, find_xmp_orientation
+from framefeed.media.headers._reads import FileWindow, More, OddHeader, StillHeader
 
 _MAX_READS = 2**17
 MAX_PAGES = 2**16
 _MAX_ENTRIES = 4096
 _MAX_NUMBERS = 8
 _SHORT, _LONG = 3, 4
-# TIFF 6.0 section 8, and where pixels begin: strips or tiles.
+# TIFF 6.0 section 8, and the offsets of pixels: strips or tiles.
 _WIDTH, _LENGTH, _BITS, _COMPRESSION, _PHOTOMETRIC, _FILL_ORDER = 256, 257, 258, 259, 262, 266
 _ORIENTATION, _SAMPLES, _PLANES, _PALETTE, _EXTRA_SAMPLES, _SAMPLE_FORMAT = 274, 277, 284, 320, 338, 339
 _STRIPS, _TILE_WIDTH, _TILE_LENGTH, _TILES = 273, 322, 323, 324
@@ -29,12 +29,12 @@ _new = tuple.__new__
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How a kind of TIFF writes its directories."""
+    """Formats of the numbers in the directories of one kind of TIFF; ``first`` is the offset of the first's offset."""
 
     count: struct.Struct
     entry: struct.Struct
     offset: struct.Struct
-    numbers: str
+    byte_order: str
     first: int
 
 
@@ -46,37 +46,37 @@ _LAYOUTS = {
 }
 
 
-def tiff_header(head: bytes, more: More, size: int) -> StillHeader:
-    """Read the first directory, wherever it lies. With ``size``, values beyond the end make it an odd one."""
+def read_tiff_header(head: bytes, more: More, size: int) -> StillHeader:
+    """Read the first directory. With ``size``, values beyond the end make the header odd."""
     layout = _LAYOUTS.get(head[:4])
     if layout is None:
         raise OddHeader("no TIFF of a known kind")
-    reach = Reach(head, more, _MAX_READS)
-    begin = layout.offset.unpack(reach.at(layout.first, layout.offset.size))[0]
-    page = _Directory(reach, layout, begin, size)
-    width, height = page.number(_WIDTH, 0), page.number(_LENGTH, 0)
+    file = FileWindow(head, more, _MAX_READS)
+    begin = layout.offset.unpack(file.read(layout.first, layout.offset.size))[0]
+    page = _Directory(file, layout, begin, size)
+    width, height = page.read_number(_WIDTH, 0), page.read_number(_LENGTH, 0)
     if not width or not height:
         raise OddHeader("no pixels")
-    mode, bit_depth = _mode(page, head[:2])
-    orientation = page.number(_ORIENTATION, -1)
+    mode, bit_depth = _find_mode(page, head[:2])
+    orientation = page.read_number(_ORIENTATION, -1)
     if orientation < 0 and _XMP in page.entries:
-        orientation = orientation_in_xmp(page.part(_XMP)) or 1
-    pages = _num_pages(reach, layout, begin)
-    what = (width, height, mode, bit_depth, upright(orientation), pages, pages > 1)
+        orientation = find_xmp_orientation(page.read_part(_XMP)) or 1
+    pages = _count_pages(file, layout, begin)
+    what = (width, height, mode, bit_depth, check_orientation(orientation), pages, pages > 1)
     return _new(StillHeader, ("tiff", "tiff", *what))
 
 
 class _Directory:
     """One directory: tag -> type, count, and bytes of the value or of its offset."""
 
-    def __init__(self, reach: Reach, layout: _Layout, begin: int, size: int) -> None:
-        self._reach = reach
+    def __init__(self, file: FileWindow, layout: _Layout, begin: int, size: int) -> None:
+        self._file = file
         self._layout = layout
         self.entries: dict[int, tuple[int, int, bytes]] = {}
-        count = layout.count.unpack(reach.at(begin, layout.count.size))[0]
+        count = layout.count.unpack(file.read(begin, layout.count.size))[0]
         if not 0 < count <= _MAX_ENTRIES:
             raise OddHeader(f"{count} entries in its directory")
-        data = reach.at(begin + layout.count.size, count * layout.entry.size)
+        data = file.read(begin + layout.count.size, count * layout.entry.size)
         outside = 0
         for tag, kind, number, value in layout.entry.iter_unpack(data):
             length = TYPE_BYTES.get(kind, 0) * number
@@ -88,8 +88,8 @@ class _Directory:
             if length:
                 self.entries.setdefault(tag, (kind, number, value))
 
-    def numbers(self, tag: int, default: tuple[int, ...]) -> tuple[int, ...]:
-        """Give a few small numbers."""
+    def read_numbers(self, tag: int, default: tuple[int, ...]) -> tuple[int, ...]:
+        """Read a few small numbers."""
         if tag not in self.entries:
             return default
         kind, count, value = self.entries[tag]
@@ -97,36 +97,34 @@ class _Directory:
             raise OddHeader(f"tag {tag} of another type or length")
         length = TYPE_BYTES[kind] * count
         if length > len(value):
-            value = self._reach.at(self._layout.offset.unpack(value)[0], length)
+            value = self._file.read(self._layout.offset.unpack(value)[0], length)
         letter = "H" if kind == _SHORT else "I"
-        return struct.unpack_from(f"{self._layout.numbers}{count}{letter}", value)
+        return struct.unpack_from(f"{self._layout.byte_order}{count}{letter}", value)
 
-    def number(self, tag: int, default: int) -> int:
-        """Give one number."""
-        numbers = self.numbers(tag, (default,))
+    def read_number(self, tag: int, default: int) -> int:
+        numbers = self.read_numbers(tag, (default,))
         if len(numbers) != 1:
             raise OddHeader(f"tag {tag} more than once")
         return numbers[0]
 
-    def part(self, tag: int) -> bytes:
-        """Give the bytes of a value."""
+    def read_part(self, tag: int) -> bytes:
         kind, count, value = self.entries[tag]
         if TYPE_BYTES[kind] != 1:
             raise OddHeader(f"tag {tag} of another type")
         if count <= len(value):
             return value[:count]
-        return self._reach.at(self._layout.offset.unpack(value)[0], count)
+        return self._file.read(self._layout.offset.unpack(value)[0], count)
 
 
-def _mode(page: _Directory, order: bytes) -> tuple[str, int]:
+def _find_mode(page: _Directory, order: bytes) -> tuple[str, int]:
     """Find Pillow's mode, by the rules of its own reader, and the bits of a channel."""
-    compression = COMPRESSION_INFO.get(page.number(_COMPRESSION, 1), "tiff_jpeg")
-    photometric, fill_order = page.number(_PHOTOMETRIC, 0), page.number(_FILL_ORDER, 1)
-    if compression == "tiff_jpeg" or page.number(_PLANES, 1) != 1 or _MEDIA_PHOTO in page.entries:
+    compression = COMPRESSION_INFO.get(page.read_number(_COMPRESSION, 1), "tiff_jpeg")
+    photometric, fill_order = page.read_number(_PHOTOMETRIC, 0), page.read_number(_FILL_ORDER, 1)
+    if compression == "tiff_jpeg" or page.read_number(_PLANES, 1) != 1 or _MEDIA_PHOTO in page.entries:
         raise OddHeader("a rare compression or arrangement")
-    formats, extra = page.numbers(_SAMPLE_FORMAT, (1,)), page.numbers(_EXTRA_SAMPLES, ())
+    formats, extra = page.read_numbers(_SAMPLE_FORMAT, (1,)), page.read_numbers(_EXTRA_SAMPLES, ())
     formats = formats[:1] if len(set(formats)) == 1 else formats
-    bits, samples = page.numbers(_BITS, (1,)), page.number(_SAMPLES, 1)
+    bits, samples = page.read_numbers(_BITS, (1,)), page.read_number(_SAMPLES, 1)
     bits = bits * samples if len(bits) == 1 and samples <= _MAX_NUMBERS else bits[:samples]
     is_packed = compression != "raw"
     key = (order, photometric, formats, 1 if is_packed and fill_order == 2 else fill_order, bits, extra)
@@ -135,7 +133,7 @@ def _mode(page: _Directory, order: bytes) -> tuple[str, int]:
     mode = OPEN_INFO[key][0]
     if is_packed and photometric == _YCBCR:
         mode = "RGB"
-    has_tiles = _TILES in page.entries and page.number(_TILE_WIDTH, 0) and page.number(_TILE_LENGTH, 0)
+    has_tiles = _TILES in page.entries and page.read_number(_TILE_WIDTH, 0) and page.read_number(_TILE_LENGTH, 0)
     if not (is_packed or has_tiles or _STRIPS in page.entries) or (
         mode in ("P", "PA") and _PALETTE not in page.entries
     ):
@@ -143,16 +141,16 @@ def _mode(page: _Directory, order: bytes) -> tuple[str, int]:
     return mode, 8 if mode in ("P", "PA") else bits[0]
 
 
-def _num_pages(reach: Reach, layout: _Layout, begin: int) -> int:
-    """Follow the chain of directories, once around if it is a ring."""
+def _count_pages(file: FileWindow, layout: _Layout, begin: int) -> int:
+    """Count the directories of the chain; of a ring, each once."""
     seen: set[int] = set()
     while begin and begin not in seen:
         seen.add(begin)
         if len(seen) > MAX_PAGES:
             raise OddHeader("too many pages")
-        count = layout.count.unpack(reach.at(begin, layout.count.size))[0]
+        count = layout.count.unpack(file.read(begin, layout.count.size))[0]
         if count > _MAX_ENTRIES:
             raise OddHeader(f"{count} entries in a directory")
         behind = begin + layout.count.size + count * layout.entry.size
-        begin = layout.offset.unpack(reach.at(behind, layout.offset.size))[0]
+        begin = layout.offset.unpack(file.read(behind, layout.offset.size))[0]
     return len(seen)

@@ -1,4 +1,4 @@
-"""Headers of pictures that nothing here decodes, so that a catalog has their sizes.
+"""Read the headers of pictures that framefeed does not decode, so that a catalog has their sizes.
 
 JPEG of other than 8 bits or of a rare process (ITU-T T.81 B.2), HEIC (ISO/IEC 23008-12, boxes of 14496-12), JPEG XL
 (ISO/IEC 18181-1 D.2 and E.2, boxes of 18181-2), PAM and colour PFM (netpbm).
@@ -10,15 +10,15 @@ import re
 import struct
 from collections.abc import Iterator
 
-from framefeed.media._sniff import beyond_pillow
-from framefeed.media.headers._exif import EXIF, exif_orientation, orientation_in_part, upright
+from framefeed.media._sniff import name_undecoded_format
+from framefeed.media.headers._exif import EXIF, check_orientation, find_part_orientation, make_exif_orientation
 from framefeed.media.headers._jpeg import DECODED_FRAMES
-from framefeed.media.headers._reach import MAX_PART_BYTES, More, OddHeader, Reach, StillHeader
-from framefeed.media.mp4._boxes import Box, OddMovie, boxes
+from framefeed.media.headers._reads import MAX_PART_BYTES, FileWindow, More, OddHeader, StillHeader
+from framefeed.media.mp4._boxes import Box, OddMovie, list_boxes
 
 _MAX_STEPS = 256
 _LIBAV_MOV = "mov,mp4,m4a,3gp,3g2,mj2"
-"""The container that libav names for HEIC pictures in one tile."""
+"""Libav's name of the container of HEIC pictures in one tile."""
 # T.81 table B.1 without DHT, JPG and DAC.
 _FRAMES = frozenset(range(0xFFC0, 0xFFD0)) - {0xFFC4, 0xFFC8, 0xFFCC}
 _LOSSLESS = frozenset({0xFFC3, 0xFFC7, 0xFFCB, 0xFFCF})
@@ -32,30 +32,30 @@ _SIZE_OF_PNM = re.compile(rb"PF\s+([0-9]{1,9})\s+([0-9]{1,9})\s")
 _SIZE_OF_PAM = re.compile(rb"^(WIDTH|HEIGHT)\s+([0-9]{1,9})\s*$", re.MULTILINE)
 
 Undecoded = tuple[str, StillHeader]
-"""What kind of picture it is, for messages, and its header."""
+"""Kind of the picture, for messages, and its header."""
 
 
-def undecoded_header(head: bytes, more: More) -> Undecoded | None:
-    """Read the header of a picture that Pillow does not decode; None for all others, and where it is damaged.
+def read_undecoded_header(head: bytes, more: More) -> Undecoded | None:
+    """Read the header of a picture that Pillow does not decode; None for other and damaged ones.
 
     Args:
         head: The first ``HEAD_BYTES`` bytes, or the whole of a shorter file.
         more: Reads further.
     """
-    reach = Reach(head, more, _MAX_STEPS)
+    file = FileWindow(head, more, _MAX_STEPS)
     try:
         if head.startswith(b"\xff\xd8"):
-            return _jpeg(reach)
+            return _read_jpeg(file)
         if head.startswith((b"\xff\x0a", b"\0\0\0\x0cJXL ")):
-            return "JPEG XL picture", _jpeg_xl(reach)
-        if beyond_pillow(head) == "HEIC":
-            return "HEIC picture", _heic(reach)
-        return _netpbm(head)
+            return "JPEG XL picture", _read_jpeg_xl(file)
+        if name_undecoded_format(head) == "HEIC":
+            return "HEIC picture", _read_heic(file)
+        return _read_netpbm(head)
     except (OddHeader, OddMovie, struct.error, IndexError):
         return None
 
 
-def _header(
+def _make_header(
     container: str, codec: str, width: int, height: int, orientation: int = 1, bit_depth: int = 8
 ) -> StillHeader:
     if not width or not height:
@@ -63,54 +63,54 @@ def _header(
     return StillHeader(container, codec, width, height, "", bit_depth, orientation, 1, is_animated=False)
 
 
-def _jpeg(reach: Reach) -> Undecoded | None:
+def _read_jpeg(file: FileWindow) -> Undecoded | None:
     at, orientation = 2, 1
     for _ in range(_MAX_STEPS):
-        marker, length = _SEGMENT.unpack(reach.at(at, 4))
+        marker, length = _SEGMENT.unpack(file.read(at, 4))
         if marker == _FILL:
             at += 1
             continue
-        if marker == _APP1 and reach.up_to(at + 4, len(EXIF)) == EXIF:
-            orientation = upright(orientation_in_part(reach.at(at + 4, length - 2)))
+        if marker == _APP1 and file.read_up_to(at + 4, len(EXIF)) == EXIF:
+            orientation = check_orientation(find_part_orientation(file.read(at + 4, length - 2)))
         elif marker in _FRAMES:
-            bits, height, width, _ = _FRAME.unpack(reach.at(at + 4, _FRAME.size))
+            bits, height, width, _ = _FRAME.unpack(file.read(at + 4, _FRAME.size))
             if bits == 8 and marker in DECODED_FRAMES:
                 return None
             kind = f"{bits}-bit {'lossless ' if marker in _LOSSLESS else ''}JPEG picture"
             if bits == 8 and marker not in _LOSSLESS:
                 kind = "JPEG picture of a rare process"
-            return kind, _header("jpeg", "mjpeg", width, height, orientation, bits)
+            return kind, _make_header("jpeg", "mjpeg", width, height, orientation, bits)
         elif marker == _START_OF_SCAN or marker <= 0xFF01:
             return None
         at += length + 2
     return None
 
 
-def _jpeg_xl(reach: Reach) -> StillHeader:
-    data = reach.up_to(0, _XL_HEAD_BYTES)
+def _read_jpeg_xl(file: FileWindow) -> StillHeader:
+    data = file.read_up_to(0, _XL_HEAD_BYTES)
     if not data.startswith(b"\xff\x0a"):
         start = next(
-            begin + 4 * (kind == b"jxlp") for kind, begin, _ in _file_boxes(reach) if kind in (b"jxlc", b"jxlp")
+            begin + 4 * (kind == b"jxlp") for kind, begin, _ in _walk_boxes(file) if kind in (b"jxlc", b"jxlp")
         )
-        data = reach.up_to(start, _XL_HEAD_BYTES)
+        data = file.read_up_to(start, _XL_HEAD_BYTES)
     if not data.startswith(b"\xff\x0a"):
         raise OddHeader("no codestream of JPEG XL")
     bits = _LowBitsFirst(data[2:])
-    by_eight = bits.number(1)
-    height = _xl_side(bits, by_eight)
-    ratio = bits.number(3)
+    by_eight = bits.read(1)
+    height = _read_xl_side(bits, by_eight)
+    ratio = bits.read(3)
     if ratio:
         above, below = _XL_RATIOS[ratio]
         width = height * above // below
     else:
-        width = _xl_side(bits, by_eight)
+        width = _read_xl_side(bits, by_eight)
     # ImageMetadata: all_default, extra_fields, orientation - 1.
-    has_orientation = not bits.number(1) and bits.number(1)
-    return _header("jxl", "jpegxl", width, height, bits.number(3) + 1 if has_orientation else 1)
+    has_orientation = not bits.read(1) and bits.read(1)
+    return _make_header("jxl", "jpegxl", width, height, bits.read(3) + 1 if has_orientation else 1)
 
 
-def _xl_side(bits: _LowBitsFirst, by_eight: int) -> int:
-    return 8 * (bits.number(5) + 1) if by_eight else bits.number(_XL_BITS[bits.number(2)]) + 1
+def _read_xl_side(bits: _LowBitsFirst, by_eight: int) -> int:
+    return 8 * (bits.read(5) + 1) if by_eight else bits.read(_XL_BITS[bits.read(2)]) + 1
 
 
 class _LowBitsFirst:
@@ -119,7 +119,7 @@ class _LowBitsFirst:
     def __init__(self, data: bytes) -> None:
         self._value, self._left = int.from_bytes(data, "little"), 8 * len(data)
 
-    def number(self, count: int) -> int:
+    def read(self, count: int) -> int:
         self._left -= count
         if self._left < 0:
             raise OddHeader("ends early")
@@ -127,14 +127,14 @@ class _LowBitsFirst:
         return number
 
 
-def _file_boxes(reach: Reach) -> Iterator[tuple[bytes, int, int]]:
-    """Kind, start and end of the payloads of a file's boxes; the last may have no end, which is -1."""
+def _walk_boxes(file: FileWindow) -> Iterator[tuple[bytes, int, int]]:
+    """Yield kind, start and end of the payloads of a file's boxes; the end of the last may be open: -1."""
     at = 0
     for _ in range(_MAX_STEPS):
-        size, kind = struct.unpack(">I4s", reach.at(at, 8))
+        size, kind = struct.unpack(">I4s", file.read(at, 8))
         head = 8
         if size == 1:
-            (size,), head = struct.unpack(">Q", reach.at(at + 8, 8)), 16
+            (size,), head = struct.unpack(">Q", file.read(at + 8, 8)), 16
         if size and size < head:
             raise OddHeader("a box shorter than its header")
         yield kind, at + head, at + size if size else -1
@@ -144,15 +144,17 @@ def _file_boxes(reach: Reach) -> Iterator[tuple[bytes, int, int]]:
     raise OddHeader("no more boxes")
 
 
-def _heic(reach: Reach) -> StillHeader:
-    start, end = next((start, end) for kind, start, end in _file_boxes(reach) if kind == b"meta")
+def _read_heic(file: FileWindow) -> StillHeader:
+    start, end = next((start, end) for kind, start, end in _walk_boxes(file) if kind == b"meta")
     if not 0 <= end - start <= MAX_PART_BYTES:
         raise OddHeader("large tables")
-    data = reach.at(start, end - start)
-    top = {box.kind: box for box in boxes(data, 4, len(data))}
-    parts = boxes(data, top[b"iprp"].start, top[b"iprp"].end) if {b"iprp", b"pitm"} <= top.keys() else []
-    properties = [box for part in parts if part.kind == b"ipco" for box in boxes(data, part.start, part.end)]
-    numbers = [number for part in parts if part.kind == b"ipma" for number in _numbers_of(data, part, top[b"pitm"])]
+    data = file.read(start, end - start)
+    top = {box.kind: box for box in list_boxes(data, 4, len(data))}
+    parts = list_boxes(data, top[b"iprp"].start, top[b"iprp"].end) if {b"iprp", b"pitm"} <= top.keys() else []
+    properties = [box for part in parts if part.kind == b"ipco" for box in list_boxes(data, part.start, part.end)]
+    numbers = [
+        number for part in parts if part.kind == b"ipma" for number in _read_property_numbers(data, part, top[b"pitm"])
+    ]
     width = height = rotation = 0
     mirrored = False
     for box in (properties[number - 1] for number in numbers if number):
@@ -162,23 +164,23 @@ def _heic(reach: Reach) -> StillHeader:
         elif box.kind == b"irot":
             rotation += (-90 if mirrored else 90) * (payload[0] & 3)
         elif box.kind == b"imir":
-            # Top to bottom, which is left to right after half a turn; or left to right.
+            # Top to bottom equals left to right after half a turn.
             rotation += 0 if payload[0] & 1 else 180
             mirrored = not mirrored
-    return _header(_LIBAV_MOV, "hevc", width, height, exif_orientation(rotation % 360, mirrored=mirrored))
+    return _make_header(_LIBAV_MOV, "hevc", width, height, make_exif_orientation(rotation % 360, mirrored=mirrored))
 
 
-def _numbers_of(data: bytes, table: Box, primary: Box) -> list[int]:
-    """Numbers, from 1, of the properties of the primary item, in their order."""
-    wanted = _item(data, primary.start + 4, is_long=bool(data[primary.start]))
+def _read_property_numbers(data: bytes, table: Box, primary: Box) -> list[int]:
+    """Read the numbers, from 1, of the properties of the primary item, in their order."""
+    primary_item = _read_item(data, primary.start + 4, is_long=bool(data[primary.start]))
     is_long, wide = bool(data[table.start]), data[table.start + 3] & 1
     (count,) = struct.unpack_from(">I", data, table.start + 4)
     at = table.start + 8
     for _ in range(count):
-        item = _item(data, at, is_long=is_long)
+        item = _read_item(data, at, is_long=is_long)
         at += 4 if is_long else 2
         number, at = data[at], at + 1
-        if item == wanted:
+        if item == primary_item:
             values = struct.unpack_from(f">{number}{'H' if wide else 'B'}", data, at)
             return [value & (0x7FFF if wide else 0x7F) for value in values]
         at += number << wide
@@ -187,14 +189,14 @@ def _numbers_of(data: bytes, table: Box, primary: Box) -> list[int]:
     return []
 
 
-def _item(data: bytes, at: int, *, is_long: bool) -> int:
+def _read_item(data: bytes, at: int, *, is_long: bool) -> int:
     return int.from_bytes(data[at : at + (4 if is_long else 2)], "big")
 
 
-def _netpbm(head: bytes) -> Undecoded | None:
+def _read_netpbm(head: bytes) -> Undecoded | None:
     if (match := _SIZE_OF_PNM.match(head)) is not None:
-        return "PFM picture", _header("pfm", "pfm", int(match[1]), int(match[2]), bit_depth=32)
+        return "PFM picture", _make_header("pfm", "pfm", int(match[1]), int(match[2]), bit_depth=32)
     if not head.startswith(b"P7\n"):
         return None
     sides = dict(_SIZE_OF_PAM.findall(head.partition(b"\nENDHDR\n")[0]))
-    return "PAM picture", _header("pam", "pam", int(sides.get(b"WIDTH", 0)), int(sides.get(b"HEIGHT", 0)))
+    return "PAM picture", _make_header("pam", "pam", int(sides.get(b"WIDTH", 0)), int(sides.get(b"HEIGHT", 0)))

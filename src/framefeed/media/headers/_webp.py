@@ -1,11 +1,11 @@
-"""WebP (the container specification, RFC 6386 for VP8, and the lossless bitstream's own)."""
+"""Read WebP headers (the container specification, RFC 6386 for VP8, the lossless bitstream specification)."""
 
 from __future__ import annotations
 
 import struct
 
-from framefeed.media.headers._exif import orientation_in_part, orientation_in_xmp, upright
-from framefeed.media.headers._reach import More, OddHeader, Reach, StillHeader
+from framefeed.media.headers._exif import check_orientation, find_part_orientation, find_xmp_orientation
+from framefeed.media.headers._reads import FileWindow, More, OddHeader, StillHeader
 
 _MAX_READS = 2**14
 _MAX_CHUNKS = 2**16
@@ -22,24 +22,24 @@ _NOTES = {b"EXIF": _EXIF, b"XMP ": _XMP}
 _new = tuple.__new__
 
 
-def webp_header(head: bytes, more: More, size: int) -> StillHeader:
-    """Read the first chunk; of extended files also walk the others. With ``size``, a cut file is an odd one."""
+def read_webp_header(head: bytes, more: More, size: int) -> StillHeader:
+    """Read the first chunk, and all chunks of extended files. With ``size``, a cut file is odd."""
     riff, bytes_claimed, form, kind, length = _RIFF(head, 0)
     end = bytes_claimed + _CHUNK_FRAME_BYTES
     if riff != b"RIFF" or form != b"WEBP" or _FIRST_PAYLOAD + length > end or 0 < size < end:
         raise OddHeader("no whole RIFF file of form WEBP")
     if kind == b"VP8 ":
-        width, height = _lossy_size(head[20:30], length)
+        width, height = _read_lossy_size(head[20:30], length)
         return _new(StillHeader, ("webp", "webp", width, height, "RGB", 8, 1, 1, False))
     if kind == b"VP8L":
-        width, height, has_alpha = _lossless_size(head[20:25])
+        width, height, has_alpha = _read_lossless_size(head[20:25])
         return _new(StillHeader, ("webp", "webp", width, height, "RGBA" if has_alpha else "RGB", 8, 1, 1, False))
     if kind != b"VP8X" or length != 10 or len(head) < 30:
         raise OddHeader("an unknown first chunk")
-    return _extended(Reach(head, more, _MAX_READS), end)
+    return _read_extended(FileWindow(head, more, _MAX_READS), end)
 
 
-def _lossy_size(part: bytes, length: int) -> tuple[int, int]:
+def _read_lossy_size(part: bytes, length: int) -> tuple[int, int]:
     """Read a VP8 frame header: RFC 6386 9.1."""
     low, middle, high, sync, width, height = _LOSSY(part)
     is_shown_key = low & 0x11 == 0x10 and low >> 1 & 7 <= 3
@@ -51,54 +51,54 @@ def _lossy_size(part: bytes, length: int) -> tuple[int, int]:
     return width, height
 
 
-def _lossless_size(part: bytes) -> tuple[int, int, bool]:
+def _read_lossless_size(part: bytes) -> tuple[int, int, bool]:
     bits = _NUMBER(part, 1)[0]
     if part[0] != 0x2F or bits >> 29:
         raise OddHeader("no lossless picture of a known version")
     return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1, bool(bits >> 28 & 1)
 
 
-def _extended(reach: Reach, end: int) -> StillHeader:
-    """Walk the chunks: pictures first, EXIF and XMP behind them."""
-    flags = reach.at(_FIRST_PAYLOAD, 1)[0]
-    width, height = (int.from_bytes(reach.at(offset, 3), "little") + 1 for offset in (24, 27))
+def _read_extended(file: FileWindow, end: int) -> StillHeader:
+    """Walk the chunks: pictures come first, EXIF and XMP behind them."""
+    flags = file.read(_FIRST_PAYLOAD, 1)[0]
+    width, height = (int.from_bytes(file.read(offset, 3), "little") + 1 for offset in (24, 27))
     has_alpha = bool(flags & _ALPHA)
     num_chunks, num_frames, num_pictures, parts, at = 0, 0, 0, {}, 30
     while at + _CHUNK_FRAME_BYTES <= end:
         num_chunks += 1
         if num_chunks > _MAX_CHUNKS:
             raise OddHeader("too many chunks")
-        kind, length = _CHUNK(reach.at(at, _CHUNK_FRAME_BYTES))
+        kind, length = _CHUNK(file.read(at, _CHUNK_FRAME_BYTES))
         payload = at + _CHUNK_FRAME_BYTES
         if kind == b"ANMF":
             num_frames += 1
         elif kind == b"ALPH":
             has_alpha = True
         elif kind in (b"VP8 ", b"VP8L"):
-            size, alpha = _picture_in(reach, kind, payload, length)
+            size, alpha = _read_picture(file, kind, payload, length)
             has_alpha = has_alpha if alpha is None else alpha
             num_pictures += 1
             if size != (width, height):
                 raise OddHeader("a picture of another size than the canvas")
         elif flags & _NOTES.get(kind, 0) and kind not in parts:
-            parts[kind] = reach.at(payload, length)
+            parts[kind] = file.read(payload, length)
         at = payload + length + (length & 1)
         if num_pictures and not flags & (_ANIMATED | _EXIF | _XMP):
             break
     is_whole = num_frames and not num_pictures if flags & _ANIMATED else num_pictures == 1 and not num_frames
     if not is_whole or width * height >= _MAX_PIXELS:
         raise OddHeader("no picture, or too many")
-    orientation = orientation_in_part(parts.get(b"EXIF", b""))
+    orientation = find_part_orientation(parts.get(b"EXIF", b""))
     if orientation is None:
-        orientation = orientation_in_xmp(parts.get(b"XMP ", b""))
+        orientation = find_xmp_orientation(parts.get(b"XMP ", b""))
     mode, num_frames = "RGBA" if has_alpha else "RGB", num_frames or 1
-    what = (width, height, mode, 8, upright(orientation), num_frames, num_frames > 1)
+    what = (width, height, mode, 8, check_orientation(orientation), num_frames, num_frames > 1)
     return _new(StillHeader, ("webp", "webp", *what))
 
 
-def _picture_in(reach: Reach, kind: bytes, at: int, length: int) -> tuple[tuple[int, int], bool | None]:
-    """Give the size of a coded picture and whether it has alpha, None where its chunk does not say."""
+def _read_picture(file: FileWindow, kind: bytes, at: int, length: int) -> tuple[tuple[int, int], bool | None]:
+    """Read the size of a coded picture and whether it has alpha, None if its chunk does not say."""
     if kind == b"VP8 ":
-        return _lossy_size(reach.at(at, 10), length), None
-    width, height, has_alpha = _lossless_size(reach.at(at, 5))
+        return _read_lossy_size(file.read(at, 10), length), None
+    width, height, has_alpha = _read_lossless_size(file.read(at, 5))
     return (width, height), has_alpha

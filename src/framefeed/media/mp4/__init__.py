@@ -1,1 +1,1 @@
-"""MP4, MOV and M4V without libav: facts and sample tables straight from the moov box."""
+"""Read facts and sample tables of MP4, MOV and M4V from the moov box, without libav."""

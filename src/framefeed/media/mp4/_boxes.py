@@ -1,8 +1,6 @@
-"""Boxes of ISO/IEC 14496-12: finding them without believing a size.
+"""List boxes of ISO/IEC 14496-12, with every size checked, and the top level of an MP4 file.
 
-Whatever is not understood exactly raises ``OddMovie``: libav reads the file then.
-
-The top level of an MP4 file: where moov, mdat and fragments are.
+Anything that is not understood exactly raises ``OddMovie``: libav reads the file then.
 """
 
 from __future__ import annotations
@@ -23,11 +21,11 @@ _LARGE_HEADER_BYTES = 16
 MAX_DEPTH = 10
 """Levels of boxes inside each other; libav's own bound."""
 MAX_BOXES = 4096
-"""Boxes of one parent."""
+"""Most boxes of one parent."""
 BOX_COST = 2**13
-"""What a box counts against ``Limits.max_header_bytes``, however small it is: 32,768 are allowed by default."""
+"""Bytes that a box of any size counts against ``Limits.max_header_bytes``: 32,768 boxes are allowed by default."""
 FREE_BOXES = 1024
-"""Any file may have as many, whatever the limit."""
+"""Boxes that any file may have, whatever the limit."""
 _PARENTS = frozenset({b"moov", b"trak", b"mdia", b"minf", b"stbl", b"dinf", b"edts", b"udta", b"mvex", b"tapt", b"gmhd",
                       b"meta", b"ilst"})  # fmt: skip
 _FULL_BOX_BYTES = 4
@@ -35,47 +33,47 @@ _FULL_BOX_BYTES = 4
 
 
 class OddMovie(Exception):
-    """The file holds something that this reader does not understand exactly: no error, another reader takes over."""
+    """The file has something that this reader does not understand exactly; libav reads it then."""
 
 
 class TooManyBoxes(Exception):
-    """The file holds more boxes than the limits allow: not even their headers are read, by this reader or another."""
+    """The file has more boxes than the limits allow: no reader reads it."""
 
 
 class Box(NamedTuple):
-    """One box in a buffer: its kind, and where its payload begins and ends."""
+    """One box in a buffer: its kind, and start and end of its payload."""
 
     kind: bytes
     start: int
     end: int
 
 
-_box = partial(tuple.__new__, Box)
-"""Makes a box of a tuple: a quarter of the time that naming its fields takes, and a file has sixty of them."""
+_make_box = partial(tuple.__new__, Box)
+"""Make a box from a tuple: four times as fast as by fields, and a file has sixty boxes."""
 
 
-def boxes(data: bytes, start: int, end: int) -> list[Box]:
+def list_boxes(data: bytes, start: int, end: int) -> list[Box]:
     """List the boxes that fill ``data[start:end]``.
 
     Raises:
         OddMovie: A box is shorter than its header, or ends beyond its parent, or there are too many.
     """
-    found: list[Box] = []
+    children: list[Box] = []
     header, last = _HEADER.unpack_from, end - 8
     while start <= last:
         size, kind = header(data, start)
         head = 8
         if size == 1:
-            size, head = large_size(data, start, end), _LARGE_HEADER_BYTES
+            size, head = read_large_size(data, start, end), _LARGE_HEADER_BYTES
         stop = start + size
-        if size < head or stop > end or len(found) >= MAX_BOXES:
+        if size < head or stop > end or len(children) >= MAX_BOXES:
             raise OddMovie(f"a {kind!r} box of {size} bytes in {end - start}")
-        found.append(_box((kind, start + head, stop)))
+        children.append(_make_box((kind, start + head, stop)))
         start = stop
-    return found
+    return children
 
 
-def check_number(data: bytes, max_header_bytes: int) -> None:
+def check_box_count(data: bytes, max_header_bytes: int) -> None:
     """Raise TooManyBoxes if boxes inside of each other are more than the limit allows; damage ends its parent."""
     left = FREE_BOXES + max_header_bytes // BOX_COST
     if len(data) <= 8 * left:
@@ -87,7 +85,7 @@ def check_number(data: bytes, max_header_bytes: int) -> None:
             size, kind = _HEADER.unpack_from(data, start)
             head = 8
             if size == 1 and start + _LARGE_HEADER_BYTES <= end:
-                size, head = large_size(data, start, end), _LARGE_HEADER_BYTES
+                size, head = read_large_size(data, start, end), _LARGE_HEADER_BYTES
             if size < head:
                 break
             left -= 1
@@ -99,38 +97,38 @@ def check_number(data: bytes, max_header_bytes: int) -> None:
             start += size
 
 
-def large_size(data: bytes, start: int, end: int) -> int:
+def read_large_size(data: bytes, start: int, end: int) -> int:
     """Read the 64-bit size of the box at ``start``."""
     if start + _LARGE_HEADER_BYTES > end:
         raise OddMovie("a box breaks off in its header")
     return int(_LARGE.unpack_from(data, start + 8)[0])
 
 
-def by_kind(data: bytes, parent: Box, once: Collection[bytes], ignored: Collection[bytes]) -> dict[bytes, Box]:
+def find_boxes(data: bytes, parent: Box, once: Collection[bytes], ignored: Collection[bytes]) -> dict[bytes, Box]:
     """Find the children of a box.
 
     Args:
         data: The buffer.
         parent: Its payload is filled with boxes.
         once: Kinds to find; each may be there once.
-        ignored: Kinds that say nothing of frames.
+        ignored: Kinds without facts about frames.
 
     Raises:
-        OddMovie: A kind is there twice, or is of neither group.
+        OddMovie: A kind occurs twice, or is of neither group.
     """
-    found: dict[bytes, Box] = {}
-    for box in boxes(data, parent.start, parent.end):
-        if box.kind in once and box.kind not in found:
-            found[box.kind] = box
+    children: dict[bytes, Box] = {}
+    for box in list_boxes(data, parent.start, parent.end):
+        if box.kind in once and box.kind not in children:
+            children[box.kind] = box
         elif box.kind not in ignored:
             raise OddMovie(f"an unexpected {box.kind!r} box")
-    return found
+    return children
 
 
-def need(found: dict[bytes, Box], kind: bytes) -> Box:
-    """Give a box that must be there."""
+def require_box(children: dict[bytes, Box], kind: bytes) -> Box:
+    """Return a box that must be there, or raise OddMovie."""
     try:
-        return found[kind]
+        return children[kind]
     except KeyError:
         raise OddMovie(f"no {kind!r} box") from None
 
@@ -149,23 +147,23 @@ def unpack(data: bytes, box: Box, layout: Struct, skip: int = 0) -> tuple[int, .
 _FIRST_BYTES = 4096
 _LARGE_HEADER = Struct(">I4sQ")
 FIRST_KINDS = frozenset({b"ftyp", b"moov", b"mdat", b"wide", b"free"})
-"""What a file may begin with so that libav takes it for an MP4 and nothing else."""
+"""First boxes by which libav takes a file for an MP4 and nothing else."""
 _PASSED = frozenset({b"ftyp", b"mdat", b"wide", b"free", b"skip", b"uuid"})
 _PASSED_AMONG_FRAGMENTS = frozenset({b"styp", b"mfra", b"emsg", b"prft", b"sidx"})
 MAX_TOP_BOXES = 65_536
 COUNTED_KINDS = frozenset(
     {*FIRST_KINDS, *_PASSED, *_PASSED_AMONG_FRAGMENTS, b"moof", b"junk", b"pict", b"pnot", b"prfl", b"udta"}
 )
-"""What files may begin with that libav takes for a movie (mov_probe): their boxes are counted for libav too."""
+"""First boxes of all files that libav takes for a movie (mov_probe); their boxes are counted for libav too."""
 _EMPTY_BYTES = 16
-"""Boxes of up to this many bytes hold nothing of frames, whatever their kind."""
+"""Boxes of up to this many bytes hold no facts about frames."""
 _FRAGMENT_COST, _BESIDE_FRAGMENT_COST = 2**9, 2**10
-"""What a moof or mdat, and what a box that goes with them, counts against ``Limits.max_header_bytes``: more than half
-a million of them are allowed by default."""
+"""Bytes that a moof or mdat, and a box beside them, count against ``Limits.max_header_bytes``: more than half a million
+of them are allowed by default."""
 _NEAR_BYTES, _BLOCK_BYTES = 2**12, 2**16
-"""Boxes as near to each other as the first are read in blocks of the second."""
-_Box = tuple[bytes, int, int, int]
-"""Kind, where it begins, where its payload begins, where it ends."""
+"""Boxes within the first distance of each other are read in blocks of the second."""
+_TopBox = tuple[bytes, int, int, int]
+"""Kind, offset, offset of the payload, end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +172,10 @@ class FileLayout:
 
     Attributes:
         size: Bytes of the file.
-        movie: Where the payload of moov begins and ends.
-        fragments: Where each moof box begins and ends, header included.
-        indexes: Where the payload of each sidx box begins and ends.
-        data: Where each mdat box that holds something begins and ends, header included.
+        movie: Start and end of the payload of moov.
+        fragments: Start and end of each moof box, header included.
+        indexes: Start and end of the payload of each sidx box.
+        data: Start and end of each mdat box that is not empty, header included.
     """
 
     size: int
@@ -188,20 +186,20 @@ class FileLayout:
 
 
 def read_layout(reader: ByteReader, size: int, limits: Limits, head: bytes = b"") -> FileLayout:
-    """Find the boxes of the top level, reading nothing but their headers.
+    """Find the boxes of the top level; read nothing but their headers.
 
     Args:
         reader: The file.
         size: Its bytes.
         limits: What it may claim.
-        head: Its first bytes, where they are known.
+        head: Its first bytes, if they are known.
 
     Raises:
         OddMovie: Anything but an ordinary MP4 file.
-        TooManyBoxes: It holds more of them than the limits allow.
+        TooManyBoxes: It has more boxes than the limits allow.
     """
     head = head or read_bytes(reader, 0, min(size, _FIRST_BYTES))
-    listed, damage = _top_boxes(reader, size, limits, head)
+    listed, damage = _list_top_boxes(reader, size, limits, head)
     movie: tuple[int, int] | None = None
     data: list[tuple[int, int]] = []
     is_fragmented = False
@@ -233,16 +231,18 @@ def read_layout(reader: ByteReader, size: int, limits: Limits, head: bytes = b""
     return FileLayout(size, movie, tuple(fragments), tuple(indexes), tuple(data))
 
 
-def _top_boxes(reader: ByteReader, size: int, limits: Limits, head: bytes) -> tuple[list[_Box], OddMovie | None]:
-    """List the boxes of the top level up to the end, or to one that is damaged, and what is wrong with that.
+def _list_top_boxes(
+    reader: ByteReader, size: int, limits: Limits, head: bytes
+) -> tuple[list[_TopBox], OddMovie | None]:
+    """List the boxes of the top level up to the end or a damaged one; return the damage too.
 
     Raises:
-        TooManyBoxes: They cost more than the limits allow; libav, too, would look at each.
+        TooManyBoxes: They count more than the limits allow; libav would read each of them too.
     """
-    found: list[_Box] = []
+    listed: list[_TopBox] = []
     left = FREE_BOXES * BOX_COST + limits.max_header_bytes
     try:
-        for kind, at, start, end in _walk(reader, size, head):
+        for kind, at, start, end in _walk_top_boxes(reader, size, head):
             if end - at <= _EMPTY_BYTES:
                 left -= BOX_COST
             elif kind in (b"moof", b"mdat"):
@@ -251,14 +251,14 @@ def _top_boxes(reader: ByteReader, size: int, limits: Limits, head: bytes) -> tu
                 left -= _BESIDE_FRAGMENT_COST if kind in _PASSED_AMONG_FRAGMENTS else BOX_COST
             if left < 0:
                 raise TooManyBoxes
-            found.append((kind, at, start, end))
+            listed.append((kind, at, start, end))
     except OddMovie as damage:
-        return found, damage
-    return found, None
+        return listed, damage
+    return listed, None
 
 
-def _walk(reader: ByteReader, size: int, head: bytes) -> Iterator[_Box]:
-    """Go from box to box, reading nothing but their headers; of many small ones, a block at once."""
+def _walk_top_boxes(reader: ByteReader, size: int, head: bytes) -> Iterator[_TopBox]:
+    """Walk from box to box by their headers; read many small ones by blocks."""
     window, base, at, before = head, 0, 0, -_BLOCK_BYTES
     while at + 8 <= size:
         if not base <= at <= base + len(window) - _LARGE_HEADER.size:

@@ -1,4 +1,4 @@
-"""Sample descriptions of video tracks: ISO/IEC 14496-12 8.5.2 and 12.1.3, ISO/IEC 14496-15."""
+"""Read the sample descriptions of video tracks: ISO/IEC 14496-12 8.5.2 and 12.1.3, ISO/IEC 14496-15."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from struct import Struct
 from typing import NamedTuple
 
 from framefeed.media._details import StreamColors
-from framefeed.media.h26x._configuration import LENGTH_PLACE, Configuration, read_configuration
-from framefeed.media.h26x._formats import FULL_RANGE, LIMITED_RANGE, known_colors
-from framefeed.media.mp4._boxes import Box, OddMovie, boxes, unpack
+from framefeed.media._nal import nal_length_size
+from framefeed.media.h26x._configuration import Configuration, read_configuration
+from framefeed.media.h26x._formats import FULL_RANGE, LIMITED_RANGE, make_known_colors
+from framefeed.media.mp4._boxes import Box, OddMovie, list_boxes, unpack
 from framefeed.media.mp4._movie import Movie, Track
 
 _CODECS = {
@@ -24,15 +25,15 @@ _CODECS = {
 """Codecs whose packets libav takes from the sample table as they are."""
 
 
-class _Record(NamedTuple):
-    box: bytes
+class _ConfigurationBox(NamedTuple):
+    kind: bytes
     least_bytes: int
 
 
-_NAL = {"h264": _Record(b"avcC", 8), "hevc": _Record(b"hvcC", 23)}
-"""Where codecs of NAL units keep their parameter sets, ISO/IEC 14496-15 5.3.3.1 and 8.3.3.1."""
+_CONFIGURATION_BOXES = {"h264": _ConfigurationBox(b"avcC", 8), "hevc": _ConfigurationBox(b"hvcC", 23)}
+"""Boxes of the parameter sets, ISO/IEC 14496-15 5.3.3.1 and 8.3.3.1."""
 _ENTRY_BYTES = 78
-"""Of a visual sample entry before its boxes."""
+"""Bytes of a visual sample entry before its boxes."""
 _SIZE = Struct(">HH")
 _COLORS = Struct(">4xHHH")
 _RANGE = Struct(">10xB")
@@ -40,7 +41,7 @@ _PLAIN = frozenset({b"pasp", b"btrt", b"fiel", b"chrm", b"gama", b"uuid", b"free
                     b"mdcv"})  # fmt: skip
 
 
-def codec_of(track: Track) -> str:
+def find_codec(track: Track) -> str:
     """Name the codec of a video track.
 
     Raises:
@@ -52,17 +53,17 @@ def codec_of(track: Track) -> str:
     return _CODECS[kind]
 
 
-def length_size_of(movie: Movie, track: Track) -> int:
-    """Give the bytes of the length before each NAL unit; 0 for codecs without them.
+def read_length_size(movie: Movie, track: Track) -> int:
+    """Read the bytes of the length before each NAL unit; 0 for codecs without NAL units.
 
     Raises:
         OddMovie: As ``read_video``.
     """
-    codec = codec_of(track)
-    if codec not in _NAL:
+    codec = find_codec(track)
+    if codec not in _CONFIGURATION_BOXES:
         return 0
-    extradata, _ = _configuration(movie, track, codec)
-    return (extradata[LENGTH_PLACE[codec]] & 3) + 1
+    extradata, _ = _find_configuration(movie, track, codec)
+    return nal_length_size(codec, extradata)
 
 
 def read_video(movie: Movie, track: Track) -> Configuration:
@@ -72,46 +73,43 @@ def read_video(movie: Movie, track: Track) -> Configuration:
         OddMovie: Of another codec, or anything in it is not understood exactly.
         OddUnits: The same, of its codec configuration.
     """
-    codec = codec_of(track)
-    if codec not in _NAL:
+    codec = find_codec(track)
+    if codec not in _CONFIGURATION_BOXES:
         raise OddMovie(f"facts of {codec} are libav's")
-    extradata, colors = _configuration(movie, track, codec)
+    extradata, colors = _find_configuration(movie, track, codec)
     video = read_configuration(codec, extradata, colors)
     if unpack(movie.data, track.entry, _SIZE, 24) != (video.format.width, video.format.height):
         raise OddMovie("container and codec that differ in the size of pictures")
     return video
 
 
-def _configuration(movie: Movie, track: Track, codec: str) -> tuple[bytes, StreamColors]:
-    box, colors = _parts(movie.data, track.entry, _NAL[codec].box)
-    extradata = movie.data[box.start : box.end]
-    if len(extradata) < _NAL[codec].least_bytes or extradata[0] != 1:
-        raise OddMovie("a codec configuration of an unknown version")
-    return extradata, colors
-
-
-def _parts(data: bytes, entry: Box, wanted: bytes) -> tuple[Box, StreamColors]:
+def _find_configuration(movie: Movie, track: Track, codec: str) -> tuple[bytes, StreamColors]:
+    """Find the codec configuration, and the container's colours."""
+    data, entry, expected = movie.data, track.entry, _CONFIGURATION_BOXES[codec]
     configuration: Box | None = None
     colors: StreamColors | None = None
-    for box in boxes(data, entry.start + _ENTRY_BYTES, entry.end):
-        if box.kind == wanted and configuration is None:
+    for box in list_boxes(data, entry.start + _ENTRY_BYTES, entry.end):
+        if box.kind == expected.kind and configuration is None:
             configuration = box
         elif box.kind == b"colr" and colors is None:
-            colors = _container_colors(data, box)
+            colors = _read_container_colors(data, box)
         elif box.kind not in _PLAIN:
             raise OddMovie(f"an unexpected {box.kind!r} box of a sample description")
     if configuration is None:
         raise OddMovie("no codec configuration")
-    return configuration, colors or StreamColors()
+    extradata = data[configuration.start : configuration.end]
+    if len(extradata) < expected.least_bytes or extradata[0] != 1:
+        raise OddMovie("a codec configuration of an unknown version")
+    return extradata, colors or StreamColors()
 
 
-def _container_colors(data: bytes, box: Box) -> StreamColors:
+def _read_container_colors(data: bytes, box: Box) -> StreamColors:
     kind = data[box.start : box.start + 4]
     if kind not in (b"nclx", b"nclc"):
         raise OddMovie(f"colours of kind {kind!r}")
     primaries, transfer, space = unpack(data, box, _COLORS)
     if kind == b"nclc":
-        return known_colors(primaries, transfer, space, 0)
-    # Some muxers leave the last byte out: libav then takes the one behind the box.
+        return make_known_colors(primaries, transfer, space, 0)
+    # Some muxers omit the last byte: libav then takes the byte behind the box.
     (full,) = unpack(data, box._replace(end=max(box.end, len(data))), _RANGE)
-    return known_colors(primaries, transfer, space, FULL_RANGE if full >> 7 else LIMITED_RANGE)
+    return make_known_colors(primaries, transfer, space, FULL_RANGE if full >> 7 else LIMITED_RANGE)

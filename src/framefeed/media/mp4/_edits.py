@@ -1,4 +1,4 @@
-"""Edit lists, applied as libav applies them: which samples are packets, their times, and which are never shown."""
+"""Apply edit lists as libav does: which samples are packets, their times, and which are never shown."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 from framefeed._arrays import BoolArray, IntArray
 from framefeed.media._info import Limits
 from framefeed.media.mp4._boxes import OddMovie, unpack
-from framefeed.media.mp4._movie import Movie, Track
+from framefeed.media.mp4._movie import Edit, Movie, Track
 from framefeed.media.mp4._samples import Samples, read_samples
 
 _GAP = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """What an edit list makes of a track's samples.
+class EditedSamples:
+    """A track's samples after its edit list.
 
     Attributes:
         first: The first sample that is a packet.
@@ -35,7 +35,7 @@ class Shown:
     duration: int | None
 
 
-def apply_edits(movie: Movie, track: Track, samples: Samples) -> Shown:
+def apply_edits(movie: Movie, track: Track, samples: Samples) -> EditedSamples:
     """Apply a track's edit list: none, or one edit, and a gap before it.
 
     Raises:
@@ -43,31 +43,31 @@ def apply_edits(movie: Movie, track: Track, samples: Samples) -> Shown:
     """
     composed = samples.dts if samples.composition is None else samples.dts + samples.composition
     if not track.edits:
-        return Shown(0, len(samples), composed, np.zeros(len(samples), bool), None)
-    gap, begin, length = edit_ticks(movie, track)
+        return EditedSamples(0, len(samples), composed, np.zeros(len(samples), bool), None)
+    gap, begin, length = read_edit_ticks(movie, track)
     if not samples.is_sync[0]:
         raise OddMovie("an edit before the first key frame")
-    first = _first_packet(samples, composed, begin)
+    first = _find_first_packet(samples, composed, begin)
     is_discarded = (composed < begin) | (composed >= begin + length)
     shown = (~is_discarded[first:]).nonzero()[0] + first
     if not len(shown):
         raise OddMovie("an edit that shows nothing")
-    stop = _stop(samples, composed, int(shown[0]), first, (begin, length))
+    stop = _find_stop(samples, composed, int(shown[0]), first, begin, length)
     shown = shown[shown < stop]
     # Times count from the first sample that is shown, at the end of the gap.
     corrected = composed - samples.dts[shown[0]] + gap
-    moved = max(0, _least(corrected[shown]) - gap)
-    return Shown(first, stop, corrected[first:stop] - moved, is_discarded[first:stop], gap + length)
+    moved = max(0, _find_least(corrected[shown]) - gap)
+    return EditedSamples(first, stop, corrected[first:stop] - moved, is_discarded[first:stop], gap + length)
 
 
 def check_shown(movie: Movie, track: Track, limits: Limits) -> None:
     """Raise OddMovie if an edit list shows nothing, or nothing that needs the first packet.
 
-    No table is expanded where it shows the first sample.
+    No table is expanded if it shows the first sample.
     """
     if not track.edits:
         return
-    _, begin, length = edit_ticks(movie, track)
+    _, begin, length = read_edit_ticks(movie, track)
     first = 0
     if b"ctts" in track.tables:
         (first,) = unpack(movie.data, track.tables[b"ctts"], Struct(">i"), 12)
@@ -75,53 +75,58 @@ def check_shown(movie: Movie, track: Track, limits: Limits) -> None:
         raise OddMovie("an edit that leaves out the first packet")
 
 
-def edit_offset(movie: Movie, track: Track) -> int:
-    """Give what libav takes off the times of a fragmented track: its edit's begin, without the gap before it."""
-    edits = track.edits
-    gap = 0
-    if edits and edits[0].media_time == _GAP:
-        gap, edits = _rescaled(edits[0].duration, track.time_scale, movie.time_scale), edits[1:]
+def read_edit_offset(movie: Movie, track: Track) -> int:
+    """Compute the ticks that libav subtracts from the times of a fragmented track: its edit's begin minus the gap."""
+    gap, edits = _split_gap(movie, track)
     if len(edits) > 1 or any(edit.media_time < 0 for edit in edits):
         raise OddMovie(f"{len(track.edits)} edits")
     return (edits[0].media_time if edits else 0) - gap
 
 
-def edit_ticks(movie: Movie, track: Track) -> tuple[int, int, int]:
-    """Give the length of the gap, and begin and length of the edit, in the track's ticks."""
-    edits = track.edits
-    gap = 0
-    if edits and edits[0].media_time == _GAP:
-        gap, edits = _rescaled(edits[0].duration, track.time_scale, movie.time_scale), edits[1:]
+def read_edit_ticks(movie: Movie, track: Track) -> tuple[int, int, int]:
+    """Read the length of the gap, and begin and length of the edit, in the track's ticks."""
+    gap, edits = _split_gap(movie, track)
     if len(edits) != 1 or edits[0].media_time < 0:
         raise OddMovie(f"{len(track.edits)} edits")
-    begin, length = edits[0].media_time, _rescaled(edits[0].duration, track.time_scale, movie.time_scale)
+    begin, length = edits[0].media_time, _rescale(edits[0].duration, track.time_scale, movie.time_scale)
     if not 0 < length < 2**61 or begin >= 2**61 or not 0 <= gap < 2**61:
         raise OddMovie("an edit of nothing, or of everything")
     return gap, begin, length
 
 
-def _rescaled(value: int, multiplier: int, divisor: int) -> int:
+def _split_gap(movie: Movie, track: Track) -> tuple[int, tuple[Edit, ...]]:
+    """Return the length of the gap before the edits, in the track's ticks, and the edits."""
+    edits = track.edits
+    if edits and edits[0].media_time == _GAP:
+        return _rescale(edits[0].duration, track.time_scale, movie.time_scale), edits[1:]
+    return 0, edits
+
+
+def _rescale(value: int, multiplier: int, divisor: int) -> int:
     """Multiply and divide, rounding halves up: av_rescale."""
     return (value * multiplier + divisor // 2) // divisor
 
 
-def _first_packet(samples: Samples, composed: IntArray, begin: int) -> int:
-    """Find the last key frame that is shown at or before the edit's begin, among those decoded until then; else 0."""
+def _find_first_packet(samples: Samples, composed: IntArray, begin: int) -> int:
+    """Find the last key frame shown at or before the edit's begin, among those decoded until then; else 0."""
     decoded = int(samples.dts.searchsorted(begin, side="right"))
     keys = (samples.is_sync[:decoded] & (composed[:decoded] <= begin)).nonzero()[0]
     return int(keys[-1]) if len(keys) else 0
 
 
-def _stop(samples: Samples, composed: IntArray, shown: int, first: int, edit: tuple[int, int]) -> int:
-    """Find where libav stops: at the first key frame that reaches the edit's end, or where times differ, the second."""
-    begin, length = edit
+def _find_stop(samples: Samples, composed: IntArray, shown: int, first: int, begin: int, length: int) -> int:
+    """Find the sample at which libav stops.
+
+    It is behind the first key frame that reaches the edit's end, or behind the second if samples have composition
+    times.
+    """
     keys = samples.is_sync[first:].nonzero()[0] + first
     step = samples.duration[keys]
     if keys[-1] == len(samples) - 1:
         step[-1] = length  # the last sample counts as long as the whole edit
     reached = keys[composed[keys] + step >= begin + length]
-    wanted = 0 if samples.composition is None else 1
-    stop = int(reached[wanted]) + 1 if len(reached) > wanted else len(samples)
+    choice = 0 if samples.composition is None else 1
+    stop = int(reached[choice]) + 1 if len(reached) > choice else len(samples)
     if samples.composition is None and (first or stop < len(samples)):
         raise OddMovie("an edit of a part, where libav loses the lengths of samples")
     if stop <= shown:
@@ -129,8 +134,8 @@ def _stop(samples: Samples, composed: IntArray, shown: int, first: int, edit: tu
     return stop
 
 
-def _least(times: IntArray) -> int:
-    """Find the least time as libav's loop does, which forgets what came before a negative one."""
+def _find_least(times: IntArray) -> int:
+    """Find the least time as libav's loop does, which starts again behind a negative one."""
     negative = (times < 0).nonzero()[0]
     if not len(negative):
         return int(times.min())

@@ -1,4 +1,4 @@
-"""MediaInfo and colours of an MP4 file, as libav would give them."""
+"""Compute the MediaInfo and the timing of an MP4 file as libav does."""
 
 from __future__ import annotations
 
@@ -12,81 +12,80 @@ from framefeed.media._info import Limits, MediaInfo, allows, padded_pixels, show
 from framefeed.media.h26x._configuration import Configuration
 from framefeed.media.h26x._formats import PictureFormat
 from framefeed.media.h26x._sets import H264Sequence
-from framefeed.media.mp4._boxes import OddMovie, need
-from framefeed.media.mp4._edits import edit_ticks
+from framefeed.media.mp4._boxes import OddMovie, require_box
+from framefeed.media.mp4._edits import read_edit_ticks
 from framefeed.media.mp4._fragments import Fragments, Run, SegmentIndex
 from framefeed.media.mp4._movie import Movie, Track
-from framefeed.media.mp4._samples import two_columns
+from framefeed.media.mp4._samples import MAX_DELTA, read_pairs
 
 FORMAT_NAME = "mov,mp4,m4a,3gp,3g2,mj2"
 _MAX_RATE = 2**31 - 1
-_MAX_DELTA = 2**31
 _COARSE_SCALE, _FAST_RATE = 1000, 1000
-"""Below the one a tick is a frame for libav; from the other on frames have no duration."""
+"""Below this time scale a tick is a frame for libav; from this clock rate on its frames have no duration."""
 _MAX_CLOCK = 2**30
 """libav rounds rates of larger numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What a track's header claims of its frames; nothing of their number where fragments hold them."""
+    """Facts of a track's frames; their number is None if fragments hold them."""
 
     num_frames: int | None
     duration: int
     average_fps: float
 
 
-def timing_of(movie: Movie, track: Track) -> Timing:
+def sum_timing(movie: Movie, track: Track) -> Timing:
     """Sum up a track's times as libav does.
 
     Raises:
-        OddMovie: The header is silent, or claims what libav corrects.
+        OddMovie: The header does not say, or claims what libav corrects.
     """
-    counts, deltas = two_columns(movie.data, need(track.tables, b"stts"))
+    counts, deltas = read_pairs(movie.data, require_box(track.tables, b"stts"))
     frames = sum(counts)
     ticks = sum(map(mul, counts, deltas))
-    if not frames or not ticks or frames > _MAX_RATE or max(deltas) >= _MAX_DELTA:
+    if not frames or not ticks or frames > _MAX_RATE or max(deltas) >= MAX_DELTA:
         raise OddMovie("times that libav corrects")
     duration = min(ticks, track.duration)
     if track.edits:
-        duration = min(duration, sum(edit_ticks(movie, track)[::2]))
-    return _timing(track, frames, ticks, duration)
+        duration = min(duration, sum(read_edit_ticks(movie, track)[::2]))
+    return _make_timing(track, frames, ticks, duration)
 
 
-def timing_of_fragments(movie: Movie, track: Track, fragments: Fragments) -> Timing:
+def sum_fragment_timing(movie: Movie, track: Track, fragments: Fragments) -> Timing:
     """Sum up the times of a track's fragments that libav reads before it takes a file for open.
 
     Raises:
         OddMovie: They depend on how far it reads on.
     """
-    runs, indexes = fragments.runs, [one for one in fragments.indexes if one.track_id == track.track_id]
-    complete = min((one.place for one in fragments.indexes if one.is_complete), default=movie.layout.size)
-    begin = min((one.place for one in indexes), default=movie.layout.size)
-    # Without an index of its own a track takes the duration of another.
-    if complete < begin or any(one.time_scale != track.time_scale for one in indexes):
+    runs, indexes = fragments.runs, [index for index in fragments.indexes if index.track_id == track.track_id]
+    complete = min((index.offset for index in fragments.indexes if index.is_complete), default=movie.layout.size)
+    begin = min((index.offset for index in indexes), default=movie.layout.size)
+    # libav gives a track without an index the duration of another one.
+    if complete < begin or any(index.time_scale != track.time_scale for index in indexes):
         raise OddMovie("a segment index of another track or time scale")
     header_end = max(complete, movie.layout.data[0][0])
-    begun = [run for run in runs if run.place < header_end]
-    duration = _last_time(track, indexes, begun)
-    if duration != _last_time(track, indexes, runs):
+    begun = [run for run in runs if run.moof_offset < header_end]
+    duration = _find_end_time(track, indexes, begun)
+    if duration != _find_end_time(track, indexes, runs):
         raise OddMovie("fragments that last longer than their index says")
     frames, ticks = sum(len(run.duration) for run in begun), sum(int(run.duration.sum()) for run in begun)
     if not ticks:
         raise OddMovie("no fragments in the header")
-    return replace(_timing(track, frames, ticks, duration), num_frames=None)
+    return replace(_make_timing(track, frames, ticks, duration), num_frames=None)
 
 
-def _last_time(track: Track, indexes: Sequence[SegmentIndex], runs: Sequence[Run]) -> int:
+def _find_end_time(track: Track, indexes: Sequence[SegmentIndex], runs: Sequence[Run]) -> int:
     """Follow libav's duration of a stream through the boxes in their order: an index sets it, a run raises it."""
-    steps = [(one.place, one.end_time, True) for one in indexes]
-    steps += [(run.place, int(run.dts[-1] + run.duration[-1]), False) for run in runs]
+    steps = [(index.offset, index.end_time, True) for index in indexes]
+    steps += [(run.moof_offset, int(run.dts[-1] + run.duration[-1]), False) for run in runs]
     time = track.duration
     for _, end_time, is_index in sorted(steps, key=itemgetter(0)):
         time = end_time if is_index else max(time, end_time)
     return time
 
 
-def _timing(track: Track, frames: int, ticks: int, duration: int) -> Timing:
+def _make_timing(track: Track, frames: int, ticks: int, duration: int) -> Timing:
     common = gcd(track.time_scale * frames, ticks)
     rate = track.time_scale * frames // common, ticks // common
     if duration < 1 or max(rate) > _MAX_RATE or track.duration >= 2**32 - 1:
@@ -94,15 +93,15 @@ def _timing(track: Track, frames: int, ticks: int, duration: int) -> Timing:
     return Timing(frames, duration, rate[0] / rate[1])
 
 
-def default_duration(movie: Movie, track: Track, video: Configuration | None) -> int:
-    """Give the ticks that libav takes for the last sample where the table has none (``ff_compute_frame_duration``).
+def find_default_duration(movie: Movie, track: Track, video: Configuration | None) -> int:
+    """Compute the duration that libav gives the last sample if the table has none (``ff_compute_frame_duration``).
 
     Raises:
         OddMovie: It depends on more than the header.
     """
     if video is None or (track.edits and b"ctts" not in track.tables):
         raise OddMovie("a last sample that lasts for nothing")
-    counts, deltas = two_columns(movie.data, track.tables[b"stts"])
+    counts, deltas = read_pairs(movie.data, track.tables[b"stts"])
     if video.codec == "hevc" and len(counts) == 2:
         return deltas[0]  # the base rate: libav parses no HEVC of this container
     sequence = video.sequence
@@ -115,28 +114,29 @@ def default_duration(movie: Movie, track: Track, video: Configuration | None) ->
     raise OddMovie("a last sample that lasts for nothing")
 
 
-def check_size(found: PictureFormat, limits: Limits) -> None:
+def check_size(picture: PictureFormat, limits: Limits) -> None:
     """Raise OddMovie if pictures are larger than the limits, or their coded sizes than a decoder is allowed."""
-    if not allows(limits, found.width, found.height) or found.coded_width * found.coded_height > padded_pixels(limits):
+    coded_pixels = picture.coded_width * picture.coded_height
+    if not allows(limits, picture.width, picture.height) or coded_pixels > padded_pixels(limits):
         raise OddMovie("pictures larger than the limits")
 
 
-def media_info(movie: Movie, video: Configuration, timing: Timing) -> MediaInfo:
+def make_media_info(movie: Movie, video: Configuration, timing: Timing) -> MediaInfo:
     """Describe a movie's video."""
-    track, found = movie.video, video.format
+    track, picture = movie.video, video.format
     rotation, mirrored = orientation(track.matrix)
-    width, height = shown_size(found.width, found.height, rotation)
+    width, height = shown_size(picture.width, picture.height, rotation)
     return MediaInfo(
         kind="video",
         container=FORMAT_NAME,
         codec=video.codec,
         width=width,
         height=height,
-        coded_width=found.coded_width,
-        coded_height=found.coded_height,
+        coded_width=picture.coded_width,
+        coded_height=picture.coded_height,
         rotation=rotation,
         mirrored=mirrored,
-        pixel_format=found.pixel_format,
+        pixel_format=picture.pixel_format,
         num_frames_from_header=timing.num_frames,
         duration_seconds_from_header=timing.duration / track.time_scale,
         average_fps_from_header=timing.average_fps,

@@ -1,7 +1,4 @@
-"""Movie fragments: ISO/IEC 14496-12 8.8, in the time and order in which libav reads them.
-
-Segment indexes of fragmented movies: ISO/IEC 14496-12 8.16.3, as far as libav believes them.
-"""
+"""Read movie fragments (ISO/IEC 14496-12 8.8) and segment indexes (8.16.3) as libav does."""
 
 from __future__ import annotations
 
@@ -16,10 +13,10 @@ import numpy.typing as npt
 from framefeed._arrays import BoolArray, IntArray
 from framefeed.media._info import Limits
 from framefeed.media._source import ByteReader, read_bytes
-from framefeed.media.mp4._boxes import Box, OddMovie, boxes, need, unpack
-from framefeed.media.mp4._edits import edit_offset
+from framefeed.media.mp4._boxes import Box, OddMovie, list_boxes, require_box, unpack
+from framefeed.media.mp4._edits import read_edit_offset
 from framefeed.media.mp4._movie import Movie, Track
-from framefeed.media.mp4._samples import MAX_SAMPLE_BYTES
+from framefeed.media.mp4._samples import MAX_DELTA, MAX_SAMPLE_BYTES
 from framefeed.parallel import check_stop
 
 _HEAD = Struct(">BxxxII")
@@ -36,14 +33,14 @@ class SegmentIndex:
     """One sidx box.
 
     Attributes:
-        place: Byte position of its payload.
-        track_id: Whose samples it is of.
+        offset: Byte offset of its payload.
+        track_id: Track of its samples.
         time_scale: Ticks a second.
-        end_time: Where its last segment ends, in ticks.
+        end_time: End of its last segment, in ticks.
         is_complete: Its segments end with the file: libav's header ends with it, or at the samples behind it.
     """
 
-    place: int
+    offset: int
     track_id: int
     time_scale: int
     end_time: int
@@ -59,16 +56,16 @@ def read_segment_indexes(reader: ByteReader, movie: Movie) -> list[SegmentIndex]
     layout = movie.layout
     if not layout.indexes:
         return []
-    # A box at the end of the file, mfra, says in its last four bytes how large it is.
+    # The last four bytes of mfra, a box at the end of the file, are its size.
     tail = int.from_bytes(read_bytes(reader, layout.size - 4, 4), "big")
-    found = [_read_index(reader, place, (layout.size, layout.size - tail)) for place in layout.indexes]
-    if not {one.track_id for one in found} <= {track.track_id for track in movie.tracks}:
+    file_ends = layout.size, layout.size - tail
+    indexes = [_read_index(reader, begin, end, file_ends) for begin, end in layout.indexes]
+    if not {index.track_id for index in indexes} <= {track.track_id for track in movie.tracks}:
         raise OddMovie("a segment index of an unknown track")
-    return found
+    return indexes
 
 
-def _read_index(reader: ByteReader, place: tuple[int, int], file_ends: tuple[int, int]) -> SegmentIndex:
-    begin, end = place
+def _read_index(reader: ByteReader, begin: int, end: int, file_ends: tuple[int, int]) -> SegmentIndex:
     if end - begin > _MAX_BYTES:
         raise OddMovie("a huge segment index")
     data = read_bytes(reader, begin, end - begin)
@@ -92,20 +89,20 @@ def _read_index(reader: ByteReader, place: tuple[int, int], file_ends: tuple[int
     return SegmentIndex(begin, track_id, time_scale, time, offset in file_ends)
 
 
+_NUM_RUNS = Struct(">4xI")
 _TREX = Struct(">4xIIIII")
 _RUN_FIELDS = (0x100, 0x200, 0x400, 0x800)
 _DATA_OFFSET, _FIRST_FLAGS = 0x1, 0x4
 _BASE_OFFSET, _DESCRIPTION, _DURATION, _SIZE, _FLAGS, _BASE_IS_MOOF = 0x1, 0x2, 0x8, 0x10, 0x20, 0x20000
 _NOT_SYNC = 0x00010000 | 0x01000000
-"""The sample is no sync sample, or depends on others: what libav takes for no key frame."""
+"""Flags of a sample that is no sync sample, or depends on others: no key frame for libav."""
 _PASSED = frozenset({b"sdtp", b"sbgp", b"sgpd", b"subs", b"free"})
-_MAX_DELTA = 2**31
 _SIGNED = 2**31
 
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What holds for the samples of a track fragment that do not say otherwise."""
+    """Default values of the samples of a track fragment."""
 
     duration: int
     size: int
@@ -117,17 +114,17 @@ class Run:
     """One track run, columns of length P.
 
     Attributes:
-        place: Byte position of its moof box.
-        track_id: Whose samples they are.
-        offset: Byte position in the file, int64.
+        moof_offset: Byte offset of its moof box.
+        track_id: Track of the samples.
+        offset: Byte offset in the file, int64.
         size: Bytes, int64.
         dts: Decode time in ticks, int64.
         duration: In ticks, int64.
         composition: Presentation time minus decode time, int64.
-        is_sync: What the fragment calls a key frame, bool.
+        is_sync: Key frame according to the fragment, bool.
     """
 
-    place: int
+    moof_offset: int
     track_id: int
     offset: IntArray
     size: IntArray
@@ -142,11 +139,11 @@ class TimedSamples:
     """Samples that are packets, columns of length P in decode order.
 
     Attributes:
-        offset: Byte position in the file, int64.
+        offset: Byte offset in the file, int64.
         size: Bytes, int64.
         pts: Presentation time in ticks, int64.
         duration: In ticks, int64.
-        is_sync: What the container calls a key frame, bool.
+        is_sync: Key frame according to the container, bool.
         is_discarded: Decoded and never shown, bool.
     """
 
@@ -164,7 +161,7 @@ class Fragments:
 
     Attributes:
         samples: All of them.
-        runs: Where they come from, in the file's order.
+        runs: Their runs, in the file's order.
         indexes: The file's segment indexes, in its order.
     """
 
@@ -179,9 +176,10 @@ def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limit
     Raises:
         OddMovie: The movie has samples outside of fragments too, or something is not understood exactly.
     """
-    if movie.extends is None or any(_has_samples(movie, one) for one in movie.tracks):
+    has_samples = any(unpack(movie.data, require_box(one.tables, b"stts"), _NUM_RUNS)[0] for one in movie.tracks)
+    if movie.extends is None or has_samples:
         raise OddMovie("samples in the header and in fragments")
-    defaults = _defaults(movie.data, movie.extends)
+    defaults = _read_defaults(movie.data, movie.extends)
     indexes = tuple(read_segment_indexes(reader, movie))
     runs: list[Run] = []
     left = {"samples": limits.max_packets, "bytes": limits.max_header_bytes}
@@ -193,80 +191,78 @@ def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limit
         data = read_bytes(reader, start, end - start)
         if len(data) < end - start:
             raise OddMovie("a file that got shorter")
-        data_end = _data_end(movie, end) if indexes else movie.layout.size
-        for run in _runs(data, start, defaults):
+        data_end = _find_data_end(movie, end) if indexes else movie.layout.size
+        for run in _read_runs(data, start, defaults):
             left["samples"] -= len(run.size)
             if left["samples"] < 0 or int((run.offset + run.size).max()) > data_end:
                 raise OddMovie("too many samples, or some beyond the end of the file or of their box")
             runs.append(run)
     own = tuple(run for run in runs if run.track_id == track.track_id)
-    return Fragments(_joined(own, edit_offset(movie, track), limits), own, indexes)
+    return Fragments(_join_runs(own, read_edit_offset(movie, track), limits), own, indexes)
 
 
-def _data_end(movie: Movie, place: int) -> int:
-    """Find the end of the first mdat box behind a place: with an index libav cuts samples off there."""
+def _find_data_end(movie: Movie, offset: int) -> int:
+    """Find the end of the first mdat box behind an offset: with an index libav cuts samples off there."""
     data = movie.layout.data
-    number = bisect_left(data, (place, 0))
+    number = bisect_left(data, (offset, 0))
     return data[number][1] if number < len(data) else 0
 
 
-def _has_samples(movie: Movie, track: Track) -> bool:
-    return bool(unpack(movie.data, need(track.tables, b"stts"), Struct(">4xI"))[0])
-
-
-def _defaults(data: bytes, extends: Box) -> dict[int, Defaults]:
-    found: dict[int, Defaults] = {}
-    for box in boxes(data, extends.start, extends.end):
+def _read_defaults(data: bytes, extends: Box) -> dict[int, Defaults]:
+    defaults: dict[int, Defaults] = {}
+    for box in list_boxes(data, extends.start, extends.end):
         if box.kind == b"trex":
             track_id, description, duration, size, flags = unpack(data, box, _TREX)
-            if track_id in found or description != 1:
+            if track_id in defaults or description != 1:
                 raise OddMovie("two defaults of a track")
-            found[track_id] = Defaults(duration, size, flags)
+            defaults[track_id] = Defaults(duration, size, flags)
         elif box.kind not in (b"mehd", b"trep"):
             raise OddMovie(f"an unexpected {box.kind!r} box of defaults")
-    return found
+    return defaults
 
 
-def _runs(data: bytes, place: int, defaults: dict[int, Defaults]) -> Iterator[Run]:
-    """Yield the runs of one moof box, which stands at ``place`` in the file."""
-    outer = boxes(data, 0, len(data))[0]
+def _read_runs(data: bytes, moof_offset: int, defaults: dict[int, Defaults]) -> Iterator[Run]:
+    """Yield the runs of one moof box at ``moof_offset`` of the file."""
+    outer = list_boxes(data, 0, len(data))[0]
     implicit = True
-    for box in boxes(data, outer.start, outer.end):
+    for box in list_boxes(data, outer.start, outer.end):
         if box.kind == b"traf":
-            yield from _track_runs(data, box, place, defaults, implicit)
+            yield from _read_track_runs(data, box, moof_offset, defaults, implicit)
             implicit = False
         elif box.kind not in (b"mfhd", b"free"):
             raise OddMovie(f"an unexpected {box.kind!r} box of a fragment")
 
 
-def _track_runs(data: bytes, traf: Box, place: int, defaults: dict[int, Defaults], is_first: bool) -> Iterator[Run]:
+def _read_track_runs(
+    data: bytes, traf: Box, moof_offset: int, defaults: dict[int, Defaults], is_first: bool
+) -> Iterator[Run]:
     header: tuple[int, int, Defaults] | None = None
     dts: int | None = None
-    for box in boxes(data, traf.start, traf.end):
+    for box in list_boxes(data, traf.start, traf.end):
         if box.kind == b"tfhd" and header is None:
-            header = _fragment_header(data, box, place, defaults, is_first)
+            header = _read_fragment_header(data, box, moof_offset, defaults, is_first)
         elif box.kind == b"tfdt" and dts is None and header is not None:
             (version,) = unpack(data, box, Struct(">Bxxx"))
             (dts,) = unpack(data, box, Struct(">Q" if version else ">I"), 4)
         elif box.kind == b"trun" and header is not None and dts is not None and dts < 2**62:
-            run = _run(data, box, place, header, dts)
+            run = _read_run(data, box, moof_offset, header, dts)
             dts = int(run.dts[-1] + run.duration[-1])
             yield run
         elif box.kind not in _PASSED:
             raise OddMovie(f"an unexpected {box.kind!r} box of a track fragment")
 
 
-def _fragment_header(
-    data: bytes, box: Box, place: int, defaults: dict[int, Defaults], is_first: bool
+def _read_fragment_header(
+    data: bytes, box: Box, moof_offset: int, defaults: dict[int, Defaults], is_first: bool
 ) -> tuple[int, int, Defaults]:
-    """Read a tfhd box: the track, where offsets count from, and defaults."""
+    """Read a tfhd box: the track, the base of offsets, and defaults."""
     flags, track_id = unpack(data, box, Struct(">II"))
     flags &= 0xFFFFFF
     if track_id not in defaults:
         raise OddMovie("a fragment of an unknown track")
     if not (flags & (_BASE_OFFSET | _BASE_IS_MOOF) or is_first):
         raise OddMovie("a fragment whose data follow the one before")
-    at, base = 8, place
+    at, base = 8, moof_offset
     if flags & _BASE_OFFSET:
         (base,) = unpack(data, box, Struct(">Q"), at)
         at += 8
@@ -285,7 +281,7 @@ def _fragment_header(
     return track_id, base, Defaults(*values)
 
 
-def _run(data: bytes, box: Box, place: int, header: tuple[int, int, Defaults], dts: int) -> Run:
+def _read_run(data: bytes, box: Box, moof_offset: int, header: tuple[int, int, Defaults], dts: int) -> Run:
     track_id, base, known = header
     flags, count = unpack(data, box, Struct(">II"))
     flags &= 0xFFFFFF
@@ -297,7 +293,7 @@ def _run(data: bytes, box: Box, place: int, header: tuple[int, int, Defaults], d
     if flags & _FIRST_FLAGS:
         (first_flags,) = unpack(data, box, Struct(">I"), at)
         at += 4
-    duration, size, sample_flags, composition = _run_columns(
+    duration, size, sample_flags, composition = _read_run_columns(
         data, Box(box.kind, box.start + at, box.end), flags, count, known
     )
     if first_flags is not None and not flags & 0x400:
@@ -305,11 +301,11 @@ def _run(data: bytes, box: Box, place: int, header: tuple[int, int, Defaults], d
     if (
         int(size.min()) < 1
         or int(size.max()) > MAX_SAMPLE_BYTES
-        or not 0 < int(duration.min()) <= int(duration.max()) < _MAX_DELTA
+        or not 0 < int(duration.min()) <= int(duration.max()) < MAX_DELTA
     ):
         raise OddMovie("a run of empty or huge samples, or of samples that last for nothing")
     return Run(
-        place=place,
+        moof_offset=moof_offset,
         track_id=track_id,
         offset=base + offset + np.cumsum(size) - size,
         size=size,
@@ -320,8 +316,8 @@ def _run(data: bytes, box: Box, place: int, header: tuple[int, int, Defaults], d
     )
 
 
-def _run_columns(data: bytes, box: Box, flags: int, count: int, known: Defaults) -> list[IntArray]:
-    """Give duration, size, flags and composition time of each sample, int64 [count]; defaults where it is silent."""
+def _read_run_columns(data: bytes, box: Box, flags: int, count: int, known: Defaults) -> list[IntArray]:
+    """Read duration, size, flags and composition time of each sample, int64 [count]; take defaults for missing ones."""
     present = [bool(flags & flag) for flag in _RUN_FIELDS]
     width = sum(present)
     if count * max(1, width) * 4 > box.end - box.start and width:
@@ -337,7 +333,7 @@ def _run_columns(data: bytes, box: Box, flags: int, count: int, known: Defaults)
     return columns
 
 
-def _joined(runs: tuple[Run, ...], moved: int, limits: Limits) -> TimedSamples:
+def _join_runs(runs: tuple[Run, ...], moved: int, limits: Limits) -> TimedSamples:
     if not runs:
         raise OddMovie("no fragments of the video")
     columns = [np.concatenate([getattr(run, name) for run in runs]) for name in

@@ -1,4 +1,4 @@
-"""The moov box: where it is, and what it says of the tracks."""
+"""Read the tracks of a moov box."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from struct import Struct
 
 from framefeed._cached import cached_property
 from framefeed.media._info import Limits
-from framefeed.media.mp4._boxes import Box, FileLayout, OddMovie, boxes, by_kind, need, unpack
+from framefeed.media.mp4._boxes import Box, FileLayout, OddMovie, find_boxes, list_boxes, require_box, unpack
 
 Matrix = tuple[int, ...]
 
-_IDENTITY = (65536, 0, 0, 0, 65536, 0, 0, 0, 1 << 30)
+IDENTITY = (65536, 0, 0, 0, 65536, 0, 0, 0, 1 << 30)
 _UNITY = (16, 16, 30)
-"""Binary places of the three columns of a matrix, ISO/IEC 14496-12 6.2.2."""
+"""Binary digits behind the point of the three columns of a matrix, ISO/IEC 14496-12 6.2.2."""
 _ENABLED = 1
 _MVHD = {0: Struct(">4xIII"), 1: Struct(">4xQQI")}
 _MDHD = {0: Struct(">4xIIII"), 1: Struct(">4xQQIQ")}
@@ -23,7 +23,7 @@ _PICTURE = Struct(">II")
 _ELST = {0: Struct(">IiI"), 1: Struct(">QqI")}
 _MAX_EDITS = 2
 _NO_FRAMES = frozenset({b"free", b"skip", b"wide", b"udta", b"meta", b"uuid", b"iods", b"pssh"})
-"""Boxes that hold names, licences and padding."""
+"""Boxes of names, licences and padding."""
 TABLES = frozenset({b"stts", b"ctts", b"stsz", b"stz2", b"stsc", b"stco", b"co64", b"stss", b"stsd"})
 
 
@@ -36,12 +36,12 @@ _NO_INNER_PARTS = _NO_FRAMES | {b"vmhd", b"smhd", b"nmhd", b"gmhd", b"hmhd", b"s
 _GROUPS = frozenset({b"sbgp", b"sgpd", b"csgp"})
 _NO_TABLES = frozenset({b"sdtp", b"cslg", b"free", b"subs", b"stsh", b"padb", b"stdp"})
 _OWN_DATA = bytes.fromhex("0000001c 64726566 00000000 00000001 0000000c 75726c20 00000001")
-"""What nearly every file has in dinf: one dref box whose one entry is "url " with the flag for this file."""
+"""Payload of dinf in nearly every file: one dref box whose one entry is "url " with the flag for this file."""
 _ONE = Struct(">I")
 _COUNTED = Struct(">4xI")
 _RUN = Struct(">II")
 _MOST_GROUPED = 2**24
-"""Samples in groups; libav lists each of them."""
+"""Most samples in groups; libav lists each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +60,15 @@ class Track:
         number: libav's stream index.
         track_id: Number by which fragments refer to it.
         kind: Handler type, such as ``b"vide"``.
-        is_enabled: What libav calls a default stream.
+        is_enabled: A default stream for libav.
         matrix: The movie's and the track's display matrix as one.
         time_scale: Ticks a second.
-        duration: In ticks, as the media header has it.
+        duration: In ticks, from the media header.
         edits: The edit list.
         samples: The sample table.
         tables: Its boxes by kind.
-        entry: The one sample description; a box of nothing in a track of no video that has none.
-        groups: Kinds of sample groups, such as ``b"roll"``; those that only say where to seek are left out.
+        entry: The one sample description; an empty box in a track without it that is no video.
+        groups: Kinds of sample groups, such as ``b"roll"``, without those for seeking.
     """
 
     number: int
@@ -87,7 +87,7 @@ class Track:
 
 @dataclass(frozen=True)
 class Movie:
-    """The moov box and where it stands.
+    """The moov box and its file.
 
     Attributes:
         data: Its payload; the boxes of the tracks point into it.
@@ -95,7 +95,7 @@ class Movie:
         time_scale: Ticks a second of edit lists.
         tracks: All of them, in the file's order.
         extends: The mvex box of a fragmented file.
-        chosen: The video track that counts; None where the header does not say.
+        chosen: The video track that counts; None if the header does not say.
     """
 
     data: bytes
@@ -134,7 +134,7 @@ def parse_movie(data: bytes, layout: FileLayout, limits: Limits) -> Movie:
     traks: list[Box] = []
     header: Box | None = None
     extends: Box | None = None
-    for box in boxes(data, 0, len(data)):
+    for box in list_boxes(data, 0, len(data)):
         if box.kind == b"trak" and header is not None:
             traks.append(box)
         elif box.kind == b"mvhd" and header is None:
@@ -147,19 +147,24 @@ def parse_movie(data: bytes, layout: FileLayout, limits: Limits) -> Movie:
         raise OddMovie("no header or no track")
     if len(traks) > limits.max_streams:
         raise OddMovie(f"{len(traks)} tracks")
-    time_scale, matrix = _movie_header(data, header)
-    tracks = tuple(_track(data, box, number, matrix) for number, box in enumerate(traks))
+    version = _read_version(data, header)
+    time_scale = unpack(data, header, _MVHD[version])[2]
+    if not 0 < time_scale < 2**31:
+        raise OddMovie(f"a movie time scale of {time_scale}")
+    # Up to the matrix: version and flags, times, time scale and duration, rate, volume, reserved.
+    matrix = unpack(data, header, _MATRIX, 36 + 12 * version)
+    tracks = tuple(_read_track(data, box, number, matrix) for number, box in enumerate(traks))
     _check_chapters(data, traks, tracks)
     if len({track.track_id for track in tracks}) < len(tracks):
         raise OddMovie("two tracks of one number")
     # libav counts cover pictures as streams.
-    if len(tracks) + _covers(data, tracks) > limits.max_streams:
+    if len(tracks) + _count_covers(data, tracks) > limits.max_streams:
         raise OddMovie("many cover pictures")
     return Movie(data, layout, time_scale, tracks, extends)
 
 
-def _covers(data: bytes, tracks: tuple[Track, ...]) -> int:
-    """Count what may be cover pictures, outside of tables of numbers, which may be long."""
+def _count_covers(data: bytes, tracks: tuple[Track, ...]) -> int:
+    """Count possible cover pictures, outside of tables of numbers, which may be long."""
     count = at = 0
     for track in tracks:
         count += data.count(b"covr", at, track.samples.start) + data.count(b"covr", track.entry.start, track.entry.end)
@@ -167,47 +172,38 @@ def _covers(data: bytes, tracks: tuple[Track, ...]) -> int:
     return count + data.count(b"covr", at)
 
 
-def _version(data: bytes, box: Box) -> int:
+def _read_version(data: bytes, box: Box) -> int:
     if box.start >= box.end or data[box.start] > 1:
         raise OddMovie(f"a {box.kind!r} box of an unknown version")
     return data[box.start]
 
 
-def _movie_header(data: bytes, box: Box) -> tuple[int, Matrix]:
-    version = _version(data, box)
-    time_scale = unpack(data, box, _MVHD[version])[2]
-    if not 0 < time_scale < 2**31:
-        raise OddMovie(f"a movie time scale of {time_scale}")
-    # Up to the matrix: version and flags, times, time scale and duration, rate, volume, reserved.
-    return time_scale, unpack(data, box, _MATRIX, 36 + 12 * version)
-
-
-def _track(data: bytes, trak: Box, number: int, movie_matrix: Matrix) -> Track:
-    parts = by_kind(data, trak, _TRACK_PARTS, _NO_TRACK_PARTS)
-    media = by_kind(data, need(parts, b"mdia"), _MEDIA_PARTS, _NO_MEDIA_PARTS)
-    handler = _handler(data, need(media, b"hdlr"))
-    inner = by_kind(data, need(media, b"minf"), _INNER_PARTS, _NO_INNER_PARTS)
-    if b"hdlr" in inner and _handler(data, inner[b"hdlr"]) not in (b"alis", b"url "):
+def _read_track(data: bytes, trak: Box, number: int, movie_matrix: Matrix) -> Track:
+    parts = find_boxes(data, trak, _TRACK_PARTS, _NO_TRACK_PARTS)
+    media = find_boxes(data, require_box(parts, b"mdia"), _MEDIA_PARTS, _NO_MEDIA_PARTS)
+    handler = _read_handler(data, require_box(media, b"hdlr"))
+    inner = find_boxes(data, require_box(media, b"minf"), _INNER_PARTS, _NO_INNER_PARTS)
+    if b"hdlr" in inner and _read_handler(data, inner[b"hdlr"]) not in (b"alis", b"url "):
         raise OddMovie("two handlers in a track")
-    _check_own_data(data, need(inner, b"dinf"))
-    samples = need(inner, b"stbl")
-    tables, entry, groups = _tables(data, samples, handler)
-    time_scale, duration = unpack(data, media[b"mdhd"], _MDHD[_version(data, need(media, b"mdhd"))])[2:4]
+    _check_own_data(data, require_box(inner, b"dinf"))
+    samples = require_box(inner, b"stbl")
+    tables, entry, groups = _read_tables(data, samples, handler)
+    time_scale, duration = unpack(data, media[b"mdhd"], _MDHD[_read_version(data, require_box(media, b"mdhd"))])[2:4]
     if not 0 < time_scale < 2**31:
         raise OddMovie(f"a time scale of {time_scale}")
-    track_id, is_enabled, matrix = _track_header(data, need(parts, b"tkhd"), movie_matrix)
-    edits = _edits(data, parts[b"edts"]) if b"edts" in parts else ()
+    track_id, is_enabled, matrix = _read_track_header(data, require_box(parts, b"tkhd"), movie_matrix)
+    edits = _read_edits(data, parts[b"edts"]) if b"edts" in parts else ()
     return Track(
         number, track_id, handler, is_enabled, matrix, time_scale, duration, edits, samples, tables, entry, groups
     )
 
 
 def _check_chapters(data: bytes, traks: list[Box], tracks: tuple[Track, ...]) -> None:
-    """Raise OddMovie if pictures of a video track stand for chapters: libav takes them for covers."""
+    """Raise OddMovie if pictures of a video track illustrate chapters: libav takes them for covers."""
     chapters: set[int] = set()
     for trak in traks:
-        references = by_kind(data, trak, (b"tref",), (*_TRACK_PARTS, *_NO_TRACK_PARTS)).get(b"tref")
-        for box in boxes(data, *references[1:]) if references is not None else ():
+        references = find_boxes(data, trak, (b"tref",), (*_TRACK_PARTS, *_NO_TRACK_PARTS)).get(b"tref")
+        for box in list_boxes(data, *references[1:]) if references is not None else ():
             if box.kind == b"chap":
                 count = (box.end - box.start) // _ONE.size
                 chapters.update(unpack(data, box, _ONE, number * _ONE.size)[0] for number in range(count))
@@ -215,7 +211,7 @@ def _check_chapters(data: bytes, traks: list[Box], tracks: tuple[Track, ...]) ->
         raise OddMovie("pictures of chapters")
 
 
-def _handler(data: bytes, box: Box) -> bytes:
+def _read_handler(data: bytes, box: Box) -> bytes:
     if box.end - box.start < 24:
         raise OddMovie("a handler that breaks off")
     return data[box.start + 8 : box.start + 12]
@@ -225,9 +221,9 @@ def _check_own_data(data: bytes, dinf: Box) -> None:
     """Raise OddMovie if samples may lie in another file."""
     if data[dinf.start : dinf.end] == _OWN_DATA:
         return
-    reference = need(by_kind(data, dinf, (b"dref",), ()), b"dref")
+    reference = require_box(find_boxes(data, dinf, (b"dref",), ()), b"dref")
     (count,) = unpack(data, reference, _COUNTED)
-    entries = boxes(data, reference.start + 8, reference.end)
+    entries = list_boxes(data, reference.start + 8, reference.end)
     if len(entries) != count:
         raise OddMovie(f"{count} places of samples")
     for entry in entries:
@@ -235,10 +231,10 @@ def _check_own_data(data: bytes, dinf: Box) -> None:
             raise OddMovie("samples in another file")
 
 
-def _tables(data: bytes, stbl: Box, handler: bytes) -> tuple[dict[bytes, Box], Box, frozenset[bytes]]:
+def _read_tables(data: bytes, stbl: Box, handler: bytes) -> tuple[dict[bytes, Box], Box, frozenset[bytes]]:
     tables: dict[bytes, Box] = {}
     groups: set[bytes] = set()
-    for box in boxes(data, stbl.start, stbl.end):
+    for box in list_boxes(data, stbl.start, stbl.end):
         if box.kind in TABLES and box.kind not in tables:
             tables[box.kind] = box
         elif box.kind in _GROUPS:
@@ -251,20 +247,20 @@ def _tables(data: bytes, stbl: Box, handler: bytes) -> tuple[dict[bytes, Box], B
             raise OddMovie(f"an unexpected {box.kind!r} box of samples")
     if handler != b"vide" and b"stsd" not in tables:
         return tables, Box(b"", stbl.start, stbl.start), frozenset(groups)
-    description = need(tables, b"stsd")
+    description = require_box(tables, b"stsd")
     (count,) = unpack(data, description, _COUNTED)
-    entries = boxes(data, description.start + 8, description.end)
+    entries = list_boxes(data, description.start + 8, description.end)
     if count != 1 or len(entries) != 1:
         raise OddMovie(f"{count} sample descriptions")
     return tables, entries[0], frozenset(groups)
 
 
 def _check_sync_group(data: bytes, box: Box) -> None:
-    """Raise OddMovie unless a box of groups of key frames is whole; libav knows by them where it may seek, no more."""
-    version = _version(data, box)
+    """Raise OddMovie unless a box of groups of key frames is whole; libav uses them for seeking alone."""
+    version = _read_version(data, box)
     at = 8 + 4 * version
     (count,) = unpack(data, box, _ONE, at)
-    # A description is as long as the box says, and only the newer version does.
+    # The newer version alone has the length of a description.
     width = _RUN.size if box.kind == b"sbgp" else version * unpack(data, box, _ONE, 8)[0]
     if not width or at + _ONE.size + count * width != box.end - box.start:
         raise OddMovie("groups of key frames that break off")
@@ -274,20 +270,20 @@ def _check_sync_group(data: bytes, box: Box) -> None:
             raise OddMovie("groups of too many key frames")
 
 
-def _track_header(data: bytes, box: Box, movie_matrix: Matrix) -> tuple[int, bool, Matrix]:
-    version = _version(data, box)
-    layout, place = _TKHD[version]
+def _read_track_header(data: bytes, box: Box, movie_matrix: Matrix) -> tuple[int, bool, Matrix]:
+    version = _read_version(data, box)
+    layout, matrix_offset = _TKHD[version]
     track_id = unpack(data, box, layout, 4)[2]
     if not track_id:
         raise OddMovie("a track without a number")
-    own = unpack(data, box, _MATRIX, place)
-    unpack(data, box, _PICTURE, place + 36)
-    return track_id, bool(data[box.start + 3] & _ENABLED), _product(own, movie_matrix)
+    own = unpack(data, box, _MATRIX, matrix_offset)
+    unpack(data, box, _PICTURE, matrix_offset + 36)
+    return track_id, bool(data[box.start + 3] & _ENABLED), _multiply_matrices(own, movie_matrix)
 
 
-def _product(own: Matrix, movie: Matrix) -> Matrix:
+def _multiply_matrices(own: Matrix, movie: Matrix) -> Matrix:
     """Multiply two matrices of fixed-point numbers, as libav does."""
-    if movie == _IDENTITY:
+    if movie == IDENTITY:
         return own
     product = tuple(
         sum((own[3 * row + k] * movie[3 * k + column]) >> _UNITY[k] for k in range(3))
@@ -299,11 +295,11 @@ def _product(own: Matrix, movie: Matrix) -> Matrix:
     return product
 
 
-def _edits(data: bytes, edts: Box) -> tuple[Edit, ...]:
-    box = by_kind(data, edts, (b"elst",), ()).get(b"elst")
+def _read_edits(data: bytes, edts: Box) -> tuple[Edit, ...]:
+    box = find_boxes(data, edts, (b"elst",), ()).get(b"elst")
     if box is None:
         return ()
-    version = _version(data, box)
+    version = _read_version(data, box)
     entry = _ELST[version]
     count = unpack(data, box, _COUNTED)[0]
     if count > _MAX_EDITS or box.end - box.start != 8 + count * entry.size:

@@ -1,12 +1,11 @@
-"""NAL unit headers of all packets of a movie, read in blocks.
+"""Read the NAL unit headers of all packets of a movie, in blocks.
 
-Files are read in blocks, never mapped: one that gets shorter meanwhile must not end the process.
+Files are never mapped: a file that gets shorter meanwhile must not end the process.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,45 +16,38 @@ from framefeed.media.mp4._boxes import OddMovie
 from framefeed.parallel import check_stop
 
 BLOCK_BYTES = 2**21
-"""Read at once; NumPy's cost a block is that of a hundred kilobytes."""
+"""Bytes read at once; NumPy's cost of a block is that of a hundred kilobytes."""
 MAX_PACKET_BYTES = 2**25
-"""Larger packets are libav's."""
+"""Files with larger packets are read by libav."""
 _NEAR_BYTES = 2**17
-"""Packets that lie in so many bytes are read at once, whatever is between them."""
+"""Packets within so many bytes are read at once, whatever is between them."""
 _MAX_GAP = 32 * 1024
-"""Bytes of other tracks that are read along rather than skipped."""
+"""Most bytes of other tracks between packets that are read instead of skipped."""
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where packets are, in decode order: byte position and size, int64 [P]."""
-
-    offset: IntArray
-    size: IntArray
-
-
-def scan_packets(reader: ByteReader, codec: str, length_size: int, packets: Places) -> UnitFacts:
+def scan_packets(reader: ByteReader, codec: str, length_size: int, offset: IntArray, size: IntArray) -> UnitFacts:
     """Read the NAL unit headers of packets.
 
     Args:
         reader: The file.
         codec: "h264" or "hevc".
         length_size: Bytes of the length before each unit: 1, 2 or 4.
-        packets: Where they are.
+        offset: Byte offset of each packet, in decode order, int64 [P].
+        size: Bytes of each, int64 [P].
 
     Raises:
         OddMovie: The file gets shorter, or a packet holds what libav's parser reads in its own way.
     """
-    if length_size not in (1, 2, 4) or int(packets.size.max()) > MAX_PACKET_BYTES:
+    if length_size not in (1, 2, 4) or int(size.max()) > MAX_PACKET_BYTES:
         raise OddMovie(f"NAL units with lengths of {length_size} bytes, or huge packets")
-    begin, end = packets.offset, packets.offset + packets.size
+    begin, end = offset, offset + size
     order: IntArray | None = None
     if np.count_nonzero(begin[1:] < begin[:-1]):
         order = np.argsort(begin, kind="stable").astype(np.int64)
         begin, end = begin[order], end[order]
     walk = UnitWalk(codec, length_size)
     buffer = np.empty(0, np.uint8)
-    for first, stop in _blocks(begin, end):
+    for first, stop in _split_blocks(begin, end):
         check_stop()
         start, count = int(begin[first]), int(end[first:stop].max()) - int(begin[first])
         if len(buffer) < count + BLOCK_PADDING:
@@ -72,8 +64,8 @@ def scan_packets(reader: ByteReader, codec: str, length_size: int, packets: Plac
     return facts
 
 
-def _blocks(begin: IntArray, end: IntArray) -> Iterator[tuple[int, int]]:
-    """Split packets, sorted by place, into runs that are read at once."""
+def _split_blocks(begin: IntArray, end: IntArray) -> Iterator[tuple[int, int]]:
+    """Split packets, sorted by offset, into runs that are read at once."""
     if int(end.max()) - int(begin[0]) <= _NEAR_BYTES:
         yield 0, len(begin)
         return

@@ -1,9 +1,4 @@
-"""What an MP4 file's own tables give of a source, or nothing where libav has to read it.
-
-The packet walk of an MP4 file from its sample tables.
-
-The first packet of a movie: whether it begins as the header says, so that facts can be believed.
-"""
+"""Read facts and packets of an MP4 file from its own tables, if libav is not needed."""
 
 from __future__ import annotations
 
@@ -23,45 +18,52 @@ from framefeed.media._parameter_sets import has_damaged_configuration
 from framefeed.media._source import ByteReader, read_bytes
 from framefeed.media.h26x._bits import OddUnits
 from framefeed.media.h26x._configuration import Configuration
-from framefeed.media.h26x._order import levels_of
+from framefeed.media.h26x._order import find_levels
 from framefeed.media.h26x._sets import H264Sequence
 from framefeed.media.h26x._units import UnitFacts
-from framefeed.media.mp4._boxes import COUNTED_KINDS, OddMovie, TooManyBoxes, need, unpack
-from framefeed.media.mp4._description import codec_of, length_size_of, read_video
+from framefeed.media.mp4._boxes import COUNTED_KINDS, OddMovie, TooManyBoxes, require_box, unpack
+from framefeed.media.mp4._description import find_codec, read_length_size, read_video
 from framefeed.media.mp4._edits import apply_edits, check_shown
-from framefeed.media.mp4._facts import Timing, check_size, default_duration, media_info, timing_of, timing_of_fragments
+from framefeed.media.mp4._facts import (
+    Timing,
+    check_size,
+    find_default_duration,
+    make_media_info,
+    sum_fragment_timing,
+    sum_timing,
+)
 from framefeed.media.mp4._fragments import Fragments, TimedSamples, read_fragments
 from framefeed.media.mp4._movie import Movie, Track
-from framefeed.media.mp4._nal_scan import Places, scan_packets
-from framefeed.media.mp4._samples import check_counts, check_places, first_size, read_movie, read_samples
+from framefeed.media.mp4._nal_scan import scan_packets
+from framefeed.media.mp4._samples import check_counts, check_locations, read_first_size, read_movie, read_samples
 from framefeed.media.proofs._nal import prove_units
 from framefeed.media.proofs._proving import Proof, Unproved
 
-_LOOKED_AT = 4096
-"""Bytes of the first packet within which its first slice must begin."""
+_HEAD_BYTES = 4096
+"""Bytes of the first packet in which its first slice must begin."""
 _SPS = {"h264": 7, "hevc": 33}
 _MESSAGES = {"h264": 6, "hevc": 39}
 _STARTS = {"h264": range(5, 6), "hevc": range(16, 22)}
 _SLICES = {"h264": range(1, 6), "hevc": range(32)}
 
 
-def check_first_packet(reader: ByteReader, place: tuple[int, int], file_size: int, video: Configuration) -> None:
-    """Look at the NAL units of the first packet up to its first slice.
+def check_first_packet(reader: ByteReader, offset: int, size: int, file_size: int, video: Configuration) -> None:
+    """Check the NAL units of the first packet up to its first slice against the header.
 
     Args:
         reader: The file.
-        place: Byte position and size of the packet.
+        offset: Byte offset of the packet.
+        size: Bytes of the packet.
         file_size: Bytes of the file.
-        video: What the header says.
+        video: The header's configuration.
 
     Raises:
-        OddMovie: It does not lie in the file, does not begin with a picture at which decoding can start, or holds
-            parameter sets or messages that say other than the header.
+        OddMovie: It is not within the file, does not begin with a picture at which decoding can start, or holds
+            parameter sets or messages that differ from the header.
     """
-    offset, size = place
     if size < 1 or offset + size > file_size:
         raise OddMovie("a first packet beyond the end of the file")
-    for unit, is_whole in _units(read_bytes(reader, offset, min(size, _LOOKED_AT)), size, video.length_size):
+    for unit, is_whole in _split_units(read_bytes(reader, offset, min(size, _HEAD_BYTES)), size, video.length_size):
         kind = unit[0] & 31 if video.codec == "h264" else unit[0] >> 1 & 63
         if kind in _SLICES[video.codec]:
             if kind not in _STARTS[video.codec]:
@@ -74,17 +76,17 @@ def check_first_packet(reader: ByteReader, place: tuple[int, int], file_size: in
     raise OddMovie("a first packet without a picture")
 
 
-def first_place(movie: Movie, track: Track) -> tuple[int, int]:
-    """Give byte position and size of the first sample."""
+def find_first_sample(movie: Movie, track: Track) -> tuple[int, int]:
+    """Read byte offset and size of the first sample."""
     tables, data = track.tables, movie.data
-    size = first_size(data, tables)
+    size = read_first_size(data, tables)
     if b"co64" in tables:
         return unpack(data, tables[b"co64"], Struct(">Q"), 8)[0], size
-    return unpack(data, need(tables, b"stco"), Struct(">I"), 8)[0], size
+    return unpack(data, require_box(tables, b"stco"), Struct(">I"), 8)[0], size
 
 
-def _units(data: bytes, size: int, length_size: int) -> Iterator[tuple[bytes, bool]]:
-    """Yield the NAL units that begin in the first bytes of a packet, and whether they are there to the end."""
+def _split_units(data: bytes, size: int, length_size: int) -> Iterator[tuple[bytes, bool]]:
+    """Yield the NAL units that begin in the first bytes of a packet, and whether each is whole."""
     at = 0
     while at + length_size + 2 < len(data):
         length = int.from_bytes(data[at : at + length_size], "big")
@@ -104,22 +106,22 @@ def walk_samples(reader: ByteReader, movie: Movie, samples: TimedSamples, length
     Args:
         reader: The file.
         movie: Its moov box.
-        samples: Those of its video.
-        length_size: Bytes of the length before each NAL unit; 0 for codecs without them. None has no packet read: which
-            of them are key frames is then what the tables say.
+        samples: The samples of its video.
+        length_size: Bytes of the length before each NAL unit; 0 for codecs without NAL units. With None no packet is
+            read, and the tables alone say which packets are key frames.
 
     Raises:
-        OddMovie: The packets, or what says which of them are key frames, are not understood exactly.
+        OddMovie: The packets, or the marks of key frames, are not understood exactly.
     """
     track = movie.video
-    codec = codec_of(track)
-    # libav's parser, not the container, says which H.264 packets are key frames; edits ask the container.
+    codec = find_codec(track)
+    # libav takes key frames of H.264 from its parser, not from the container; edits take them from the container.
     if track.groups & _ODD_GROUPS and (codec != "h264" or track.edits):
         raise OddMovie("key frames in sample groups")
     units: UnitFacts | None = None
     has_units = codec in ("h264", "hevc")
     if has_units and length_size is not None:
-        units = scan_packets(reader, codec, length_size, Places(samples.offset, samples.size))
+        units = scan_packets(reader, codec, length_size, samples.offset, samples.size)
     is_key = samples.is_sync
     if units is not None:
         is_key = units.is_start if codec == "h264" else samples.is_sync & (units.is_start | ~units.has_slice)
@@ -143,7 +145,7 @@ def read_tables(movie: Movie, video: Configuration | None, limits: Limits) -> Ti
 
     Args:
         movie: The moov box.
-        video: The codec's configuration, where it is understood.
+        video: The codec's configuration, if it is understood.
         limits: What the file may claim.
 
     Raises:
@@ -152,10 +154,10 @@ def read_tables(movie: Movie, video: Configuration | None, limits: Limits) -> Ti
     track = movie.video
     samples = read_samples(movie, track, limits)
     if not samples.duration[-1]:
-        samples.duration[-1] = default_duration(movie, track, video)
+        samples.duration[-1] = find_default_duration(movie, track, video)
     for other in movie.tracks:
         if other is not track:
-            check_places(movie, other, limits)
+            check_locations(movie, other, limits)
     shown = apply_edits(movie, track, samples)
     kept = slice(shown.first, shown.stop)
     return TimedSamples(
@@ -173,7 +175,7 @@ _LOG = logging.getLogger("framefeed.media")
 
 @dataclass(frozen=True, slots=True)
 class MovieFacts:
-    """What a movie's header says of its video, as libav would.
+    """Facts of a movie's header about its video, as libav has them.
 
     Attributes:
         info: Facts of the file.
@@ -191,7 +193,7 @@ class OpenedMovie:
     Attributes:
         movie: The moov box.
         walk: The packets.
-        facts: None where only libav knows them.
+        facts: None if only libav knows them.
     """
 
     movie: Movie
@@ -204,15 +206,15 @@ class OpenedMovie:
         return self.movie.video.number
 
     def prove(self) -> Proof:
-        """Prove which frames come of the packets, with nothing but the header's facts.
+        """Prove which frames come of the packets, with the facts of the header alone.
 
         Raises:
-            Unproved: They do not say so, or the header does not say all that is needed.
+            Unproved: They do not prove it, or the header lacks a fact.
         """
         units = self.walk.units
         if self.facts is None or units is None:
             raise Unproved("facts that only libav knows")
-        proof = prove_units(self.facts.video, units, self.walk, self._held(self.facts.video))
+        proof = prove_units(self.facts.video, units, self.walk, self._count_held(self.facts.video))
         first = int(proof.order[0])
         if proof.begin or np.count_nonzero(units.has_unknown_messages[1 : first + 1]):
             raise Unproved("a first frame that is turned by messages, or not known")
@@ -220,19 +222,19 @@ class OpenedMovie:
             raise Unproved("a decoder complains of the parameter sets")
         return proof
 
-    def _held(self, video: Configuration) -> int:
-        """Give how many pictures libav's decoder surely holds back from the start.
+    def _count_held(self, video: Configuration) -> int:
+        """Count the pictures that libav's decoder surely holds back from the start.
 
-        Where an H.264 stream does not say it, libav's demuxer counts in the sample tables how far times are reordered
-        (``mov_estimate_video_delay``); fragments it has not read by then.
+        If an H.264 stream does not declare it, libav's demuxer finds the depth of reordering in the sample tables
+        (``mov_estimate_video_delay``), but not in fragments, which it has not read by then.
         """
         if video.format.reorder is not None or self.movie.is_fragmented:
             return 0
-        return len(levels_of(self.walk.pts)) if b"ctts" in self.movie.video.tables else 0
+        return len(find_levels(self.walk.pts)) if b"ctts" in self.movie.video.tables else 0
 
 
 def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> MediaInfo | None:
-    """Describe a source from its moov box; None where libav has to.
+    """Describe a source from its moov box; None if libav has to.
 
     Args:
         reader: The source.
@@ -245,45 +247,45 @@ def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Me
     """
     if head[4:8] not in COUNTED_KINDS:
         return None
-    with _LeftToLibav(name), _Bounded(name, limits):
+    with _LibavFallback(name), _BoxLimit(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
         video = read_video(movie, movie.video)
         if movie.is_fragmented:
             fragments = read_fragments(reader, movie, movie.video, limits)
             _check_beginning(reader, movie, fragments, video, limits)
-            return media_info(movie, video, timing_of_fragments(movie, movie.video, fragments))
+            return make_media_info(movie, video, sum_fragment_timing(movie, movie.video, fragments))
         for track in movie.tracks:
             check_counts(movie, track)
-        return _info(reader, movie, video, limits)
+        return _read_info(reader, movie, video, limits)
     return None
 
 
 def open_movie(
     reader: ByteReader, head: bytes, name: str, limits: Limits, *, tables_only: bool = False
 ) -> OpenedMovie | None:
-    """Read facts and packets of a source from its moov box; None where libav has to.
+    """Read facts and packets of a source from its moov box; None if libav has to.
 
     Args:
         reader: The source.
         head: Its first bytes.
         name: For the log.
         limits: What it may claim.
-        tables_only: Read no packet but the beginning of the first, where the header says that a packet is a picture.
+        tables_only: Read no packet but the beginning of the first, if the header says that each packet is a picture.
 
     Raises:
         LimitExceeded: More boxes than the limits allow.
     """
     if head[4:8] not in COUNTED_KINDS:
         return None
-    with _LeftToLibav(name), _Bounded(name, limits):
+    with _LibavFallback(name), _BoxLimit(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
-        length_size = None if tables_only and not _may_hold_fields(movie) else length_size_of(movie, movie.video)
+        length_size = None if tables_only and not _may_hold_fields(movie) else read_length_size(movie, movie.video)
         if movie.is_fragmented:
             fragments = read_fragments(reader, movie, movie.video, limits)
-            timing = timing_of_fragments(movie, movie.video, fragments)
+            timing = sum_fragment_timing(movie, movie.video, fragments)
             walk = walk_samples(reader, movie, fragments.samples, length_size)
-            return OpenedMovie(movie, walk, _facts_of_fragments(reader, movie, fragments, timing, name, limits))
-        facts = _facts_or_none(reader, movie, name, limits)
+            return OpenedMovie(movie, walk, _read_fragment_facts(reader, movie, fragments, timing, name, limits))
+        facts = _read_facts(reader, movie, name, limits)
         samples = read_tables(movie, facts.video if facts else None, limits)
         return OpenedMovie(movie, walk_samples(reader, movie, samples, length_size), facts)
     return None
@@ -291,7 +293,7 @@ def open_movie(
 
 def _may_hold_fields(movie: Movie) -> bool:
     """Whether two packets of an H.264 track may be one picture, as far as its header tells."""
-    if codec_of(movie.video) != "h264":
+    if find_codec(movie.video) != "h264":
         return False
     try:
         return cast("H264Sequence", read_video(movie, movie.video).sequence).has_fields
@@ -299,20 +301,20 @@ def _may_hold_fields(movie: Movie) -> bool:
         return True
 
 
-def _facts_or_none(reader: ByteReader, movie: Movie, name: str, limits: Limits) -> MovieFacts | None:
-    with _LeftToLibav(name):
+def _read_facts(reader: ByteReader, movie: Movie, name: str, limits: Limits) -> MovieFacts | None:
+    with _LibavFallback(name):
         video = read_video(movie, movie.video)
-        return MovieFacts(_info(reader, movie, video, limits), video)
+        return MovieFacts(_read_info(reader, movie, video, limits), video)
     return None
 
 
-def _facts_of_fragments(
+def _read_fragment_facts(
     reader: ByteReader, movie: Movie, fragments: Fragments, timing: Timing, name: str, limits: Limits
 ) -> MovieFacts | None:
-    with _LeftToLibav(name):
+    with _LibavFallback(name):
         video = read_video(movie, movie.video)
         _check_beginning(reader, movie, fragments, video, limits)
-        return MovieFacts(media_info(movie, video, timing), video)
+        return MovieFacts(make_media_info(movie, video, timing), video)
     return None
 
 
@@ -321,21 +323,21 @@ def _check_beginning(
 ) -> None:
     """Raise OddMovie unless the first fragment begins as the header says."""
     check_size(video.format, limits)
-    first = int(fragments.samples.offset[0]), int(fragments.samples.size[0])
-    check_first_packet(reader, first, movie.layout.size, video)
+    offset, size = int(fragments.samples.offset[0]), int(fragments.samples.size[0])
+    check_first_packet(reader, offset, size, movie.layout.size, video)
 
 
-def _info(reader: ByteReader, movie: Movie, video: Configuration, limits: Limits) -> MediaInfo:
+def _read_info(reader: ByteReader, movie: Movie, video: Configuration, limits: Limits) -> MediaInfo:
     track = movie.video
     check_size(video.format, limits)
     check_shown(movie, track, limits)
-    timing = timing_of(movie, track)
-    check_first_packet(reader, first_place(movie, track), movie.layout.size, video)
-    return media_info(movie, video, timing)
+    timing = sum_timing(movie, track)
+    check_first_packet(reader, *find_first_sample(movie, track), movie.layout.size, video)
+    return make_media_info(movie, video, timing)
 
 
-class _LeftToLibav:
-    """Leaves the block where a movie is odd, and says so.
+class _LibavFallback:
+    """Leave the block if a movie is odd, and log it: libav reads the source then.
 
     Args:
         name: Of the source.
@@ -354,12 +356,12 @@ class _LeftToLibav:
         return True
 
 
-class _Bounded:
-    """Says which limit is too low for the boxes of the block.
+class _BoxLimit:
+    """Raise LimitExceeded for too many boxes inside the block.
 
     Args:
         name: Of the source.
-        limits: That hold.
+        limits: The limits.
     """
 
     def __init__(self, name: str, limits: Limits) -> None:

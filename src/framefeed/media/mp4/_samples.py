@@ -1,7 +1,4 @@
-"""Sample tables of ISO/IEC 14496-12 8.6 and 8.7 as columns.
-
-From a file to its moov box.
-"""
+"""Read the moov box of a file, and its sample tables (ISO/IEC 14496-12 8.6 and 8.7) as columns."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ import numpy.typing as npt
 from framefeed._arrays import BoolArray, IntArray
 from framefeed.media._info import DEFAULT_LIMITS, Limits
 from framefeed.media._source import ByteReader, read_bytes
-from framefeed.media.mp4._boxes import Box, OddMovie, check_number, need, read_layout, unpack
+from framefeed.media.mp4._boxes import Box, OddMovie, check_box_count, read_layout, require_box, unpack
 from framefeed.media.mp4._movie import Movie, Track, parse_movie
 
 _COUNT = Struct(">BxxxI")
@@ -32,8 +29,8 @@ _FEW_RUNS = 32
 """Up to here plain numbers are faster than arrays."""
 _PAIRS = [Struct(f">{2 * count}I") for count in range(_FEW_RUNS + 1)]
 _TRIPLES = [Struct(f">{3 * count}I") for count in range(_FEW_RUNS + 1)]
-_MAX_DELTA = 2**31
-"""Larger steps of time are taken for negative ones by libav."""
+MAX_DELTA = 2**31
+"""Larger steps of time are negative for libav."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +38,12 @@ class Samples:
     """One track's samples in decode order, columns of length P.
 
     Attributes:
-        offset: Byte position in the file, int64.
+        offset: Byte offset in the file, int64.
         size: Bytes, int64.
         dts: Decode time in ticks, from 0, int64.
-        duration: In ticks, int64; 0 of the last one where its table ends so.
-        composition: Presentation time minus decode time, int64; None where the two are one.
-        is_sync: What the container calls a key frame, bool.
+        duration: In ticks, int64; that of the last one may be 0.
+        composition: Presentation time minus decode time, int64; None if the two are equal.
+        is_sync: Key frame according to the container, bool.
     """
 
     offset: IntArray
@@ -64,31 +61,31 @@ def read_samples(movie: Movie, track: Track, limits: Limits) -> Samples:
     """Expand a track's tables.
 
     Raises:
-        OddMovie: They contradict each other or the file, or hold what libav reads in its own way.
+        OddMovie: They contradict each other or the file, or libav reads them in its own way.
     """
     data, tables = movie.data, track.tables
-    offset, size = sample_places(movie, track, limits)
+    offset, size = locate_samples(movie, track, limits)
     count = len(size)
     if count == 0:
         raise OddMovie("no samples")
     if int(size.max()) > min(limits.max_packet_bytes, MAX_SAMPLE_BYTES) or int(size.min()) < 1:
         raise OddMovie("an empty or a huge sample")
-    duration = _durations(data, need(tables, b"stts"), count)
+    duration = _read_durations(data, require_box(tables, b"stts"), count)
     dts = duration.cumsum() - duration
-    composition = _compositions(data, tables[b"ctts"], count) if b"ctts" in tables else None
-    return Samples(offset, size, dts, duration, composition, _sync(data, tables.get(b"stss"), count))
+    composition = _read_compositions(data, tables[b"ctts"], count) if b"ctts" in tables else None
+    return Samples(offset, size, dts, duration, composition, _read_sync(data, tables.get(b"stss"), count))
 
 
-def sample_places(movie: Movie, track: Track, limits: Limits) -> tuple[IntArray, IntArray]:
-    """Give offset and size of each of a track's samples, int64 [P]; all lie within the file."""
-    size = _sizes(movie, track, limits)
-    chunks = _chunk_offsets(movie, track)
-    runs = _chunk_runs(movie.data, track.tables, len(chunks))
+def locate_samples(movie: Movie, track: Track, limits: Limits) -> tuple[IntArray, IntArray]:
+    """Compute offset and size of each sample of a track, int64 [P]; all are within the file."""
+    size = _read_sizes(movie, track, limits)
+    chunks = _read_chunk_offsets(movie, track)
+    runs = _read_chunk_runs(movie.data, track.tables, len(chunks))
     if runs.num_samples != len(size):
         raise OddMovie(f"{len(size)} samples, and {runs.num_samples} in the chunks")
     offset = chunks.astype(np.int64)
     if len(chunks) != len(size):
-        counts = runs.by_chunk()
+        counts = runs.count_by_chunk()
         before = size.cumsum() - size
         first = counts.cumsum() - counts
         offset = before + (offset - before[first]).repeat(counts)
@@ -97,74 +94,76 @@ def sample_places(movie: Movie, track: Track, limits: Limits) -> tuple[IntArray,
     return offset, size
 
 
-def check_places(movie: Movie, track: Track, limits: Limits) -> None:
-    """Raise OddMovie unless a track that is not read lies within the file: libav stops where any track breaks off.
+def check_locations(movie: Movie, track: Track, limits: Limits) -> None:
+    """Raise OddMovie unless a track that is not read is within the file: libav stops if any track breaks off.
 
     No table is expanded.
     """
     box = track.tables.get(b"stsz")
     fixed, count = (0, 0) if box is None else unpack(movie.data, box, _SIZES)
     if box is None or b"stz2" in track.tables or (count > limits.max_packets and not fixed):
-        sample_places(movie, track, limits)
+        locate_samples(movie, track, limits)
         return
-    chunks = _chunk_offsets(movie, track)
-    runs = _chunk_runs(movie.data, track.tables, len(chunks))
+    chunks = _read_chunk_offsets(movie, track)
+    runs = _read_chunk_runs(movie.data, track.tables, len(chunks))
     if runs.num_samples != count:
         raise OddMovie("chunks that do not hold the samples")
     if not count:
         return
     if fixed * runs.most > movie.layout.size:
         raise OddMovie("samples beyond the end of the file")
-    counts = runs.by_chunk()
+    counts = runs.count_by_chunk()
     if fixed:
         size = counts * fixed
     else:
-        size = np.add.reduceat(_column(movie.data, box, ">u4", count, 12), counts.cumsum() - counts, dtype=np.int64)
+        size = np.add.reduceat(
+            _view_column(movie.data, box, ">u4", count, 12), counts.cumsum() - counts, dtype=np.int64
+        )
     if int((chunks.astype(np.int64) + size).max()) > movie.layout.size:
         raise OddMovie("samples beyond the end of the file")
 
 
-def _column(data: bytes, box: Box, kind: str, count: int, skip: int) -> npt.NDArray[Any]:
-    """View ``count`` numbers from ``skip`` bytes into a box on; big-endian."""
+def _view_column(data: bytes, box: Box, kind: str, count: int, skip: int) -> npt.NDArray[Any]:
+    """View ``count`` big-endian numbers of a box behind its first ``skip`` bytes."""
     dtype = np.dtype(kind)
     if box.start + skip + count * dtype.itemsize > box.end:
         raise OddMovie(f"a {box.kind!r} box of {count} entries that breaks off")
     return np.frombuffer(data, dtype, count, box.start + skip)
 
 
-def table(data: bytes, box: Box, columns: int) -> npt.NDArray[np.uint32]:
+def read_table(data: bytes, box: Box, columns: int) -> npt.NDArray[np.uint32]:
     """Read a table of 32-bit numbers behind version, flags and count: uint32 [entries, columns], big-endian."""
     version, count = unpack(data, box, _COUNT)
     if version > (1 if box.kind == b"ctts" else 0):
         raise OddMovie(f"a {box.kind!r} box of version {version}")
-    return _column(data, box, ">u4", count * columns, 8).reshape(count, columns)
+    return _view_column(data, box, ">u4", count * columns, 8).reshape(count, columns)
 
 
-def two_columns(data: bytes, box: Box) -> tuple[Sequence[int], Sequence[int]]:
-    """Read a table of pairs as plain numbers: what ``table`` gives, quicker for few of them."""
+def read_pairs(data: bytes, box: Box) -> tuple[Sequence[int], Sequence[int]]:
+    """Read a table of pairs as plain numbers; faster than ``read_table`` for few of them."""
     version, count = unpack(data, box, _COUNT)
     if not version and count <= _FEW_RUNS:
         numbers = unpack(data, box, _PAIRS[count], 8)
         return numbers[::2], numbers[1::2]
-    first, second = table(data, box, 2).T.tolist()
+    first, second = read_table(data, box, 2).T.tolist()
     return first, second
 
 
-def number_of_samples(movie: Movie, track: Track) -> int:
-    """Read how many samples a track has outside of fragments."""
-    return unpack(movie.data, track.tables.get(b"stsz") or need(track.tables, b"stz2"), _SIZES)[1]
+def count_samples(movie: Movie, track: Track) -> int:
+    """Read the number of a track's samples outside of fragments."""
+    return unpack(movie.data, track.tables.get(b"stsz") or require_box(track.tables, b"stz2"), _SIZES)[1]
 
 
-def first_size(data: bytes, tables: dict[bytes, Box]) -> int:
+def read_first_size(data: bytes, tables: dict[bytes, Box]) -> int:
     """Read the size of the first sample alone."""
     if b"stz2" in tables:
         bits, count = unpack(data, tables[b"stz2"], _SIZES)
-        return int(_compact_sizes(data, tables[b"stz2"], bits & 255, min(count, 1))[0]) if count else 0
-    fixed, count = unpack(data, need(tables, b"stsz"), _SIZES)
+        return int(_read_compact_sizes(data, tables[b"stz2"], bits & 255, min(count, 1))[0]) if count else 0
+    fixed, count = unpack(data, require_box(tables, b"stsz"), _SIZES)
     return fixed or (unpack(data, tables[b"stsz"], Struct(">I"), 12)[0] if count else 0)
 
 
-def _sizes(movie: Movie, track: Track, limits: Limits) -> IntArray:
+def _read_sizes(movie: Movie, track: Track, limits: Limits) -> IntArray:
     data, tables = movie.data, track.tables
     if (b"stsz" in tables) == (b"stz2" in tables):
         raise OddMovie("no sizes, or two tables of them")
@@ -173,24 +172,24 @@ def _sizes(movie: Movie, track: Track, limits: Limits) -> IntArray:
     if count > limits.max_packets:
         raise OddMovie(f"{count} samples")
     if box.kind == b"stz2":
-        return _compact_sizes(data, box, fixed & 255, count)
+        return _read_compact_sizes(data, box, fixed & 255, count)
     if fixed == 0:
-        return _column(data, box, ">u4", count, 12).astype(np.int64)
+        return _view_column(data, box, ">u4", count, 12).astype(np.int64)
     if fixed * count > movie.layout.size:
         raise OddMovie(f"{count} samples of {fixed} bytes")
     return np.full(count, fixed, np.int64)
 
 
-def _compact_sizes(data: bytes, box: Box, bits: int, count: int) -> IntArray:
+def _read_compact_sizes(data: bytes, box: Box, bits: int, count: int) -> IntArray:
     if bits == 4:
-        pairs = _column(data, box, "u1", (count + 1) // 2, 12)
+        pairs = _view_column(data, box, "u1", (count + 1) // 2, 12)
         return np.stack((pairs >> 4, pairs & 15), axis=1).ravel()[:count].astype(np.int64)
     if bits not in (8, 16):
         raise OddMovie(f"sizes of {bits} bits")
-    return _column(data, box, f">u{bits // 8}", count, 12).astype(np.int64)
+    return _view_column(data, box, f">u{bits // 8}", count, 12).astype(np.int64)
 
 
-def _chunk_count(data: bytes, tables: dict[bytes, Box]) -> int:
+def _count_chunks(data: bytes, tables: dict[bytes, Box]) -> int:
     if (b"stco" in tables) == (b"co64" in tables):
         raise OddMovie("no chunks, or two tables of them")
     box = tables.get(b"stco") or tables[b"co64"]
@@ -200,10 +199,10 @@ def _chunk_count(data: bytes, tables: dict[bytes, Box]) -> int:
     return count
 
 
-def _chunk_offsets(movie: Movie, track: Track) -> npt.NDArray[Any]:
+def _read_chunk_offsets(movie: Movie, track: Track) -> npt.NDArray[Any]:
     """View the offsets of chunks; big-endian. None lies beyond the end of the file."""
-    count, box = _chunk_count(movie.data, track.tables), track.tables.get(b"stco") or track.tables[b"co64"]
-    offsets = _column(movie.data, box, ">u4" if box.kind == b"stco" else ">u8", count, 8)
+    count, box = _count_chunks(movie.data, track.tables), track.tables.get(b"stco") or track.tables[b"co64"]
+    offsets = _view_column(movie.data, box, ">u4" if box.kind == b"stco" else ">u8", count, 8)
     if count and int(offsets.max()) > movie.layout.size:
         raise OddMovie("samples beyond the end of the file")
     return offsets
@@ -224,21 +223,21 @@ class _ChunkRuns(NamedTuple):
     num_samples: int
     most: int
 
-    def by_chunk(self) -> IntArray:
-        """Give the samples of each chunk, int64."""
+    def count_by_chunk(self) -> IntArray:
+        """Expand the number of samples to each chunk, int64."""
         return np.repeat(self.counts, self.lengths)
 
 
-def _chunk_runs(data: bytes, tables: dict[bytes, Box], chunks: int) -> _ChunkRuns:
-    """Read runs of chunks; only tables that need no guess, of one description."""
-    box = need(tables, b"stsc")
+def _read_chunk_runs(data: bytes, tables: dict[bytes, Box], chunks: int) -> _ChunkRuns:
+    """Read runs of chunks; refuse ambiguous tables and several descriptions."""
+    box = require_box(tables, b"stsc")
     version, entries = unpack(data, box, _COUNT)
     if not entries or not chunks:
         if entries or chunks or version:
             raise OddMovie("chunks without samples")
         return _ChunkRuns([], (), 0, 0)
     if version or entries > _FEW_RUNS:
-        return _many_chunk_runs(data, box, chunks)
+        return _read_many_chunk_runs(data, box, chunks)
     numbers = unpack(data, box, _TRIPLES[entries], 8)
     first, counts = numbers[::3], numbers[1::3]
     lengths = [end - begin for begin, end in zip(first, (*first[1:], chunks + 1), strict=True)]
@@ -247,8 +246,8 @@ def _chunk_runs(data: bytes, tables: dict[bytes, Box], chunks: int) -> _ChunkRun
     return _ChunkRuns(lengths, counts, sum(map(mul, lengths, counts)), max(counts))
 
 
-def _many_chunk_runs(data: bytes, box: Box, chunks: int) -> _ChunkRuns:
-    first, counts, description = table(data, box, 3).astype(np.int64).T
+def _read_many_chunk_runs(data: bytes, box: Box, chunks: int) -> _ChunkRuns:
+    first, counts, description = read_table(data, box, 3).astype(np.int64).T
     lengths = np.empty(len(first), np.int64)
     lengths[:-1] = first[1:]
     lengths[-1] = chunks + 1
@@ -259,10 +258,10 @@ def _many_chunk_runs(data: bytes, box: Box, chunks: int) -> _ChunkRuns:
 
 
 def check_counts(movie: Movie, track: Track) -> None:
-    """Raise OddMovie if a track's tables speak of different numbers of samples; none of them is expanded."""
+    """Raise OddMovie if a track's tables have different numbers of samples; expand none of them."""
     data, tables = movie.data, track.tables
-    fixed, sizes = unpack(data, tables.get(b"stsz") or need(tables, b"stz2"), _SIZES)
-    if _chunk_runs(data, tables, _chunk_count(data, tables)).num_samples != sizes:
+    fixed, sizes = unpack(data, tables.get(b"stsz") or require_box(tables, b"stz2"), _SIZES)
+    if _read_chunk_runs(data, tables, _count_chunks(data, tables)).num_samples != sizes:
         raise OddMovie(f"{sizes} samples, and others in the chunks")
     # libav reads entries beyond the end of a box, and stops at the end of the file.
     for kind, width in _WIDTHS.items():
@@ -274,23 +273,23 @@ def check_counts(movie: Movie, track: Track) -> None:
         raise OddMovie("sizes that break off")
 
 
-def _durations(data: bytes, box: Box, count: int) -> IntArray:
-    runs = table(data, box, 2)
+def _read_durations(data: bytes, box: Box, count: int) -> IntArray:
+    runs = read_table(data, box, 2)
     if len(runs) == 1:
         number, delta = runs[0].tolist()
-        if number == count and 0 < delta < _MAX_DELTA:
+        if number == count and 0 < delta < MAX_DELTA:
             return np.full(count, delta, np.int64)
     if not len(runs) or int(runs[:, 0].sum(dtype=np.int64)) != count:
         raise OddMovie("times for another number of samples")
     ends_in_nothing = len(runs) > 1 and tuple(runs[-1].tolist()) == (1, 0)
     steps = runs[:-1, 1] if ends_in_nothing else runs[:, 1]
-    if int(steps.max()) >= _MAX_DELTA or int(steps.min()) == 0:
+    if int(steps.max()) >= MAX_DELTA or int(steps.min()) == 0:
         raise OddMovie("samples that last for nothing, or for ever")
     return runs[:, 1].astype(np.int64).repeat(runs[:, 0].astype(np.int64))
 
 
-def _compositions(data: bytes, box: Box, count: int) -> IntArray | None:
-    runs = table(data, box, 2)
+def _read_compositions(data: bytes, box: Box, count: int) -> IntArray | None:
+    runs = read_table(data, box, 2)
     if not len(runs):
         return None
     counts, offsets = runs[:, 0].astype(np.int64), runs.view(">i4")[:, 1].astype(np.int64)
@@ -303,10 +302,10 @@ def _compositions(data: bytes, box: Box, count: int) -> IntArray | None:
     return offsets.repeat(counts)
 
 
-def _sync(data: bytes, box: Box | None, count: int) -> BoolArray:
+def _read_sync(data: bytes, box: Box | None, count: int) -> BoolArray:
     if box is None:
         return np.ones(count, bool)
-    numbers = table(data, box, 1)[:, 0].astype(np.int64)
+    numbers = read_table(data, box, 1)[:, 0].astype(np.int64)
     if not len(numbers) or numbers[0] < 1 or numbers[-1] > count or np.count_nonzero(numbers[1:] <= numbers[:-1]):
         raise OddMovie("key frames in no order, or none")
     is_sync = np.zeros(count, bool)
@@ -315,35 +314,35 @@ def _sync(data: bytes, box: Box | None, count: int) -> BoolArray:
 
 
 def read_movie(reader: ByteReader, size: int, limits: Limits = DEFAULT_LIMITS, head: bytes = b"") -> Movie:
-    """Find and read the moov box, wherever it lies; nothing else but box headers is read.
+    """Find and read the moov box; of other boxes read the headers alone.
 
     Args:
         reader: The file.
         size: Its bytes.
         limits: What it may claim.
-        head: Its first bytes, where they are known.
+        head: Its first bytes, if they are known.
 
     Raises:
         OddMovie: No MP4 file, or something in it is not understood exactly: libav reads it then.
-        TooManyBoxes: It holds more boxes than the limits allow, also for libav.
+        TooManyBoxes: It has more boxes than the limits allow, also for libav.
     """
     layout = read_layout(reader, size, limits, head)
     start, end = layout.movie
     data = head[start:end] if end <= len(head) else read_bytes(reader, start, end - start)
     if len(data) < end - start:
         raise OddMovie("a file that got shorter")
-    check_number(data, limits.max_header_bytes)
+    check_box_count(data, limits.max_header_bytes)
     movie = parse_movie(data, layout, limits)
-    return replace(movie, chosen=_best_video(movie))
+    return replace(movie, chosen=_choose_video(movie))
 
 
-def _best_video(movie: Movie) -> Track | None:
-    """Choose the video track as ``av_find_best_stream`` does; None where that takes more than the header.
+def _choose_video(movie: Movie) -> Track | None:
+    """Choose the video track as ``av_find_best_stream`` does; None if that takes more than the header.
 
-    Enabled tracks count before others, and then those of which libav read more packets while it opened the file: it
-    reads at least one of each that has any. All else depends on how the tracks lie beside each other.
+    Enabled tracks count before others, then tracks of which libav read more packets while it opened the file: at
+    least one of each that has any. All else depends on the interleaving of the tracks.
     """
     videos = [track for track in movie.tracks if track.kind == b"vide"]
     enabled = [track for track in videos if track.is_enabled] or videos
-    filled = [track for track in enabled if len(enabled) == 1 or number_of_samples(movie, track)]
-    return filled[0] if len(filled) == 1 and not movie.is_fragmented else None
+    nonempty = [track for track in enabled if len(enabled) == 1 or count_samples(movie, track)]
+    return nonempty[0] if len(nonempty) == 1 and not movie.is_fragmented else None

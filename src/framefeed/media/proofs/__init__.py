@@ -1,1 +1,1 @@
-"""Prove from packet headers which frames a decoder gives."""
+"""Prove from packet headers which frames a decoder outputs."""

@@ -1,8 +1,6 @@
-"""What AV1 packets say of their frames: bitstream specification 1.0.0 with errata 1, clauses 5.3 and 7.20 to 7.21.
+"""Prove the frames of AV1 packets.
 
-Sequence and frame headers of AV1: bitstream specification 1.0.0 with errata 1, clauses 5.5 and 5.9.
-
-Numbers in the bits of a header.
+Source: AV1 bitstream specification 1.0.0 with errata 1, clauses 5.3, 5.5, 5.9 and 7.20 to 7.21.
 """
 
 from __future__ import annotations
@@ -17,15 +15,15 @@ from framefeed.media._packets import PacketWalk
 from framefeed.media.proofs._proving import FirstPicture, Proof, Unproved, prove_in_packet_order
 
 _CHUNK_BYTES = 16
-"""Most headers are shorter, and shifting a longer number takes longer."""
+"""Bytes read first: most headers are shorter, and shifting a longer number takes longer."""
 
 
 class Bits:
     """Reads numbers of a fixed count of bits, most significant first.
 
     Args:
-        data: The header, and what comes behind it.
-        most: Bytes that it may take.
+        data: The header and the bytes behind it.
+        most: Most bytes of the header.
 
     Raises:
         Unproved: Reading goes beyond the end.
@@ -36,11 +34,6 @@ class Bits:
         first = data[:_CHUNK_BYTES]
         self._value = int.from_bytes(first, "big")
         self._size = self._left = 8 * len(first)
-
-    @property
-    def num_read(self) -> int:
-        """Bits that were read."""
-        return self._size - self._left
 
     def number(self, count: int) -> int:
         """Read ``count`` bits."""
@@ -58,16 +51,8 @@ class Bits:
         self._left = left
         return self._value >> left & 1 == 1
 
-    def skip_zeros(self, count: int) -> bool:
-        """Pass over ``count`` bits if all of them are 0."""
-        left = self._left - count
-        if left < 0 or self._value >> left & (1 << count) - 1:
-            return False
-        self._left = left
-        return True
-
     def _grow(self, count: int) -> int:
-        """Take all that may be read; give the bits that are left behind the next ``count``."""
+        """Load all bytes that may be read; return the bits left behind the next ``count``."""
         data = self._data[: self._most]
         left = self._left + 8 * len(data) - self._size - count
         if left < 0:
@@ -77,9 +62,9 @@ class Bits:
 
 
 _HEADER_BYTES = 256
-"""More than a sequence header takes, and than a frame header up to its size and what it refreshes."""
+"""More than a sequence header takes, and than a frame header up to its size and its refreshed slots."""
 _SELECT = 2
-"""Each frame says itself."""
+"""Each frame header says it."""
 _KEY, _INTRA_ONLY, _SWITCH = 0, 2, 3
 _ALL_SLOTS = 0xFF
 # As libav numbers them (ITU-T H.273).
@@ -91,18 +76,18 @@ _CHROMA = {(True, True): "yuv420p", (True, False): "yuv422p", (False, False): "y
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """What a sequence header says.
+    """Facts of a sequence header.
 
     Attributes:
-        is_still: Each frame is a shown key frame, whose header does not say so.
-        layers: Of operating point 0: temporal ones in the low 8 bits, spatial ones above; 0 where there are none.
-        has_model: Frames may say when their buffers are free, in a way that is not read.
-        time_bits: Of the presentation time of a shown frame.
+        is_still: Each frame is a shown key frame, without flags for it in its header.
+        layers: Of operating point 0: temporal ones in the low 8 bits, spatial ones above; 0 if there are none.
+        has_model: Frame headers may have removal times of buffers, which are not read.
+        time_bits: Bits of the presentation time of a shown frame.
         screen_tools: Whether frames may use tools for screen content; ``_SELECT``.
         integer_motion: Whether motion vectors are whole; ``_SELECT``.
-        id_bits: Of the number of a frame.
-        order_bits: Of the place of a frame in display order.
-        first: A frame that does not say its size itself.
+        id_bits: Bits of the number of a frame.
+        order_bits: Bits of the display order of a frame.
+        first: Picture of a frame without its own size.
     """
 
     is_still: bool
@@ -117,14 +102,14 @@ class Sequence:
 
 
 class FrameHeader(NamedTuple):
-    """What a frame header says of a frame that is coded behind it.
+    """Facts of the header of a coded frame.
 
     Attributes:
         is_key: It is a key frame.
-        is_shown: It comes out.
-        has_own_size: Its size is another than the sequence header's.
-        refreshed: The slots that it is kept in, the first in the lowest bit. Where that is not read, all of a key
-            frame, none of another.
+        is_shown: It is output.
+        has_own_size: Its size may differ from the sequence header's.
+        refreshed: Reference slots that keep it, the first in the lowest bit. If they are not read: all for a key
+            frame, none for another.
     """
 
     is_key: bool
@@ -134,7 +119,7 @@ class FrameHeader(NamedTuple):
 
 
 def read_sequence(unit: memoryview) -> Sequence:
-    """Read a sequence header; of the operating points the first one counts."""
+    """Read a sequence header, with the first operating point."""
     bits = Bits(unit, _HEADER_BYTES)
     profile, _, is_still = bits.number(3), bits.flag(), bits.flag()
     layers, has_model, time_bits = 0, False, 0
@@ -165,7 +150,7 @@ def read_sequence(unit: memoryview) -> Sequence:
 
 
 def _read_operating_points(bits: Bits) -> tuple[int, bool, int]:
-    """Read layers of the first operating point, whether there is a model of decoders, and the bits of its times."""
+    """Read the first operating point's layers, whether there is a decoder model, and the bits of its times."""
     delay_bits = time_bits = 0
     is_even = has_model = False
     if bits.flag():
@@ -192,7 +177,7 @@ def _read_operating_points(bits: Bits) -> tuple[int, bool, int]:
 
 
 def _skip_long_number(bits: Bits) -> None:
-    """Pass over a number of variable length (uvlc)."""
+    """Skip a number of variable length (uvlc)."""
     zeros = 0
     while not bits.flag():
         zeros += 1
@@ -222,7 +207,7 @@ def _read_colors(bits: Bits, profile: int) -> tuple[str, dict[str, int]]:
 
 
 def read_frame(unit: memoryview, sequence: Sequence) -> FrameHeader:
-    """Read the beginning of the header of a frame that is coded, not shown again."""
+    """Read the beginning of the header of a coded frame, not of one that is shown again."""
     if sequence.is_still:
         return FrameHeader(is_key=True, is_shown=True)
     bits = Bits(unit, _HEADER_BYTES)
@@ -254,7 +239,7 @@ _SHOWS_EXISTING = 0x80
 
 
 class Av1Prover:
-    """Walks the units of each packet, and reads sequence headers and the beginning of each frame header."""
+    """Reads sequence headers, and the beginning of each frame header."""
 
     def __init__(self) -> None:
         self._raw_sequence = b""
@@ -281,7 +266,7 @@ class Av1Prover:
             raise Unproved("not exactly one frame comes of a packet")
 
     def _units(self, packet: memoryview) -> Iterator[tuple[int, memoryview]]:
-        """Yield the kind and the payload of each unit that a decoder of operating point 0 looks at."""
+        """Yield kind and payload of each unit that a decoder of operating point 0 reads."""
         at, end = 0, len(packet)
         while at < end:
             header = packet[at]
@@ -310,7 +295,7 @@ class Av1Prover:
             raise Unproved("the sequence header changes")
 
     def _take_frame(self, unit: memoryview, has_tiles: bool) -> bool:
-        """Read the beginning of a frame header; whether a coded frame follows, not one that was decoded earlier."""
+        """Read the beginning of a frame header; return whether a coded frame follows, not an earlier one."""
         if self._sequence is None or not len(unit):
             raise Unproved("a frame without a sequence header, or without its own")
         if unit[0] & _SHOWS_EXISTING and not self._sequence.is_still:
@@ -333,7 +318,7 @@ class Av1Prover:
     def _show_existing(self, slot: int, has_tiles: bool) -> None:
         if has_tiles or not self._has_frame:
             raise Unproved("a frame decoded earlier, with tiles, or before any was decoded")
-        # It would fill all slots, so that frames behind it that refer to others are lost.
+        # It would fill all slots, so that later frames that refer to other ones are lost.
         if self._key_slots >> slot & 1:
             raise Unproved("a key frame is shown again")
         self._is_key.append(False)
@@ -345,7 +330,7 @@ class Av1Prover:
 
 
 def _read_size(packet: memoryview, at: int) -> tuple[int, int]:
-    """Read a size of seven bits a byte, low ones first, and where it ends (leb128)."""
+    """Read a size of seven bits a byte, low ones first (leb128), and the offset behind it."""
     size = 0
     for number, byte in enumerate(packet[at : at + _MAX_SIZE_BYTES]):
         size |= (byte & 0x7F) << 7 * number

@@ -1,4 +1,4 @@
-"""What H.264 packets prove of their frames: ITU-T H.264 (08/2021) 7.4 and 8.2.1, and how libav gives pictures out."""
+"""Prove the frames of H.264 packets: ITU-T H.264 (08/2021) 7.4 and 8.2.1, and libav's order of output."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from framefeed._arrays import BoolArray, IntArray
 from framefeed.media._packets import PacketWalk
 from framefeed.media.h26x._bits import OddUnits
 from framefeed.media.h26x._configuration import Configuration
-from framefeed.media.h26x._order import levels_of, unwrap
+from framefeed.media.h26x._order import find_levels, unwrap
 from framefeed.media.h26x._sets import H264Picture, H264Sequence
 from framefeed.media.h26x._slice_bits import SliceBits
 from framefeed.media.h26x._slices import H264_IDR, H264Slices, read_h264_slices
 from framefeed.media.h26x._units import UnitFacts
 from framefeed.media.proofs._proving import Proof, Refuted, Unproved
-from framefeed.media.proofs._rules import check_ends, check_sets, find_pictures, shown_by
+from framefeed.media.proofs._rules import check_ends, check_sets, find_pictures, prove_order_of_times
 
 KNOWN_KINDS = frozenset({1, 5, 6, 7, 8, 9, 10, 11, 12})
-"""Slices, messages, parameter sets, delimiters, ends and filler. No partitions, layers, views or alpha planes."""
+"""Slices, messages, parameter sets, delimiters, ends and filler; no partitions, layers, views or alpha planes."""
 _MOST_DECODED = 2
-"""More than one in so many packets are not worth decoding for a proof of the others."""
+"""At most one in so many packets is decoded for a proof of the others."""
 _EVIDENT_STEP = 2
 """Orders further apart than this tell libav that pictures are reordered (``h264_select_output_frame``)."""
 
@@ -34,25 +34,29 @@ def prove_h264(configuration: Configuration, units: UnitFacts, walk: PacketWalk,
         configuration: The stream's parameter sets.
         units: NAL units of all packets.
         walk: The same packets.
-        held: Pictures that libav's decoder holds back from the start, as far as is known.
+        held: Pictures that libav's decoder surely holds back from the start.
 
     Raises:
-        Unproved: The packets do not say so.
+        Unproved: The packets do not prove it.
         Refuted: Not even that frames come in the order of their times.
     """
-    rows = find_pictures(units)
-    check_ends(units, rows)
+    packets = find_pictures(units)
+    check_ends(units, packets)
     check_sets(configuration, units)
     begin = _find_beginning(units)
-    rows = rows[rows >= begin] if begin else rows
-    is_idr = units.slice_kind[rows] == H264_IDR
-    is_reference = units.layer[rows] > 0
+    packets = packets[packets >= begin] if begin else packets
+    is_idr = units.slice_kind[packets] == H264_IDR
+    is_reference = units.layer[packets] > 0
     if not is_reference[0]:
         raise Refuted("it begins with a picture that no other refers to")
     sequence = cast("H264Sequence", configuration.sequence)
+    if sequence.order_kind == 1:
+        raise Refuted("an order of pictures in cycles")
+    bits = SliceBits(units.head[packets], units.head_bytes[packets], 1)
     try:
-        slices = _read(configuration, units, rows, is_idr, is_reference)
-        number = _order(sequence, slices, is_idr, is_reference)
+        pictures = cast("dict[int, H264Picture]", configuration.pictures)
+        slices = read_h264_slices(bits, is_idr, is_reference, sequence, pictures)
+        number = _number_pictures(sequence, slices, is_idr, is_reference)
     except OddUnits as odd:
         raise Refuted(str(odd)) from None
     if np.count_nonzero(slices.is_field):
@@ -61,39 +65,31 @@ def prove_h264(configuration: Configuration, units: UnitFacts, walk: PacketWalk,
         raise Refuted("a picture at which the order begins anew (MMCO 5)")
     _check_numbers(slices.number, is_idr, sequence.number_bits)
     _check_depth(number, is_idr, slices.is_b, configuration.format.reorder, held)
-    proof = shown_by(walk, rows, number)
+    proof = prove_order_of_times(walk, packets, number)
     if not is_idr[0]:
         raise Unproved("it does not begin with an IDR picture")
     return replace(proof, begin=begin) if begin else proof
 
 
 def _find_beginning(units: UnitFacts) -> int:
-    """Find the first IDR picture: what comes before it, if anything does, refers to what is not there.
+    """Find the first IDR picture; 0 if there is none, or only a late one.
 
-    The decoder knows nothing then, and gives out what it takes for sound; an IDR picture ends that. 0 where there is
-    none, or only a late one.
+    Pictures before it may refer to missing ones, and the decoder outputs those that it takes for intact.
     """
-    found = (units.slice_kind == H264_IDR).nonzero()[0]
-    return 0 if not len(found) or found[0] > len(units.slice_kind) // _MOST_DECODED else int(found[0])
-
-
-def _read(
-    configuration: Configuration, units: UnitFacts, rows: IntArray, is_idr: BoolArray, is_reference: BoolArray
-) -> H264Slices:
-    sets = cast("H264Sequence", configuration.sequence), cast("dict[int, H264Picture]", configuration.pictures)
-    if sets[0].order_kind == 1:
-        raise OddUnits("an order of pictures in cycles")
-    return read_h264_slices(SliceBits(units.head[rows], units.head_bytes[rows], 1), is_idr, is_reference, sets)
+    idrs = (units.slice_kind == H264_IDR).nonzero()[0]
+    return 0 if not len(idrs) or idrs[0] > len(units.slice_kind) // _MOST_DECODED else int(idrs[0])
 
 
 def _check_numbers(number: IntArray, is_idr: BoolArray, bits: int) -> None:
-    """Raise Unproved where frame numbers have a gap: libav makes up pictures for it."""
+    """Raise Refuted if frame numbers have a gap: libav makes up pictures for it."""
     step = (number[1:] - number[:-1]) & ((1 << bits) - 1)
     if np.count_nonzero((step > 1) & ~is_idr[1:]) or np.count_nonzero(number[is_idr]):
         raise Refuted("gaps in the numbers of frames")
 
 
-def _order(sequence: H264Sequence, slices: H264Slices, is_idr: BoolArray, is_reference: BoolArray) -> IntArray:
+def _number_pictures(
+    sequence: H264Sequence, slices: H264Slices, is_idr: BoolArray, is_reference: BoolArray
+) -> IntArray:
     is_first = is_idr.copy()
     is_first[0] = True
     if sequence.order_kind == 2:
@@ -103,12 +99,12 @@ def _order(sequence: H264Sequence, slices: H264Slices, is_idr: BoolArray, is_ref
 
 
 def _check_depth(number: IntArray, is_idr: BoolArray, is_b: BoolArray, declared: int | None, held: int) -> None:
-    """Raise Unproved unless no picture comes after one that is shown later has been given out.
+    """Raise Refuted if a picture comes after one that is shown later has been output.
 
-    libav holds back as many pictures as are declared. Where nothing is, it begins with ``held``, and holds back one
-    from the first B slice on, or from the first picture on whose order is more than 2 from that of the last one.
+    libav holds back as many pictures as are declared. Without a declaration it begins with ``held``, and holds back
+    one from the first B slice on, or from the first picture whose order is more than 2 from that of the last one.
     """
-    levels = levels_of(number)
+    levels = find_levels(number)
     depth = len(levels)
     if depth <= max(held, declared or 0):
         return

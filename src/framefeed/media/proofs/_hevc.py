@@ -1,4 +1,4 @@
-"""What HEVC packets prove of their frames: ITU-T H.265 (08/2021) 7.4.2.2 and 8.3.1, and libav's order of output."""
+"""Prove the frames of HEVC packets: ITU-T H.265 (08/2021) 7.4.2.2 and 8.3.1, and libav's order of output."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from framefeed._arrays import BoolArray, IntArray
 from framefeed.media._packets import PacketWalk
 from framefeed.media.h26x._bits import OddUnits
 from framefeed.media.h26x._configuration import Configuration
-from framefeed.media.h26x._order import levels_of, unwrap
+from framefeed.media.h26x._order import find_levels, unwrap
 from framefeed.media.h26x._sets import HevcPicture, HevcSequence
 from framefeed.media.h26x._slice_bits import SliceBits
 from framefeed.media.h26x._slices import HEVC_IDR, read_hevc_slices
-from framefeed.media.h26x._units import UnitFacts, table_of
+from framefeed.media.h26x._units import UnitFacts, make_table
 from framefeed.media.proofs._proving import Proof, Refuted
-from framefeed.media.proofs._rules import check_ends, check_sets, find_pictures, shown_by
+from framefeed.media.proofs._rules import check_ends, check_sets, find_pictures, prove_order_of_times
 
 _BROKEN_LINKS = (16, 17, 18)
 KNOWN_KINDS = frozenset({*range(10), *_BROKEN_LINKS, 19, 20, 21, *range(32, 41), 62})
 """Pictures, parameter sets, delimiters, ends, filler and messages, and Dolby Vision's."""
-_RASL = table_of((8, 9))
+_RASL = make_table((8, 9))
 _FIRST_IRAP = 16
-_ANCHORS = table_of((1, 3, 5, 11, 13, 15, *range(_FIRST_IRAP, 64)))
-"""Of the lowest sub-layer, those from whose order the next pictures' orders count: no leading ones, and none to which
-no other refers."""
+_ANCHORS = make_table((1, 3, 5, 11, 13, 15, *range(_FIRST_IRAP, 64)))
+"""Pictures of the lowest sub-layer from which the next orders count: no leading ones, and none without references to
+them."""
 
 
 def prove_hevc(configuration: Configuration, units: UnitFacts, walk: PacketWalk) -> Proof:
@@ -37,41 +37,43 @@ def prove_hevc(configuration: Configuration, units: UnitFacts, walk: PacketWalk)
         walk: The same packets.
 
     Raises:
-        Unproved: The packets do not say so.
+        Unproved: The packets do not prove it.
         Refuted: Not even that frames come in the order of their times.
     """
-    rows = find_pictures(units)
-    check_ends(units, rows)
+    packets = find_pictures(units)
+    check_ends(units, packets)
     check_sets(configuration, units)
-    kind = units.slice_kind[rows]
+    kind = units.slice_kind[packets]
     is_idr = HEVC_IDR[kind]
-    if rows[0] or kind[0] < _FIRST_IRAP:
+    if packets[0] or kind[0] < _FIRST_IRAP:
         raise Refuted("it does not begin with a random access picture")
     if not units.kinds.isdisjoint(_BROKEN_LINKS):
         raise Refuted("broken links")
-    sets = cast("HevcSequence", configuration.sequence), cast("dict[int, HevcPicture]", configuration.pictures)
+    sequence = cast("HevcSequence", configuration.sequence)
+    pictures = cast("dict[int, HevcPicture]", configuration.pictures)
     is_first = is_idr.copy()
     is_first[0] = True
-    is_anchor = (units.layer[rows] == 0) & _ANCHORS[kind]
+    is_anchor = (units.layer[packets] == 0) & _ANCHORS[kind]
     try:
-        slices = read_hevc_slices(SliceBits(units.head[rows], units.head_bytes[rows], 1), kind, sets)
-        number = unwrap(slices.order, is_anchor, is_first, sets[0].order_bits)
+        bits = SliceBits(units.head[packets], units.head_bytes[packets], 1)
+        slices = read_hevc_slices(bits, kind, sequence, pictures)
+        number = unwrap(slices.order, is_anchor, is_first, sequence.order_bits)
     except OddUnits as odd:
         raise Refuted(str(odd)) from None
     if np.count_nonzero(slices.drops_others[1:] & is_idr[1:]):
         raise Refuted("pictures that others drop before they are shown")
-    is_shown = slices.is_shown & ~_is_lost(kind)
-    rows, number = rows[is_shown], number[is_shown]
-    depth = len(levels_of(number))
+    is_shown = slices.is_shown & ~_find_lost(kind)
+    packets, number = packets[is_shown], number[is_shown]
+    depth = len(find_levels(number))
     if depth > (configuration.format.reorder or 0):
         raise Refuted(f"pictures are reordered by {depth}, and {configuration.format.reorder} is what is declared")
-    return shown_by(walk, rows, number)
+    return prove_order_of_times(walk, packets, number)
 
 
-def _is_lost(kind: IntArray) -> BoolArray:
-    """Say of each picture whether it leads the first one and refers to what came before that, 7.4.2.2: none comes out.
+def _find_lost(kind: IntArray) -> BoolArray:
+    """Mark the pictures that lead the first one and refer to pictures before it, 7.4.2.2: they are never output.
 
-    Those that lead a later random access point have what they refer to.
+    Pictures that lead a later random access point have their references.
     """
     is_lost = _RASL[kind]
     following = (kind[1:] >= _FIRST_IRAP).nonzero()[0]

@@ -1,4 +1,4 @@
-"""What packets of codecs say in which every frame, or every one that says so, stands for itself."""
+"""Prove the frames of codecs without references between frames, or with key frames that say so."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from framefeed.media._packets import PacketWalk
 from framefeed.media.proofs._proving import Proof, Unproved, prove_in_packet_order
 
 Read = Callable[[memoryview], bool]
-"""Whether a packet holds a key frame; raises Unproved where it does not hold exactly one frame."""
+"""Whether a packet holds a key frame; raises Unproved unless it holds exactly one frame."""
 
 
 class IntraProver:
     """Reads the beginning of each packet.
 
     Args:
-        read: Of the codec.
+        read: Reader of the codec.
     """
 
     def __init__(self, read: Read) -> None:
@@ -45,13 +45,13 @@ def mjpeg_reader(height: int) -> Read:
     """Make the reader of Motion JPEG.
 
     Args:
-        height: Of frames, as the container says: libav takes a picture of less than three quarters of it for a field.
+        height: Rows of a frame in the container: libav takes a picture of less than three quarters of it for a field.
     """
 
     def read(packet: memoryview) -> bool:
         data = bytes(packet)
         rows, scan = _read_jpeg(data)
-        # Behind the first scan's header no two bytes but a marker's are these.
+        # Behind the first scan's header these two bytes are always a marker.
         if not rows or 4 * rows < 3 * height or not scan or _SOI in data[scan:]:
             raise Unproved("a packet of more or less than one picture of eight bits")
         return True
@@ -60,7 +60,7 @@ def mjpeg_reader(height: int) -> Read:
 
 
 def _read_jpeg(data: bytes) -> tuple[int, int]:
-    """Find the rows of a baseline or progressive picture, and where its first scan begins; 0 where there is none."""
+    """Find the rows of a baseline or progressive picture, and the offset of its first scan; 0 if there is none."""
     at, rows = len(_SOI), 0
     while data.startswith(_SOI) and len(data) >= at + 9 and data[at] == 0xFF:
         marker = data[at + 1]

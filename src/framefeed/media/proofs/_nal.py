@@ -1,9 +1,4 @@
-"""The prover of H.264 and HEVC streams that libav demuxes.
-
-Whether frames come out in the order of their times, as packets say it: decoding the ends does not show it.
-
-What packets of NAL units prove of their frames, whichever codec they are of.
-"""
+"""Prove the frames of H.264 and HEVC streams; check that frames come in the order of their times."""
 
 from __future__ import annotations
 
@@ -15,7 +10,7 @@ import numpy as np
 from framefeed._arrays import IntArray
 from framefeed.media._container import VideoContainer
 from framefeed.media._details import stream_colors
-from framefeed.media._nal import has_turning_message, nal_length_size, nal_units
+from framefeed.media._nal import has_turning_message, nal_length_size, split_nal_units
 from framefeed.media._packets import NAL_CODECS, PacketWalk
 from framefeed.media._parameter_sets import has_damaged_configuration
 from framefeed.media.h26x._bits import OddUnits
@@ -33,10 +28,10 @@ def prove_units(configuration: Configuration, units: UnitFacts, walk: PacketWalk
         configuration: The stream's parameter sets.
         units: NAL units of all packets.
         walk: The same packets.
-        held: Pictures that libav's H.264 decoder holds back from the start, as far as is known.
+        held: Pictures that libav's H.264 decoder surely holds back from the start.
 
     Raises:
-        Unproved: The packets do not say so.
+        Unproved: The packets do not prove it.
         Refuted: Not even that frames come in the order of their times.
     """
     is_h264 = configuration.codec == "h264"
@@ -54,15 +49,15 @@ def prove_units(configuration: Configuration, units: UnitFacts, walk: PacketWalk
 
 
 _PROBED_PACKETS = 24
-"""More than libav decodes of a stream to learn how far it is reordered, and what it holds back."""
+"""More packets than libav decodes of a stream to learn its depth of reordering."""
 _MESSAGES = {"h264": (6,), "hevc": (39, 40)}
 
 
 class NalProver:
-    """Reads what the walk keeps of each packet.
+    """Reads the NAL units of the packet walk.
 
     Args:
-        container: Nothing was decoded of it yet.
+        container: No packet of it was decoded yet.
     """
 
     def __init__(self, container: VideoContainer) -> None:
@@ -74,12 +69,12 @@ class NalProver:
         self._is_withheld = container.is_withheld
         self._duration = container.stream.duration if container.format_name.startswith("mov") else None
         self._may_guess = self._is_withheld and self._codec == "h264" and container.format_name.startswith("matroska")
-        # What it guesses without a decoder may be more than it finds with one.
+        # libav's guess without a decoder may be larger than the value with one.
         self._held = 0 if container.is_withheld else context.reorder_depth
         self._first: bytes | None = None
 
     def add(self, packet: memoryview) -> None:
-        """Take the next packet: the walk looks at its units itself."""
+        """Keep the first packet; the walk reads the units of all."""
         if self._first is None:
             self._first = bytes(packet)
 
@@ -95,15 +90,15 @@ class NalProver:
         proof = prove_units(configuration, walk.units, walk, self._held)
         if has_damaged_configuration(self._codec, self._extradata):
             raise Unproved("a decoder complains of the parameter sets")
-        may_turn = bool(proof.order[0]) or proof.begin > 0 or self._may_turn()
-        return replace(proof, first=self._first_picture(configuration, may_turn))
+        may_turn = bool(proof.order[0]) or proof.begin > 0 or self._has_turning_message()
+        return replace(proof, first=self._describe_first_picture(configuration, may_turn))
 
     def _check_times(self, configuration: Configuration, walk: PacketWalk) -> None:
-        """Raise Unproved where libav's times of packets may depend on what it learns by decoding them.
+        """Raise Unproved if libav's times of packets may change when it decodes them.
 
-        Without that it takes no H.264 stream's depth for sure; in Matroska it makes up decoding times, and with them
-        durations and the stream's start, once it is (``has_decode_delay_been_guessed``). And it makes up how long a
-        packet lasts that has no duration in MP4, which shows in their sum: for H.264 its parser knows the rate.
+        Only decoding makes libav sure of an H.264 stream's depth of reordering. In Matroska it then makes up decoding
+        times, and with them durations and the stream's start (``has_decode_delay_been_guessed``). It also makes up
+        missing durations of packets in MP4, which their sum shows; for H.264 its parser knows the rate.
         """
         has_clock = self._codec == "h264" and configuration.format.clock_rate is not None
         is_made_up = self._duration is not None and int(walk.duration.sum()) > self._duration
@@ -114,22 +109,26 @@ class NalProver:
         if self._is_withheld and self._codec == "h264" and (depth is None or is_short):
             raise Unproved("a stream of which libav learns more by decoding")
 
-    def _first_picture(self, configuration: Configuration, may_turn: bool) -> FirstPicture | None:
-        """Give what the configuration says of the first packet's picture; None where the container says otherwise."""
-        found = configuration.format
-        if self._known != (found.width, found.height, None if self._is_withheld else found.pixel_format):
+    def _describe_first_picture(self, configuration: Configuration, may_turn: bool) -> FirstPicture | None:
+        """Describe the first packet's picture by the configuration; None if the container differs from it."""
+        picture = configuration.format
+        if self._known != (picture.width, picture.height, None if self._is_withheld else picture.pixel_format):
             if self._is_withheld:
                 raise Unproved("container and codec that differ in the size of pictures")
             return None
-        coded_size, colors = (found.coded_width, found.coded_height), asdict(found.colors) if self._is_withheld else {}
         return FirstPicture(
-            found.width, found.height, found.pixel_format, colors, coded_size=coded_size, may_turn=may_turn
+            width=picture.width,
+            height=picture.height,
+            pixel_format=picture.pixel_format,
+            colors=asdict(picture.colors) if self._is_withheld else {},
+            coded_size=(picture.coded_width, picture.coded_height),
+            may_turn=may_turn,
         )
 
-    def _may_turn(self) -> bool:
+    def _has_turning_message(self) -> bool:
         if self._first is None:
             return True
-        for unit in nal_units(self._first, nal_length_size(self._codec, self._extradata)):
+        for unit in split_nal_units(self._first, nal_length_size(self._codec, self._extradata)):
             kind = unit[0] & 31 if self._codec == "h264" else unit[0] >> 1 & 63
             if kind in _MESSAGES[self._codec] and has_turning_message(bytes(unit), self._codec):
                 return True
@@ -137,7 +136,7 @@ class NalProver:
 
 
 _IN_PACKET_ORDER = frozenset({"av1", "dnxhd", "ffv1", "h263", "mjpeg", "png", "prores"})
-"""Their decoders give the frame of a packet before they take the next one."""
+"""Codecs whose decoders output the frame of a packet before they take the next one."""
 # ISO/IEC 14496-2 6.2.3 and 6.2.5: start codes of a video object layer, up to the next one, and of a VOP.
 _LAYER = re.compile(rb"\x00\x00\x01[\x20-\x2f].*?(?=\x00\x00\x01|\Z)", re.DOTALL)
 _VOP = b"\0\0\1\xb6"
@@ -145,16 +144,18 @@ _B_VOP = 2
 
 
 def comes_in_order_of_times(container: VideoContainer, walk: PacketWalk, num_decoded: int) -> bool:
-    """Whether the packets do not deny that frames come in the order of their times; False where they do not say it.
+    """Whether the packets agree with frames in the order of their times; False if they do not show it.
+
+    Decoding the first and the last packets does not show it.
 
     Args:
-        container: Nothing was decoded of it yet; it does not stay where it is.
+        container: No packet of it was decoded yet; its position changes.
         walk: Its packets, of unique times.
-        num_decoded: So many of the first ones are decoded anyway.
+        num_decoded: Number of the first packets, which are decoded anyway.
     """
     if container.codec_name in NAL_CODECS:
-        return _units_agree(container, walk)
-    order = _order_of_vops(container, num_decoded) if container.codec_name == "mpeg4" else None
+        return _has_agreeing_units(container, walk)
+    order = _order_vops(container, num_decoded) if container.codec_name == "mpeg4" else None
     if container.codec_name in _IN_PACKET_ORDER:
         order = np.arange(len(walk), dtype=np.int64)
     if order is None or len(order) != len(walk):
@@ -163,7 +164,7 @@ def comes_in_order_of_times(container: VideoContainer, walk: PacketWalk, num_dec
     return bool((times[1:] > times[:-1]).all())
 
 
-def _units_agree(container: VideoContainer, walk: PacketWalk) -> bool:
+def _has_agreeing_units(container: VideoContainer, walk: PacketWalk) -> bool:
     try:
         NalProver(container).prove(walk)
     except Refuted:
@@ -173,11 +174,11 @@ def _units_agree(container: VideoContainer, walk: PacketWalk) -> bool:
     return True
 
 
-def _order_of_vops(container: VideoContainer, num_decoded: int) -> IntArray | None:
-    """Number the packets of MPEG-4 part 2 in the order of their frames; None where they do not say it.
+def _order_vops(container: VideoContainer, num_decoded: int) -> IntArray | None:
+    """List the packets of MPEG-4 part 2 in the order of their frames; None if they do not show it.
 
-    A B-VOP comes out at once, any other when the next one comes that is none: unless the stream says that it has no
-    B-VOPs (low_delay), and has some all the same. Whether it is so is seen by decoding the first of them.
+    A decoder outputs a B-VOP at once, and any other VOP when the next one that is no B-VOP comes. Streams that declare
+    no B-VOPs (low_delay) and have some differ: decoding the first B-VOP shows it.
     """
     container.reopen()
     layers, is_b = set(_LAYER.findall(container.decoder().extradata or b"")), list[bool]()
@@ -193,9 +194,9 @@ def _order_of_vops(container: VideoContainer, num_decoded: int) -> IntArray | No
         return None
     numbers = np.arange(len(is_b))
     others = np.flatnonzero(~np.array(is_b))
-    # Each of the others comes before the next one of them does, and behind the B-VOPs in between.
+    # Each of the others is output before the next one of them, and behind the B-VOPs in between.
     following = np.append(others[1:], len(is_b)) - 0.5
-    place = numbers.astype(np.float64)
-    place[others] = following
-    order: IntArray = place.argsort(kind="stable")
+    rank = numbers.astype(np.float64)
+    rank[others] = following
+    order: IntArray = rank.argsort(kind="stable")
     return order

@@ -1,7 +1,7 @@
-"""What packets prove of the frames that a decoder gives of them, so that none has to be decoded to be counted.
+"""Proofs of the frames that a decoder outputs for the packets of a stream, so that no packet has to be decoded.
 
-A proof holds only for a whole stream. It says which packets give a frame, in which order, and where decoding can start,
-exactly as decoding everything would; damage to picture data is all that it cannot see.
+A proof holds for a whole stream. It has the packets that give a frame, their order, and the packets where decoding can
+start, exactly as decoding everything finds them; only damage of picture data stays unnoticed.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from framefeed.media._packets import MISSING_PTS, PacketWalk
 
 
 class Unproved(Exception):
-    """The packets do not prove which frames come of them; the message says why. It never leaves the index."""
+    """The packets do not prove which frames come of them; the message has the reason. The index handles it."""
 
 
 class Refuted(Unproved):
-    """The packets deny, or leave open, that frames come of them in the order of their times: only decoding tells."""
+    """The packets deny, or leave open, that frames come in the order of their times: decoding is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstPicture:
-    """What the headers of the first packet say of the first frame, as libav says it of a decoded one.
+    """Facts of the first packet's headers about the first frame, as libav has them of a decoded one.
 
     Attributes:
         width: Columns.
         height: Rows.
         pixel_format: libav's name.
-        colors: How sample values are meant, by the names of `StreamColors`.
-        coded_size: (columns, rows) as stored, where they differ.
-        may_turn: Messages in the packet may turn it.
+        colors: Colour tags, by the names of `StreamColors`.
+        coded_size: (columns, rows) as stored, if they differ.
+        may_turn: Messages in the packet may rotate it.
     """
 
     width: int
@@ -49,9 +49,9 @@ class Proof:
     Attributes:
         order: Number of the packet of each output frame, in output order, int64 [N].
         is_key: Decoding can start at the packet, as full verification finds, bool [P].
-        first: None where only the first decoded frame tells.
-        begin: The first packet of which it holds: nothing before matters to those from there on. Which frames come of
-            those before, and before all others, only decoding tells.
+        first: Facts about the first frame; None if only decoding gives them.
+        begin: The first packet of the proof; later ones do not depend on those before it. The frames before it, which
+            come first, must be decoded.
     """
 
     order: IntArray
@@ -65,8 +65,7 @@ def prove_in_packet_order(
 ) -> Proof:
     """Prove the frames of a codec whose decoder outputs the frame of a packet before it takes the next packet.
 
-    Their order is that of the packets, so frames may share a time. Times that go backward are believed of no container:
-    whose they are is decided by decoding.
+    Their order is that of the packets, so frames may share a time. If times go backward, the stream is decoded.
 
     Args:
         walk: The stream's packets.

@@ -1,4 +1,4 @@
-"""Rules of proof that H.264 and HEVC share."""
+"""Rules of proofs for both H.264 and HEVC."""
 
 from __future__ import annotations
 
@@ -7,60 +7,57 @@ import numpy as np
 from framefeed._arrays import IntArray
 from framefeed.media._packets import MISSING_PTS, PacketWalk
 from framefeed.media.h26x._configuration import Configuration
-from framefeed.media.h26x._units import UnitFacts
+from framefeed.media.h26x._units import BEGINS_PICTURE, UnitFacts
 from framefeed.media.proofs._proving import Proof, Refuted
-
-_BEGINS_PICTURE = 128
-"""The first bit of a slice header: its first macroblock, or segment, is the picture's."""
 
 
 def find_pictures(units: UnitFacts) -> IntArray:
-    """Number the packets that hold a picture, int64 [S].
+    """List the packets that have a picture, int64 [S].
 
     Raises:
-        Refuted: There is none, or a packet holds anything but one whole picture, or none.
+        Refuted: There is none, or a packet has more or less than one whole picture.
     """
     if units.fault:
         raise Refuted(units.fault)
-    rows = units.has_slice.nonzero()[0]
-    if not len(rows):
+    packets = units.has_slice.nonzero()[0]
+    if not len(packets):
         raise Refuted("no pictures")
-    if not units.is_plain or np.count_nonzero(units.head[rows, 0] < _BEGINS_PICTURE):
+    if not units.is_plain or np.count_nonzero(units.head[packets, 0] < BEGINS_PICTURE):
         raise Refuted("packets that are not one picture in whole NAL units")
-    return rows
+    return packets
 
 
 def name_unknown(units: UnitFacts, known: frozenset[int]) -> str:
-    """Name the types of NAL units whose meaning is not known; empty where there are none."""
+    """Name the unknown types of NAL units; empty if there are none."""
     unknown = units.kinds - known
     return f"NAL units of types {sorted(unknown)}" if unknown else ""
 
 
-def check_ends(units: UnitFacts, rows: IntArray) -> None:
-    """Raise Refuted if a sequence ends before the last picture: what a decoder holds back comes out early, or never.
+def check_ends(units: UnitFacts, packets: IntArray) -> None:
+    """Raise Refuted if a sequence ends before the last picture: a decoder outputs held pictures early, or never.
 
     Args:
         units: NAL units of all packets.
-        rows: Numbers of the packets that hold a picture.
+        packets: Numbers of the packets that have a picture.
     """
-    if np.count_nonzero(units.has_end[: rows[-1]]):
+    if np.count_nonzero(units.has_end[: packets[-1]]):
         raise Refuted("an end of the sequence inside of it")
 
 
 def check_sets(configuration: Configuration, units: UnitFacts) -> None:
-    """Raise Refuted unless packets carry no other parameter sets than the configuration."""
+    """Raise Refuted if packets have other parameter sets than the configuration."""
     if configuration.pictures is None:
         raise Refuted("picture parameter sets of an unknown kind")
     if not configuration.units.issuperset([unit.rstrip(b"\0") for unit in units.parameter_sets]):
         raise Refuted("other parameter sets in packets than in the configuration")
 
 
-def shown_by(walk: PacketWalk, rows: IntArray, number: IntArray) -> Proof:
+def prove_order_of_times(walk: PacketWalk, packets: IntArray, number: IntArray) -> Proof:
     """Prove that pictures are shown in the order of their times.
 
     Args:
-        walk: The packets.
-        rows: Numbers of those that give a frame, int64 [S].
+        walk: The packet walk.
+        packets: Numbers of the packets that give a frame, int64 [S].
         number: The order of their pictures, int64 [S].
 
     Raises:
@@ -72,7 +69,7 @@ def shown_by(walk: PacketWalk, rows: IntArray, number: IntArray) -> Proof:
     number = number[rising]
     if np.count_nonzero(number[1:] == number[:-1]):
         raise Refuted("two pictures of one order")
-    order = rows[rising]
+    order = packets[rising]
     order = order[~walk.is_discarded[order]]
     if not len(order):
         raise Refuted("no packet gives a frame")

@@ -1,11 +1,7 @@
-"""What VP8 packets say of their frames: RFC 6386 9.1.
+"""Prove the frames of VP8 packets (RFC 6386 9.1) and of VP9 packets (bitstream specification 0.6, 6.2, 7.2, annex B).
 
-What VP9 packets say of their frames: VP9 bitstream specification 0.6, annex B.
-
-The header of a VP9 frame: VP9 bitstream specification 0.6, clauses 6.2 and 7.2.
-
-It is read to its end, for there stands how long what follows is: of less a decoder gives no frame. Its bits are taken
-as a text of 0 and 1, so that what the specification writes as syntax is a regular expression.
+The header of a VP9 frame is read to its end, which has the length of the rest: a decoder gives no frame of less. Its
+bits are read as a text of 0 and 1, so that its syntax is a regular expression.
 """
 
 from __future__ import annotations
@@ -49,7 +45,7 @@ class Vp8Prover:
         height = int.from_bytes(packet[8:10], "little") & _SIDE
         if not 0 < width * height <= self._limits.max_pixels:
             raise Unproved("pictures larger than allowed, or of no size")
-        # What colours it may name is not known of a stream before decoding: libav reads the size alone.
+        # No colours: libav reads nothing but the size before it decodes.
         self._first = self._first or FirstPicture(width, height, "yuv420p")
 
     def prove(self, walk: PacketWalk) -> Proof:
@@ -64,23 +60,23 @@ class Vp8Prover:
 
 
 SHOWN, KEY, EXISTING = 1, 2, 4
-"""Of a frame: it comes out, it is a key frame, it is one that was decoded earlier."""
+"""Flags of a frame: it is output, it is a key frame, it was decoded earlier."""
 _HEADER_BYTES = (24, 96)
-"""What nearly all headers take, and more than any does."""
+"""Bytes of nearly all headers, and more than any has."""
 _NUM_SLOTS = 8
 _MOST_SMALLER, _MOST_LARGER = 2, 16
-"""How many times smaller, and larger, a picture may be than one that it refers to."""
+"""Times by which a picture may be smaller, or larger, than one that it refers to."""
 _BLOCK, _MAX_TILE_BLOCKS, _MIN_TILE_BLOCKS = 64, 64, 4
 """Columns of a superblock; superblocks in the columns of a tile."""
 _MARKER = 0x80
-"""First bit of what is coded arithmetically, which is 0."""
+"""First bit of an arithmetically coded part, which is 0."""
 
 _MARKS = ("00", "10", "01", "110")
 """Of each profile: its low bit comes first, and a reserved one behind the last."""
 _SYNC_CODE = f"{0x498342:024b}"
 _SIZE = ".{32}"
-# Behind the flags: how contexts are kept, and what frames are referred to. A frame that is not shown may be intra-only,
-# of another format than the frames before it: that is not read.
+# Behind the flags: contexts and reference frames. A hidden frame may be intra-only, of another format than the frames
+# before it: such a header does not match.
 _OTHER_FRAME = (
     r"(?(hidden)0)(?(resilient)|..)(?P<refreshed>.{8})(?P<referred>.{12})"
     rf"(?:(?P<same>1|01|001)|000(?P<new_size>{_SIZE}))(?:0|1{_SIZE}).(?:1|0..)"
@@ -103,7 +99,7 @@ Size = tuple[int, int]
 
 
 @lru_cache(maxsize=len(_MARKS))
-def _syntax(profile: int) -> re.Pattern[str]:
+def make_header_syntax(profile: int) -> re.Pattern[str]:
     """Write the header of a frame of one profile as a regular expression, up to the tiles."""
     is_odd = profile % 2 == 1
     depth = "." if profile >= 2 else ""
@@ -118,8 +114,8 @@ def _syntax(profile: int) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=64)
-def _tile_syntax(width: int) -> tuple[int, re.Pattern[str]]:
-    """Give the fewest columns of tiles of pictures of a width, and what follows: tiles, bytes of the rest."""
+def make_tile_syntax(width: int) -> tuple[int, re.Pattern[str]]:
+    """Compute the fewest tile columns of a width, and the syntax of tiles and of the bytes of the rest."""
     blocks, fewest, most = -(-width // _BLOCK), 1, 1
     while fewest * _MAX_TILE_BLOCKS < blocks:
         fewest *= 2
@@ -131,13 +127,13 @@ def _tile_syntax(width: int) -> tuple[int, re.Pattern[str]]:
 
 
 class FrameReader:
-    """Reads one frame after the other, and remembers the sizes of those that are referred to.
+    """Reads one frame after the other, and keeps the sizes of reference frames.
 
     Args:
         limits: How large pictures may be.
 
     Attributes:
-        picture: What the last key frame says.
+        picture: Facts of the last key frame.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -148,12 +144,12 @@ class FrameReader:
         self.picture: FirstPicture | None = None
 
     def read(self, frame: memoryview) -> int:
-        """Read one frame: what it is, of ``SHOWN``, ``KEY`` and ``EXISTING``.
+        """Read one frame; return its flags of ``SHOWN``, ``KEY`` and ``EXISTING``.
 
         Raises:
             Unproved: A decoder may give no frame of it.
         """
-        syntax = self._syntax = self._syntax or _syntax(frame[0] >> 5 & 1 | frame[0] >> 3 & 2)
+        syntax = self._syntax = self._syntax or make_header_syntax(frame[0] >> 5 & 1 | frame[0] >> 3 & 2)
         for length in _HEADER_BYTES:
             text = bin(int.from_bytes(frame[:length], "big"))[2:]
             header = syntax.match(text) if frame[0] & 0x80 else None
@@ -161,45 +157,44 @@ class FrameReader:
                 continue
             if header["existing"]:
                 return SHOWN | EXISTING
-            size = self._size_of(header)
-            fewest, tile_syntax = _tile_syntax(size[0])
+            size = self._read_size(header)
+            fewest, tile_syntax = make_tile_syntax(size[0])
             tiles = tile_syntax.match(text, header.end())
             if tiles is not None:
                 self._remember(header, size)
-                _check_coded_parts(frame, text, fewest, tiles)
+                _check_parts(frame, text, fewest, tiles)
                 return SHOWN * (header["hidden"] is None) | KEY * (header["key"] is not None)
         raise Unproved("a header that breaks off, is damaged, or is of another kind than frames behind a key frame")
 
-    def _size_of(self, header: re.Match[str]) -> Size:
-        """Read how large a picture is."""
+    def _read_size(self, header: re.Match[str]) -> Size:
         if header["same"]:
-            # Nearly always all are as large.
-            return self._common or self._references(header)[len(header["same"]) - 1]
+            # Nearly always all references have one size.
+            return self._common or self._find_references(header)[len(header["same"]) - 1]
         text = header["size"] or header["new_size"]
         width, height = int(text[:16], 2) + 1, int(text[16:], 2) + 1
         if width * height > self._limits.max_pixels:
             raise Unproved("pictures larger than allowed")
         return width, height
 
-    def _references(self, header: re.Match[str]) -> list[Size]:
+    def _find_references(self, header: re.Match[str]) -> list[Size]:
         text = header["referred"]
         return [self._sizes[int(text[at : at + 3], 2)] for at in (0, 4, 8)]
 
     def _remember(self, header: re.Match[str], size: Size) -> None:
-        """Keep a picture's size for those that refer to it."""
+        """Keep a picture's size for frames that refer to it."""
         if header["key"] is not None:
             self._sizes, self._common = [size] * _NUM_SLOTS, size
-            self.picture = FirstPicture(*size, *_format_of(header))
+            self.picture = FirstPicture(*size, *_read_format(header))
         elif size != self._common:
-            _check_scale(size, self._references(header))
+            _check_scale(size, self._find_references(header))
             # The last bit is that of the first slot.
             refreshed = reversed(header["refreshed"])
             self._sizes = [size if bit == "1" else old for bit, old in zip(refreshed, self._sizes, strict=True)]
             self._common = size if self._sizes == [size] * _NUM_SLOTS else None
 
 
-def _format_of(header: re.Match[str]) -> tuple[str, dict[str, int]]:
-    """Tell the pixel format of a key frame, as libav names it, and its colours."""
+def _read_format(header: re.Match[str]) -> tuple[str, dict[str, int]]:
+    """Read the pixel format of a key frame, as libav names it, and its colours."""
     depth = _DEPTHS[header["depth"]]
     if header["rgb"]:
         return "gbrp" + depth, {"space": _RGB, "range": _FULL}
@@ -214,22 +209,22 @@ def _check_scale(size: Size, references: list[Size]) -> None:
                 raise Unproved("a picture much larger or smaller than one it refers to")
 
 
-def _check_coded_parts(frame: memoryview, text: str, fewest: int, tiles: re.Match[str]) -> None:
-    """Make sure that what is coded arithmetically is there: the rest of the header, and each tile."""
+def _check_parts(frame: memoryview, text: str, fewest: int, tiles: re.Match[str]) -> None:
+    """Check that the arithmetically coded parts are there: the rest of the header, and each tile."""
     end, size = tiles.end(), int(tiles["bytes"], 2)
     at = (end + 7) // 8
     if "1" in text[end : 8 * at]:
         raise Unproved("a header that does not end with zeros")
-    _check_coded(frame, at, size)
+    _check_part(frame, at, size)
     at += size
     for _ in range((fewest << (tiles["columns"] + tiles["rows"]).count("1")) - 1):
         size = int.from_bytes(frame[at : at + 4], "big")
-        _check_coded(frame, at + 4, size)
+        _check_part(frame, at + 4, size)
         at += 4 + size
-    _check_coded(frame, at, len(frame) - at)
+    _check_part(frame, at, len(frame) - at)
 
 
-def _check_coded(frame: memoryview, at: int, size: int) -> None:
+def _check_part(frame: memoryview, at: int, size: int) -> None:
     if not 0 < size <= len(frame) - at or frame[at] & _MARKER:
         raise Unproved("a frame that breaks off")
 
@@ -250,10 +245,10 @@ class Vp9Prover:
     def add(self, packet: memoryview) -> None:
         """Take the next packet."""
         is_superframe = packet[-1] & _SUPERFRAME_BITS == _SUPERFRAME
-        kind = self._read_all(_split(packet)) if is_superframe else self._reader.read(packet)
+        kind = self._read_all(_split_superframe(packet)) if is_superframe else self._reader.read(packet)
         if not self._kinds:
             self._first = self._reader.picture
-        # A frame that is not shown is no frame of the packet, whatever it is.
+        # A frame that is not shown is no frame of the packet.
         self._kinds.append(kind if kind & SHOWN else 0)
 
     def _read_all(self, frames: list[memoryview]) -> int:
@@ -261,7 +256,7 @@ class Vp9Prover:
         shown = [kind for kind in kinds if kind & SHOWN]
         if len(shown) > 1:
             raise Unproved("two frames come of one packet")
-        # A key frame in two parts: what shows it hands on its flag.
+        # A key frame in two parts: the one that shows it takes its flag.
         is_split_key = kinds == [KEY, SHOWN | EXISTING]
         return SHOWN | KEY if is_split_key else sum(shown)
 
@@ -273,10 +268,10 @@ class Vp9Prover:
         return prove_in_packet_order(walk, kinds & SHOWN != 0, kinds & KEY != 0, self._first)
 
 
-def _split(packet: memoryview) -> list[memoryview]:
+def _split_superframe(packet: memoryview) -> list[memoryview]:
     """Split a superframe, whose index is at its end.
 
-    Where the index does not begin as it ends it is none by the specification, and damage to libav.
+    An index that does not begin as it ends is no index by the specification, and damage for libav.
     """
     marker = packet[-1]
     count, length = (marker & 7) + 1, (marker >> 3 & 3) + 1
@@ -285,8 +280,8 @@ def _split(packet: memoryview) -> list[memoryview]:
         raise Unproved("a packet that ends like a superframe, and is none")
     frames, at = [], 0
     for number in range(count):
-        place = end + 1 + number * length
-        size = int.from_bytes(packet[place : place + length], "little")
+        start = end + 1 + number * length
+        size = int.from_bytes(packet[start : start + length], "little")
         if not 0 < size <= end - at:
             raise Unproved("a superframe whose sizes do not fit")
         frames.append(packet[at : at + size])

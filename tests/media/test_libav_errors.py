@@ -22,10 +22,10 @@ from tests.corpus import corpus_file
 
 THEIRS = sorted(
     {
-        found
+        value
         for module in (av.error, av)
-        for found in vars(module).values()
-        if isinstance(found, type) and issubclass(found, av.FFmpegError)
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, av.FFmpegError)
     },
     key=lambda kind: kind.__name__,
 )
@@ -63,7 +63,7 @@ def test_every_exception_of_pyav_becomes_ours(theirs: type[Exception], stage: st
     assert (type(again), str(again), again.source, again.stage) == (expected, str(ours), "clip.mp4", stage)
 
 
-def test_everything_that_libav_raises_is_foreign() -> None:
+def test_all_exceptions_of_libav_are_listed() -> None:
     assert all(issubclass(theirs, FOREIGN) for theirs in THEIRS)
 
 
@@ -80,7 +80,7 @@ def test_D14_nothing_of_ffmpegs_log_reaches_stderr(capfd: pytest.CaptureFixture[
     assert captured.out == captured.err == ""
 
 
-def test_errors_say_what_ffmpeg_said_each_time() -> None:
+def test_each_error_has_ffmpegs_message() -> None:
     for _ in range(3):  # FFmpeg suppresses repeats by itself
         with pytest.raises(UnreadableMedia, match="moov atom not found"):
             probe(corpus_file("no_moov.mp4"))
@@ -109,7 +109,7 @@ def test_a_shortage_is_not_translated(number: int) -> None:
 GETS_NO_BUFFER = [(16, "h264", "get_buffer() failed"), (16, "h264", "no frame!")]
 
 
-def test_what_may_be_a_lack_of_memory_is_not_taken_for_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_possible_lack_of_memory_is_not_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     damage = av.InvalidDataError(1, "invalid data")
     check_memory(damage, [(16, "h264", "error while decoding MB 3 4")], 2**20, 2**20)
     check_memory(damage, [(16, "h264", "Picture size 9x9 exceeds"), GETS_NO_BUFFER[0]], 2**20, None)
@@ -126,7 +126,7 @@ def test_what_may_be_a_lack_of_memory_is_not_taken_for_damage(monkeypatch: pytes
         check_memory(av.MemoryError(errno.ENOMEM, "no"), [], 2**20, 2**29)
 
 
-def test_a_lack_of_memory_where_all_that_a_sound_file_needs_is_there_is_damage() -> None:
+def test_a_lack_of_memory_is_damage_where_an_intact_file_would_fit() -> None:
     check_memory(av.MemoryError(errno.ENOMEM, "no"), [], 2**20, 2**20)
     check_memory(av.InvalidDataError(1, "invalid data"), GETS_NO_BUFFER, 2**20, 2**20)
     for number in (errno.EMFILE, errno.ENFILE, errno.EAGAIN):
@@ -134,7 +134,7 @@ def test_a_lack_of_memory_where_all_that_a_sound_file_needs_is_there_is_damage()
             check_memory(av.error.classes[number](number, "said"), [], 2**20, 2**20)
 
 
-def test_the_name_in_an_error_is_the_users() -> None:
+def test_errors_name_the_source_as_the_user_does() -> None:
     data = corpus_file("no_moov.mp4").read_bytes()
     with pytest.raises(UnreadableMedia) as raised:
         probe(data)
@@ -153,12 +153,12 @@ class Failing(io.BytesIO):
         return super().read(size)
 
 
-def test_a_file_object_that_fails_says_so_itself() -> None:
+def test_the_exception_of_a_file_object_is_raised() -> None:
     with pytest.raises(ConnectionResetError, match="went away"):
         build_index(Failing(corpus_file("base.mp4").read_bytes()))
 
 
-def test_a_file_that_was_cut_short_is_said_to_be_that() -> None:
+def test_the_error_of_a_cut_file_says_so() -> None:
     whole = corpus_file("base.mp4").read_bytes()
     assert whole.find(b"moov") > len(whole) // 2
     for cut in (whole[: len(whole) // 2], whole[: whole.find(b"moov") - 4], whole[: whole.find(b"moov") + 50]):

@@ -1,4 +1,4 @@
-"""What a header says, and when it is not said plainly."""
+"""Bounded reads of picture headers, and their result."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Generic, NamedTuple, TypeVar
 from framefeed.parallel import check_stop
 
 PICTURE_HEAD_BYTES = 4096
-"""What is read first: a shorter head is the whole file."""
+"""Bytes read first: a shorter head is the whole file."""
 
 More = Callable[[int, int], bytes]
 """Reads ``count`` bytes at ``offset``, fewer at the end of the file."""
 
 LEAST_READ_BYTES = 1024
-"""What a read counts at least against ``Limits.max_header_bytes``: one of a byte takes as long as one of these."""
+"""Least bytes that a read counts against ``Limits.max_header_bytes``: a read of one byte takes as long."""
 
 MAX_PART_BYTES = 2**18
-"""One piece of a header that is read as a whole; EXIF and XMP of a JPEG are 2**16 at most."""
+"""Largest part of a header that is read as a whole; EXIF and XMP of a JPEG are 2**16 at most."""
 
 
 class StillHeader(NamedTuple):
-    """What the header of a still picture claims.
+    """Facts that the header of a still picture claims.
 
     Attributes:
         container: Pillow's name of the format, in lower case.
@@ -30,7 +30,7 @@ class StillHeader(NamedTuple):
         height: Rows as stored.
         mode: Pillow's mode of the picture: its colour type.
         bit_depth: Bits of one channel; of a palette, those of its colours.
-        orientation: How the picture is turned for display, 1 to 8 as in EXIF; 1 where nothing says so.
+        orientation: Orientation for display, 1 to 8 as in EXIF; 1 if the file has none.
         num_frames: Pictures that the header claims.
         is_animated: Whether that is more than one.
     """
@@ -47,7 +47,7 @@ class StillHeader(NamedTuple):
 
 
 class OddHeader(Exception):
-    """A header that is damaged, or rare enough to be left to a library: ask ``image_info``."""
+    """A header that is damaged or rare: ``image_info`` asks a library."""
 
 
 _UNCHECKED_BYTES = 2**15
@@ -56,15 +56,15 @@ F = TypeVar("F")
 
 
 class CountedReads(Generic[F]):
-    """Reads further into one file after another, at most a number of bytes of each: a ``More``.
+    """A ``More`` that reads at most a number of bytes of one file after another.
 
     Args:
-        read: Reads of a file ``count`` bytes at ``offset``: ``os.pread``.
-        file: What is read. Set it, and ``bytes_left``, to go on with another file.
+        read: Reads ``count`` bytes of a file at ``offset``: ``os.pread``.
+        file: The file. Set it, and ``bytes_left``, to go on with another file.
         max_bytes: Of the header of one file.
 
     Attributes:
-        bytes_left: How many more may be read.
+        bytes_left: Bytes that may still be read.
     """
 
     __slots__ = ("_checked_below", "_read", "bytes_left", "file")
@@ -73,7 +73,7 @@ class CountedReads(Generic[F]):
         self._read = read
         self.file = file
         self.bytes_left = max_bytes
-        # Most files need one short read: a look at the clock would cost as much again.
+        # Most files need one short read, and `check_stop` would double its time.
         self._checked_below = max_bytes - _UNCHECKED_BYTES
 
     def __call__(self, count: int, offset: int) -> bytes:
@@ -90,13 +90,13 @@ class CountedReads(Generic[F]):
         return self._read(self.file, count, offset)
 
 
-class Reach:
-    """The bytes of a file by their offset: the head, or one window further on that moves where it is needed.
+class FileWindow:
+    """Bytes of a file by offset: the head, and one window behind it that moves with the reads.
 
     Args:
         head: The first ``HEAD_BYTES`` bytes, or the whole of a shorter file.
         more: Reads further.
-        calls: How often at most.
+        calls: Most calls of ``more``.
     """
 
     __slots__ = ("_calls", "_head", "_more", "_start", "_window")
@@ -108,19 +108,19 @@ class Reach:
         self._more = more
         self._calls = calls
 
-    def at(self, offset: int, count: int) -> bytes:
-        """Give exactly ``count`` bytes at ``offset``.
+    def read(self, offset: int, count: int) -> bytes:
+        """Read exactly ``count`` bytes at ``offset``.
 
         Raises:
-            OddHeader: The file ends before, or too much of it would have to be read.
+            OddHeader: The file ends before, or too much of it would be read.
         """
-        part = self.up_to(offset, count)
+        part = self.read_up_to(offset, count)
         if len(part) < count:
             raise OddHeader("ends early")
         return part
 
-    def up_to(self, offset: int, count: int) -> bytes:
-        """Give ``count`` bytes at ``offset``, fewer at the end of the file."""
+    def read_up_to(self, offset: int, count: int) -> bytes:
+        """Read ``count`` bytes at ``offset``, fewer at the end of the file."""
         if offset + count <= len(self._head) or len(self._head) < PICTURE_HEAD_BYTES:
             return self._head[offset : offset + count]
         begin = offset - self._start
