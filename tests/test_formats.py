@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import framefeed as ff
 from framefeed.cache import StoreOptions, known_codecs
-from framefeed.cache._keys import KEY_VERSION, Recipe, stream_key
+from framefeed.cache._keys import KEY_VERSION, Recipe, make_stream_key
 from framefeed.cache.store import _format
 from framefeed.catalog import FACTS, Header
 from framefeed.catalog._catalog_file import FORMAT
@@ -91,7 +91,7 @@ def test_cache_folder() -> None:
     names = re.findall(r"`(\w+)", " ".join(f"`{cell}" for cell in first_cells("Labels and bytes of codecs")))
     assert set(names) == set(known_codecs())
     stream = StreamFacts(0, "mp4", "h264", None, 16, 16, "yuv420p")
-    described = json.loads(stream_key(1, "0", stream, Recipe("planes", None, "pyav")).description)
+    described = json.loads(make_stream_key(1, "0", stream, Recipe("planes", None, "pyav")).description)
     assert sorted(first_cells("Keys")) == sorted(described)
 
 

@@ -13,7 +13,7 @@ import torch
 
 import framefeed as ff
 from framefeed.cli import main
-from framefeed.decode import decoder_named
+from framefeed.decode import find_decoder
 from tests.cli.running import only_line
 from tests.load.media import catalog, folder, plan_of
 
@@ -53,7 +53,7 @@ def first_batch(**options: Any) -> Any:
 
 
 def read_on(clip: Path, cache: ff.FrameCache) -> list[Any]:
-    return list(ff.VideoDecoder(clip, backend=cache.decoder(decoder_named())))
+    return list(ff.VideoDecoder(clip, backend=cache.decoder(find_decoder())))
 
 
 CALLS: dict[str, Callable[[Path, Path], Any]] = {

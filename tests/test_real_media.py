@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from framefeed.decode import VideoDecoder
-from framefeed.decode.backends.pyav import PyAVDecoder, thread_pools
+from framefeed.decode.backends.pyav import PyAVDecoder, get_thread_pools
 from framefeed.errors import EmptyVideo, MediaError, UnreadableMedia
 from framefeed.index import FrameIndex, build_index, index_media
 from framefeed.media import MediaSource, probe
@@ -78,7 +78,7 @@ def test_random_targets_of_a_real_video(name: str, media_root: Path) -> None:
         with _opened(path, kind) as source:
             reader = Product(source, index, decoder, limit=limit)
             check_frames(reader, reference, list(_requests(index, len(reference), chance)))
-    thread_pools().clear()
+    get_thread_pools().clear()
 
 
 def _limit(name: str, index: FrameIndex) -> int | None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from framefeed._units import UNITS, parse_bytes, readable_bytes
+from framefeed._units import UNITS, format_bytes, parse_bytes
 from framefeed.errors import UsageError
 
 
@@ -46,4 +46,4 @@ def test_units_are_powers_of_1000_and_of_1024() -> None:
      (123_456_789, "123.5 MB"), (999_960_000, "1.0 GB"), (2_345_678_900_000, "2,345.7 GB")],
 )  # fmt: skip
 def test_readable(count: int, text: str) -> None:
-    assert readable_bytes(count) == text
+    assert format_bytes(count) == text

@@ -32,10 +32,10 @@ def expected(name: str, what: str, given: object) -> UsageError:
         what: Expected value, with an example if that helps.
         given: Given value.
     """
-    return UsageError(f"{name and f'{name}: '}expected {what}, got {shown(given)}")
+    return UsageError(f"{name and f'{name}: '}expected {what}, got {describe_value(given)}")
 
 
-def shown(value: object) -> str:
+def describe_value(value: object) -> str:
     """Describe a value by its type and, if it is short, its text."""
     if isinstance(value, type):
         return f"the class {value.__name__} itself: call it, as in {value.__name__}(...)"

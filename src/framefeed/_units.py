@@ -45,12 +45,12 @@ def parse_bytes(size: str | SupportsIndex, name: str = "") -> int:
     return count
 
 
-def counted(count: int, noun: str, nouns: str = "") -> str:
+def format_count(count: int, noun: str, nouns: str = "") -> str:
     """Write a count: ``1 file``, ``2,000 files``."""
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 
-def readable_bytes(count: float) -> str:
+def format_bytes(count: float) -> str:
     """Write a size: ``812 bytes``, ``3.4 kB``, ``1,234.5 GB``."""
     if count < 1000:
         return f"{count:.0f} bytes"

@@ -31,7 +31,7 @@ from framefeed.bench.cache._field import FRAME_BASELINES, find_frames
 from framefeed.bench.cache._original import percent
 from framefeed.bench.cache._pages import disk_speed, forget, num_pages, resident_pages
 from framefeed.bench.cache._passes import overhead
-from framefeed.cache import Choice, CodecFigures, Conditions, choose_codec
+from framefeed.cache import CodecChoice, CodecFigures, Conditions, choose_codec
 from framefeed.decode import Pixels
 from framefeed.errors import MissingMedia
 from framefeed.testing import ClipSpec, write_clip
@@ -292,9 +292,9 @@ def test_what_the_disk_takes_to_write_leaves_no_codec_out() -> None:
 def test_a_choice_of_neither_memory_nor_disk_is_explained(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def choose(figures: Sequence[CodecFigures], conditions: Conditions) -> Choice:
+    def choose(figures: Sequence[CodecFigures], conditions: Conditions) -> CodecChoice:
         codec = {0: "raw", HERE.memory_bytes: "lz4"}.get(conditions.memory_bytes, "zstd")
-        return Choice(codec, tuple(figures), f"{codec}: so it is")
+        return CodecChoice(codec, tuple(figures), f"{codec}: so it is")
 
     monkeypatch.setattr("framefeed.bench.cache._advice.choose_codec", choose)
     ways = [RAW, LZ4, replace(LZ4, codec="zstd")]

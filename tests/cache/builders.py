@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.prefill._build import BuildReport, build
-from framefeed.decode import ClipSlot, DecodeCounts, DecodeReport, decoder_named, gives_frames, recipe_of
+from framefeed.decode import ClipSlot, DecodeCounts, DecodeReport, describe_recipe, find_decoder, gives_frames
 from framefeed.errors import MediaError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
@@ -30,7 +30,7 @@ class Watched:
     name = "auto"
 
     def __init__(self, before: Callable[[], object] = lambda: None) -> None:
-        self._inner: Any = decoder_named()
+        self._inner: Any = find_decoder()
         self._before = before
         self._counting = threading.Lock()
         self.asked: list[tuple[str, int]] = []
@@ -60,7 +60,7 @@ class Watched:
         return gives_frames(self._inner, index)
 
     def recipe(self, index: FrameIndex) -> str:
-        return recipe_of(self._inner, index)
+        return describe_recipe(self._inner, index)
 
     def close(self) -> None:
         self._inner.close()
@@ -112,7 +112,7 @@ def assert_served(plan: EpochPlan, cache: FrameCache) -> None:
     """All clips come from the cache, and are what decoding gives."""
     watched = Watched()
     for clip, expected in zip(
-        clips_through(plan, cache, watched), clips_through(plan, None, decoder_named()), strict=True
+        clips_through(plan, cache, watched), clips_through(plan, None, find_decoder()), strict=True
     ):
         assert clip is not None
         np.testing.assert_array_equal(clip, expected)

@@ -27,8 +27,8 @@ import pyarrow as pa
 
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.catalog.scan import scan
-from framefeed.cli import framefeed_version
-from framefeed.decode import decoder_named
+from framefeed.cli import describe_version
+from framefeed.decode import find_decoder
 from framefeed.plan import EpochPlan, RandomSegments, plan_clips
 from framefeed.testing import ClipSpec, write_clip
 from tests.cache.builders import Watched, assert_served, built, clips_through, count_needed
@@ -147,7 +147,7 @@ class Killer:
 
 
 HEADER = (
-    f"framefeed {framefeed_version()}, PyArrow {pa.__version__}, Python {platform.python_version()}, "
+    f"framefeed {describe_version()}, PyArrow {pa.__version__}, Python {platform.python_version()}, "
     f"{platform.system()} {platform.machine()}",
     f"{VIDEOS} videos of {FRAMES} frames; 'at N' is after N calls of {', '.join(WRITING)} and steps of the builder; "
     "'then' is the next builder of the same folder, 'and' one at the same time",
@@ -290,7 +290,7 @@ def main(words: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="framefeed-chaos-"))
     try:
         plan = made_plan(folder)
-        fresh = list(clips_through(plan, None, decoder_named()))
+        fresh = list(clips_through(plan, None, find_decoder()))
         reports = []
         for seed in range(args.first, args.first + args.seeds):
             reports.append(Run(plan, fresh, folder / f"cache{seed}", args.sabotage).report(seed))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from framefeed.decode import ClipSlot, Decoder, DecodeReport, decoder_named
+from framefeed.decode import ClipSlot, Decoder, DecodeReport, find_decoder
 from framefeed.index import FrameIndex, build_index
 from framefeed.media import MediaSource
 from framefeed.plan import OutputSpec
@@ -44,7 +44,7 @@ class Video:
 
     def fresh(self, *asked: tuple[Sequence[int], OutputSpec]) -> list[np.ndarray]:
         """What decoding gives."""
-        clips, report = self.decoded(decoder_named(), *asked)
+        clips, report = self.decoded(find_decoder(), *asked)
         report.raise_first()
         return clips
 

@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 from framefeed.bench.scan import make_catalog
 from framefeed.cache import _choosing, _planned
 from framefeed.cache._choosing import BudgetedCodec
-from framefeed.cache._demand import Gathering, make_tasks
+from framefeed.cache._demand import FillOptions, make_tasks
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._planned import PlannedFrames
 from framefeed.cache.codecs._auto import CodecFigures, Conditions
-from framefeed.cache.codecs._registry import codec_named
+from framefeed.cache.codecs._registry import find_codec
 from framefeed.catalog import Catalog
 from framefeed.catalog.scan import scan
-from framefeed.decode import copy_planes, decoder_named, layout_of
+from framefeed.decode import copy_planes, describe_layout, find_decoder
 from framefeed.plan import EpochPlan, EveryFrame, RandomSegments, Uniform, plan_clips
 from framefeed.testing import ClipSpec, write_clip
 from tests.cache.builders import Watched, assert_served, built, clips_through
@@ -81,7 +81,7 @@ def kept(plan: EpochPlan, folder: Path, **options: Any) -> tuple[int, int]:
     """Frames that a cache keeps of a plan, and the bytes that they take."""
     shutil.rmtree(folder, ignore_errors=True)
     with FrameCache(folder, **options) as cache:
-        for _ in clips_through(plan, cache, decoder_named()):
+        for _ in clips_through(plan, cache, find_decoder()):
             pass
         cache.flush()
         stored = cache.stats().frames_stored
@@ -109,7 +109,7 @@ def test_a_build_that_was_interrupted_still_fits(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "c")
     options: dict[str, Any] = {"form": "planes", "max_bytes": round(1.06 * total)}
     with FrameCache(tmp_path / "c", **options) as cache:
-        for _ in zip(range(SMALL + 1), clips_through(plan, cache, decoder_named()), strict=False):
+        for _ in zip(range(SMALL + 1), clips_through(plan, cache, find_decoder()), strict=False):
             pass
     with FrameCache(tmp_path / "c", **options) as cache:
         report = built(plan, cache, workers=0)
@@ -122,7 +122,7 @@ def test_a_build_keeps_its_codec_if_all_frames_fit(tmp_path: Path) -> None:
     total = kept(plan, tmp_path / "c", form="planes", codec="raw")[1]
     shutil.rmtree(tmp_path / "c")
     with FrameCache(tmp_path / "c", form="planes", codec="raw") as cache:
-        for _ in zip(range(SMALL + 2), clips_through(plan, cache, decoder_named()), strict=False):
+        for _ in zip(range(SMALL + 2), clips_through(plan, cache, find_decoder()), strict=False):
             pass
     with FrameCache(tmp_path / "c", form="planes", max_bytes=round(1.15 * total)) as cache:
         assert built(plan, cache, workers=0).is_complete
@@ -138,7 +138,7 @@ class Revising(Watched):
 
     def frames(self, *asked: Any) -> Iterator[tuple[int, Any]]:
         for number, frame in enumerate(super().frames(*asked)):
-            self.cache.state._codec = codec_named(("zstd", "lz4")[number % 2])
+            self.cache.state._codec = find_codec(("zstd", "lz4")[number % 2])
             yield frame
 
 
@@ -164,7 +164,7 @@ def test_if_raw_frames_fit_nothing_is_sampled(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("order", ["large first", "small first"])
 def test_the_estimated_size_is_the_stored_size(order: str, tmp_path: Path) -> None:
     for form in ("planes", "output"):
-        demand = PlannedFrames(mixed(order), decoder_named(), form).estimate_size()  # type: ignore[arg-type]
+        demand = PlannedFrames(mixed(order), find_decoder(), form).estimate_size()  # type: ignore[arg-type]
         kept(mixed(order), tmp_path / "c", form=form, codec="raw")
         info = FrameCache(tmp_path / "c").info()
         assert (demand.frames, demand.raw_bytes) == (info.num_frames, info.raw_bytes)
@@ -172,9 +172,9 @@ def test_the_estimated_size_is_the_stored_size(order: str, tmp_path: Path) -> No
 
 def test_frames_in_several_clips_are_counted_once() -> None:
     plan = plan_clips(mixed("large first").catalog, Uniform(6), seed=0, size=(96, 128), clips_per_video=5)
-    assert PlannedFrames(plan, decoder_named(), "planes", epochs=3).estimate_size().frames == NUM_FRAMES
+    assert PlannedFrames(plan, find_decoder(), "planes", epochs=3).estimate_size().frames == NUM_FRAMES
     every = plan_clips(plan.catalog, EveryFrame(), seed=0, size=(96, 128))
-    assert PlannedFrames(every, decoder_named(), "planes").estimate_size().frames == NUM_FRAMES
+    assert PlannedFrames(every, find_decoder(), "planes").estimate_size().frames == NUM_FRAMES
 
 
 @cache
@@ -194,9 +194,9 @@ def test_the_estimated_size_of_clips_with_common_frames(
 ) -> None:
     monkeypatch.setattr(_planned, "_MAX_POSITIONS", positions)
     plan = plan_clips(many(), rule, seed=0, size=(32, 32), clips_per_video=clips_per_video, world_size=ranks)
-    tasks = make_tasks(plan, epochs, Gathering(by_output=False, max_bytes=1 << 30))
+    tasks = make_tasks(plan, epochs, FillOptions(by_output=False, max_bytes=1 << 30))
     truth = sum(task.num_frames for task in tasks)
-    said = PlannedFrames(plan, decoder_named(), "planes", epochs).estimate_size()
+    said = PlannedFrames(plan, find_decoder(), "planes", epochs).estimate_size()
     # Which clips are this rank's is drawn; a sample of positions knows of fewer sources.
     least, most = (0.95, 1.2) if (positions, ranks) == (16_384, 1) else (0.85, 1.6)
     assert least * truth <= said.frames <= most * truth
@@ -212,7 +212,7 @@ def test_if_the_distinct_raw_frames_fit_nothing_is_sampled(tmp_path: Path, monke
 
 @pytest.mark.parametrize("order", ["large first", "small first"])
 def test_samples_stand_for_equal_shares_of_the_bytes(order: str) -> None:
-    sizes = [layout.nbytes for layout, _ in PlannedFrames(mixed(order), decoder_named(), "planes").decode_samples()]
+    sizes = [layout.nbytes for layout, _ in PlannedFrames(mixed(order), find_decoder(), "planes").decode_samples()]
     large = LARGE * 144 * 192 / (LARGE * 144 * 192 + SMALL * 96 * 128)
     assert sizes.count(max(sizes)) / len(sizes) == pytest.approx(large, abs=1.5 / len(sizes))
 
@@ -221,7 +221,7 @@ def test_a_source_that_cannot_be_read_is_not_sampled(tmp_path: Path) -> None:
     copy = shutil.copytree(folder("large first"), tmp_path / "m")
     plan = plan_clips(scan(copy, workers=0), Uniform(FRAMES), seed=0, size=(96, 128))
     os.unlink(next(iter(sorted(copy.iterdir()))))
-    assert 0 < len(PlannedFrames(plan, decoder_named(), "planes").decode_samples()) < 24
+    assert 0 < len(PlannedFrames(plan, find_decoder(), "planes").decode_samples()) < 24
 
 
 # --- the choice, and its revision ---------------------------------------------------------------------
@@ -290,7 +290,7 @@ def test_frames_fit_if_they_fit_with_the_smallest_codec(shares: list[tuple[float
 
 def test_ratios_are_of_the_whole_mixture_and_times_are_of_the_clock() -> None:
     plan = mixed("large first")
-    decoder: Any = decoder_named()
+    decoder: Any = find_decoder()
     frames = PlannedFrames(plan, decoder, "planes")
     samples, size = frames.decode_samples(), frames.estimate_size()
     ticks = iter(range(10**6))
@@ -301,10 +301,10 @@ def test_ratios_are_of_the_whole_mixture_and_times_are_of_the_clock() -> None:
     for row in range(len(plan.catalog)):
         video = Video.of(plan.catalog.source(row))
         for _, picture in decoder.frames(video.source, video.index, [0]):
-            layout = layout_of(picture)
+            layout = describe_layout(picture)
             pictures.append((layout, np.empty(layout.nbytes, dtype=np.uint8)))
             copy_planes(picture, pictures[-1][1])
     raw = sum(layout.nbytes for layout, _ in pictures)
     for each in chosen._figures:
-        truth = sum(len(codec_named(each.codec).encode(*picture)) for picture in pictures) / raw
+        truth = sum(len(find_codec(each.codec).encode(*picture)) for picture in pictures) / raw
         assert truth - 0.03 <= each.ratio <= truth + 0.25

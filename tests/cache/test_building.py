@@ -21,7 +21,7 @@ import framefeed.cache.prefill._build
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.prefill._build import BuildReport, build
 from framefeed.catalog.scan import scan
-from framefeed.decode import decoder_named
+from framefeed.decode import find_decoder
 from framefeed.errors import CacheError, UsageError
 from framefeed.media import ImageSequence
 from framefeed.plan import (
@@ -84,7 +84,7 @@ def test_several_epochs_at_once(tmp_path: Path) -> None:
 def test_C11_a_build_continues_after_an_unfinished_epoch(tmp_path: Path) -> None:
     plan = PLANS["random segments"]()
     with FrameCache(tmp_path / "c") as cache:
-        for _ in zip(range(5), clips_through(plan, cache, decoder_named()), strict=False):
+        for _ in zip(range(5), clips_through(plan, cache, find_decoder()), strict=False):
             pass
         stored = cache.stats().frames_stored
         watched = Watched()
@@ -101,7 +101,7 @@ def test_a_build_counts_no_hits_and_no_misses(tmp_path: Path) -> None:
             built(plan, cache)
         done = cache.stats()
         assert (done.frames_hit, done.frames_missed, done.frames_stored) == (0, 0, count_needed(plan))
-        asked = sum(clip.shape[0] for clip in clips_through(plan, cache, decoder_named()))
+        asked = sum(clip.shape[0] for clip in clips_through(plan, cache, find_decoder()))
         done = cache.stats()
         assert (done.frames_hit, done.frames_missed, done.hit_rate) == (asked, 0, 1.0)
 
@@ -182,14 +182,14 @@ def test_D01_failures_are_listed_and_other_frames_stored(form: Any, tmp_path: Pa
         assert not report.is_complete
         assert report.stopped_because is None
         assert report.frames_stored + report.frames_failed == count_needed(plan)
-        assert_same(clips_through(plan, cache, decoder_named()), clips_through(plan, None, decoder_named()))
+        assert_same(clips_through(plan, cache, find_decoder()), clips_through(plan, None, find_decoder()))
 
 
 @pytest.mark.parametrize("form", ["output", "planes"])
 def test_D01_every_decodable_frame_of_a_damaged_video_is_stored(form: Any, tmp_path: Path) -> None:
     catalogue = scan(shutil.copy(corpus_file("truncated.mp4"), tmp_path), verify="none", workers=0)
     plan = plan_clips(catalogue, EveryFrame(), seed=0, size=(20, 20), shuffle=False)
-    fresh = [clip is not None for clip in clips_through(plan, None, decoder_named())]
+    fresh = [clip is not None for clip in clips_through(plan, None, find_decoder())]
     assert 0 < sum(fresh) < len(fresh)
     with FrameCache(tmp_path / "c", form=form) as cache:
         report = built(plan, cache)
@@ -238,7 +238,7 @@ def test_C04_a_full_cache_ends_the_build(tmp_path: Path) -> None:
         assert report.failed == []
         assert len(watched.asked) < count_needed(plan), "it does not decode on for nothing"
         assert sum(file.stat().st_size for file in (tmp_path / "c").iterdir()) <= 200_000
-        assert_same(clips_through(plan, cache, decoder_named()), clips_through(plan, None, decoder_named()))
+        assert_same(clips_through(plan, cache, find_decoder()), clips_through(plan, None, find_decoder()))
 
 
 def test_C04_a_budget_for_less_than_a_frame_is_a_mistake(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_C04_a_budget_for_less_than_a_frame_is_a_mistake(tmp_path: Path) -> None
 
 def test_C04_a_loader_warns_of_a_budget_for_less_than_a_frame(tmp_path: Path) -> None:
     with FrameCache(tmp_path / "c", codec="raw", max_bytes=5) as cache, pytest.warns(UserWarning, match="too small"):
-        list(clips_through(plan_of(size=(32, 32)), cache, decoder_named()))
+        list(clips_through(plan_of(size=(32, 32)), cache, find_decoder()))
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from framefeed.cache import _keys
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.codecs._registry import known_codecs
-from framefeed.decode import ClipSlot, DecodeReport, VideoDecoder, decoder_named
+from framefeed.decode import ClipSlot, DecodeReport, VideoDecoder, find_decoder
 from framefeed.errors import CorruptMedia, FrameNotFound, StaleSource, UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import ImageSequence, MediaSource
@@ -68,7 +68,7 @@ def test_C11_any_calls_give_what_decoding_gives(
     folder = tmp_path_factory.mktemp("cache")
     video = make_video()
     with FrameCache(folder / "c", codec=codec, form=form, memory_bytes=memory) as cache:
-        decoder = cache.decoder(decoder_named())
+        decoder = cache.decoder(find_decoder())
         for asked in [*calls, *calls]:
             clips, report = video.decoded(decoder, *asked)
             assert report.errors == [None] * len(asked)
@@ -76,7 +76,7 @@ def test_C11_any_calls_give_what_decoding_gives(
             assert_same(clips, video.fresh(*asked))
     with FrameCache(folder / "c", codec=codec, form=form) as again:
         for asked in calls:
-            clips, report = video.decoded(again.decoder(decoder_named()), *asked)
+            clips, report = video.decoded(again.decoder(find_decoder()), *asked)
             assert_same(clips, video.fresh(*asked))
             assert report.counts.frames_decoded == 0
             assert report.counts.frames_cached == report.counts.frames_delivered
@@ -88,7 +88,7 @@ def test_C11_any_calls_give_what_decoding_gives(
 def test_only_missing_frames_of_a_clip_are_decoded(form: Any, tmp_path: Path) -> None:
     video = make_video()
     with FrameCache(tmp_path / "c", form=form) as cache:
-        decoder = cache.decoder(decoder_named())
+        decoder = cache.decoder(find_decoder())
         video.decoded(decoder, ([3, 5], SMALL))
         clips, report = video.decoded(decoder, (CLIP, SMALL))
         assert_same(clips, video.fresh((CLIP, SMALL)))
@@ -100,22 +100,22 @@ def test_only_missing_frames_of_a_clip_are_decoded(form: Any, tmp_path: Path) ->
 def test_planes_serve_any_crop_and_outputs_only_their_own(tmp_path: Path) -> None:
     video = make_video()
     with FrameCache(tmp_path / "c", form="planes") as cache:
-        video.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+        video.decoded(cache.decoder(find_decoder()), (CLIP, SMALL))
         other = OutputSpec(size=(30, 40), crop=(0, 0, 30, 40))
-        clips, report = video.decoded(cache.decoder(decoder_named()), (CLIP, other))
+        clips, report = video.decoded(cache.decoder(find_decoder()), (CLIP, other))
         assert report.counts.frames_decoded == 0
         assert_same(clips, video.fresh((CLIP, other)))
     with FrameCache(tmp_path / "d", form="output") as cache:
-        video.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
-        _, report = video.decoded(cache.decoder(decoder_named()), (CLIP, other))
+        video.decoded(cache.decoder(find_decoder()), (CLIP, SMALL))
+        _, report = video.decoded(cache.decoder(find_decoder()), (CLIP, other))
         assert report.counts.frames_cached == 0
 
 
 def test_automatic_form_keeps_planes_of_whole_pictures(tmp_path: Path) -> None:
     video = make_video()
     with FrameCache(tmp_path / "c") as cache:
-        video.decoded(cache.decoder(decoder_named()), ([0, 1], WHOLE))
-        video.decoded(cache.decoder(decoder_named()), ([0, 1], SMALL))
+        video.decoded(cache.decoder(find_decoder()), ([0, 1], WHOLE))
+        video.decoded(cache.decoder(find_decoder()), ([0, 1], SMALL))
         cache.flush()
         layouts = [kind.layout.split()[0] for kind in cache.info().kinds]
     assert sorted(layouts) == ["rgbp", "yuv420p"]
@@ -127,7 +127,7 @@ def test_a_video_decoder_reads_through_a_cache(tmp_path: Path) -> None:
         expected = plain.get_frames_at(CLIP).data
     with FrameCache(tmp_path / "c") as cache:
         for _ in range(2):
-            with VideoDecoder(path, size=(24, 32), backend=cache.decoder(decoder_named())) as decoder:
+            with VideoDecoder(path, size=(24, 32), backend=cache.decoder(find_decoder())) as decoder:
                 np.testing.assert_array_equal(decoder.get_frames_at(CLIP).data, expected)
                 np.testing.assert_array_equal(decoder[7], plain_frame(path, 7))
         assert cache.stats().frames_hit == len(CLIP) + 1
@@ -146,7 +146,7 @@ def test_rotated_and_mirrored_pictures_are_upright(form: Any, tmp_path: Path) ->
     asked = ([0, 2, 1], OutputSpec(size=(height // 2, width // 3), crop=(0, 2, height - 4, width - 2)))
     with FrameCache(tmp_path / "c", form=form) as cache:
         for _ in range(2):
-            clips, _ = video.decoded(cache.decoder(decoder_named()), asked)
+            clips, _ = video.decoded(cache.decoder(find_decoder()), asked)
             assert_same(clips, video.fresh(asked))
         assert cache.stats().frames_hit == 3
 
@@ -160,7 +160,7 @@ def test_pictures_and_sequences_are_cached_too(form: Any, tmp_path: Path, rng_pi
         video = Video.of(given_source)
         with FrameCache(tmp_path / f"c{len(asked)}", form=form) as cache:
             for _ in range(2):
-                clips, _ = video.decoded(cache.decoder(decoder_named()), (asked, OutputSpec(size=(10, 12))))
+                clips, _ = video.decoded(cache.decoder(find_decoder()), (asked, OutputSpec(size=(10, 12))))
                 assert_same(clips, video.fresh((asked, OutputSpec(size=(10, 12)))))
             assert cache.stats().frames_hit == len(asked)
 
@@ -182,9 +182,9 @@ def test_sources_in_memory_are_identified_by_content(tmp_path: Path) -> None:
     data = corpus_file("bframes_2.mp4").read_bytes()
     video = Video.of(data)
     with FrameCache(tmp_path / "c") as cache:
-        video.decoded(cache.decoder(decoder_named()), ([1, 2], SMALL))
+        video.decoded(cache.decoder(find_decoder()), ([1, 2], SMALL))
         again = Video.of(bytes(bytearray(data)))
-        clips, report = again.decoded(cache.decoder(decoder_named()), ([1, 2], SMALL))
+        clips, report = again.decoded(cache.decoder(find_decoder()), ([1, 2], SMALL))
         assert report.counts.frames_cached == 2
         assert_same(clips, video.fresh(([1, 2], SMALL)))
 
@@ -198,10 +198,10 @@ def test_loss_does_not_depend_on_what_the_cache_holds(form: Any, room: int | Non
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         with FrameCache(tmp_path / "c", codec="jpeg:60", form=form, max_bytes=room) as lossy:
-            first = [video.decoded(lossy.decoder(decoder_named()), call)[0][0] for call in calls]
-            again = [video.decoded(lossy.decoder(decoder_named()), call)[0][0] for call in calls]
+            first = [video.decoded(lossy.decoder(find_decoder()), call)[0][0] for call in calls]
+            again = [video.decoded(lossy.decoder(find_decoder()), call)[0][0] for call in calls]
         with FrameCache(tmp_path / "d", codec="jpeg:60", form=form) as other:
-            turned = [video.decoded(other.decoder(decoder_named()), call)[0][0] for call in calls[::-1]][::-1]
+            turned = [video.decoded(other.decoder(find_decoder()), call)[0][0] for call in calls[::-1]][::-1]
     for clip, second, third, call in zip(first, again, turned, calls, strict=True):
         np.testing.assert_array_equal(clip, second)
         np.testing.assert_array_equal(clip, third)
@@ -212,15 +212,15 @@ def test_lossy_frames_are_read_only_with_the_same_codec(tmp_path: Path) -> None:
     pytest.importorskip("simplejpeg")
     video = make_video()
     with FrameCache(tmp_path / "c", codec="jpeg:80", form="output") as lossy:
-        video.decoded(lossy.decoder(decoder_named()), (CLIP, SMALL))
-        _, report = video.decoded(lossy.decoder(decoder_named()), (CLIP, SMALL))
+        video.decoded(lossy.decoder(find_decoder()), (CLIP, SMALL))
+        _, report = video.decoded(lossy.decoder(find_decoder()), (CLIP, SMALL))
         assert report.counts.frames_cached == len(CLIP)
     for other in ("jpeg:90", "lz4"):
         with FrameCache(tmp_path / "c", codec=other, form="output") as cache:
-            _, report = video.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+            _, report = video.decoded(cache.decoder(find_decoder()), (CLIP, SMALL))
             assert report.counts.frames_cached == 0
     with FrameCache(tmp_path / "c", codec="raw", form="output") as cache:
-        clips, report = video.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+        clips, report = video.decoded(cache.decoder(find_decoder()), (CLIP, SMALL))
         assert report.counts.frames_cached == len(CLIP), "exact is exact, whichever codec stored it"
         assert_same(clips, video.fresh((CLIP, SMALL)))
 
@@ -232,12 +232,12 @@ def test_lossy_frames_are_read_only_with_the_same_codec(tmp_path: Path) -> None:
 def test_a_frame_that_fails_is_not_stored_and_its_error_is_the_decoders(form: Any, tmp_path: Path) -> None:
     video = Video.of(corpus_file("truncated.mp4"), verify="none")
     asked = [([number], SMALL) for number in range(len(video.index))]
-    _, plain = video.decoded(decoder_named(), *asked)
+    _, plain = video.decoded(find_decoder(), *asked)
     assert any(plain.errors)
     assert not all(plain.errors)
     with FrameCache(tmp_path / "c", form=form) as cache:
         for _ in range(2):
-            _, report = video.decoded(cache.decoder(decoder_named()), *asked)
+            _, report = video.decoded(cache.decoder(find_decoder()), *asked)
             assert [str(error) for error in report.errors] == [str(error) for error in plain.errors]
             assert all(isinstance(error, CorruptMedia) for error in report.errors if error)
         good = sum(error is None for error in plain.errors)
@@ -247,9 +247,9 @@ def test_a_frame_that_fails_is_not_stored_and_its_error_is_the_decoders(form: An
 def test_the_decoder_reports_ordinals_that_do_not_exist(tmp_path: Path) -> None:
     video = make_video()
     with FrameCache(tmp_path / "c") as cache, pytest.raises(FrameNotFound):
-        video.decoded(cache.decoder(decoder_named()), ([0, 40], SMALL))
+        video.decoded(cache.decoder(find_decoder()), ([0, 40], SMALL))
     with FrameCache(tmp_path / "c") as cache, pytest.raises(FrameNotFound):
-        video.decoded(cache.decoder(decoder_named()), ([-1], SMALL))
+        video.decoded(cache.decoder(find_decoder()), ([-1], SMALL))
 
 
 def test_form_planes_needs_a_decoder_that_gives_planes(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_decoders_do_not_read_each_others_frames(tmp_path: Path) -> None:
     video = make_video()
     with FrameCache(tmp_path / "c") as cache:
         video.decoded(cache.decoder(FlatDecoder()), ([3], SMALL))
-        clips, report = video.decoded(cache.decoder(decoder_named()), ([3], SMALL))
+        clips, report = video.decoded(cache.decoder(find_decoder()), ([3], SMALL))
         assert report.counts.frames_cached == 0
         assert_same(clips, video.fresh(([3], SMALL)))
 
@@ -283,7 +283,7 @@ def patched(path: Path, offset: int) -> None:
 
 
 def filled(cache: FrameCache, video: Video, asked: Sequence[int]) -> None:
-    _, report = video.decoded(cache.decoder(decoder_named()), (asked, SMALL))
+    _, report = video.decoded(cache.decoder(find_decoder()), (asked, SMALL))
     report.raise_first()
     assert report.counts.frames_stored == len(asked)
 
@@ -314,7 +314,7 @@ def test_C03_bytes_changed_under_the_same_size_and_time(strict: bool, tmp_path: 
         patched(path, offset)
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         assert Video.of(path).index.identity == video.index.identity, "neither size, time nor fingerprint tells"
-        _, report = video.decoded(cache.decoder(decoder_named()), ([well], SMALL), ([hurt], SMALL))
+        _, report = video.decoded(cache.decoder(find_decoder()), ([well], SMALL), ([hurt], SMALL))
         assert report.counts.frames_cached == 1
         assert cache.stats().frames_outdated == 1
         assert report.counts.frames_decoded > 0
@@ -336,7 +336,7 @@ def test_C03_only_a_strict_cache_sees_a_change_that_leaves_no_mark(
             filled(cache, video, [hurt])
             patched(path, offset)
             os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-            _, report = video.decoded(cache.decoder(decoder_named()), ([hurt], SMALL))
+            _, report = video.decoded(cache.decoder(find_decoder()), ([hurt], SMALL))
             assert report.counts.frames_cached == (0 if strict else 1), (strict, codec, memory)
         patched(path, offset)  # as it was
 
@@ -364,17 +364,17 @@ def test_C14_a_file_that_is_written_read_and_written_in_the_same_second(
     now = [before.st_ctime_ns // 10**9 * 10**9 + 10**9 - 1]
     monkeypatch.setattr(_keys, "time_ns", lambda: now[0])
     with FrameCache(tmp_path / "c", codec="raw") as cache:
-        _, report = video.decoded(cache.decoder(decoder_named()), ([hurt], SMALL))
+        _, report = video.decoded(cache.decoder(find_decoder()), ([hurt], SMALL))
         assert report.counts.frames_stored == 0, "the file may change without a mark"
         patched(path, offset)
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-        _, report = video.decoded(cache.decoder(decoder_named()), ([hurt], SMALL))
+        _, report = video.decoded(cache.decoder(find_decoder()), ([hurt], SMALL))
         assert report.counts.frames_cached == 0
         assert report.counts.frames_decoded > 0
         patched(path, offset)
         now[0] = path.stat().st_ctime_ns + 4 * 10**9
         filled(cache, video, [hurt])
-        assert video.decoded(cache.decoder(decoder_named()), ([hurt], SMALL))[1].counts.frames_cached == 1
+        assert video.decoded(cache.decoder(find_decoder()), ([hurt], SMALL))[1].counts.frames_cached == 1
 
 
 def test_C14_stamping_waits_for_a_tick_of_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -393,7 +393,7 @@ def test_C14_stamping_waits_for_a_tick_of_the_clock(tmp_path: Path, monkeypatch:
         assert len(slept) == 1
         assert 0.007 <= slept[0] < 0.008
         now[0] = changed - 10**9  # The clock of the file system is ahead.
-        _, report = video.decoded(cache.decoder(decoder_named()), ([2], SMALL))
+        _, report = video.decoded(cache.decoder(find_decoder()), ([2], SMALL))
         assert (report.counts.frames_stored, len(slept)) == (0, 1)
 
 
@@ -403,7 +403,7 @@ def test_C03_a_file_that_was_only_touched_keeps_its_frames(tmp_path: Path) -> No
     with FrameCache(tmp_path / "c") as cache:
         filled(cache, video, [0, 3])
         os.utime(path, ns=(1, 1))
-        clips, report = video.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
+        clips, report = video.decoded(cache.decoder(find_decoder()), ([0, 3], SMALL))
         assert report.counts.frames_cached == 2
         assert_same(clips, video.fresh(([0, 3], SMALL)))
 
@@ -415,9 +415,9 @@ def test_C03_a_replaced_file_is_stale_and_a_miss_after_indexing(tmp_path: Path) 
         filled(cache, video, [0, 3])
         shutil.copy(corpus_file("open_gop.mp4"), path)
         with pytest.raises(StaleSource):
-            video.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
+            video.decoded(cache.decoder(find_decoder()), ([0, 3], SMALL))
         now = Video.of(path)
-        clips, report = now.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
+        clips, report = now.decoded(cache.decoder(find_decoder()), ([0, 3], SMALL))
         assert report.counts.frames_cached == 0
         assert_same(clips, now.fresh(([0, 3], SMALL)))
 
@@ -434,7 +434,7 @@ def test_C03_a_picture_replaced_by_one_with_the_same_head(tmp_path: Path) -> Non
         # BMP begins with the last row: the first is behind what the fingerprint of a still looks at.
         pixels[0] ^= 0xFF
         Image.fromarray(pixels).save(path)
-        clips, report = video.decoded(cache.decoder(decoder_named()), ([0], SMALL))
+        clips, report = video.decoded(cache.decoder(find_decoder()), ([0], SMALL))
         assert report.counts.frames_cached == 0
         assert_same(clips, video.fresh(([0], SMALL)))
 
@@ -448,7 +448,7 @@ class Meddling:
         self._path = path
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
-        report = decoder_named().decode(source, index, slots)
+        report = find_decoder().decode(source, index, slots)
         patched(self._path, self._path.stat().st_size - 1)
         return report
 
@@ -472,7 +472,7 @@ def test_copies_of_cache_and_data_can_be_used(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "here")
     video = Video.of(tmp_path / "there" / "bframes_2.mp4")
     with FrameCache(tmp_path / "there" / "c") as cache:
-        clips, report = video.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
+        clips, report = video.decoded(cache.decoder(find_decoder()), ([0, 3], SMALL))
         assert report.counts.frames_cached == 2
         assert_same(clips, video.fresh(([0, 3], SMALL)))
 
@@ -483,7 +483,7 @@ def test_frames_do_not_depend_on_how_the_file_was_indexed(verify: str, tmp_path:
     with FrameCache(tmp_path / "c") as cache:
         filled(cache, Video.of(path), [0, 3])
         video = Video.of(path, verify=verify)
-        clips, report = video.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
+        clips, report = video.decoded(cache.decoder(find_decoder()), ([0, 3], SMALL))
         assert report.counts.frames_cached == 2
         assert_same(clips, video.fresh(([0, 3], SMALL)))
 
@@ -495,7 +495,7 @@ def test_C04_a_full_cache_warns_once_and_decoding_continues(tmp_path: Path) -> N
     video = make_video()
     clips = [[number] for number in range(20)]
     with FrameCache(tmp_path / "c", codec="raw", form="output", max_bytes=30_000) as cache:
-        decoder = cache.decoder(decoder_named())
+        decoder = cache.decoder(find_decoder())
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             for clip in [*clips, *clips]:
@@ -514,7 +514,7 @@ def test_C04_a_full_cache_warns_once_and_decoding_continues(tmp_path: Path) -> N
 def test_C17_a_folder_removed_while_running(tmp_path: Path) -> None:
     video = make_video()
     with FrameCache(tmp_path / "c", form="output") as cache:
-        decoder = cache.decoder(decoder_named())
+        decoder = cache.decoder(find_decoder())
         video.decoded(decoder, (CLIP, SMALL))
         cache.flush()
         shutil.rmtree(tmp_path / "c")
@@ -532,10 +532,10 @@ def test_C17_a_folder_removed_before_the_first_seal_gives_one_warning(tmp_path: 
     video = make_video()
     with warnings.catch_warnings(record=True) as seen, FrameCache(tmp_path / "c") as cache:
         warnings.simplefilter("always")
-        video.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+        video.decoded(cache.decoder(find_decoder()), (CLIP, SMALL))
         shutil.rmtree(tmp_path / "c")
         cache.flush()
-        (pixels,), _ = video.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+        (pixels,), _ = video.decoded(cache.decoder(find_decoder()), (CLIP, SMALL))
         np.testing.assert_array_equal(pixels, video.fresh((CLIP, SMALL))[0])
         cache.flush()
     assert [str(each.message) for each in seen if str(tmp_path / "c") in str(each.message)] == [cache.stats().trouble]
@@ -547,7 +547,7 @@ def test_warnings_turned_into_errors_do_not_stop_decoding(tmp_path: Path) -> Non
         for number in range(8):
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
-                (pixels,), _ = video.decoded(cache.decoder(decoder_named()), ([number], SMALL))
+                (pixels,), _ = video.decoded(cache.decoder(find_decoder()), ([number], SMALL))
             np.testing.assert_array_equal(pixels, video.fresh(([number], SMALL))[0])
         assert cache.stats().is_full
 
@@ -563,9 +563,9 @@ def test_reading_in_order_decodes_each_frame_once(form: Any, before: list[int], 
         expected = [frame.copy() for frame in plain]
     with FrameCache(tmp_path / "c", form=form) as cache:
         if before:
-            Video.of(path).decoded(cache.decoder(decoder_named()), (before, SMALL))
+            Video.of(path).decoded(cache.decoder(find_decoder()), (before, SMALL))
         for _ in range(2):
-            with VideoDecoder(path, size=(24, 32), backend=cache.decoder(decoder_named())) as decoder:
+            with VideoDecoder(path, size=(24, 32), backend=cache.decoder(find_decoder())) as decoder:
                 assert_same(list(decoder), expected)
         assert cache.stats().frames_missed <= 40 + len(before) + 16
         cache.flush()
@@ -576,7 +576,7 @@ def test_the_memory_tier_serves_raw_frames_too(tmp_path: Path) -> None:
     video = make_video()
     with FrameCache(tmp_path / "c", codec="raw", form="output", memory_bytes="1MB") as cache:
         for _ in range(3):
-            (clip,), _ = video.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+            (clip,), _ = video.decoded(cache.decoder(find_decoder()), (CLIP, SMALL))
             np.testing.assert_array_equal(clip, video.fresh((CLIP, SMALL))[0])
         assert cache.stats().frames_from_memory == 2 * len(CLIP)
         assert cache.stats().bytes_read == 0
@@ -586,7 +586,7 @@ def test_frames_that_are_too_large_are_not_stored(tmp_path: Path) -> None:
     video, wide = make_video(), OutputSpec(size=(17_000, 2))
     with FrameCache(tmp_path / "c", form="output") as cache:
         for _ in range(2):
-            clips, report = video.decoded(cache.decoder(decoder_named()), ([1], wide))
+            clips, report = video.decoded(cache.decoder(find_decoder()), ([1], wide))
             assert_same(clips, video.fresh(([1], wide)))
             assert report.counts.frames_cached == 0
 
@@ -601,7 +601,7 @@ def test_C09_a_source_that_cannot_be_hashed_is_still_decoded(tmp_path: Path, mon
     for form in ("output", "planes"):
         with FrameCache(tmp_path / form, form=form, strict=True) as cache:  # type: ignore[arg-type]
             for _ in range(2):
-                clips, _ = video.decoded(cache.decoder(decoder_named()), (CLIP, SMALL))
+                clips, _ = video.decoded(cache.decoder(find_decoder()), (CLIP, SMALL))
                 assert_same(clips, video.fresh((CLIP, SMALL)))
 
 
@@ -620,7 +620,7 @@ def test_outdated_frames_are_counted_once(tmp_path: Path) -> None:
         patched(path, offset + 40)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
         video = Video(video.source, video.index)
-        video.decoded(cache.decoder(decoder_named()), ([0, 3], SMALL))
+        video.decoded(cache.decoder(find_decoder()), ([0, 3], SMALL))
         assert cache.stats().frames_outdated == 2
 
 
@@ -628,9 +628,9 @@ def test_outdated_frames_are_counted_once(tmp_path: Path) -> None:
 def test_frames_are_stored_as_decoded_even_if_the_caller_writes_to_them(form: Any, tmp_path: Path) -> None:
     path = write_clip(tmp_path / "v.mp4", ClipSpec(num_frames=40, gop=8))
     with FrameCache(tmp_path / "c", form=form, codec="raw") as cache:
-        with VideoDecoder(path, backend=cache.decoder(decoder_named())) as first:
+        with VideoDecoder(path, backend=cache.decoder(find_decoder())) as first:
             for frame in first:
                 frame[:] = 77
         assert cache.stats().frames_stored == 40, "the last ones too"
-        with VideoDecoder(path, backend=cache.decoder(decoder_named())) as again, VideoDecoder(path) as plain:
+        with VideoDecoder(path, backend=cache.decoder(find_decoder())) as again, VideoDecoder(path) as plain:
             assert_same(list(again), list(plain))

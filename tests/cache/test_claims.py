@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from framefeed.cache._frame_cache import FrameCache
-from framefeed.cache.prefill._build import FILE_NAME, Claims, build
+from framefeed.cache.prefill._build import LOCK_FILE_NAME, Claims, build
 from framefeed.cache.store._format import Kind, StoredFrame
 from framefeed.plan import EveryFrame, plan_clips
 from tests.conftest import CHECKOUT
@@ -96,7 +96,7 @@ def test_C17_without_locks_every_builder_does_every_task(tmp_path: Path) -> None
         assert claims.take(0)
         claims.wait(0)
         claims.release()
-    (tmp_path / FILE_NAME).symlink_to(taken)
+    (tmp_path / LOCK_FILE_NAME).symlink_to(taken)
     with Claims(os.fspath(tmp_path), "plan") as claims, another(tmp_path, "plan") as other:
         assert claims.take(0)
         assert other.ask("take", 0) == "True"
@@ -106,7 +106,7 @@ def test_the_folder_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b"
     with Claims(os.fspath(folder), "plan"):
         assert folder.stat().st_mode & 0o777 == 0o700
-        assert (folder / FILE_NAME).stat().st_mode & 0o777 == 0o600
+        assert (folder / LOCK_FILE_NAME).stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(("shared", "folder_mode", "file_mode"), [(False, 0o700, 0o600), (True, 0o777, 0o666)])
@@ -127,7 +127,7 @@ def test_a_folder_has_the_same_modes_whether_a_build_or_the_store_makes_it(
         os.umask(umask)
     assert stat.S_IMODE(folder.stat().st_mode) == folder_mode
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
-    assert FILE_NAME in modes
+    assert LOCK_FILE_NAME in modes
     assert set(modes.values()) == {file_mode}
 
 

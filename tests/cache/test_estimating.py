@@ -15,10 +15,10 @@ import pytest
 import framefeed.cache._demand
 import framefeed.cache.prefill._sampling
 from framefeed.cache._choosing import FRAME_OVERHEAD, RUN_OVERHEAD
-from framefeed.cache._demand import Gathering, PlanDemand, outlook
+from framefeed.cache._demand import FillOptions, PlanDemand, count_demand
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.codecs._auto import CodecFigures
-from framefeed.cache.codecs._registry import codec_named, known_codecs
+from framefeed.cache.codecs._registry import find_codec, known_codecs
 from framefeed.cache.prefill._estimate import CLIP_SECONDS, CacheEstimate, Room, estimate, scale_up
 from framefeed.cache.prefill._sampling import SampleCounts
 from framefeed.catalog.scan import scan
@@ -194,7 +194,7 @@ def test_an_empty_sample_gives_no_division_by_zero() -> None:
 # --- what is wanted -----------------------------------------------------------------------------------
 
 RULES = [Uniform(4), Dense(6, stride=2), RandomSegments(5), EveryFrame()]
-Counter = Callable[[EpochPlan, int, Gathering], PlanDemand]
+Counter = Callable[[EpochPlan, int, FillOptions], PlanDemand]
 
 
 def big_plan(rule: Any, **options: Any) -> EpochPlan:
@@ -214,7 +214,7 @@ def count_needed_and_decoded(rule: Any, epochs: int) -> tuple[int, int]:
 def check_demand(count: Counter, rule: Any, epochs: int, share: float) -> None:
     plan = big_plan(rule)
     num_frames, num_pictures = count_needed_and_decoded(rule, epochs)
-    demand = count(plan, epochs, Gathering(False, 1 << 30))
+    demand = count(plan, epochs, FillOptions(False, 1 << 30))
     assert demand.clips == len(plan) * epochs
     assert demand.clip_frames == pytest.approx(len(plan) * epochs * plan.clip_shape[0], rel=share)
     assert demand.frames == pytest.approx(num_frames, rel=share)
@@ -232,24 +232,24 @@ def test_demand(rule: Any, epochs: int, is_sampled: bool, monkeypatch: pytest.Mo
         monkeypatch.setattr(framefeed.cache._demand, "PLANNED_CLIPS", 400)
     plan = big_plan(rule)
     is_whole = not is_sampled and len(plan) * epochs <= framefeed.cache._demand.PLANNED_CLIPS
-    check_demand(outlook, rule, epochs, 0 if is_whole else 0.12)
+    check_demand(count_demand, rule, epochs, 0 if is_whole else 0.12)
 
 
 def test_a_rank_needs_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(framefeed.cache._demand, "PLANNED_CLIPS", 300)
     plan = big_plan(Uniform(4), rank=1, world_size=2, shuffle="videos")
-    demand = outlook(plan, 1, Gathering(False, 1 << 30))
+    demand = count_demand(plan, 1, FillOptions(False, 1 << 30))
     assert demand.frames == pytest.approx(count_needed(plan), rel=0.12)
 
 
-def counts_shared_frames_twice(plan: EpochPlan, epochs: int, options: Gathering) -> PlanDemand:
+def counts_shared_frames_twice(plan: EpochPlan, epochs: int, options: FillOptions) -> PlanDemand:
     """Forgets that clips share frames."""
-    demand = outlook(plan, epochs, options)
+    demand = count_demand(plan, epochs, options)
     return replace(demand, frames=demand.clip_frames)
 
 
-def counts_first_epoch_only(plan: EpochPlan, epochs: int, options: Gathering) -> PlanDemand:
-    return replace(outlook(plan, 1, options), clips=len(plan) * epochs)
+def counts_first_epoch_only(plan: EpochPlan, epochs: int, options: FillOptions) -> PlanDemand:
+    return replace(count_demand(plan, 1, options), clips=len(plan) * epochs)
 
 
 @pytest.mark.parametrize("wrong", [counts_shared_frames_twice, counts_first_epoch_only])
@@ -260,8 +260,8 @@ def test_wrong_variants_are_caught(wrong: Counter) -> None:
 
 def test_random_crops_as_outputs_have_no_limit() -> None:
     plan = plan_of(Uniform(4), size=(16, 16), crop=RandomCrop(24, 24))
-    assert outlook(plan, 1, Gathering(True, 1 << 30)).frames_at_most is None
-    whole = outlook(plan, 1, Gathering(False, 1 << 30))
+    assert count_demand(plan, 1, FillOptions(True, 1 << 30)).frames_at_most is None
+    whole = count_demand(plan, 1, FillOptions(False, 1 << 30))
     assert (whole.frames_at_most, whole.varies) == (180, False)
 
 
@@ -287,7 +287,7 @@ def test_the_cache_becomes_as_large_as_estimated(form: Any, codec: str, tmp_path
 
 
 def test_every_exact_codec_is_tried(tmp_path: Path) -> None:
-    exact = {codec_named(name).label for name in known_codecs() if codec_named(name).is_exact}
+    exact = {find_codec(name).label for name in known_codecs() if find_codec(name).is_exact}
     with FrameCache(tmp_path / "c") as cache:
         said = estimate(plan_of(size=(24, 32)), cache, clips=2)
     assert {each.codec for each in said.codecs} == exact

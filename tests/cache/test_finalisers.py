@@ -18,7 +18,7 @@ import pytest
 import framefeed.cache
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.store._store import FrameStore
-from framefeed.decode import VideoDecoder, decoder_named
+from framefeed.decode import VideoDecoder, find_decoder
 from framefeed.testing import ClipSpec, write_clip
 from tests.cache.media import SMALL, Video
 from tests.cache.store.made import KEYS, add, frames_of, parts, read_all
@@ -121,7 +121,7 @@ def test_cached_iterators_are_abandoned_in_a_cycle_at_every_stage(form: Any, thr
             with collecting(threshold):
                 for stage in (0, 1, 2, 15, 16, 17, 33, FRAMES):
                     with FrameCache(tmp_path / f"c{stage % 3}", form=form, codec="lz4", memory_bytes=10**5) as cache:
-                        decoder = cache.decoder(decoder_named())
+                        decoder = cache.decoder(find_decoder())
                         pictures = decoder.pictures(video.source, video.index, range(FRAMES), SMALL)
                         list(islice(pictures, stage))
                         Node(pictures, decoder)
@@ -130,7 +130,7 @@ def test_cached_iterators_are_abandoned_in_a_cycle_at_every_stage(form: Any, thr
                         for number, frame in islice(enumerate(reader), stage):
                             np.testing.assert_array_equal(frame, frames[number])
                         left: Any = FrameCache(tmp_path / "left", form=form, codec="raw")
-                        video.decoded(left.decoder(decoder_named()), ([stage % FRAMES], SMALL))
+                        video.decoded(left.decoder(find_decoder()), ([stage % FRAMES], SMALL))
                         Node(left)
                         del pictures, reader, left
                         clips, report = video.decoded(decoder, *asked)
@@ -154,7 +154,7 @@ def test_descriptors_do_not_pile_up(tmp_path: Path) -> None:
     def round_trip() -> int:
         for _ in range(10):
             cache: Any = FrameCache(tmp_path / "c", codec="lz4")
-            reader: Any = VideoDecoder(path, backend=cache.decoder(decoder_named()))
+            reader: Any = VideoDecoder(path, backend=cache.decoder(find_decoder()))
             next(iter(reader))
             cache.video, reader.cache = reader, cache
         del cache, reader

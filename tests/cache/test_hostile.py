@@ -10,16 +10,16 @@ import pytest
 
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._keys import Form, Recipe, SourceCheck, make_key
-from framefeed.cache.codecs._registry import codec_named
+from framefeed.cache.codecs._registry import find_codec
 from framefeed.cache.store._format import Kind, StoredFrame
-from framefeed.decode import PlaneLayout, decoder_named, output_layout, recipe_of
+from framefeed.decode import PlaneLayout, describe_recipe, find_decoder, make_output_layout
 from tests.cache.media import SMALL, Video
 from tests.corpus import corpus_file
 
 NBYTES = 3 * 24 * 32
-OUTPUT = output_layout(SMALL, 96, 128).text
+OUTPUT = make_output_layout(SMALL, 96, 128).text
 PLANES = PlaneLayout("yuv420p", 128, 96).text
-BOMB = bytes(codec_named("zstd").encode(PlaneLayout("gray", 8000, 8000), np.zeros(64_000_000, dtype=np.uint8)))
+BOMB = bytes(find_codec("zstd").encode(PlaneLayout("gray", 8000, 8000), np.zeros(64_000_000, dtype=np.uint8)))
 
 STORED: dict[str, tuple[Kind, bytes, int]] = {
     "unknown codec": (Kind("no such codec", OUTPUT), bytes(NBYTES), NBYTES),
@@ -55,7 +55,7 @@ def test_C16_forged_frames_are_a_miss(name: str, form: Form, tmp_path: Path) -> 
     kind, data, raw_nbytes = STORED[name]
     video = Video.of(corpus_file("bframes_2.mp4"))
     output: Any = SMALL if form == "output" else None
-    recipe = Recipe(form, output, recipe_of(decoder_named(), video.index))
+    recipe = Recipe(form, output, describe_recipe(find_decoder(), video.index))
     assert video.index.identity is not None
     key = make_key(video.index.identity, video.index.stream, recipe)
     check, ordinals = SourceCheck(video.source, video.index), np.array([3, 4])
@@ -67,7 +67,7 @@ def test_C16_forged_frames_are_a_miss(name: str, form: Form, tmp_path: Path) -> 
         made_up = [StoredFrame(int(numbers[i]), kind, data, raw_nbytes, stamp, content) for i, stamp, content in facts]
         assert cache.store.add(key.digest, key.description, made_up)
         for _ in range(2):
-            clips, report = video.decoded(cache.decoder(decoder_named()), ([2, 3, 4, 5], SMALL))
+            clips, report = video.decoded(cache.decoder(find_decoder()), ([2, 3, 4, 5], SMALL))
             assert report.errors == [None]
             np.testing.assert_array_equal(clips[0], video.fresh(([2, 3, 4, 5], SMALL))[0])
         assert report.counts.frames_cached >= 2
@@ -78,13 +78,13 @@ def test_C16_a_forged_frame_of_a_trusted_writer_is_accepted(tmp_path: Path) -> N
     video = Video.of(corpus_file("bframes_2.mp4"))
     assert video.index.identity is not None
     key = make_key(
-        video.index.identity, video.index.stream, Recipe("output", SMALL, recipe_of(decoder_named(), video.index))
+        video.index.identity, video.index.stream, Recipe("output", SMALL, describe_recipe(find_decoder(), video.index))
     )
     check, three = SourceCheck(video.source, video.index), np.array([3])
     frame = StoredFrame(int(video.index.frame_packet[3]), Kind("raw", OUTPUT), bytes(NBYTES), NBYTES,
                         int(check.read_stamps(three)[0]), int(check.hash_contents(three)[0]))  # fmt: skip
     with FrameCache(tmp_path / "c") as cache:
         cache.store.add(key.digest, key.description, [frame])
-        clips, report = video.decoded(cache.decoder(decoder_named()), ([3], SMALL))
+        clips, report = video.decoded(cache.decoder(find_decoder()), ([3], SMALL))
         assert report.counts.frames_cached == 1
         assert not clips[0].any()

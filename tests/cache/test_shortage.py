@@ -15,9 +15,9 @@ import pytest
 
 from framefeed.cache import _caching, _keys, _stream_frames
 from framefeed.cache._frame_cache import FrameCache
-from framefeed.decode import VideoDecoder, decoder_named
+from framefeed.decode import VideoDecoder, find_decoder
 from framefeed.errors import ResourceExhausted
-from framefeed.parallel import Ok, outcome_of, shortage_in
+from framefeed.parallel import Ok, catch_outcome, find_shortage
 from framefeed.plan import OutputSpec
 from framefeed.testing import ClipSpec, write_clip
 from tests.cache.builders import built
@@ -37,7 +37,7 @@ def clip(folder: Path) -> Video:
 
 def filled(folder: Path, video: Video, **options: Any) -> FrameCache:
     with FrameCache(folder, **options) as cache:
-        video.decoded(cache.decoder(decoder_named()), *ASKED)
+        video.decoded(cache.decoder(find_decoder()), *ASKED)
     assert cache.info().num_frames == DISTINCT
     return FrameCache(folder, **options)
 
@@ -45,7 +45,7 @@ def filled(folder: Path, video: Video, **options: Any) -> FrameCache:
 def assert_exact(video: Video, cache: FrameCache, expected: list[np.ndarray]) -> int:
     """Clips are exact, or an error says what ran out; gives how many frames the cache had."""
     try:
-        clips, report = video.decoded(cache.decoder(decoder_named()), *ASKED)
+        clips, report = video.decoded(cache.decoder(find_decoder()), *ASKED)
         report.raise_first()
     except ResourceExhausted:
         return 0
@@ -93,9 +93,9 @@ def test_every_read_of_the_source_runs_out(form: Any, tmp_path: Path) -> None:
         faults = Faults(("stat", "open", "pread", "preadv", "fstat"), number, SHORTAGES[number % len(SHORTAGES)])
         cache = FrameCache(tmp_path / "c", form=form)
         with faulty(faults, tmp_path / "v"):
-            outcome = outcome_of(lambda cache: assert_exact(video, cache, expected), cache)
+            outcome = catch_outcome(lambda cache: assert_exact(video, cache, expected), cache)
         # An error comes where the source is looked at before the cache is asked.
-        assert isinstance(outcome, Ok) or shortage_in(outcome.error), outcome
+        assert isinstance(outcome, Ok) or find_shortage(outcome.error), outcome
         assert_as_before(video, cache, expected)
         cache.close()
         if not faults.failed:
@@ -163,7 +163,7 @@ def test_reading_in_order_runs_out(tmp_path: Path) -> None:
         expected = [np.asarray(frame) for frame in plain]
     with (
         FrameCache(tmp_path / "c", codec="lz4") as cache,
-        VideoDecoder(path, backend=cache.decoder(decoder_named())) as first,
+        VideoDecoder(path, backend=cache.decoder(find_decoder())) as first,
     ):
         for _ in first:
             pass
@@ -171,7 +171,7 @@ def test_reading_in_order_runs_out(tmp_path: Path) -> None:
     assert stored == FRAMES == len(video.index)
     for number in range(0, 10_000, 3):
         cache = FrameCache(tmp_path / "c", codec="lz4")
-        decoder = VideoDecoder(path, backend=cache.decoder(decoder_named()))
+        decoder = VideoDecoder(path, backend=cache.decoder(find_decoder()))
         faults = Faults(ALL, number, SHORTAGES[number % len(SHORTAGES)], goes_on=True)
         with faulty(faults, tmp_path / "c"):
             for frame, right in zip(decoder, expected, strict=True):
@@ -191,7 +191,7 @@ def test_a_lossy_cache_does_not_give_other_pixels(tmp_path: Path) -> None:
         faulty(Faults(("preadv",), 0, errno.ENOMEM, goes_on=True), tmp_path / "c"),
         pytest.raises(ResourceExhausted, match="memory"),
     ):
-        video.decoded(cache.decoder(decoder_named()), *ASKED)
+        video.decoded(cache.decoder(find_decoder()), *ASKED)
     cache.close()
 
 
@@ -213,14 +213,14 @@ def test_a_build_names_the_resource_that_ran_out_and_no_source(call: str, tmp_pa
 def test_a_failed_read_releases_its_memory(tmp_path: Path) -> None:
     video = clip(tmp_path / "v")
     cache = filled(tmp_path / "c", video, form="output", codec="lz4")
-    video.decoded(cache.decoder(decoder_named()), ([0], OutputSpec()))
+    video.decoded(cache.decoder(find_decoder()), ([0], OutputSpec()))
     gc.collect()
     opened = len(os.listdir("/proc/self/fd"))
     gc.disable()
     try:
         for _ in range(5):
             with faulty(Faults(("preadv",), 0, errno.ENOMEM, goes_on=True), tmp_path / "c"):
-                video.decoded(cache.decoder(decoder_named()), *ASKED)
+                video.decoded(cache.decoder(find_decoder()), *ASKED)
         assert len(os.listdir("/proc/self/fd")) <= opened
     finally:
         gc.enable()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from framefeed.cache._keys import NO_STAMP, SourceCheck, read_stamp
-from framefeed.decode import decoder_named
+from framefeed.decode import find_decoder
 from framefeed.errors import FramefeedError
 from framefeed.media import MediaSource
 from framefeed.plan import OutputSpec
@@ -51,7 +51,7 @@ def test_C03_whatever_byte_changes_a_frame_changes_its_hash(name: str) -> None:
     video, output = Video.of(bytes(data)), OutputSpec()
     rng = np.random.default_rng(len(data))
     numbers = sorted(rng.integers(0, len(video.index), 3).tolist())
-    before = [video.decoded(decoder_named(), ([number], output))[0][0] for number in numbers]
+    before = [video.decoded(find_decoder(), ([number], output))[0][0] for number in numbers]
     hashes = contents_of(bytes(data), video)[numbers]
     around = video.index.packets.offset[video.index.frame_packet[numbers]]
     offsets = [int(offset) + shift for offset in around for shift in range(-40, 400, 11)]
@@ -66,7 +66,7 @@ def test_C03_whatever_byte_changes_a_frame_changes_its_hash(name: str) -> None:
             if old != new:
                 continue
             try:
-                clips, report = changed.decoded(decoder_named(), ([number], output))
+                clips, report = changed.decoded(find_decoder(), ([number], output))
             except FramefeedError:
                 continue
             noticed += report.errors == [None]

@@ -14,8 +14,8 @@ import pytest
 
 from framefeed.cache import _caching, _keys, _stream_frames
 from framefeed.cache._frame_cache import FrameCache
-from framefeed.cache.codecs._registry import codec_named
-from framefeed.decode import decoder_named, picture_of
+from framefeed.cache.codecs._registry import find_codec
+from framefeed.decode import find_decoder, rebuild_picture
 from framefeed.plan import OutputSpec
 from framefeed.testing import ClipSpec, write_clip
 from tests.cache.media import Video
@@ -39,7 +39,7 @@ def check_cache(folder: Path, form: Any) -> None:
         for _ in range(2):
             for video in map(Video.of, paths):
                 for call in CALLS:
-                    clips, report = video.decoded(cache.decoder(decoder_named()), call)
+                    clips, report = video.decoded(cache.decoder(find_decoder()), call)
                     report.raise_first()
                     np.testing.assert_array_equal(clips[0], video.fresh(call)[0])
         first = Video.of(paths[0])
@@ -50,7 +50,7 @@ def check_cache(folder: Path, form: Any) -> None:
         os.utime(paths[0], ns=(times.st_atime_ns, times.st_mtime_ns))
         with cache:
             number = int(first.index.frame_packet.tolist().index(1))
-            _, report = first.decoded(cache.decoder(decoder_named()), ([number], OutputSpec(size=(24, 32))))
+            _, report = first.decoded(cache.decoder(find_decoder()), ([number], OutputSpec(size=(24, 32))))
             assert report.counts.frames_cached == 0, "bytes that the frame depends on have changed"
 
 
@@ -63,7 +63,7 @@ def key_without(name: str) -> Patch:
                 identity = replace(identity, fingerprint="", bytes=0)
             elif recipe.output is not None:
                 recipe = replace(recipe, output=replace(recipe.output, **{name: OutputSpec().__getattribute__(name)}))
-            return _keys.stream_key(identity.bytes, identity.fingerprint, stream, recipe)
+            return _keys.make_stream_key(identity.bytes, identity.fingerprint, stream, recipe)
 
         patcher.setattr(_caching, "make_key", forgetful)
 
@@ -107,7 +107,7 @@ def mixes_frames_up(patcher: pytest.MonkeyPatch) -> None:
 
 
 def rounds_pixels(patcher: pytest.MonkeyPatch) -> None:
-    lz4 = type(codec_named("lz4"))
+    lz4 = type(find_codec("lz4"))
     right = lz4.encode
     patcher.setattr(lz4, "encode", lambda self, layout, pixels: right(self, layout, pixels & 0xFE))
 
@@ -118,9 +118,9 @@ def swaps_planes(patcher: pytest.MonkeyPatch) -> None:
         flat = np.array(data)
         if layout.pixel_format == "yuv420p":
             flat[half : half * 5 // 4], flat[half * 5 // 4 :] = data[half * 5 // 4 :], data[half : half * 5 // 4]
-        return picture_of(layout, flat)
+        return rebuild_picture(layout, flat)
 
-    patcher.setattr(_caching, "picture_of", wrong)
+    patcher.setattr(_caching, "rebuild_picture", wrong)
 
 
 def both(first: Patch, second: Patch) -> Patch:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from framefeed.catalog._catalog import Catalog
-from framefeed.catalog._row_lists import KNOWN_BY_IN_WORDS, count_known_by
+from framefeed.catalog._row_lists import BUILT_FROM_IN_WORDS, count_built_from
 from framefeed.catalog.scan._scan import scan
 from framefeed.errors import UnreadableMedia
 from framefeed.index import BuiltFrom
@@ -37,23 +37,23 @@ def test_counts_are_those_of_the_indexes(verify: str, tmp_path: Path) -> None:
     ):
         indexes = [catalog.frame_index(row) for row in catalog.usable_rows if catalog[row].info.kind == "video"]
         expected = {name: sum(index.built_from == name for index in indexes) for name in get_args(BuiltFrom)}
-        assert count_known_by(catalog) == {name: count for name, count in expected.items() if count}
-        assert sum(count_known_by(catalog, np.array([0, 1])).values()) == 2
+        assert count_built_from(catalog) == {name: count for name, count in expected.items() if count}
+        assert sum(count_built_from(catalog, np.array([0, 1])).values()) == 2
         view = catalog[[len(catalog) - 3, 0]]
-        assert sum(count_known_by(view).values()) == sum(entry.info.kind == "video" for entry in view)
+        assert sum(count_built_from(view).values()) == sum(entry.info.kind == "video" for entry in view)
 
 
 def test_every_built_from_has_a_description() -> None:
-    assert set(KNOWN_BY_IN_WORDS) == set(get_args(BuiltFrom))
+    assert set(BUILT_FROM_IN_WORDS) == set(get_args(BuiltFrom))
 
 
 def test_without_frame_tables_nothing_is_counted(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "media")
-    assert count_known_by(scan(folder, depth="header", workers=0)) == {}
+    assert count_built_from(scan(folder, depth="header", workers=0)) == {}
     scan(folder, workers=0, out=tmp_path / "cat.parquet")
     (tmp_path / "elsewhere").mkdir()
     shutil.move(tmp_path / "cat.parquet", tmp_path / "elsewhere")
-    assert count_known_by(Catalog.open(tmp_path / "elsewhere" / "cat.parquet", root=tmp_path)) == {}
+    assert count_built_from(Catalog.open(tmp_path / "elsewhere" / "cat.parquet", root=tmp_path)) == {}
 
 
 def test_damaged_tables_are_an_error_of_ours(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_damaged_tables_are_an_error_of_ours(tmp_path: Path) -> None:
             data[at] = int(rng.integers(256))
         path.write_bytes(data)
         try:
-            counts = count_known_by(Catalog.open(tmp_path / "cat.parquet"))
+            counts = count_built_from(Catalog.open(tmp_path / "cat.parquet"))
         except UnreadableMedia:
             continue
         assert all(count >= 0 for count in counts.values())

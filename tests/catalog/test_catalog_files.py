@@ -21,7 +21,7 @@ from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._catalog_file import FORMAT
 from framefeed.catalog.scan._scan import scan
 from framefeed.errors import FramefeedError, MissingMedia, StaleSource, UnreadableMedia, UsageError
-from framefeed.media import claimed
+from framefeed.media import holding_file
 from tests.catalog.synthetic import catalog, frame_index, names, same
 from tests.corpus import corpus_file
 from tests.damaged import damaged_clip
@@ -223,7 +223,7 @@ def test_S12_the_next_save_removes_what_killed_ones_left(tmp_path: Path) -> None
     others = ["cat.parquet.tmp", "scat.parquet.77.tmp", "cat.frames.arrow.old", "cat.parquet.1.tmp.txt"]
     for name in (*left, *others):
         (tmp_path / name).write_text("scratch")
-    with claimed(os.fspath(tmp_path / "cat.parquet.78.tmp")):
+    with holding_file(os.fspath(tmp_path / "cat.parquet.78.tmp")):
         saved(tmp_path, catalog(names(4)))
         at_work = set(os.listdir(tmp_path))
     assert at_work == {"cat.frames.arrow", "cat.parquet", "cat.parquet.78.tmp", *others}

@@ -18,7 +18,7 @@ from framefeed.catalog._survey import SurveyOptions, SurveyResult, survey
 from framefeed.catalog.scan import _journal
 from framefeed.catalog.scan._journal import WRITE_SECONDS, Journal, JournalWriter
 from framefeed.catalog.scan._resuming import EarlierRun
-from framefeed.catalog.scan._scan import ScanRequest, scan, scanned
+from framefeed.catalog.scan._scan import ScanRequest, scan, scan_roots
 from framefeed.errors import UsageError
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
@@ -180,7 +180,7 @@ def test_an_interrupted_scan_keeps_the_files_of_the_chunk_that_it_was_at(
         interrupted_at(patched, "13.mp4")
         with pytest.raises(KeyboardInterrupt, match=r"13 of 20 files are saved in .*cat\.parquet"):
             scan(media, out=tmp_path / "cat.parquet", workers=0)
-    again = scanned([media], ScanRequest(SurveyOptions(), tmp_path / "cat.parquet"))
+    again = scan_roots([media], ScanRequest(SurveyOptions(), tmp_path / "cat.parquet"))
     assert (again.stats.known, again.stats.surveyed) == (13, 7)
     assert again.catalog.table.equals(scan(media).table)
 
@@ -212,7 +212,7 @@ def test_an_interrupted_scan_keeps_what_each_of_its_workers_has_done(
         interrupted_at(patched, "05.mp4", lambda: others_done.wait(SECONDS))
         with pytest.raises(KeyboardInterrupt, match="17 of 20 files"):
             scan(media, out=tmp_path / "cat.parquet", workers=2)
-    again = scanned([media], ScanRequest(SurveyOptions(), tmp_path / "cat.parquet"))
+    again = scan_roots([media], ScanRequest(SurveyOptions(), tmp_path / "cat.parquet"))
     assert again.stats.known == 17
     assert again.catalog.table.equals(scan(media).table)
 

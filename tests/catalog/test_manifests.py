@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.catalog._names import absolute
+from framefeed.catalog._names import make_absolute
 from framefeed.catalog.scan._list_columns import ListOptions
 from framefeed.catalog.scan._manifests import Manifest, read_manifest
 from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
@@ -49,7 +49,7 @@ def test_text_holds_one_path_a_line(tmp_path: Path, content: bytes, expected: li
 def test_names_are_completed_as_one_name_is(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
     path = tmp_path_factory.mktemp("list") / "list.parquet"
     pq.write_table(pa.table({"path": pa.array(map(os.fsencode, lines), pa.binary())}), path)
-    assert read_manifest(str(path)).paths == [absolute(line, str(path.parent)) for line in lines]
+    assert read_manifest(str(path)).paths == [make_absolute(line, str(path.parent)) for line in lines]
 
 
 def test_lists_without_oddities_are_kept_as_they_are(tmp_path: Path) -> None:

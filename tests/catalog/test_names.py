@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.catalog._names import absolute, escape, printable, resolve_name, to_stored_name, unescape, without_dots
+from framefeed.catalog._names import (
+    escape,
+    make_absolute,
+    make_printable,
+    remove_dots,
+    resolve_name,
+    to_stored_name,
+    unescape,
+)
 
 
 @given(st.binary().map(lambda name: name.replace(b"\0", b"\1")))
@@ -30,7 +38,7 @@ def test_D10_an_escaped_name_opens_no_other_file() -> None:
 
 
 def test_messages_are_valid_utf8() -> None:
-    assert printable(os.fsdecode(b"caf\xe9: no such file")) == "caf\\udce9: no such file"
+    assert make_printable(os.fsdecode(b"caf\xe9: no such file")) == "caf\\udce9: no such file"
 
 
 @pytest.mark.parametrize(
@@ -63,7 +71,7 @@ def test_stored_names_come_back(name: str, root: str | None, text: str) -> None:
     ],
 )
 def test_paths_are_completed_by_a_folder(name: str, path: str) -> None:
-    assert absolute(name, "/data") == path
+    assert make_absolute(name, "/data") == path
 
 
 def test_names_in_messages_have_no_dots_where_they_need_none(tmp_path: Path) -> None:
@@ -78,4 +86,4 @@ def test_names_in_messages_have_no_dots_where_they_need_none(tmp_path: Path) -> 
         ("https://a/../b.mp4", "https://a/../b.mp4"),
         ("a..b/c.mp4", "a..b/c.mp4"),
     ]:
-        assert without_dots(path) == shown
+        assert remove_dots(path) == shown

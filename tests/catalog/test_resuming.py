@@ -29,7 +29,7 @@ from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.catalog.scan import _journal, _resuming
 from framefeed.catalog.scan._journal import JOURNALED, Journal, compute_checksum
-from framefeed.catalog.scan._scan import catalog_of, scan
+from framefeed.catalog.scan._scan import make_memory_catalog, scan
 from framefeed.errors import UsageError
 from framefeed.testing import ClipSpec
 from tests.catalog.synthetic import same
@@ -393,7 +393,7 @@ def test_files_of_long_ago_and_of_far_ahead(media: Path, tmp_path: Path, year: i
     with opened() as names:
         scan(media, out=tmp_path / "cat.parquet")
     assert not [name for name in names if name.startswith(os.fspath(media) + os.sep) and os.path.isfile(name)]
-    assert catalog_of([made[0]]).num_frames.tolist() == [5]
+    assert make_memory_catalog([made[0]]).num_frames.tolist() == [5]
 
 
 def test_failures_in_a_moved_folder_name_its_new_path(media: Path, tmp_path: Path) -> None:

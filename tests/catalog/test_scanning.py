@@ -17,7 +17,7 @@ from PIL import Image
 
 from framefeed.catalog import _chunks, _survey
 from framefeed.catalog._catalog import Catalog
-from framefeed.catalog.scan._scan import catalog_of, scan
+from framefeed.catalog.scan._scan import make_memory_catalog, scan
 from framefeed.errors import MissingMedia, ResourceExhausted, UnreadableMedia, UsageError, WorkerLost
 from framefeed.index import build_index
 from framefeed.media import Limits, probe
@@ -193,7 +193,7 @@ def test_with_a_root_the_folder_can_move(data: Path, tmp_path: Path) -> None:
     shutil.move(data, tmp_path / "moved")
     moved = Catalog.open(tmp_path / "moved" / "cat.parquet")
     assert relative(moved, tmp_path / "moved")[0] == "cat/a.mp4"
-    assert same(catalog_of([str(moved.source(0))]).frame_index(0).pts, moved.frame_index(0).pts)
+    assert same(make_memory_catalog([str(moved.source(0))]).frame_index(0).pts, moved.frame_index(0).pts)
     shutil.move(tmp_path / "moved" / "cat.parquet", tmp_path / "cat.parquet")
     assert relative(Catalog.open(tmp_path / "cat.parquet", root=tmp_path / "moved"), tmp_path)[0] == "moved/cat/a.mp4"
 
@@ -386,7 +386,7 @@ def _fail_for_a(monkeypatch: pytest.MonkeyPatch, kind: type[BaseException], time
 def test_catalog_of_has_a_row_for_each_source_in_order(data: Path) -> None:
     path, content = data / "cat" / "a.mp4", (data / "dog" / "b.mp4").read_bytes()
     entry = scan(data)[1]
-    made = catalog_of([content, path, entry, str(path), content])
+    made = make_memory_catalog([content, path, entry, str(path), content])
     assert [made.source(row) for row in range(5)] == [content, str(path), entry.source, str(path), content]
     assert made.num_frames.tolist() == [5, 7, 5, 7, 5]
     assert made.frame_index(0) is made.frame_index(4)
@@ -399,17 +399,17 @@ def test_catalog_of_has_a_row_for_each_source_in_order(data: Path) -> None:
 
 
 def test_catalog_of_takes_entries_without_indexes(data: Path) -> None:
-    assert catalog_of([scan(data, depth="header")[0]]).num_frames.tolist() == [7]
+    assert make_memory_catalog([scan(data, depth="header")[0]]).num_frames.tolist() == [7]
 
 
 def test_catalog_of_raises(data: Path) -> None:
     for source, kind in ((data / "nothing.mp4", MissingMedia), (b"text", UnreadableMedia), (data, UnreadableMedia)):
         with pytest.raises(kind):
-            catalog_of([data / "cat" / "a.mp4", source])
+            make_memory_catalog([data / "cat" / "a.mp4", source])
     with pytest.raises(UsageError, match=r"source: expected a path.* got 3"):
-        catalog_of([3])  # type: ignore[list-item]
+        make_memory_catalog([3])  # type: ignore[list-item]
     with clip().open("rb") as file, pytest.raises(UsageError, match="its path"):
-        catalog_of([file])  # type: ignore[list-item]
+        make_memory_catalog([file])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("ending", ["flv", "mkv", "mp4", "ts"])

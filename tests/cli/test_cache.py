@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 import framefeed.cli.cache
-from framefeed.cache import FrameCache, Kind, StoredFrame, build, known_codecs, share_found
+from framefeed.cache import FrameCache, Kind, StoredFrame, build, estimate_cached_share, known_codecs
 from framefeed.catalog import Catalog
 from framefeed.catalog.scan import scan
 from framefeed.cli import main
@@ -103,7 +103,7 @@ def test_the_frames_of_a_build_are_those_of_the_plan_with_the_same_shuffle(
     for other in (True, False, "videos"):
         plan = plan_clips(Catalog.open(catalog), Rates([(2, 2), (4, 2)]), clips_per_video=2, size=(32, 48), seed=3,
                           shuffle=other)  # fmt: skip
-        share = share_found(plan, FrameCache(cache), as_decoder("auto", Limits()))
+        share = estimate_cached_share(plan, FrameCache(cache), as_decoder("auto", Limits()))
         assert (share == 1) is (other == shuffle), (word, other)
 
 

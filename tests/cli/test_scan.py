@@ -15,7 +15,7 @@ import pytest
 from framefeed.catalog import Catalog
 from framefeed.cli import main
 from framefeed.cli.scan import format_duration
-from framefeed.report import data_size, page
+from framefeed.report import format_data_size, make_page
 from framefeed.testing import make_folder
 from tests.cli.running import SECONDS, environment, only_line, run
 from tests.corpus import corpus_file
@@ -260,11 +260,11 @@ def test_scan_doctor_and_report_have_the_same_totals(tmp_path: Path, capfd: pyte
     out = capfd.readouterr().out
     assert first in out
     assert "frames found by: reading the headers of all packets (2 videos)" in out
-    shown = Page(page(Catalog.open(path), "T")).text
+    shown = Page(make_page(Catalog.open(path), "T")).text
     assert "\nFrames of videos\n60\n" in shown
     assert "\npackets+proof (reading the headers of all packets)\n" in shown
     usable = sum(entry.info.bytes for entry in Catalog.open(path) if entry.info is not None)
-    assert f"\nBytes, usable files\n{data_size(usable)}\n" in shown
+    assert f"\nBytes, usable files\n{format_data_size(usable)}\n" in shown
     assert main(["scan", os.fspath(folder / "pictures"), "--verify", "full"]) == 0
     assert "3 of 3 files can be read: 3 decoded pictures, " in capfd.readouterr().out
 

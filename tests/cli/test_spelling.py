@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import framefeed as ff
-from framefeed.cache import codec_named
+from framefeed.cache import find_codec
 from framefeed.cli import main
-from framefeed.decode import decoder_named
+from framefeed.decode import find_decoder
 from tests.corpus import clip_file
 
 
@@ -42,9 +42,9 @@ def test_what_is_like_nothing_gets_no_suggestion(capfd: pytest.CaptureFixture[st
 
 def test_names_in_python() -> None:
     with pytest.raises(ff.UsageError, match=r"did you mean 'magicyuv'\?$"):
-        codec_named("magicyuw")
+        find_codec("magicyuw")
     with pytest.raises(ff.UsageError, match=r"did you mean 'pyav'\?$"):
-        decoder_named("pyva")
+        find_decoder("pyva")
     with pytest.raises(ff.UsageError, match=r"did you mean 'nearest'\?$"):
         ff.AtSeconds([0], pick="nearst")  # type: ignore[arg-type]
     with pytest.raises(ff.UsageError, match=r"did you mean 'repeat_last'\?$"):

@@ -19,7 +19,7 @@ from typing import TextIO
 import av
 import numpy as np
 
-from framefeed.cli import framefeed_version
+from framefeed.cli import describe_version
 from framefeed.errors import FramefeedError
 from framefeed.index import build_index
 from framefeed.media import MediaSource
@@ -116,7 +116,7 @@ def main() -> int:
     if options.log is not None:
         options.log.parent.mkdir(parents=True, exist_ok=True)
     with open(options.log, "w") if options.log is not None else os.fdopen(os.dup(1), "w") as log:
-        print(f"framefeed {framefeed_version()}, Python {platform.python_version()}, PyAV {av.__version__}", file=log)
+        print(f"framefeed {describe_version()}, Python {platform.python_version()}, PyAV {av.__version__}", file=log)
         videos = small_videos()
         print(f"{sum(map(len, videos.values()))} files, {len(videos)} kinds", file=log, flush=True)
         wrong = run_forks(videos, options.forks, log) + run_variants(videos, options.variants, log)

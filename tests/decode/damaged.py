@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from framefeed.decode._convert import read_native_planes
-from framefeed.decode.backends._pyav_pools import thread_pools
+from framefeed.decode.backends._pyav_pools import get_thread_pools
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
@@ -82,7 +82,7 @@ def seen_alone(source: MediaSource, index: FrameIndex, ordinals: Iterable[int], 
     came: Seen = {}
     for ordinal in ordinals:
         if is_fresh:
-            thread_pools().clear()
+            get_thread_pools().clear()
         came |= seen(source, index, [ordinal])
     return came
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from framefeed.decode.backends import _pyav_pools
-from framefeed.decode.backends._pyav_pools import thread_pools
+from framefeed.decode.backends._pyav_pools import get_thread_pools
 from framefeed.media import VideoContainer
 
 
@@ -43,6 +43,6 @@ def changed_decoders(decode: Callable[[Any, Any], Any]) -> Iterator[None]:
         patch.setattr(VideoContainer, "decoder", lambda container: ChangedDecoder(own(container), decode))
         patch.setattr(VideoContainer, "make_decoder", lambda container: ChangedDecoder(beside(container), decode))
         patch.setattr(_pyav_pools, "make_decoder", lambda *given: ChangedDecoder(bare(*given), decode))
-        thread_pools().clear()
+        get_thread_pools().clear()
         yield
-        thread_pools().clear()
+        get_thread_pools().clear()

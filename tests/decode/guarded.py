@@ -15,7 +15,7 @@ import numpy as np
 from framefeed.decode import _planes
 from framefeed.decode._convert import Converter
 from framefeed.decode._decoder import Pixels
-from framefeed.decode._planes import PlaneLayout, picture_of
+from framefeed.decode._planes import PlaneLayout, rebuild_picture
 from framefeed.index import StreamFacts
 from framefeed.plan import OutputSpec
 
@@ -44,7 +44,7 @@ def convert(layout: PlaneLayout) -> int:
     in_place = 0
     for data in guarded(layout.nbytes):
         data[:] = np.random.default_rng(0).integers(0, 255, layout.nbytes, dtype=np.uint8)
-        picture = picture_of(layout, data)
+        picture = rebuild_picture(layout, data)
         in_place += np.frombuffer(picture.planes[0], np.uint8).ctypes.data == data.ctypes.data
         for output in outputs:
             Converter().write(picture, stream, output, np.empty(output.shape(height, width), np.uint8))

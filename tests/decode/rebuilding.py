@@ -12,7 +12,7 @@ from av.video.frame import VideoFrame
 
 from framefeed.decode._convert import Converter
 from framefeed.decode._decoder import Pixels
-from framefeed.decode._planes import copy_planes, layout_of, picture_of
+from framefeed.decode._planes import copy_planes, describe_layout, rebuild_picture
 from framefeed.index import StreamFacts
 from framefeed.plan import OutputSpec
 
@@ -30,10 +30,10 @@ class Different:
 
 def rebuilt(frame: VideoFrame) -> VideoFrame:
     """What the product makes of a picture that went through bytes, in memory aligned as Arrow's is."""
-    layout = layout_of(frame)
+    layout = describe_layout(frame)
     planes = aligned(layout.nbytes)
     copy_planes(frame, planes)
-    return picture_of(layout, planes)
+    return rebuild_picture(layout, planes)
 
 
 def aligned(nbytes: int) -> Pixels:

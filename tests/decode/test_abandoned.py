@@ -12,7 +12,7 @@ from framefeed.decode._decoder import DecodeCounts
 from framefeed.decode._forward import ForwardReader
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends import pyav
-from framefeed.decode.backends._pyav_pools import MAX_CONTAINERS, MAX_READERS, Pool, thread_pools
+from framefeed.decode.backends._pyav_pools import MAX_CONTAINERS, MAX_READERS, Pool, get_thread_pools
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia
 from framefeed.index import build_index
@@ -172,13 +172,13 @@ def test_descriptors_and_threads_stay_flat_however_work_is_abandoned() -> None:
     gc.disable()
     gc.collect()
     assert_exact(DIRECT)
-    thread_pools().clear()
+    get_thread_pools().clear()
     before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
     for _ in range(3):
         abandon_all()
         assert len(os.listdir("/proc/self/fd")) <= before + MAX_READERS + MAX_CONTAINERS + 1
     assert threading.active_count() <= threads
-    thread_pools().clear()
+    get_thread_pools().clear()
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -193,7 +193,7 @@ def test_what_is_broken_off_in_order_gives_its_things_back(name: str, monkeypatc
     direct = index.stream.contiguous
 
     def opened_by(action: Callable[[], object]) -> int:
-        thread_pools().clear()
+        get_thread_pools().clear()
         opens.clear()
         for _ in range(100):
             action()
@@ -325,7 +325,7 @@ def test_threads_share_a_pool_without_losing_or_doubling_anything() -> None:
 def test_a_closed_container_is_never_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     path = corpus_file(CONTAINED)
     source, index = MediaSource.of(path), build_index(path)
-    thread_pools().clear()
+    get_thread_pools().clear()
     decoder = PyAVDecoder()
     list(decoder.frames(source, index, [0]))
 

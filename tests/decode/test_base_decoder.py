@@ -15,10 +15,10 @@ from framefeed.decode._decoder import (
     Decoder,
     DecodeReport,
     adapt_decoder,
+    describe_recipe,
     gives_frames,
-    recipe_of,
 )
-from framefeed.decode._registry import as_decoder, decoder_named
+from framefeed.decode._registry import as_decoder, find_decoder
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.decode.backends.still import StillDecoder
@@ -72,9 +72,9 @@ def test_optional_methods_are_found(decoder: Decoder, has_methods: bool, index: 
 
 
 def test_a_decoder_without_a_recipe_is_known_by_its_class(index: FrameIndex) -> None:
-    assert recipe_of(Minimal(), index) == f"minimal, {Minimal.__module__}.Minimal"
-    assert recipe_of(Streaming(), index) == recipe_of(as_decoder(Streaming()), index) == "streaming 1"
-    assert recipe_of(decoder_named(), index) == PyAVDecoder().recipe(index)
+    assert describe_recipe(Minimal(), index) == f"minimal, {Minimal.__module__}.Minimal"
+    assert describe_recipe(Streaming(), index) == describe_recipe(as_decoder(Streaming()), index) == "streaming 1"
+    assert describe_recipe(find_decoder(), index) == PyAVDecoder().recipe(index)
 
 
 @pytest.mark.parametrize(("kind", "slots"), [(Minimal, 100), (Streaming, 0)])

@@ -13,7 +13,7 @@ from framefeed.decode._decoder import ClipSlot
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia
-from framefeed.index import DISPOSABLE, KEY, FrameIndex, Verify, build_index, find_damaged_frames, packet_start
+from framefeed.index import DISPOSABLE, KEY, FrameIndex, Verify, build_index, find_damaged_frames, find_packet_start
 from framefeed.media import MediaSource, VideoContainer, decode_facts
 from framefeed.plan import OutputSpec
 from tests.catalog.synthetic import frame_index
@@ -174,11 +174,11 @@ def test_damage_of_a_packet_that_gives_no_frame_reaches_what_follows_it_from_its
     assert find_damaged_frames(index, nothing, np.array([4])).tolist() == [3, 4, 5]
     # By its time it is shown before the picture of packet 3: a leading picture, which is decoded from packet 0.
     index.packets.pts[4] = index.packets.pts[3] - 1
-    assert packet_start(index, 4) == 0
+    assert find_packet_start(index, 4) == 0
     assert find_damaged_frames(index, nothing, np.array([4])).tolist() == []
     # A leading picture of the first start.
     index.packets.pts[1] = index.packets.pts[0] - 1
-    assert packet_start(index, 1) == -1
+    assert find_packet_start(index, 1) == -1
     assert find_damaged_frames(index, nothing, np.array([1])).tolist() == []
 
 

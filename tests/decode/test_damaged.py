@@ -12,7 +12,7 @@ import pytest
 
 from framefeed.cache import FrameCache
 from framefeed.decode._decoder import DecodeCounts
-from framefeed.decode.backends._pyav_pools import thread_pools
+from framefeed.decode.backends._pyav_pools import get_thread_pools
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.index import FrameIndex, build_index
 from framefeed.load import ClipLoader
@@ -76,7 +76,7 @@ def test_a_decoder_that_met_damage_is_not_used_again(tmp_path: Path) -> None:
     path = corpus_file("base.mp4")
     sound, broken = MediaSource.of(path), MediaSource.of(damaged(tmp_path, "base.mp4", "garble_packet", 2))
     index = build_index(path)
-    thread_pools().clear()
+    get_thread_pools().clear()
     counts = DecodeCounts()
     decoder = PyAVDecoder()
     for _ in range(5):
@@ -166,7 +166,7 @@ def test_parameter_sets_of_one_file_do_not_reach_another_file(tmp_path: Path) ->
     numbers = range(len(indexes[0]))
     expected = [seen_alone(*pair, numbers, is_fresh=True) for pair in zip(sources, indexes, strict=True)]
     assert all(len(frames) == len(numbers) for frames in expected)
-    thread_pools().clear()
+    get_thread_pools().clear()
     counts = DecodeCounts()
     for number in numbers:
         for source, index, frames in zip(sources, indexes, expected, strict=True):

@@ -12,7 +12,7 @@ from typing import IO, Any
 import pytest
 
 from framefeed.decode._video_decoder import VideoDecoder
-from framefeed.decode.backends._pyav_pools import thread_pools
+from framefeed.decode.backends._pyav_pools import get_thread_pools
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import UsageError
 from framefeed.index import build_index
@@ -153,7 +153,7 @@ def test_a_half_read_stream_of_pictures_with_threads_of_its_own_ends_in_a_child(
     child = Child(drop)
     assert child.report() == "8"
     assert len(list(frames[0])) == len(index) - 1
-    thread_pools().clear()
+    get_thread_pools().clear()
 
 
 def test_no_thread_of_the_parent_counts_as_collecting_in_a_child() -> None:

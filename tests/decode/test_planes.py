@@ -22,9 +22,9 @@ from framefeed.decode._planes import (
     RGB_PLANAR,
     PlaneLayout,
     copy_planes,
-    layout_of,
-    output_layout,
-    picture_of,
+    describe_layout,
+    make_output_layout,
+    rebuild_picture,
 )
 from framefeed.decode.backends.still import convert_to_rgb
 from framefeed.errors import MediaError, UsageError
@@ -50,7 +50,7 @@ def painted(pixel_format: str, width: int, height: int, seed: int = 0) -> VideoF
 
 
 def copied(frame: VideoFrame) -> np.ndarray:
-    planes = np.full(layout_of(frame).nbytes, 99, np.uint8)
+    planes = np.full(describe_layout(frame).nbytes, 99, np.uint8)
     copy_planes(frame, planes)
     return planes
 
@@ -62,7 +62,7 @@ def copied(frame: VideoFrame) -> np.ndarray:
 def test_planes_are_packed_as_raw_video_is(width: int, height: int) -> None:
     for pixel_format in SOFTWARE_FORMATS:
         frame = painted(pixel_format, width, height)
-        layout = layout_of(frame)
+        layout = describe_layout(frame)
         assert (layout.pixel_format, layout.width, layout.height) == (pixel_format, width, height)
         assert copied(frame).tobytes() == packed_planes(frame), pixel_format
 
@@ -74,7 +74,7 @@ def test_a_picture_of_bytes_has_these_bytes(offset: int) -> None:
             layout = PlaneLayout(pixel_format, width, height)
             data = aligned(layout.nbytes + 1)[offset : offset + layout.nbytes]
             data[:] = np.random.default_rng(1).integers(0, 60, layout.nbytes, dtype=np.uint8)
-            frame = picture_of(layout, data)
+            frame = rebuild_picture(layout, data)
             assert (frame.format.name, frame.width, frame.height) == (pixel_format, width, height)
             np.testing.assert_array_equal(copied(frame), data)
 
@@ -83,11 +83,11 @@ def test_pictures_are_views_where_swscale_reads_no_byte_beyond_them() -> None:
     layout = PlaneLayout("yuv420p", 128, 16)
     data = aligned(layout.nbytes + 1)
     here, moved = data[:-1], data[1:]
-    assert np.shares_memory(np.frombuffer(picture_of(layout, here).planes[0], np.uint8), here)
-    assert not np.shares_memory(np.frombuffer(picture_of(layout, moved).planes[0], np.uint8), moved)
+    assert np.shares_memory(np.frombuffer(rebuild_picture(layout, here).planes[0], np.uint8), here)
+    assert not np.shares_memory(np.frombuffer(rebuild_picture(layout, moved).planes[0], np.uint8), moved)
     narrow = PlaneLayout("yuv420p", 120, 16)
     data = aligned(narrow.nbytes)
-    assert not np.shares_memory(np.frombuffer(picture_of(narrow, data).planes[0], np.uint8), data)
+    assert not np.shares_memory(np.frombuffer(rebuild_picture(narrow, data).planes[0], np.uint8), data)
 
 
 def test_a_picture_keeps_the_memory_that_it_is_a_view_of() -> None:
@@ -95,7 +95,7 @@ def test_a_picture_keeps_the_memory_that_it_is_a_view_of() -> None:
     data = aligned(layout.nbytes)
     data[:] = 5
     data.flags.writeable = False
-    frame = picture_of(layout, data)
+    frame = rebuild_picture(layout, data)
     del data
     np.empty(layout.nbytes + 64, np.uint8)[:] = 77
     assert (copied(frame) == 5).all()
@@ -120,16 +120,16 @@ def test_P05_reading_beyond_the_end_is_seen() -> None:
 
 def test_memory_of_another_size_is_refused() -> None:
     frame = painted("yuv420p", 16, 16)
-    layout = layout_of(frame)
+    layout = describe_layout(frame)
     nbytes = layout.nbytes
     for memory in (np.zeros(nbytes - 1, np.uint8), np.zeros(nbytes, np.int8), np.zeros((2, nbytes // 2), np.uint8),
                    np.zeros(2 * nbytes, np.uint8)[::2]):  # fmt: skip
         with pytest.raises(UsageError):
             copy_planes(frame, memory)
         with pytest.raises(UsageError):
-            picture_of(layout, memory)
+            rebuild_picture(layout, memory)
     with pytest.raises(UsageError, match="output"):
-        picture_of(PlaneLayout(RGB_PLANAR, 2, 2), np.zeros(12, np.uint8))
+        rebuild_picture(PlaneLayout(RGB_PLANAR, 2, 2), np.zeros(12, np.uint8))
 
 
 # --- the law ----------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def test_rebuilt_pictures_of_every_pixel_format_convert_to_the_same_pixels() -> 
         if pixel_format not in left_out and not pixel_format.startswith(unread):
             for size in ((33, 18), (32, 16)):
                 frame = painted(pixel_format, *size)
-                assert differences(frame) == [] or not layout_of(frame).is_settled, pixel_format
+                assert differences(frame) == [] or not describe_layout(frame).is_settled, pixel_format
 
 
 @pytest.mark.parametrize("location", range(1, len(CHROMA_LOCATIONS)))
@@ -160,10 +160,10 @@ def test_properties_that_swscale_reads_are_kept(location: int, interlaced: bool)
         for width in (16, 20, 50):
             layout = PlaneLayout(pixel_format, width, 40, 9, 1, interlaced, location)
             planes = np.random.default_rng(0).integers(0, 255, layout.nbytes, dtype=np.uint8)
-            frame = picture_of(layout, planes)
+            frame = rebuild_picture(layout, planes)
             # The middle of a cell is what swscale assumes where nothing is said.
             actual = 0 if CHROMA_LOCATIONS[location] == "center" else location
-            assert layout_of(frame) == replace(layout, chroma_location=actual)
+            assert describe_layout(frame) == replace(layout, chroma_location=actual)
             np.testing.assert_array_equal(copied(frame), planes)
             assert differences(frame) == []
 
@@ -176,7 +176,7 @@ def test_interlaced_pictures_without_a_last_row_of_chroma_are_not_settled(pixel_
     for height in range(8, 40):
         layout = PlaneLayout(pixel_format, 48, height, interlaced=True)
         planes = np.random.default_rng(0).integers(16, 235, layout.nbytes, dtype=np.uint8)
-        frame = picture_of(layout, planes)
+        frame = rebuild_picture(layout, planes)
         if layout.is_settled:
             assert differences(frame) == []
         else:
@@ -189,28 +189,28 @@ def _dropping(**attributes: int) -> Callable[[VideoFrame], VideoFrame]:
     """Rebuild as if an attribute were not stored."""
 
     def rebuild(frame: VideoFrame) -> VideoFrame:
-        return picture_of(replace(layout_of(frame), **attributes), copied(frame))
+        return rebuild_picture(replace(describe_layout(frame), **attributes), copied(frame))
 
     return rebuild
 
 
 def _swapping(frame: VideoFrame) -> VideoFrame:
     """Rebuild with the chroma planes the wrong way round."""
-    layout, planes = layout_of(frame), copied(frame)
+    layout, planes = describe_layout(frame), copied(frame)
     luma, chroma = np.split(planes, [layout.planes[0][0] * layout.planes[0][1]])
-    return picture_of(layout, np.concatenate([luma, *np.split(chroma, 2)[::-1]]))
+    return rebuild_picture(layout, np.concatenate([luma, *np.split(chroma, 2)[::-1]]))
 
 
 def _keeping_padding(frame: VideoFrame) -> VideoFrame:
     """Rebuild of the decoder's memory as it lies, cut to size."""
-    layout = layout_of(frame)
+    layout = describe_layout(frame)
     memory = np.concatenate([np.frombuffer(plane, np.uint8) for plane in frame.planes])
-    return picture_of(layout, memory[: layout.nbytes].copy())
+    return rebuild_picture(layout, memory[: layout.nbytes].copy())
 
 
 def _coloured(**tags: int) -> VideoFrame:
     layout = PlaneLayout("yuv420p", 46, 36, **tags)  # type: ignore[arg-type]
-    return picture_of(layout, np.random.default_rng(3).integers(0, 255, layout.nbytes, dtype=np.uint8))
+    return rebuild_picture(layout, np.random.default_rng(3).integers(0, 255, layout.nbytes, dtype=np.uint8))
 
 
 WRONG = {
@@ -232,7 +232,7 @@ def test_wrong_rebuilders_are_caught(name: str) -> None:
 
 def test_a_decoders_chroma_location_matters_where_pictures_are_resized() -> None:
     frame = next(some_frames(corpus_file("base.mp4"), (3,)))
-    assert CHROMA_LOCATIONS[layout_of(frame).chroma_location] == "left"
+    assert CHROMA_LOCATIONS[describe_layout(frame).chroma_location] == "left"
     assert {bool(each.output.size) for each in differences(frame, _dropping(chroma_location=0))} == {True}
 
 
@@ -240,16 +240,18 @@ def test_looking_at_a_picture_does_not_change_it() -> None:
     frame = next(some_frames(clip_file("tiny.mp4", ClipSpec(num_frames=2, height=32, width=32, b_frames=0)), (1,)))
     before = (packed_planes(frame), frame.pts, frame.time_base, frame.colorspace, frame.color_range)
     frame.pts = before[1]
-    layout_of(frame)
+    describe_layout(frame)
     rebuilt(frame)
     assert before == (packed_planes(frame), before[1], frame.time_base, frame.colorspace, frame.color_range)
 
 
 def test_threads_do_not_share_what_rebuilds() -> None:
     frames = [_coloured(chroma_location=number % 7, interlaced=bool(number % 2)) for number in range(24)]
-    alone = [(layout_of(frame).text, copied(rebuilt(frame)).tobytes()) for frame in frames]
+    alone = [(describe_layout(frame).text, copied(rebuilt(frame)).tobytes()) for frame in frames]
     with ThreadPoolExecutor(4) as threads:
-        together = list(threads.map(lambda frame: (layout_of(frame).text, copied(rebuilt(frame)).tobytes()), frames))
+        together = list(
+            threads.map(lambda frame: (describe_layout(frame).text, copied(rebuilt(frame)).tobytes()), frames)
+        )
     assert together == alone
 
 
@@ -265,10 +267,10 @@ def test_rebuilt_pictures_of_real_videos_convert_to_the_same_pixels(media_root: 
         except (av.FFmpegError, IndexError):
             continue
         for frame in frames:
-            layout = layout_of(frame)
+            layout = describe_layout(frame)
             kind = (layout.pixel_format, layout.color_space, layout.color_range, layout.interlaced)
             key = (*kind, layout.chroma_location, layout.width % 32)
-            if key not in smallest or layout.nbytes < layout_of(smallest[key][0]).nbytes:
+            if key not in smallest or layout.nbytes < describe_layout(smallest[key][0]).nbytes:
                 smallest[key] = frame, path
     assert len(smallest) > 40
     for frame, path in smallest.values():
@@ -336,9 +338,9 @@ def test_no_text_is_another_error(text: str) -> None:
 
 
 def test_outputs_have_layouts_too() -> None:
-    planar = output_layout(OutputSpec(size=(30, 40)), 100, 200)
+    planar = make_output_layout(OutputSpec(size=(30, 40)), 100, 200)
     assert (planar.pixel_format, planar.height, planar.width, planar.nbytes) == (RGB_PLANAR, 30, 40, 3600)
-    packed = output_layout(OutputSpec(crop=(1, 2, 31, 41), dimension_order="NHWC"), 100, 200)
+    packed = make_output_layout(OutputSpec(crop=(1, 2, 31, 41), dimension_order="NHWC"), 100, 200)
     assert (packed.pixel_format, packed.height, packed.width) == ("rgb24", 31, 41)
     assert packed.planes == ((31, 123),)
-    assert output_layout(OutputSpec(), 100, 200).planes == ((100, 200),) * 3
+    assert make_output_layout(OutputSpec(), 100, 200).planes == ((100, 200),) * 3

@@ -14,7 +14,7 @@ from av.video.frame import VideoFrame
 
 from framefeed.decode._decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport
 from framefeed.decode._forward import ForwardReader
-from framefeed.decode._registry import decoder_named, list_decoders
+from framefeed.decode._registry import find_decoder, list_decoders
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia, FrameNotFound, StaleSource, UsageError
@@ -50,11 +50,11 @@ def fresh_pools() -> Iterator[None]:
 
 def test_it_is_a_decoder_and_the_default_one() -> None:
     assert isinstance(PyAVDecoder(), Decoder)
-    assert decoder_named() is decoder_named("auto")
-    assert decoder_named("pyav") is decoder_named("pyav")
+    assert find_decoder() is find_decoder("auto")
+    assert find_decoder("pyav") is find_decoder("pyav")
     assert {"pyav", "still"} <= set(list_decoders())
     with pytest.raises(UsageError, match="pyav"):
-        decoder_named("nobody")
+        find_decoder("nobody")
 
 
 # --- costs ------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from framefeed.decode._convert import Converter
 from framefeed.decode._decoder import ClipSlot, DecodeCounts
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends import _pyav_runs
-from framefeed.decode.backends._pyav_pools import thread_pools
+from framefeed.decode.backends._pyav_pools import get_thread_pools
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia, ResourceExhausted, UnreadableMedia, UnsupportedCodec
 from framefeed.index import build_index
@@ -38,7 +38,7 @@ KINDS = (*CALLS, "decode", "convert")
 
 @contextmanager
 def failing(kind: str, fault: Fault) -> Iterator[None]:
-    thread_pools().clear()
+    get_thread_pools().clear()
     if kind == "decode":
         with failing_decoders(fault):
             yield
@@ -219,7 +219,7 @@ def test_an_open_gop_is_decoded_once_although_its_decoder_complains() -> None:
     path = corpus_file("open_gop.mp4")
     source, index = MediaSource.of(path), build_index(path)
     counts = DecodeCounts()
-    thread_pools().clear()
+    get_thread_pools().clear()
     wanted = range(0, len(index), 7)
     assert {ordinal for ordinal, _ in PyAVDecoder().frames(source, index, wanted, counts)} == set(wanted)
     assert counts.contexts_made == 1

@@ -13,7 +13,7 @@ from av.video.frame import VideoFrame
 from framefeed.decode._convert import Converter
 from framefeed.decode._decoder import DecodeCounts, Pixels
 from framefeed.decode._video_decoder import VideoDecoder
-from framefeed.decode.backends._pyav_pools import thread_pools
+from framefeed.decode.backends._pyav_pools import get_thread_pools
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.index import StreamFacts, build_index
 from framefeed.media import MediaSource
@@ -46,7 +46,7 @@ def test_each_run_has_a_new_decoder_and_the_file_is_opened_once(tmp_path: Path, 
     path = written(tmp_path / f"many_gops{suffix}")
     source, index, counts = MediaSource.of(path), build_index(path), DecodeCounts()
     rng = np.random.default_rng(0)
-    thread_pools().clear()
+    get_thread_pools().clear()
     for _ in range(10):
         list(PyAVDecoder().frames(source, index, rng.integers(0, len(index), 4), counts))
     assert counts.runs >= 20

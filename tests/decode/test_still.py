@@ -21,7 +21,7 @@ from PIL import ExifTags, Image, ImageFile, ImageOps
 from framefeed.catalog.scan import scan
 from framefeed.decode._auto import AutoDecoder
 from framefeed.decode._decoder import ClipSlot, Decoder, DecodeReport
-from framefeed.decode._registry import decoder_named, list_decoders
+from framefeed.decode._registry import find_decoder, list_decoders
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.decode.backends.still import StillDecoder
@@ -189,7 +189,7 @@ def test_a_lossless_video_and_its_frames_as_files_come_out_alike(
 
 def test_backends_by_name(sequence: ImageSequence) -> None:
     assert isinstance(StillDecoder(), Decoder)
-    assert isinstance(decoder_named("auto"), AutoDecoder)
+    assert isinstance(find_decoder("auto"), AutoDecoder)
     assert {"pyav", "still"} <= set(list_decoders())
     assert "auto" not in list_decoders()
     video = corpus_file("base.mp4")
@@ -206,7 +206,7 @@ def test_the_wrong_backend_is_the_callers_mistake(sequence: ImageSequence) -> No
             VideoDecoder(source, backend=backend)
         index, slots = build_index(source), [ClipSlot(np.array([0]), OutputSpec(), np.empty((1, 3, 1, 1), np.uint8))]
         with pytest.raises(UsageError, match=f'use backend="{right}"'):
-            decoder_named(backend).decode(MediaSource.of(source), index, slots)
+            find_decoder(backend).decode(MediaSource.of(source), index, slots)
 
 
 def test_frames_that_are_not_there(sequence: ImageSequence) -> None:

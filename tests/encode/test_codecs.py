@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import av
 
-from framefeed.encode._stills import codec_support, ffmpeg_versions
+from framefeed.encode._stills import list_codec_support, read_ffmpeg_versions
 
 
 def test_codecs_of_this_build() -> None:
-    listed = codec_support(["h264", "mjpeg", "av1", "no such codec"])
+    listed = list_codec_support(["h264", "mjpeg", "av1", "no such codec"])
     assert listed["h264"]["decoders"] == ["h264"]
     assert "mjpeg" in listed["mjpeg"]["encoders"]
     assert "av1" not in listed["av1"]["decoders"]
@@ -19,6 +19,6 @@ def test_codecs_of_this_build() -> None:
 
 
 def test_versions() -> None:
-    listed = ffmpeg_versions()
+    listed = read_ffmpeg_versions()
     assert listed["ffmpeg"]
     assert listed["libavcodec"].split(".")[0] == str(av.library_versions["libavcodec"][0])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.encode._sheets import MAX_FRAMES, MAX_HEIGHT, MAX_WIDTH, SheetClip, contact_sheet, thumbnail
+from framefeed.encode._sheets import MAX_FRAMES, MAX_HEIGHT, MAX_WIDTH, SheetClip, draw_contact_sheet, make_thumbnail
 from framefeed.errors import UsageError
 
 COLOURS = [(200, 30, 40), (30, 200, 40), (30, 40, 200), (200, 200, 40), (150, 40, 200), (40, 190, 180)]
@@ -26,43 +26,43 @@ def _first_places(sheet: np.ndarray, count: int) -> list[tuple[int, int]]:
 
 
 def test_frames_are_columns_and_clips_are_rows() -> None:
-    sheet = contact_sheet([_clip(3)])
+    sheet = draw_contact_sheet([_clip(3)])
     rows, columns = zip(*_first_places(sheet, 3), strict=True)
     assert len(set(rows)) == 1
     assert np.diff(columns).tolist() == [118, 118]
     assert (sheet == COLOURS[0]).all(2).sum() == 112 * 112
-    twice = contact_sheet([_clip(3), _clip(3)])
+    twice = draw_contact_sheet([_clip(3), _clip(3)])
     assert twice.shape[1] == sheet.shape[1]
     assert (twice == COLOURS[0]).all(2).sum() == 2 * 112 * 112
 
 
 def test_a_batch_of_sixteen_frames_a_clip_has_one_line_a_clip() -> None:
-    sheet = contact_sheet([_clip(16, groups=[0] * 8 + [1] * 8) for _ in range(8)])
+    sheet = draw_contact_sheet([_clip(16, groups=[0] * 8 + [1] * 8) for _ in range(8)])
     assert sheet.shape[1] <= MAX_WIDTH
     assert sheet.shape[0] < 8 * 175
 
 
 def test_large_frames_are_reduced_and_long_clips_continue_below() -> None:
-    sheet = contact_sheet([_clip(16, 720, 1280)])
+    sheet = draw_contact_sheet([_clip(16, 720, 1280)])
     assert sheet.shape[0] <= 1080
     assert sheet.shape[1] <= MAX_WIDTH
     first = np.argwhere((sheet == COLOURS[0]).all(2))
     assert np.ptp(first[:, 0]) > 2 * 180  # frame 0, and frame 6, 12 below it
-    assert thumbnail(_plain(COLOURS[0], 720, 1280)).shape == (180, 320, 3)
-    assert thumbnail(_plain(COLOURS[0], 30, 40)).shape == (30, 40, 3)
+    assert make_thumbnail(_plain(COLOURS[0], 720, 1280)).shape == (180, 320, 3)
+    assert make_thumbnail(_plain(COLOURS[0], 30, 40)).shape == (30, 40, 3)
 
 
 def test_tiny_frames_are_enlarged_by_integer_factors() -> None:
     frame = np.zeros((4, 5, 3), np.uint8)
     frame[1, 2] = (255, 0, 0)
-    sheet = contact_sheet([SheetClip("", [frame], [""])])
+    sheet = draw_contact_sheet([SheetClip("", [frame], [""])])
     assert (sheet == (255, 0, 0)).all(2).sum() == 22 * 22
 
 
 def test_captions_titles_and_bars_are_drawn() -> None:
     bare = SheetClip("", [_plain((128, 128, 128))] * 2, ["", ""])
     full = SheetClip("title", [_plain((128, 128, 128))] * 2, ["#0", "#1"], [0, 1])
-    one, other = contact_sheet([bare]), contact_sheet([full])
+    one, other = draw_contact_sheet([bare]), draw_contact_sheet([full])
     assert other.shape[0] == one.shape[0] + 6
     for area in (slice(0, 36), slice(156, None)):
         dark = (other[area].astype(int).sum(2) < 400).sum()
@@ -78,7 +78,7 @@ def test_captions_titles_and_bars_are_drawn() -> None:
 )
 def test_any_mixture_fits_or_says_why(shapes: list[tuple[int, int, int, bool]]) -> None:
     clips = [_clip(count, height, width, groups=range(count) if bars else ()) for count, height, width, bars in shapes]
-    sheet = contact_sheet(clips)
+    sheet = draw_contact_sheet(clips)
     assert sheet.dtype == np.uint8
     assert sheet.shape[2] == 3
     assert sheet.shape[0] <= MAX_HEIGHT
@@ -87,7 +87,7 @@ def test_any_mixture_fits_or_says_why(shapes: list[tuple[int, int, int, bool]]) 
 
 def test_extreme_shapes() -> None:
     for height, width in [(1, 4000), (4000, 1), (1, 1), (3000, 3000)]:
-        sheet = contact_sheet([_clip(2, height, width)])
+        sheet = draw_contact_sheet([_clip(2, height, width)])
         assert max(sheet.shape) < 1000
 
 
@@ -96,17 +96,17 @@ def test_extreme_shapes() -> None:
     ["", "\x1b[31m\n\0", "caf\udce9", "\u202egpj", "视频.mp4", "n" * 4096, "\U0001f3ac", "e\u0301"],
 )
 def test_any_text_can_be_drawn(text: str) -> None:
-    sheet = contact_sheet([SheetClip(text, [_plain(COLOURS[0])], [text])])
+    sheet = draw_contact_sheet([SheetClip(text, [_plain(COLOURS[0])], [text])])
     assert sheet.shape[1] == 112 + 24
 
 
 def test_too_many_frames() -> None:
     with pytest.raises(UsageError, match=f"1 to {MAX_FRAMES} frames for a contact sheet, got 401"):
-        contact_sheet([_clip(401)])
+        draw_contact_sheet([_clip(401)])
     with pytest.raises(UsageError, match="got 0"):
-        contact_sheet([])
+        draw_contact_sheet([])
     with pytest.raises(UsageError, match="rows, more than 10000"):
-        contact_sheet([_clip(1) for _ in range(100)])
+        draw_contact_sheet([_clip(1) for _ in range(100)])
 
 
 def test_captions_and_groups_must_match_the_frames() -> None:
@@ -117,4 +117,4 @@ def test_captions_and_groups_must_match_the_frames() -> None:
     with pytest.raises(UsageError, match="got 0 for 0 frames"):
         SheetClip("", [], [])
     with pytest.raises(UsageError, match="picture: expected"):
-        contact_sheet([SheetClip("", [np.zeros((3, 8, 8), np.uint8)], [""])])
+        draw_contact_sheet([SheetClip("", [np.zeros((3, 8, 8), np.uint8)], [""])])

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import framefeed.encode._stills
-from framefeed.encode._stills import StillFormat, encode_still, save_still, still_name
+from framefeed.encode._stills import StillFormat, encode_still, make_still_name, save_still
 from framefeed.errors import UsageError
 
 PICTURE = np.random.default_rng(7).integers(0, 256, (48, 65, 3), dtype=np.uint8)
@@ -56,10 +56,10 @@ def test_pictures_that_a_format_does_not_hold(form: StillFormat, longest: int) -
 
 
 def test_names_sort_as_frames_do() -> None:
-    assert still_name(37, 1.48) == "frame_000037_1.480000000s.png"
-    assert still_name(1_234_567, 41152.2333333) == "frame_1234567_41152.233333300s.png"
-    assert still_name(0, -0.04, ".jpg") == "frame_000000_-0.040000000s.jpg"
-    assert still_name(5, float("nan")) == "frame_000005.png"
+    assert make_still_name(37, 1.48) == "frame_000037_1.480000000s.png"
+    assert make_still_name(1_234_567, 41152.2333333) == "frame_1234567_41152.233333300s.png"
+    assert make_still_name(0, -0.04, ".jpg") == "frame_000000_-0.040000000s.jpg"
+    assert make_still_name(5, float("nan")) == "frame_000005.png"
 
 
 @pytest.mark.parametrize(

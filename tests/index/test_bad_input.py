@@ -202,9 +202,9 @@ EDITS: dict[str, list[tuple[int, int, int]]] = {
 @pytest.mark.parametrize("name", EDITS)
 def test_M06_edits_that_dwell(name: str, codec: str, tmp_path: Path) -> None:
     clip = clip_bytes(ClipSpec(60, codec=codec, b_frames=2 if codec == "libx264" else None, gop=10), "mp4")
-    rows = bitstreams.table("elst", *EDITS[name])
+    rows = bitstreams.make_table("elst", *EDITS[name])
     path = tmp_path / "dwell.mp4"
-    path.write_bytes(bitstreams.replace(clip, "moov.trak.edts", bitstreams.box("edts", rows)))
+    path.write_bytes(bitstreams.replace_box(clip, "moov.trak.edts", bitstreams.make_box("edts", rows)))
     index = index_of(path)
     check_times(index)
     with VideoDecoder(path, frame_index=build_index(path)) as decoder, VideoDecoder(path, frame_index=index) as other:

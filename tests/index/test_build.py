@@ -12,7 +12,7 @@ import pytest
 from framefeed.errors import EmptyVideo, MediaError, NoVideoStream, UnreadableMedia, UnsupportedCodec, UsageError
 from framefeed.index._build import Verify, build_index, index_media
 from framefeed.index._frame_index import DISCARD, MISSING_PTS, FrameIndex
-from framefeed.index._joining import frame_starts
+from framefeed.index._joining import find_frame_starts
 from framefeed.media import PacketWalk
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.corpus import corpus_file, expected_stamps
@@ -293,4 +293,4 @@ def _walk(keys: str) -> PacketWalk:
 def test_M04_frames_start_at_a_key_frame_before_them_in_both_orders(
     keys: str, order: list[int], starts: list[int]
 ) -> None:
-    assert frame_starts(np.array(order, dtype=np.int64), _walk(keys).is_key).tolist() == starts
+    assert find_frame_starts(np.array(order, dtype=np.int64), _walk(keys).is_key).tolist() == starts

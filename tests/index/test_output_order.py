@@ -85,7 +85,7 @@ def test_M22_times_that_go_backwards_in_the_middle(clip: Clip, verify: Verify, t
 def test_M22_a_ctts_table_that_goes_backwards_in_the_middle(tmp_path: Path) -> None:
     spec = ClipSpec(FRAMES, codec="mpeg4", b_frames=2, gop=25)
     clip = clip_bytes(spec, "mp4")
-    clip = bitstreams.replace(clip, "moov.trak.edts", bitstreams.box("free", b""))
+    clip = bitstreams.replace_box(clip, "moov.trak.edts", bitstreams.make_box("free", b""))
     packets, _ = take_packets(clip)
     offsets = [(packet.pts or 0) - (packet.dts or 0) for packet in packets]
     step = (packets[1].dts or 0) - (packets[0].dts or 0)
@@ -95,7 +95,9 @@ def test_M22_a_ctts_table_that_goes_backwards_in_the_middle(tmp_path: Path) -> N
     for rows, built_from, times_from in ((right, "packets+ends", "pts"), (wrong, "decode", "dts")):
         path = tmp_path / "edited.mp4"
         path.write_bytes(
-            bitstreams.replace(clip, f"{bitstreams.STBL}.ctts", bitstreams.table("ctts", *((1, row) for row in rows)))
+            bitstreams.replace_box(
+                clip, f"{bitstreams.STBL}.ctts", bitstreams.make_table("ctts", *((1, row) for row in rows))
+            )
         )
         for verify in ("proof", "ends"):
             assert check(path, verify) == built_from
@@ -196,7 +198,7 @@ def test_ends_that_do_not_ask_for_the_order_are_caught(
     make: Callable[[], Stream], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = make().write(tmp_path / "wrong.mkv")
-    monkeypatch.setattr(_build, "comes_in_order_of_times", lambda *_: True)
+    monkeypatch.setattr(_build, "is_in_order_of_times", lambda *_: True)
     misled = build_index(path, "ends")
     assert (misled.built_from, misled.times_from) == ("packets+ends", "pts")
     assert not same(replace(misled, built_from="decode"), build_index(path, "full"))

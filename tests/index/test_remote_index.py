@@ -15,7 +15,7 @@ from framefeed.index import _build
 from framefeed.index._build import Verify
 from framefeed.media import BLOCK_BYTES, FINGERPRINT_BLOCK
 from framefeed.testing import CODECS, put_packets, take_packets, write_clip
-from framefeed.testing.bitstreams import find
+from framefeed.testing.bitstreams import find_box
 from tests.corpus import corpus_file
 from tests.media.nal_mutants import edit, h264, hevc
 from tests.remote import CountedFiles, stored
@@ -43,7 +43,7 @@ def read_for(data: bytes, ask: Callable[[str], object]) -> int:
 @pytest.mark.parametrize("codec", ["h264", "hevc"])
 def test_a_long_movie_is_indexed_without_its_pictures(codec: str, tmp_path: Path) -> None:
     data = long_movie(tmp_path / "long.mp4", codec)
-    start, end = find(data, "moov")
+    start, end = find_box(data, "moov")
     assert len(data) > 4 * (_MOST + end - start)
     for ask in (ff.build_index, ff.probe, ff.VideoDecoder, lambda url: ff.scan([url], workers=0)):
         assert read_for(data, ask) <= _MOST + end - start

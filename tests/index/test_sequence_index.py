@@ -15,7 +15,7 @@ from PIL import Image
 from framefeed.errors import CorruptMedia, EmptyVideo, FormatChanged, NoVideoStream, UnreadableMedia
 from framefeed.index._build import Verify, build_index, index_media
 from framefeed.index._frame_index import FrameIndex
-from framefeed.index._pictures import holds_pictures, sequence_of, still_index
+from framefeed.index._pictures import build_still_index, has_picture_files, make_image_sequence
 from framefeed.media import ImageSequence, MediaInfo, MediaSource, probe
 from tests.corpus import corpus_file
 from tests.media.pictures import SIZE, write_folder, write_named
@@ -26,7 +26,7 @@ VERIFY: list[Verify] = ["none", "ends", "full"]
 def check_sound(index: FrameIndex) -> None:
     """What every index of pictures promises."""
     count = len(index)
-    assert holds_pictures(index)
+    assert has_picture_files(index)
     assert index.has_timestamps
     assert index.key_frame_indices.tolist() == list(range(count))
     np.testing.assert_array_equal(index.frame_packet, index.frame_start)
@@ -70,20 +70,20 @@ def test_times_of_each_frame(tmp_path: Path) -> None:
 @given(st.floats(0.001, 1000), st.integers(1, 5))
 def test_a_sequence_comes_back_from_its_index(fps: float, count: int) -> None:
     sequence = ImageSequence("frames", fps=fps)
-    assert sequence_of("frames", _made_up(sequence, count)) == sequence
+    assert make_image_sequence("frames", _made_up(sequence, count)) == sequence
 
 
 @given(st.lists(st.integers(-(10**9), 10**9), min_size=1, max_size=5, unique=True).map(sorted))
 def test_times_come_back_from_an_index(milliseconds: list[int]) -> None:
     sequence = ImageSequence("frames", timestamps=[number / 1000 for number in milliseconds])
     index = _made_up(sequence, len(milliseconds))
-    assert sequence_of("frames", index) == sequence
+    assert make_image_sequence("frames", index) == sequence
 
 
 def _made_up(sequence: ImageSequence, count: int) -> FrameIndex:
     """The index of a sequence whose files nobody needs."""
     times = sequence.times(count)
-    one = still_index(_info(), None)
+    one = build_still_index(_info(), None)
     numbers = np.arange(count, dtype=np.int64)
     packets = type(one.packets)(numbers * 0, numbers + 1, times.pts, numbers.astype(np.uint8))
     return FrameIndex(times.pts, times.duration, times.time_base, numbers.copy(), "packets", numbers.copy(),
@@ -119,7 +119,7 @@ def test_full_leaves_out_what_does_not_decode(tmp_path: Path) -> None:
     assert index.frame_packet.tolist() == [1, 2, 3, 5]
     assert index.pts.tolist() == [1, 2, 3, 5]
     assert (len(index.packets), index.built_from) == (6, "decode")
-    assert sequence_of(str(tmp_path), index) == sequence
+    assert make_image_sequence(str(tmp_path), index) == sequence
     for number in range(6):
         (tmp_path / f"img{number}.jpg").write_bytes((tmp_path / "img0.jpg").read_bytes())
     with pytest.raises(EmptyVideo, match="none of its 6"):
@@ -179,5 +179,5 @@ def test_pictures_have_one_stream(tmp_path: Path) -> None:
 
 
 def test_pictures_are_distinguished_from_videos() -> None:
-    assert not holds_pictures(build_index(corpus_file("base.mp4"), "none"))
-    assert not holds_pictures(build_index(corpus_file("full_range.avi"), "none"))
+    assert not has_picture_files(build_index(corpus_file("base.mp4"), "none"))
+    assert not has_picture_files(build_index(corpus_file("full_range.avi"), "none"))

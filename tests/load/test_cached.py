@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.cache import FrameCache, form_for
+from framefeed.cache import FrameCache, choose_form
 from framefeed.errors import UsageError
 from framefeed.load._loader import ClipLoader
 from framefeed.plan import CenterCrop, Dense, RandomCrop, RandomResizedCrop, RandomSegments, Uniform
@@ -132,7 +132,7 @@ def test_stamps_of_cached_clips_name_their_ordinals(tmp_path: Path, make_loader:
 
 
 def test_forms_follow_from_the_plan() -> None:
-    forms = {name: form_for(plan_of(RandomSegments(2), **options)) for name, options in PLANS.items()}
+    forms = {name: choose_form(plan_of(RandomSegments(2), **options)) for name, options in PLANS.items()}
     assert forms == {
         "small": "output", "whole": "planes", "random crops": "planes", "random areas": "planes", "center": "output",
     }  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import catalog_of, scan
+from framefeed.catalog.scan import make_memory_catalog, scan
 from framefeed.errors import CorruptMedia, StaleSource, UsageError
 from framefeed.load._loader import ClipLoader
 from framefeed.media import ImageSequence
@@ -89,7 +89,7 @@ def test_a_catalog_of_given_sequences(root: Path) -> None:
     folder = root / "a" / "s1"
     listed = ImageSequence([folder / "img3.png", folder / "img1.png"], timestamps=[0.5, 0.75])
     given = [ImageSequence(folder, fps=25), ImageSequence(folder, fps=5), listed, folder / "img7.png"]
-    catalog = catalog_of([*given, given[0]])
+    catalog = make_memory_catalog([*given, given[0]])
     assert [catalog.source(row) for row in range(5)] == [*given[:3], str(given[3]), given[0]]
     assert catalog.num_frames.tolist() == [12, 12, 2, 1, 12]
     again = pickle.loads(pickle.dumps(catalog))

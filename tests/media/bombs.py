@@ -34,11 +34,11 @@ def h264_stream() -> bytes:
 
 def h264_in_mp4() -> bytes:
     data = clip_bytes(SPEC, "mp4")
-    old = bitstreams.payload_of(data, bitstreams.AVCC)
+    old = bitstreams.read_payload(data, bitstreams.AVCC)
     size = int.from_bytes(old[6:8], "big")
     sps = huge_sps()
     new = old[:6] + len(sps).to_bytes(2, "big") + sps + old[8 + size :]
-    return bitstreams.replace(data, bitstreams.AVCC, bitstreams.box("avcC", new))
+    return bitstreams.replace_box(data, bitstreams.AVCC, bitstreams.make_box("avcC", new))
 
 
 def sample_entry(codec: str, kind: bytes) -> bytes:

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from framefeed.testing.bitstreams import box
+from framefeed.testing.bitstreams import make_box
 from tests.media.headers.made import chunk, picture, saved, segment
 
 SIZE = 100 * 10**9
@@ -97,11 +97,11 @@ def movie(*, before: bytes = b"", behind: bytes = b"", inside: str = "", parts: 
         at += size
     moov = boxes["moov"]
     if inside == "moov":
-        moov = box("moov", moov[8:] + parts)
+        moov = make_box("moov", moov[8:] + parts)
     elif inside == "trak":
         begin = moov.index(b"trak") - 4
         size = int.from_bytes(moov[begin : begin + 4], "big")
-        trak = box("trak", moov[begin + 8 : begin + size] + parts)
-        moov = box("moov", moov[8:begin] + trak + moov[begin + size :])
+        trak = make_box("trak", moov[begin + 8 : begin + size] + parts)
+        moov = make_box("moov", moov[8:begin] + trak + moov[begin + size :])
     order: list[Any] = [boxes["ftyp"], boxes["free"], boxes["mdat"], before, moov, behind]
     return b"".join(order)

@@ -19,10 +19,10 @@ from framefeed.testing.bitstreams import (
     BitWriter,
     escape,
     join_units,
+    remove_usability_information,
     skip_to_usability_flag,
     split_units,
     unescape,
-    without_usability_information,
 )
 
 Units = list[bytes]
@@ -303,7 +303,7 @@ def without_usability(unit: bytes) -> bytes:
     """Take the usability information out of an H.264 sequence parameter set, and with it the declared depth."""
     if kind_of(unit) != 7:
         return unit
-    return split_units(without_usability_information(join_units([unit])))[0]
+    return split_units(remove_usability_information(join_units([unit])))[0]
 
 
 def cut_at(stream: Stream, number: int) -> Stream:

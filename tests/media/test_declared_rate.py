@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.media._container import VideoContainer
-from framefeed.media._declared_rate import declared_rate, has_clock, read_avi_rate, read_mpeg_rates
+from framefeed.media._declared_rate import find_declared_rate, has_clock, read_avi_rate, read_mpeg_rates
 from framefeed.media._packets import walk_packets
 from framefeed.media._source import MediaSource
 from framefeed.media.h26x._bits import OddUnits
@@ -33,7 +33,7 @@ HEVC = ClipSpec(
 
 def rate_of(media: bytes) -> Fraction | None:
     with VideoContainer(MediaSource.of(media)) as container:
-        return declared_rate(container, walk_packets(container))
+        return find_declared_rate(container, walk_packets(container))
 
 
 def avi_rate_of(avi: bytes, stream_index: int = 0) -> Fraction | None:

@@ -22,12 +22,12 @@ from framefeed.media.headers._reads import LEAST_READ_BYTES
 from framefeed.media.headers._reads import PICTURE_HEAD_BYTES as HEAD_BYTES
 from framefeed.media.mp4._boxes import BOX_COST, FREE_BOXES, read_layout
 from framefeed.parallel import DEADLINE, Cancelled, cancelled_by, time_limit
-from framefeed.testing.bitstreams import box
+from framefeed.testing.bitstreams import make_box
 from tests.media.endless import PICTURES, EndlessFile, movie
 from tests.media.headers.made import chunk, made, picture, saved, with_chunks
 
 LIMITS = Limits(max_header_bytes=2**22)
-EMPTY = box("free", b"")
+EMPTY = make_box("free", b"")
 ODD = "late exif 6.png"
 STILLS = ("exif 6.jpeg", "mpo.jpeg", "RGB.png", ODD, "animation.gif", "RGB lossy exif 5.webp", "P.bmp", "pages.tiff")
 
@@ -97,9 +97,11 @@ MOVIES = {
     "behind moov": lambda parts: movie(behind=parts),
     "in moov": lambda parts: movie(inside="moov", parts=parts),
     "in trak": lambda parts: movie(inside="trak", parts=parts),
-    "behind an odd box": lambda parts: movie(before=box("abcd", b"") + parts),
-    "behind an odd box in moov": lambda parts: movie(inside="moov", parts=box("abcd", b"") + parts),
-    "in a box of its own": lambda parts: movie(inside="moov", parts=box("udta", box("meta", bytes(4) + parts))),
+    "behind an odd box": lambda parts: movie(before=make_box("abcd", b"") + parts),
+    "behind an odd box in moov": lambda parts: movie(inside="moov", parts=make_box("abcd", b"") + parts),
+    "in a box of its own": lambda parts: movie(
+        inside="moov", parts=make_box("udta", make_box("meta", bytes(4) + parts))
+    ),
 }
 
 
@@ -115,7 +117,7 @@ def test_S04_an_mp4_of_boxes_without_end_is_refused(name: str, ask: object) -> N
 @pytest.mark.parametrize("kind", ["moof", "sidx", "mdat", "uuid"])
 def test_S04_empty_boxes_of_any_kind_are_counted(kind: str) -> None:
     with pytest.raises(LimitExceeded, match="boxes"):
-        probe(movie(behind=box(kind, b"") * (FREE_BOXES + 200)), limits=FEW)
+        probe(movie(behind=make_box(kind, b"") * (FREE_BOXES + 200)), limits=FEW)
 
 
 def test_S04_two_million_empty_boxes_are_refused_by_default() -> None:
@@ -135,14 +137,14 @@ class _CountedReader(BytesReader):
 
 @given(sizes=st.lists(st.sampled_from([8, 9, 16, 30, 4088, 4096, 5000, 65528, 65536, 70000]), max_size=40))
 def test_blocks_of_boxes_are_read_as_one_by_one(sizes: list[int]) -> None:
-    whole = movie(before=b"".join(box("free", bytes(size - 8)) for size in sizes))
+    whole = movie(before=b"".join(make_box("free", bytes(size - 8)) for size in sizes))
     layout = read_layout(BytesReader(whole), len(whole), DEFAULT_LIMITS)
     begin = whole.index(b"moov") + 4
     assert layout.movie == (begin, begin - 8 + int.from_bytes(whole[begin - 8 : begin - 4], "big"))
 
 
 def test_many_small_boxes_are_read_in_blocks_and_a_few_far_ones_alone() -> None:
-    many, far = movie(before=EMPTY * 8000), movie(before=box("free", bytes(2**20)) * 3)
+    many, far = movie(before=EMPTY * 8000), movie(before=make_box("free", bytes(2**20)) * 3)
     for whole, most_reads in ((many, 3), (far, 6)):
         reader = _CountedReader(whole)
         read_layout(reader, len(whole), DEFAULT_LIMITS)

@@ -11,7 +11,7 @@ import pytest
 
 from framefeed.media._container import VideoContainer
 from framefeed.media._info import DEFAULT_LIMITS
-from framefeed.media._packets import MisplacedPacket, PacketWalk, numbered_after_seek, packets_from, walk_packets
+from framefeed.media._packets import MisplacedPacket, PacketWalk, demux_from, number_after_seek, walk_packets
 from framefeed.media._source import MediaSource
 from tests.corpus import corpus_file
 
@@ -64,13 +64,13 @@ def test_M09_packets_keep_their_numbers_wherever_a_seek_lands(places: list[tuple
     for landed in (None, *range(count)):
         for start in range(count):
             container: Any = Landing(packets, landed)
-            came = [(number, packet.name) for number, packet in packets_from(container, walk, start)]
+            came = [(number, packet.name) for number, packet in demux_from(container, walk, start)]
             assert came == [(number, number) for number in range(start, count)], (landed, start)
 
 
 def test_M09_an_ambiguous_packet_behind_a_seek_has_no_number() -> None:
     packets, walk = made(STREAMS["repeats"])
-    tell = numbered_after_seek
+    tell = number_after_seek
     assert tell(iter(packets[4:6]), walk.offset, walk.size) is None, "0, 1 or 4"
     assert tell(iter([SimpleNamespace(pos=7, size=7)]), walk.offset, walk.size) is None, "in no place of the table"
     for place in [(7, 4), (9, 7)]:
@@ -91,7 +91,7 @@ def test_M09_the_packets_of_real_containers_keep_their_numbers(name: str) -> Non
     with VideoContainer(MediaSource.of(corpus_file(name)), None, DEFAULT_LIMITS) as container:
         walk = walk_packets(container)
         for start in range(0, len(walk), 7):
-            came = list(packets_from(container, walk, start))
+            came = list(demux_from(container, walk, start))
             assert [number for number, _ in came] == list(range(start, len(walk)))
             assert_same(walk, came)
 
@@ -105,7 +105,7 @@ def assert_same(walk: PacketWalk, came: list[tuple[int, Any]]) -> None:
 def test_M09_a_packet_that_is_left_out_behind_a_seek_is_noticed() -> None:
     """A damaged Matroska file may give packet 12 behind a seek, and then packet 20."""
     packets, table = made(STREAMS["all differ"])
-    landed = numbered_after_seek(iter([packets[2], packets[6], packets[7]]), table.offset, table.size)
+    landed = number_after_seek(iter([packets[2], packets[6], packets[7]]), table.offset, table.size)
     assert landed is not None
     assert landed[0] == 2
     with pytest.raises(MisplacedPacket):

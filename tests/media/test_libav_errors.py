@@ -15,7 +15,7 @@ import pytest
 from framefeed.errors import CorruptMedia, MediaError, MissingMedia, NoVideoStream, UnreadableMedia, UnsupportedCodec
 from framefeed.index import build_index
 from framefeed.media import _libav_errors
-from framefeed.media._libav_errors import FOREIGN, check_memory, in_one_line, libav_log, translated
+from framefeed.media._libav_errors import LIBAV_EXCEPTIONS, check_memory, in_one_line, libav_errors, libav_log
 from framefeed.media._probe import probe
 from framefeed.media._source import MediaSource
 from tests.corpus import corpus_file
@@ -52,7 +52,7 @@ def test_pyavs_exceptions_are_enumerated() -> None:
 def test_every_exception_of_pyav_becomes_ours(theirs: type[Exception], stage: str) -> None:
     error = theirs(22, "what they said", "clip.mp4") if issubclass(theirs, av.FFmpegError) else theirs("what they said")
     expected = KINDS.get(theirs.__name__, CorruptMedia if stage == "decode" else UnreadableMedia)
-    with pytest.raises(MediaError) as raised, translated("clip.mp4", stage):
+    with pytest.raises(MediaError) as raised, libav_errors("clip.mp4", stage):
         raise error
     ours = raised.value
     assert type(ours) is expected
@@ -64,11 +64,11 @@ def test_every_exception_of_pyav_becomes_ours(theirs: type[Exception], stage: st
 
 
 def test_all_exceptions_of_libav_are_listed() -> None:
-    assert all(issubclass(theirs, FOREIGN) for theirs in THEIRS)
+    assert all(issubclass(theirs, LIBAV_EXCEPTIONS) for theirs in THEIRS)
 
 
 def test_other_exceptions_pass() -> None:
-    with pytest.raises(ZeroDivisionError), translated("clip.mp4", "open"):
+    with pytest.raises(ZeroDivisionError), libav_errors("clip.mp4", "open"):
         raise ZeroDivisionError
 
 
@@ -101,7 +101,7 @@ def test_the_log_is_of_this_thread() -> None:
 @pytest.mark.parametrize("number", [errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN])
 def test_a_shortage_is_not_translated(number: int) -> None:
     error = av.error.classes[number](number, "said", "clip.mp4")
-    with pytest.raises(type(error)) as raised, translated("clip.mp4", "decode"):
+    with pytest.raises(type(error)) as raised, libav_errors("clip.mp4", "decode"):
         raise error
     assert raised.value is error
 

@@ -24,7 +24,7 @@ from framefeed.errors import LimitExceeded, UsageError
 from framefeed.index import build_index
 from framefeed.media._container import VideoContainer
 from framefeed.media._decoding import decode_facts
-from framefeed.media._info import Limits, padded_pixels
+from framefeed.media._info import Limits, bound_padded_pixels
 from framefeed.media._probe import probe
 from framefeed.media._source import MediaSource
 from framefeed.plan import OutputSpec
@@ -208,8 +208,8 @@ def test_S04_padded_sizes_hold_every_shape_within_the_limits() -> None:
     for pixels, side in product([1, 2, 99, 10_000, 2**26], [1, 7, 100, 2**14]):
         limits = Limits(max_pixels=pixels, max_side=side)
         widths = {1, min(side, pixels), *(w for w in range(1, min(side, pixels), 97))}
-        assert all((w + 640) * (min(side, pixels // w) + 640) <= padded_pixels(limits) for w in widths)
-    assert padded_pixels(Limits()) < 1.25 * Limits().max_pixels
+        assert all((w + 640) * (min(side, pixels // w) + 640) <= bound_padded_pixels(limits) for w in widths)
+    assert bound_padded_pixels(Limits()) < 1.25 * Limits().max_pixels
 
 
 @pytest.mark.parametrize("form", [None, "output", "planes"])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.media._nal import PictureFacts, h264_facts, hevc_facts, nal_length_size, split_nal_units
+from framefeed.media._nal import PictureFacts, read_h264_facts, read_hevc_facts, read_nal_length_size, split_nal_units
 
 # H.264 NAL unit headers: nal_ref_idc << 5 | nal_unit_type (ITU-T H.264 7.3.1).
 NON_REFERENCE, REFERENCE, IDR = b"\x01\x9a", b"\x61\x9a", b"\x65\x88"
@@ -50,7 +50,7 @@ def test_units_by_start_code_come_back(units: list[bytes]) -> None:
 def test_D01_garbage_is_read_without_an_error(data: bytes, size: int) -> None:
     for unit in split_nal_units(data, size):
         assert len(unit) > 0
-    for facts in (h264_facts(data, size), hevc_facts(data, size)):
+    for facts in (read_h264_facts(data, size), read_hevc_facts(data, size)):
         assert facts is None or isinstance(facts, PictureFacts)
 
 
@@ -72,7 +72,7 @@ def test_a_length_beyond_the_packet_ends_it() -> None:
     ],
 )
 def test_length_size_from_the_configuration(codec: str, extradata: bytes | None, size: int) -> None:
-    assert nal_length_size(codec, extradata) == size
+    assert read_nal_length_size(codec, extradata) == size
 
 
 @pytest.mark.parametrize(
@@ -91,14 +91,14 @@ def test_length_size_from_the_configuration(codec: str, extradata: bytes | None,
     ],
 )
 def test_h264_pictures(units: tuple[bytes, ...], facts: PictureFacts) -> None:
-    assert h264_facts(sized(*units), 4) == facts
-    assert h264_facts(started(*units), 0) == facts
+    assert read_h264_facts(sized(*units), 4) == facts
+    assert read_h264_facts(started(*units), 0) == facts
 
 
 def test_packets_without_a_slice_have_no_facts() -> None:
-    assert h264_facts(sized(SPS, PPS), 4) is None
-    assert hevc_facts(sized(hevc(32), hevc(33)), 4) is None
-    assert h264_facts(b"", 4) is None
+    assert read_h264_facts(sized(SPS, PPS), 4) is None
+    assert read_hevc_facts(sized(hevc(32), hevc(33)), 4) is None
+    assert read_h264_facts(b"", 4) is None
 
 
 @pytest.mark.parametrize("frames", [0, 1, 7, 40, 300])
@@ -113,7 +113,7 @@ def test_packets_without_a_slice_have_no_facts() -> None:
     ],
 )
 def test_M14_recovery_points(frames: int, before: bytes) -> None:
-    facts = h264_facts(sized(recovery_point(frames, before), REFERENCE), 4)
+    facts = read_h264_facts(sized(recovery_point(frames, before), REFERENCE), 4)
     assert facts is not None
     assert facts.recovery_frames == frames
     assert facts.is_random_access == (frames == 0)
@@ -121,7 +121,7 @@ def test_M14_recovery_points(frames: int, before: bytes) -> None:
 
 
 def test_M14_without_a_recovery_point_only_an_idr_is_a_start() -> None:
-    facts = h264_facts(sized(SEI + b"\x05\x04abcd\x80", REFERENCE), 4)
+    facts = read_h264_facts(sized(SEI + b"\x05\x04abcd\x80", REFERENCE), 4)
     assert facts is not None
     assert facts.recovery_frames is None
     assert not facts.is_random_access
@@ -142,19 +142,19 @@ def test_M14_without_a_recovery_point_only_an_idr_is_a_start() -> None:
     ],
 )
 def test_M04_hevc_pictures(kind: int, is_reference: bool, is_start: bool, is_reset: bool) -> None:
-    facts = hevc_facts(sized(hevc(kind)), 4)
+    facts = read_hevc_facts(sized(hevc(kind)), 4)
     assert facts == PictureFacts(is_reference, True, is_start, is_reset)
 
 
 @pytest.mark.parametrize(("other", "droppable", "parameters"), [(39, True, False), (40, True, False), (35, True, False),
                                                                 (34, False, True), (36, False, False)])  # fmt: skip
 def test_hevc_pictures_beside_other_units(other: int, droppable: bool, parameters: bool) -> None:
-    facts = hevc_facts(sized(hevc(other), hevc(0)), 4)
+    facts = read_hevc_facts(sized(hevc(other), hevc(0)), 4)
     assert facts is not None
     assert (facts.is_droppable, facts.has_parameters) == (droppable, parameters)
 
 
 def test_hevc_temporal_layers() -> None:
-    facts = hevc_facts(sized(hevc(0, temporal_id=2)), 4)
+    facts = read_hevc_facts(sized(hevc(0, temporal_id=2)), 4)
     assert facts is not None
     assert facts.temporal_id == 2

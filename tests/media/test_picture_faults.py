@@ -29,7 +29,7 @@ from framefeed.media._pillow import PictureFile, decode_still, pillow_errors
 from framefeed.media._probe import probe
 from framefeed.media._sequence import ImageSequence
 from framefeed.media._source import BytesReader
-from framefeed.parallel import Ok, outcome_of, shortage_in
+from framefeed.parallel import Ok, catch_outcome, find_shortage
 from tests.media.faults import CALLS, Fault, failing_calls
 from tests.media.headers.made import made, picture, saved
 from tests.media.pictures import write_folder
@@ -104,7 +104,7 @@ def test_each_errno_at_each_call_gives_the_same_or_the_right_error(kind: str, as
 
 
 def _check(call: Callable[[], Any], expected: Any, number: int, at: int, asked: str) -> None:
-    outcome = outcome_of(_called, call)
+    outcome = catch_outcome(_called, call)
     if isinstance(outcome, Ok):
         fact = FACTS[number].__name__ if number in FACTS else ""
         assert outcome.value == expected or (asked == "row" and outcome.value["error_type"] == [fact]), (number, at)
@@ -115,7 +115,7 @@ def _check(call: Callable[[], Any], expected: Any, number: int, at: int, asked: 
         assert isinstance(outcome.error, OSError), (at, outcome.error)
         assert outcome.error.errno == errno.EBADF
     else:
-        assert shortage_in(outcome.error) is not None, (number, at, outcome.error)
+        assert find_shortage(outcome.error) is not None, (number, at, outcome.error)
         assert not isinstance(outcome.error, MediaError)
         assert asked == "pixels"  # the others try again
 
@@ -144,7 +144,7 @@ def test_a_sequence_tells_a_shortage_and_a_lost_device_from_damage(kind: str, tm
     for at in range(_calls(kind, call)):
         for number in itertools.islice(numbers, 2):
             with failing_calls(kind, Fault(number, at)):
-                outcome = outcome_of(_called, call)
+                outcome = catch_outcome(_called, call)
             if isinstance(outcome, Ok):
                 assert outcome.value == expected
             else:

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image, ImageOps
 
 from framefeed.errors import EmptyVideo, NoVideoStream, UnreadableMedia, UnsupportedCodec
-from framefeed.media._decoding import orientation
+from framefeed.media._decoding import convert_display_matrix
 from framefeed.media._probe import probe
 from framefeed.testing import CODECS, ClipSpec, clip_bytes
 from tests.corpus import clip_file, corpus_file
@@ -102,21 +102,21 @@ def _matrix(degrees: int, mirrored: bool) -> tuple[int, ...]:
 
 @pytest.mark.parametrize(("degrees", "mirrored"), TURNS)
 def test_P01_orientation_of_a_display_matrix(degrees: int, mirrored: bool) -> None:
-    assert orientation(_matrix(degrees, mirrored)) == (degrees, mirrored)
+    assert convert_display_matrix(_matrix(degrees, mirrored)) == (degrees, mirrored)
 
 
 @pytest.mark.parametrize("scale", [ONE // 2, 3 * ONE])
 def test_P01_a_scaled_matrix_rotates_alike(scale: int) -> None:
     a, b, _, c, d, *rest = _matrix(90, False)
     scaled = tuple(value * scale // ONE for value in (a, b, 0, c, d))
-    assert orientation((*scaled, *rest)) == (90, False)
+    assert convert_display_matrix((*scaled, *rest)) == (90, False)
 
 
 @pytest.mark.parametrize(
     "matrix", [None, (0,) * 9, (ONE, ONE, 0, -ONE, ONE, 0, 0, 0, 1 << 30), (ONE, 0, 0, 0, 0, 0, 0, 0, 1 << 30)]
 )
 def test_P01_other_angles_and_no_matrix_rotate_nothing(matrix: tuple[int, ...] | None) -> None:
-    assert orientation(matrix) == (0, False)
+    assert convert_display_matrix(matrix) == (0, False)
 
 
 # --- refusals ---------------------------------------------------------------------------------------

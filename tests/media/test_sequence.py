@@ -27,7 +27,7 @@ from framefeed.errors import (
 )
 from framefeed.media._info import Limits
 from framefeed.media._probe import probe
-from framefeed.media._sequence import ImageSequence, SequenceSource, exact_rate, source_name
+from framefeed.media._sequence import ImageSequence, SequenceSource, parse_rate, source_name
 from framefeed.media._sequence_files import list_folder, make_natural_key
 from framefeed.media._source import MediaSource
 from tests.media.pictures import SIZE, write_folder, write_named
@@ -172,8 +172,8 @@ def test_a_list_keeps_its_order_and_repeats(tmp_path: Path) -> None:
     ],
 )
 def test_a_rate_is_the_fraction_that_is_meant(given_rate: Any, meant: Fraction) -> None:
-    assert exact_rate(given_rate) == meant
-    assert float(exact_rate(given_rate)) == float(given_rate)
+    assert parse_rate(given_rate) == meant
+    assert float(parse_rate(given_rate)) == float(given_rate)
     times = ImageSequence("frames", fps=given_rate).times(5)
     assert times.pts.tolist() == [0, 1, 2, 3, 4]
     assert times.time_base == 1 / meant

@@ -13,8 +13,8 @@ from framefeed.media._nal import (
     HEVC_PARAMETERS,
     MAX_PARAMETER_SETS,
     cut_first_slice,
-    h264_facts,
-    hevc_facts,
+    read_h264_facts,
+    read_hevc_facts,
     split_nal_units,
 )
 from framefeed.media.h26x import _units
@@ -82,7 +82,7 @@ def test_h264_packets_are_described_alike(some: tuple[list[bytes], int], block: 
     packets, size = some
     result = _walk(packets, "h264", size, block)
     for number, packet in enumerate(packets):
-        facts = h264_facts(packet, size)
+        facts = read_h264_facts(packet, size)
         if facts is None:
             assert result.is_reference[number]
             continue
@@ -101,7 +101,7 @@ def test_hevc_packets_are_described_alike(some: tuple[list[bytes], int], block: 
     packets, size = some
     result = _walk(packets, "hevc", size, block)
     for number, packet in enumerate(packets):
-        facts = hevc_facts(packet, size)
+        facts = read_hevc_facts(packet, size)
         if facts is None:
             assert result.is_reference[number]
             continue

@@ -44,7 +44,7 @@ def owners_of_locks(tree: ast.Module) -> dict[str, bool]:
         calls = [node.func for node in ast.walk(top) if isinstance(node, ast.Call)]
         if any((call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "")) in LOCKS for call in calls):
             methods = {part.name for part in getattr(top, "body", []) if isinstance(part, ast.FunctionDef)}
-            owners[getattr(top, "name", "")] = "begin_anew" in methods
+            owners[getattr(top, "name", "")] = "after_fork" in methods
     return owners
 
 
@@ -85,7 +85,7 @@ def test_objects_of_the_parent_are_finalised_after_all_are_renewed() -> None:
             self.left: Left | None = Left()
             renew_after_fork(self)
 
-        def begin_anew(self) -> None:
+        def after_fork(self) -> None:
             finalise_after_fork(self.left)
             self.left = None
             order.append("begun anew")

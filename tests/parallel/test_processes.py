@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from framefeed.errors import CorruptMedia, DeadlineExceeded, LoadError, UsageError, WorkerLost
 from framefeed.parallel._ordered import ordered_map, ordered_outcomes
-from framefeed.parallel._outcome import Err, Ok, outcome_of
+from framefeed.parallel._outcome import Err, Ok, catch_outcome
 from framefeed.parallel._pools import InlinePool, Pool, ThreadPool
 from framefeed.parallel._processes import ProcessPool, open_pool
 from framefeed.parallel._worker import dumps, loads, receive, send
@@ -71,7 +71,7 @@ def reachable(function: Callable[[Any], Any], address: str) -> Iterator[function
 
     def answer(line: Any) -> None:
         with line:
-            outcome = outcome_of(function, line.recv())
+            outcome = catch_outcome(function, line.recv())
             line.send((outcome.value, None) if isinstance(outcome, Ok) else (None, outcome.error))
 
     def serve() -> None:
@@ -91,7 +91,7 @@ def reachable(function: Callable[[Any], Any], address: str) -> Iterator[function
         server.start()
         yield functions.Forward(address)
         over.set()
-        outcome_of(functions.Forward(address), None)
+        catch_outcome(functions.Forward(address), None)
         for thread in (server, *helpers):
             thread.join(PATIENCE)
 

@@ -11,7 +11,7 @@ import pytest
 
 from framefeed.errors import LimitExceeded, ResourceExhausted, UnreadableMedia
 from framefeed.parallel._ordered import ordered_outcomes
-from framefeed.parallel._shortage import register_releasable, release_idle, shortage_in, try_again_in_shortage
+from framefeed.parallel._shortage import find_shortage, register_releasable, release_idle, try_again_in_shortage
 from framefeed.parallel._stopping import Cancelled, cancelled_by, check_stop, time_limit
 
 SHORTAGES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
@@ -31,18 +31,18 @@ class Pool:
 @pytest.mark.parametrize("number", SHORTAGES)
 def test_a_shortage_is_found_in_the_causes(number: int) -> None:
     low = OSError(number, os.strerror(number))
-    assert shortage_in(low)
-    assert shortage_in(MemoryError()) == "memory"
+    assert find_shortage(low)
+    assert find_shortage(MemoryError()) == "memory"
     translated = UnreadableMedia("x.mp4: cannot be opened")
     translated.__cause__ = low
-    assert shortage_in(translated) == shortage_in(low)
+    assert find_shortage(translated) == find_shortage(low)
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOENT, errno.EACCES, errno.ESTALE, errno.EBADF])
 def test_other_errors_are_no_shortage(number: int) -> None:
-    assert shortage_in(OSError(number, os.strerror(number))) is None
-    assert shortage_in(ValueError()) is None
-    assert shortage_in(None) is None
+    assert find_shortage(OSError(number, os.strerror(number))) is None
+    assert find_shortage(ValueError()) is None
+    assert find_shortage(None) is None
 
 
 @pytest.mark.parametrize("number", SHORTAGES)

@@ -20,13 +20,13 @@ from framefeed.plan._crops import (
     as_crop,
     scale_short_side,
 )
-from framefeed.plan._random import Place
+from framefeed.plan._random import ClipContext
 
 SIDES = st.integers(1, 300)
 
 
-def make_context(position: int) -> Place:
-    return Place(9, 0, position)
+def make_context(position: int) -> ClipContext:
+    return ClipContext(9, 0, position)
 
 
 def check_inside(box: tuple[int, int, int, int], height: int, width: int) -> None:

@@ -20,7 +20,7 @@ from framefeed.plan._crops import CenterCrop, RandomCrop, RandomResizedCrop
 from framefeed.plan._description import find_differences, shorten
 from framefeed.plan._epoch import EpochPlan, plan_clips
 from framefeed.plan._options import PlanOptions
-from framefeed.plan._random import Place
+from framefeed.plan._random import ClipContext
 from framefeed.plan._request import DecodeRequest
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
 from tests.fakes import FakeCatalog, index_of, steady_index
@@ -78,7 +78,7 @@ def test_L11_a_plan_is_a_pure_function_of_position(rule: ClipRule) -> None:
 class Ambient(Dense):
     """Draws from entropy of its own."""
 
-    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+    def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
         context.generator = np.random.default_rng()
         return super().choose(timeline, context)
 
@@ -86,7 +86,7 @@ class Ambient(Dense):
 class OneStream(Dense):
     """Draws from one generator after the other."""
 
-    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+    def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
         context.generator = self.__dict__.setdefault("_stream", np.random.default_rng(0))
         return super().choose(timeline, context)
 
@@ -524,7 +524,7 @@ def test_transforms_draw_from_a_stream_of_their_own() -> None:
     assert plan.generator_at(0).integers(2**60) == first
     draws = {int(p.generator_at(i).integers(2**60)) for p in (plan, plan.with_epoch(1)) for i in range(5)}
     assert len(draws) == 10
-    assert int(Place(1, 0, plan.global_position(0)).generator.integers(2**60)) not in draws
+    assert int(ClipContext(1, 0, plan.global_position(0)).generator.integers(2**60)) not in draws
 
 
 def test_a_description_prices_what_must_be_decoded() -> None:

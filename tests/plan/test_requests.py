@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.catalog.scan import catalog_of
+from framefeed.catalog.scan import make_memory_catalog
 from framefeed.errors import FrameNotFound, MissingMedia, UnreadableMedia, UsageError
 from framefeed.plan._crops import RandomCrop
 from framefeed.plan._epoch import plan_clips
@@ -24,7 +24,7 @@ def clip(num_frames: int = 20, **options: Any) -> Path:
 
 def test_requests_by_index_and_by_second() -> None:
     path = clip()
-    step = float(np.diff(catalog_of([str(path)]).frame_index(0).pts_seconds)[0])
+    step = float(np.diff(make_memory_catalog([str(path)]).frame_index(0).pts_seconds)[0])
     plan = plan_requests([DecodeRequest(path, [3, -1, 99]), DecodeRequest(path, seconds=[0.0, 2.25 * step, 4 * step])])
     assert [request.ordinals.tolist() for request in plan] == [[3, 19, 19], [0, 2, 4]]
     assert plan[0].valid.tolist() == [True, True, False]
@@ -43,7 +43,7 @@ def test_each_source_is_indexed_once() -> None:
 
 
 def test_a_catalog_entry_brings_its_index() -> None:
-    catalog = catalog_of([str(clip())])
+    catalog = make_memory_catalog([str(clip())])
     plan = plan_requests([DecodeRequest(catalog[0], seconds=[0.0])])
     assert plan[0].ordinals.tolist() == [0]
     assert np.array_equal(plan.catalog.frame_index(0).pts, catalog.frame_index(0).pts)
@@ -166,4 +166,4 @@ def test_an_unknown_on_damaged(wrong: Any) -> None:
     with pytest.raises(UsageError, match="on_damaged: expected 'error', 'skip' or 'deliver'"):
         DecodeRequest("a.mp4", [0], on_damaged=wrong)
     with pytest.raises(UsageError, match="on_damaged: expected 'error', 'skip' or 'deliver'"):
-        plan_clips(catalog_of([]), Uniform(1), seed=0, on_damaged=wrong)
+        plan_clips(make_memory_catalog([]), Uniform(1), seed=0, on_damaged=wrong)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import MISSING_PTS, FrameIndex
 from framefeed.plan._choose import ClipFrames, Timeline
-from framefeed.plan._random import Place
+from framefeed.plan._random import ClipContext
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
 from tests.fakes import index_of, steady_index
 from tests.plan import oracle
@@ -68,8 +68,8 @@ def choose_by_numbers(index: FrameIndex, numbers: Sequence[int], policy: str) ->
         return None
 
 
-def choose_with(rule: ClipRule, index: FrameIndex, context: Place | None = None) -> Outcome:
-    return catch_outcome(lambda: rule.choose(Timeline.whole(index), context or Place(1, 2, 3)))
+def choose_with(rule: ClipRule, index: FrameIndex, context: ClipContext | None = None) -> Outcome:
+    return catch_outcome(lambda: rule.choose(Timeline.whole(index), context or ClipContext(1, 2, 3)))
 
 
 # --- rules without chance -----------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def test_a_start_between_two_frames_has_a_pick_error(pick: Any, first: int, erro
 def test_rates_by_hand() -> None:
     # 60 frames a second, first pts 0.5 s: 2 frames at 1 FPS from 1 s on, then 3 at 4 FPS, then 1 at 0.5 FPS.
     index = steady_index(600, fps=60, start=30)
-    chosen = Rates([(1, 2), (4, 3), (0.5, 1)], start=1).choose(Timeline.whole(index), Place(0, 0, 0))
+    chosen = Rates([(1, 2), (4, 3), (0.5, 1)], start=1).choose(Timeline.whole(index), ClipContext(0, 0, 0))
     assert chosen.ordinals.tolist() == [60, 120, 180, 195, 210, 225]
     assert chosen.segments.tolist() == [0, 0, 1, 1, 1, 2]
     assert chosen.errors.tolist() == [0.0] * 6
@@ -178,11 +178,11 @@ def test_rates_by_hand() -> None:
 def test_rates_by_hand_on_a_rate_that_does_not_divide() -> None:
     # Frame i of 29.97 FPS is at i * 1001 / 30000 s: 0.5 s lies in frame 14, 1.0 s in frame 29.
     index = index_of([i * 1001 for i in range(60)], time_base=Fraction(1, 30_000), duration=1001)
-    chosen = Rates([(2, 4)], start=0).choose(Timeline.whole(index), Place(0, 0, 0))
+    chosen = Rates([(2, 4)], start=0).choose(Timeline.whole(index), ClipContext(0, 0, 0))
     assert chosen.ordinals.tolist() == [0, 14, 29, 44]
     errors = [Fraction(frame * 1001, 30_000) - Fraction(k, 2) for k, frame in enumerate([0, 14, 29, 44])]
     assert chosen.errors.tolist() == [float(error) for error in errors]
-    nearest = Rates([(2, 4)], start=0, pick="nearest").choose(Timeline.whole(index), Place(0, 0, 0))
+    nearest = Rates([(2, 4)], start=0, pick="nearest").choose(Timeline.whole(index), ClipContext(0, 0, 0))
     assert nearest.ordinals.tolist() == [0, 15, 30, 45]
 
 
@@ -195,7 +195,7 @@ def test_policies_by_hand() -> None:
             Dense(5, stride=2, start=0.6, policy=policy),
             AtIndices([6, 8, 10, 12, 14], policy=policy),
         ):
-            chosen = rule.choose(Timeline.whole(index), Place(0, 0, 0))
+            chosen = rule.choose(Timeline.whole(index), ClipContext(0, 0, 0))
             assert chosen.ordinals.tolist() == frames
             assert chosen.valid.tolist() == [True, True, False, False, False]
             assert np.isnan(chosen.errors).tolist() == [False, False, True, True, True]
@@ -221,11 +221,11 @@ def test_a_time_without_a_frame_is_named_by_its_value() -> None:
     with pytest.raises(
         FrameNotFound, match=r"the wanted time -1\.000000 s .* \(number 2 of the clip's 2 times; .*\) has no"
     ):
-        AtSeconds([0, -1]).choose(Timeline.whole(index), Place(0, 0, 0))
+        AtSeconds([0, -1]).choose(Timeline.whole(index), ClipContext(0, 0, 0))
     with pytest.raises(FrameNotFound, match=r"the wanted time 9\.000000 s .* \(number 1 of .*\) lies past the end"):
-        AtSeconds([9], policy="error").choose(Timeline.whole(index), Place(0, 0, 0))
+        AtSeconds([9], policy="error").choose(Timeline.whole(index), ClipContext(0, 0, 0))
     with pytest.raises(FrameNotFound, match=r"number 1 of the clip's 1 times; .*\) is 0.*away"):
-        AtSeconds([0.01], tolerance_seconds=0.001).choose(Timeline.whole(index), Place(0, 0, 0))
+        AtSeconds([0.01], tolerance_seconds=0.001).choose(Timeline.whole(index), ClipContext(0, 0, 0))
 
 
 def test_a_clip_that_lies_past_the_end_as_a_whole() -> None:
@@ -233,12 +233,12 @@ def test_a_clip_that_lies_past_the_end_as_a_whole() -> None:
     for rule in (AtSeconds([9, 10]), Dense(2, stride=3, start=9), AtIndices([7, 8])):
         assert choose_with(rule, index) == ([4, 4], [False, False], [None, None])
     with pytest.raises(FrameNotFound, match="repeat_last"):
-        AtSeconds([9], policy="wrap").choose(Timeline.whole(index), Place(0, 0, 0))
+        AtSeconds([9], policy="wrap").choose(Timeline.whole(index), ClipContext(0, 0, 0))
 
 
 def test_every_frame_of_a_timeline() -> None:
     index = steady_index(4)
-    assert [choose_with(EveryFrame(), index, Place(0, 0, 9, number)) for number in range(4)] == [
+    assert [choose_with(EveryFrame(), index, ClipContext(0, 0, 9, number)) for number in range(4)] == [
         ([number], [True], [0.0]) for number in range(4)
     ]
 
@@ -266,7 +266,7 @@ def test_a_random_start_is_a_frame_from_which_the_clip_fits(
     fitting = list_origins(index, offsets[-1], pick)
     origins = fitting or clock(index).times[:1]
     candidates = [choose_by_times(index, [origin + offset for offset in offsets], rule) for origin in origins]
-    found = choose_with(rule, index, Place(7, 0, position))
+    found = choose_with(rule, index, ClipContext(7, 0, position))
     assert found in candidates
     assert found is None or not fitting or all(found[1])
 
@@ -277,12 +277,14 @@ def test_a_random_start_by_stride_fits(
 ) -> None:
     starts = range(max(1, len(index) - (num_frames - 1) * stride))
     candidates = [choose_by_numbers(index, [start + k * stride for k in range(num_frames)], policy) for start in starts]
-    assert choose_with(Dense(num_frames, stride=stride, policy=policy), index, Place(3, 1, position)) in candidates
+    assert (
+        choose_with(Dense(num_frames, stride=stride, policy=policy), index, ClipContext(3, 1, position)) in candidates
+    )
 
 
 @given(st.integers(1, 60), st.integers(1, 12), st.integers(0, 99))
 def test_random_segments_draw_one_frame_a_part(count: int, num_frames: int, position: int) -> None:
-    chosen = RandomSegments(num_frames).choose(Timeline.whole(steady_index(count)), Place(1, 1, position))
+    chosen = RandomSegments(num_frames).choose(Timeline.whole(steady_index(count)), ClipContext(1, 1, position))
     for k, frame in enumerate(chosen.ordinals.tolist()):
         low, high = k * count // num_frames, (k + 1) * count // num_frames
         assert frame in range(low, max(high, low + 1))
@@ -308,7 +310,7 @@ def measure_excess(counts: Counter[int], cells: int) -> float:
 def test_L11_starts_are_uniform_over_the_frames_that_fit(rule: ClipRule, cells: int) -> None:
     # 40 frames at 25 a second: five frames at 5 FPS span 0.8 s, which is 20 frames.
     timeline = Timeline.whole(steady_index(40))
-    counts = Counter(int(rule.choose(timeline, Place(17, 4, position)).ordinals[0]) for position in range(4000))
+    counts = Counter(int(rule.choose(timeline, ClipContext(17, 4, position)).ordinals[0]) for position in range(4000))
     assert set(counts) <= set(range(cells))
     assert measure_excess(counts, cells) < 4
 
@@ -318,7 +320,7 @@ def test_L11_the_draws_of_segments_are_independent() -> None:
     pairs = Counter(
         int(first) * 4 + int(second) - 4
         for first, second in (
-            RandomSegments(2).choose(timeline, Place(5, 0, position)).ordinals for position in range(4000)
+            RandomSegments(2).choose(timeline, ClipContext(5, 0, position)).ordinals for position in range(4000)
         )
     )
     assert measure_excess(pairs, 16) < 4
@@ -331,11 +333,11 @@ def test_L11_the_draws_of_segments_are_independent() -> None:
 def test_without_timestamps_rules_by_index_work_and_rules_by_time_say_so(pts: list[int]) -> None:
     timeline = Timeline.whole(index_of(pts))
     for rule in (Uniform(4), RandomSegments(4), Dense(4, stride=2), Dense(4, stride=2, start=0), AtIndices([0, 3])):
-        assert rule.choose(timeline, Place(0, 0, 0)).valid.all()
+        assert rule.choose(timeline, ClipContext(0, 0, 0)).valid.all()
     by_time = (Dense(4, fps=2), Rates([(1, 2)]), Rates([(1, 2)], start=0), AtSeconds([0]), Dense(2, stride=1, start=1))
     for timed in by_time:
         with pytest.raises(TimeUnavailable, match="by number instead of by time"):
-            timed.choose(timeline, Place(0, 0, 0))
+            timed.choose(timeline, ClipContext(0, 0, 0))
 
 
 RULES = [
@@ -353,7 +355,7 @@ RULES = [
 @pytest.mark.parametrize("rule", RULES, ids=repr)
 def test_rules_are_values(rule: ClipRule) -> None:
     copy = pickle.loads(pickle.dumps(rule))
-    rule.choose(Timeline.whole(steady_index(50)), Place(0, 0, 0))
+    rule.choose(Timeline.whole(steady_index(50)), ClipContext(0, 0, 0))
     assert copy == rule
     assert hash(copy) == hash(rule)
     assert repr(copy) == repr(rule)
@@ -404,7 +406,7 @@ def test_a_wrong_rule_is_refused_when_it_is_made(
 class FpsArithmetic(Rates):
     """Frame numbers from round(seconds * average_fps)."""
 
-    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+    def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
         right = super().choose(timeline, context)
         fps = timeline.index.average_fps or 1.0
         wanted = [round(float(t) * fps) for t in rate_times(self.rates, Fraction(self.start))]
@@ -414,7 +416,7 @@ class FpsArithmetic(Rates):
 class InclusiveEnd(Rates):
     """What is wanted just at the end is taken for the last frame."""
 
-    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+    def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
         right = super().choose(timeline, context)
         end = (timeline.end_pts - timeline.origin) * timeline.index.time_base
         at_end = np.array([t == end for t in rate_times(self.rates, Fraction(self.start))])
@@ -424,7 +426,7 @@ class InclusiveEnd(Rates):
 class VideosLastFrame(Rates):
     """Repeats the video's last frame instead of the clip's."""
 
-    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+    def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
         right = super().choose(timeline, context)
         return replace(right, ordinals=np.where(right.valid, right.ordinals, len(timeline) - 1))
 
@@ -461,7 +463,7 @@ def test_rules_that_mean_the_same_read_alike(one: ClipRule, other: ClipRule) -> 
 def test_M24_every_float_of_an_exact_time_is_its_frame() -> None:
     index = index_of([7 + k * 1001 for k in range(100_000)], time_base=Fraction(1, 30_000), duration=1001)
     rule = AtSeconds([float(Fraction(k * 1001, 30_000)) for k in range(100_000)], tolerance_seconds=0.0)
-    chosen = rule.choose(Timeline.whole(index), Place(0, 0, 0))
+    chosen = rule.choose(Timeline.whole(index), ClipContext(0, 0, 0))
     assert np.array_equal(chosen.ordinals, np.arange(100_000))
     assert not chosen.errors.any()
 

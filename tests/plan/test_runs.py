@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.errors import FrameNotFound
-from framefeed.index import DISPOSABLE, KEY, FrameIndex, PacketTable, StreamFacts, build_index, frame_starts
+from framefeed.index import DISPOSABLE, KEY, FrameIndex, PacketTable, StreamFacts, build_index, find_frame_starts
 from framefeed.media import PacketWalk
 from framefeed.plan._runs import DEMUXER_JUMP_COST, DecodeRuns, plan_runs
 from tests.corpus import corpus_file
@@ -37,7 +37,7 @@ def index_of(pictures: str, *, contiguous: bool = True, skips: bool = True) -> F
         key_frame_indices=np.flatnonzero(flags[order] == KEY).astype(np.int64),
         built_from="decode",
         frame_packet=order,
-        frame_start=frame_starts(order, walk.is_key),
+        frame_start=find_frame_starts(order, walk.is_key),
         packets=PacketTable(numbers * 1000, np.full(count, 1000, dtype=np.int64), pts, flags),
         stream=StreamFacts(0, "mov", "h264", None, 64, 48, "yuv420p", contiguous=contiguous, skips_exactly=skips),
     )

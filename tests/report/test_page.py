@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from framefeed.catalog import Catalog
 from framefeed.errors import UsageError
 from framefeed.report._columns import Columns, count_by_name, find_largest, predict_costs
-from framefeed.report._page import page
+from framefeed.report._page import make_page
 from framefeed.report._sections import TAGS, count_codes, count_nominal_rates, count_tags
 from framefeed.report._tables import MAX_MESSAGE
 from tests.catalog import synthetic
@@ -53,7 +53,7 @@ def made(listed: list[dict[str, Any]], **more: Any) -> Catalog:
 
 @given(st.lists(rows, min_size=1, max_size=30))
 def test_marks_add_up_to_the_files_of_the_catalog(listed: list[dict[str, Any]]) -> None:
-    text = page(made(listed), "T")
+    text = make_page(made(listed), "T")
     sized = sum(row["width"] is not None and row["height"] is not None for row in listed)
     videos = [row for row in listed if row["kind"] == "video"]
     expected = dict.fromkeys(["Width and height", "Width", "Height", "Area", "Aspect ratio"], sized)
@@ -70,7 +70,7 @@ def test_marks_add_up_to_the_files_of_the_catalog(listed: list[dict[str, Any]]) 
 def test_the_tiles_are_the_catalog_in_numbers() -> None:
     kinds = ["video"] * 6 + ["image"] * 3 + [None]
     errors = [None] * 9 + ["UnreadableMedia"]
-    shown = Page(page(catalog(
+    shown = Page(make_page(catalog(
         10, kind=kinds, error_type=errors, error=errors, num_frames=[1000] * 6 + [1] * 3 + [None],
         duration_seconds=[600.0] * 6 + [None] * 4), "My clips"))  # fmt: skip
     text = shown.text
@@ -83,7 +83,7 @@ def test_the_tiles_are_the_catalog_in_numbers() -> None:
 
 
 def test_an_unknown_length_is_described() -> None:
-    text = Page(page(catalog(3, duration_seconds=[None, None, 60.0]), "T")).text
+    text = Page(make_page(catalog(3, duration_seconds=[None, None, 60.0]), "T")).text
     assert "\nMinutes of video\n1\nunknown for 2 files\n" in text
 
 
@@ -92,8 +92,8 @@ def test_a_file_that_several_rows_name_counts_once() -> None:
     made = catalog(5, source=names, width=[1, 2, 1, 3, 1], labels=["x", "x", "y", "y", "z"])
     columns = Columns(made)
     assert columns.files.tolist() == [0, 1, 3]
-    assert tips(page(made, "T"))["Width"] == 3
-    assert "5 rows for 3 files" in page(made, "T")
+    assert tips(make_page(made, "T"))["Width"] == 3
+    assert "5 rows for 3 files" in make_page(made, "T")
 
 
 def test_a_view_shows_its_rows_alone() -> None:
@@ -136,7 +136,7 @@ def test_the_common_folder_is_what_all_names_begin_with() -> None:
 
 
 def test_D01_damaged_frames_are_counted_and_their_files_listed() -> None:
-    text = page(catalog(5, num_damaged_frames=[0, 7, None, 300, 7], error_type=[None] * 4 + ["X"]), "T")
+    text = make_page(catalog(5, num_damaged_frames=[0, 7, None, 300, 7], error_type=[None] * 4 + ["X"]), "T")
     Page(text)
     (section,) = [part for part in text.split("<section") if 'id="damaged"' in part]
     assert "307 frames in 2 files, of 3 files whose frames were all decoded" in section
@@ -147,8 +147,8 @@ def test_D01_damaged_frames_are_counted_and_their_files_listed() -> None:
 
 
 def test_no_damaged_frames_and_none_known() -> None:
-    assert "None in 2 files whose frames were all decoded" in page(catalog(2, num_damaged_frames=0), "T")
-    assert "Damaged" not in page(catalog(2), "T")
+    assert "None in 2 files whose frames were all decoded" in make_page(catalog(2, num_damaged_frames=0), "T")
+    assert "Damaged" not in make_page(catalog(2), "T")
 
 
 # --- cost -----------------------------------------------------------------------------------------
@@ -187,13 +187,13 @@ def test_largest_are_the_first_of_a_sorted_list(values: list[float], limit: int)
 
 def test_the_costliest_files_are_listed_in_order() -> None:
     key_frames = [300, 1, 30, 3]
-    text = Page(page(catalog(4, num_key_frames=key_frames), "T")).text
+    text = Page(make_page(catalog(4, num_key_frames=key_frames), "T")).text
     listed = re.findall(r"\d{6}\.mp4", text.split("Files that cost most")[1].split("Largest files")[0])
     assert listed == ["000001.mp4", "000003.mp4", "000002.mp4", "000000.mp4"]
 
 
 def test_without_key_frames_files_are_ordered_by_all_their_frames() -> None:
-    text = Page(page(catalog(2, num_frames=[10, 500], num_key_frames=None), "T")).text
+    text = Page(make_page(catalog(2, num_frames=[10, 500], num_key_frames=None), "T")).text
     assert "does not have the positions of key frames" in text
     assert text.split("Files that cost most")[1].index("000001") < text.split("Files that cost most")[1].index("000000")
 
@@ -214,8 +214,8 @@ def test_counts_come_by_frequency_then_by_name() -> None:
 
 
 def test_colour_tags_need_frame_indexes() -> None:
-    assert "Colour tags are stored with frame indexes" in page(catalog(2), "T")
-    assert "<h3>Transfer characteristic</h3>" in page(synthetic.catalog(["a.mp4", "b.mp4"]), "T")
+    assert "Colour tags are stored with frame indexes" in make_page(catalog(2), "T")
+    assert "<h3>Transfer characteristic</h3>" in make_page(synthetic.catalog(["a.mp4", "b.mp4"]), "T")
 
 
 def test_colour_tags_are_those_of_the_streams() -> None:
@@ -232,14 +232,14 @@ def test_colour_tags_are_those_of_the_streams() -> None:
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_small_catalogs(count: int) -> None:
-    text = Page(page(catalog(count), "T")).text
+    text = Page(make_page(catalog(count), "T")).text
     assert "None: every file could be read when it was scanned." in text
     assert ("Cost to decode" in text) == bool(count)
 
 
 def test_images_alone_have_no_sections_about_time() -> None:
     made = catalog(3, kind="image", num_frames=1, duration_seconds=None, average_fps=None, num_key_frames=None)
-    text = Page(page(made, "T")).text
+    text = Page(make_page(made, "T")).text
     assert "Frame rate" not in text
     assert "GOP lengths" not in text
     assert "Cost to decode" in text
@@ -253,19 +253,19 @@ def test_a_message_does_not_say_the_name_again(folder: str) -> None:
         error_type="UnreadableMedia",
         error=[f"{folder}caf\\udce9.mp4: is empty", f"{folder}b.mp4: is text: no media", "not like c.mp4: other"],
     )
-    texts = Page(page(made, "T")).texts
+    texts = Page(make_page(made, "T")).texts
     assert {"caf\\xe9.mp4", "is empty", "b.mp4", "is text: no media", "c.mp4", "not like c.mp4: other"} <= set(texts)
 
 
 def test_what_is_not_known_is_a_dash() -> None:
     made = catalog(2, codec=None, width=None, num_frames=None, num_key_frames=None, duration_seconds=None)
-    text = Page(page(made, "T")).text
+    text = Page(make_page(made, "T")).text
     assert "nan" not in text.replace("a random", "")
     assert "–" in text
 
 
 def test_nothing_but_failed_files() -> None:
-    text = Page(page(catalog(2, kind=None, width=None, error_type="UnreadableMedia", error="x"), "T")).text
+    text = Page(make_page(catalog(2, kind=None, width=None, error_type="UnreadableMedia", error="x"), "T")).text
     assert "2 of 2 files failed." in text
 
 
@@ -274,7 +274,7 @@ def test_numbers_that_no_scan_writes_do_no_harm() -> None:
     made = catalog(4, width=extreme, height=extreme, num_frames=extreme, num_key_frames=extreme, bytes=extreme,
                    duration_seconds=[float("inf"), float("nan"), -1.0, 1e300],
                    average_fps=[1e308, 0.0, 1e-308, float("inf")])  # fmt: skip
-    Page(page(made, "T"))
+    Page(make_page(made, "T"))
 
 
 # --- trust ----------------------------------------------------------------------------------------
@@ -287,21 +287,21 @@ def test_S13_hostile_texts_are_text_everywhere() -> None:
     message = [error if kind else None for error, kind in zip(errors, failed, strict=True)]
     columns = dict.fromkeys(("source", "codec", "container", "pixel_format"), names)
     made = catalog(len(names), labels=names, error_type=failed, error=message, **columns)
-    plain = Page(page(catalog(len(names), error_type=failed, error=failed, labels=["x"] * len(names)), "T"))
-    shown = Page(page(made, names[0]))
+    plain = Page(make_page(catalog(len(names), error_type=failed, error=failed, labels=["x"] * len(names)), "T"))
+    shown = Page(make_page(made, names[0]))
     assert shown.count("script") == plain.count("script") == 1
     assert {tag for tag, _ in shown.tags} == {tag for tag, _ in plain.tags}
     assert {name for _, attributes in shown.tags for name in attributes} == {
         name for _, attributes in plain.tags for name in attributes} | {"title"}  # fmt: skip
     assert set(SHOWN) <= set(shown.texts)
     below = catalog(2, source=[f"{names[-1]}/{name}" for name in "ab"])
-    assert max(map(len, Page(page(below, "T")).texts)) <= 2 * MAX_MESSAGE
+    assert max(map(len, Page(make_page(below, "T")).texts)) <= 2 * MAX_MESSAGE
     assert max(map(len, shown.texts)) <= 2 * MAX_MESSAGE
     assert "\u202e" not in shown.text
 
 
 def test_the_policy_lets_nothing_in_but_what_the_page_holds() -> None:
-    text = page(catalog(3), "T")
+    text = make_page(catalog(3), "T")
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
     assert policy is not None
     assert policy[1].startswith("default-src &#x27;none&#x27;;")
@@ -318,7 +318,7 @@ def test_the_policy_lets_nothing_in_but_what_the_page_holds() -> None:
 
 
 def test_anchors_lead_to_sections() -> None:
-    shown = Page(page(catalog(3, labels=["a", "b", None]), "T"))
+    shown = Page(make_page(catalog(3, labels=["a", "b", None]), "T"))
     ids = [attributes["id"] for _, attributes in shown.tags if "id" in attributes]
     links = [attributes["href"] for tag, attributes in shown.tags if tag == "a"]
     assert len(ids) == len(set(ids))
@@ -336,18 +336,18 @@ def test_no_row_is_read_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("name", "info", "source", "error", "columns"):
         monkeypatch.setattr(Catalog, name, watched(name))
-    page(made, "T")
+    make_page(made, "T")
     assert touched == []
     assert isinstance(made.table, pa.Table)
 
 
 def test_M07_where_times_come_from() -> None:
     tiers = ["pts", "pts", "dts", "rate", "assumed", "none", None]
-    text = page(catalog(7, times_from=tiers), "T")
+    text = make_page(catalog(7, times_from=tiers), "T")
     assert "Where times come from" in text
     assert [text.index(f">{tier} (") for tier in ("pts", "dts", "rate", "assumed", "none")] == sorted(
         text.index(f">{tier} (") for tier in ("pts", "dts", "rate", "assumed", "none")
     )
     assert "scan with --assume-fps" in text
-    assert "--assume-fps" not in page(catalog(2, times_from="dts"), "T")
-    assert "Where times come from" not in page(catalog(2), "T")
+    assert "--assume-fps" not in make_page(catalog(2, times_from="dts"), "T")
+    assert "Where times come from" not in make_page(catalog(2), "T")

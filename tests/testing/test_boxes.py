@@ -6,21 +6,21 @@ import pytest
 
 from framefeed.testing._clips import ClipSpec, clip_bytes
 from framefeed.testing.bitstreams._bits import BitReader, BitWriter, escape, unescape
-from framefeed.testing.bitstreams._boxes import STBL, box, find, payload_of, replace, table
+from framefeed.testing.bitstreams._boxes import STBL, find_box, make_box, make_table, read_payload, replace_box
 
 
 def test_replacing_a_box_resizes_those_around_it() -> None:
     data = clip_bytes(ClipSpec(num_frames=3), "mp4")
-    larger = replace(data, f"{STBL}.stss", table("stss", (1,), (2,), (3,)))
+    larger = replace_box(data, f"{STBL}.stss", make_table("stss", (1,), (2,), (3,)))
     assert len(larger) == len(data) + 8
-    assert payload_of(larger, f"{STBL}.stss")[4:8] == (3).to_bytes(4)
-    assert find(larger, "moov")[1] == len(larger)
-    assert payload_of(larger, f"{STBL}.stsz") == payload_of(data, f"{STBL}.stsz")
+    assert read_payload(larger, f"{STBL}.stss")[4:8] == (3).to_bytes(4)
+    assert find_box(larger, "moov")[1] == len(larger)
+    assert read_payload(larger, f"{STBL}.stsz") == read_payload(data, f"{STBL}.stsz")
 
 
 def test_missing_box_is_named() -> None:
     with pytest.raises(KeyError, match="stbl"):
-        find(box("moov", box("trak", b"")), f"{STBL}.stsz")
+        find_box(make_box("moov", make_box("trak", b"")), f"{STBL}.stsz")
 
 
 @pytest.mark.parametrize("value", [0, 1, 2, 7, 8, 255, 1000])

@@ -12,7 +12,7 @@ from framefeed._cached import cached_property
 from framefeed.bench._media import TRAILER, BenchVideo, MediaStore
 from framefeed.bench._psnr import spread_ordinals
 from framefeed.catalog.scan import VIDEO_SUFFIXES, list_roots
-from framefeed.decode import Converter, Pixels, PlaneLayout, copy_planes, layout_of
+from framefeed.decode import Converter, Pixels, PlaneLayout, copy_planes, describe_layout
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import FramefeedError, MissingMedia, UsageError
 from framefeed.index import StreamFacts
@@ -95,7 +95,7 @@ def take_sample(video: BenchVideo, count: int, size: tuple[int, int]) -> Sample:
     converter = Converter()
     frames = []
     for ordinal, picture in PyAVDecoder().frames(video.source, video.index, near_keys(video, min(count, most))):
-        layout = layout_of(picture)
+        layout = describe_layout(picture)
         rgb = np.empty((*stream.displayed, 3), dtype=np.uint8)
         small = np.empty((3, *size), dtype=np.uint8)
         planes = np.empty(layout.nbytes, dtype=np.uint8)

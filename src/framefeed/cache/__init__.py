@@ -3,48 +3,48 @@
 from __future__ import annotations
 
 from framefeed.cache._caching import CachingDecoder
-from framefeed.cache._choosing import memory_bytes
+from framefeed.cache._choosing import read_memory_size
 from framefeed.cache._counters import CacheStats
-from framefeed.cache._demand import Gathering, outlook, varies
-from framefeed.cache._frame_cache import FrameCache, form_for
+from framefeed.cache._demand import FillOptions, count_demand, has_varying_frames
+from framefeed.cache._frame_cache import FrameCache, choose_form
 from framefeed.cache._keys import FORMS, KEY_VERSION, Form
-from framefeed.cache.codecs._auto import Choice, CodecFigures, Conditions, choose_codec
-from framefeed.cache.codecs._registry import codec_labelled, codec_named, exact_codecs, known_codecs
-from framefeed.cache.prefill._build import FILE_NAME, GROUP_BYTES, BuildReport, build
-from framefeed.cache.prefill._estimate import CacheEstimate, estimate, share_found
+from framefeed.cache.codecs._auto import CodecChoice, CodecFigures, Conditions, choose_codec
+from framefeed.cache.codecs._registry import find_codec, find_exact_codecs, find_labelled_codec, known_codecs
+from framefeed.cache.prefill._build import LOCK_FILE_NAME, TASK_BYTES, BuildReport, build
+from framefeed.cache.prefill._estimate import CacheEstimate, estimate, estimate_cached_share
 from framefeed.cache.store._format import Kind, StoredFrame, StoreOptions, Verified
 from framefeed.cache.store._store import FrameStore
 
 __all__ = [
-    "FILE_NAME",
     "FORMS",
-    "GROUP_BYTES",
     "KEY_VERSION",
+    "LOCK_FILE_NAME",
+    "TASK_BYTES",
     "BuildReport",
     "CacheEstimate",
     "CacheStats",
     "CachingDecoder",
-    "Choice",
+    "CodecChoice",
     "CodecFigures",
     "Conditions",
+    "FillOptions",
     "Form",
     "FrameCache",
     "FrameStore",
-    "Gathering",
     "Kind",
     "StoreOptions",
     "StoredFrame",
     "Verified",
     "build",
     "choose_codec",
-    "codec_labelled",
-    "codec_named",
+    "choose_form",
+    "count_demand",
     "estimate",
-    "exact_codecs",
-    "form_for",
+    "estimate_cached_share",
+    "find_codec",
+    "find_exact_codecs",
+    "find_labelled_codec",
+    "has_varying_frames",
     "known_codecs",
-    "memory_bytes",
-    "outlook",
-    "share_found",
-    "varies",
+    "read_memory_size",
 ]

@@ -14,31 +14,31 @@ from framefeed.cache._keys import Form, Recipe, SourceCheck, make_key
 from framefeed.cache._state import CacheState
 from framefeed.cache._stream_frames import NewFrame, StreamFrames
 from framefeed.cache.codecs._codec import BrokenFrame, new_memory
-from framefeed.cache.codecs._registry import codec_labelled
+from framefeed.cache.codecs._registry import find_labelled_codec
 from framefeed.decode import (
     ClipSlot,
     DecodeCounts,
     Decoder,
     DecodeReport,
+    PendingFrames,
     Pixels,
-    Places,
     PlaneLayout,
     adapt_decoder,
+    allocate_pixels,
     copy_planes,
+    describe_layout,
+    describe_recipe,
     gives_frames,
-    layout_of,
-    naming,
-    new_pixels,
-    output_layout,
-    picture_name,
-    picture_of,
-    recipe_of,
-    writer_of,
+    make_output_layout,
+    make_writer,
+    name_picture,
+    naming_source,
+    rebuild_picture,
 )
 from framefeed.errors import ResourceExhausted, UsageError
-from framefeed.index import FrameIndex, holds_pictures
+from framefeed.index import FrameIndex, has_picture_files
 from framefeed.media import MediaSource
-from framefeed.parallel import shortage_in, try_again_in_shortage
+from framefeed.parallel import find_shortage, try_again_in_shortage
 from framefeed.plan import OutputSpec
 
 _STORE_BYTES = 16 << 20
@@ -209,7 +209,7 @@ class CachingDecoder:
         inner: Any = self._inner
         source, index = frames.source, frames.index
         if self._choose_form(index, [output]) == "output":
-            layout = output_layout(output, *index.stream.displayed)
+            layout = make_output_layout(output, *index.stream.displayed)
             for ordinal, pixels in inner.pictures(source, index, stretch, output):
                 frame = frames.apply_loss(NewFrame(ordinal, layout, pixels.reshape(-1)))
                 # A copy is stored: the pixels belong to the caller, who may write to them before that.
@@ -218,8 +218,8 @@ class CachingDecoder:
         for ordinal, picture in inner.frames(source, index, stretch):
             new, shown = _copy_planes_to_store(frames, ordinal, picture)
             pixels = _new_frames(source, output.shape(*index.stream.displayed))
-            with naming(source):
-                writer_of(shown, index, picture_name(source, int(index.frame_packet[ordinal])))(output, pixels)
+            with naming_source(source):
+                make_writer(shown, index, name_picture(source, int(index.frame_packet[ordinal])))(output, pixels)
             yield ordinal, new, pixels
 
     def find_missing(
@@ -241,7 +241,7 @@ class CachingDecoder:
         form = self._choose_form(index, [output])
         if index.identity is None or (form == "output" and not _can_store(output, index)):
             return np.ones(len(ordinals), dtype=np.bool_)
-        layout = None if form == "planes" else output_layout(output, *index.stream.displayed)
+        layout = None if form == "planes" else make_output_layout(output, *index.stream.displayed)
         frames = self._open_frames(source, index, form, None if form == "planes" else output)
         return try_again_in_shortage(lambda: frames.find_missing(ordinals, layout), source.name, "cache")
 
@@ -251,7 +251,7 @@ class CachingDecoder:
 
     def recipe(self, index: FrameIndex) -> str:
         """Return the recipe of the other decoder."""
-        return recipe_of(self._inner, index)
+        return describe_recipe(self._inner, index)
 
     def _choose_form(self, index: FrameIndex, outputs: Sequence[OutputSpec]) -> Form:
         has_planes = gives_frames(self._inner, index)
@@ -265,13 +265,13 @@ class CachingDecoder:
         self, source: MediaSource, index: FrameIndex, form: Form, output: OutputSpec | None
     ) -> StreamFrames:
         assert index.identity is not None
-        recipe = Recipe(form, output, recipe_of(self._inner, index), self._state.pixels)
+        recipe = Recipe(form, output, describe_recipe(self._inner, index), self._state.pixels)
         key = make_key(index.identity, index.stream, recipe)
         return StreamFrames(self._state, key, SourceCheck(source, index))
 
 
 def _new_frames(source: MediaSource, shape: Sequence[int]) -> Pixels:
-    return new_pixels(shape, f"{source.name}: frames {list(shape)}", source=source.name)
+    return allocate_pixels(shape, f"{source.name}: frames {list(shape)}", source=source.name)
 
 
 def _has_all_indices(index: FrameIndex, slots: Sequence[ClipSlot]) -> bool:
@@ -283,7 +283,7 @@ def _has_all_indices(index: FrameIndex, slots: Sequence[ClipSlot]) -> bool:
 def _can_store(output: OutputSpec, index: FrameIndex) -> bool:
     """Whether frames of this output are small enough to be stored."""
     try:
-        return output_layout(output, *index.stream.displayed).nbytes > 0
+        return make_output_layout(output, *index.stream.displayed).nbytes > 0
     except UsageError:
         return False
 
@@ -293,7 +293,7 @@ def _read_stamps_if_possible(check: SourceCheck, stretch: range) -> WordArray | 
     try:
         return check.read_lasting_stamps(np.arange(stretch.start, stretch.stop))
     except OSError as error:
-        if shortage_in(error) is None:
+        if find_shortage(error) is None:
             raise
         return None
 
@@ -311,7 +311,7 @@ class _OutputDecode:
     def __init__(self, inner: Decoder, frames: StreamFrames, output: OutputSpec, report: DecodeReport) -> None:
         self._inner = inner
         self._frames = frames
-        self._layout = output_layout(output, *frames.index.stream.displayed)
+        self._layout = make_output_layout(output, *frames.index.stream.displayed)
         self._report = report
 
     def decode(self, slots: dict[int, ClipSlot]) -> None:
@@ -343,7 +343,7 @@ class _OutputDecode:
                 continue
             try:
                 if frame.data is not None:
-                    codec_labelled(frame.kind.codec).decode(frame.data, self._layout, target)
+                    find_labelled_codec(frame.kind.codec).decode(frame.data, self._layout, target)
                 missing[i] = False
             except (BrokenFrame, UsageError):
                 self._frames.reject(int(slot.indices[i]))
@@ -399,14 +399,14 @@ def _is_regular(layout: PlaneLayout, index: FrameIndex) -> bool:
     Pictures of other sizes are too few to be worth storing, and a stored one is not trusted.
     """
     stream = index.stream
-    height, width = stream.displayed if holds_pictures(index) else (stream.height, stream.width)
+    height, width = stream.displayed if has_picture_files(index) else (stream.height, stream.width)
     return (layout.height, layout.width) == (height, width) and layout.is_convertible and layout.is_settled
 
 
 def _copy_planes_to_store(frames: StreamFrames, ordinal: int, picture: Any) -> tuple[NewFrame | None, Any]:
     """Copy the planes of a picture if they can be stored; return (new frame or None, picture to convert)."""
     try:
-        layout = layout_of(picture)
+        layout = describe_layout(picture)
     except UsageError:  # too large to be stored
         return None, picture
     if not _is_regular(layout, frames.index):
@@ -414,7 +414,7 @@ def _copy_planes_to_store(frames: StreamFrames, ordinal: int, picture: Any) -> t
     planes = new_memory(layout.nbytes)
     copy_planes(picture, planes)
     frame = frames.apply_loss(NewFrame(ordinal, layout, planes))
-    return frames.encode(frame), picture if frame.data is None else picture_of(layout, planes)
+    return frames.encode(frame), picture if frame.data is None else rebuild_picture(layout, planes)
 
 
 class _PlanesDecode:
@@ -433,7 +433,7 @@ class _PlanesDecode:
     def decode(self, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Fill slots."""
         report = DecodeReport(errors=[None] * len(slots))
-        requests = Places(slots, report, self._source)
+        requests = PendingFrames(slots, report, self._source)
         self._read(requests, report.counts)
         missing = np.array(requests.waiting, dtype=np.int64)
         if len(missing):
@@ -445,7 +445,7 @@ class _PlanesDecode:
             report.counts += again.counts
         return report
 
-    def _read(self, requests: Places, counts: DecodeCounts) -> None:
+    def _read(self, requests: PendingFrames, counts: DecodeCounts) -> None:
         waiting = requests.waiting
         for ordinal, frame in zip(waiting, self._frames.read(np.array(waiting, dtype=np.int64)), strict=True):
             if frame is None or frame.data is None:
@@ -454,7 +454,7 @@ class _PlanesDecode:
                 layout = PlaneLayout.parse(frame.kind.layout)
                 if not _is_regular(layout, self._index):
                     raise BrokenFrame(f"a picture of {layout.text} in this stream")
-                picture = picture_of(layout, codec_labelled(frame.kind.codec).decoded(frame.data, layout))
+                picture = rebuild_picture(layout, find_labelled_codec(frame.kind.codec).decoded(frame.data, layout))
             except (BrokenFrame, UsageError):
                 self._frames.reject(ordinal)
                 continue
@@ -462,7 +462,7 @@ class _PlanesDecode:
             requests.fill(ordinal, self._make_writer(picture, ordinal))
             counts.frames_cached += counts.frames_delivered - before
 
-    def _decode_missing(self, missing: IntArray, requests: Places, counts: DecodeCounts) -> int:
+    def _decode_missing(self, missing: IntArray, requests: PendingFrames, counts: DecodeCounts) -> int:
         """Decode frames, and store them; return the number of stored frames."""
         stamps = dict(zip(missing.tolist(), self._frames.check.read_lasting_stamps(missing).tolist(), strict=True))
         num_stored, new = 0, list[NewFrame]()
@@ -484,5 +484,5 @@ class _PlanesDecode:
         return num_stored + store()
 
     def _make_writer(self, picture: Any, ordinal: int) -> Any:
-        name = picture_name(self._source, int(self._index.frame_packet[ordinal]))
-        return writer_of(picture, self._index, name)
+        name = name_picture(self._source, int(self._index.frame_packet[ordinal]))
+        return make_writer(picture, self._index, name)

@@ -25,7 +25,7 @@ from framefeed.cache.codecs._auto import (
     measure_codec,
 )
 from framefeed.cache.codecs._codec import FrameCodec
-from framefeed.cache.codecs._registry import codec_labelled, exact_codecs, find_codec_for
+from framefeed.cache.codecs._registry import find_codec_for, find_exact_codecs, find_labelled_codec
 from framefeed.cache.store._format import Kind
 from framefeed.decode import Pixels, PlaneLayout
 from framefeed.errors import MissingDependency, UsageError
@@ -119,7 +119,7 @@ def choose_exact_codec(
         return stored_with
     count = min(_SAMPLES, len(samples))
     spread = [samples[i * len(samples) // count] for i in range(count)]
-    conditions = Conditions(expected_bytes, max_bytes, memory_bytes())
+    conditions = Conditions(expected_bytes, max_bytes, read_memory_size())
     codec, _ = choose_auto_codec([(layout, sample) for sample in spread], conditions)
     return codec
 
@@ -153,10 +153,10 @@ def choose_budgeted_codec(
     layouts = {layout for layout, _ in samples}
     timed = [samples[i * len(samples) // _SAMPLES] for i in range(min(_SAMPLES, len(samples)))]
     figures = [
-        _with_expected_size(measure_codec(codec, timed, clock), codec, samples) for codec in exact_codecs(layouts)
+        _with_expected_size(measure_codec(codec, timed, clock), codec, samples) for codec in find_exact_codecs(layouts)
     ]
     stored = [codec.label for layout in layouts if (codec := find_stored_codec(layout, kinds or {})) is not None]
-    conditions = Conditions(size.raw_bytes, max_bytes, memory_bytes())
+    conditions = Conditions(size.raw_bytes, max_bytes, read_memory_size())
     stored_with = max(sorted(stored), key=stored.count, default=None)
     return BudgetedCodec(figures, conditions, overhead_ratio(size), stored_with)
 
@@ -173,7 +173,7 @@ def find_stored_codec(layout: PlaneLayout, kinds: KindCounts) -> FrameCodec | No
     stored = [(frames, kind.codec) for kind, (frames, _) in kinds.items() if frames and kind.layout == layout.text]
     for _, label in sorted(stored, reverse=True):
         try:
-            codec = codec_labelled(label)
+            codec = find_labelled_codec(label)
         except (UsageError, MissingDependency):
             continue  # Written by another version, or with codecs that are not installed here.
         if codec.is_exact and codec.takes(layout):
@@ -181,6 +181,6 @@ def find_stored_codec(layout: PlaneLayout, kinds: KindCounts) -> FrameCodec | No
     return None
 
 
-def memory_bytes() -> int:
+def read_memory_size() -> int:
     """Return the bytes of this machine's memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

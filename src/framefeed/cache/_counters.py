@@ -52,10 +52,10 @@ class CacheCounters:
     """Counts of a cache, added by several threads."""
 
     def __init__(self) -> None:
-        self.begin_anew()
+        self.after_fork()
         renew_after_fork(self)
 
-    def begin_anew(self) -> None:
+    def after_fork(self) -> None:
         """Count from zero in a forked process, and replace the lock, which a thread of the parent may have held."""
         self._sums: dict[str, Any] = {}
         self._lock = Lock()

@@ -79,7 +79,7 @@ class FillTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathering:
+class FillOptions:
     """Options for dividing a plan into tasks.
 
     Attributes:
@@ -92,7 +92,7 @@ class Gathering:
     max_bytes: int
 
 
-def make_tasks(plan: EpochPlan, epochs: int, options: Gathering) -> Iterator[FillTask]:
+def make_tasks(plan: EpochPlan, epochs: int, options: FillOptions) -> Iterator[FillTask]:
     """Yield tasks for all frames of this rank's clips, source by source in the order of the catalog.
 
     Args:
@@ -126,7 +126,7 @@ def make_tasks(plan: EpochPlan, epochs: int, options: Gathering) -> Iterator[Fil
 
 
 def make_source_tasks(
-    row: int, index: FrameIndex, clips: Sequence[DecodeRequest], options: Gathering
+    row: int, index: FrameIndex, clips: Sequence[DecodeRequest], options: FillOptions
 ) -> Iterator[FillTask]:
     """Yield tasks of one source, not numbered yet.
 
@@ -161,7 +161,7 @@ def make_source_tasks(
         yield task
 
 
-def _is_too_large(num_frames: int, nbytes: int, is_within_gop: bool, options: Gathering) -> bool:
+def _is_too_large(num_frames: int, nbytes: int, is_within_gop: bool, options: FillOptions) -> bool:
     """Whether a task must end before it has so many frames and bytes; one that would cut a GOP may become larger."""
     if options.by_output and nbytes > options.max_bytes:
         return True
@@ -219,7 +219,7 @@ class PlanDemand:
     frames_at_most: int | None
 
 
-def outlook(plan: EpochPlan, epochs: int, options: Gathering) -> PlanDemand:
+def count_demand(plan: EpochPlan, epochs: int, options: FillOptions) -> PlanDemand:
     """Count the frames of a plan, or estimate them from a sample of a long plan.
 
     Args:
@@ -253,12 +253,12 @@ def outlook(plan: EpochPlan, epochs: int, options: Gathering) -> PlanDemand:
         frames=round(frames * share),
         pictures=round(pictures * share),
         pieces=round(num_runs * share),
-        varies=varies(plan, options.by_output),
+        varies=has_varying_frames(plan, options.by_output),
         frames_at_most=None if is_endless else int(plan.catalog.num_frames[plan.catalog.usable_rows].sum()),
     )
 
 
-def varies(plan: EpochPlan, by_output: bool) -> bool:
+def has_varying_frames(plan: EpochPlan, by_output: bool) -> bool:
     """Whether the next epoch needs other frames than this one.
 
     Args:

@@ -159,7 +159,7 @@ class FrameCache(ClosedByWith):
         if not isinstance(plan, EpochPlan):
             raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
         own = self.state.options.form
-        return form_for(plan) if own == "auto" else own
+        return choose_form(plan) if own == "auto" else own
 
     # --- the folder -----------------------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ class FrameCache(ClosedByWith):
         self.state.close()
 
 
-def form_for(plan: EpochPlan) -> Form:
+def choose_form(plan: EpochPlan) -> Form:
     """Return the form that suits a plan: planes for random crops and for whole pictures, else outputs."""
     crop, size = plan.options.pictures.crop, plan.options.pictures.size
     is_steady = crop is None or isinstance(crop, (CenterCrop, FixedCrop))

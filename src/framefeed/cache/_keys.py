@@ -25,9 +25,9 @@ import numpy as np
 import xxhash
 
 from framefeed._arrays import IntArray, WordArray
-from framefeed.index import FrameIndex, StreamFacts, holds_pictures
-from framefeed.media import ByteReader, MediaSource, SequenceSource, SourceIdentity, ns_in_64_bits, read_bytes
-from framefeed.parallel import shortage_in
+from framefeed.index import FrameIndex, StreamFacts, has_picture_files
+from framefeed.media import ByteReader, MediaSource, SequenceSource, SourceIdentity, clamp_ns, read_bytes
+from framefeed.parallel import find_shortage
 from framefeed.plan import OutputSpec
 
 KEY_VERSION = 1
@@ -69,7 +69,7 @@ class StreamKey:
 
 
 @lru_cache(maxsize=4096)
-def stream_key(source_bytes: int, fingerprint: str, stream: StreamFacts, recipe: Recipe) -> StreamKey:
+def make_stream_key(source_bytes: int, fingerprint: str, stream: StreamFacts, recipe: Recipe) -> StreamKey:
     """Make the key of one stream's frames in one form.
 
     It contains neither path nor modification time: a copy of the file has the same frames.
@@ -93,8 +93,8 @@ def stream_key(source_bytes: int, fingerprint: str, stream: StreamFacts, recipe:
 
 
 def make_key(identity: SourceIdentity, stream: StreamFacts, recipe: Recipe) -> StreamKey:
-    """Make the key of an indexed source's frames; see ``stream_key``."""
-    return stream_key(identity.bytes, identity.fingerprint, stream, recipe)
+    """Make the key of an indexed source's frames; see ``make_stream_key``."""
+    return make_stream_key(identity.bytes, identity.fingerprint, stream, recipe)
 
 
 NO_STAMP = 0
@@ -155,7 +155,7 @@ class SourceCheck:
             files = (self.source.read_file(number, self.index.identity) for number in numbers)
             return np.array([xxhash.xxh3_64_intdigest(data) for data in files], dtype=np.uint64)
         size = self.source.stat().bytes
-        is_whole_file = holds_pictures(self.index)
+        is_whole_file = has_picture_files(self.index)
         spans = [(0, size)] * len(ordinals) if is_whole_file else _find_spans(self.index, ordinals, size)
         # A container that is read anew sets its codec up from its header and from the first packets, which libav reads
         # for what the header does not say.
@@ -174,7 +174,7 @@ def read_stamp(path: str) -> int:
     try:
         facts = os.stat(path)
     except OSError as error:
-        if shortage_in(error) is not None:
+        if find_shortage(error) is not None:
             raise
         return NO_STAMP
     return _hash_facts(facts)
@@ -202,7 +202,7 @@ def _stamp_and_age(path: str) -> tuple[int, int]:
     try:
         facts = os.stat(path)
     except OSError as error:
-        if shortage_in(error) is not None:
+        if find_shortage(error) is not None:
             raise
         return NO_STAMP, _TICK_NS
     coarse = 0 if facts.st_ctime_ns % 1_000_000_000 else _COARSE_TICK_NS
@@ -211,7 +211,7 @@ def _stamp_and_age(path: str) -> tuple[int, int]:
 
 
 def _hash_facts(facts: os.stat_result) -> int:
-    times = ns_in_64_bits(facts.st_mtime_ns), ns_in_64_bits(facts.st_ctime_ns)
+    times = clamp_ns(facts.st_mtime_ns), clamp_ns(facts.st_ctime_ns)
     return xxhash.xxh3_64_intdigest(_STAMP.pack(*times, facts.st_ino & (2**64 - 1), facts.st_size)) or 1
 
 

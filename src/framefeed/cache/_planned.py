@@ -22,9 +22,9 @@ from framefeed.decode import (
     PlaneLayout,
     adapt_decoder,
     copy_planes,
+    describe_layout,
     gives_frames,
-    layout_of,
-    output_layout,
+    make_output_layout,
 )
 from framefeed.errors import FrameNotFound, MediaError, TimeUnavailable, UsageError
 from framefeed.index import FrameIndex
@@ -273,12 +273,12 @@ class PlannedFrames:
                 return None
             stream = adapt_decoder(self._inner)
             for _, picture in stream.frames(request.source, request.index, [request.ordinal]):
-                layout = layout_of(picture)
+                layout = describe_layout(picture)
                 planes = new_memory(layout.nbytes)
                 copy_planes(picture, planes)
                 return layout, planes
             return None
-        layout = output_layout(request.output, *request.index.stream.displayed)
+        layout = make_output_layout(request.output, *request.index.stream.displayed)
         shape = request.output.shape(*request.index.stream.displayed)
         slot = ClipSlot(np.array([request.ordinal]), request.output, np.empty((1, *shape), dtype=np.uint8))
         self._inner.decode(request.source, request.index, [slot]).raise_first()

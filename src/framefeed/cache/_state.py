@@ -28,7 +28,7 @@ from framefeed.cache._counters import CacheCounters, CacheStats
 from framefeed.cache._keys import EXACT, FORMS, Form
 from framefeed.cache._planned import PlannedFrames
 from framefeed.cache.codecs._codec import FrameCodec
-from framefeed.cache.codecs._registry import codec_labelled, codec_named, find_codec_for
+from framefeed.cache.codecs._registry import find_codec, find_codec_for, find_labelled_codec
 from framefeed.cache.store._format import Kind, StoredFrame, StoreOptions
 from framefeed.cache.store._store import FrameStore
 from framefeed.decode import Pixels, PlaneLayout
@@ -66,10 +66,10 @@ class MemoryTier:
         self.max_bytes = max_bytes
         self._frames: OrderedDict[tuple[bytes, int], MemoryFrame] = OrderedDict()
         self._nbytes = 0
-        self.begin_anew()
+        self.after_fork()
         renew_after_fork(self)
 
-    def begin_anew(self) -> None:
+    def after_fork(self) -> None:
         """Replace the lock, which a thread of the parent may have held."""
         self._lock = Lock()
 
@@ -147,7 +147,7 @@ class CacheOptions:
         if not isinstance(self.codec, str):
             raise expected("codec", "the name of a codec such as 'auto' or 'lz4'", self.codec)
         if self.codec != AUTO:
-            codec_named(self.codec)
+            find_codec(self.codec)
 
 
 class CacheState:
@@ -171,7 +171,7 @@ class CacheState:
         self.options = options
         self.memory = MemoryTier(options.memory_bytes)
         self.counters = CacheCounters()
-        self._codec: FrameCodec | None = None if options.codec == AUTO else codec_named(options.codec)
+        self._codec: FrameCodec | None = None if options.codec == AUTO else find_codec(options.codec)
         self.pixels = EXACT if self._codec is None or self._codec.is_exact else self._codec.recipe
         self.planned: PlannedFrames | None = None
         self.find_missing: Callable[..., npt.NDArray[np.bool_]] | None = None
@@ -179,10 +179,10 @@ class CacheState:
         self.shortage: str | None = None
         self._store: FrameStore | None = None
         self._has_warned = False
-        self.begin_anew()
+        self.after_fork()
         renew_after_fork(self)
 
-    def begin_anew(self) -> None:
+    def after_fork(self) -> None:
         """Replace the lock, which a thread of the parent may have held."""
         self._lock = Lock()
 
@@ -258,7 +258,7 @@ class CacheState:
             else:
                 plan_samples = planned.decode_samples() or [(layout, sample) for sample in samples]
                 self._budgeted = choose_budgeted_codec(plan_samples, size, usable, kinds)
-                codec = codec_labelled(self._budgeted.codec)
+                codec = find_labelled_codec(self._budgeted.codec)
         self.planned = self.find_missing = None
         return codec
 
@@ -269,7 +269,7 @@ class CacheState:
         with self._lock:
             for frame in frames:
                 self._budgeted.note_stored(frame.raw_nbytes, memoryview(frame.data).nbytes)
-            self._codec = codec_labelled(self._budgeted.codec)
+            self._codec = find_labelled_codec(self._budgeted.codec)
 
     def warn_of_trouble(self) -> None:
         """Warn, once in a process, if no more frames are stored."""

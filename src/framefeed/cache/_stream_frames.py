@@ -16,7 +16,7 @@ from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.cache.store._format import MISS, FrameLocations, Kind, StoredFrame
 from framefeed.decode import Pixels, PlaneLayout
 from framefeed.errors import FramefeedError, MediaError
-from framefeed.parallel import shortage_in
+from framefeed.parallel import find_shortage
 
 RAW = "raw"
 _NO_INDICES = np.zeros(0, dtype=np.int64)
@@ -194,7 +194,7 @@ class StreamFrames:
         try:
             matches[doubtful] = self.check.hash_contents(ordinals[doubtful]) == contents[doubtful]
         except _READ_ERRORS as error:
-            if shortage_in(error) is not None:
+            if find_shortage(error) is not None:
                 raise
             # The decoder will raise the error of the source.
             matches[doubtful] = False
@@ -266,7 +266,7 @@ class StreamFrames:
         try:
             num_stored, self._state.shortage = self._store(frames, stamps), None
         except (OSError, MemoryError, FramefeedError) as error:
-            self._state.shortage = shortage_in(error)
+            self._state.shortage = find_shortage(error)
             if self._state.shortage is None:
                 raise
             return 0
@@ -281,7 +281,7 @@ class StreamFrames:
             unchanged = self.check.read_stamps(ordinals) == stamps
             contents = self.check.hash_contents(ordinals)
         except _READ_ERRORS as error:
-            if shortage_in(error) is not None:
+            if find_shortage(error) is not None:
                 raise
             return 0
         packets = self.index.frame_packet[ordinals]

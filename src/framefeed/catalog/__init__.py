@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from framefeed.catalog._catalog import Catalog, CatalogEntry
 from framefeed.catalog._catalog_file import Header, write_catalog
-from framefeed.catalog._catalog_rows import missing_frames, missing_hint, why_no_frames
+from framefeed.catalog._catalog_rows import explain_missing_frames, explain_relative_path, get_missing_frames_path
 from framefeed.catalog._columns import FACTS, Label, check_classes, content_fingerprint, encode_labels
 from framefeed.catalog._frame_tables import FrameTableBuilder, FrameTables
-from framefeed.catalog._names import absolute, escape, printable, unescape, visible, without_dots
-from framefeed.catalog._row_lists import KNOWN_BY_IN_WORDS, RowLists, count_known_by
+from framefeed.catalog._names import escape, escape_invisible, make_absolute, make_printable, remove_dots, unescape
+from framefeed.catalog._row_lists import BUILT_FROM_IN_WORDS, RowLists, count_built_from
 from framefeed.catalog._survey import SurveyOptions
 
 __all__ = [
+    "BUILT_FROM_IN_WORDS",
     "FACTS",
-    "KNOWN_BY_IN_WORDS",
     "Catalog",
     "CatalogEntry",
     "FrameTableBuilder",
@@ -22,18 +22,18 @@ __all__ = [
     "Label",
     "RowLists",
     "SurveyOptions",
-    "absolute",
     "check_classes",
     "content_fingerprint",
-    "count_known_by",
+    "count_built_from",
     "encode_labels",
     "escape",
-    "missing_frames",
-    "missing_hint",
-    "printable",
+    "escape_invisible",
+    "explain_missing_frames",
+    "explain_relative_path",
+    "get_missing_frames_path",
+    "make_absolute",
+    "make_printable",
+    "remove_dots",
     "unescape",
-    "visible",
-    "why_no_frames",
-    "without_dots",
     "write_catalog",
 ]

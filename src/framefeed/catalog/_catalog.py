@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import check_integer, check_path, shown
+from framefeed._checks import check_integer, check_path, describe_value
 from framefeed._nearest import did_you_mean
 from framefeed.catalog._assembly import CatalogData, ListedRows, survey_rows
 from framefeed.catalog._catalog_file import Header, format_rate, get_frames_path, open_catalog, write_catalog
@@ -28,7 +28,7 @@ from framefeed.catalog._splitting import assign_rows, check_fractions
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.errors import StaleSource, UsageError
 from framefeed.index import FrameIndex
-from framefeed.media import ImageSequence, Limits, MediaInfo, limits_or_default
+from framefeed.media import ImageSequence, Limits, MediaInfo, resolve_limits
 
 StrPath = str | os.PathLike[str]
 RowSelection = npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
@@ -239,7 +239,8 @@ class Catalog(CatalogRows):
             names = {str(getattr(each, "source", each)) for each in errors}
         else:
             raise UsageError(
-                f"errors: expected a Catalog, the result of catalog.verify(), or a list of sources, got {shown(errors)}"
+                "errors: expected a Catalog, the result of catalog.verify(), or a list of sources, "
+                f"got {describe_value(errors)}"
             )
         listed = (self.shown_name(row) in names or self.name(row) in names for row in range(len(self)))
         return self.take(np.flatnonzero(~np.fromiter(listed, np.bool_, len(self))))
@@ -326,7 +327,7 @@ class Catalog(CatalogRows):
         Raises:
             UsageError: ``workers`` or ``limits`` is wrong.
         """
-        bounds = limits_or_default(limits)
+        bounds = resolve_limits(limits)
         if self.has_frame_indexes:
             return self
         facts, table = self._data.facts, self.table
@@ -395,14 +396,16 @@ def _read_rows(rows: object) -> npt.NDArray[Any]:
     array = np.asarray(rows)
     if array.ndim == 1 and (array.dtype == bool or not len(array) or np.issubdtype(array.dtype, np.integer)):
         return array if array.dtype == bool else array.astype(np.int64)
-    raise UsageError(f"row: expected an integer, a slice, row numbers or a mask of all rows, got {shown(rows)}")
+    raise UsageError(
+        f"row: expected an integer, a slice, row numbers or a mask of all rows, got {describe_value(rows)}"
+    )
 
 
 def _explain_filter_error(expression: object, reason: str, names: Sequence[str]) -> str:
     columns = f"the columns are {', '.join(names)}"
     if not isinstance(expression, pc.Expression):
         example = "such as pc.field('width') >= 640 (with import pyarrow.compute as pc)"
-        return f"expression: expected a pyarrow expression, {example}, got {shown(expression)}; {columns}"
+        return f"expression: expected a pyarrow expression, {example}, got {describe_value(expression)}; {columns}"
     if (missing := _NO_FIELD.search(reason)) is not None:
         return f"expression: this catalog has no column {missing[1]!r}: {columns}{did_you_mean(missing[1], names)}"
     return f"expression: {expression} does not fit the columns: {reason.splitlines()[0]}; {columns}"

@@ -24,11 +24,11 @@ import xxhash
 
 from framefeed.catalog._columns import FACTS, Facts, Label, hash_column
 from framefeed.catalog._frame_tables import FrameTables, hash_frame_tables, open_with_roll, write_frame_tables
-from framefeed.catalog._names import printable
+from framefeed.catalog._names import make_printable
 from framefeed.catalog._roll import Roll, make_roll
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.index import Verify
-from framefeed.media import check_writable, claimed, kind_at, remove_unclaimed
+from framefeed.media import check_writable, holding_file, name_special_kind, remove_unlocked
 from framefeed.parallel import raise_shortage, try_again_in_shortage
 
 FORMAT = 4
@@ -106,7 +106,7 @@ def write_catalog(path: str, table: pa.Table, header: Header, frames: FrameTable
     with ExitStack() as claims:
         with _removing_on_failure(path, created):
             for name in (new_frames, new_facts):
-                claims.enter_context(claimed(name))
+                claims.enter_context(holding_file(name))
             if frames is not None and header.frames_id is not None:
                 facts = Facts.of_table(table)
                 numbers = {name: facts.numbers(name) for name in ("num_frames", "width", "height")}
@@ -131,7 +131,7 @@ def _remove_leftovers(path: str) -> None:
     """Remove the files of killed writers of this catalog, and the pending tables of an older one."""
     name, stem = re.escape(os.path.basename(path)), re.escape(os.path.basename(path).removesuffix(".parquet"))
     pattern = re.compile(rf"{name}\.\d+(\.frames)?\.tmp|{stem}\.frames\.[0-9a-z]+\.arrow")
-    remove_unclaimed(os.path.dirname(path) or ".", pattern, kept=os.path.basename(get_frames_path(path)))
+    remove_unlocked(os.path.dirname(path) or ".", pattern, kept=os.path.basename(get_frames_path(path)))
 
 
 @contextmanager
@@ -157,8 +157,10 @@ def check_target(path: str) -> None:
         UsageError: There is no such folder, or the path is a folder or another file than a catalog; or the name is not
             UTF-8, or has the ending of another format.
     """
-    if printable(path) != path:
-        raise UsageError(f"cannot write {printable(path)}: Arrow opens only names that are UTF-8; choose another name")
+    if make_printable(path) != path:
+        raise UsageError(
+            f"cannot write {make_printable(path)}: Arrow opens only names that are UTF-8; choose another name"
+        )
     stem, ending = os.path.splitext(path)
     if ending.lower() in _OTHER_FORMATS:
         raise UsageError(
@@ -214,7 +216,7 @@ def _open_frames(path: str, frames_id: str, num_rows: int) -> tuple[FrameTables,
 
 
 def _open_parquet(path: str) -> tuple[pq.ParquetFile, Header]:
-    if (kind := kind_at(path)) is not None:
+    if (kind := name_special_kind(path)) is not None:
         raise _unreadable(path, f"is {kind}, not a file")
     if not os.path.exists(path):
         raise MissingMedia(f"{path}: no such catalog file; {_SCAN_HINT}", source=path)

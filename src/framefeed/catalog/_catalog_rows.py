@@ -28,7 +28,7 @@ from framefeed.catalog._columns import (
 from framefeed.catalog._names import escape, is_url, resolve_name
 from framefeed.catalog._roll import find_usable_rows
 from framefeed.errors import FramefeedError, StaleSource, UsageError
-from framefeed.index import FrameIndex, index_media, sequence_of, still_index
+from framefeed.index import FrameIndex, build_still_index, index_media, make_image_sequence
 from framefeed.media import SEQUENCE_CONTAINER, ImageSequence, MediaInfo, MediaSource, SourceIdentity, probe
 from framefeed.parallel import Err, ordered_outcomes, thread_budget
 
@@ -85,7 +85,7 @@ class CatalogRows:
             return None
         nbytes, mtime_ns = self.row_stat(row)
         identity = SourceIdentity(nbytes, None if mtime_ns == -1 else mtime_ns, self.row_fingerprint(row) or "")
-        return still_index(info, identity)
+        return build_still_index(info, identity)
 
     def info(self, row: int) -> MediaInfo | None:
         """Get the claims of a row's header; None for a file that could not be read."""
@@ -255,7 +255,9 @@ class CatalogRows:
             return ImageSequence(path, fps=self._scalar("average_fps", row)) if is_sequence else path
         frame_row = int(self._data.frame_rows[self._get_data_row(row)])
         index = None if frame_row < 0 else self._data.frames.index(frame_row)
-        return path if index is None or index.stream.container != SEQUENCE_CONTAINER else sequence_of(path, index)
+        return (
+            path if index is None or index.stream.container != SEQUENCE_CONTAINER else make_image_sequence(path, index)
+        )
 
     def _scalar(self, name: str, row: int) -> Any:
         return self._data.facts.column(name)[self._get_data_row(row)].as_py()
@@ -272,7 +274,7 @@ class CatalogRows:
         return text if text in self._data.buffers else resolve_name(text, self._data.root)
 
 
-def missing_hint(catalog: CatalogRows, row: int) -> str:
+def explain_relative_path(catalog: CatalogRows, row: int) -> str:
     """Explain where a relative path of a row starts, for the message about a missing file; "" for other rows."""
     text, data = catalog.name(row), catalog._data
     if data.root is None or os.path.isabs(text) or is_url(text) or text in data.buffers:
@@ -287,7 +289,7 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
-def why_no_frames(catalog: CatalogRows, remedy: str) -> str:
+def explain_missing_frames(catalog: CatalogRows, remedy: str) -> str:
     """Explain why a catalog has no frame indexes, and how to get them."""
     return catalog._data.why_no_frames(remedy)
 
@@ -301,7 +303,7 @@ def read_built_from_codes(catalog: CatalogRows) -> IntArray:
     return catalog._select(np.append(frames.built_from(), -1)[catalog._data.frame_rows])
 
 
-def missing_frames(catalog: CatalogRows) -> str | None:
+def get_missing_frames_path(catalog: CatalogRows) -> str | None:
     """Get the path of a catalog's missing file of frame tables; None if the catalog has none, or it is there."""
     return catalog._data.missing
 

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from framefeed.catalog._columns import FactsBuilder
 from framefeed.catalog._frame_rows import HeaderClaims
 from framefeed.catalog._frame_tables import FrameTableBuilder
-from framefeed.catalog._names import printable
+from framefeed.catalog._names import make_printable
 from framefeed.catalog._still_rows import SURVEYED, StillRows
 from framefeed.catalog._survey import SurveyOptions, SurveyResult, survey
 from framefeed.errors import WorkerLost
@@ -272,7 +272,7 @@ def _naming_lost_files(chunks: Sequence[Chunk]) -> Iterator[None]:
             ) from error
         chunk = chunks[error.position]
         first, last = (
-            printable(f"{group.prefix}{group.names[number]}")
+            make_printable(f"{group.prefix}{group.names[number]}")
             for group, number in ((chunk.groups[0], 0), (chunk.groups[-1], -1))
         )
         raise WorkerLost(

@@ -18,7 +18,7 @@ from framefeed._cached import cached_property
 from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
 from framefeed.catalog._arrow import Texts, view_ragged
-from framefeed.catalog._names import printable
+from framefeed.catalog._names import make_printable
 from framefeed.catalog._roll import Roll, find_usable_rows
 from framefeed.catalog._survey import SurveyResult
 from framefeed.errors import UsageError
@@ -86,7 +86,7 @@ def collect_facts(result: SurveyResult) -> dict[str, Any]:
     if result.stat is not None:
         facts |= {"bytes": result.stat.bytes, "mtime_ns": result.stat.mtime_ns}
     if result.error is not None:
-        facts |= {"error_type": type(result.error).__name__, "error": printable(str(result.error))}
+        facts |= {"error_type": type(result.error).__name__, "error": make_printable(str(result.error))}
     return facts | _collect_index_facts(result)
 
 
@@ -252,10 +252,10 @@ class Facts:
         self._columns: dict[str, pa.ChunkedArray] = {}
         self._numbers: dict[str, IntArray] = {}
         self._texts: dict[str, Texts] = {}
-        self.begin_anew()
+        self.after_fork()
         renew_after_fork(self)
 
-    def begin_anew(self) -> None:
+    def after_fork(self) -> None:
         """Replace the lock, which a thread of the parent may have held."""
         # Reentrant: a finalizer may read a column while another one is read.
         self._lock = RLock()

@@ -186,7 +186,7 @@ class RecentIndexes:
         self._lock = RLock()
         renew_after_fork(self)
 
-    def begin_anew(self) -> None:
+    def after_fork(self) -> None:
         """Replace the lock and forget the indexes: a thread of the parent may have been changing them."""
         self._kept = OrderedDict()
         self._nbytes = 0

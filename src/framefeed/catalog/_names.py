@@ -25,12 +25,12 @@ def unescape(text: str) -> str:
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text) if "\0" in text else text
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     r"""Make a message valid UTF-8: surrogates become text such as ``\udce9``."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def visible(text: str) -> str:
+def escape_invisible(text: str) -> str:
     r"""Show control and formatting characters, and bytes that are not UTF-8, as escapes such as ``\x1b``.
 
     The result is safe to print: it cannot move a cursor or change the direction of the text.
@@ -49,7 +49,7 @@ def _escape_character(char: str) -> str:
     return char.encode("unicode_escape").decode()
 
 
-def without_dots(path: str) -> str:
+def remove_dots(path: str) -> str:
     """Remove ``..`` from a path for a message, if the shorter path names the same file."""
     if ".." not in path.split(os.sep) or is_url(path) or "\0" in path:
         return path
@@ -63,7 +63,7 @@ def is_url(name: str) -> bool:
     return "://" in name
 
 
-def absolute(name: str, folder: str | None = None) -> str:
+def make_absolute(name: str, folder: str | None = None) -> str:
     """Join a path to a folder, by default the current one; URLs and impossible names stay unchanged."""
     if not name or "\0" in name or is_url(name):
         return name
@@ -82,4 +82,4 @@ def to_stored_name(name: str, root: str | None) -> str:
 def resolve_name(text: str, root: str | None) -> str:
     """Convert a stored text to a path or URL."""
     name = unescape(text)
-    return name if root is None else absolute(name, root)
+    return name if root is None else make_absolute(name, root)

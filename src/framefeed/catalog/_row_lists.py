@@ -102,7 +102,7 @@ def _describe_column(column: pa.Array) -> str:
     return f"text{example}" if is_text else f"{column.type}{example}"
 
 
-KNOWN_BY_IN_WORDS: Mapping[BuiltFrom, str] = {
+BUILT_FROM_IN_WORDS: Mapping[BuiltFrom, str] = {
     "packets+proof": "reading the headers of all packets",
     "packets": "listing the packets or pictures, without verifying them",
     "packets+ends": "listing the packets, and decoding both ends of the video",
@@ -111,7 +111,7 @@ KNOWN_BY_IN_WORDS: Mapping[BuiltFrom, str] = {
 """Descriptions of ``FrameIndex.built_from`` for people; that of the default ``verify`` first."""
 
 
-def count_known_by(catalog: CatalogRows, rows: IntArray | None = None) -> dict[BuiltFrom, int]:
+def count_built_from(catalog: CatalogRows, rows: IntArray | None = None) -> dict[BuiltFrom, int]:
     """Count rows by ``built_from``; rows without an index, such as pictures, are not counted.
 
     Args:
@@ -119,6 +119,6 @@ def count_known_by(catalog: CatalogRows, rows: IntArray | None = None) -> dict[B
         rows: Rows to count; None for the rows that can be read.
     """
     codes = read_built_from_codes(catalog)[catalog.usable_rows if rows is None else rows]
-    counts = np.bincount(codes[codes >= 0], minlength=len(KNOWN_BY_IN_WORDS)).tolist()
+    counts = np.bincount(codes[codes >= 0], minlength=len(BUILT_FROM_IN_WORDS)).tolist()
     count_of = dict(zip(get_args(BuiltFrom), counts, strict=True))
-    return {built_from: count_of[built_from] for built_from in KNOWN_BY_IN_WORDS if count_of[built_from]}
+    return {built_from: count_of[built_from] for built_from in BUILT_FROM_IN_WORDS if count_of[built_from]}

@@ -24,16 +24,16 @@ from framefeed.errors import LimitExceeded
 from framefeed.media import (
     DEFAULT_LIMITS,
     HEAD_BYTES,
-    MODES_WITHOUT_RULE,
-    OF_HEAD,
+    HEAD_FINGERPRINT_PREFIX,
+    UNCONVERTIBLE_MODES,
     CountedReads,
     Limits,
     OddHeader,
     StillHeader,
-    head_digest,
-    ns_in_64_bits,
-    orientation_of,
-    still_header,
+    clamp_ns,
+    convert_exif_orientation,
+    hash_head,
+    read_still_header,
 )
 from framefeed.parallel import check_stop
 
@@ -50,7 +50,7 @@ _get_kind = itemgetter(*map(StillHeader._fields.index, ("container", "codec", "m
 _NUMBER_GETTERS = tuple(
     itemgetter(StillHeader._fields.index(name)) for name in ("width", "height", "orientation", "num_frames")
 )
-_ROTATION, _MIRRORED = (np.array(each) for each in zip(*map(orientation_of, range(9)), strict=True))
+_ROTATION, _MIRRORED = (np.array(each) for each in zip(*map(convert_exif_orientation, range(9)), strict=True))
 """Indexed by EXIF's orientation."""
 
 
@@ -58,7 +58,7 @@ class _KindNumbers(dict[tuple[str, str, str], int]):
     """Numbers of (container, codec, mode), given at first use; modes that no backend decodes have none."""
 
     def __missing__(self, kind: tuple[str, str, str]) -> int:
-        if kind[2] in MODES_WITHOUT_RULE:
+        if kind[2] in UNCONVERTIBLE_MODES:
             raise _NotPlain
         self[kind] = len(self)
         return self[kind]
@@ -141,7 +141,7 @@ class StillRows:
         self.unread += [start + position for position in odd]
         self.sizes += sizes
         self.times += times
-        self.digests += map(head_digest, heads, sizes)
+        self.digests += map(hash_head, heads, sizes)
 
     def to_batch(self, *, count_one_frame: bool) -> pa.RecordBatch:
         """Convert the rows to columns of ``SURVEYED``.
@@ -170,7 +170,9 @@ class StillRows:
             "num_frames": np.ones(count, np.int64) if count_one_frame else frames,
             "bytes": np.fromiter(self.sizes, np.int64, count),
             "mtime_ns": to_time_column(self.times),
-            "fingerprint": pc.binary_join_element_wise(OF_HEAD, pa.array(self.digests, pa.string()), ""),
+            "fingerprint": pc.binary_join_element_wise(
+                HEAD_FINGERPRINT_PREFIX, pa.array(self.digests, pa.string()), ""
+            ),
         }
         return pa.RecordBatch.from_arrays(
             [
@@ -186,7 +188,7 @@ def to_time_column(times: Sequence[int]) -> IntArray:
     try:
         return np.array(times, np.int64)
     except OverflowError:
-        return np.array([*map(ns_in_64_bits, times)], np.int64)
+        return np.array([*map(clamp_ns, times)], np.int64)
 
 
 class _NotPlain(Exception):
@@ -205,7 +207,7 @@ def _read_headers(
     for head, descriptor, size in zip(heads, descriptors, sizes, strict=True):
         more.file, more.bytes_left = descriptor, max_bytes
         try:
-            headers.append(still_header(head, more, size))
+            headers.append(read_still_header(head, more, size))
         except OddHeader:
             odd.append(len(headers) + len(odd))
     return headers, odd

@@ -27,7 +27,7 @@ from framefeed.media import (
     sniff,
     source_name,
 )
-from framefeed.parallel import DEADLINE, check_deadline, shortage_in, time_limit, try_again_in_shortage
+from framefeed.parallel import DEADLINE, check_deadline, find_shortage, time_limit, try_again_in_shortage
 
 Depth = Literal["frames", "header"]
 
@@ -151,7 +151,7 @@ def _survey(source: Any, options: SurveyOptions) -> SurveyResult:
         info, index = index_media(media, options.verify, assume_fps=options.assume_fps, limits=options.limits)
         return SurveyResult(info, index, stat, index.identity.fingerprint if index.identity else media.fingerprint())
     except FramefeedError as error:
-        if shortage_in(error) is not None:
+        if find_shortage(error) is not None:
             raise
         # The header's claims help to identify a file that failed.
         with suppress(MediaError):

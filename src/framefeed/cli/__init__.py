@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from framefeed._nearest import did_you_mean
 from framefeed.cli._arguments import Parser, join_negative_numbers
 from framefeed.cli._io import Exit, flush_or_discard_output, print_error
-from framefeed.cli._versions import framefeed_version
+from framefeed.cli._versions import describe_version
 from framefeed.errors import FramefeedError, LoadError, UsageError
 
 COMMANDS = {
@@ -94,7 +94,7 @@ def _make_parser(chosen: str | None) -> argparse.ArgumentParser:
     parser = Parser(
         prog="framefeed", description="Load frames of videos and pictures from storage into a training loop."
     )
-    parser.add_argument("--version", action="version", version=f"framefeed {framefeed_version()}")
+    parser.add_argument("--version", action="version", version=f"framefeed {describe_version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, purpose in COMMANDS.items():
         command = commands.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.")

@@ -15,11 +15,11 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from framefeed.catalog import Catalog, escape, visible, without_dots
-from framefeed.catalog import printable as utf8
+from framefeed.catalog import Catalog, escape, escape_invisible, remove_dots
+from framefeed.catalog import make_printable as utf8
 from framefeed.errors import UsageError
-from framefeed.media import cannot_write, kind_at
-from framefeed.plan import ClipRule, EpochPlan, plan_clips, unknown_damage
+from framefeed.media import make_write_error, name_special_kind
+from framefeed.plan import ClipRule, EpochPlan, describe_unknown_damage, plan_clips
 
 # Characters. Names may be 4096 bytes long and tags of a file megabytes; a longer message than this is not read.
 MAX_LINE = 2000
@@ -35,7 +35,7 @@ Failed = tuple[str, str, str]
 def make_printable(text: str) -> str:
     r"""Shorten a long line, and escape control characters and undecodable bytes, as in ``\x1b``."""
     half = MAX_LINE // 2
-    return visible(text if len(text) <= MAX_LINE else f"{text[:half]} ... {text[-half:]}")
+    return escape_invisible(text if len(text) <= MAX_LINE else f"{text[:half]} ... {text[-half:]}")
 
 
 def print_out(*lines: str) -> None:
@@ -74,7 +74,7 @@ def _naming_standard_output() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise cannot_write("standard output", error) from error
+        raise make_write_error("standard output", error) from error
 
 
 def format_table(rows: Sequence[Sequence[str]], alignment: str, indent: str = "") -> list[str]:
@@ -153,7 +153,7 @@ def ensure_folder(folder: str) -> str:
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        kind = kind_at(folder)
+        kind = name_special_kind(folder)
         is_taken = os.path.exists(folder) and kind != "a folder"
         reason = f"{kind or 'a file'} is already there" if is_taken else error.strerror
         raise UsageError(f"cannot make the folder {folder}: {reason}; choose another one") from error
@@ -226,7 +226,7 @@ def make_plan_quietly(catalog: Catalog, rule: ClipRule, **options: Any) -> Epoch
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         plan = plan_clips(catalog, rule, **options)
-    remark = unknown_damage(catalog, plan.options.on_damaged)
+    remark = describe_unknown_damage(catalog, plan.options.on_damaged)
     print_error(*([] if remark is None else [remark]))
     return plan
 
@@ -240,4 +240,4 @@ def _describe_failure(failure: Failed) -> str:
     source, kind, message = failure
     # Most messages begin with the name, as it is or as a catalog stores it: do not print it twice.
     reason = message.removeprefix(f"{source}: ").removeprefix(f"{utf8(source)}: ")
-    return f"{without_dots(source)}: {reason} ({kind})"
+    return f"{remove_dots(source)}: {reason} ({kind})"

@@ -13,9 +13,9 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from framefeed._units import counted
-from framefeed.cache import FORMS, FrameCache, share_found, varies
-from framefeed.catalog import Catalog, why_no_frames
+from framefeed._units import format_count
+from framefeed.cache import FORMS, FrameCache, estimate_cached_share, has_varying_frames
+from framefeed.catalog import Catalog, explain_missing_frames
 from framefeed.cli._arguments import (
     add_limit_arguments,
     read_at_least,
@@ -127,7 +127,7 @@ def describe_contents(catalog: Catalog) -> str:
     kinds = catalog.table["kind"].take(pa.array(catalog.usable_rows)).to_pylist()
     pictures = kinds.count("image")
     counts = [(len(kinds) - pictures, "video"), (pictures, "picture")]
-    return " and ".join(counted(count, noun) for count, noun in counts if count)
+    return " and ".join(format_count(count, noun) for count, noun in counts if count)
 
 
 def open_catalog(path: str, root: str | None) -> Catalog:
@@ -135,7 +135,7 @@ def open_catalog(path: str, root: str | None) -> Catalog:
     catalog = Catalog.open(path, root)
     check_media(catalog, path)
     if not catalog.has_frame_indexes:
-        raise UsageError(f"{path}: {why_no_frames(catalog, 'scan again, without --headers-only')}")
+        raise UsageError(f"{path}: {explain_missing_frames(catalog, 'scan again, without --headers-only')}")
     return catalog
 
 
@@ -191,14 +191,14 @@ def ignoring_cache_warnings() -> Iterator[None]:
 
 def has_other_frames_each_epoch(plan: EpochPlan, cache: FrameCache) -> bool:
     """Whether each epoch of a plan has other frames than the one before."""
-    return varies(plan, is_by_output(plan, cache))
+    return has_varying_frames(plan, is_by_output(plan, cache))
 
 
 def find_next_share(plan: EpochPlan, cache: FrameCache, epochs: int, limits: Limits) -> float | None:
     """Find the share of frames that the cache has of the epoch after ``epochs``; None if epochs do not differ."""
     if not has_other_frames_each_epoch(plan, cache):
         return None
-    return share_found(plan.with_epoch(plan.epoch + epochs), cache, as_decoder("auto", limits))
+    return estimate_cached_share(plan.with_epoch(plan.epoch + epochs), cache, as_decoder("auto", limits))
 
 
 def is_by_output(plan: EpochPlan, cache: FrameCache) -> bool:

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 _REQUIREMENT = re.compile(r"^(?P<name>[\w.-]+)\s*(?P<bounds>[^;]*)(?:;.*\bextra\s*==\s*['\"](?P<extra>[\w-]+)['\"])?")
 
 
-def framefeed_version() -> str:
+def describe_version() -> str:
     """Find the installed version of framefeed, as text for people."""
     return find_version("framefeed") or "(not installed: run from its sources)"
 

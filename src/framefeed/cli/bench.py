@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from framefeed._nearest import did_you_mean
-from framefeed._units import counted
+from framefeed._units import format_count
 from framefeed.bench import Rounds, closing_lines, refuse_pictures, row_lines
 from framefeed.bench.cache import FRAMES, PAIRS, CacheBench, cache_closing_lines, cache_row_lines, run_cache
 from framefeed.bench.cache import ROW_SECONDS as CACHE_SECONDS
@@ -36,7 +36,7 @@ from framefeed.bench.scan import ROW_SECONDS as SCAN_SECONDS
 from framefeed.cli._arguments import read_at_least, read_positive_minutes, read_rectangle
 from framefeed.cli._io import Exit, ensure_folder, format_table, print_error, print_out
 from framefeed.errors import UsageError
-from framefeed.media import kind_at, writing
+from framefeed.media import name_special_kind, write_errors
 
 WHAT = ("decode", "scan", "cache", "all")
 NOT_YET = ("load", "gpu")
@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder: check its spelling")
         if not (path.is_dir() or path.is_file()):
-            raise UsageError(f"{path}: is {kind_at(os.fspath(path))}, not a file or folder")
+            raise UsageError(f"{path}: is {name_special_kind(os.fspath(path))}, not a file or folder")
     if args.what == "cache":
         refuse_pictures(media)
     if args.disk is not None and not args.disk.is_dir():
@@ -143,7 +143,7 @@ def run(args: argparse.Namespace) -> int:
         reports = {what: _BENCHES[what](args, measured, rows) for what, rows in chosen.items()}
     if args.json is not None:
         document = {"bench": "all", **reports} if args.what == "all" else reports[args.what]
-        with writing(os.fspath(args.json)):
+        with write_errors(os.fspath(args.json)):
             args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
         if args.what == "scan":
             _draw_chart(reports["scan"], args.json)
@@ -175,7 +175,10 @@ def _describe_work(args: argparse.Namespace, media: Sequence[Path], chosen: Mapp
         for row in of
     ]
     all_of_it = f"within {args.minutes:g} min (--minutes): measurements that would take longer are not started"
-    return [f"{counted(len(rows), 'measurement')} of {what}, {all_of_it}", *format_table(rows, "llrl", indent="  ")]
+    return [
+        f"{format_count(len(rows), 'measurement')} of {what}, {all_of_it}",
+        *format_table(rows, "llrl", indent="  "),
+    ]
 
 
 def _describe_seconds(name: str, row: str) -> str:
@@ -217,10 +220,10 @@ def _check_target(path: Path) -> None:
         raise UsageError(
             f"--json {path}: expected a file, got a folder: name a file in it, such as {path / 'bench.json'}"
         )
-    if (kind := kind_at(os.fspath(path))) is not None:
+    if (kind := name_special_kind(os.fspath(path))) is not None:
         raise UsageError(f"cannot write {path}: {kind} is already there; choose another name")
     ensure_folder(os.fspath(path.parent))
-    with writing(os.fspath(path)), path.open("a"):
+    with write_errors(os.fspath(path)), path.open("a"):
         pass
 
 
@@ -290,6 +293,6 @@ def _draw_chart(report: Report, beside: Path) -> None:
     chart = rates_chart(report)
     if chart is not None:
         picture = beside.with_suffix(".svg")
-        with writing(os.fspath(picture)):
+        with write_errors(os.fspath(picture)):
             picture.write_text(chart, encoding="utf-8")
         print_out(f"chart of the rates written to {picture}")

@@ -14,22 +14,22 @@ from typing import Any, cast
 
 from tqdm import tqdm
 
-from framefeed._units import counted, readable_bytes
+from framefeed._units import format_bytes, format_count
 from framefeed.cache import (
-    FILE_NAME,
-    GROUP_BYTES,
     KEY_VERSION,
+    LOCK_FILE_NAME,
+    TASK_BYTES,
     BuildReport,
     CacheEstimate,
+    FillOptions,
     FrameCache,
-    Gathering,
     Verified,
     build,
+    count_demand,
     estimate,
-    outlook,
 )
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import catalog_of
+from framefeed.catalog.scan import make_memory_catalog
 from framefeed.cli._arguments import make_limits
 from framefeed.cli._io import (
     Exit,
@@ -59,10 +59,10 @@ from framefeed.cli._plans import (
     suggest_remedy,
 )
 from framefeed.cli.scan import format_duration
-from framefeed.decode import decoder_named, recipe_of
+from framefeed.decode import describe_recipe, find_decoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
-from framefeed.media import kind_at
+from framefeed.media import name_special_kind
 from framefeed.plan import EpochPlan
 
 _MAX_KINDS = 8
@@ -73,7 +73,7 @@ _PARQUET = b"PAR1"
 # The next epoch is described if it finds a smaller share of its frames.
 _MIN_SHARE_FOUND = 0.95
 # Empty files that processes lock, beside the files of frames.
-_OWN_FILES = frozenset({"lock", FILE_NAME})
+_OWN_FILES = frozenset({"lock", LOCK_FILE_NAME})
 
 
 def collect_facts(cache: FrameCache) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _is_current(recipe: str) -> bool:
     for name in _OUR_DECODERS:
         if recipe.startswith((f"{name} ", f"{name},")):
             # Their recipe does not depend on the index.
-            return recipe == recipe_of(decoder_named(name), cast(FrameIndex, None))
+            return recipe == describe_recipe(find_decoder(name), cast(FrameIndex, None))
     return True
 
 
@@ -134,11 +134,12 @@ def describe_facts(folder: str, facts: Mapping[str, Any]) -> list[str]:
     lines += [_describe_decoder(recipe, count) for recipe, count in facts["made_by"].items()]
     for recipe, count in facts["not_read_any_more"].items():
         lines.append(
-            f"not used any more: {counted(count, 'stream')} by {recipe}, which is not the version that is installed"
+            f"not used any more: {format_count(count, 'stream')} by {recipe}, "
+            "which is not the version that is installed"
         )
     if facts["unfinished"]:
         lines.append(
-            f"unfinished: {counted(len(facts['unfinished']), 'file')}, being written or left by a killed process"
+            f"unfinished: {format_count(len(facts['unfinished']), 'file')}, being written or left by a killed process"
         )
     lines += [f"cannot be used: {name}: {why}" for name, why in facts["refused"].items()]
     return lines
@@ -147,24 +148,24 @@ def describe_facts(folder: str, facts: Mapping[str, Any]) -> list[str]:
 def _describe_size(folder: str, facts: Mapping[str, Any]) -> str:
     if not facts["frames"]:
         return f"{folder}: no frames"
-    what = f"{counted(facts['frames'], 'frame')} of {counted(facts['sources'], 'source')}"
-    disk = f"{counted(facts['files'], 'file')}, {readable_bytes(facts['bytes_on_disk'])}"
+    what = f"{format_count(facts['frames'], 'frame')} of {format_count(facts['sources'], 'source')}"
+    disk = f"{format_count(facts['files'], 'file')}, {format_bytes(facts['bytes_on_disk'])}"
     times = f"{facts['raw_bytes'] / max(1, facts['stored_bytes']):.1f}"
     more = "" if times == "1.0" else f" ({times} times as much)"
-    return f"{folder}: {what} in {disk}; without compression: {readable_bytes(facts['raw_bytes'])}{more}"
+    return f"{folder}: {what} in {disk}; without compression: {format_bytes(facts['raw_bytes'])}{more}"
 
 
 def _describe_decoder(recipe: str, count: int) -> str:
     library = recipe.removeprefix("still, ")
-    what = counted(count, "video stream" if library == recipe else "picture stream")
+    what = format_count(count, "video stream" if library == recipe else "picture stream")
     return f"{what} decoded by {library}"
 
 
 def _make_kind_row(kind: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
     pixel_format, size, *_ = (*str(kind["layout"]).split(), "", "")
     pictures = f"{size} {'RGB' if pixel_format in ('rgbp', 'rgb24') else pixel_format}"
-    a_frame = readable_bytes(kind["bytes"] / max(1, kind["frames"]))
-    return kind["codec"], pictures, f"{kind['frames']:,}", readable_bytes(kind["bytes"]), a_frame
+    a_frame = format_bytes(kind["bytes"] / max(1, kind["frames"]))
+    return kind["codec"], pictures, f"{kind['frames']:,}", format_bytes(kind["bytes"]), a_frame
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -274,18 +275,18 @@ def _open_media(args: argparse.Namespace) -> Catalog:
             f"{args.media}: expected a catalog (from 'framefeed scan') or one video, but the file cannot be opened: "
             f"{error.strerror}"
         ) from error
-    return open_catalog(args.media, args.root) if is_catalog else catalog_of([args.media], make_limits(args))
+    return open_catalog(args.media, args.root) if is_catalog else make_memory_catalog([args.media], make_limits(args))
 
 
 def _describe_work(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> str:
     if not len(plan):
-        return f"none of {counted(len(catalog), 'file')} can be read: there is nothing to store"
+        return f"none of {format_count(len(catalog), 'file')} can be read: there is nothing to store"
     _, height, width = plan.picture_shape
-    frames = counted(plan.frames_per_clip or 0, "frame")
-    what = f"{describe_contents(catalog)}: {counted(len(plan), 'clip')} of {frames} of {width}x{height}"
+    frames = format_count(plan.frames_per_clip or 0, "frame")
+    what = f"{describe_contents(catalog)}: {format_count(len(plan), 'clip')} of {frames} of {width}x{height}"
     if args.rates is None:
         return what
-    return f"{what}, {counted(args.epochs, 'epoch')}; {_describe_plan_options(args)}"
+    return f"{what}, {format_count(args.epochs, 'epoch')}; {_describe_plan_options(args)}"
 
 
 def _describe_plan_options(args: argparse.Namespace) -> str:
@@ -322,7 +323,7 @@ def _describe_part(report: BuildReport, cache: FrameCache, planned: int) -> str:
     # More frames of this plan may have been stored earlier: the search for them ended when the cache was full.
     least = "at least " if info.num_frames > present else ""
     share = format_percent(present / max(1, planned))
-    return f"stored: {least}{present:,} of {counted(planned, 'frame')} of this plan ({share})"
+    return f"stored: {least}{present:,} of {format_count(planned, 'frame')} of this plan ({share})"
 
 
 def _describe_build(folder: str, report: BuildReport, cache: FrameCache, planned: int) -> Iterator[str]:
@@ -330,20 +331,20 @@ def _describe_build(folder: str, report: BuildReport, cache: FrameCache, planned
     failed = f"; {report.frames_failed:,} failed" if report.frames_failed else ""
     codec = cache.stats().codec
     with_codec = "" if codec is None or not report.frames_stored else f" with {codec}"
-    frames = f"{counted(report.frames_stored, 'frame')} stored{with_codec}, {readable_bytes(report.bytes_written)}"
+    frames = f"{format_count(report.frames_stored, 'frame')} stored{with_codec}, {format_bytes(report.bytes_written)}"
     yield f"{frames}, in {format_duration(report.seconds)}{present}{failed}"
     if cache.stats().is_full:
         yield f"stopped: {report.stopped_because}"
         yield _describe_part(report, cache, planned)
     info = cache.info()
-    yield f"{folder}: {counted(info.num_frames, 'frame')}, {readable_bytes(info.bytes_on_disk)} on disk"
+    yield f"{folder}: {format_count(info.num_frames, 'frame')}, {format_bytes(info.bytes_on_disk)} on disk"
 
 
 def _count_frames(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache, expected: CacheEstimate | None) -> int:
     """Count the distinct frames of a plan."""
     if expected is not None:
         return expected.outlook.frames
-    return outlook(plan, args.epochs, Gathering(is_by_output(plan, cache), GROUP_BYTES)).frames
+    return count_demand(plan, args.epochs, FillOptions(is_by_output(plan, cache), TASK_BYTES)).frames
 
 
 def _describe_next_epoch(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> Iterator[str]:
@@ -382,8 +383,8 @@ def _verify(args: argparse.Namespace) -> int:
         print_json({"cache": args.folder, **counts, "damaged": checked.damaged, "removed": removed,
                   "failed": list_as_json(failed)})  # fmt: skip
     else:
-        what = f"{counted(checked.num_frames, 'frame')} in {counted(checked.num_segments, 'file')}"
-        print_out(f"{args.folder}: {what} checked, {readable_bytes(checked.num_bytes)}: {_describe_damage(checked)}")
+        what = f"{format_count(checked.num_frames, 'frame')} in {format_count(checked.num_segments, 'file')}"
+        print_out(f"{args.folder}: {what} checked, {format_bytes(checked.num_bytes)}: {_describe_damage(checked)}")
         print_out(*_suggest_repair(args, failed, removed))
         print_failed(failed)
     return Exit.FAILED_FILES if failed else Exit.WELL
@@ -393,12 +394,14 @@ def _describe_damage(checked: Verified) -> str:
     damaged, refused = sum(map(len, checked.damaged.values())), len(checked.refused)
     if not damaged and not refused:
         return "no damage found"
-    return counted(damaged, "damaged frame") + (f"; {counted(refused, 'file')} cannot be used" if refused else "")
+    return format_count(damaged, "damaged frame") + (
+        f"; {format_count(refused, 'file')} cannot be used" if refused else ""
+    )
 
 
 def _suggest_repair(args: argparse.Namespace, failed: list[Failed], removed: dict[str, int]) -> Iterator[str]:
     if removed:
-        freed = f"{counted(len(removed), 'file')} removed, {readable_bytes(sum(removed.values()))} freed"
+        freed = f"{format_count(len(removed), 'file')} removed, {format_bytes(sum(removed.values()))} freed"
         yield f"{freed}; the next build or epoch stores their frames again"
         yield from (f"  {name}" for name in sorted(removed))
     elif failed and not args.repair:
@@ -407,7 +410,7 @@ def _suggest_repair(args: argparse.Namespace, failed: list[Failed], removed: dic
 
 def _list_failures(checked: Verified) -> list[Failed]:
     damaged = [
-        (name, "damaged", f"{counted(len(numbers), 'frame')} cannot be read")
+        (name, "damaged", f"{format_count(len(numbers), 'frame')} cannot be read")
         for name, numbers in checked.damaged.items()
     ]
     return damaged + [(name, "refused", why) for name, why in checked.refused.items()]
@@ -421,9 +424,9 @@ def _clear(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"cache": args.folder, "frames": before.num_frames, "bytes_freed": freed, "left": left.unfinished})
     else:
-        print_out(f"{args.folder}: {counted(before.num_frames, 'frame')} removed, {readable_bytes(freed)} freed")
+        print_out(f"{args.folder}: {format_count(before.num_frames, 'frame')} removed, {format_bytes(freed)} freed")
         if left.unfinished:
-            print_out(f"not removed: {counted(len(left.unfinished), 'file')} that another process is writing")
+            print_out(f"not removed: {format_count(len(left.unfinished), 'file')} that another process is writing")
     return Exit.WELL
 
 
@@ -435,7 +438,7 @@ def _opening_cache(folder: str) -> Iterator[FrameCache]:
         UsageError: There is none.
     """
     if not os.path.isdir(folder):
-        kind = kind_at(folder) or "a file"
+        kind = name_special_kind(folder) or "a file"
         raise UsageError(f"{folder}: {f'is {kind}, not a folder' if os.path.exists(folder) else 'no such folder'}")
     with FrameCache(folder) as cache:
         info = cache.info()

@@ -15,9 +15,9 @@ import numpy as np
 from tqdm import tqdm
 
 from framefeed._arrays import IntArray
-from framefeed._units import counted, readable_bytes
+from framefeed._units import format_bytes, format_count
 from framefeed.catalog import Catalog, CatalogEntry
-from framefeed.catalog.scan import catalog_of
+from framefeed.catalog.scan import make_memory_catalog
 from framefeed.cli._arguments import (
     add_limit_arguments,
     make_limits,
@@ -31,17 +31,17 @@ from framefeed.cli._arguments import (
 )
 from framefeed.cli._io import Exit, ensure_folder, make_printable, print_error, print_json, print_out
 from framefeed.cli._plans import make_captions
-from framefeed.decode import AutoDecoder, ClipSlot, Pixels, VideoDecoder, VideoMetadata, decoder_named, require_times
+from framefeed.decode import AutoDecoder, ClipSlot, Pixels, VideoDecoder, VideoMetadata, find_decoder, require_times
 from framefeed.encode import (
     MAX_FRAMES,
     QUALITY,
     SheetClip,
-    contact_sheet,
+    draw_contact_sheet,
+    find_still_format,
+    make_still_name,
+    make_thumbnail,
+    read_software,
     save_still,
-    software_of,
-    still_format,
-    still_name,
-    thumbnail,
 )
 from framefeed.errors import FramefeedError, FrameNotFound, UsageError
 from framefeed.index import FrameIndex
@@ -119,18 +119,18 @@ class _SavedFrames:
     def add(self, ordinal: int, pts_seconds: float, picture: Pixels) -> None:
         """Write one frame, and make its thumbnail."""
         if self.folder is not None:
-            path = os.path.join(self.folder, still_name(ordinal, pts_seconds, self.suffix))
+            path = os.path.join(self.folder, make_still_name(ordinal, pts_seconds, self.suffix))
             self.bytes_written += save_still(path, picture, self.quality)
             self.files[ordinal] = path
         if self.has_thumbnails:
-            self.thumbnails[ordinal] = thumbnail(picture)
+            self.thumbnails[ordinal] = make_thumbnail(picture)
 
 
 def run(args: argparse.Namespace) -> int:
     """Decode the chosen frames and write them."""
     _check_options(args)
     # Only decoding all frames finds the damaged ones.
-    catalog = catalog_of([args.video], make_limits(args), "proof" if args.on_damaged == "error" else "full")
+    catalog = make_memory_catalog([args.video], make_limits(args), "proof" if args.on_damaged == "error" else "full")
     request = _make_request(catalog, args)
     folder = None if args.out is None else ensure_folder(args.out)
     saved = _SavedFrames(folder, f".{args.format or 'png'}", args.quality or QUALITY, args.sheet is not None)
@@ -141,11 +141,11 @@ def run(args: argparse.Namespace) -> int:
                 saved.add(ordinal, pts_seconds, picture)
         except (FramefeedError, KeyboardInterrupt):
             if saved.files and not args.json:
-                print_out(f"{counted(len(saved.files), 'frame')} written to {args.out} before the command stopped")
+                print_out(f"{format_count(len(saved.files), 'frame')} written to {args.out} before the command stopped")
             raise
     if args.sheet is not None:
         _blacken_skipped(request, catalog.frame_index(0), saved)
-        sheet = contact_sheet([_make_sheet_clip(_make_title(args.video, metadata), request, saved)])
+        sheet = draw_contact_sheet([_make_sheet_clip(_make_title(args.video, metadata), request, saved)])
         save_still(args.sheet, sheet, software=_SHEET)
     if args.json:
         print_json({"source": args.video, **_make_document(metadata, request, saved), "sheet": args.sheet})
@@ -174,8 +174,10 @@ def _check_options(args: argparse.Namespace) -> None:
     if args.quality is not None and args.quality > 100:
         raise UsageError(f"argument --quality: expected a number from 1 to 100, got {args.quality}")
     if args.sheet is not None:
-        still_format(args.sheet)
-        check_writable(args.sheet, "contact sheet of framefeed", "sheet.png", lambda path: software_of(path) == _SHEET)
+        find_still_format(args.sheet)
+        check_writable(
+            args.sheet, "contact sheet of framefeed", "sheet.png", lambda path: read_software(path) == _SHEET
+        )
 
 
 def _make_request(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
@@ -194,7 +196,7 @@ def _make_request(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
             length = float(_compute_length(index))
             missing = f"no frame at {float(args.at[past_end[0]]):g} s: the video is {length:.3f} s long"
         else:
-            missing = f"no frame {args.indices[past_end[0]]}: the video has {counted(len(index), 'frame')}"
+            missing = f"no frame {args.indices[past_end[0]]}: the video has {format_count(len(index), 'frame')}"
         raise FrameNotFound(f"{request.name}: {missing}")
     return request
 
@@ -251,7 +253,7 @@ def _decode_frames(
     if request.on_damaged != "error":
         numbers, first = numbers[~damaged[first]], first[~damaged[first]]
     seconds = dict(zip(numbers.tolist(), np.asarray(request.pts_seconds)[first].tolist(), strict=True))
-    stream = cast("AutoDecoder", decoder_named(limits=limits)).pictures(
+    stream = cast("AutoDecoder", find_decoder(limits=limits)).pictures(
         MediaSource.of(entry), decoder.frame_index, numbers.tolist(), replace(request.output, dimension_order="NHWC")
     )
     hidden = not sys.stderr.isatty()
@@ -276,7 +278,7 @@ def _decode_damaged(
     for ordinal in np.unique(request.ordinals[request.damaged]).tolist():
         memory = np.empty((1, *output.shape(*index.stream.displayed)), dtype=np.uint8)
         slot = ClipSlot(np.array([ordinal]), output, memory, accepts_damaged=True)
-        decoder_named(limits=limits).decode(MediaSource.of(entry), index, [slot]).raise_first()
+        find_decoder(limits=limits).decode(MediaSource.of(entry), index, [slot]).raise_first()
         yield ordinal, float(index.to_seconds(index.pts[[ordinal]])[0]), memory[0]
 
 
@@ -285,13 +287,13 @@ def _blacken_skipped(request: DecodeRequest, index: FrameIndex, saved: _SavedFra
     if request.skipped is None:
         return
     output = replace(request.output, dimension_order="NHWC")
-    black = thumbnail(np.zeros(output.shape(*index.stream.displayed), dtype=np.uint8))
+    black = make_thumbnail(np.zeros(output.shape(*index.stream.displayed), dtype=np.uint8))
     for ordinal in request.ordinals[request.skipped].tolist():
         saved.thumbnails[ordinal] = black
 
 
 def _describe_written(args: argparse.Namespace, saved: _SavedFrames) -> list[str]:
-    written = f"{counted(len(saved.files), 'frame')} written to {args.out}, {readable_bytes(saved.bytes_written)}"
+    written = f"{format_count(len(saved.files), 'frame')} written to {args.out}, {format_bytes(saved.bytes_written)}"
     if not saved.files:
         written = f"no frame written to {args.out}: all chosen frames are damaged, and are skipped (--on-damaged skip)"
     sheet = f"contact sheet written to {args.sheet}"
@@ -320,7 +322,7 @@ def _make_title(path: str, metadata: VideoMetadata) -> str:
     length = "" if metadata.duration_seconds is None else f", {metadata.duration_seconds:.3f} s"
     return (
         f"{make_printable(os.path.basename(path))}    {metadata.codec} {metadata.width}x{metadata.height}, "
-        f"{counted(metadata.num_frames, 'frame')}{length}"
+        f"{format_count(metadata.num_frames, 'frame')}{length}"
     )
 
 
@@ -341,7 +343,7 @@ def _mention_damaged(request: DecodeRequest) -> None:
     verb, them, they = ("is", "it", "it is") if len(numbers) == 1 else ("are", "them", "they are")
     what = f"no file is written for {them}" if request.on_damaged == "skip" else f"{they} written as decoded"
     shown = ", ".join(map(str, numbers[:_MAX_NUMBERS])) + (", ..." if len(numbers) > _MAX_NUMBERS else "")
-    print_error(f"{counted(len(numbers), 'frame')} {verb} damaged ({shown}): {what}")
+    print_error(f"{format_count(len(numbers), 'frame')} {verb} damaged ({shown}): {what}")
 
 
 def _mention_repeats(request: DecodeRequest) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from framefeed._units import counted
+from framefeed._units import format_count
 from framefeed.adapters.torch import ClipDataset
 from framefeed.catalog import Catalog
 from framefeed.catalog.scan import VIDEO_SUFFIXES, list_roots, scan
@@ -32,10 +32,10 @@ from framefeed.cli._io import (
     print_out,
 )
 from framefeed.cli._plans import make_captions
-from framefeed.cli._versions import framefeed_version
+from framefeed.cli._versions import describe_version
 from framefeed.cli.scan import describe_summary, summarise
 from framefeed.decode import Pixels
-from framefeed.encode import SheetClip, contact_sheet, save_still
+from framefeed.encode import SheetClip, draw_contact_sheet, save_still
 from framefeed.errors import MissingDependency, TimeUnavailable, UsageError
 from framefeed.parallel import thread_budget
 from framefeed.plan import EpochPlan, Rates
@@ -114,7 +114,7 @@ def save_batch(path: Path, plan: EpochPlan, positions: Sequence[int], clips: Pix
         clips: uint8 [B, T, C, H, W].
     """
     rows = [_make_sheet_clip(plan, position, clip) for position, clip in zip(positions, clips, strict=True)]
-    save_still(path, contact_sheet(rows))
+    save_still(path, draw_contact_sheet(rows))
 
 
 def _make_sheet_clip(plan: EpochPlan, position: int, clip: Pixels) -> SheetClip:
@@ -173,7 +173,7 @@ def run(args: argparse.Namespace) -> int:
     """Scan, plan, train, and print the results."""
     stages = Stages()
     threads = thread_budget().threads
-    print_out(f"framefeed {framefeed_version()}, PyTorch {torch.__version__}, thread budget {threads}")
+    print_out(f"framefeed {describe_version()}, PyTorch {torch.__version__}, thread budget {threads}")
     media = prepare_media(args.media, Path(args.out), stages)
     failed = media.failed
     plan = _make_plan(media, stages)
@@ -321,8 +321,10 @@ def make_network(classes: int) -> torch.nn.Module:
 def _print_result(training: Training, sheet: Path, reads_stamps: bool) -> None:
     plan, stages, batch = training.plan, training.stages, training.first
     if training.lost:
-        print_out(f"{counted(training.lost, 'clip')} of {EPOCHS} epochs could not be decoded: the other clips of these "
-            'batches were trained on (on_error="skip")')  # fmt: skip
+        print_out(
+            f"{format_count(training.lost, 'clip')} of {EPOCHS} epochs could not be decoded: "
+            'the other clips of these batches were trained on (on_error="skip")'
+        )
     if batch is not None:
         positions, clips = batch["position"].tolist(), batch["data"].numpy()
         if reads_stamps:

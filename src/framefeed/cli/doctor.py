@@ -9,12 +9,12 @@ import resource
 from collections.abc import Iterator
 from typing import Any
 
-from framefeed._units import counted
+from framefeed._units import format_count
 from framefeed.catalog import Catalog
 from framefeed.cli._io import Exit, format_table, make_printable, print_json, print_out
-from framefeed.cli._versions import Requirement, find_version, framefeed_version, list_requirements
+from framefeed.cli._versions import Requirement, describe_version, find_version, list_requirements
 from framefeed.cli.scan import describe_summary, summarise
-from framefeed.encode import codec_support, ffmpeg_versions
+from framefeed.encode import list_codec_support, read_ffmpeg_versions
 from framefeed.parallel import thread_budget
 
 CODECS = ("h264", "hevc", "av1", "vp9", "vp8", "mpeg4", "mpeg2video", "mjpeg", "prores", "ffv1", "vvc")
@@ -52,7 +52,7 @@ def examine() -> dict[str, Any]:
         "versions": _list_versions(required),
         "threads": {"budget": budget.threads, "reasons": list(budget.reasons)},
         "limits": {"open_files": open_files, "shared_memory_bytes": shared},
-        "codecs": codec_support(CODECS),
+        "codecs": list_codec_support(CODECS),
         "extras": _group_extras(required),
         "warnings": [*_list_outdated(required), *_list_low_limits(open_files, shared)],
     }
@@ -62,11 +62,11 @@ def _list_versions(required: list[Requirement]) -> dict[str, str]:
     needed = {requirement.name: requirement.installed or "missing" for requirement in required if not requirement.extra}
     torch = {"torch": version} if (version := find_version("torch")) else {}
     return {
-        "framefeed": framefeed_version(),
+        "framefeed": describe_version(),
         "python": f"{platform.python_version()} ({platform.system()} {platform.machine()})",
         **needed,
         **torch,
-        **ffmpeg_versions(),
+        **read_ffmpeg_versions(),
     }
 
 
@@ -129,7 +129,9 @@ def _describe_facts(facts: dict[str, Any]) -> Iterator[str]:
 def _summarise_warnings(facts: dict[str, Any]) -> str:
     """Summarise the warnings, missing extras and missing codecs."""
     count = len(facts["warnings"])
-    warnings = f"{counted(count, 'warning')}, see above" if count else "everything that framefeed requires is installed"
+    warnings = (
+        f"{format_count(count, 'warning')}, see above" if count else "everything that framefeed requires is installed"
+    )
     incomplete = [name for name, packages in facts["extras"].items() if not all(packages.values())]
     undecodable = [name for name, has in facts["codecs"].items() if not has["decoders"]]
     parts = [warnings]

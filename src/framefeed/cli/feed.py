@@ -12,7 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from framefeed._units import counted, readable_bytes
+from framefeed._units import format_bytes, format_count
 from framefeed.cache import CacheStats, FrameCache
 from framefeed.catalog import Catalog
 from framefeed.cli._arguments import make_limits, read_at_least, read_milliseconds
@@ -103,7 +103,7 @@ class EpochResult:
         return self.frames_cached / max(1, self.frames)
 
     def __str__(self) -> str:
-        clips, rate = counted(self.clips, "clip"), f"{self.clips / self.seconds:,.1f} clips/s"
+        clips, rate = format_count(self.clips, "clip"), f"{self.clips / self.seconds:,.1f} clips/s"
         if not self.failed:
             return f"{clips} in {self.seconds:.2f} s, {rate}"
         return f"{clips} delivered, {self.failed:,} failed, in {self.seconds:.2f} s, {rate}"
@@ -208,7 +208,7 @@ def _run_loop(loader: ClipLoader, args: argparse.Namespace, result: FeedResult) 
 def _describe_hits(args: argparse.Namespace, epoch: EpochResult) -> str:
     if args.cache is None:
         return ""
-    frames = counted(epoch.frames, "frame")
+    frames = format_count(epoch.frames, "frame")
     return f"; {epoch.frames_cached:,} of {frames} from the cache ({format_percent(epoch.cached_share)})"
 
 
@@ -225,11 +225,11 @@ def _time_batches(loader: ClipLoader, waits: list[float]) -> Iterator[ClipBatch]
 
 def _describe_work(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> str:
     if not len(plan):
-        return f"none of {counted(len(catalog), 'file')} can be read: there is nothing to load"
+        return f"none of {format_count(len(catalog), 'file')} can be read: there is nothing to load"
     _, height, width = plan.picture_shape
     return (
-        f"{describe_contents(catalog)}: {counted(len(plan), 'clip')} of "
-        f"{counted(plan.frames_per_clip or 0, 'frame')} of {width}x{height} per epoch, "
+        f"{describe_contents(catalog)}: {format_count(len(plan), 'clip')} of "
+        f"{format_count(plan.frames_per_clip or 0, 'frame')} of {width}x{height} per epoch, "
         f"in batches of {args.batch_size}; simulated training step: {args.step_ms:g} ms"
     )
 
@@ -269,7 +269,7 @@ def _describe_result(plan: EpochPlan, stats: LoadStats, result: FeedResult, advi
 
 def _describe_stored(cache: CacheStats) -> str:
     codec = "" if cache.codec is None else f", with {cache.codec}"
-    return f"{counted(cache.frames_stored, 'frame')} stored, {readable_bytes(cache.bytes_written)}{codec}"
+    return f"{format_count(cache.frames_stored, 'frame')} stored, {format_bytes(cache.bytes_written)}{codec}"
 
 
 def _make_document(plan: EpochPlan, stats: LoadStats, result: FeedResult) -> dict[str, Any]:

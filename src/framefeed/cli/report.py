@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from framefeed._units import counted
-from framefeed.catalog import Catalog, missing_frames
+from framefeed._units import format_count
+from framefeed.catalog import Catalog, get_missing_frames_path
 from framefeed.cli._io import Exit, make_printable, print_error, print_json, print_out
 from framefeed.cli._plans import check_media
 from framefeed.report import write_report
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the page of a catalog."""
     catalog = Catalog.open(args.catalog, args.root)
     check_media(catalog, args.catalog)
-    if (path := missing_frames(catalog)) is not None:
+    if (path := get_missing_frames_path(catalog)) is not None:
         print_error(
             f"the frame tables are missing, there is no file {path}: the page shows facts of headers only; put it back"
         )
@@ -41,6 +41,6 @@ def run(args: argparse.Namespace) -> int:
         counts = {"rows": len(catalog), "usable": len(catalog.usable_rows), "failed": failed}
         print_json({"report": args.out, "catalog": args.catalog, "bytes": size, **counts})
     else:
-        rows = counted(len(catalog), "row")
+        rows = format_count(len(catalog), "row")
         print_out(f"{make_printable(args.out)} written: {rows}, {failed:,} failed, {size / 1e3:,.0f} kB")
     return Exit.WELL

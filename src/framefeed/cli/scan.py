@@ -12,26 +12,26 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framefeed._units import counted
+from framefeed._units import format_count
 from framefeed.catalog import (
-    KNOWN_BY_IN_WORDS,
+    BUILT_FROM_IN_WORDS,
     Catalog,
     Label,
     SurveyOptions,
-    absolute,
     check_classes,
-    count_known_by,
-    missing_frames,
+    count_built_from,
+    get_missing_frames_path,
+    make_absolute,
 )
 from framefeed.catalog.scan import (
     ListOptions,
     ScanRequest,
-    Tally,
+    ScanStats,
+    check_fps,
     count_times,
-    fps_of,
-    no_media_in,
-    scanned,
-    what_is_lost,
+    explain_lost_facts,
+    explain_no_media,
+    scan_roots,
 )
 from framefeed.cli._arguments import (
     add_limit_arguments,
@@ -43,8 +43,8 @@ from framefeed.cli._arguments import (
 )
 from framefeed.cli._io import Exit, list_as_json, make_printable, print_error, print_failed, print_json, print_out
 from framefeed.errors import UsageError
-from framefeed.index import TIMES_IN_WORDS, TimesFrom
-from framefeed.media import exact_rate
+from framefeed.index import TIMES_FROM_IN_WORDS, TimesFrom
+from framefeed.media import parse_rate
 
 _SHOWN_KINDS = 5
 _GONE = "of the earlier catalog left out, because they were removed or are not among the files of this scan"
@@ -100,16 +100,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Scan, save, and describe the catalog."""
     begin, request = perf_counter(), _make_request(args)
-    lost = what_is_lost(args.out, request.options)
+    lost = explain_lost_facts(args.out, request.options)
     if lost is not None:
         print_error(lost)
     try:
-        done = scanned(args.roots, request)
+        done = scan_roots(args.roots, request)
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(str(interrupt) or _describe_kept(args.out)) from None
     catalog, seconds = done.catalog, perf_counter() - begin
     if not len(catalog):
-        raise UsageError(no_media_in(args.roots))
+        raise UsageError(explain_no_media(args.roots))
     print_error(*done.remarks)
     facts = summarise(catalog)
     if args.json:
@@ -137,7 +137,7 @@ def _describe_kept(out: str | None) -> str:
 
 
 def _make_request(args: argparse.Namespace) -> ScanRequest:
-    image_rate = fps_of(args.image_folders, args.fps)
+    image_rate = check_fps(args.image_folders, args.fps)
     options = SurveyOptions(
         args.depth,
         args.verify,
@@ -146,9 +146,9 @@ def _make_request(args: argparse.Namespace) -> ScanRequest:
         image_rate,
         limits=make_limits(args),
         deadline_seconds=args.deadline_seconds,
-        assume_fps=None if args.assume_fps is None else exact_rate(args.assume_fps),
+        assume_fps=None if args.assume_fps is None else parse_rate(args.assume_fps),
     )
-    lists = ListOptions(args.columns, args.path_template, args.root and absolute(args.root))
+    lists = ListOptions(args.columns, args.path_template, args.root and make_absolute(args.root))
     known = None if args.classes_of is None else _read_classes(args.classes_of)
     return ScanRequest(options, args.out, args.label_from, args.root, args.resume, args.image_folders, lists, known)
 
@@ -177,9 +177,9 @@ def summarise(catalog: Catalog) -> dict[str, Any]:
         "video_frames": _sum(usable.filter(pc.equal(usable["kind"], "video"))["num_frames"]),
         "damaged_frames": pc.sum(usable["num_damaged_frames"]).as_py(),
         "damaged_files": _sum(pc.greater(usable["num_damaged_frames"], 0)),
-        "frames_known_by": count_known_by(catalog),
+        "frames_known_by": count_built_from(catalog),
         "decoded_pictures": _count_decoded_pictures(usable),
-        "missing_frame_tables": missing_frames(catalog),
+        "missing_frame_tables": get_missing_frames_path(catalog),
         "times_from": count_times(catalog),
         "seconds": float(_sum(usable["duration_seconds"])),
         "bytes": _sum(usable["bytes"]),
@@ -201,19 +201,20 @@ def _sum(column: pa.ChunkedArray) -> Any:
 
 def _count_values(column: pa.ChunkedArray) -> dict[str, int]:
     """Count each value, the most frequent first."""
-    counted = pc.value_counts(column).to_pylist()
-    return {pair["values"]: pair["counts"] for pair in sorted(counted, key=lambda pair: -pair["counts"])}
+    pairs = pc.value_counts(column).to_pylist()
+    return {pair["values"]: pair["counts"] for pair in sorted(pairs, key=lambda pair: -pair["counts"])}
 
 
 def describe_summary(facts: dict[str, Any]) -> list[str]:
     """Describe the contents of a catalog in sentences."""
-    readable = f"{facts['usable']:,} of {counted(facts['files'], 'file')} can be read"
+    readable = f"{facts['usable']:,} of {format_count(facts['files'], 'file')} can be read"
     lines = [f"{readable}: {_describe_contents(facts)}, {facts['bytes'] / 1e6:,.1f} MB"]
     if facts["codecs"]:
         lines.append(f"codecs: {_list_counts(facts['codecs'])}; width x height: {_list_counts(facts['sizes'])}")
     if facts["frames_known_by"]:
         known = (
-            f"{KNOWN_BY_IN_WORDS[each]} ({counted(count, 'video')})" for each, count in facts["frames_known_by"].items()
+            f"{BUILT_FROM_IN_WORDS[each]} ({format_count(count, 'video')})"
+            for each, count in facts["frames_known_by"].items()
         )
         lines.append(f"frames found by: {'; '.join(known)}")
     if facts["missing_frame_tables"] is not None:
@@ -224,20 +225,21 @@ def describe_summary(facts: dict[str, Any]) -> list[str]:
         lines.append(_describe_times(facts["times_from"]))
     if facts["damaged_files"]:
         lines.append(
-            f"damaged: {counted(facts['damaged_frames'], 'frame')} in {counted(facts['damaged_files'], 'file')}"
-            " that can be read: --on-damaged of clip, feed and cache build says what is delivered for them (in Python: "
+            f"damaged: {format_count(facts['damaged_frames'], 'frame')} in "
+            f"{format_count(facts['damaged_files'], 'file')} that can be read: --on-damaged of clip, feed and cache build says what is delivered for them (in Python: "
             "plan_clips(on_damaged=...))"
         )
     if facts["classes"]:
         names = [str(name) for name in facts["classes"]]
         lines.append(
-            f"{counted(len(names), 'class', 'classes')}: {', '.join(names[:_SHOWN_KINDS])}{_describe_rest(len(names))}"
+            f"{format_count(len(names), 'class', 'classes')}: {', '.join(names[:_SHOWN_KINDS])}"
+            f"{_describe_rest(len(names))}"
         )
     return lines
 
 
 def _describe_times(counts: dict[TimesFrom, int]) -> str:
-    tiers = "; ".join(f"{TIMES_IN_WORDS[tier]} ({counted(count, 'video')})" for tier, count in counts.items())
+    tiers = "; ".join(f"{TIMES_FROM_IN_WORDS[tier]} ({format_count(count, 'video')})" for tier, count in counts.items())
     advice = "; for clips by time, scan the files without times with --assume-fps" if "none" in counts else ""
     return f"times come from: {tiers}{advice}"
 
@@ -250,7 +252,7 @@ def _describe_assumed_rate(fps: Fraction | None, facts: dict[str, Any]) -> list[
         return [f"--assume-fps {fps}: saved for Catalog.with_frame_indexes, because headers have no times of frames"]
     used = facts["times_from"].get("assumed", 0)
     others = sum(facts["times_from"].values()) - used
-    return [f"--assume-fps {fps}: used for {counted(used, 'video')}, not for {others:,} that have their own times"]
+    return [f"--assume-fps {fps}: used for {format_count(used, 'video')}, not for {others:,} that have their own times"]
 
 
 def _describe_contents(facts: dict[str, Any]) -> str:
@@ -260,40 +262,40 @@ def _describe_contents(facts: dict[str, Any]) -> str:
     claimed = " according to headers" if is_claimed else ""
     is_known = facts["seconds"] or not videos
     length = f"{format_duration(facts['seconds'])} of video{claimed}" if is_known else "length of the video unknown"
-    frames = f"{counted(facts['video_frames'], 'frame')}, {length}"
+    frames = f"{format_count(facts['video_frames'], 'frame')}, {length}"
     if not pictures:
         return frames
     if facts["decoded_pictures"] == pictures:
-        shown = f"{counted(pictures, 'decoded picture')}"
+        shown = f"{format_count(pictures, 'decoded picture')}"
     else:
-        shown = f"{counted(pictures, 'picture')} (only headers were read)"
-    return shown + (f" and {counted(videos, 'video')}, {frames}" if videos else "")
+        shown = f"{format_count(pictures, 'picture')} (only headers were read)"
+    return shown + (f" and {format_count(videos, 'video')}, {frames}" if videos else "")
 
 
-def describe_work(tally: Tally, seconds: float) -> str:
+def describe_work(tally: ScanStats, seconds: float) -> str:
     """Describe the work of the scan."""
-    known = f"; {counted(tally.known, 'unchanged file')} skipped" if tally.known else ""
-    gone = f"; {counted(tally.gone, 'file')} {_GONE}" if tally.gone else ""
+    known = f"; {format_count(tally.known, 'unchanged file')} skipped" if tally.known else ""
+    gone = f"; {format_count(tally.gone, 'file')} {_GONE}" if tally.gone else ""
     read = f"read {tally.bytes_read / 1e6:,.1f} MB"
-    return f"opened {counted(tally.surveyed, 'file')} in {format_duration(seconds)}, {read}{known}{gone}"
+    return f"opened {format_count(tally.surveyed, 'file')} in {format_duration(seconds)}, {read}{known}{gone}"
 
 
-def describe_repeats(tally: Tally) -> list[str]:
+def describe_repeats(tally: ScanStats) -> list[str]:
     """Describe the files and folders that were found again, and gave no row."""
     repeated = [
-        counted(count, noun)
+        format_count(count, noun)
         for count, noun in ((tally.repeated_files, "file"), (tally.repeated_folders, "folder"))
         if count
     ]
     return [f"counted once: {' and '.join(repeated)} found again, through a link or a second name"] if repeated else []
 
 
-def describe_other_files(tally: Tally) -> list[str]:
+def describe_other_files(tally: ScanStats) -> list[str]:
     """Describe the files of the folders that were not scanned."""
     if not tally.passed_over:
         return []
     endings = {make_printable(ending) or "without an ending": n for ending, n in tally.passed_over.most_common()}
-    others = counted(tally.passed_over.total(), "file")
+    others = format_count(tally.passed_over.total(), "file")
     return [f"not scanned: {others} with other endings than media: {_list_counts(endings)}; to scan a file, name it"]
 
 

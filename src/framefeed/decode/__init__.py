@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framefeed.decode._auto import AutoDecoder
-from framefeed.decode._convert import Converter, plane_view
+from framefeed.decode._convert import Converter, view_plane
 from framefeed.decode._decoder import (
     BaseDecoder,
     ClipSlot,
@@ -12,15 +12,22 @@ from framefeed.decode._decoder import (
     DecodeReport,
     Pixels,
     adapt_decoder,
+    allocate_pixels,
+    describe_recipe,
     gives_frames,
-    new_pixels,
-    recipe_of,
 )
 from framefeed.decode._frames import Frame, FrameBatch, VideoMetadata
-from framefeed.decode._planes import RGB_PLANAR, PlaneLayout, copy_planes, layout_of, output_layout, picture_of
-from framefeed.decode._queries import NoSuchFrame, RefusedValue, WrongKind, frame_range, require_times
-from framefeed.decode._registry import as_decoder, auto_decoder, decoder_named
-from framefeed.decode._slots import Places, naming, picture_name, thread_converter, writer_of
+from framefeed.decode._planes import (
+    RGB_PLANAR,
+    PlaneLayout,
+    copy_planes,
+    describe_layout,
+    make_output_layout,
+    rebuild_picture,
+)
+from framefeed.decode._queries import NoSuchFrame, RefusedValue, WrongKind, clip_slice, require_times
+from framefeed.decode._registry import as_decoder, find_decoder, make_auto_decoder
+from framefeed.decode._slots import PendingFrames, get_thread_converter, make_writer, name_picture, naming_source
 from framefeed.decode._video_decoder import VideoDecoder, check_frame_index
 
 __all__ = [
@@ -35,30 +42,30 @@ __all__ = [
     "Frame",
     "FrameBatch",
     "NoSuchFrame",
+    "PendingFrames",
     "Pixels",
-    "Places",
     "PlaneLayout",
     "RefusedValue",
     "VideoDecoder",
     "VideoMetadata",
     "WrongKind",
     "adapt_decoder",
+    "allocate_pixels",
     "as_decoder",
-    "auto_decoder",
     "check_frame_index",
+    "clip_slice",
     "copy_planes",
-    "decoder_named",
-    "frame_range",
+    "describe_layout",
+    "describe_recipe",
+    "find_decoder",
+    "get_thread_converter",
     "gives_frames",
-    "layout_of",
-    "naming",
-    "new_pixels",
-    "output_layout",
-    "picture_name",
-    "picture_of",
-    "plane_view",
-    "recipe_of",
+    "make_auto_decoder",
+    "make_output_layout",
+    "make_writer",
+    "name_picture",
+    "naming_source",
+    "rebuild_picture",
     "require_times",
-    "thread_converter",
-    "writer_of",
+    "view_plane",
 ]

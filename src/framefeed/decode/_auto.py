@@ -17,7 +17,7 @@ from framefeed.decode._decoder import (
     adapt_decoder,
 )
 from framefeed.errors import UsageError
-from framefeed.index import FrameIndex, holds_pictures
+from framefeed.index import FrameIndex, has_picture_files
 from framefeed.media import MediaSource
 from framefeed.plan import OutputSpec
 
@@ -26,7 +26,7 @@ _PICTURES, _VIDEOS = "still", "pyav"
 
 def check_kind(decoder: Decoder, index: FrameIndex, name: str) -> None:
     """Raise UsageError if a source is of the kind that only the other built-in backend decodes."""
-    fitting, kind = (_PICTURES, "pictures") if holds_pictures(index) else (_VIDEOS, "videos")
+    fitting, kind = (_PICTURES, "pictures") if has_picture_files(index) else (_VIDEOS, "videos")
     if decoder.name in (_PICTURES, _VIDEOS) and decoder.name != fitting:
         raise UsageError(f'{name}: backend="{decoder.name}" cannot decode {kind}: use backend="{fitting}" or "auto"')
 
@@ -83,4 +83,4 @@ class AutoDecoder(BaseDecoder):
         self._pictures.close()
 
     def _choose(self, index: FrameIndex) -> BaseDecoder:
-        return self._pictures if holds_pictures(index) else self._videos
+        return self._pictures if has_picture_files(index) else self._videos

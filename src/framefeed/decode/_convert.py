@@ -22,8 +22,8 @@ from av.video.reformatter import Interpolation, VideoReformatter
 from framefeed.decode._decoder import Pixels
 from framefeed.errors import FormatChanged, UnsupportedCodec, UsageError
 from framefeed.index import StreamFacts
-from framefeed.media import FOREIGN
-from framefeed.parallel import shortage_in
+from framefeed.media import LIBAV_EXCEPTIONS
+from framefeed.parallel import find_shortage
 from framefeed.plan import Box, OutputSpec
 
 RECIPE = "rgb/1"
@@ -72,8 +72,8 @@ class Converter:
         """
         try:
             self._write(frame, stream, output, out)
-        except FOREIGN as error:
-            if shortage_in(error) is not None:
+        except LIBAV_EXCEPTIONS as error:
+            if find_shortage(error) is not None:
                 raise
             raise UnsupportedCodec(
                 f"pictures of {frame.width}x{frame.height} in pixel format {frame.format.name} cannot be converted to "
@@ -111,7 +111,7 @@ class Converter:
         rows, columns = target.shape[1:]
         small = self._scaler.reformat(frame, columns, rows, "gbrp", interpolation=_FLAGS, threads=1)
         for channel, plane in enumerate(_GBRP_PLANES):
-            target[channel] = plane_view(small.planes[plane], columns)
+            target[channel] = view_plane(small.planes[plane], columns)
 
     def _write_unscaled(self, frame: VideoFrame, box: Box, target: Pixels, planar: bool) -> None:
         if _can_crop_exactly(frame, box):
@@ -120,11 +120,11 @@ class Converter:
         if planar and _can_split_directly(frame):
             split = self._to_planar_rgb(frame)
             for channel, plane in enumerate(_GBRP_PLANES):
-                part = plane_view(split.planes[plane], frame.width)
+                part = view_plane(split.planes[plane], frame.width)
                 target[channel] = part[top : top + rows, left : left + columns]
             return
         rgb = self._to_packed_rgb(frame)
-        whole = plane_view(rgb.planes[0], 3 * frame.width).reshape(frame.height, frame.width, 3)
+        whole = view_plane(rgb.planes[0], 3 * frame.width).reshape(frame.height, frame.width, 3)
         target[:] = whole[top : top + rows, left : left + columns].transpose(2, 0, 1)
 
     def _crop(self, frame: VideoFrame, box: Box) -> VideoFrame:
@@ -142,7 +142,7 @@ class Converter:
         return self._splitter.reformat(frame, frame.width, frame.height, "gbrp", interpolation=_FLAGS, threads=1)
 
 
-def plane_view(plane: Any, row_bytes: int) -> Pixels:
+def view_plane(plane: Any, row_bytes: int) -> Pixels:
     """View the bytes of a plane without its padding, top row first, uint8 [rows, row_bytes]."""
     flat = np.frombuffer(plane, dtype=np.uint8)
     if not plane.line_size:  # a palette
@@ -169,7 +169,7 @@ def _without_padding(frame: VideoFrame, number: int) -> bytes:
         bits = sum(-(-part.bits // 8) * 8 for part in frame.format.components if part.plane == number)
     stride = abs(plane.line_size)
     row_bytes = min(-(-columns * bits // 8), stride) or stride
-    return plane_view(plane, row_bytes).tobytes()
+    return view_plane(plane, row_bytes).tobytes()
 
 
 def _view_as_stored(upright: Pixels, stream: StreamFacts) -> Pixels:
@@ -232,7 +232,7 @@ def _crop_planes(frame: VideoFrame, box: Box) -> VideoFrame:
     part = VideoFrame(columns, rows, frame.format.name)
     for source, target in zip(frame.planes, part.planes, strict=True):
         y, x = (top * source.height) // frame.height, (left * source.width) // frame.width
-        cut = plane_view(source, abs(source.line_size))[y : y + target.height, x : x + target.width]
-        plane_view(target, target.width)[:] = cut
+        cut = view_plane(source, abs(source.line_size))[y : y + target.height, x : x + target.width]
+        view_plane(target, target.width)[:] = cut
     part.colorspace, part.color_range = frame.colorspace, frame.color_range
     return part

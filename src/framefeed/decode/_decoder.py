@@ -21,7 +21,7 @@ from framefeed.plan import OutputSpec
 Pixels = npt.NDArray[np.uint8]
 
 
-def new_pixels(
+def allocate_pixels(
     shape: Sequence[int], what: str, advice: str = "use a smaller size", source: str | None = None
 ) -> Pixels:
     """Allocate memory for pictures without clearing it; see ``allocate``."""
@@ -247,7 +247,7 @@ def gives_frames(decoder: Decoder, index: FrameIndex) -> bool:
     return adapt_decoder(decoder).gives_frames(index)
 
 
-def recipe_of(decoder: Decoder, index: FrameIndex) -> str:
+def describe_recipe(decoder: Decoder, index: FrameIndex) -> str:
     """Name all that decides a decoder's pixels besides the source; see ``BaseDecoder.recipe``."""
     return adapt_decoder(decoder).recipe(index)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from framefeed.decode._decoder import BaseDecoder, ClipSlot, Pixels, new_pixels
+from framefeed.decode._decoder import BaseDecoder, ClipSlot, Pixels, allocate_pixels
 from framefeed.errors import FramefeedError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
@@ -41,7 +41,7 @@ class ForwardReader:
         self._is_close_requested = False
         renew_after_fork(self)
 
-    def begin_anew(self) -> None:
+    def after_fork(self) -> None:
         """Leave the open stream to the parent: its decoder has threads that are in the parent."""
         self._in_use = threading.Lock()
         finalise_after_fork(self._stream)
@@ -121,7 +121,7 @@ class ForwardReader:
 
     def _decode_single(self, ordinal: int) -> Pixels:
         shape = 1, *self._output.shape(*self._index.stream.displayed)
-        out = new_pixels(shape, f"{self._source.name}: a frame {list(shape[1:])}", source=self._source.name)
+        out = allocate_pixels(shape, f"{self._source.name}: a frame {list(shape[1:])}", source=self._source.name)
         slot = ClipSlot(np.array([ordinal], dtype=np.int64), self._output, out)
         error: FramefeedError | None = self._decoder.decode(self._source, self._index, [slot]).errors[0]
         if error is not None:
@@ -137,7 +137,7 @@ class _OpenReaders:
         self._members: dict[int, weakref.ref[ForwardReader]] = {}
         renew_after_fork(self)
 
-    def begin_anew(self) -> None:
+    def after_fork(self) -> None:
         """Forget the readers of the parent: none has an open stream here."""
         self._members = {}
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from framefeed._checks import OutOfRange, WrongType, check_integer, expected, shown
+from framefeed._checks import OutOfRange, WrongType, check_integer, describe_value, expected
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import StreamDetails
@@ -74,7 +74,7 @@ class FrameBatch:
 
     def __post_init__(self) -> None:
         if not _is_array(self.data) or self.data.ndim < 3:
-            given = f"shape {tuple(self.data.shape)}" if _is_array(self.data) else shown(self.data)
+            given = f"shape {tuple(self.data.shape)}" if _is_array(self.data) else describe_value(self.data)
             raise UsageError(
                 f"data: expected an array or a tensor of pixels, [N, C, H, W] or [N, H, W, C], got {given}"
             )
@@ -105,7 +105,7 @@ class FrameBatch:
             length = "one frame" if self.data.ndim < 4 else f"a batch of {len(self)} frames"
             raise kind(
                 f"index: expected an integer, a slice, a list of integers or a mask that fits {length}, got "
-                f"{shown(key)}: {error}"
+                f"{describe_value(key)}: {error}"
             ) from error
 
     def __iter__(self) -> Iterator[Any]:

@@ -21,10 +21,10 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
 
 from framefeed._checks import expected
-from framefeed.decode._convert import plane_view
+from framefeed.decode._convert import view_plane
 from framefeed.decode._decoder import Pixels
 from framefeed.errors import UsageError
-from framefeed.media import DEFAULT_LIMITS, FOREIGN
+from framefeed.media import DEFAULT_LIMITS, LIBAV_EXCEPTIONS
 from framefeed.plan import OutputSpec
 
 # Pixel format of an output uint8 [3, H, W], red, green, blue. libav has no such format: its gbrp has another order.
@@ -136,7 +136,7 @@ class PlaneLayout:
         return _parse(text)
 
 
-def output_layout(output: OutputSpec, height: int, width: int) -> PlaneLayout:
+def make_output_layout(output: OutputSpec, height: int, width: int) -> PlaneLayout:
     """Make the layout of an output picture, for a source that is displayed at height x width."""
     planar = output.dimension_order == "NCHW"
     shape = output.shape(height, width)
@@ -245,7 +245,7 @@ class ChromaLocationProbe:
         side = self._SIDES[frame.width == self._SIDES[0]]
         try:
             small = self._shrinker.reformat(frame, side, side, "yuv420p", 1, 1, Interpolation.POINT, 1, 1, threads=1)
-        except FOREIGN:
+        except LIBAV_EXCEPTIONS:
             return 0  # swscale does not convert this format, so the location makes no difference
         key = (side, small.interlaced_frame, self._convert_pattern(small))
         if key not in self._locations:
@@ -266,11 +266,11 @@ class ChromaLocationProbe:
 
     def _convert_pattern(self, frame: VideoFrame) -> bytes:
         for number, plane in enumerate(frame.planes):
-            view = plane_view(plane, plane.width)
+            view = view_plane(plane, plane.width)
             view[:] = _make_pattern(*view.shape) if number else 128
         half = frame.width // 2
         colours = self._converter.reformat(frame, half, half, "gbrp", 1, 1, Interpolation.BILINEAR, 1, 1, threads=1)
-        return b"".join(plane_view(plane, colours.width).tobytes() for plane in colours.planes)
+        return b"".join(view_plane(plane, colours.width).tobytes() for plane in colours.planes)
 
 
 @lru_cache(maxsize=256)
@@ -287,7 +287,7 @@ def _make_pattern(height: int, width: int) -> Pixels:
     return pattern
 
 
-def layout_of(frame: VideoFrame) -> PlaneLayout:
+def describe_layout(frame: VideoFrame) -> PlaneLayout:
     """Describe a decoded picture.
 
     Raises:
@@ -319,7 +319,7 @@ def copy_planes(frame: VideoFrame, out: Pixels) -> None:
     start = 0
     for (rows, row_bytes), plane in zip(planes, frame.planes, strict=True):
         stop = start + rows * row_bytes
-        view = plane_view(plane, row_bytes)
+        view = view_plane(plane, row_bytes)
         target = out[start:stop].reshape(rows, row_bytes)
         target[:, : view.shape[1]] = view
         # The last sample of shared packed chroma may be cut off in the decoder's picture.
@@ -327,7 +327,7 @@ def copy_planes(frame: VideoFrame, out: Pixels) -> None:
         start = stop
 
 
-def picture_of(layout: PlaneLayout, data: Pixels) -> VideoFrame:
+def rebuild_picture(layout: PlaneLayout, data: Pixels) -> VideoFrame:
     """Rebuild the decoder's picture.
 
     Args:

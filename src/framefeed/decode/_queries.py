@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import FloatArray, IntArray
-from framefeed._checks import expected, shown
+from framefeed._checks import describe_value, expected
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.index import NONE, ExactTimes, FrameIndex, as_ticks, pick_frames
+from framefeed.index import NO_PICK, ExactTimes, FrameIndex, convert_to_ticks, pick_frames
 
 # Frames of one call with ``fps``: far more than fit into memory.
 _MAX_RESAMPLED = 1_000_000
@@ -43,7 +43,7 @@ def check_ordinal(index: FrameIndex, number: Any, name: str) -> int:
     try:
         given = operator.index(number)
     except TypeError as error:
-        raise WrongKind(f"index: expected an integer, got {shown(number)}") from error
+        raise WrongKind(f"index: expected an integer, got {describe_value(number)}") from error
     count = len(index)
     if not -count <= given < count:
         kind = FrameNotFound if -(2**63) <= given < 2**63 else NoSuchFrame
@@ -71,11 +71,11 @@ def check_ordinals(index: FrameIndex, numbers: Any, name: str) -> IntArray:
 
 def _make_indices_error(numbers: Any, items: Iterable[Any] = ()) -> WrongKind:
     wrong = [item for item in items if not isinstance(item, (int, np.integer)) or isinstance(item, bool)]
-    given = f"a list that contains {shown(wrong[0])}" if wrong else shown(numbers)
+    given = f"a list that contains {describe_value(wrong[0])}" if wrong else describe_value(numbers)
     return WrongKind(f"indices: expected a flat list of integers, got {given}")
 
 
-def frame_range(key: slice, count: int) -> range:
+def clip_slice(key: slice, count: int) -> range:
     """Clip a slice to a video, as a sequence does.
 
     Raises:
@@ -87,7 +87,7 @@ def frame_range(key: slice, count: int) -> range:
     except TypeError as error:
         parts = {"start": key.start, "stop": key.stop, "step": key.step}
         name = next(name for name, value in parts.items() if value is not None and not _is_integer(value))
-        raise WrongKind(f"{name}: expected an integer, got {shown(parts[name])}") from error
+        raise WrongKind(f"{name}: expected an integer, got {describe_value(parts[name])}") from error
     except ValueError as error:
         raise expected("step", "an integer other than 0", key.step) from error
 
@@ -107,13 +107,13 @@ def as_number(value: Any, name: str) -> float:
         WrongKind: It is not one number.
     """
     if isinstance(value, (str, bytes, bytearray)):  # float() reads text
-        raise WrongKind(f"{name}: expected a number, got {shown(value)}")
+        raise WrongKind(f"{name}: expected a number, got {describe_value(value)}")
     try:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
     except (TypeError, ValueError) as error:
-        raise WrongKind(f"{name}: expected a number, got {shown(value)}") from error
+        raise WrongKind(f"{name}: expected a number, got {describe_value(value)}") from error
 
 
 def find_frame_at(index: FrameIndex, seconds: Any, name: str) -> int:
@@ -189,9 +189,9 @@ def find_frames_in_range(index: FrameIndex, start_seconds: float, stop_seconds: 
     if start_seconds == stop_seconds:
         return np.empty(0, dtype=np.int64)
     first = index.index_at(start_seconds)
-    ticks = as_ticks(index.pts, ExactTimes.of([stop_seconds]), index.time_base, index.end_pts)
+    ticks = convert_to_ticks(index.pts, ExactTimes.of([stop_seconds]), index.time_base, index.end_pts)
     following = int(pick_frames(index.pts, ticks, "next")[0])
-    stop = len(index) if following == NONE else following
+    stop = len(index) if following == NO_PICK else following
     # Start and stop may be rounded to the same pts: the frame shown at the start is in the range even then.
     return np.arange(first, max(stop, first + 1), dtype=np.int64)
 

@@ -12,7 +12,7 @@ from framefeed._nearest import did_you_mean
 from framefeed.decode._auto import AutoDecoder
 from framefeed.decode._decoder import BaseDecoder, Decoder, adapt_decoder
 from framefeed.errors import MissingDependency, UsageError
-from framefeed.media import DEFAULT_LIMITS, Limits, limits_or_default
+from framefeed.media import DEFAULT_LIMITS, Limits, resolve_limits
 
 GROUP = "framefeed.decoders"
 AUTO = "auto"
@@ -23,7 +23,7 @@ _BUILT_IN = {
 _decoders: dict[tuple[str, Limits], BaseDecoder] = {}
 
 
-def decoder_named(name: str = AUTO, limits: Limits | None = None) -> BaseDecoder:
+def find_decoder(name: str = AUTO, limits: Limits | None = None) -> BaseDecoder:
     """Find a decoder by name; it is made once per process and limits, and all threads share it.
 
     Args:
@@ -35,16 +35,16 @@ def decoder_named(name: str = AUTO, limits: Limits | None = None) -> BaseDecoder
         UsageError: There is no such decoder (the message lists all names), or it takes no limits.
         MissingDependency: Its entry point cannot be imported.
     """
-    bounds = limits_or_default(limits)
+    bounds = resolve_limits(limits)
     if (name, bounds) not in _decoders:
-        made = auto_decoder(limits=bounds) if name == AUTO else _load_factory(name, bounds)()
+        made = make_auto_decoder(limits=bounds) if name == AUTO else _load_factory(name, bounds)()
         _decoders[name, bounds] = adapt_decoder(made)
     return _decoders[name, bounds]
 
 
-def auto_decoder(videos: Decoder | None = None, limits: Limits | None = None) -> BaseDecoder:
+def make_auto_decoder(videos: Decoder | None = None, limits: Limits | None = None) -> BaseDecoder:
     """Make the decoder "auto", with another decoder for videos if one is given."""
-    return AutoDecoder(videos or decoder_named("pyav", limits), decoder_named("still", limits))
+    return AutoDecoder(videos or find_decoder("pyav", limits), find_decoder("still", limits))
 
 
 def as_decoder(backend: str | Decoder, limits: Limits | None = None) -> BaseDecoder:
@@ -54,10 +54,10 @@ def as_decoder(backend: str | Decoder, limits: Limits | None = None) -> BaseDeco
         UsageError: It is neither a decoder nor a name, or limits are given for a decoder that already has its own.
     """
     if isinstance(backend, str):
-        return decoder_named(backend, limits)
+        return find_decoder(backend, limits)
     if isinstance(backend, type) or not isinstance(backend, Decoder):
         raise expected("backend", "a name such as 'auto' or 'pyav', or a Decoder", backend)
-    if limits_or_default(limits) != DEFAULT_LIMITS:
+    if resolve_limits(limits) != DEFAULT_LIMITS:
         raise UsageError(
             f"limits: expected None beside a decoder that has its own limits, got a Limits: give the limits to "
             f"{type(backend).__name__}(...), or give the backend by name"

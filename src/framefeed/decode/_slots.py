@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from framefeed.decode._convert import Converter
-from framefeed.decode._decoder import ClipSlot, DecodeReport, Pixels, new_pixels
+from framefeed.decode._decoder import ClipSlot, DecodeReport, Pixels, allocate_pixels
 from framefeed.errors import CorruptMedia, FormatChanged, FramefeedError, ResourceExhausted
-from framefeed.index import FrameIndex, StreamFacts, holds_pictures
+from framefeed.index import FrameIndex, StreamFacts, has_picture_files
 from framefeed.media import MediaSource, SequenceSource
 from framefeed.parallel import try_again_in_shortage
 from framefeed.plan import OutputSpec
@@ -30,7 +30,7 @@ E = TypeVar("E", bound=FramefeedError)
 Write = Callable[[OutputSpec, Pixels], None]
 
 
-class Places:
+class PendingFrames:
     """The frames of a call that have not been written yet, each with its targets: (slot, number in the clip).
 
     Args:
@@ -77,7 +77,7 @@ class Places:
     def _convert(self, write: Write, slot: int, number: int) -> None:
         output, out = self._slots[slot].output, self._slots[slot].out[number]
         try:
-            with naming(self._source):
+            with naming_source(self._source):
                 try_again_in_shortage(lambda: write(output, out), self._source.name, "convert")
             self._report.counts.frames_converted += 1
         except ResourceExhausted:  # not an error of this picture
@@ -106,14 +106,14 @@ def convert_picture(write: Write, output: OutputSpec, shape: tuple[int, ...], so
         ResourceExhausted: There is no memory for it.
         FramefeedError: As ``write`` does, with the source's name.
     """
-    out = new_pixels(shape, f"{source.name}: a frame {list(shape)}", source=source.name)
-    with naming(source):
+    out = allocate_pixels(shape, f"{source.name}: a frame {list(shape)}", source=source.name)
+    with naming_source(source):
         try_again_in_shortage(lambda: write(output, out), source.name, "convert")
     return out
 
 
 @contextmanager
-def naming(source: MediaSource) -> Iterator[None]:
+def naming_source(source: MediaSource) -> Iterator[None]:
     """Add the name of the source to an error of conversion."""
     try:
         yield
@@ -164,7 +164,7 @@ def suggest_next_step(index: FrameIndex, ordinals: Sequence[int]) -> str:
     )
 
 
-def writer_of(frame: Any, index: FrameIndex, name: str) -> Write:
+def make_writer(frame: Any, index: FrameIndex, name: str) -> Write:
     """Make a function that converts a decoded picture to any output form, as its backend does.
 
     Args:
@@ -172,12 +172,12 @@ def writer_of(frame: Any, index: FrameIndex, name: str) -> Write:
         index: Index of its source.
         name: Name of the picture's file, for messages.
     """
-    if holds_pictures(index):
+    if has_picture_files(index):
         return partial(write_still, frame, index.stream, name)
-    return partial(thread_converter().write, frame, index.stream)
+    return partial(get_thread_converter().write, frame, index.stream)
 
 
-def picture_name(source: MediaSource, number: int) -> str:
+def name_picture(source: MediaSource, number: int) -> str:
     """Name the file of one picture of a source."""
     return source.files().paths[number] if isinstance(source, SequenceSource) else source.name
 
@@ -196,7 +196,7 @@ def write_still(frame: Any, stream: StreamFacts, name: str, output: OutputSpec, 
             f"(on the command line: --size HEIGHTxWIDTH, such as --size {height}x{width})"
         )
     upright = replace(stream, width=frame.width, height=frame.height, rotation=0, mirrored=False)
-    thread_converter().write(frame, upright, output, out)
+    get_thread_converter().write(frame, upright, output, out)
 
 
 class _ThreadState(threading.local):
@@ -209,6 +209,6 @@ class _ThreadState(threading.local):
 _local = _ThreadState()
 
 
-def thread_converter() -> Converter:
+def get_thread_converter() -> Converter:
     """Get the converter of this thread, which keeps swscale's set-up."""
     return _local.converter

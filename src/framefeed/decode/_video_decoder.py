@@ -11,25 +11,33 @@ from framefeed._arrays import FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import expected
 from framefeed.decode._auto import check_kind
-from framefeed.decode._decoder import ClipSlot, Decoder, Pixels, new_pixels
+from framefeed.decode._decoder import ClipSlot, Decoder, Pixels, allocate_pixels
 from framefeed.decode._forward import ForwardReader
 from framefeed.decode._frames import Frame, FrameBatch, VideoMetadata, make_metadata
 from framefeed.decode._queries import (
     WrongKind,
     check_ordinal,
     check_ordinals,
+    clip_slice,
     find_frame_at,
     find_frames_at,
     find_frames_in_range,
-    frame_range,
     require_times,
     resample_frames,
 )
 from framefeed.decode._registry import as_decoder
 from framefeed.errors import UsageError
-from framefeed.index import FrameIndex, holds_pictures, index_media
-from framefeed.media import Limits, MediaInfo, MediaSource, limits_or_default, picture_details, probe, stream_details
-from framefeed.plan import Crop, OutputSpec, PictureRule, Place, as_crop
+from framefeed.index import FrameIndex, has_picture_files, index_media
+from framefeed.media import (
+    Limits,
+    MediaInfo,
+    MediaSource,
+    describe_picture_stream,
+    probe,
+    read_stream_details,
+    resolve_limits,
+)
+from framefeed.plan import ClipContext, Crop, OutputSpec, PictureRule, as_crop
 
 
 class VideoDecoder:
@@ -72,7 +80,7 @@ class VideoDecoder:
             raise expected("dimension_order", "'NCHW' or 'NHWC'", dimension_order)
         rule = PictureRule(size, as_crop(crop))
         check_frame_index(frame_index)
-        self._limits = limits_or_default(limits)
+        self._limits = resolve_limits(limits)
         # A decoder object keeps its own limits; these are then for the index alone.
         self._decoder = as_decoder(backend, self._limits if isinstance(backend, str) else None)
         self._source = MediaSource.of(source)
@@ -89,7 +97,7 @@ class VideoDecoder:
         check_kind(self._decoder, given, self._source.name)
         # A decoder has no epoch and no position: a random crop is drawn once.
         height, width = given.stream.displayed
-        output = rule.output(height, width, Place(0, 0, 0))
+        output = rule.output(height, width, ClipContext(0, 0, 0))
         self._output = OutputSpec(output.size, output.crop, dimension_order)
         self._forward = ForwardReader(self._decoder, self._source, given, self._output)
         self._is_closed = False
@@ -107,10 +115,10 @@ class VideoDecoder:
     @cached_property
     def metadata(self) -> VideoMetadata:
         """Facts of the stream: size, rate, duration, codec; see `VideoMetadata`."""
-        if holds_pictures(self._index):
-            details = picture_details(self._info or probe(self._source, limits=self._limits))
+        if has_picture_files(self._index):
+            details = describe_picture_stream(self._info or probe(self._source, limits=self._limits))
         else:
-            details = stream_details(self._source, self.stream_index, self._limits)
+            details = read_stream_details(self._source, self.stream_index, self._limits)
         return make_metadata(self._index, details)
 
     def __len__(self) -> int:
@@ -121,7 +129,7 @@ class VideoDecoder:
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
-            return self._decode_frames(_to_array(frame_range(key, len(self))))
+            return self._decode_frames(_to_array(clip_slice(key, len(self))))
         return self._read_frame(check_ordinal(self._index, key, self._source.name))
 
     def __iter__(self) -> Iterator[Any]:
@@ -146,7 +154,7 @@ class VideoDecoder:
         Raises:
             UsageError: ``step`` is 0.
         """
-        return self._make_batch(_to_array(frame_range(slice(start, stop, step), len(self))))
+        return self._make_batch(_to_array(clip_slice(slice(start, stop, step), len(self))))
 
     def get_frame_played_at(self, seconds: float) -> Frame:
         """Decode the frame shown at a time on the stream's timeline.
@@ -215,7 +223,7 @@ class VideoDecoder:
         self._check_open()
         shape = len(numbers), *self._output.shape(*self._index.stream.displayed)
         what = f"{self._source.name}: {len(numbers)} frames {list(shape)}"
-        out = new_pixels(shape, what, "ask for fewer frames at once or a smaller size", self._source.name)
+        out = allocate_pixels(shape, what, "ask for fewer frames at once or a smaller size", self._source.name)
         if len(numbers):
             slot = ClipSlot(numbers, self._output, out)
             self._decoder.decode(self._source, self._index, [slot]).raise_first()

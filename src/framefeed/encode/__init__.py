@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from framefeed.encode._sheets import MAX_FRAMES, SheetClip, contact_sheet, thumbnail
+from framefeed.encode._sheets import MAX_FRAMES, SheetClip, draw_contact_sheet, make_thumbnail
 from framefeed.encode._stills import (
     QUALITY,
-    as_image,
-    codec_support,
     encode_still,
-    ffmpeg_versions,
+    find_still_format,
+    list_codec_support,
+    make_image,
+    make_still_name,
+    read_ffmpeg_versions,
+    read_software,
     save_still,
-    software_of,
-    still_format,
-    still_name,
 )
 
 __all__ = [
     "MAX_FRAMES",
     "QUALITY",
     "SheetClip",
-    "as_image",
-    "codec_support",
-    "contact_sheet",
+    "draw_contact_sheet",
     "encode_still",
-    "ffmpeg_versions",
+    "find_still_format",
+    "list_codec_support",
+    "make_image",
+    "make_still_name",
+    "make_thumbnail",
+    "read_ffmpeg_versions",
+    "read_software",
     "save_still",
-    "software_of",
-    "still_format",
-    "still_name",
-    "thumbnail",
 ]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from framefeed.encode._stills import Pixels, as_image
+from framefeed.encode._stills import Pixels, make_image
 from framefeed.errors import UsageError
 
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
@@ -108,14 +108,14 @@ class _Layout(NamedTuple):
     height: int
 
 
-def thumbnail(picture: Pixels) -> Pixels:
+def make_thumbnail(picture: Pixels) -> Pixels:
     """Shrink a picture to the largest size on a sheet, so that hundreds of them need little memory."""
-    image = as_image(picture)
+    image = make_image(picture)
     image.thumbnail((MAX_CELL, 2 * MAX_CELL), Image.Resampling.LANCZOS)
     return np.asarray(image)
 
 
-def contact_sheet(clips: Sequence[SheetClip]) -> Pixels:
+def draw_contact_sheet(clips: Sequence[SheetClip]) -> Pixels:
     """Draw clips as rows and frames as columns, with captions; long clips continue in the next line.
 
     Frames are shrunk until the sheet fits on a screen, but never below the width of a caption.
@@ -209,7 +209,7 @@ def _draw_frame(sheet: Image.Image, clip: SheetClip, number: int, box: tuple[int
     picture = clip.frames[number]
     size = _picture_size(picture, cell)
     enlarged = size[0] > picture.shape[1]
-    image = as_image(picture).resize(size, Image.Resampling.NEAREST if enlarged else Image.Resampling.LANCZOS)
+    image = make_image(picture).resize(size, Image.Resampling.NEAREST if enlarged else Image.Resampling.LANCZOS)
     sheet.paste(image, (left + (cell - size[0]) // 2, top + (height - size[1]) // 2))
     bottom = top + height
     if clip.groups:

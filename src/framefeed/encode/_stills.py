@@ -18,7 +18,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from framefeed.errors import UsageError
-from framefeed.media import kind_at, writing
+from framefeed.media import name_special_kind, write_errors
 
 Pixels = npt.NDArray[np.uint8]
 StillFormat = Literal["PNG", "JPEG", "WEBP"]
@@ -34,7 +34,7 @@ _SOFTWARE = 0x0131
 """Exif tag."""
 
 
-def still_name(ordinal: int, pts_seconds: float, suffix: str = ".png") -> str:
+def make_still_name(ordinal: int, pts_seconds: float, suffix: str = ".png") -> str:
     """Make the file name of one frame: ``frame_000037_1.480000000s.png``, or without a time if the stream has none."""
     time = f"_{pts_seconds:.9f}s" if math.isfinite(pts_seconds) else ""
     return f"frame_{ordinal:06d}{time}{suffix}"
@@ -52,7 +52,7 @@ def encode_still(picture: Pixels, form: StillFormat = "PNG", quality: int = QUAL
     Raises:
         UsageError: The array is not a picture, or larger than the format allows.
     """
-    image = as_image(picture)
+    image = make_image(picture)
     longest = _MAX_SIDES.get(form)
     if longest is not None and max(image.size) > longest:
         raise UsageError(
@@ -88,16 +88,16 @@ def save_still(path: str | os.PathLike[str], picture: Pixels, quality: int = QUA
         UsageError: The name has another ending, the array is not a picture, or the file cannot be written.
     """
     name = os.fsdecode(path)
-    form = still_format(name)
+    form = find_still_format(name)
     data = encode_still(picture, form, quality, software)
-    if (kind := kind_at(name)) is not None:
+    if (kind := name_special_kind(name)) is not None:
         raise UsageError(f"cannot write {name}: {kind} is already there; choose another name")
-    with writing(name):
+    with write_errors(name):
         _replace(name, data)
     return len(data)
 
 
-def software_of(path: str) -> str:
+def read_software(path: str) -> str:
     """Read the Exif tag "Software" of a picture; empty if it has none, or is no picture that Pillow reads."""
     try:
         with warnings.catch_warnings(), Image.open(path) as image:
@@ -107,7 +107,7 @@ def software_of(path: str) -> str:
         return ""
 
 
-def still_format(path: str) -> StillFormat:
+def find_still_format(path: str) -> StillFormat:
     """Return the format that a file name ends in.
 
     Raises:
@@ -120,7 +120,7 @@ def still_format(path: str) -> StillFormat:
     return _FORMATS[suffix]
 
 
-def as_image(picture: Pixels) -> Image.Image:
+def make_image(picture: Pixels) -> Image.Image:
     """Check a picture, and make a Pillow image of it."""
     if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
         raise UsageError(f"picture: expected uint8 [H, W, 3], got {picture.dtype} {list(picture.shape)}")
@@ -146,13 +146,13 @@ _HARDWARE_ONLY = {"av1"}
 """FFmpeg's own AV1 decoder only parses; a hardware device decodes the pictures (libavcodec/av1dec.c)."""
 
 
-def ffmpeg_versions() -> dict[str, str]:
+def read_ffmpeg_versions() -> dict[str, str]:
     """Return the versions of FFmpeg and of its libraries, by name."""
     libraries = {name: ".".join(map(str, numbers)) for name, numbers in sorted(av.library_versions.items())}
     return {"ffmpeg": av.ffmpeg_version_info, **libraries}
 
 
-def codec_support(names: Sequence[str]) -> dict[str, dict[str, list[str]]]:
+def list_codec_support(names: Sequence[str]) -> dict[str, dict[str, list[str]]]:
     """Name the software decoders and encoders of some codecs.
 
     Args:

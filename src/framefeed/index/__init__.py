@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from framefeed.index._build import Verify, build_index, find_damaged_frames, index_media, packet_start
+from framefeed.index._build import Verify, build_index, find_damaged_frames, find_packet_start, index_media
 from framefeed.index._frame_index import (
     DISPOSABLE,
     KEY,
     MISSING_PTS,
-    NONE,
+    NO_PICK,
     PICKS,
     BuiltFrom,
     ExactTimes,
@@ -16,22 +16,22 @@ from framefeed.index._frame_index import (
     Pick,
     StreamFacts,
     TimesFrom,
-    as_ticks,
+    compute_float_rounding,
+    convert_nanosecond_to_ticks,
+    convert_to_ticks,
     pick_frames,
-    reach_of,
-    rounding_of,
 )
-from framefeed.index._joining import frame_starts
-from framefeed.index._pictures import holds_pictures, sequence_of, still_index
-from framefeed.index._times import TIMES_IN_WORDS
+from framefeed.index._joining import find_frame_starts
+from framefeed.index._pictures import build_still_index, has_picture_files, make_image_sequence
+from framefeed.index._times import TIMES_FROM_IN_WORDS
 
 __all__ = [
     "DISPOSABLE",
     "KEY",
     "MISSING_PTS",
-    "NONE",
+    "NO_PICK",
     "PICKS",
-    "TIMES_IN_WORDS",
+    "TIMES_FROM_IN_WORDS",
     "BuiltFrom",
     "ExactTimes",
     "FrameIndex",
@@ -40,16 +40,16 @@ __all__ = [
     "StreamFacts",
     "TimesFrom",
     "Verify",
-    "as_ticks",
     "build_index",
+    "build_still_index",
+    "compute_float_rounding",
+    "convert_nanosecond_to_ticks",
+    "convert_to_ticks",
     "find_damaged_frames",
-    "frame_starts",
-    "holds_pictures",
+    "find_frame_starts",
+    "find_packet_start",
+    "has_picture_files",
     "index_media",
-    "packet_start",
+    "make_image_sequence",
     "pick_frames",
-    "reach_of",
-    "rounding_of",
-    "sequence_of",
-    "still_index",
 ]

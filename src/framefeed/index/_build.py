@@ -42,28 +42,28 @@ from framefeed.media import (
     StreamColors,
     Unproved,
     VideoContainer,
-    comes_in_order_of_times,
+    convert_display_matrix,
     decode_facts,
-    exact_rate,
+    demux_from,
+    describe_video,
     has_damaged_configuration,
     has_damaged_parameters,
     has_prover,
-    limits_or_default,
-    no_frame,
+    is_in_order_of_times,
+    make_empty_error,
     open_movie,
-    orientation,
-    packets_from,
+    parse_rate,
     read_bytes,
+    read_stream_colors,
+    resolve_limits,
     sniff,
-    stream_colors,
-    video_info,
     walk_and_prove,
     walk_packets,
 )
 from framefeed.parallel import try_again_in_shortage
 
 
-def packet_start(index: FrameIndex, packet: int) -> int:
+def find_packet_start(index: FrameIndex, packet: int) -> int:
     """Find the packet from which decoding must start for a packet's picture; -1 if there is none.
 
     A packet without a frame belongs to the last start before it. A leading picture of that start, recognized by its
@@ -102,7 +102,7 @@ def find_damaged_frames(index: FrameIndex, flagged: IntArray, raised: IntArray) 
     # The first damaged packet of each start.
     first: dict[int, int] = {}
     for packet in damaged[damaged >= 0].tolist():
-        first.setdefault(packet_start(index, packet), packet)
+        first.setdefault(find_packet_start(index, packet), packet)
     for start, packet in first.items():
         is_damaged |= (index.frame_start <= start) & (index.frame_packet >= packet)
     return np.flatnonzero(is_damaged).astype(np.int64)
@@ -154,8 +154,8 @@ def build_index(
         ResourceExhausted: As ``probe``.
         UsageError: An argument is wrong.
     """
-    assumed = None if assume_fps is None else exact_rate(assume_fps, "assume_fps")
-    options = IndexOptions(verify, stream_index, assumed, limits_or_default(limits))
+    assumed = None if assume_fps is None else parse_rate(assume_fps, "assume_fps")
+    options = IndexOptions(verify, stream_index, assumed, resolve_limits(limits))
     index = _index_with_retry(source, options)[1]
     if assume_fps is not None and index.times_from != "assumed":
         name = MediaSource.of(source).name
@@ -193,7 +193,7 @@ def index_media(
     limits: Limits | None = None,
 ) -> tuple[MediaInfo, FrameIndex]:
     """Describe and index a video in one opening; see ``build_index``."""
-    return _index_with_retry(source, IndexOptions(verify, stream_index, assume_fps, limits_or_default(limits)))
+    return _index_with_retry(source, IndexOptions(verify, stream_index, assume_fps, resolve_limits(limits)))
 
 
 def _index_with_retry(source: Any, options: IndexOptions) -> tuple[MediaInfo, FrameIndex]:
@@ -266,12 +266,12 @@ def _index_by_proof(
         table_walk: Its packets, if they need no demuxing.
         assume_fps: As in ``build_index``.
     """
-    colors = stream_colors(container)
+    colors = read_stream_colors(container)
     read = walk_and_prove(container, table_walk)
     _check_indexable(read.walk, container)
     if read.proven is None and container.codec_name in NAL_CODECS and container.open_whole():
         # Now libav knows how many pictures its decoder holds back.
-        colors = stream_colors(container)
+        colors = read_stream_colors(container)
         read = walk_and_prove(container, table_walk)
     proven, is_refuted = read.proven, read.is_refuted
     if proven is not None:
@@ -313,7 +313,7 @@ class _Builder:
         self._walk = walk
         self._assume_fps = assume_fps
         # Read before decoding: a decoder follows every change of the stream, an index describes its beginning.
-        self._colors = stream_colors(container) if colors is None else colors
+        self._colors = read_stream_colors(container) if colors is None else colors
 
     def build_from_proof(self, proof: Proof, first: DecodedFact) -> tuple[MediaInfo, FrameIndex]:
         self._walk = replace(self._walk, is_key=proof.is_key)
@@ -322,7 +322,7 @@ class _Builder:
     def build_from_tables(self) -> tuple[MediaInfo, FrameIndex]:
         """Trust the container's tables if the first frame agrees with them; decode everything otherwise."""
         self._container.reopen()
-        packets = islice(packets_from(self._container, self._walk, 0), _HEAD_PACKETS)
+        packets = islice(demux_from(self._container, self._walk, 0), _HEAD_PACKETS)
         first = next(decode_facts(self._container, packets), None)
         order = order_shown_packets(self._walk)
         if first is None or first.packet != order[0] or not self._walk.has_unique_times:
@@ -349,7 +349,7 @@ class _Builder:
     def build(self, verify: Verify) -> tuple[MediaInfo, FrameIndex]:
         if verify == "full" or not self._has_reliable_packets(verify) or self._has_damaged_parameters():
             return self._build_from_decoding()
-        if verify == "ends" and not comes_in_order_of_times(self._container, self._walk, _HEAD_PACKETS):
+        if verify == "ends" and not is_in_order_of_times(self._container, self._walk, _HEAD_PACKETS):
             return self._build_from_decoding()
         head = self._decode_from_start(_HEAD_PACKETS)
         if not head or not self._has_all_frames(head) or not self._has_same_keys(head):
@@ -363,7 +363,7 @@ class _Builder:
         self, count: int, refused: list[int] | None = None, recorder: DecodingTimeRecorder | None = None
     ) -> list[DecodedFact]:
         self._container.reopen()  # Before its decoder is opened, whose findings about the stream are read later.
-        packets = packets_from(self._container, self._walk, 0)
+        packets = demux_from(self._container, self._walk, 0)
         return self._decode(packets if recorder is None else recorder.record(packets), count, refused)
 
     def _decode(
@@ -410,7 +410,7 @@ class _Builder:
         first_checked = max(0, len(walk) - _TAIL_PACKETS)
         packets = (
             (number, packet)
-            for number, packet in packets_from(self._container, walk, self._find_start_before(first_checked))
+            for number, packet in demux_from(self._container, walk, self._find_start_before(first_checked))
             if number >= first_checked or not walk.is_disposable[number]
         )
         try:
@@ -436,7 +436,7 @@ class _Builder:
             is_decoded_key[[fact.packet for fact in facts if fact.is_key and fact.packet >= 0]] = True
             self._walk = replace(self._walk, is_key=self._walk.is_key & is_decoded_key)
         if not facts:
-            raise no_frame(self._container, "index")
+            raise make_empty_error(self._container, "index")
         order = np.array([fact.packet for fact in facts], dtype=np.int64)
         info, index = self._assemble(order, facts[0], "decode", recorder.decoding_times(facts))
         flagged = np.flatnonzero([fact.is_corrupt for fact in facts])
@@ -448,7 +448,7 @@ class _Builder:
     ) -> tuple[MediaInfo, FrameIndex]:
         container, walk = self._container, self._walk
         times = find_times(container, read_packet_times(walk, order, container.stream.time_base), walk, decoding)
-        rotation, mirrored = orientation(container.matrix)
+        rotation, mirrored = convert_display_matrix(container.matrix)
         stream = StreamFacts(
             stream_index=container.stream.index,
             container=container.format_name,
@@ -469,4 +469,4 @@ class _Builder:
         )
         table = Table(walk, order, assume_rate(times, self._assume_fps), built_from)
         identity = container.source.identity_of(container.reader)
-        return video_info(container, first), table.index(stream, identity)
+        return describe_video(container, first), table.index(stream, identity)

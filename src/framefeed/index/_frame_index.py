@@ -22,11 +22,11 @@ from framefeed._cached import cached_property
 from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.media import SourceIdentity, shown_size
+from framefeed.media import SourceIdentity, rotate_size
 
 Pick = Literal["played", "nearest", "previous", "next"]
 PICKS: tuple[str, ...] = ("played", "nearest", "previous", "next")
-NONE = -1
+NO_PICK = -1
 """Stands for the number of a frame if no frame can be picked."""
 
 NANOSECONDS = 1_000_000_000
@@ -78,7 +78,7 @@ class ExactTimes:
         return [-(-numerator // self.denominator) for numerator in self.numerators]
 
 
-def as_ticks(
+def convert_to_ticks(
     pts: IntArray, seconds: ExactTimes, time_base: Fraction, end_pts: int, origin: int | Fraction = 0
 ) -> ExactTimes:
     """Convert seconds to ticks, and replace a time that means a frame's pts by that pts.
@@ -100,7 +100,7 @@ def as_ticks(
     ticks = seconds.in_ticks(time_base, origin)
     common = ticks.denominator
     end = end_pts * common
-    rounding = rounding_of(end)
+    rounding = compute_float_rounding(end)
     after = np.searchsorted(pts, _clamp_to_int64(ticks.floors()), side="right")
     neighbours = zip(*(pts[np.clip(at, 0, len(pts) - 1)].tolist() for at in (after - 1, after)), strict=True)
     meant = []
@@ -118,7 +118,7 @@ def as_ticks(
 
 def _compute_tolerances(seconds: ExactTimes, ticks: ExactTimes, time_base: Fraction) -> Iterable[int]:
     """Compute how far each time may be from the pts that it means, in parts of a tick as in ``ticks``."""
-    nanosecond = reach_of(ticks.denominator, time_base)
+    nanosecond = convert_nanosecond_to_ticks(ticks.denominator, time_base)
     furthest = max(map(abs, seconds.numerators), default=0)
     if furthest < seconds.denominator * _SECONDS_OF_ONE_NS:
         return repeat(nanosecond)
@@ -126,12 +126,12 @@ def _compute_tolerances(seconds: ExactTimes, ticks: ExactTimes, time_base: Fract
     return (max(nanosecond, floor(unit * ticks.denominator / time_base)) for unit in units)
 
 
-def reach_of(denominator: int, time_base: Fraction) -> int:
+def convert_nanosecond_to_ticks(denominator: int, time_base: Fraction) -> int:
     """Convert 1 ns to ticks of ``time_base``, in parts of ``1 / denominator``."""
     return denominator * time_base.denominator // (time_base.numerator * NANOSECONDS)
 
 
-def rounding_of(numerator: int) -> int:
+def compute_float_rounding(numerator: int) -> int:
     """Compute the largest rounding error of a float for this time, in the unit of the time."""
     return abs(numerator) >> FLOAT_BITS
 
@@ -146,7 +146,7 @@ def pick_frames(pts: IntArray, ticks: ExactTimes, pick: Pick) -> IntArray:
             earlier frame.
 
     Returns:
-        Frame numbers, int64 [T]; ``NONE`` where no frame can be picked.
+        Frame numbers, int64 [T]; ``NO_PICK`` where no frame can be picked.
     """
     if pick not in PICKS:
         error = expected("pick", f"one of {', '.join(PICKS)}", pick)
@@ -156,7 +156,7 @@ def pick_frames(pts: IntArray, ticks: ExactTimes, pick: Pick) -> IntArray:
         return before
     after = np.searchsorted(pts, _clamp_to_int64(ticks.ceilings()), side="left")
     if pick == "next":
-        return np.where(after < len(pts), after, NONE)
+        return np.where(after < len(pts), after, NO_PICK)
     return _pick_nearer(pts, ticks, before, after)
 
 
@@ -267,7 +267,7 @@ class StreamFacts:
     @property
     def displayed(self) -> tuple[int, int]:
         """(height, width) as displayed: the rotation applied."""
-        width, height = shown_size(self.width, self.height, self.rotation)
+        width, height = rotate_size(self.width, self.height, self.rotation)
         return height, width
 
 
@@ -459,17 +459,17 @@ class FrameIndex:
         times = _read_times(seconds)
         if tolerance_seconds is not None and not (isinstance(tolerance_seconds, Real) and tolerance_seconds >= 0):
             raise expected("tolerance_seconds", "a number of at least 0, or None", tolerance_seconds)
-        ticks = as_ticks(self.pts, ExactTimes.of(times), self.time_base, self.end_pts)
+        ticks = convert_to_ticks(self.pts, ExactTimes.of(times), self.time_base, self.end_pts)
         frames = pick_frames(self.pts, ticks, pick)
         if pick == "played":
-            frames = np.where([tick >= self.end_pts for tick in ticks.floors()], NONE, frames)
+            frames = np.where([tick >= self.end_pts for tick in ticks.floors()], NO_PICK, frames)
         self._check_picked(frames, ticks, pick, tolerance_seconds)
         return frames.reshape(np.shape(seconds)) if np.ndim(seconds) else int(frames[0])  # type: ignore[arg-type]
 
     def _check_picked(self, frames: IntArray, ticks: ExactTimes, pick: Pick, tolerance: float | None) -> None:
         for number, frame in enumerate(frames.tolist()):
             seconds = float(ticks[number] * self.time_base)
-            if frame == NONE:
+            if frame == NO_PICK:
                 raise FrameNotFound(
                     f"there is no frame at {seconds:.6f} s for pick={pick!r}: the stream runs "
                     f"from {self._as_seconds(int(self.pts[0])):.6f} s to {self._as_seconds(self.end_pts):.6f} s "

@@ -10,7 +10,7 @@ import numpy as np
 from framefeed._arrays import BoolArray, IntArray
 from framefeed.index._frame_index import DISCARD, DISPOSABLE, KEY, BuiltFrom, FrameIndex, PacketTable, StreamFacts
 from framefeed.index._times import FrameTimes, read_packet_times
-from framefeed.media import FORMAT_NAME, NAL_CODECS, OpenedMovie, PacketWalk, SourceIdentity, orientation
+from framefeed.media import MP4_FORMAT_NAME, NAL_CODECS, OpenedMovie, PacketWalk, SourceIdentity, convert_display_matrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Table:
             key_frame_indices=is_key.nonzero()[0],
             built_from=self.built_from,
             frame_packet=order,
-            frame_start=frame_starts(order, walk.is_key),
+            frame_start=find_frame_starts(order, walk.is_key),
             packets=_build_packet_table(walk),
             stream=stream,
             identity=identity,
@@ -60,11 +60,11 @@ def index_movie(opened: OpenedMovie, order: IntArray, built_from: BuiltFrom, ide
     """
     assert opened.facts is not None
     video, walk = opened.facts.video, opened.walk
-    rotation, mirrored = orientation(opened.movie.video.matrix)
+    rotation, mirrored = convert_display_matrix(opened.movie.video.matrix)
     picture_format, colors = video.format, video.format.colors
     stream = StreamFacts(
         stream_index=opened.number,
-        container=FORMAT_NAME,
+        container=MP4_FORMAT_NAME,
         codec=video.codec,
         extradata=video.extradata,
         width=picture_format.width,
@@ -105,7 +105,7 @@ def can_carry_parameters(walk: PacketWalk, codec: str) -> bool:
     return bool(walk.parameter_sets) or (codec in NAL_CODECS and walk.units is None)
 
 
-def frame_starts(order: IntArray, is_key: BoolArray) -> IntArray:
+def find_frame_starts(order: IntArray, is_key: BoolArray) -> IntArray:
     """Find the packet from which decoding must start for each frame, int64 [N].
 
     It is the last key packet at or before the frame's packet in decode order whose own picture is shown at or before

@@ -20,8 +20,8 @@ from framefeed.media import (
     SequenceSource,
     SourceIdentity,
     decode_still,
-    image_info,
-    sequence_info,
+    probe_image,
+    probe_sequence,
 )
 from framefeed.parallel import check_stop
 
@@ -32,12 +32,12 @@ _STILLS = frozenset({"avif", "bmp", "gif", "heic", "heif", "jpeg", "jxl", "mpo",
 """Of these names only "gif" is that of a demuxer too, and every GIF is a picture here."""
 
 
-def holds_pictures(index: FrameIndex) -> bool:
+def has_picture_files(index: FrameIndex) -> bool:
     """Whether each frame is a picture file of its own, which only the backend "still" reads."""
     return index.stream.container == SEQUENCE_CONTAINER or index.stream.container in _STILLS
 
 
-def still_index(info: MediaInfo, identity: SourceIdentity | None) -> FrameIndex:
+def build_still_index(info: MediaInfo, identity: SourceIdentity | None) -> FrameIndex:
     """Index a still picture: one frame at 0 s of unknown duration, in ticks of a second.
 
     Args:
@@ -58,10 +58,10 @@ def index_still(
     stat = media.stat()
     # The same identity as in a scan of many still pictures.
     identity = SourceIdentity(stat.bytes, stat.mtime_ns, media.head_fingerprint())
-    info = image_info(media, limits)
+    info = probe_image(media, limits)
     if verify == "full":
         decode_still(media.head(media.stat().bytes), media.name, limits)
-    return info, still_index(info, identity)
+    return info, build_still_index(info, identity)
 
 
 def index_sequence(
@@ -84,7 +84,7 @@ def index_sequence(
     _check_stream(media, stream_index)
     identity = media.identity()
     files = media.files()
-    info = sequence_info(media, limits, first_only=verify == "none")
+    info = probe_sequence(media, limits, first_only=verify == "none")
     times = media.sequence.times(len(files))
     index = _build_index(info, SEQUENCE_CONTAINER, (times.pts, times.duration, times.time_base), files.sizes, identity)
     if verify != "full":
@@ -103,7 +103,7 @@ def index_sequence(
     )
 
 
-def sequence_of(folder: str, index: FrameIndex) -> ImageSequence:
+def make_image_sequence(folder: str, index: FrameIndex) -> ImageSequence:
     """Recreate the image sequence of a folder from its index: by its rate, or by its times if they are irregular."""
     pts = index.packets.pts
     if index.duration.any() and np.array_equal(pts, np.arange(len(pts))):

@@ -15,9 +15,9 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed.index._frame_index import MISSING_PTS, TimesFrom
-from framefeed.media import DecodedFact, Packet, PacketWalk, VideoContainer, declared_rate, has_clock
+from framefeed.media import DecodedFact, Packet, PacketWalk, VideoContainer, find_declared_rate, has_clock
 
-TIMES_IN_WORDS: Mapping[TimesFrom, str] = {
+TIMES_FROM_IN_WORDS: Mapping[TimesFrom, str] = {
     "pts": "presentation times in the file",
     "dts": "decoding times in the file, because presentation times are wrong or missing",
     "rate": "the constant rate that the file declares",
@@ -113,7 +113,7 @@ def find_times(
     elif decoding is not None and (shifted := _shift_decoding_times(decoding)) is not None:
         pts, shift = shifted
         return FrameTimes(pts, own.duration, own.time_base, "dts", shift)
-    rate = declared_rate(container, walk)
+    rate = find_declared_rate(container, walk)
     return (
         FrameTimes(own.pts, own.duration, own.time_base, "none")
         if rate is None

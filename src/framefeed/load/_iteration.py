@@ -11,7 +11,7 @@ from itertools import chain, repeat
 from operator import attrgetter
 from typing import Any
 
-from framefeed._checks import shown
+from framefeed._checks import describe_value
 from framefeed.errors import DeadlineExceeded, FramefeedError, LoadError, ResourceExhausted, UsageError
 from framefeed.load._batch import ClipBatch
 from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
@@ -65,7 +65,7 @@ def load_cursor(state: Mapping[str, Any], plan: EpochPlan, options: LoaderOption
     """
     if not isinstance(state, Mapping) or state.get("version") != STATE_VERSION:
         raise UsageError(
-            f"state: expected what loader.state_dict() returned (version {STATE_VERSION}), got {shown(state)}"
+            f"state: expected what loader.state_dict() returned (version {STATE_VERSION}), got {describe_value(state)}"
         )
     planned = state.get("plan")
     if not isinstance(planned, Mapping):
@@ -81,7 +81,7 @@ def load_cursor(state: Mapping[str, Any], plan: EpochPlan, options: LoaderOption
 def _read_integer(state: Mapping[str, Any], name: str, least: int) -> int:
     number = state.get(name)
     if isinstance(number, bool) or not isinstance(number, int) or number < least:
-        raise UsageError(f"state[{name!r}]: expected an integer of at least {least}, got {shown(number)}")
+        raise UsageError(f"state[{name!r}]: expected an integer of at least {least}, got {describe_value(number)}")
     return number
 
 

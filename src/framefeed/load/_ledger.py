@@ -11,8 +11,8 @@ from textwrap import shorten
 from typing import Any, overload
 
 from framefeed._checks import expected
-from framefeed._units import counted
-from framefeed.catalog import visible
+from framefeed._units import format_count
+from framefeed.catalog import escape_invisible
 from framefeed.errors import FramefeedError, LoadError, UsageError
 from framefeed.parallel import SharedLines, renew_after_fork
 
@@ -74,7 +74,7 @@ class Ledger(Sequence[LedgerEntry]):
         self._positions: dict[int, set[int]] = {}
         self._unlisted: Counter[int] = Counter()
 
-    def begin_anew(self) -> None:
+    def after_fork(self) -> None:
         """Replace the lock in a forked process; read shared entries again: a thread may have been reading."""
         self._lock = threading.Lock()
         if self._lines is not None:
@@ -106,7 +106,8 @@ class Ledger(Sequence[LedgerEntry]):
             first.setdefault(key, entry)
         shown = list(first)[:_PRINTED_FILES]
         lines = [
-            f"{counted(failed, 'failed clip')} of {counted(len({entry.source for entry in self._entries}), 'file')}"
+            f"{format_count(failed, 'failed clip')} of "
+            f"{format_count(len({entry.source for entry in self._entries}), 'file')}"
         ]
         lines += [_format_line(first[key], clips[key]) for key in shown]
         if len(first) > len(shown):
@@ -178,11 +179,11 @@ def _format_line(entry: LedgerEntry, clips: int) -> str:
     # The line is for several clips of a file, which it names itself.
     message = message.removeprefix(f"{entry.source}: ").removesuffix(f" (clip at position {entry.position})")
     # A long message loses the advice at its end; only a long first part is cut.
-    parts = visible(" ".join(message.split())).split("; ")
+    parts = escape_invisible(" ".join(message.split())).split("; ")
     while len(parts) > 1 and len("; ".join(parts)) > _PRINTED_REASON:
         parts.pop()
     reason = shorten("; ".join(parts), _PRINTED_REASON, placeholder=" ...")
-    return f"  {visible(entry.source)}: {counted(clips, 'clip')} {entry.action}: {kind}: {reason}"
+    return f"  {escape_invisible(entry.source)}: {format_count(clips, 'clip')} {entry.action}: {kind}: {reason}"
 
 
 def check_max_failed(max_failed: int | float | None, on_error: str) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from framefeed.catalog import missing_hint
-from framefeed.decode import Pixels, new_pixels
+from framefeed.catalog import explain_relative_path
+from framefeed.decode import Pixels, allocate_pixels
 from framefeed.errors import FramefeedError, LoadError, MissingMedia, UsageError
 from framefeed.load._batch import BufferPool, ClipBatch, Stack
 from framefeed.media import ImageSequence, source_name
-from framefeed.parallel import Err, Ok, outcome_of, resource_exhausted, shortage_in
+from framefeed.parallel import Err, Ok, catch_outcome, find_shortage, make_shortage_error
 from framefeed.plan import DecodeRequest, EpochPlan
 
 _TRANSFORM_INPUT = "a NumPy array, uint8 [T, C, H, W], and a NumPy generator"
@@ -41,9 +41,9 @@ def with_position(
     """
     # A shortage that the user's own function raises is its own, except one of memory.
     is_users_own = stage == "transform" and not isinstance(error, MemoryError)
-    resource = None if isinstance(error, FramefeedError) or is_users_own else shortage_in(error)
+    resource = None if isinstance(error, FramefeedError) or is_users_own else find_shortage(error)
     if resource is not None:
-        shortage = resource_exhausted(resource, source or "a clip", stage)
+        shortage = make_shortage_error(resource, source or "a clip", stage)
         shortage.__cause__ = error
         error = shortage
     if not isinstance(error, FramefeedError):
@@ -166,7 +166,7 @@ class PendingBatch:
     def _make_request(self, slot: int) -> DecodeRequest | None:
         position = self.positions[slot]
         self._columns[slot] = self._plan.columns_at(position)
-        outcome = outcome_of(self._plan.__getitem__, position)
+        outcome = catch_outcome(self._plan.__getitem__, position)
         if isinstance(outcome, Err):
             self.fail(slot, outcome.error, "plan")
             return None
@@ -178,7 +178,7 @@ class PendingBatch:
         """Lend the memory that a clip is decoded into, uint8 [T, C, H, W] of any content."""
         if self._clips is not None:
             shape = self._shape_at(slot)
-            clip = self._clips[slot] = new_pixels(shape, f"a clip {list(shape)}")
+            clip = self._clips[slot] = allocate_pixels(shape, f"a clip {list(shape)}")
             return clip
         if self._pixels is not None:
             pixels: Pixels = self._pixels[slot]
@@ -200,7 +200,7 @@ class PendingBatch:
             raise error
         position, name = self.identify(slot)
         if isinstance(error, MissingMedia) and error.position is None:
-            error.args = (f"{error}{missing_hint(self._plan.catalog, self._rows[slot])}",)
+            error.args = (f"{error}{explain_relative_path(self._plan.catalog, self._rows[slot])}",)
         self._errors[slot] = with_position(error, position=position, source=name, stage=stage)
         self._pts_seconds[slot] = np.nan
         self._valid[slot] = False
@@ -249,7 +249,7 @@ class PendingBatch:
             # Every clip failed: the result for a black clip has the form of the missing ones.
             clip = self.lease_clip(0)
             clip[...] = 0
-            outcome = outcome_of(apply_transform, (clip, self.positions[0]))
+            outcome = catch_outcome(apply_transform, (clip, self.positions[0]))
             return stack.zeros(outcome.value if isinstance(outcome, Ok) else clip)
         for slot in misfits:
             message = (
@@ -266,7 +266,7 @@ def _find_clip_length(plan: EpochPlan, positions: Sequence[int]) -> int:
     # Requests may differ between batches, not within one; those that cannot be made are left out.
     lengths: dict[int, int] = {}
     for position in positions:
-        outcome = outcome_of(plan.__getitem__, position)
+        outcome = catch_outcome(plan.__getitem__, position)
         if isinstance(outcome, Ok):
             lengths.setdefault(len(outcome.value), position)
     if len(lengths) > 1:

@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import BoolArray
-from framefeed._checks import shown
-from framefeed.decode import ClipSlot, DecodeCounts, Decoder, DecodeReport, Pixels, new_pixels
+from framefeed._checks import describe_value
+from framefeed.decode import ClipSlot, DecodeCounts, Decoder, DecodeReport, Pixels, allocate_pixels
 from framefeed.errors import UsageError
 from framefeed.load._batch import ClipBatch
 from framefeed.load._options import Transform
 from framefeed.load._pending import BufferPools, PendingBatch
 from framefeed.load._stats import Stopwatch, WorkCost
 from framefeed.media import MediaSource
-from framefeed.parallel import Err, Ok, outcome_of
+from framefeed.parallel import Err, Ok, catch_outcome
 from framefeed.plan import DecodeRequest, EpochPlan
 
 
@@ -96,7 +96,7 @@ class ClipWorker:
             if returned is None:
                 given = "None: end the function with `return` and the transformed clip"
             else:
-                given = f"{shown(returned)}, which as an array has the type {result.dtype}"
+                given = f"{describe_value(returned)}, which as an array has the type {result.dtype}"
             raise UsageError(f"transform: expected it to return an array of numbers, got {given}")
         return result
 
@@ -107,7 +107,7 @@ class ClipWorker:
         parts = [part for slot, request in requests.items() for part in _split_damaged(slot, request, clips[slot])]
         errors: list[Any] = []
         if parts:
-            outcome = outcome_of(self._decode_row, (task.row, [part.clip_slot for part in parts]))
+            outcome = catch_outcome(self._decode_row, (task.row, [part.clip_slot for part in parts]))
             if isinstance(outcome, Err):
                 errors = [outcome.error] * len(parts)
             else:
@@ -134,7 +134,7 @@ class ClipWorker:
         nbytes = 0
         for slot in list(clips):
             # Popped, so that the memory of a clip comes back before the next one is transformed.
-            outcome = outcome_of(self.apply_transform, (clips.pop(slot), task.batch.positions[slot]))
+            outcome = catch_outcome(self.apply_transform, (clips.pop(slot), task.batch.positions[slot]))
             if isinstance(outcome, Ok):
                 task.batch.put_result(slot, outcome.value)
                 nbytes += outcome.value.nbytes
@@ -165,7 +165,7 @@ def _split_damaged(slot: int, request: DecodeRequest, clip: Pixels) -> Iterator[
     for mask, is_damaged in ((~request.damaged, False), (request.damaged, True)):
         if mask.any() and (not is_damaged or request.on_damaged == "deliver"):
             shape = np.count_nonzero(mask), *clip.shape[1:]
-            memory = new_pixels(shape, f"{shape[0]} frames of a clip {list(shape)}")
+            memory = allocate_pixels(shape, f"{shape[0]} frames of a clip {list(shape)}")
             yield _ClipPart(slot, mask, ClipSlot(request.ordinals[mask], request.output, memory, is_damaged))
 
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from framefeed.media._container import STREAM_FORMATS, Packet, VideoContainer
-from framefeed.media._declared_rate import declared_rate, has_clock
-from framefeed.media._decoding import DecodedFact, decode_facts, orientation
-from framefeed.media._details import StreamColors, StreamDetails, picture_details, stream_colors, stream_details
+from framefeed.media._declared_rate import find_declared_rate, has_clock
+from framefeed.media._decoding import DecodedFact, convert_display_matrix, decode_facts
+from framefeed.media._details import (
+    StreamColors,
+    StreamDetails,
+    describe_picture_stream,
+    read_stream_colors,
+    read_stream_details,
+)
 from framefeed.media._files import (
-    cannot_write,
     check_writable,
-    claimed,
+    holding_file,
     is_full,
-    kind_at,
-    remove_unclaimed,
+    make_write_error,
+    name_special_kind,
+    remove_unlocked,
     stat_regular,
-    writing,
+    write_errors,
 )
 from framefeed.media._info import (
     DEFAULT_LIMITS,
@@ -23,68 +29,68 @@ from framefeed.media._info import (
     TRANSFERS,
     Limits,
     MediaInfo,
-    allows,
-    limit_exceeded,
-    limits_or_default,
-    padded_pixels,
-    shown_size,
-    too_large,
+    bound_padded_pixels,
+    is_size_allowed,
+    make_limit_error,
+    make_size_error,
+    resolve_limits,
+    rotate_size,
 )
 from framefeed.media._libav_errors import (
-    FOREIGN,
+    LIBAV_EXCEPTIONS,
     MOST_PIXEL_BYTES,
+    bound_picture_bytes,
     check_memory,
-    largest_picture,
+    is_damage_logged,
+    libav_errors,
     libav_log,
-    says_damage,
-    translated,
 )
-from framefeed.media._nal import MAX_PARAMETER_SETS, h264_facts, hevc_facts, nal_length_size
+from framefeed.media._nal import MAX_PARAMETER_SETS, read_h264_facts, read_hevc_facts, read_nal_length_size
 from framefeed.media._packets import (
     NAL_CODECS,
     MisplacedPacket,
     PacketWalk,
-    no_frame,
-    numbered_after_seek,
-    packets_from,
+    demux_from,
+    make_empty_error,
+    number_after_seek,
     walk_packets,
 )
 from framefeed.media._parameter_sets import has_damaged_configuration, has_damaged_parameters
 from framefeed.media._pillow import (
-    MODES_WITHOUT_RULE,
     QUIET,
+    UNCONVERTIBLE_MODES,
     check_decodable,
     decode_still,
     describe_picture,
-    image_info,
-    without_rule,
+    make_mode_error,
+    probe_image,
 )
-from framefeed.media._probe import probe, sequence_info, video_info
+from framefeed.media._probe import describe_video, probe, probe_sequence
 from framefeed.media._provers import has_prover, walk_and_prove
-from framefeed.media._sequence import SEQUENCE_CONTAINER, ImageSequence, SequenceSource, exact_rate, source_name
+from framefeed.media._sequence import SEQUENCE_CONTAINER, ImageSequence, SequenceSource, parse_rate, source_name
 from framefeed.media._sequence_files import PICTURE_SUFFIXES, list_folder
 from framefeed.media._sniff import HEAD_BYTES, sniff
 from framefeed.media._source import (
     FINGERPRINT_BLOCK,
-    OF_HEAD,
+    HEAD_FINGERPRINT_PREFIX,
     ByteReader,
     FileReader,
     MediaSource,
     SourceIdentity,
     SourceStat,
-    head_digest,
+    clamp_ns,
+    hash_head,
     is_real_file,
-    ns_in_64_bits,
     read_bytes,
 )
 from framefeed.media._urls import BLOCK_BYTES, check_url
 from framefeed.media.h26x._units import BLOCK_PADDING, UnitWalk
-from framefeed.media.headers._exif import orientation_of
+from framefeed.media.headers._exif import convert_exif_orientation
 from framefeed.media.headers._reads import PICTURE_HEAD_BYTES, CountedReads, OddHeader, StillHeader
-from framefeed.media.headers._still import still_header
-from framefeed.media.mp4._facts import FORMAT_NAME
+from framefeed.media.headers._still import read_still_header
+from framefeed.media.mp4._facts import MP4_FORMAT_NAME
 from framefeed.media.mp4._open import OpenedMovie, open_movie
-from framefeed.media.proofs._nal import comes_in_order_of_times
+from framefeed.media.proofs._nal import is_in_order_of_times
 from framefeed.media.proofs._proving import Proof, Refuted, Unproved
 
 __all__ = [
@@ -92,15 +98,14 @@ __all__ = [
     "BLOCK_PADDING",
     "DEFAULT_LIMITS",
     "FINGERPRINT_BLOCK",
-    "FOREIGN",
-    "FORMAT_NAME",
     "HEAD_BYTES",
+    "HEAD_FINGERPRINT_PREFIX",
+    "LIBAV_EXCEPTIONS",
     "MATRICES",
     "MAX_PARAMETER_SETS",
-    "MODES_WITHOUT_RULE",
     "MOST_PIXEL_BYTES",
+    "MP4_FORMAT_NAME",
     "NAL_CODECS",
-    "OF_HEAD",
     "PICTURE_HEAD_BYTES",
     "PICTURE_SUFFIXES",
     "PRIMARIES",
@@ -108,6 +113,7 @@ __all__ = [
     "SEQUENCE_CONTAINER",
     "STREAM_FORMATS",
     "TRANSFERS",
+    "UNCONVERTIBLE_MODES",
     "ByteReader",
     "CountedReads",
     "DecodedFact",
@@ -132,62 +138,62 @@ __all__ = [
     "UnitWalk",
     "Unproved",
     "VideoContainer",
-    "allows",
-    "cannot_write",
+    "bound_padded_pixels",
+    "bound_picture_bytes",
     "check_decodable",
     "check_memory",
     "check_url",
     "check_writable",
-    "claimed",
-    "comes_in_order_of_times",
-    "declared_rate",
+    "clamp_ns",
+    "convert_display_matrix",
+    "convert_exif_orientation",
     "decode_facts",
     "decode_still",
+    "demux_from",
     "describe_picture",
-    "exact_rate",
-    "h264_facts",
+    "describe_picture_stream",
+    "describe_video",
+    "find_declared_rate",
     "has_clock",
     "has_damaged_configuration",
     "has_damaged_parameters",
     "has_prover",
-    "head_digest",
-    "hevc_facts",
-    "image_info",
+    "hash_head",
+    "holding_file",
+    "is_damage_logged",
     "is_full",
+    "is_in_order_of_times",
     "is_real_file",
-    "kind_at",
-    "largest_picture",
+    "is_size_allowed",
+    "libav_errors",
     "libav_log",
-    "limit_exceeded",
-    "limits_or_default",
     "list_folder",
-    "nal_length_size",
-    "no_frame",
-    "ns_in_64_bits",
-    "numbered_after_seek",
+    "make_empty_error",
+    "make_limit_error",
+    "make_mode_error",
+    "make_size_error",
+    "make_write_error",
+    "name_special_kind",
+    "number_after_seek",
     "open_movie",
-    "orientation",
-    "orientation_of",
-    "packets_from",
-    "padded_pixels",
-    "picture_details",
+    "parse_rate",
     "probe",
+    "probe_image",
+    "probe_sequence",
     "read_bytes",
-    "remove_unclaimed",
-    "says_damage",
-    "sequence_info",
-    "shown_size",
+    "read_h264_facts",
+    "read_hevc_facts",
+    "read_nal_length_size",
+    "read_still_header",
+    "read_stream_colors",
+    "read_stream_details",
+    "remove_unlocked",
+    "resolve_limits",
+    "rotate_size",
     "sniff",
     "source_name",
     "stat_regular",
-    "still_header",
-    "stream_colors",
-    "stream_details",
-    "too_large",
-    "translated",
-    "video_info",
     "walk_and_prove",
     "walk_packets",
-    "without_rule",
-    "writing",
+    "write_errors",
 ]

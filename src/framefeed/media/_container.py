@@ -24,16 +24,16 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from framefeed.errors import CorruptMedia, LimitExceeded, NoVideoStream, UnreadableMedia, UnsupportedCodec
-from framefeed.media._info import DEFAULT_LIMITS, Limits, allows, limit_exceeded, padded_pixels
+from framefeed.media._info import DEFAULT_LIMITS, Limits, bound_padded_pixels, is_size_allowed, make_limit_error
 from framefeed.media._libav_errors import (
-    FOREIGN,
+    LIBAV_EXCEPTIONS,
     LogLine,
+    bound_picture_bytes,
     check_memory,
+    is_damage_logged,
     is_memory_there,
-    largest_picture,
+    libav_errors,
     libav_log,
-    says_damage,
-    translated,
 )
 from framefeed.media._libav_input import (
     HEAD_BYTES,
@@ -157,12 +157,12 @@ class VideoContainer:
         if not is_memory_there(_OPENING_BYTES):
             raise MemoryError("the system refuses the memory to open a file")
         try:
-            with libav_log() as lines, translated(self.source.name, "open", self.limits.max_packet_bytes, lines):
+            with libav_log() as lines, libav_errors(self.source.name, "open", self.limits.max_packet_bytes, lines):
                 opened = av.open(self._input, format=file_format, options=options, metadata_errors="replace")
         except (UnreadableMedia, MemoryError):
             if any(_TOO_MANY_STREAMS in message for _, _, message in lines):
                 claim = f"more than {self.limits.max_streams + 1} streams"
-                raise limit_exceeded(self.limits, "max_streams", claim, self.source.name, "open") from None
+                raise make_limit_error(self.limits, "max_streams", claim, self.source.name, "open") from None
             raise
         finally:
             self._input.raise_error()
@@ -173,7 +173,7 @@ class VideoContainer:
         context.thread_count = 1
         context.thread_type = "NONE"
         # Options of the container never reach the decoder: they must be set on its own context (S04).
-        context.options = {"max_pixels": str(padded_pixels(self.limits, self.codec_name))}
+        context.options = {"max_pixels": str(bound_padded_pixels(self.limits, self.codec_name))}
 
     def keep_log(self, lines: Sequence[LogLine]) -> None:
         """Keep the first lines of libav's log for the messages of errors."""
@@ -187,7 +187,7 @@ class VideoContainer:
         libav's own check has a margin, compares some sizes after padding, and then reports a lack of memory.
         """
         size = picture.width, picture.height
-        if allows(self.limits, *size):
+        if is_size_allowed(self.limits, *size):
             return True
         self.too_large = self.too_large or size
         return False
@@ -228,7 +228,7 @@ class VideoContainer:
     def _choose_stream(self, stream_index: int | None) -> VideoStream:
         streams = list(self._container.streams)
         if len(streams) > self.limits.max_streams:
-            raise limit_exceeded(self.limits, "max_streams", f"{len(streams)} streams", self.source.name, "open")
+            raise make_limit_error(self.limits, "max_streams", f"{len(streams)} streams", self.source.name, "open")
         all_videos = [s for s in self._container.streams.video if not s.disposition & Disposition.attached_pic]
         videos = [s for s in all_videos if stream_index in (None, s.index)]
         if not videos:
@@ -317,12 +317,12 @@ class VideoContainer:
         check_stop()
         self._input.bound_packet(self.limits)
         try:
-            with libav_log(), translated(self.source.name, "index", most_bytes):
+            with libav_log(), libav_errors(self.source.name, "index", most_bytes):
                 for packet in demuxed:
                     size = packet.size
                     if size > most_bytes:
                         claim = f"a packet of {size} bytes"
-                        raise limit_exceeded(self.limits, "max_packet_bytes", claim, self.source.name, "index")
+                        raise make_limit_error(self.limits, "max_packet_bytes", claim, self.source.name, "index")
                     if size:
                         batch.append(packet)
                         bytes_left -= size
@@ -346,7 +346,7 @@ class VideoContainer:
         self._is_fresh = False
         self._input.remove_bound()
         try:
-            with libav_log(), translated(self.source.name, "decode", self.limits.max_packet_bytes):
+            with libav_log(), libav_errors(self.source.name, "decode", self.limits.max_packet_bytes):
                 self._container.seek(offset, stream=self.stream, backward=True, unsupported_byte_offset=by_byte)
         finally:
             self._input.raise_error()
@@ -408,12 +408,12 @@ def decode_packet(
     with libav_log() as lines:
         try:
             frames = context.decode(packet)
-            if refused is not None and packet is not None and says_damage(container.codec_name, lines):
+            if refused is not None and packet is not None and is_damage_logged(container.codec_name, lines):
                 refused.append(cast("int", packet.pts))
             return frames
-        except FOREIGN as error:
+        except LIBAV_EXCEPTIONS as error:
             if container.accepts(context):
-                check_memory(error, lines, 4 * context.width * context.height, largest_picture(container.limits))
+                check_memory(error, lines, 4 * context.width * context.height, bound_picture_bytes(container.limits))
             if refused is not None and packet is not None:
                 refused.append(cast("int", packet.pts))
             return []

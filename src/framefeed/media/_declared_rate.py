@@ -37,7 +37,7 @@ def has_clock(container: VideoContainer) -> bool:
     return container.format_name != "avi" or _read_container_rate(container) is not None
 
 
-def declared_rate(container: VideoContainer, walk: PacketWalk) -> Fraction | None:
+def find_declared_rate(container: VideoContainer, walk: PacketWalk) -> Fraction | None:
     """Find the constant rate of frames that a stream declares; None where it declares none, or several.
 
     Args:

@@ -112,7 +112,7 @@ def _read_matrix(frame: VideoFrame) -> tuple[int, ...] | None:
 _QUARTERS = {90: (0, -1, 0, 1, 0, 0, 0, 0, 1), 180: (-1, 0, 0, 0, -1, 0, 0, 0, 1), 270: (0, 1, 0, -1, 0, 0, 0, 0, 1)}
 
 
-def orientation(matrix: tuple[int, ...] | None) -> tuple[int, bool]:
+def convert_display_matrix(matrix: tuple[int, ...] | None) -> tuple[int, bool]:
     """Turn a display matrix into (degrees counter-clockwise, mirrored after that).
 
     The matrix maps stored to displayed points, x right and y down: x' = a x + c y, y' = b x + d y

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from framefeed.media._container import VideoContainer
 from framefeed.media._info import DEFAULT_LIMITS, Limits, MediaInfo
-from framefeed.media._libav_errors import translated
+from framefeed.media._libav_errors import libav_errors
 from framefeed.media._source import MediaSource
 
 
@@ -68,7 +68,7 @@ class StreamColors:
         return replace(self, **{name: values[name] for name in names})
 
 
-def stream_colors(container: VideoContainer) -> StreamColors:
+def read_stream_colors(container: VideoContainer) -> StreamColors:
     """Read libav's colour tags of an open container; they come from headers alone until a packet is decoded."""
     context = container.stream.codec_context
     return StreamColors(
@@ -76,7 +76,7 @@ def stream_colors(container: VideoContainer) -> StreamColors:
     )
 
 
-def picture_details(info: MediaInfo) -> StreamDetails:
+def describe_picture_stream(info: MediaInfo) -> StreamDetails:
     """Describe a picture, or a sequence of pictures, as a stream."""
     return replace(
         _UNKNOWN,
@@ -96,10 +96,10 @@ def read_claimed_duration(container: VideoContainer) -> float | None:
     return float(stream.duration * stream.time_base)
 
 
-def stream_details(source: MediaSource, stream_index: int, limits: Limits = DEFAULT_LIMITS) -> StreamDetails:
+def read_stream_details(source: MediaSource, stream_index: int, limits: Limits = DEFAULT_LIMITS) -> StreamDetails:
     """Open a source and describe one of its streams; errors as ``probe``."""
-    with VideoContainer(source, stream_index, limits) as container, translated(source.name, "open"):
-        stream, colors = container.stream, stream_colors(container)
+    with VideoContainer(source, stream_index, limits) as container, libav_errors(source.name, "open"):
+        stream, colors = container.stream, read_stream_colors(container)
         starts = stream.start_time is not None and stream.time_base is not None
         return StreamDetails(
             num_frames=stream.frames or None,

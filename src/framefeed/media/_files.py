@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Literal, NoReturn
 
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
-from framefeed.parallel import raise_shortage, shortage_in
+from framefeed.parallel import find_shortage, raise_shortage
 
 
 def stat_regular(path: str) -> os.stat_result:
@@ -37,7 +37,7 @@ def stat_regular(path: str) -> os.stat_result:
     return facts
 
 
-def kind_at(path: str) -> str | None:
+def name_special_kind(path: str) -> str | None:
     """Name the kind of special file at a path, such as "a FIFO"; None for a regular file, or nothing."""
     try:
         mode = os.stat(path).st_mode
@@ -56,7 +56,7 @@ def raise_file_error(error: OSError, path: str, stage: Literal["open", "read"]) 
         OSError: The error itself, if the file did not cause it: a shortage of the machine, or a descriptor that
             framefeed closed.
     """
-    if error.errno == errno.EBADF or shortage_in(error) is not None:
+    if error.errno == errno.EBADF or find_shortage(error) is not None:
         raise error
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
         raise MissingMedia(f"{path}: no such file", source=path, stage=stage) from error
@@ -92,10 +92,10 @@ def open_regular(path: str) -> int:
 
 
 @contextmanager
-def claimed(path: str) -> Iterator[None]:
+def holding_file(path: str) -> Iterator[None]:
     """Create a file and hold its lock until the context ends, also if the file is renamed meanwhile.
 
-    The lock shows `remove_unclaimed` that the writer lives.
+    The lock shows `remove_unlocked` that the writer lives.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
@@ -105,7 +105,7 @@ def claimed(path: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def remove_unclaimed(folder: str, pattern: re.Pattern[str], kept: str) -> None:
+def remove_unlocked(folder: str, pattern: re.Pattern[str], kept: str) -> None:
     """Remove the scratch files whose lock no process holds: their writers were killed.
 
     Args:
@@ -141,7 +141,7 @@ def check_writable(path: str, noun: str, example: str, is_own: Callable[[str], b
     Raises:
         UsageError: There is no such folder, or something else is at the path.
     """
-    folder, kind = os.path.dirname(path) or ".", kind_at(path)
+    folder, kind = os.path.dirname(path) or ".", name_special_kind(path)
     if not os.path.isdir(folder):
         raise UsageError(f"cannot write {path}: there is no folder {folder!r}; make it first")
     if os.path.isdir(path):
@@ -157,7 +157,7 @@ def check_writable(path: str, noun: str, example: str, is_own: Callable[[str], b
 
 
 @contextmanager
-def writing(path: str) -> Iterator[None]:
+def write_errors(path: str) -> Iterator[None]:
     """Turn an OSError of writing a file inside the block into an error with the path and advice.
 
     Raises:
@@ -168,10 +168,10 @@ def writing(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise_shortage(error, path, "write")
-        raise cannot_write(path, error) from error
+        raise make_write_error(path, error) from error
 
 
-def cannot_write(path: str, error: OSError) -> UsageError:
+def make_write_error(path: str, error: OSError) -> UsageError:
     """Build the error for a file that cannot be written."""
     if is_full(error):
         advice = "make room on the disk, or choose another one"

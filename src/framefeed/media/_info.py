@@ -11,7 +11,7 @@ from framefeed._checks import expected
 from framefeed.errors import LimitExceeded
 
 
-def shown_size(width: int, height: int, rotation: int) -> tuple[int, int]:
+def rotate_size(width: int, height: int, rotation: int) -> tuple[int, int]:
     """Apply a rotation in degrees to a size: (width, height) as displayed."""
     return (height, width) if rotation in (90, 270) else (width, height)
 
@@ -95,14 +95,14 @@ class Limits:
 
     def check_picture(self, width: int, height: int, name: str) -> None:
         """Raise LimitExceeded if a picture of this size is larger than allowed."""
-        if not allows(self, width, height):
-            raise too_large(self, (width, height), name, "open")
+        if not is_size_allowed(self, width, height):
+            raise make_size_error(self, (width, height), name, "open")
 
 
 DEFAULT_LIMITS = Limits()
 
 
-def limits_or_default(limits: Limits | None) -> Limits:
+def resolve_limits(limits: Limits | None) -> Limits:
     """Return the limits, or the defaults for None.
 
     Raises:
@@ -115,12 +115,12 @@ def limits_or_default(limits: Limits | None) -> Limits:
     return limits
 
 
-def allows(limits: Limits, width: int, height: int) -> bool:
+def is_size_allowed(limits: Limits, width: int, height: int) -> bool:
     """Whether a picture may have this size."""
     return max(width, height) <= limits.max_side and width * height <= limits.max_pixels
 
 
-def padded_pixels(limits: Limits, codec: str = "") -> int:
+def bound_padded_pixels(limits: Limits, codec: str = "") -> int:
     """Bound the pixels of a picture within the limits, of any shape, after its decoder has padded it."""
     longest = min(limits.max_side, limits.max_pixels)
     other = min(longest, limits.max_pixels // longest)
@@ -128,16 +128,16 @@ def padded_pixels(limits: Limits, codec: str = "") -> int:
     return padded * _MULTIPLES.get(codec, 1)
 
 
-def too_large(limits: Limits, size: tuple[int, int], name: str, stage: str) -> LimitExceeded:
+def make_size_error(limits: Limits, size: tuple[int, int], name: str, stage: str) -> LimitExceeded:
     """Build the error for a picture, given as (width, height), that is larger than allowed."""
     claim = f"pictures of {size[0]}x{size[1]}"
     if max(size) > limits.max_side:
-        return limit_exceeded(limits, "max_side", claim, name, stage)
+        return make_limit_error(limits, "max_side", claim, name, stage)
     option = f" (on the command line: --max-pixels {size[0] * size[1]})"
-    return limit_exceeded(limits, "max_pixels", claim, name, stage, option)
+    return make_limit_error(limits, "max_pixels", claim, name, stage, option)
 
 
-def limit_exceeded(limits: Limits, limit: str, claim: str, name: str, stage: str, option: str = "") -> LimitExceeded:
+def make_limit_error(limits: Limits, limit: str, claim: str, name: str, stage: str, option: str = "") -> LimitExceeded:
     """Build the error for a claim beyond one of the limits.
 
     Args:

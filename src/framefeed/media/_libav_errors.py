@@ -11,7 +11,7 @@ import av
 
 from framefeed.errors import CorruptMedia, MediaError, MissingMedia, UnreadableMedia, UnsupportedCodec
 from framefeed.media._info import Limits
-from framefeed.parallel import shortage_in
+from framefeed.parallel import find_shortage
 
 # Errors alone: PyAV checks the level before it takes the GIL, so that an intact file costs nothing (D14).
 av.logging.set_level(av.logging.ERROR)
@@ -24,7 +24,7 @@ if logging.getLogger("libav").level == logging.WARNING:  # PyAV's own
 LogLine = tuple[int, str, str]
 """Level, part of FFmpeg, message."""
 _UNSUPPORTED = (av.DecoderNotFoundError, av.PatchWelcomeError, av.BSFNotFoundError, av.EncoderNotFoundError)
-FOREIGN = (av.FFmpegError, EOFError)
+LIBAV_EXCEPTIONS = (av.FFmpegError, EOFError)
 """Exceptions of PyAV: all derive from the first, except a bare end of file."""
 _MESSAGES = 3
 # get_buffer() fails for lack of memory, and for a picture larger than allowed; a message about its size precedes that.
@@ -38,7 +38,7 @@ MOST_PIXEL_BYTES = 8
 """Largest pixel: four samples of 16 bits."""
 
 
-class translated:  # noqa: N801  read as a verb: with translated(name, "open"): ...
+class libav_errors:  # noqa: N801  read as a verb: with translated(name, "open"): ...
     """Turn libav's errors inside the block into framefeed's; leave shortages of the machine alone.
 
     Not a generator: entering one takes longer than demuxing a packet.
@@ -59,7 +59,7 @@ class translated:  # noqa: N801  read as a verb: with translated(name, "open"): 
         """Nothing to do."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if not isinstance(error, FOREIGN):
+        if not isinstance(error, LIBAV_EXCEPTIONS):
             return
         check_memory(error, self._log, 0, self._most_bytes)
         # A cause that is a lack of memory would make this error a shortage; here it is damage.
@@ -100,7 +100,7 @@ def libav_log() -> av.logging.Capture:
     return av.logging.Capture(local=True)
 
 
-def says_damage(codec: str, lines: Sequence[LogLine]) -> bool:
+def is_damage_logged(codec: str, lines: Sequence[LogLine]) -> bool:
     """Whether a decoder logged damage of a picture that it outputs without the flag for damage.
 
     Args:
@@ -125,7 +125,7 @@ def is_memory_there(nbytes: int) -> bool:
     return True
 
 
-def largest_picture(limits: Limits) -> int:
+def bound_picture_bytes(limits: Limits) -> int:
     """Bytes of the largest picture that the limits allow."""
     return limits.max_pixels * MOST_PIXEL_BYTES
 
@@ -154,7 +154,7 @@ def check_memory(
         if isinstance(error, av.MemoryError) or says_so:
             if most_bytes is None or not is_memory_there(most_bytes):
                 raise error if isinstance(error, av.MemoryError) else MemoryError(in_one_line(lines))
-        elif error is not None and shortage_in(error) is not None:
+        elif error is not None and find_shortage(error) is not None:
             raise error
         elif not is_memory_there(2 * picture_bytes + _PROBED_BYTES):
             raise MemoryError("the system refuses the memory of two pictures")

@@ -14,10 +14,10 @@ from av.codec.codec import UnknownCodecError
 from av.container import InputContainer
 
 from framefeed.errors import LimitExceeded
-from framefeed.media._info import Limits, padded_pixels
+from framefeed.media._info import Limits, bound_padded_pixels
 from framefeed.media._libav_errors import LogLine
 from framefeed.media._source import MediaSource, read_bytes
-from framefeed.parallel import Err, Ok, check_stop, outcome_of
+from framefeed.parallel import Err, Ok, catch_outcome, check_stop
 
 T = TypeVar("T")
 _READ_AHEAD_BYTES = 2**17
@@ -57,7 +57,7 @@ class LibavInput:
         if self.has_failed:
             return b""
         # Not kept in a local: an error's traceback reaches this frame, and would so reach itself.
-        return self._take_value(outcome_of(self._read, count), b"")
+        return self._take_value(catch_outcome(self._read, count), b"")
 
     def _take_value(self, outcome: Ok[T] | Err, otherwise: T) -> T:
         if isinstance(outcome, Ok):
@@ -111,7 +111,7 @@ class LibavInput:
         if whence == os.SEEK_CUR:
             offset += self._offset
         elif whence == os.SEEK_END:
-            offset += self._take_value(outcome_of(lambda _: self.reader.stat().bytes, None), 0)
+            offset += self._take_value(catch_outcome(lambda _: self.reader.stat().bytes, None), 0)
         self._offset = max(0, offset)
         return self._offset
 
@@ -174,7 +174,7 @@ def make_libav_options(limits: Limits, headers_only: bool) -> dict[str, str]:
         "protocol_whitelist": "file",
         "max_streams": str(limits.max_streams + 1),
         # Reaches the decoders that probing runs, in containers that know their streams before it.
-        "max_pixels": str(padded_pixels(limits)),
+        "max_pixels": str(bound_padded_pixels(limits)),
     }
     return options | ({"codec_whitelist": _list_decoders()} if headers_only else {})
 

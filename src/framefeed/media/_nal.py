@@ -51,7 +51,7 @@ class PictureFacts:
     has_parameters: bool = False
 
 
-def nal_length_size(codec: str, extradata: bytes | None) -> int:
+def read_nal_length_size(codec: str, extradata: bytes | None) -> int:
     """Bytes of the length field before each NAL unit; 0 for start codes (Annex B), and for codecs without such units.
 
     ISO/IEC 14496-15: avcC byte 4 and hvcC byte 21 hold the size minus one in their low two bits.
@@ -95,7 +95,7 @@ def cut_first_slice(packet: bytes, codec: str, length_size: int, count: int) -> 
     return b"".join(parts)
 
 
-def h264_facts(packet: bytes, length_size: int) -> PictureFacts | None:
+def read_h264_facts(packet: bytes, length_size: int) -> PictureFacts | None:
     """Read an H.264 packet; None where it holds no slice."""
     kinds: set[int] = set()
     is_reference = False
@@ -120,7 +120,7 @@ def h264_facts(packet: bytes, length_size: int) -> PictureFacts | None:
     )
 
 
-def hevc_facts(packet: bytes, length_size: int) -> PictureFacts | None:
+def read_hevc_facts(packet: bytes, length_size: int) -> PictureFacts | None:
     """Read an HEVC packet; None where it holds no slice."""
     kinds: set[int] = set()
     temporal_id = 0

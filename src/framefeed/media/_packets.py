@@ -15,9 +15,9 @@ import numpy as np
 from framefeed._arrays import BoolArray, IntArray
 from framefeed.errors import EmptyVideo, MediaError
 from framefeed.media._container import Packet, VideoContainer
-from framefeed.media._info import allows, limit_exceeded, too_large
+from framefeed.media._info import is_size_allowed, make_limit_error, make_size_error
 from framefeed.media._libav_errors import in_one_line
-from framefeed.media._nal import nal_length_size
+from framefeed.media._nal import read_nal_length_size
 from framefeed.media._source import read_bytes
 from framefeed.media.h26x._units import BLOCK_PADDING, UnitFacts, UnitWalk
 
@@ -110,7 +110,7 @@ class _UnitReader:
 
     def __init__(self, container: VideoContainer) -> None:
         codec = container.codec_name
-        self._walk = UnitWalk(codec, nal_length_size(codec, container.stream.codec_context.extradata))
+        self._walk = UnitWalk(codec, read_nal_length_size(codec, container.stream.codec_context.extradata))
         self._reader = container.reader
         self._data, self._begin, self._offsets = bytearray(), list[int](), list[int]()
         self.is_contiguous = container.format_name.startswith("mov")
@@ -184,7 +184,7 @@ def walk_packets(
         columns.add(batch)
         if len(columns.size) > limits.max_packets:
             claim = f"at least {limits.max_packets + 1} packets"
-            raise limit_exceeded(limits, "max_packets", claim, container.source.name, "index")
+            raise make_limit_error(limits, "max_packets", claim, container.source.name, "index")
         if units is not None:
             units.add(batch)
         if read is not None:
@@ -218,7 +218,7 @@ class MisplacedPacket(Exception):
     """A packet behind a seek is not the one that the walk has there: the seek cannot be used."""
 
 
-def packets_from(container: VideoContainer, walk: PacketWalk, start: int) -> Iterator[tuple[int, Packet]]:
+def demux_from(container: VideoContainer, walk: PacketWalk, start: int) -> Iterator[tuple[int, Packet]]:
     """Demux from packet ``start`` on; seek if the packets show that the seek ended at or before it.
 
     Raises:
@@ -226,7 +226,7 @@ def packets_from(container: VideoContainer, walk: PacketWalk, start: int) -> Ite
     """
     if start and walk.pts[start] != MISSING_PTS:
         landed = container.try_seek(int(walk.pts[start]))
-        numbered = numbered_after_seek(container.packets(), walk.offset, walk.size) if landed else None
+        numbered = number_after_seek(container.packets(), walk.offset, walk.size) if landed else None
         if numbered is not None and numbered[0] <= start:
             first, packets = numbered
             for number, packet in enumerate(packets, first):
@@ -239,7 +239,7 @@ def packets_from(container: VideoContainer, walk: PacketWalk, start: int) -> Ite
             yield number, packet
 
 
-def numbered_after_seek(
+def number_after_seek(
     packets: Iterator[Packet], offsets: IntArray, sizes: IntArray
 ) -> tuple[int, Iterable[Packet]] | None:
     """Find the number of the first packet behind a seek, by offsets and sizes.
@@ -274,12 +274,12 @@ def _check_sizes(packets: Iterable[Packet], first: int, sizes: IntArray) -> Iter
 _TOO_LARGE = re.compile(r"Picture size (\d+)x(\d+) (?:exceeds specified max pixel count|is invalid)")
 
 
-def no_frame(container: VideoContainer, stage: str) -> MediaError:
+def make_empty_error(container: VideoContainer, stage: str) -> MediaError:
     """Build the error for a stream without any frame, from libav's log of decoding it."""
     source, log = container.source, in_one_line(container.log)
     size = container.too_large or _find_logged_size(container)
     if size is not None:
-        return too_large(container.limits, size, source.name, stage)
+        return make_size_error(container.limits, size, source.name, stage)
     return EmptyVideo(
         f"{source.name}: its video stream gives no frame{log and f' ({log})'}: copy or record the file again",
         source=source.name,
@@ -291,6 +291,6 @@ def _find_logged_size(container: VideoContainer) -> tuple[int, int] | None:
     """Find the size of the first picture that libav refused as too large; libav also refuses a size of 0."""
     for _, _, message in container.log:
         match = _TOO_LARGE.search(message)
-        if match is not None and not allows(container.limits, int(match[1]), int(match[2])):
+        if match is not None and not is_size_allowed(container.limits, int(match[1]), int(match[2])):
             return int(match[1]), int(match[2])
     return None

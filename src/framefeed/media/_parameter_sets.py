@@ -12,8 +12,8 @@ from av.packet import Packet as AvPacket
 
 from framefeed.media._container import Packet, VideoContainer
 from framefeed.media._info import DEFAULT_LIMITS, Limits
-from framefeed.media._libav_errors import FOREIGN, LogLine, check_memory, largest_picture, libav_log
-from framefeed.media._nal import nal_length_size
+from framefeed.media._libav_errors import LIBAV_EXCEPTIONS, LogLine, bound_picture_bytes, check_memory, libav_log
+from framefeed.media._nal import read_nal_length_size
 
 _PADDING = 64
 """Zero bytes behind a packet, which FFmpeg's bit readers may read."""
@@ -66,15 +66,15 @@ def _try_parameter_sets(
             context.skip_frame = "NONREF"
             context.open()
             if inband:
-                size = nal_length_size(codec, configuration)
+                size = read_nal_length_size(codec, configuration)
                 prefixes = [len(unit).to_bytes(size, "big") if size else b"\0\0\1" for unit in inband]
                 units = [prefix + unit for prefix, unit in zip(prefixes, inband, strict=True)]
                 context.decode(make_packet(b"".join(units)))
-        except FOREIGN as error:
-            check_memory(error, lines, 0, largest_picture(limits))
+        except LIBAV_EXCEPTIONS as error:
+            check_memory(error, lines, 0, bound_picture_bytes(limits))
             is_refused = True
     if lines:
-        check_memory(None, lines, 0, largest_picture(limits))
+        check_memory(None, lines, 0, bound_picture_bytes(limits))
     return lines, is_refused
 
 

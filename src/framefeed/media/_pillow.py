@@ -24,14 +24,14 @@ from framefeed.errors import (
     UnsupportedCodec,
     UsageError,
 )
-from framefeed.media._info import DEFAULT_LIMITS, Limits, MediaInfo, shown_size
+from framefeed.media._info import DEFAULT_LIMITS, Limits, MediaInfo, rotate_size
 from framefeed.media._sniff import HEAD_BYTES, name_undecoded_format
 from framefeed.media._source import ByteReader, BytesReader, MediaSource, read_bytes
-from framefeed.media.headers._exif import check_orientation, orientation_of
+from framefeed.media.headers._exif import check_orientation, convert_exif_orientation
 from framefeed.media.headers._reads import LEAST_READ_BYTES, PICTURE_HEAD_BYTES, CountedReads, OddHeader, StillHeader
-from framefeed.media.headers._still import still_header
+from framefeed.media.headers._still import read_still_header
 from framefeed.media.headers._undecoded import read_undecoded_header
-from framefeed.parallel import check_stop, renew_after_fork, shortage_in
+from framefeed.parallel import check_stop, find_shortage, renew_after_fork
 
 
 class Quiet:
@@ -63,7 +63,7 @@ class Quiet:
             if self._depth == 0:
                 self._remove_filter()
 
-    def begin_anew(self) -> None:
+    def after_fork(self) -> None:
         """Reset the state in a forked process: the threads that were within the block do not exist there."""
         if self._depth:
             self._remove_filter()
@@ -202,7 +202,7 @@ def pillow_errors(file: PictureFile, translate: Callable[[BaseException], MediaE
         file.raise_error()
         if str(error).startswith(_NO_MEMORY):
             raise MemoryError(str(error)) from error
-        if shortage_in(error) is not None:
+        if find_shortage(error) is not None:
             raise
         raise translate(error) from error
     file.raise_error()
@@ -222,7 +222,7 @@ def make_bomb_error(error: Image.DecompressionBombError, name: str, stage: str) 
 PILLOW_FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "PPM")
 """Pillow's plug-ins that may read a file; none of them starts another program (S10)."""
 
-MODES_WITHOUT_RULE = frozenset({"I", "F", "LAB"})
+UNCONVERTIBLE_MODES = frozenset({"I", "F", "LAB"})
 """Pillow's modes without a rule for conversion to RGB: white is not defined for 32-bit integers and floats, and Pillow
 does not convert L*a*b*."""
 _DECODED = frozenset({*PILLOW_FORMATS, "MPO"})  # Pillow's plug-in for JPEG reads MPO
@@ -234,7 +234,7 @@ _COUNTED_BYTES = 2**22
 """Pictures are counted in files of up to this many bytes: Pillow reads the whole file for it."""
 
 
-def image_info(source: MediaSource, limits: Limits) -> MediaInfo:
+def probe_image(source: MediaSource, limits: Limits) -> MediaInfo:
     """Describe a still picture from its header; ask Pillow about odd headers.
 
     Raises:
@@ -275,7 +275,7 @@ def describe_picture(source: MediaSource, limits: Limits) -> PictureDescription:
         head = read_bytes(reader, 0, PICTURE_HEAD_BYTES)
         more = CountedReads(_read_at, reader, limits.max_header_bytes)
         try:
-            header = still_header(head, more, size)
+            header = read_still_header(head, more, size)
         except OddHeader as odd:
             _log.debug("%s: left to Pillow: %s", source.name, odd)
             undecoded = read_undecoded_header(head, CountedReads(_read_at, reader, limits.max_header_bytes))
@@ -287,12 +287,12 @@ def describe_picture(source: MediaSource, limits: Limits) -> PictureDescription:
             else:
                 header = _read_header(reader, size, source.name, limits)
     limits.check_picture(header.width, header.height, source.name)
-    if header.mode in MODES_WITHOUT_RULE:
+    if header.mode in UNCONVERTIBLE_MODES:
         problem = _explain_mode(header.mode, source.name)
     return PictureDescription(describe_header(header, size), problem)
 
 
-def without_rule(mode: str, name: str, stage: str) -> UnsupportedCodec:
+def make_mode_error(mode: str, name: str, stage: str) -> UnsupportedCodec:
     """Build the error for a picture of a mode without a rule for conversion to RGB."""
     return UnsupportedCodec(_explain_mode(mode, name), source=name, stage=stage)
 
@@ -305,11 +305,11 @@ def describe_header(header: StillHeader, size_bytes: int) -> MediaInfo:
     """Describe a still picture whose header was read.
 
     Args:
-        header: What ``still_header`` gave.
+        header: What ``read_still_header`` gave.
         size_bytes: Bytes of the file.
     """
-    rotation, mirrored = orientation_of(header.orientation)
-    width, height = shown_size(header.width, header.height, rotation)
+    rotation, mirrored = convert_exif_orientation(header.orientation)
+    width, height = rotate_size(header.width, header.height, rotation)
     return MediaInfo(
         kind="image",
         container=header.container,
@@ -422,7 +422,7 @@ def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
 
 def _turn_upright(image: Image.Image) -> Image.Image:
     try:
-        rotation, mirrored = orientation_of(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
+        rotation, mirrored = convert_exif_orientation(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
     except PILLOW_ERRORS:
         return image  # a damaged tag counts as upright
     turned = image.transpose(_TURNS[rotation]) if rotation else image

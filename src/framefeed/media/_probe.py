@@ -9,11 +9,11 @@ from typing import Any
 
 from framefeed.errors import FormatChanged, UnsupportedCodec
 from framefeed.media._container import Packet, VideoContainer
-from framefeed.media._decoding import DecodedFact, decode_facts, orientation
+from framefeed.media._decoding import DecodedFact, convert_display_matrix, decode_facts
 from framefeed.media._details import read_claimed_duration
-from framefeed.media._info import Limits, MediaInfo, limit_exceeded, limits_or_default, shown_size
-from framefeed.media._packets import no_frame
-from framefeed.media._pillow import image_info
+from framefeed.media._info import Limits, MediaInfo, make_limit_error, resolve_limits, rotate_size
+from framefeed.media._packets import make_empty_error
+from framefeed.media._pillow import probe_image
 from framefeed.media._sequence import SEQUENCE_CONTAINER, SequenceSource
 from framefeed.media._sniff import HEAD_BYTES, name_undecoded_format, sniff
 from framefeed.media._source import MediaSource, read_bytes
@@ -24,7 +24,7 @@ MIXED = "mixed"
 """Codec of a sequence whose files have several."""
 
 
-def sequence_info(source: SequenceSource, limits: Limits, *, first_only: bool = False) -> MediaInfo:
+def probe_sequence(source: SequenceSource, limits: Limits, *, first_only: bool = False) -> MediaInfo:
     """Describe a sequence by its first file, and check the headers of all.
 
     Args:
@@ -39,9 +39,9 @@ def sequence_info(source: SequenceSource, limits: Limits, *, first_only: bool = 
     """
     files = source.files()
     if len(files) > limits.max_packets:
-        raise limit_exceeded(limits, "max_packets", f"{len(files)} pictures", source.name, "open")
+        raise make_limit_error(limits, "max_packets", f"{len(files)} pictures", source.name, "open")
     times = source.sequence.times(len(files))
-    first = image_info(MediaSource.of(files.paths[0]), limits)
+    first = probe_image(MediaSource.of(files.paths[0]), limits)
     codecs = {first.codec} | ({*()} if first_only else _collect_codecs(files.paths, first, limits))
     last_duration = int(times.duration[-1])  # 0 if unknown
     span = (int(times.pts[-1]) - int(times.pts[0])) * times.time_base
@@ -62,7 +62,7 @@ def _collect_codecs(paths: Sequence[str], first: MediaInfo, limits: Limits) -> s
     codecs = set[str]()
     for path in paths[1:]:
         check_stop()
-        info = image_info(MediaSource.of(path), limits)
+        info = probe_image(MediaSource.of(path), limits)
         if (info.width, info.height) != (first.width, first.height):
             raise FormatChanged(
                 f"{path}: is {info.width}x{info.height} as displayed, but the sequence begins with {first.width}x"
@@ -93,23 +93,23 @@ def probe(source: Any, *, limits: Limits | None = None) -> MediaInfo:
         ResourceExhausted: Memory or file descriptors ran out, also after a second try.
     """
     media = MediaSource.of(source)
-    return try_again_in_shortage(partial(_probe, media, limits_or_default(limits)), media.name, "open")
+    return try_again_in_shortage(partial(_probe, media, resolve_limits(limits)), media.name, "open")
 
 
 def _probe(media: MediaSource, limits: Limits) -> MediaInfo:
     if isinstance(media, SequenceSource):
         media.stat()
-        return sequence_info(media, limits)
+        return probe_sequence(media, limits)
     with media.opened() as reader:
         head = read_bytes(reader, 0, HEAD_BYTES)
         is_image = sniff(head, media.name) == "image"
         info = None if is_image else movie_info(reader, head, media.name, limits)
     if is_image:
-        return _heic_info(media, head, limits) if name_undecoded_format(head) == "HEIC" else image_info(media, limits)
+        return _heic_info(media, head, limits) if name_undecoded_format(head) == "HEIC" else probe_image(media, limits)
     if info is not None:
         return info
     with VideoContainer(media, limits=limits) as container:
-        return video_info(container, decode_first_fact(container))
+        return describe_video(container, decode_first_fact(container))
 
 
 def _heic_info(media: MediaSource, head: bytes, limits: Limits) -> MediaInfo:
@@ -119,7 +119,7 @@ def _heic_info(media: MediaSource, head: bytes, limits: Limits) -> MediaInfo:
     with VideoContainer(media, limits=limits) as container:
         if not container.is_whole_picture:
             raise _make_tiles_error(media.name)
-        info = video_info(container, decode_first_fact(container))
+        info = describe_video(container, decode_first_fact(container))
         return replace(info, kind="image", num_frames_from_header=1, average_fps_from_header=None)
 
 
@@ -142,7 +142,7 @@ def decode_first_fact(container: VideoContainer) -> DecodedFact:
     """
     fact = next(decode_facts(container, enumerate(_refuse_encrypted(container))), None)
     if fact is None:
-        raise no_frame(container, "open")
+        raise make_empty_error(container, "open")
     return fact
 
 
@@ -154,11 +154,11 @@ def _refuse_encrypted(container: VideoContainer) -> Iterator[Packet]:
         yield packet
 
 
-def video_info(container: VideoContainer, fact: DecodedFact) -> MediaInfo:
+def describe_video(container: VideoContainer, fact: DecodedFact) -> MediaInfo:
     """Describe an open container, given its first frame."""
     stream = container.stream
-    rotation, mirrored = orientation(container.matrix)
-    width, height = shown_size(fact.width, fact.height, rotation)
+    rotation, mirrored = convert_display_matrix(container.matrix)
+    width, height = rotate_size(fact.width, fact.height, rotation)
     container.limits.check_picture(fact.width, fact.height, container.source.name)
     return MediaInfo(
         kind="video",

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from framefeed.media._container import Packet, VideoContainer
 from framefeed.media._decoding import DecodedFact, decode_alone, decode_facts
-from framefeed.media._details import StreamColors, stream_colors
-from framefeed.media._nal import cut_first_slice, nal_length_size
+from framefeed.media._details import StreamColors, read_stream_colors
+from framefeed.media._nal import cut_first_slice, read_nal_length_size
 from framefeed.media._packets import NAL_CODECS, PacketWalk, walk_packets
 from framefeed.media._parameter_sets import make_packet
 from framefeed.media._upright import is_upright
@@ -108,7 +108,7 @@ def walk_and_prove(container: VideoContainer, known: PacketWalk | None = None) -
     """
     if not has_prover(container):
         return DemuxedStream(known or walk_packets(container))
-    colors = stream_colors(container)
+    colors = read_stream_colors(container)
     feed, firsts = _ProverFeed(_PROVERS[container.codec_name](container)), list[Packet]()
     walk = known or walk_packets(container, feed.add, firsts.append)
     try:
@@ -174,7 +174,7 @@ def _decode_first_header(container: VideoContainer, packet: Packet) -> DecodedFa
     The container must be reopened before anything else is decoded.
     """
     codec, options, log = container.codec_name, container.decoder().options, list(container.log)
-    length_size = nal_length_size(codec, container.decoder().extradata)
+    length_size = read_nal_length_size(codec, container.decoder().extradata)
     beginning = make_packet(cut_first_slice(bytes(packet), codec, length_size, _SLICE_BYTES))
     # Concealment of the missing slices would take longer than decoding them.
     container.decoder().options = options | {"ec": "0"}

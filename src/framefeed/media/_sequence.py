@@ -90,7 +90,7 @@ class ImageSequence:
         folder, paths = _parse_files(folder_or_paths)
         object.__setattr__(self, "folder", folder)
         object.__setattr__(self, "paths", paths)
-        object.__setattr__(self, "fps", None if fps is None else exact_rate(fps))
+        object.__setattr__(self, "fps", None if fps is None else parse_rate(fps))
         object.__setattr__(self, "timestamps", None if timestamps is None else _parse_seconds(timestamps))
         if timestamps is not None:
             self.times(len(self.timestamps or ()) if paths is None else len(paths))
@@ -158,7 +158,7 @@ class SequenceTimes:
     time_base: Fraction
 
 
-def exact_rate(fps: float | Fraction, name: str = "fps") -> Fraction:
+def parse_rate(fps: float | Fraction, name: str = "fps") -> Fraction:
     """Convert a rate to the fraction that is meant: 30000/1001 as float is 30000/1001, 29.97 is 2997/100.
 
     Args:
@@ -293,10 +293,10 @@ class _Listings:
 
     def __init__(self, max_files: int) -> None:
         self._max_files = max_files
-        self.begin_anew()
+        self.after_fork()
         renew_after_fork(self)
 
-    def begin_anew(self) -> None:
+    def after_fork(self) -> None:
         """Replace the lock and drop the listings: a thread of the parent may have been changing them."""
         self._lock = RLock()
         self._listings: OrderedDict[ImageSequence, SequenceFiles] = OrderedDict()

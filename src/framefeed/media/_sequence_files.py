@@ -15,7 +15,7 @@ import xxhash
 from framefeed._arrays import IntArray
 from framefeed.errors import MissingMedia, UnreadableMedia
 from framefeed.media._files import stat_regular
-from framefeed.media._source import FileReader, SourceStat, ns_in_64_bits, read_bytes
+from framefeed.media._source import FileReader, SourceStat, clamp_ns, read_bytes
 from framefeed.parallel import check_stop, try_again_in_shortage
 
 # fmt: off
@@ -58,7 +58,7 @@ class SequenceFiles:
         digest.update(self.sizes.tobytes())
         digest.update(self.mtimes_ns.tobytes())
         time = seconds * _NANOSECONDS + digest.intdigest() % _NANOSECONDS
-        object.__setattr__(self, "stat", SourceStat(int(self.sizes.sum()), ns_in_64_bits(time)))
+        object.__setattr__(self, "stat", SourceStat(int(self.sizes.sum()), clamp_ns(time)))
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -144,7 +144,7 @@ def stat_files(paths: Sequence[str], folder: Hashable = None) -> SequenceFiles:
     for path in paths:
         check_stop()
         status = stat_regular(path)
-        facts.append((status.st_size, ns_in_64_bits(status.st_mtime_ns)))
+        facts.append((status.st_size, clamp_ns(status.st_mtime_ns)))
     sizes, times = np.array(facts, dtype=np.int64).reshape(-1, 2).T
     return SequenceFiles(tuple(paths), sizes, times, folder)
 

@@ -19,7 +19,7 @@ from framefeed.errors import StaleSource, UsageError
 from framefeed.media._files import open_regular, raise_file_error, stat_regular
 from framefeed.media._sniff import HEAD_BYTES
 from framefeed.media._urls import check_url, open_url, url_errors
-from framefeed.parallel import renew_after_fork, shortened
+from framefeed.parallel import renew_after_fork, shorten_repr
 
 FINGERPRINT_BLOCK = 64 * 1024
 """Bytes hashed at the head, at the middle and at the tail."""
@@ -42,7 +42,7 @@ class SourceIdentity:
     fingerprint: str
 
 
-def ns_in_64_bits(ns: int) -> int:
+def clamp_ns(ns: int) -> int:
     """Clamp a file's time in ns to 64 bits, 1677 to 2262: file systems have a larger range."""
     return max(-(2**63), min(ns, 2**63 - 1))
 
@@ -102,7 +102,7 @@ class FileReader:
             facts = os.fstat(self._descriptor)
         except OSError as error:
             raise_file_error(error, self._path, "read")
-        return SourceStat(facts.st_size, ns_in_64_bits(facts.st_mtime_ns))
+        return SourceStat(facts.st_size, clamp_ns(facts.st_mtime_ns))
 
     def close(self) -> None:
         """Close the file; more than once is fine."""
@@ -211,8 +211,8 @@ class ObjectReader:
     def _check_process(self) -> None:
         if self._pid is not None and self._pid != os.getpid():
             raise UsageError(
-                f"{shortened(self._file)} was opened before this process was forked, and shares its position with the "
-                "parent: open it again in this process, or pass the path"
+                f"{shorten_repr(self._file)} was opened before this process was forked, and shares its position with "
+                "the parent: open it again in this process, or pass the path"
             )
 
 
@@ -266,7 +266,7 @@ class _PositionLocks:
         self._lock = threading.RLock()
         renew_after_fork(self)
 
-    def begin_anew(self) -> None:
+    def after_fork(self) -> None:
         """Replace the locks, which a thread of the parent may have held."""
         self._lock = threading.RLock()
         for position_lock in self._locks.values():
@@ -371,7 +371,7 @@ class MediaSource:
         """Size in bytes and modification time, without opening a path."""
         if self.kind == "path":
             facts = stat_regular(self.path)
-            return SourceStat(facts.st_size, ns_in_64_bits(facts.st_mtime_ns))
+            return SourceStat(facts.st_size, clamp_ns(facts.st_mtime_ns))
         if self.kind == "url":
             with self.opened() as reader:
                 return reader.stat()
@@ -417,12 +417,14 @@ class MediaSource:
             return (self.kind, id(self.data) if self.file is None else id(self.file))
         facts = stat_regular(self.path)
         stamp = (self.path, facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
-        if indexed is None or (facts.st_size, ns_in_64_bits(facts.st_mtime_ns)) == (indexed.bytes, indexed.mtime_ns):
+        if indexed is None or (facts.st_size, clamp_ns(facts.st_mtime_ns)) == (indexed.bytes, indexed.mtime_ns):
             return stamp
         if facts.st_size == indexed.bytes:
             if (stamp, indexed.fingerprint) in _ACCEPTED:
                 return stamp
-            again = self.head_fingerprint if indexed.fingerprint.startswith(OF_HEAD) else self.fingerprint
+            again = (
+                self.head_fingerprint if indexed.fingerprint.startswith(HEAD_FINGERPRINT_PREFIX) else self.fingerprint
+            )
             if again() == indexed.fingerprint:
                 _ACCEPTED.add((stamp, indexed.fingerprint))
                 return stamp
@@ -435,7 +437,9 @@ class MediaSource:
         # The fingerprint is part of the key: another object under the same URL is another file.
         stamp = (self.kind, self.path, indexed.fingerprint)
         if (stamp, indexed.fingerprint) not in _ACCEPTED:
-            again = self.head_fingerprint if indexed.fingerprint.startswith(OF_HEAD) else self.fingerprint
+            again = (
+                self.head_fingerprint if indexed.fingerprint.startswith(HEAD_FINGERPRINT_PREFIX) else self.fingerprint
+            )
             if again() != indexed.fingerprint:
                 raise self._make_changed_error(indexed, self.stat().bytes)
             _ACCEPTED.add((stamp, indexed.fingerprint))
@@ -463,17 +467,17 @@ class MediaSource:
 
 
 _ACCEPTED: set[tuple[Hashable, str]] = set()
-OF_HEAD = "h"
+HEAD_FINGERPRINT_PREFIX = "h"
 """First character of fingerprints made of a head alone; no hexadecimal digit."""
 
 
-head_digest = xxhash.xxh3_128_hexdigest
+hash_head = xxhash.xxh3_128_hexdigest
 """Hash a head; the size of the file is the seed."""
 
 
 def fingerprint_head(head: bytes, size: int) -> str:
     """Make the fingerprint of a file of ``size`` bytes from its first ``HEAD_BYTES``."""
-    return OF_HEAD + head_digest(head, size)
+    return HEAD_FINGERPRINT_PREFIX + hash_head(head, size)
 
 
 def read_identity(reader: ByteReader, now: SourceStat) -> SourceIdentity:

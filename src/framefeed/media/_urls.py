@@ -9,7 +9,7 @@ from typing import IO, Any, Literal, cast
 
 from framefeed.errors import FramefeedError, MissingDependency, UnreadableMedia, UsageError
 from framefeed.media._files import raise_file_error
-from framefeed.parallel import shortage_in
+from framefeed.parallel import find_shortage
 
 BLOCK_BYTES = 2**17
 """Bytes fetched at once."""
@@ -79,7 +79,7 @@ def _raise_url_error(error: Exception, url: str, stage: Literal["open", "read"])
 def _describe_unreachable(error: Exception) -> str | None:
     """Describe a failure of a server that may have the object; None for any other error."""
     # fsspec's HTTP file system raises FileNotFoundError for all failures; the cause is the real one.
-    cause = error.__cause__ if isinstance(error, FileNotFoundError) and shortage_in(error) is None else None
+    cause = error.__cause__ if isinstance(error, FileNotFoundError) and find_shortage(error) is None else None
     status = getattr(cause, "status", None)
     if isinstance(status, int):
         answer = f"{status} {getattr(cause, 'message', '')}".rstrip()

@@ -5,18 +5,18 @@ from __future__ import annotations
 from framefeed.parallel._budget import ThreadBudget, thread_budget
 from framefeed.parallel._forking import finalise_after_fork, is_collecting, renew_after_fork
 from framefeed.parallel._ordered import OrderedOutcomes, OrderedValues, ordered_map, ordered_outcomes
-from framefeed.parallel._outcome import Err, Ok, outcome_of, shortened
+from framefeed.parallel._outcome import Err, Ok, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, ClosedByWith, InlinePool, Pool, ThreadPool
 from framefeed.parallel._processes import ProcessPool, open_pool
 from framefeed.parallel._reorder import ReorderBuffer
 from framefeed.parallel._shared_lines import SharedLines
 from framefeed.parallel._shortage import (
     allocate,
+    find_shortage,
+    make_shortage_error,
     raise_shortage,
     register_releasable,
     release_idle,
-    resource_exhausted,
-    shortage_in,
     try_again_in_shortage,
 )
 from framefeed.parallel._stopping import DEADLINE, Cancelled, cancelled_by, check_deadline, check_stop, time_limit
@@ -39,21 +39,21 @@ __all__ = [
     "ThreadPool",
     "allocate",
     "cancelled_by",
+    "catch_outcome",
     "check_deadline",
     "check_stop",
     "finalise_after_fork",
+    "find_shortage",
     "is_collecting",
+    "make_shortage_error",
     "open_pool",
     "ordered_map",
     "ordered_outcomes",
-    "outcome_of",
     "raise_shortage",
     "register_releasable",
     "release_idle",
     "renew_after_fork",
-    "resource_exhausted",
-    "shortage_in",
-    "shortened",
+    "shorten_repr",
     "thread_budget",
     "time_limit",
     "try_again_in_shortage",

@@ -16,7 +16,7 @@ from weakref import WeakSet
 class Forked(Protocol):
     """An object that is renewed in a forked process."""
 
-    def begin_anew(self) -> None:
+    def after_fork(self) -> None:
         """Replace locks, because a thread of the parent may have held them, and forget the parent's own work.
 
         Other objects may not be renewed yet: pass objects that must be finalised to `finalise_after_fork`.
@@ -29,7 +29,7 @@ _FINALISED_LAST: list[object] = []
 
 
 def renew_after_fork(item: Forked) -> None:
-    """Call the object's `Forked.begin_anew` in every process that is forked while it is alive; do not keep it alive."""
+    """Call the object's `Forked.after_fork` in every process that is forked while it is alive; do not keep it alive."""
     _RENEWED.add(item)
 
 
@@ -40,7 +40,7 @@ def finalise_after_fork(item: object) -> None:
 
 def _renew_all() -> None:
     for item in list(_RENEWED):
-        item.begin_anew()
+        item.after_fork()
     _FINALISED_LAST.clear()
 
 
@@ -55,7 +55,7 @@ class _CollectingThreads:
         gc.callbacks.append(self._update)
         renew_after_fork(self)
 
-    def begin_anew(self) -> None:
+    def after_fork(self) -> None:
         """Forget the threads that are not in the forked process."""
         self._threads.intersection_update({get_ident()})
 

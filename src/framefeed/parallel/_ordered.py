@@ -27,7 +27,7 @@ from weakref import finalize, proxy
 from framefeed._checks import check_integer, expected
 from framefeed.errors import DeadlineExceeded, LoadError, UsageError, WorkerLost
 from framefeed.parallel._budget import thread_budget
-from framefeed.parallel._outcome import Err, Ok, outcome_of, shortened
+from framefeed.parallel._outcome import Err, Ok, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith, Pool
 from framefeed.parallel._processes import ProcessDied, ProcessPool, RemoteCalls, open_pool
 from framefeed.parallel._reorder import ReorderBuffer
@@ -173,7 +173,7 @@ class Run(Generic[T, R]):
                 self._workers[job[0]] = threading.current_thread()
         if job is not None:
             # The outcome is no local: the traceback of its error refers to this frame, which would make a cycle.
-            self._complete(job[0], outcome_of(self._call_and_measure, job))
+            self._complete(job[0], catch_outcome(self._call_and_measure, job))
 
     def _call_and_measure(self, job: tuple[int, T]) -> tuple[R, int]:
         position, item = job
@@ -181,7 +181,7 @@ class Run(Generic[T, R]):
             with cancelled_by(lambda: self._cancelled):
                 value = self._function(item)
         except ProcessDied as death:
-            message = f"item {position} ({shortened(item)}) is lost: {death}"
+            message = f"item {position} ({shorten_repr(item)}) is lost: {death}"
             raise WorkerLost(message, position=position, stage=STAGE) from death
         return value, 0 if self._size_of is None else max(0, operator.index(self._size_of(value)))
 
@@ -234,7 +234,7 @@ class Run(Generic[T, R]):
         )
 
     def _head_name(self) -> str:
-        return f"item {self._buffer.head} ({shortened(self._buffer.head_item)})"
+        return f"item {self._buffer.head} ({shorten_repr(self._buffer.head_item)})"
 
     def _others(self) -> list[threading.Thread]:
         not_waited_for = (threading.current_thread(), self._late)
@@ -294,7 +294,7 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
             raise StopIteration
         while self._items is not None and self._run.has_room:
             # The outcome is no local: the traceback of its error refers to this frame, which would make a cycle.
-            self._add_item(outcome_of(next, self._items))
+            self._add_item(catch_outcome(next, self._items))
         if self._run.is_empty:
             self._raise_end()
         outcome = self._run.take()

@@ -15,7 +15,7 @@ _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
 
 
-def shortened(value: object) -> str:
+def shorten_repr(value: object) -> str:
     """Return the repr of a value for a message: bounded in length, and without an error if the repr raises one."""
     return _SHORT.repr(value)
 
@@ -27,7 +27,7 @@ class Ok(Generic[R_co]):
     value: R_co
 
     def __repr__(self) -> str:
-        return f"Ok({shortened(self.value)})"
+        return f"Ok({shorten_repr(self.value)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Err:
     error: BaseException
 
     def __repr__(self) -> str:
-        return f"Err({shortened(self.error)})"
+        return f"Err({shorten_repr(self.error)})"
 
 
-def outcome_of(function: Callable[[T], R], argument: T) -> Ok[R] | Err:
+def catch_outcome(function: Callable[[T], R], argument: T) -> Ok[R] | Err:
     """Call a function and return its outcome; never raise."""
     try:
         return Ok(function(argument))

@@ -25,7 +25,7 @@ from framefeed._checks import check_integer, expected
 from framefeed.errors import LoadError, UsageError
 from framefeed.parallel import _worker
 from framefeed.parallel._forking import renew_after_fork
-from framefeed.parallel._outcome import Err, outcome_of, shortened
+from framefeed.parallel._outcome import Err, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, InlinePool, Pool, ThreadPool
 from framefeed.parallel._worker import (
     FOREIGN,
@@ -139,7 +139,7 @@ class Child:
         if self._process is not None:
             self._reap(ENDING_SECONDS)
 
-    def begin_anew(self) -> None:
+    def after_fork(self) -> None:
         """Forget the process, and leave it as it is: after a fork it is the parent's."""
         process, self._process = self._process, None
         if process is not None:
@@ -349,10 +349,10 @@ class RemoteCalls(Generic[T, R]):
     """
 
     def __init__(self, function: Callable[[T], R]) -> None:
-        sent = outcome_of(_dump_function, function)
+        sent = catch_outcome(_dump_function, function)
         if isinstance(sent, Err):
             raise UsageError(
-                f"{shortened(function)} cannot be sent to a worker process ({_describe_error(sent.error)}): "
+                f"{shorten_repr(function)} cannot be sent to a worker process ({_describe_error(sent.error)}): "
                 'use a function of an importable module, or kind="threads"'
             ) from sent.error
         self._function = sent.value
@@ -368,14 +368,14 @@ class RemoteCalls(Generic[T, R]):
             LoadError: If the function raised an exception that cannot be sent.
             ProcessDied: If the process died before it answered.
         """
-        sent = outcome_of(dumps, item)
+        sent = catch_outcome(dumps, item)
         if isinstance(sent, Err):
             raise UsageError(
-                f"{shortened(item)} cannot be sent to a worker process ({_describe_error(sent.error)}): "
+                f"{shorten_repr(item)} cannot be sent to a worker process ({_describe_error(sent.error)}): "
                 'use items that can be pickled, or kind="threads"'
             ) from sent.error
         kind, answer = child_of_this_thread().ask(self._function, sent.value)
-        received = outcome_of(loads, answer)
+        received = catch_outcome(loads, answer)
         if isinstance(received, Err):
             message = f"the result of a worker process cannot be unpickled ({_describe_error(received.error)})"
             raise LoadError(message, stage=STAGE) from received.error

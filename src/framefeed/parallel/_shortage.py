@@ -40,7 +40,7 @@ class Releasable(Protocol):
         ...
 
 
-def shortage_in(error: BaseException | None) -> str | None:
+def find_shortage(error: BaseException | None) -> str | None:
     """Name the resource that ran out, if an error or one of its causes is a shortage; else None."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
@@ -56,11 +56,11 @@ def shortage_in(error: BaseException | None) -> str | None:
     return None
 
 
-def resource_exhausted(resource: str, name: str, stage: str) -> ResourceExhausted:
+def make_shortage_error(resource: str, name: str, stage: str) -> ResourceExhausted:
     """Build the error for a shortage.
 
     Args:
-        resource: Name of the resource, see `shortage_in`.
+        resource: Name of the resource, see `find_shortage`.
         name: Name of the source, or of the work.
         stage: Stage of the work: "open", "index", "decode", ...
     """
@@ -88,7 +88,7 @@ def try_again_in_shortage(call: Callable[[], R], name: str, stage: str, again: C
     try:
         return call()
     except _MAY_BE_SHORTAGES as error:
-        resource = shortage_in(error)
+        resource = find_shortage(error)
         # A function that raises ResourceExhausted has tried twice already.
         if resource is None or (isinstance(error, ResourceExhausted) and again is None):
             raise
@@ -130,9 +130,9 @@ def allocate(make: Callable[[], R], nbytes: int, what: str, advice: str, source:
 
 def raise_shortage(error: BaseException, name: str, stage: str) -> None:
     """Raise ResourceExhausted if an error is a shortage; return if it is another error, or ResourceExhausted itself."""
-    resource = shortage_in(error)
+    resource = find_shortage(error)
     if resource is not None and not isinstance(error, ResourceExhausted):
-        raise resource_exhausted(resource, name, stage) from error
+        raise make_shortage_error(resource, name, stage) from error
 
 
 _RELEASABLE: dict[int, weakref.ref[Releasable]] = {}

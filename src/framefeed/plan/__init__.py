@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from framefeed.plan._crops import CenterCrop, Crop, FixedCrop, PictureRule, RandomCrop, RandomResizedCrop, as_crop
-from framefeed.plan._epoch import EpochPlan, plan_clips, unknown_damage
+from framefeed.plan._epoch import EpochPlan, describe_unknown_damage, plan_clips
 from framefeed.plan._options import Shuffle
 from framefeed.plan._plan_requests import plan_requests
-from framefeed.plan._random import Place, generator_at
+from framefeed.plan._random import ClipContext, generator_at
 from framefeed.plan._request import Box, DecodeRequest, DimensionOrder, OutputSpec
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
@@ -18,6 +18,7 @@ __all__ = [
     "AtSeconds",
     "Box",
     "CenterCrop",
+    "ClipContext",
     "ClipRule",
     "Crop",
     "DecodeRequest",
@@ -29,7 +30,6 @@ __all__ = [
     "FixedCrop",
     "OutputSpec",
     "PictureRule",
-    "Place",
     "RandomCrop",
     "RandomResizedCrop",
     "RandomSegments",
@@ -39,9 +39,9 @@ __all__ = [
     "Uniform",
     "as_crop",
     "check_targets",
+    "describe_unknown_damage",
     "generator_at",
     "plan_clips",
     "plan_requests",
     "plan_runs",
-    "unknown_damage",
 ]

@@ -15,7 +15,17 @@ from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
 from framefeed.catalog import Catalog
 from framefeed.errors import FrameNotFound, UsageError
-from framefeed.index import NONE, PICKS, ExactTimes, FrameIndex, Pick, as_ticks, pick_frames, reach_of, rounding_of
+from framefeed.index import (
+    NO_PICK,
+    PICKS,
+    ExactTimes,
+    FrameIndex,
+    Pick,
+    compute_float_rounding,
+    convert_nanosecond_to_ticks,
+    convert_to_ticks,
+    pick_frames,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +115,7 @@ class Timeline:
         start = self.origin if origin is None else origin
         # With the pts of the frame after the last one: a time near it is past the end.
         pts = self.index.pts[self.first : self.stop + 1]
-        return as_ticks(pts, seconds, self.index.time_base, self.end_pts, start)
+        return convert_to_ticks(pts, seconds, self.index.time_base, self.end_pts, start)
 
     def count_starts(self, span_seconds: ExactTimes, pick: Pick) -> int:
         """Count the frames at which a clip can begin so that there is a frame to pick for its last time.
@@ -118,13 +128,13 @@ class Timeline:
         pts, base = self.pts, self.index.time_base
         span = span_seconds.in_ticks(base)
         above, below = span.numerators[0], span.denominator
-        near = reach_of(below, base)
+        near = convert_nanosecond_to_ticks(below, base)
         if pick == "next":
             latest = (int(pts[-1]) * below + near - above) // below
             return int(pts.searchsorted(max(latest, int(pts[0]) - 1), side="right"))
         end = self.end_pts * below
-        # A time that rounds to the end, see `as_ticks`, is past it.
-        slack = near if self.stop < len(self.index) else rounding_of(end)
+        # A time that rounds to the end, see `convert_to_ticks`, is past it.
+        slack = near if self.stop < len(self.index) else compute_float_rounding(end)
         bound = -((above + slack - end) // below)
         return int(pts.searchsorted(max(bound, int(pts[0])), side="left"))
 
@@ -250,7 +260,7 @@ def pick_times(timeline: Timeline, ticks: ExactTimes, picking: Picking) -> Picke
             f"{_describe_time(timeline, ticks, int(past.argmax()))} lies past the end, and policy is 'error'; "
             "use a shorter clip, or policy='repeat_last' or 'wrap'"
         )
-    if (missing := (numbers == NONE) & ~past).any():
+    if (missing := (numbers == NO_PICK) & ~past).any():
         raise FrameNotFound(
             f"{_describe_time(timeline, ticks, int(missing.argmax()))} has no frame to pick ({picking.pick!r}); "
             "use another time, or pick='nearest'"

@@ -12,7 +12,7 @@ import numpy as np
 from framefeed._arrays import IntArray
 from framefeed._checks import check_integer, expected
 from framefeed.errors import UsageError
-from framefeed.plan._random import Place
+from framefeed.plan._random import ClipContext
 from framefeed.plan._request import Box, OutputSpec
 from framefeed.plan._rules import check_count
 
@@ -30,7 +30,7 @@ class Crop(Protocol):
     def resizes(self) -> bool:
         """Whether boxes differ in shape, so that they must be resized to ``size``."""
 
-    def box(self, height: int, width: int, context: Place) -> Box:
+    def box(self, height: int, width: int, context: ClipContext) -> Box:
         """Choose (top, left, height, width) in a picture of height x width.
 
         Raises:
@@ -53,7 +53,7 @@ class FixedCrop:
         """(height, width) of the box."""
         return self.given[2:]
 
-    def box(self, height: int, width: int, context: Place) -> Box:
+    def box(self, height: int, width: int, context: ClipContext) -> Box:
         """Return the box, if it lies inside the picture."""
         top, left, rows, columns = self.given
         check_fit((top + rows, left + columns), height, width)
@@ -91,7 +91,7 @@ class CenterCrop(_BoxOfSize):
         width: Columns of the box; None for the same as ``height``.
     """
 
-    def box(self, height: int, width: int, context: Place) -> Box:
+    def box(self, height: int, width: int, context: ClipContext) -> Box:
         """Choose the middle box; halves round to even, as in torchvision.transforms.functional.center_crop."""
         rows, columns = check_fit(_get_size(self), height, width)
         return round((height - rows) / 2), round((width - columns) / 2), rows, columns
@@ -106,7 +106,7 @@ class RandomCrop(_BoxOfSize):
         width: Columns of the box; None for the same as ``height``.
     """
 
-    def box(self, height: int, width: int, context: Place) -> Box:
+    def box(self, height: int, width: int, context: ClipContext) -> Box:
         """Draw the box of one clip."""
         rows, columns = check_fit(_get_size(self), height, width)
         return *_draw_corner(height - rows, width - columns, context), rows, columns
@@ -154,7 +154,7 @@ class RandomResizedCrop:
         """(height, width) of the delivered picture, if given."""
         return None if self.height is None else _get_size(self)
 
-    def box(self, height: int, width: int, context: Place) -> Box:
+    def box(self, height: int, width: int, context: ClipContext) -> Box:
         """Draw the box of one clip, after torchvision.transforms.RandomResizedCrop.get_params.
 
         Ten draws of area and ratio; if none fits, the middle box whose ratio is the nearest allowed.
@@ -201,7 +201,7 @@ def check_fit(size: Size, height: int, width: int) -> Size:
     return size
 
 
-def _draw_corner(free_rows: int, free_columns: int, context: Place) -> tuple[int, int]:
+def _draw_corner(free_rows: int, free_columns: int, context: ClipContext) -> tuple[int, int]:
     generator = context.generator
     return int(generator.integers(free_rows + 1)), int(generator.integers(free_columns + 1))
 
@@ -252,7 +252,7 @@ class PictureRule:
         if self.size is not None and self.crop.size not in (None, self.size):
             raise UsageError(f"size={self.size} contradicts {self.crop!r}: give the size in one context only")
 
-    def output(self, height: int, width: int, context: Place) -> OutputSpec:
+    def output(self, height: int, width: int, context: ClipContext) -> OutputSpec:
         """Choose the crop and size of one clip.
 
         Args:
@@ -274,7 +274,7 @@ class PictureRule:
 
     def shape(self, height: int, width: int) -> tuple[int, int, int]:
         """Shape (C, H, W) of a delivered picture; it does not depend on the draw of a crop."""
-        return self.output(height, width, Place(0, 0, 0)).shape(height, width)
+        return self.output(height, width, ClipContext(0, 0, 0)).shape(height, width)
 
     def common_picture(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> Size | None:
         """Find the one (height, width) of all delivered pictures; None if there are no pictures.

@@ -14,7 +14,7 @@ import numpy as np
 
 from framefeed.catalog import Catalog
 from framefeed.errors import FrameNotFound, TimeUnavailable
-from framefeed.index import FrameIndex, holds_pictures
+from framefeed.index import FrameIndex, has_picture_files
 from framefeed.plan._request import DecodeRequest
 from framefeed.plan._runs import DecodeRuns, plan_runs
 
@@ -181,7 +181,7 @@ def predict_seconds(index: FrameIndex, runs: DecodeRuns) -> float:
     """Predict the CPU seconds of runs, and of resizing their frames."""
     stream, delivered = index.stream, len(runs.ordinals)
     pixels = stream.width * stream.height
-    if holds_pictures(index):
+    if has_picture_files(index):
         return runs.num_decoded * (SECONDS_PER_FILE + pixels * SECONDS_PER_FILE_PIXEL)
     sent_bytes = int(np.maximum(0, index.packets.size[runs.send]).sum())
     opens = 0 if stream.contiguous else runs.num_runs

@@ -21,7 +21,7 @@ from framefeed.plan._crops import Crop, RandomCrop, RandomResizedCrop, Size
 from framefeed.plan._description import PlanDescription, describe_plan, find_differences, shorten
 from framefeed.plan._options import PlanOptions, Shuffle
 from framefeed.plan._order import ClipLocation, Permutation, Shard, Tail, make_permutation
-from framefeed.plan._random import Place, generator_at
+from framefeed.plan._random import ClipContext, generator_at
 from framefeed.plan._request import DecodeRequest, OnDamaged, make_planned_request
 from framefeed.plan._request_rule import Requests, find_mistakes, make_row_requests
 from framefeed.plan._rules import ClipRule, RandomSegments
@@ -157,7 +157,7 @@ class EpochPlan:
         index = self.catalog.frame_index(row)
         windows = self.tables.windows
         timeline = Timeline.whole(index) if windows is None else windows.timeline(index, row)
-        context = Place(self.options.seed, self.options.epoch, global_position, number)
+        context = ClipContext(self.options.seed, self.options.epoch, global_position, number)
         chosen = self.rule.choose(timeline, context)
         output = self.tables.pictures.output(int(self.catalog.heights[row]), int(self.catalog.widths[row]), context)
         seconds = index.to_seconds(index.pts[chosen.ordinals])
@@ -394,7 +394,7 @@ def plan_clips(
     if isinstance(plan.rule, Requests):
         for mistake in find_mistakes(catalog, plan.rule):
             warnings.warn(mistake, UserWarning, stacklevel=2)
-    if (warning := unknown_damage(catalog, on_damaged)) is not None:
+    if (warning := describe_unknown_damage(catalog, on_damaged)) is not None:
         warnings.warn(warning, UserWarning, stacklevel=2)
     return plan
 
@@ -407,7 +407,7 @@ def _describe_excluded(plan: EpochPlan, count: int) -> str:
     return f"{message}. No rows remain, so the plan has no clips. The first row is {source} ({reason})"
 
 
-def unknown_damage(catalog: Catalog, on_damaged: OnDamaged) -> str | None:
+def describe_unknown_damage(catalog: Catalog, on_damaged: OnDamaged) -> str | None:
     """Write a warning if ``on_damaged`` cannot work for rows that were not decoded to find damage; else None."""
     if on_damaged == "error":
         return None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from framefeed._checks import check_mapping, expected
-from framefeed.catalog.scan import catalog_of
+from framefeed.catalog.scan import make_memory_catalog
 from framefeed.errors import UsageError
 from framefeed.index import Pick
 from framefeed.media import ImageSequence
@@ -75,7 +75,7 @@ def plan_requests(
     row_of = {source: row for row, source in enumerate(sources)}
     rows = np.array([row_of[request.source] for request in requests], dtype=np.int64)
     rule = Requests.of(requests, rows, dict(columns or {}), picking)
-    catalog = catalog_of(list(sources.values()))
+    catalog = make_memory_catalog(list(sources.values()))
     return EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))
 
 

@@ -53,7 +53,7 @@ def generator_at(seed: int, epoch: int, position: int, purpose: int = TRANSFORMS
     return Generator(Philox(key=key))
 
 
-class Place:
+class ClipContext:
     """The context of a clip: its choice of frames and crop depends on this and the video alone.
 
     Attributes:

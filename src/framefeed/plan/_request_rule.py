@@ -14,13 +14,13 @@ import numpy.typing as npt
 from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import expected
-from framefeed.catalog import Catalog, RowLists, why_no_frames
+from framefeed.catalog import Catalog, RowLists, explain_missing_frames
 from framefeed.errors import UsageError
 from framefeed.index import ExactTimes
 from framefeed.plan._choose import ClipFrames, Picking, Timeline, choose_frames, choose_times
 from framefeed.plan._crops import FixedCrop, PictureRule, Size
 from framefeed.plan._options import PlanOptions
-from framefeed.plan._random import Place
+from framefeed.plan._random import ClipContext
 from framefeed.plan._request import DecodeRequest, OutputSpec
 
 
@@ -112,7 +112,7 @@ class Requests:
             f"request {other} has {lengths[other]}: repeat frames, or make one plan for each length"
         )
 
-    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+    def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
         """Choose the frames of one request."""
         number = context.number
         frames = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
@@ -140,7 +140,7 @@ class RequestPictures:
             for output in self.requests.outputs
         )
 
-    def output(self, height: int, width: int, context: Place) -> OutputSpec:
+    def output(self, height: int, width: int, context: ClipContext) -> OutputSpec:
         """Choose the crop and size of one request in a displayed picture of height x width."""
         return self._rules[int(self.requests.output_of[context.number])].output(height, width, context)
 
@@ -200,7 +200,7 @@ def make_row_requests(catalog: Catalog, at: str, options: PlanOptions) -> Reques
         UsageError: The column is missing, holds something else, or not as many numbers in every row.
     """
     if not catalog.has_frame_indexes:
-        raise UsageError(why_no_frames(catalog, "plan over catalog.with_frame_indexes()"))
+        raise UsageError(explain_missing_frames(catalog, "plan over catalog.with_frame_indexes()"))
     if options.within is not None or options.clips_per_video != 1:
         raise UsageError("at= has one clip a row: leave out within= and clips_per_video=")
     all_lists = RowLists.of(catalog, at)

@@ -21,7 +21,7 @@ from framefeed._checks import expected
 from framefeed.errors import UsageError
 from framefeed.index import ExactTimes, Pick
 from framefeed.plan._choose import ClipFrames, Picking, Policy, Timeline, choose_frames, choose_times, pick_times
-from framefeed.plan._random import Place
+from framefeed.plan._random import ClipContext
 
 
 class ClipRule(Protocol):
@@ -31,7 +31,7 @@ class ClipRule(Protocol):
     def num_frames(self) -> int | None:
         """T, the frames of one clip; None where clips differ."""
 
-    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+    def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
         """Choose the frames of one clip."""
 
 
@@ -52,7 +52,7 @@ class Uniform:
         object.__setattr__(self, "num_frames", check_count("num_frames", self.num_frames))
         Picking(policy=self.policy)
 
-    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+    def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
         """Choose the frames of one clip."""
         parts = np.arange(self.num_frames, dtype=np.int64)
         numbers = (2 * parts + 1) * len(timeline) // (2 * self.num_frames)
@@ -75,7 +75,7 @@ class RandomSegments:
         object.__setattr__(self, "num_frames", check_count("num_frames", self.num_frames))
         Picking(policy=self.policy)
 
-    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+    def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
         """Choose the frames of one clip."""
         bounds = np.arange(self.num_frames + 1, dtype=np.int64) * len(timeline) // self.num_frames
         numbers = context.generator.integers(bounds[:-1], np.maximum(bounds[1:], bounds[:-1] + 1))
@@ -110,7 +110,7 @@ class AtIndices:
         """T, the frames of one clip."""
         return len(self.indices)
 
-    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+    def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
         """Choose the frames of one clip."""
         numbers = np.array(self.indices, dtype=np.int64)
         return choose_frames(timeline, numbers, np.zeros_like(numbers), self.policy)
@@ -126,7 +126,7 @@ class EveryFrame:
     def __post_init__(self) -> None:
         Picking(policy=self.policy)
 
-    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+    def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
         """Choose the frame of one clip."""
         numbers = np.array([context.number], dtype=np.int64)
         return choose_frames(timeline, numbers, np.zeros_like(numbers), self.policy)
@@ -183,7 +183,7 @@ class AtSeconds:
     def _times(self) -> ExactTimes:
         return ExactTimes.of(self.seconds)
 
-    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+    def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
         """Choose the frames of one clip."""
         segments = np.zeros(self.num_frames, dtype=np.int64)
         return choose_times(timeline, timeline.ticks(self._times), segments, self._picking)
@@ -244,7 +244,7 @@ class Rates:
     def _span(self) -> ExactTimes:
         return ExactTimes.of([self._offsets[-1]])
 
-    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+    def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
         """Choose the frames of one clip."""
         first_tick: int | Fraction
         if self.start != "random":
@@ -307,7 +307,7 @@ class Dense:
         picking = {"pick": self.pick, "tolerance_seconds": self.tolerance_seconds, "policy": self.policy}
         return Rates([(self.fps, self.num_frames)], self.start, **picking)  # type: ignore[arg-type]
 
-    def choose(self, timeline: Timeline, context: Place) -> ClipFrames:
+    def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
         """Choose the frames of one clip."""
         if self._by_time is not None:
             return self._by_time.choose(timeline, context)
@@ -318,7 +318,7 @@ class Dense:
         errors[0] += error
         return replace(chosen, errors=errors)
 
-    def _choose_first(self, timeline: Timeline, context: Place) -> tuple[int, float]:
+    def _choose_first(self, timeline: Timeline, context: ClipContext) -> tuple[int, float]:
         """Choose the number of the clip's first frame; return it with its distance from ``start`` in seconds."""
         if self.start == "random":
             num_starts = len(timeline) - (self.num_frames - 1) * (self.stride or 1)

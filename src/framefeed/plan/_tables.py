@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import IntArray
-from framefeed.catalog import Catalog, why_no_frames
+from framefeed.catalog import Catalog, explain_missing_frames
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.media import source_name as media_name
 from framefeed.plan._choose import Windows
 from framefeed.plan._crops import PictureRule, Size
 from framefeed.plan._options import PlanOptions
 from framefeed.plan._order import Layout, RequestRows, VideoClips, VideoFrames
-from framefeed.plan._random import Place
+from framefeed.plan._random import ClipContext
 from framefeed.plan._request import OutputSpec
 from framefeed.plan._request_rule import RequestPictures, Requests
 from framefeed.plan._rules import ClipRule, EveryFrame
@@ -41,7 +41,7 @@ class Excluded(NamedTuple):
 class Pictures(Protocol):
     """Crop and size of the pictures."""
 
-    def output(self, height: int, width: int, context: Place) -> OutputSpec:
+    def output(self, height: int, width: int, context: ClipContext) -> OutputSpec:
         """Choose the crop and size of one clip in a displayed picture of height x width."""
 
     def common_picture(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> Size | None:
@@ -79,7 +79,7 @@ class PlanTables:
             UsageError: No frame indexes, unknown columns, pictures of different sizes.
         """
         if not catalog.has_frame_indexes:
-            raise UsageError(why_no_frames(catalog, "plan over catalog.with_frame_indexes()"))
+            raise UsageError(explain_missing_frames(catalog, "plan over catalog.with_frame_indexes()"))
         if isinstance(rule, Requests):
             return _make_request_tables(catalog, rule, options)
         windows = None if options.within is None else Windows.of(catalog, options.within)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from framefeed.report._columns import data_size
-from framefeed.report._page import page, write_report
+from framefeed.report._columns import format_data_size
+from framefeed.report._page import make_page, write_report
 
 __all__ = [
-    "data_size",
-    "page",
+    "format_data_size",
+    "make_page",
     "write_report",
 ]

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from framefeed._arrays import FloatArray, IntArray
 from framefeed._cached import cached_property
-from framefeed.catalog import Catalog, unescape, visible
+from framefeed.catalog import Catalog, escape_invisible, unescape
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def format_short(value: float) -> str:
     return _format_scaled(value, ("", "k", "M", "G", "T")).strip()
 
 
-def data_size(value: float) -> str:
+def format_data_size(value: float) -> str:
     """Write a number of bytes: ``820 B``, ``1.25 MB``; 1 kB is 1000 bytes."""
     return _format_scaled(value, ("B", "kB", "MB", "GB", "TB", "PB"))
 
@@ -189,7 +189,7 @@ def format_seconds(value: float) -> str:
 
 def show_full_name(text: str) -> str:
     """Show a stored name, with unprintable characters escaped."""
-    return shorten(visible(unescape(text)), MAX_TITLE)
+    return shorten(escape_invisible(unescape(text)), MAX_TITLE)
 
 
 def shorten(text: str, length: int) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from framefeed._arrays import FloatArray, IntArray
-from framefeed.catalog import printable, unescape, without_dots
+from framefeed.catalog import make_printable, remove_dots, unescape
 from framefeed.report import _columns
 from framefeed.report._columns import (
     MILLISECONDS_PER_MEGAPIXEL,
@@ -112,7 +112,7 @@ def make_damaged_section(columns: Columns) -> Section | None:
 
 def _remove_name(message: str, name: str) -> str:
     """Remove the name at the start of a message, and the folder of the file at the time of the scan."""
-    folder, is_named, rest = message.partition(f"{printable(unescape(name))}: ")
+    folder, is_named, rest = message.partition(f"{make_printable(unescape(name))}: ")
     return rest if is_named and (not folder or folder.endswith("/")) else message
 
 
@@ -225,7 +225,7 @@ def _make_file_table(columns: Columns, predicted: Costs, chosen: IntArray, capti
         "size": _make_size_cells(columns, rows),
         "frames": _make_cells(columns.numbers("num_frames", rows), _columns.format_number),
         "GOP": _make_cells(predicted.gop[chosen], _columns.format_number),
-        "bytes": _make_cells(columns.numbers("bytes", rows), _columns.data_size),
+        "bytes": _make_cells(columns.numbers("bytes", rows), _columns.format_data_size),
     }
     heads = [sorted_by, *(head for head in facts if head != sorted_by)]
     names = [make_name_cell(name, columns.common_folder) for name in columns.texts("source", rows)]
@@ -250,6 +250,6 @@ def _make_folder_note(columns: Columns) -> Node:
     folder = columns.common_folder
     if not folder:
         return make_element("p", class_="note")
-    full = _columns.show_full_name(without_dots(folder))
+    full = _columns.show_full_name(remove_dots(folder))
     bdi = make_element("bdi", _columns.shorten(full, _columns.MAX_NAME), title=full, dir="ltr")
     return make_element("p", "Names are relative to ", bdi, ".", class_="note")

@@ -13,7 +13,7 @@ import numpy as np
 
 from framefeed._arrays import FloatArray
 from framefeed.catalog import Catalog
-from framefeed.media import check_writable, writing
+from framefeed.media import check_writable, write_errors
 from framefeed.report import _columns
 from framefeed.report._columns import Columns
 from framefeed.report._files import make_cost_section, make_damaged_section, make_failed_section
@@ -49,7 +49,7 @@ class Tile:
     is_bad: bool = False
 
 
-def page(catalog: Catalog, title: str) -> str:
+def make_page(catalog: Catalog, title: str) -> str:
     """Make the page of a catalog.
 
     Args:
@@ -144,7 +144,7 @@ def _make_tiles(columns: Columns) -> Node:
     frames = columns.numbers("num_frames", columns.videos)
     seconds = columns.numbers("duration_seconds", columns.videos)
     size, all_files = (float(np.nansum(columns.numbers("bytes", rows))) for rows in (columns.usable, columns.files))
-    more = f"{_columns.data_size(all_files)} in all files" if all_files > size else ""
+    more = f"{_columns.format_data_size(all_files)} in all files" if all_files > size else ""
     tiles = [
         _make_large_number_tile("Files", files),
         Tile("Usable", _columns.format_count(usable), _columns.format_share(usable, files)),
@@ -154,7 +154,7 @@ def _make_tiles(columns: Columns) -> Node:
         _make_duration_tile(seconds),
         _make_large_number_tile("Frames of videos", float(np.nansum(frames)), _describe_unknown(frames)),
         *_make_damaged_tiles(columns),
-        Tile("Bytes, usable files", _columns.data_size(size), more),
+        Tile("Bytes, usable files", _columns.format_data_size(size), more),
     ]
     return make_element("dl", *[_draw_tile(tile) for tile in tiles], class_="tiles", aria_label="Summary")
 
@@ -213,8 +213,8 @@ def write_report(catalog: Catalog, path: StrPath, *, title: str | None = None) -
     """
     name = os.path.abspath(os.fsdecode(path))
     check_writable(name, "report", "report.html", _is_report)
-    text = page(catalog, title or "Data set report")
-    with writing(name):
+    text = make_page(catalog, title or "Data set report")
+    with write_errors(name):
         _write(name, text)
 
 

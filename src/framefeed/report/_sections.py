@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from framefeed._arrays import FloatArray, IntArray
-from framefeed.catalog import KNOWN_BY_IN_WORDS, count_known_by
-from framefeed.index import TIMES_IN_WORDS
+from framefeed.catalog import BUILT_FROM_IN_WORDS, count_built_from
+from framefeed.index import TIMES_FROM_IN_WORDS
 from framefeed.media import MATRICES, PRIMARIES, TRANSFERS
 from framefeed.report import _columns
 from framefeed.report._columns import (
@@ -221,20 +221,20 @@ def _make_times_list(columns: Columns, rows: IntArray) -> tuple[Node, ...]:
     """List the origins of times, the best first; nothing if the catalog does not have them."""
     values = columns.counts("times_from", rows)
     counts = dict(zip(values.names, values.counts, strict=True))
-    tiers = [tier for tier in TIMES_IN_WORDS if tier in counts]
+    tiers = [tier for tier in TIMES_FROM_IN_WORDS if tier in counts]
     if not tiers:
         return ()
-    names = (f"{tier} ({TIMES_IN_WORDS[tier]})" for tier in tiers)
+    names = (f"{tier} ({TIMES_FROM_IN_WORDS[tier]})" for tier in tiers)
     shown = Counts(tuple(names), tuple(counts[tier] for tier in tiers), values.unknown)
     return (make_count_list("Where times come from", shown, note=TIMELESS if "none" in counts else None),)
 
 
 def _make_known_by_list(columns: Columns, rows: IntArray) -> tuple[Node, ...]:
     """List how frames were found; nothing for a catalog without frame indexes."""
-    counts = count_known_by(columns.catalog, rows)
+    counts = count_built_from(columns.catalog, rows)
     if not counts:
         return ()
-    names = tuple(f"{each} ({KNOWN_BY_IN_WORDS[each]})" for each in counts)
+    names = tuple(f"{each} ({BUILT_FROM_IN_WORDS[each]})" for each in counts)
     return (
         make_count_list(
             "How frames were found", Counts(names, tuple(counts.values()), len(rows) - sum(counts.values()))

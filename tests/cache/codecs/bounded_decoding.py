@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from framefeed.cache.codecs._codec import BrokenFrame, FrameCodec
 from framefeed.cache.codecs._plain import compress_block
-from framefeed.cache.codecs._registry import codec_named
+from framefeed.cache.codecs._registry import find_codec
 from framefeed.decode import RGB_PLANAR, PlaneLayout
 from tests.cache.codecs.pictures import CODECS, USUAL_FORMATS, content, damaged, natural, stored
 
@@ -37,7 +37,7 @@ HUGE = 65_500
 def hostile() -> Iterator[tuple[str, FrameCodec, PlaneLayout, bytes]]:
     """(name, codec, layout that is asked for, bytes) of frames made to do harm."""
     zeros = np.zeros(ROOM + (32 << 20), np.uint8)
-    zstd, lz4 = codec_named("zstd"), codec_named("lz4")
+    zstd, lz4 = find_codec("zstd"), find_codec("lz4")
     bomb_of_lz4 = compress_block(zeros, 1)
     bomb: bytes = pa.Codec("zstd").compress(zeros, asbytes=True)
     yield "zstd of more than there is room for", zstd, LAYOUT, bomb
@@ -46,7 +46,7 @@ def hostile() -> Iterator[tuple[str, FrameCodec, PlaneLayout, bytes]]:
     yield "zstd with a window of gigabytes", zstd, LAYOUT, b"\x28\xb5\x2f\xfd\x00\xff" + bytes(40)
     yield "lz4 with endless lengths", lz4, LAYOUT, bytes(8) + b"\xff" * 100_000
     yield "lz4 that repeats what is not there", lz4, LAYOUT, bytes(8) + b"\x1f\x00\xff\xff" + b"\xff" * 50_000
-    magicyuv = codec_named("magicyuv")
+    magicyuv = find_codec("magicyuv")
     yield "magicyuv of 4 GiB", magicyuv, LAYOUT, struct.pack("<I", 0xFFFFFFFF) + bomb_of_lz4
     yield "magicyuv of more than there is room for", magicyuv, LAYOUT, struct.pack("<I", len(zeros)) + bomb_of_lz4
     yield from _magicyuv(magicyuv)
@@ -92,7 +92,7 @@ def _stored_packet(packet: bytes) -> bytes:
 
 
 def _jpeg() -> Iterator[tuple[str, FrameCodec, PlaneLayout, bytes]]:
-    codec = codec_named("jpeg")
+    codec = find_codec("jpeg")
     for layout in (LAYOUT, OUTPUT):
         picture = stored(codec, layout, natural(layout))[4:]
         frame = picture.index(b"\xff\xc0")

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.cache.codecs._auto import (
-    Choice,
+    CodecChoice,
     CodecFigures,
     Conditions,
     choose_auto_codec,
     choose_codec,
     measure_codec,
 )
-from framefeed.cache.codecs._registry import codec_named, known_codecs
+from framefeed.cache.codecs._registry import find_codec, known_codecs
 from framefeed.decode import PlaneLayout
 from framefeed.errors import UsageError
 from tests.cache.codecs.pictures import content, natural
@@ -126,7 +126,7 @@ def test_of_two_that_cost_the_same_the_smaller_one_is_chosen() -> None:
 
 def test_the_choice_has_a_reason() -> None:
     choice = choose_codec(ALL, NOTHING_KNOWN)
-    assert choice == Choice("lz4", tuple(ALL), choice.reason)
+    assert choice == CodecChoice("lz4", tuple(ALL), choice.reason)
     assert choice.reason == (
         "lz4: reads a frame from disk in 0.6 ms, the fastest of 4 codecs, 30 % of the uncompressed size; "
         "not considered: jpeg:90 (lossy), lz4hc (slow to write)"
@@ -222,7 +222,7 @@ class Disturbed:
 def test_measuring_counts_bytes_and_asks_the_clock() -> None:
     layout = PlaneLayout("yuv420p", 64, 48)
     samples = [(layout, content("steps", layout, seed)) for seed in range(3)]
-    codec = codec_named("zstd")
+    codec = find_codec("zstd")
     measured = measure_codec(codec, samples, Clock())
     stored = sum(len(codec.encode(*sample)) for sample in samples)
     assert measured == CodecFigures("zstd:1", True, 3, 3 * layout.nbytes, stored, 1.0, 1.0)
@@ -231,17 +231,15 @@ def test_measuring_counts_bytes_and_asks_the_clock() -> None:
 def test_the_quickest_of_three_rounds_counts() -> None:
     layout = PlaneLayout("gray", 8, 8)
     # One frame to begin with, three rounds; the same for reading.
-    measured = measure_codec(
-        codec_named("raw"), [(layout, content("noise", layout))], Disturbed(9, 7, 3, 5, 9, 8, 6, 4)
-    )
+    measured = measure_codec(find_codec("raw"), [(layout, content("noise", layout))], Disturbed(9, 7, 3, 5, 9, 8, 6, 4))
     assert (measured.write_seconds, measured.read_seconds) == (3, 4)
 
 
 @pytest.mark.parametrize("name", known_codecs())
 def test_every_codec_can_be_measured(name: str) -> None:
     layout = PlaneLayout("yuv420p", 64, 48)
-    measured = measure_codec(codec_named(name), [(layout, content("noise", layout))], Clock())
-    assert measured.codec == codec_named(name).label
+    measured = measure_codec(find_codec(name), [(layout, content("noise", layout))], Clock())
+    assert measured.codec == find_codec(name).label
     assert 0.5 < measured.ratio < 1.6
 
 
@@ -257,10 +255,10 @@ def test_all_exact_codecs_that_take_the_frames_are_measured() -> None:
 
 def test_codecs_that_are_not_installed_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("framefeed.cache.codecs._magicyuv._FIRST_SAFE", (99, 0, 0))
-    codec_named.cache_clear()
+    find_codec.cache_clear()
     try:
         layout = PlaneLayout("gray", 32, 32)
         choice = choose_auto_codec([(layout, np.zeros(1024, np.uint8))], NOTHING_KNOWN, Clock())[1]
         assert "magicyuv" not in {each.codec for each in choice.figures}
     finally:
-        codec_named.cache_clear()
+        find_codec.cache_clear()

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.cache.codecs._codec import FrameCodec
-from framefeed.cache.codecs._registry import codec_labelled, codec_named, find_codec_for, known_codecs
-from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout, picture_of
+from framefeed.cache.codecs._registry import find_codec, find_codec_for, find_labelled_codec, known_codecs
+from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout, rebuild_picture
 from framefeed.errors import MissingDependency, UsageError
 from tests.cache.codecs.pictures import (
     ALL_FORMATS,
@@ -111,11 +111,11 @@ def _in_place(planes: Pixels) -> Pixels:
 
 
 WRONG: dict[str, FrameCodec] = {
-    "one bit is lost": _Wrong(codec_named("lz4"), lambda planes: planes & 254),
-    "the last byte is lost": _Wrong(codec_named("raw"), lambda planes: np.append(planes[:-1], np.uint8(0))),
-    "the first and the last change places": _Wrong(codec_named("zstd"), lambda planes: planes[::-1].copy()),
-    "the planes are changed": _Wrong(codec_named("raw"), _in_place),
-    "it is lossy": codec_named("jpeg:100"),
+    "one bit is lost": _Wrong(find_codec("lz4"), lambda planes: planes & 254),
+    "the last byte is lost": _Wrong(find_codec("raw"), lambda planes: np.append(planes[:-1], np.uint8(0))),
+    "the first and the last change places": _Wrong(find_codec("zstd"), lambda planes: planes[::-1].copy()),
+    "the planes are changed": _Wrong(find_codec("raw"), _in_place),
+    "it is lossy": find_codec("jpeg:100"),
 }
 
 
@@ -130,7 +130,7 @@ def test_the_small_codec_makes_natural_pictures_smaller_than_others_do() -> None
     for name in (RGB_PLANAR, "yuv420p"):
         layout = PlaneLayout(name, 256, 192)
         planes = natural(layout)
-        sizes = {label: len(stored(codec_named(label), layout, planes)) for label in ("lz4", "zstd", "magicyuv")}
+        sizes = {label: len(stored(find_codec(label), layout, planes)) for label in ("lz4", "zstd", "magicyuv")}
         assert sizes["magicyuv"] < 0.6 * sizes["zstd"]
         assert sizes["zstd"] < sizes["lz4"]
 
@@ -141,7 +141,7 @@ def test_the_small_codec_makes_natural_pictures_smaller_than_others_do() -> None
 @pytest.mark.parametrize("quality", [50, 90, 100])
 @pytest.mark.parametrize("name", taken(LOSSY[0], USUAL_FORMATS))
 def test_lossy_codecs_are_close_and_not_exact(quality: int, name: str) -> None:
-    codec = codec_named(f"jpeg:{quality}")
+    codec = find_codec(f"jpeg:{quality}")
     layout = PlaneLayout(name, 203, 117)
     # Channels of one picture: those of others have no chroma in common.
     planes = natural(PlaneLayout("gray", 203, 117)).repeat(3) if name in ("rgb24", "bgr24") else natural(layout)
@@ -162,7 +162,7 @@ def test_lossy_codecs_take_any_content(data: st.DataObject) -> None:
 
 
 def test_lossy_codecs_keep_channels_apart_and_in_order() -> None:
-    codec = codec_named("jpeg:95")
+    codec = find_codec("jpeg:95")
     for name in taken(codec, USUAL_FORMATS):
         layout = PlaneLayout(name, 48, 32)
         levels = np.array([200, 90, 30])
@@ -178,7 +178,7 @@ def test_lossy_codecs_keep_channels_apart_and_in_order() -> None:
 
 
 def test_the_recipe_of_lossy_codecs() -> None:
-    recipes = {codec_named(f"jpeg:{quality}").recipe for quality in (1, 50, 90)}
+    recipes = {find_codec(f"jpeg:{quality}").recipe for quality in (1, 50, 90)}
     assert len(recipes) == 3
     assert all("simplejpeg" in recipe and "4:4:4" in recipe for recipe in recipes)
     assert {codec.recipe for codec in EXACT} == {""}
@@ -190,12 +190,12 @@ def test_the_recipe_of_lossy_codecs() -> None:
 
 @pytest.mark.parametrize("label", LABELS)
 def test_the_codec_of_a_label_reads_its_frames(label: str) -> None:
-    codec = codec_labelled(label)
+    codec = find_labelled_codec(label)
     assert codec.label == label
     layout = PlaneLayout("yuv420p", 64, 48)
     planes = content("steps", layout)
     data = stored(codec, layout, planes)
-    again = codec_labelled(str(label))
+    again = find_labelled_codec(str(label))
     np.testing.assert_array_equal(read_back(codec, layout, data), read_back(again, layout, data))
 
 
@@ -220,7 +220,7 @@ def test_formats_that_a_codec_does_not_take_are_stored_with_zstd() -> None:
                 with pytest.raises(UsageError):
                     codec.encode(layout, np.zeros(layout.nbytes, np.uint8))
     assert [
-        codec.takes(PlaneLayout("yuv420p10le", 16, 16)) for codec in (codec_named("magicyuv"), codec_named("jpeg"))
+        codec.takes(PlaneLayout("yuv420p10le", 16, 16)) for codec in (find_codec("magicyuv"), find_codec("jpeg"))
     ] == [
         False,
         False,
@@ -231,7 +231,7 @@ def test_formats_that_a_codec_does_not_take_are_stored_with_zstd() -> None:
 def test_decoded_memory_can_become_a_picture_without_a_copy(codec: FrameCodec) -> None:
     layout = PlaneLayout("yuv420p", 128, 64)
     planes = codec.decoded(memoryview(stored(codec, layout, natural(layout))), layout)
-    assert np.shares_memory(np.frombuffer(picture_of(layout, planes).planes[0], np.uint8), planes)
+    assert np.shares_memory(np.frombuffer(rebuild_picture(layout, planes).planes[0], np.uint8), planes)
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.label)
@@ -269,11 +269,11 @@ def test_threads_get_the_bytes_that_one_gets() -> None:
 
 def test_codecs_have_names() -> None:
     assert known_codecs() == ("raw", "lz4", "lz4hc", "magicyuv", "zstd", "jpeg")
-    assert [codec_named(name).label for name in known_codecs()] == [
+    assert [find_codec(name).label for name in known_codecs()] == [
         "raw", "lz4", "lz4hc", "magicyuv", "zstd:1", "jpeg:90",
     ]  # fmt: skip
-    assert codec_named("zstd:19").label == "zstd:19"
-    assert codec_named("jpeg:100").label == "jpeg:100"
+    assert find_codec("zstd:19").label == "zstd:19"
+    assert find_codec("jpeg:100").label == "jpeg:100"
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_codecs_have_names() -> None:
      "../lz4", "lz4\0"],
 )  # fmt: skip
 def test_other_names_are_refused(spec: str) -> None:
-    for find in (codec_named, codec_labelled):
+    for find in (find_codec, find_labelled_codec):
         with pytest.raises(UsageError, match=r"lz4.*zstd|expected a (zstd level|jpeg quality)") as raised:
             find(spec)
         assert len(str(raised.value)) < 300
@@ -292,20 +292,20 @@ def test_other_names_are_refused(spec: str) -> None:
 @given(st.text(max_size=12))
 def test_names_that_are_not_text_are_refused(spec: str) -> None:
     try:
-        codec_named(spec)
+        find_codec(spec)
     except UsageError:
         pass
 
 
 def test_jpeg_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("framefeed.cache.codecs._jpeg._IS_INSTALLED", False)
-    codec_named.cache_clear()
+    find_codec.cache_clear()
     try:
-        for find in (codec_named, codec_labelled):
+        for find in (find_codec, find_labelled_codec):
             with pytest.raises(MissingDependency, match=r"framefeed\[cache\]"):
                 find("jpeg:90")
     finally:
-        codec_named.cache_clear()
+        find_codec.cache_clear()
 
 
 def test_layouts_that_differ_in_colour_alone_are_stored_alike() -> None:

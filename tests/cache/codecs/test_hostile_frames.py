@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from framefeed.cache.codecs._codec import BrokenFrame, FrameCodec
 from framefeed.cache.codecs._plain import compress_block, decompress_block
-from framefeed.cache.codecs._registry import codec_named
+from framefeed.cache.codecs._registry import find_codec
 from framefeed.decode import PlaneLayout
 from tests.cache.codecs.pictures import CODECS, USUAL_FORMATS, content, natural, pictures, stored
 from tests.conftest import CHECKOUT
@@ -114,7 +114,7 @@ def test_an_lz4_block_that_gives_less_is_broken_even_in_memory_that_was_used() -
 def test_data_after_the_last_picture_is_broken() -> None:
     layout = PlaneLayout("yuv420p", 40, 30)
     for name in ("raw", "lz4", "zstd", "magicyuv", "jpeg"):
-        codec = codec_named(name)
+        codec = find_codec(name)
         data = stored(codec, layout, content("steps", layout))
         with pytest.raises(BrokenFrame):
             codec.decoded(memoryview(data + b"\0"), layout)

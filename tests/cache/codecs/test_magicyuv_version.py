@@ -6,7 +6,7 @@ import av
 import pytest
 
 from framefeed.cache.codecs._magicyuv import check_version
-from framefeed.cache.codecs._registry import codec_labelled, codec_named
+from framefeed.cache.codecs._registry import find_codec, find_labelled_codec
 from framefeed.errors import MissingDependency
 
 SOUND = [(62, 28, 102), (62, 28, 103), (62, 29, 0), (63, 0, 100)]
@@ -23,11 +23,11 @@ def test_S06_unsafe_versions_are_refused(version: tuple[int, int, int], monkeypa
     with pytest.raises(MissingDependency, match=r"8\.1\.2.*CVE-2026-8461"):
         check_version(version)
     monkeypatch.setitem(av.library_versions, "libavcodec", version)
-    codec_named.cache_clear()
+    find_codec.cache_clear()
     try:
-        for find in (codec_named, codec_labelled):
+        for find in (find_codec, find_labelled_codec):
             with pytest.raises(MissingDependency, match="pip install -U av"):
                 find("magicyuv")
-        assert codec_named("zstd").name == "zstd"
+        assert find_codec("zstd").name == "zstd"
     finally:
-        codec_named.cache_clear()
+        find_codec.cache_clear()

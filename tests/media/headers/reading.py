@@ -13,7 +13,7 @@ from PIL.TiffImagePlugin import TiffImageFile
 from framefeed.media._pillow import PILLOW_FORMATS
 from framefeed.media.headers._reads import PICTURE_HEAD_BYTES as HEAD_BYTES
 from framefeed.media.headers._reads import StillHeader
-from framefeed.media.headers._still import still_header
+from framefeed.media.headers._still import read_still_header
 
 
 class Facts(NamedTuple):
@@ -53,11 +53,11 @@ class Reads:
         """Read the header."""
         size = max(len(self.data), self.apparent_bytes)
         head = self.data[:HEAD_BYTES] + bytes(max(0, min(HEAD_BYTES, self.apparent_bytes) - len(self.data)))
-        return still_header(head, self.more, size if knows_size else 0)
+        return read_still_header(head, self.more, size if knows_size else 0)
 
 
 def our_facts(data: bytes, *, knows_size: bool = True) -> Facts:
-    """Read by ``still_header``; raises OddHeader."""
+    """Read by ``read_still_header``; raises OddHeader."""
     return facts_of(Reads(data).header(knows_size=knows_size))
 
 

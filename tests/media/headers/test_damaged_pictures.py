@@ -12,7 +12,7 @@ from PIL import Image
 
 from framefeed.errors import FramefeedError
 from framefeed.media._info import DEFAULT_LIMITS
-from framefeed.media._pillow import image_info
+from framefeed.media._pillow import probe_image
 from framefeed.media._source import MediaSource
 from framefeed.media.headers._reads import OddHeader
 from tests.media.headers.made import chunk, made, picture, saved, segment, tiled, with_chunks, with_segments
@@ -27,7 +27,7 @@ ONE_OF_EACH = ("exif 6.jpeg", "exif 3.png", "animation.gif", "RGB lossy exif 5.w
 
 def _info(data: bytes) -> str:
     try:
-        image_info(MediaSource.of(data), DEFAULT_LIMITS)
+        probe_image(MediaSource.of(data), DEFAULT_LIMITS)
     except FramefeedError as error:
         return type(error).__name__
     return "opened"

@@ -15,10 +15,10 @@ from framefeed.errors import LimitExceeded, UnsupportedCodec
 from framefeed.index import build_index
 from framefeed.media import _pillow
 from framefeed.media._info import DEFAULT_LIMITS, Limits
-from framefeed.media._pillow import describe_header, image_info
+from framefeed.media._pillow import describe_header, probe_image
 from framefeed.media._probe import probe
 from framefeed.media._source import MediaSource
-from framefeed.media.headers._exif import orientation_of
+from framefeed.media.headers._exif import convert_exif_orientation
 from framefeed.media.headers._reads import PICTURE_HEAD_BYTES as HEAD_BYTES
 from framefeed.media.headers._reads import OddHeader
 from tests.media.headers.made import HEIGHT, WIDTH, made, picture, saved, segment, with_segments
@@ -45,7 +45,7 @@ def test_odd_headers_are_left_to_pillow_and_logged(name: str, caplog: pytest.Log
     with pytest.raises(OddHeader):
         our_facts(data)
     with caplog.at_level(logging.DEBUG, "framefeed.media"):
-        info = image_info(MediaSource.of(data), DEFAULT_LIMITS)
+        info = probe_image(MediaSource.of(data), DEFAULT_LIMITS)
     assert (info.coded_width, info.coded_height) == (WIDTH, HEIGHT)
     assert "left to Pillow" in caplog.text
     assert info.rotation == (270 if name == "two exif.jpeg" else 0)
@@ -55,7 +55,7 @@ def test_odd_headers_are_left_to_pillow_and_logged(name: str, caplog: pytest.Log
 @pytest.mark.parametrize("way", ["our own", "Pillow's"])
 def test_pixels_without_a_rule_for_rgb_are_refused(way: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if way == "Pillow's":
-        monkeypatch.setattr(_pillow, "still_header", odd)
+        monkeypatch.setattr(_pillow, "read_still_header", odd)
     for ask in (probe, build_index):
         with pytest.raises(UnsupportedCodec, match=f"pixels of kind '{WITHOUT_RULE[name]}'") as caught:
             ask(made()[name])
@@ -67,10 +67,10 @@ def test_both_readers_give_the_same_facts(name: str, tmp_path: Path, monkeypatch
     path = tmp_path / "still"
     path.write_bytes(made()[name])
     quick = [
-        image_info(MediaSource.of(source), DEFAULT_LIMITS) for source in (path, made()[name], io.BytesIO(made()[name]))
+        probe_image(MediaSource.of(source), DEFAULT_LIMITS) for source in (path, made()[name], io.BytesIO(made()[name]))
     ]
-    monkeypatch.setattr(_pillow, "still_header", odd)
-    assert quick == [image_info(MediaSource.of(path), DEFAULT_LIMITS)] * 3
+    monkeypatch.setattr(_pillow, "read_still_header", odd)
+    assert quick == [probe_image(MediaSource.of(path), DEFAULT_LIMITS)] * 3
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -102,7 +102,7 @@ def test_pictures_that_begin_with_pixels_need_the_head_alone() -> None:
 def test_P01_the_displayed_size_is_that_of_the_upright_picture(name: str) -> None:
     """Against Pillow's own transposing; corners and size."""
     data = made()[name]
-    info = image_info(MediaSource.of(data), DEFAULT_LIMITS)
+    info = probe_image(MediaSource.of(data), DEFAULT_LIMITS)
     with Image.open(io.BytesIO(data)) as image:
         if image.format == "TIFF":
             image.load()  # turns it
@@ -115,7 +115,7 @@ def test_P01_orientations_turn_as_pillow_turns(tag: int) -> None:
     pixels = np.arange(6, dtype=np.uint8).reshape(2, 3)
     image = Image.fromarray(pixels)
     image.getexif()[0x0112] = tag
-    rotation, mirrored = orientation_of(tag)
+    rotation, mirrored = convert_exif_orientation(tag)
     turned = np.rot90(pixels, rotation // 90)
     np.testing.assert_array_equal(turned[:, ::-1] if mirrored else turned, np.asarray(ImageOps.exif_transpose(image)))
 
@@ -178,7 +178,7 @@ def test_I01_damaged_exif_does_not_lose_the_picture() -> None:
         b"Exif\0\0II*\0\xff\xff\xff\xff",
         b"Exif\0\0MM\0*\0\0\0\x08\xff\xff",
     ):
-        info = image_info(
+        info = probe_image(
             MediaSource.of(with_segments(saved(picture(), "JPEG"), segment(0xFFE1, payload))), DEFAULT_LIMITS
         )
         assert (info.width, info.height, info.rotation) == (WIDTH, HEIGHT, 0)
@@ -189,7 +189,7 @@ def test_I01_damaged_exif_does_not_lose_the_picture() -> None:
 )
 def test_S04_limits_hold(name: str) -> None:
     with pytest.raises(LimitExceeded, match="37x21"):
-        image_info(MediaSource.of(made()[name]), Limits(max_side=30))
+        probe_image(MediaSource.of(made()[name]), Limits(max_side=30))
 
 
 JXL = [b"\xff\x0a" + bytes(60), b"\0\0\0\x0cJXL \r\n\x87\n" + bytes(60)]

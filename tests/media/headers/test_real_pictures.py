@@ -12,7 +12,7 @@ from PIL import Image
 
 from framefeed.errors import FramefeedError, UnsupportedCodec
 from framefeed.media._info import Limits
-from framefeed.media._pillow import PILLOW_FORMATS, image_info
+from framefeed.media._pillow import PILLOW_FORMATS, probe_image
 from framefeed.media._probe import probe
 from framefeed.media._source import MediaSource
 from framefeed.media.headers._reads import OddHeader
@@ -66,7 +66,7 @@ def test_all_real_pictures_are_rows_or_typed_errors(media_root: Path) -> None:
     refused: dict[str, str] = {}
     for path, data in _pictures(media_root):
         try:
-            info = image_info(MediaSource.of(path), ENOUGH)
+            info = probe_image(MediaSource.of(path), ENOUGH)
         except FramefeedError as error:
             refused[path.name] = str(error)
             continue

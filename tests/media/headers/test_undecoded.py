@@ -16,7 +16,7 @@ from framefeed.media._info import DEFAULT_LIMITS, Limits, MediaInfo
 from framefeed.media._pillow import describe_picture
 from framefeed.media._probe import probe
 from framefeed.media._source import MediaSource
-from framefeed.media.headers._exif import make_exif_orientation, orientation_of
+from framefeed.media.headers._exif import convert_exif_orientation, make_exif_orientation
 from tests.media.headers.made import exif, saved
 
 
@@ -85,7 +85,7 @@ def test_jpeg_xl(orientation: int) -> None:
     info = described(jpeg_xl(5000, 30, orientation))
     turned = orientation > 4
     assert (info.width, info.height) == ((30, 5000) if turned else (5000, 30))
-    assert (info.rotation, info.mirrored) == orientation_of(orientation)
+    assert (info.rotation, info.mirrored) == convert_exif_orientation(orientation)
     assert (info.container, info.codec, info.bytes) == ("jxl", "jpegxl", 18)
 
 
@@ -168,7 +168,7 @@ def test_heic_of_tiles(turns: list[bytes], expected: tuple[int, int, int, bool],
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_orientations_convert_to_rotations_and_back(rotation: int, mirrored: bool) -> None:
-    assert orientation_of(make_exif_orientation(rotation, mirrored=mirrored)) == (rotation, mirrored)
+    assert convert_exif_orientation(make_exif_orientation(rotation, mirrored=mirrored)) == (rotation, mirrored)
 
 
 def test_no_damaged_header_is_more_than_an_error() -> None:

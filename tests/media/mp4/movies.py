@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from framefeed.testing import ClipSpec, clip_bytes, take_packets
-from framefeed.testing.bitstreams import box, payload_of, table
+from framefeed.testing.bitstreams import make_box, make_table, read_payload
 
 TIME_SCALE = 600
 MOVIE_SCALE = 1000
@@ -23,7 +23,7 @@ def coded(codec: str = "libx264") -> tuple[bytes, tuple[bytes, ...], tuple[int, 
     packets, _ = take_packets(clip)
     keys = tuple(number for number, packet in enumerate(packets, 1) if packet.is_key)
     times = tuple(packet.pts for packet in packets)
-    return box("stsd", payload_of(clip, _STSD)), tuple(packet.data for packet in packets), keys, times
+    return make_box("stsd", read_payload(clip, _STSD)), tuple(packet.data for packet in packets), keys, times
 
 
 def right_offsets(codec: str = "libx264") -> list[tuple[int, int]]:
@@ -68,7 +68,7 @@ class MovieSpec:
     header_first: bool = False
     has_long_data: bool = False
     around: tuple[bytes, bytes, bytes] = (b"", b"", b"")
-    brand: bytes = box("ftyp", b"isom\0\0\2\0isomiso2avc1mp41")
+    brand: bytes = make_box("ftyp", b"isom\0\0\2\0isomiso2avc1mp41")
     codec: str = "libx264"
     time_scale: int = TIME_SCALE
     tables: dict[str, bytes] = field(default_factory=dict)
@@ -85,7 +85,7 @@ def movie_bytes(spec: MovieSpec) -> bytes:
     data, offsets = _data(spec, chunks)
     before, between, after = spec.around
     head = struct.pack(">I4sQ", 1, b"mdat", len(data) + 16) if spec.has_long_data else b""
-    mdat = head + data if head else box("mdat", data)
+    mdat = head + data if head else make_box("mdat", data)
     begin = len(mdat) - len(data)
     lead = spec.brand + before
     if not spec.header_first:
@@ -112,36 +112,38 @@ def _moov(spec: MovieSpec, chunks: list[int], offsets: list[int]) -> bytes:
     tkhd = struct.pack(">IIIIII8x8x", 3, 0, 0, 1, 0, length) + spec.matrix + struct.pack(">II", 128 << 16, 96 << 16)
     mdhd = struct.pack(">IIIIIHH", 0, 0, 0, spec.time_scale, ticks, 0x55C4, 0)
     hdlr = struct.pack(">II4s12x", 0, 0, b"vide") + b"\0"
-    dref = struct.pack(">II", 0, 1) + box("url ", struct.pack(">I", 1))
+    dref = struct.pack(">II", 0, 1) + make_box("url ", struct.pack(">I", 1))
     minf = (
-        box("vmhd", struct.pack(">I8x", 1)) + box("dinf", box("dref", dref)) + box("stbl", _stbl(spec, chunks, offsets))
+        make_box("vmhd", struct.pack(">I8x", 1))
+        + make_box("dinf", make_box("dref", dref))
+        + make_box("stbl", _stbl(spec, chunks, offsets))
     )
-    mdia = box("mdhd", mdhd) + box("hdlr", hdlr) + box("minf", minf)
-    edts = box("edts", _elst(spec)) if spec.edits else b""
-    trak = box("trak", box("tkhd", tkhd) + edts + box("mdia", mdia))
-    return box("moov", box("mvhd", mvhd + _IDENTITY + struct.pack(">24xI", 2)) + trak)
+    mdia = make_box("mdhd", mdhd) + make_box("hdlr", hdlr) + make_box("minf", minf)
+    edts = make_box("edts", _elst(spec)) if spec.edits else b""
+    trak = make_box("trak", make_box("tkhd", tkhd) + edts + make_box("mdia", mdia))
+    return make_box("moov", make_box("mvhd", mvhd + _IDENTITY + struct.pack(">24xI", 2)) + trak)
 
 
 def _elst(spec: MovieSpec) -> bytes:
     rows = b"".join(struct.pack(">IiI", length, begin, 65536) for length, begin in spec.edits)
-    return box("elst", struct.pack(">II", 0, len(spec.edits)) + rows)
+    return make_box("elst", struct.pack(">II", 0, len(spec.edits)) + rows)
 
 
 def _stbl(spec: MovieSpec, chunks: list[int], offsets: list[int]) -> bytes:
     description, packets, _, _ = coded(spec.codec)
     boxes = {
         "stsd": description,
-        "stts": table("stts", *(spec.stts or [(len(packets), 20)])),
-        "stsc": table("stsc", *_runs(chunks)),
+        "stts": make_table("stts", *(spec.stts or [(len(packets), 20)])),
+        "stsc": make_table("stsc", *_runs(chunks)),
         "stsz": _sizes(spec.size_bits, [len(packet) for packet in packets]),
-        "stco": table("stco", *((offset,) for offset in offsets)),
+        "stco": make_table("stco", *((offset,) for offset in offsets)),
     }
     if spec.ctts is not None:
-        boxes["ctts"] = table("ctts", *((count, offset & 0xFFFFFFFF) for count, offset in spec.ctts), version=1)
+        boxes["ctts"] = make_table("ctts", *((count, offset & 0xFFFFFFFF) for count, offset in spec.ctts), version=1)
     if spec.sync is not None:
-        boxes["stss"] = table("stss", *((number,) for number in spec.sync))
+        boxes["stss"] = make_table("stss", *((number,) for number in spec.sync))
     if spec.has_long_offsets:
-        boxes["stco"] = box("co64", struct.pack(f">II{len(offsets)}Q", 0, len(offsets), *offsets))
+        boxes["stco"] = make_box("co64", struct.pack(f">II{len(offsets)}Q", 0, len(offsets), *offsets))
     return b"".join((boxes | spec.tables).values())
 
 
@@ -155,6 +157,6 @@ def _runs(chunks: list[int]) -> list[tuple[int, int, int]]:
 
 def _sizes(bits: int, sizes: list[int]) -> bytes:
     if bits == 32:
-        return box("stsz", struct.pack(f">III{len(sizes)}I", 0, 0, len(sizes), *sizes))
+        return make_box("stsz", struct.pack(f">III{len(sizes)}I", 0, 0, len(sizes), *sizes))
     kind = {8: "B", 16: "H"}[bits]
-    return box("stz2", struct.pack(f">III{len(sizes)}{kind}", 0, bits, len(sizes), *sizes))
+    return make_box("stz2", struct.pack(f">III{len(sizes)}{kind}", 0, bits, len(sizes), *sizes))

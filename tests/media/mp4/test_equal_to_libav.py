@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from framefeed.media.mp4._open import OpenedMovie
 from framefeed.media.proofs._proving import Unproved
 from framefeed.testing import CODECS, AudioSpec, ClipSpec, clip_bytes, write_clip
-from framefeed.testing.bitstreams import box
+from framefeed.testing.bitstreams import make_box
 from framefeed.testing.recipes import iter_pathologies
 from tests.corpus import corpus_file
 from tests.media.mp4.comparing import (
@@ -132,7 +132,7 @@ def movie_specs(draw: st.DrawFn) -> MovieSpec:
     edits = [(draw(st.integers(1, 1200)), draw(st.integers(0, 500)))]
     if draw(st.booleans()):
         edits.insert(0, (draw(st.integers(0, 300)), -1))
-    padding = st.sampled_from([b"", box("free", b"\0" * 9), box("wide", b""), box("uuid", bytes(20))])
+    padding = st.sampled_from([b"", make_box("free", b"\0" * 9), make_box("wide", b""), make_box("uuid", bytes(20))])
     return MovieSpec(
         stts=times,
         ctts=offsets,
@@ -164,7 +164,9 @@ def test_ordinary_movies_go_the_fast_route() -> None:
         MovieSpec(),
         MovieSpec(header_first=True, has_long_data=True, has_long_offsets=True),
         MovieSpec(ctts=[(COUNT, 40)], edits=[(800, 40)], chunks=[5, 5, 5, 9], size_bits=16),
-        MovieSpec(edits=[(100, -1), (800, 0)], brand=b"", around=(box("wide", b""), b"", box("free", b"1234"))),
+        MovieSpec(
+            edits=[(100, -1), (800, 0)], brand=b"", around=(make_box("wide", b""), b"", make_box("free", b"1234"))
+        ),
         MovieSpec(sync=None, codec="libx265"),
     ):
         movie = opened(movie_bytes(spec))

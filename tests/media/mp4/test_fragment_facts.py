@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from framefeed.media._info import MediaInfo
 from framefeed.testing import AudioSpec, ClipSpec, clip_bytes, put_packets, take_packets, write_clip
-from framefeed.testing.bitstreams import box
+from framefeed.testing.bitstreams import make_box
 from tests.media.mp4.comparing import answer, answer_of_libav, differences, facts, facts_of_libav, opened, walk_of_libav
 
 PLAIN = "frag_keyframe+empty_moov+default_base_moof"
@@ -68,7 +68,7 @@ def test_facts_of_fragments_need_no_libav(flags: str, steps: Sequence[int], code
 
 def test_an_index_that_ends_with_the_file_ends_what_counts() -> None:
     first, each, plain = (_answered_as_libav(fragments(flags)) for flags in (INDEX_FIRST, INDEX_EACH, PLAIN))
-    behind = _answered_as_libav(fragments(INDEX_FIRST) + box("free", b"1"))
+    behind = _answered_as_libav(fragments(INDEX_FIRST) + make_box("free", b"1"))
     rates = [info.average_fps_from_header or 0 for info in (first, each, plain)]
     assert rates == sorted(set(rates), reverse=True)  # the first fragment, all but the last one, all of them
     assert behind.average_fps_from_header == plain.average_fps_from_header

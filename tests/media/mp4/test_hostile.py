@@ -14,7 +14,7 @@ from framefeed.media._info import Limits
 from framefeed.media._source import BytesReader, MediaSource
 from framefeed.media.mp4._boxes import OddMovie, TooManyBoxes
 from framefeed.media.mp4._samples import read_movie
-from framefeed.testing.bitstreams import AVCC, box, find, table
+from framefeed.testing.bitstreams import AVCC, find_box, make_box, make_table
 from tests.media.mp4.comparing import answer, answer_of_libav, differences, opened
 from tests.media.mp4.movies import MovieSpec, coded, movie_bytes, right_offsets
 
@@ -42,8 +42,8 @@ def test_a_cut_file_is_answered_as_libav_would(header_first: bool) -> None:
 @given(st.data())
 def test_flipped_bytes_of_a_header_never_give_another_answer_than_libav(data: st.DataObject) -> None:
     whole = bytearray(movie_bytes(BASE))
-    start, end = find(bytes(whole), "moov")
-    behind = find(bytes(whole), AVCC)[1]  # parameter sets are believed: only decoding shows that they are wrong
+    start, end = find_box(bytes(whole), "moov")
+    behind = find_box(bytes(whole), AVCC)[1]  # parameter sets are believed: only decoding shows that they are wrong
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(start, end - 1).filter(lambda at: not behind - PARAMETERS <= at < behind))
         whole[at] = data.draw(st.integers(0, 255))
@@ -54,41 +54,41 @@ def test_flipped_bytes_of_a_header_never_give_another_answer_than_libav(data: st
 @given(st.data())
 def test_flipped_bytes_of_parameter_sets_give_an_answer_or_a_typed_refusal(data: st.DataObject) -> None:
     whole = bytearray(movie_bytes(BASE))
-    start, end = find(bytes(whole), AVCC)
+    start, end = find_box(bytes(whole), AVCC)
     for _ in range(data.draw(st.integers(1, 3))):
         whole[data.draw(st.integers(start, end - 1))] = data.draw(st.integers(0, 255))
     answer(bytes(whole))
 
 
 WRONG_TABLES = {
-    "a chunk before the first": table("stsc", (0, 24, 1)),
-    "chunks that begin late": table("stsc", (2, 24, 1)),
-    "chunks of nothing": table("stsc", (1, 0, 1)),
-    "chunks of too many samples": table("stsc", (1, HUGE, 1)),
-    "chunks of another description": table("stsc", (1, 24, 2)),
-    "chunks in no order": table("stsc", (1, 24, 1), (1, 24, 1)),
-    "an endless table of chunks": box("stsc", struct.pack(">II", 0, HUGE)),
-    "more sizes than bytes": box("stsz", struct.pack(">III", 0, 0, HUGE)),
-    "endless samples of one size": box("stsz", struct.pack(">III", 0, 1, HUGE)),
-    "a huge sample": box("stsz", struct.pack(">III24I", 0, 0, 24, HUGE, *range(1, 24))),
-    "empty samples": box("stsz", struct.pack(">III24I", 0, 0, 24, *[0] * 24)),
-    "sizes of three bits": box("stz2", struct.pack(">III24B", 0, 3, 24, *range(24))),
-    "a chunk beyond the file": table("stco", (1 << 31,)),
-    "a chunk before the file": box("co64", struct.pack(">IIQ", 0, 1, 1 << 63)),
-    "two tables of chunks": table("stco", (40,)) + table("stco", (40,)),
-    "endless times": table("stts", (HUGE, 1)),
-    "times that overflow": table("stts", (HUGE, HUGE), (HUGE, HUGE)),
-    "times for fewer samples": table("stts", (23, 20)),
-    "no time between samples": table("stts", (24, 0)),
-    "negative times": table("stts", (24, HUGE)),
-    "huge composition times": table("ctts", (24, 1 << 30), version=1),
-    "composition times of no sample": table("ctts", (0, 40), (24, 40)),
-    "composition times of fewer samples": table("ctts", (20, 40)),
-    "a key frame 0": table("stss", (0,), (1,)),
-    "key frames in no order": table("stss", (9,), (1,)),
-    "a key frame past the end": table("stss", (1,), (25,)),
-    "no key frame": table("stss"),
-    "an unknown version": box("stts", struct.pack(">IIII", 9 << 24, 1, 24, 20)),
+    "a chunk before the first": make_table("stsc", (0, 24, 1)),
+    "chunks that begin late": make_table("stsc", (2, 24, 1)),
+    "chunks of nothing": make_table("stsc", (1, 0, 1)),
+    "chunks of too many samples": make_table("stsc", (1, HUGE, 1)),
+    "chunks of another description": make_table("stsc", (1, 24, 2)),
+    "chunks in no order": make_table("stsc", (1, 24, 1), (1, 24, 1)),
+    "an endless table of chunks": make_box("stsc", struct.pack(">II", 0, HUGE)),
+    "more sizes than bytes": make_box("stsz", struct.pack(">III", 0, 0, HUGE)),
+    "endless samples of one size": make_box("stsz", struct.pack(">III", 0, 1, HUGE)),
+    "a huge sample": make_box("stsz", struct.pack(">III24I", 0, 0, 24, HUGE, *range(1, 24))),
+    "empty samples": make_box("stsz", struct.pack(">III24I", 0, 0, 24, *[0] * 24)),
+    "sizes of three bits": make_box("stz2", struct.pack(">III24B", 0, 3, 24, *range(24))),
+    "a chunk beyond the file": make_table("stco", (1 << 31,)),
+    "a chunk before the file": make_box("co64", struct.pack(">IIQ", 0, 1, 1 << 63)),
+    "two tables of chunks": make_table("stco", (40,)) + make_table("stco", (40,)),
+    "endless times": make_table("stts", (HUGE, 1)),
+    "times that overflow": make_table("stts", (HUGE, HUGE), (HUGE, HUGE)),
+    "times for fewer samples": make_table("stts", (23, 20)),
+    "no time between samples": make_table("stts", (24, 0)),
+    "negative times": make_table("stts", (24, HUGE)),
+    "huge composition times": make_table("ctts", (24, 1 << 30), version=1),
+    "composition times of no sample": make_table("ctts", (0, 40), (24, 40)),
+    "composition times of fewer samples": make_table("ctts", (20, 40)),
+    "a key frame 0": make_table("stss", (0,), (1,)),
+    "key frames in no order": make_table("stss", (9,), (1,)),
+    "a key frame past the end": make_table("stss", (1,), (25,)),
+    "no key frame": make_table("stss"),
+    "an unknown version": make_box("stts", struct.pack(">IIII", 9 << 24, 1, 24, 20)),
 }
 
 
@@ -117,7 +117,7 @@ def test_a_wrong_table_is_answered_as_libav_would(wrong: bytes) -> None:
 def test_tables_of_any_numbers_are_answered_as_libav_would(
     stts: list[tuple[int, int]], stsc: list[tuple[int, int, int]], stco: list[tuple[int]]
 ) -> None:
-    wrong = {"stts": table("stts", *stts), "stsc": table("stsc", *stsc), "stco": table("stco", *stco)}
+    wrong = {"stts": make_table("stts", *stts), "stsc": make_table("stsc", *stsc), "stco": make_table("stco", *stco)}
     data = movie_bytes(MovieSpec(tables=wrong))
     if opened(data) is not None:
         assert differences(answer(data), answer_of_libav(data)) == []
@@ -131,10 +131,10 @@ def _refused(data: bytes) -> str:
 
 def test_boxes_of_odd_sizes_are_refused() -> None:
     whole = movie_bytes(MovieSpec())
-    start, _ = find(whole, "moov")
+    start, _ = find_box(whole, "moov")
     for size in (0, 1, 2, 7, len(whole), 0x7FFFFFFF, HUGE):
         for path in ("moov", "moov.trak", "moov.trak.mdia.minf.stbl", "moov.trak.mdia.minf.stbl.stsz"):
-            at, end = find(whole, path)
+            at, end = find_box(whole, path)
             if size == 0 and path == "moov":
                 continue  # to the end of the file, which is where it ends
             odd = bytearray(whole)
@@ -147,15 +147,17 @@ def test_boxes_of_odd_sizes_are_refused() -> None:
 def test_boxes_inside_each_other_without_end_are_refused() -> None:
     nested = b""
     for _ in range(5000):
-        nested = box("trak", nested)
-    assert _refused(box("ftyp", b"isom\0\0\0\0") + box("mdat", b"1234") + box("moov", nested))
+        nested = make_box("trak", nested)
+    assert _refused(make_box("ftyp", b"isom\0\0\0\0") + make_box("mdat", b"1234") + make_box("moov", nested))
 
 
 def test_too_many_boxes_are_refused() -> None:
-    many = box("free", b"") * 70_000
+    many = make_box("free", b"") * 70_000
     with pytest.raises(TooManyBoxes):
-        _refused(box("ftyp", b"isom\0\0\0\0") + many)
-    assert _refused(box("ftyp", b"isom\0\0\0\0") + box("mdat", b"1") + box("moov", box("free", b"") * 5000))
+        _refused(make_box("ftyp", b"isom\0\0\0\0") + many)
+    assert _refused(
+        make_box("ftyp", b"isom\0\0\0\0") + make_box("mdat", b"1") + make_box("moov", make_box("free", b"") * 5000)
+    )
 
 
 def test_a_header_larger_than_the_limits_is_not_read() -> None:
@@ -165,8 +167,10 @@ def test_a_header_larger_than_the_limits_is_not_read() -> None:
 
 
 def test_a_compressed_header_is_refused() -> None:
-    head = box("ftyp", b"qt  \0\0\0\0") + box("mdat", b"1234")
-    assert "cmov" in _refused(head + box("moov", box("cmov", box("dcom", b"zlib") + box("cmvd", b"\0" * 20))))
+    head = make_box("ftyp", b"qt  \0\0\0\0") + make_box("mdat", b"1234")
+    assert "cmov" in _refused(
+        head + make_box("moov", make_box("cmov", make_box("dcom", b"zlib") + make_box("cmvd", b"\0" * 20)))
+    )
 
 
 def test_a_file_that_gets_shorter_while_it_is_read_is_refused() -> None:
@@ -177,7 +181,7 @@ def test_a_file_that_gets_shorter_while_it_is_read_is_refused() -> None:
 
 def test_the_reason_for_libav_is_logged(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     path = tmp_path / "odd.mp4"
-    path.write_bytes(movie_bytes(MovieSpec(tables={"stss": table("stss")})))
+    path.write_bytes(movie_bytes(MovieSpec(tables={"stss": make_table("stss")})))
     with caplog.at_level("DEBUG", "framefeed.media"):
         assert opened(path) is None
     assert f"{path}: read through libav: key frames in no order, or none" in caplog.text

@@ -10,7 +10,7 @@ import pytest
 from framefeed.errors import MediaError
 from framefeed.index import build_index
 from framefeed.testing import AudioSpec, ClipSpec, write_clip
-from framefeed.testing.bitstreams import STBL, box, find, payload_of, replace, table
+from framefeed.testing.bitstreams import STBL, find_box, make_box, make_table, read_payload, replace_box
 from tests.media.mp4.comparing import answer, answer_of_libav, differences, opened
 from tests.media.mp4.movies import MovieSpec, coded, movie_bytes, right_offsets
 
@@ -33,12 +33,12 @@ def _is_same(data: bytes | Path) -> bool:
 def _groups(kind: bytes, *runs: tuple[int, int], version: int = 0, claimed: int | None = None) -> bytes:
     count = struct.pack(">I", len(runs) if claimed is None else claimed)
     rows = b"".join(struct.pack(">II", *run) for run in runs)
-    return box("sbgp", struct.pack(">I4s", version << 24, kind) + bytes(4 * version) + count + rows)
+    return make_box("sbgp", struct.pack(">I4s", version << 24, kind) + bytes(4 * version) + count + rows)
 
 
 def _descriptions(*units: int, version: int = 1, width: int = 1) -> bytes:
     head = struct.pack(">I4s", version << 24, b"sync") + (struct.pack(">I", width) if version else b"")
-    return box("sgpd", head + struct.pack(">I", len(units)) + bytes(units))
+    return make_box("sgpd", head + struct.pack(">I", len(units)) + bytes(units))
 
 
 SYNC_GROUPS = {
@@ -107,14 +107,14 @@ def test_hevc_whose_last_duration_libav_guesses_from_its_rate_is_opened_with_dec
 
 def _description(*parts: bytes) -> bytes:
     """The stsd box of H.264 with further boxes in it."""
-    entry = payload_of(coded()[0], "stsd")[8:]
+    entry = read_payload(coded()[0], "stsd")[8:]
     grown = struct.pack(">I", len(entry) + sum(map(len, parts))) + entry[4:] + b"".join(parts)
-    return box("stsd", struct.pack(">II", 0, 1) + grown)
+    return make_box("stsd", struct.pack(">II", 0, 1) + grown)
 
 
 def test_a_box_of_colours_without_its_last_byte_takes_the_one_behind_it() -> None:
-    colours = box("colr", b"nclx" + struct.pack(">HHH", 1, 1, 1))
-    for parts in ((colours,), (colours, box("pasp", struct.pack(">II", 1, 1))), (colours, b"\x80")):
+    colours = make_box("colr", b"nclx" + struct.pack(">HHH", 1, 1, 1))
+    for parts in ((colours,), (colours, make_box("pasp", struct.pack(">II", 1, 1))), (colours, b"\x80")):
         data = movie_bytes(MovieSpec(ctts=right_offsets(), tables={"stsd": _description(*parts)}))
         _is_same(data)
     data = movie_bytes(MovieSpec(ctts=right_offsets(), tables={"stsd": _description(colours)}))
@@ -124,8 +124,8 @@ def test_a_box_of_colours_without_its_last_byte_takes_the_one_behind_it() -> Non
 
 def _second_track(data: bytes, track_id: int, flags: int = 3) -> bytes:
     """The track of a movie under another number."""
-    start, end = find(data, "moov.trak")
-    at = find(data, "moov.trak.tkhd")[0] - start
+    start, end = find_box(data, "moov.trak")
+    at = find_box(data, "moov.trak.tkhd")[0] - start
     trak = bytearray(data[start:end])
     struct.pack_into(">I", trak, at + 8, flags)
     struct.pack_into(">I", trak, at + 20, track_id)
@@ -133,17 +133,23 @@ def _second_track(data: bytes, track_id: int, flags: int = 3) -> bytes:
 
 
 def _with_tracks(data: bytes, *tracks: bytes, before: bool = False) -> bytes:
-    start, end = find(data, "moov.trak")
+    start, end = find_box(data, "moov.trak")
     tracks = (*tracks, data[start:end]) if before else (data[start:end], *tracks)
-    return replace(data, "moov.trak", b"".join(tracks))
+    return replace_box(data, "moov.trak", b"".join(tracks))
 
 
 def _emptied(trak: bytes) -> bytes:
-    empty = {"stts": table("stts"), "stsc": table("stsc"), "stco": table("stco"), "stss": b"", "ctts": b""}
-    empty["stsz"] = box("stsz", bytes(12))
+    empty = {
+        "stts": make_table("stts"),
+        "stsc": make_table("stsc"),
+        "stco": make_table("stco"),
+        "stss": b"",
+        "ctts": b"",
+    }
+    empty["stsz"] = make_box("stsz", bytes(12))
     inside = STBL.removeprefix("moov.")
     for kind, new_payload in empty.items():
-        trak = replace(trak, f"{inside}.{kind}", new_payload)
+        trak = replace_box(trak, f"{inside}.{kind}", new_payload)
     return trak
 
 
@@ -170,8 +176,8 @@ def test_chapters_in_a_track_count_where_they_are_pictures(target: int, is_ours:
     path = tmp_path / "sound.mp4"
     write_clip(path, ClipSpec(num_frames=20), AudioSpec())
     data = path.read_bytes()
-    trak = payload_of(data, "moov.trak") + box("tref", box("chap", struct.pack(">I", target) + b"\0"))
-    path.write_bytes(replace(data, "moov.trak", box("trak", trak)))
+    trak = read_payload(data, "moov.trak") + make_box("tref", make_box("chap", struct.pack(">I", target) + b"\0"))
+    path.write_bytes(replace_box(data, "moov.trak", make_box("trak", trak)))
     assert (opened(path) is not None) == is_ours
     _is_same(path)
 
@@ -189,7 +195,7 @@ def test_sound_without_a_description_changes_nothing_of_the_pictures(tmp_path: P
 
 def test_a_header_that_announces_fragments_may_come_without() -> None:
     data = movie_bytes(MovieSpec(ctts=right_offsets(), edits=[(700, 100)], sync=coded()[2]))
-    defaults = box("mvex", box("trex", struct.pack(">IIIIII", 0, 1, 1, 20, 0, 0)))
-    announced = replace(data, "moov", box("moov", payload_of(data, "moov") + defaults))
+    defaults = make_box("mvex", make_box("trex", struct.pack(">IIIIII", 0, 1, 1, 20, 0, 0)))
+    announced = replace_box(data, "moov", make_box("moov", read_payload(data, "moov") + defaults))
     assert opened(announced) is not None
     assert _is_same(announced)

@@ -16,7 +16,7 @@ from framefeed._checks import check_position, expected
 from framefeed._nearest import did_you_mean
 from framefeed.cache import FrameCache
 from framefeed.decode import Decoder, as_decoder
-from framefeed.encode import as_image
+from framefeed.encode import make_image
 from framefeed.errors import FramefeedError, ResourceExhausted, UsageError
 from framefeed.load import (
     BufferPools,
@@ -30,7 +30,7 @@ from framefeed.load import (
     with_position,
 )
 from framefeed.media import Limits, source_name
-from framefeed.parallel import Err, Ok, outcome_of
+from framefeed.parallel import Err, Ok, catch_outcome
 from framefeed.plan import EpochPlan, Requests, check_targets
 
 Output = Literal["tensor", "numpy", "pil"]
@@ -56,7 +56,7 @@ def as_output(clip: npt.NDArray[np.uint8], output: Output) -> Any:
     frames = np.ascontiguousarray(clip.transpose(0, 2, 3, 1))
     if output == "numpy":
         return frames
-    pictures = [as_image(frame) for frame in frames]
+    pictures = [make_image(frame) for frame in frames]
     return pictures[0] if len(pictures) == 1 else pictures
 
 
@@ -349,7 +349,7 @@ class ClipDataset(Dataset[Any]):
         if self._transform is None:
             return Ok(clip)
         with seeding_torch(int(plan.generator_at(number).integers(1 << 63))):
-            return outcome_of(self._transform, clip)
+            return catch_outcome(self._transform, clip)
 
     def _record(self, error: FramefeedError, plan: EpochPlan, batch: ClipBatch, slot: int) -> None:
         name, position = source_name(batch.sources[slot]), int(batch.positions[slot])

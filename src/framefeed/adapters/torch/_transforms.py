@@ -12,7 +12,7 @@ from torch.nn.functional import interpolate
 from framefeed.decode import RefusedValue, WrongKind
 from framefeed.errors import UsageError
 from framefeed.media import DEFAULT_LIMITS
-from framefeed.plan import PictureRule, Place, as_crop
+from framefeed.plan import ClipContext, PictureRule, as_crop
 
 Size = tuple[int, int]
 Box = tuple[int, int, int, int]
@@ -80,7 +80,7 @@ def as_steps(transforms: Any, size: Size | int | None, crop: Any, displayed: Siz
     except TypeError as error:
         raise WrongKind(f"transforms: expected a list of transforms, got {transforms!r}") from error
     if not given:
-        output = PictureRule(size, as_crop(crop)).output(*displayed, Place(0, 0, 0))
+        output = PictureRule(size, as_crop(crop)).output(*displayed, ClipContext(0, 0, 0))
         return Steps(output.size, output.crop)
     if size is not None or crop is not None:
         raise UsageError("transforms: expected either transforms=, or size= and crop=, got both")

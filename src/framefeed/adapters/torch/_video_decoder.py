@@ -32,15 +32,15 @@ from framefeed.decode import (
     RefusedValue,
     VideoMetadata,
     WrongKind,
-    auto_decoder,
     check_frame_index,
-    frame_range,
+    clip_slice,
+    make_auto_decoder,
 )
 from framefeed.decode import VideoDecoder as ArrayDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, build_index
-from framefeed.media import MATRICES, PRIMARIES, TRANSFERS, Limits, MediaSource, limits_or_default
+from framefeed.media import MATRICES, PRIMARIES, TRANSFERS, Limits, MediaSource, resolve_limits
 from framefeed.parallel import allocate
 
 _RESERVED = (0, 3)
@@ -207,7 +207,7 @@ class VideoDecoder:
             raise UsageError(f"dimension_order must be 'NCHW' or 'NHWC', got {dimension_order!r}")
         check_device(device)
         self._dtype = as_dtype(output_dtype)
-        bounds = limits_or_default(limits)
+        bounds = resolve_limits(limits)
         decoder = _choose_backend(backend, as_thread_count(num_ffmpeg_threads), bounds)
         verify = _choose_verify(seek_mode, custom_frame_mappings)
         media, number = as_source(source), as_stream(stream_index)
@@ -280,7 +280,7 @@ class VideoDecoder:
         Raises:
             RefusedValue: ``stop`` is before ``start``, or ``step`` is negative; a slice may be both.
         """
-        frames = frame_range(slice(start, stop, step), len(self))
+        frames = clip_slice(slice(start, stop, step), len(self))
         if frames.step < 0 or frames.start > frames.stop:
             raise RefusedValue(
                 f"expected start <= stop and step > 0, got {start}, {stop}, {step}: use decoder[start:stop:step]"
@@ -352,7 +352,7 @@ def _choose_backend(backend: str | Decoder, threads: int, limits: Limits) -> str
         return backend
     if backend != "auto":
         raise UsageError(f"num_ffmpeg_threads={threads} needs backend='auto', got backend={backend!r}")
-    return auto_decoder(PyAVDecoder(threads=threads, limits=limits), limits)
+    return make_auto_decoder(PyAVDecoder(threads=threads, limits=limits), limits)
 
 
 def _choose_verify(seek_mode: str, mappings: Any) -> Literal["proof", "none"]:

@@ -11,7 +11,7 @@ from av import CodecContext, Packet, VideoCodecContext
 
 from framefeed.bench._cache_formats import FileFormat
 from framefeed.bench._cache_samples import FULL_SIZE, SampledFrame
-from framefeed.decode import Pixels, PlaneLayout, copy_planes, picture_of, thread_converter
+from framefeed.decode import Pixels, PlaneLayout, copy_planes, get_thread_converter, rebuild_picture
 from framefeed.index import StreamFacts
 
 _CODEC = "ffvhuff"
@@ -23,7 +23,7 @@ def write_packet(path: str, frame: SampledFrame) -> None:
     context = _context("w", frame.layout)
     context.time_base = Fraction(1, 25)
     context.options = {"context": "1", "pred": "median"}
-    packets = [*context.encode(picture_of(frame.layout, frame.planes)), *context.encode(None)]
+    packets = [*context.encode(rebuild_picture(frame.layout, frame.planes)), *context.encode(None)]
     header = context.extradata or b""
     stream = frame.stream
     head = np.array([(stream.rotation, stream.mirrored, len(header), frame.layout.text.encode())], dtype=_HEAD)
@@ -47,7 +47,7 @@ def read_packet(path: str) -> Pixels:
         bool(head["mirrored"]),
     )  # fmt: skip
     out = np.empty((*stream.displayed, 3), dtype=np.uint8)
-    thread_converter().write(picture_of(layout, planes), stream, FULL_SIZE, out)
+    get_thread_converter().write(rebuild_picture(layout, planes), stream, FULL_SIZE, out)
     return out
 
 

@@ -13,7 +13,7 @@ from itertools import groupby
 from statistics import median
 from typing import Any, Literal
 
-from framefeed.cache import Choice, CodecFigures, Conditions, choose_codec
+from framefeed.cache import CodecChoice, CodecFigures, Conditions, choose_codec
 
 Use = Literal["fixed", "free"]
 """The same pixels in every epoch, or any crop of the picture."""
@@ -137,7 +137,7 @@ def _advice(use: Use, original: Way, ways: Sequence[Way], setting: Setting) -> A
     expected = setting.num_frames * max(each.raw_bytes for each in figures)
     here = Conditions(expected, None, setting.memory_bytes, setting.disk_mb * 1e6)
     auto = choose_codec(figures, here)
-    choices: dict[Where, Choice] = {
+    choices: dict[Where, CodecChoice] = {
         "memory": choose_codec(figures, replace(here, memory_bytes=sys.maxsize)),
         "disk": choose_codec(figures, replace(here, memory_bytes=0)),
     }

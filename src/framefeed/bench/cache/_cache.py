@@ -24,7 +24,7 @@ from framefeed.bench.cache._pages import disk_speed
 from framefeed.bench.cache._passes import filling_row, second_row
 from framefeed.bench.cache._scene import Scene
 from framefeed.bench.cache._table import Table, all_formats, measure_table
-from framefeed.cache import memory_bytes
+from framefeed.cache import read_memory_size
 from framefeed.encode import save_still
 from framefeed.errors import FramefeedError, MissingMedia, UsageError
 
@@ -133,7 +133,7 @@ def run_cache(
                 continue
             report["rows"].append(row)
             if key == TABLE:
-                report["advice"] = advice_on(row, memory_bytes())
+                report["advice"] = advice_on(row, read_memory_size())
                 # The user reads a whole path, a report names no folder.
                 row = row | {"advice": report["advice"], "crops": row["crops"] and str(bench.crops)}
             tell(row)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from framefeed.bench._psnr import psnr
 from framefeed.decode import Pixels
-from framefeed.encode import SheetClip, contact_sheet
+from framefeed.encode import SheetClip, draw_contact_sheet
 
 CROP = 40
 """Side of a crop in pixels: five blocks of a JPEG."""
@@ -119,7 +119,7 @@ def crops_sheet(rows: Sequence[tuple[str, Sequence[tuple[str, Crop]]]]) -> Pixel
     Returns:
         RGB, uint8 [H, W, 3].
     """
-    return contact_sheet([
+    return draw_contact_sheet([
         SheetClip(title, [_beside(crop) for _, crop in crops], [caption for caption, _ in crops])
         for title, crops in rows
     ])  # fmt: skip

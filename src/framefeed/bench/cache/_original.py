@@ -18,10 +18,10 @@ from framefeed.bench._psnr import psnr
 from framefeed.bench.cache._ours import layout_and_bytes
 from framefeed.bench.cache._passes import Read, caches_of, race, ways_of
 from framefeed.bench.cache._scene import Scene
-from framefeed.cache import codec_named
+from framefeed.cache import find_codec
 from framefeed.decode import ClipSlot
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.parallel import Ok, outcome_of
+from framefeed.parallel import Ok, catch_outcome
 
 DECODED_FRAMES = 8
 """Read in a round where the original is decoded."""
@@ -54,7 +54,7 @@ class Peer:
         )
 
     def _tried(self, function: Callable[[Any], Any], argument: Any) -> Any:
-        outcome = outcome_of(function, argument)
+        outcome = catch_outcome(function, argument)
         if isinstance(outcome, Ok):
             return outcome.value
         if not isinstance(outcome.error, Exception):
@@ -152,7 +152,7 @@ def _hashing(name: str) -> str:
 
 
 def _encoded(sample: Sample, codec: str) -> list[bytes]:
-    return [bytes(codec_named(codec).encode(*layout_and_bytes(frame, "planes"))) for frame in sample.frames]
+    return [bytes(find_codec(codec).encode(*layout_and_bytes(frame, "planes"))) for frame in sample.frames]
 
 
 def _hash(frames: Sequence[bytes], places: Sequence[int]) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 
 from framefeed.bench._cache_samples import FULL_SIZE, Sample, SampledFrame
 from framefeed.bench.cache._holdings import Gives, Pass
-from framefeed.cache import FrameStore, Kind, StoredFrame, StoreOptions, codec_labelled, codec_named
-from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout, picture_of, thread_converter
+from framefeed.cache import FrameStore, Kind, StoredFrame, StoreOptions, find_codec, find_labelled_codec
+from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout, get_thread_converter, rebuild_picture
 from framefeed.parallel import ordered_map
 
 CLIP = 16
@@ -44,7 +44,7 @@ class StoreHolding:
     group = "framefeed"
 
     def __init__(self, codec: str, of: Gives, sample: Sample, folder: Path, workers: int) -> None:
-        self._codec = codec_named(codec)
+        self._codec = find_codec(codec)
         self._of = of
         self._sample = sample
         self._workers = workers
@@ -119,13 +119,13 @@ class StoreHolding:
     def _decoded(self, stored: tuple[Kind, memoryview], gives: Gives, out: Pixels) -> Pixels:
         kind, data = stored
         layout = PlaneLayout.parse(kind.layout)
-        codec = codec_labelled(kind.codec)
+        codec = find_labelled_codec(kind.codec)
         if gives == "planes":
             return codec.decoded(data, layout)
         if self._of == "planes":
             output = FULL_SIZE if gives == "rgb" else self._sample.output
-            picture = picture_of(layout, codec.decoded(data, layout))
-            thread_converter().write(picture, self._sample.frames[0].stream, output, out)
+            picture = rebuild_picture(layout, codec.decoded(data, layout))
+            get_thread_converter().write(picture, self._sample.frames[0].stream, output, out)
         else:
             codec.decode(data, layout, out.reshape(-1))
         return out

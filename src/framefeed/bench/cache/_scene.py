@@ -15,8 +15,8 @@ from framefeed.bench._measuring import Rounds
 from framefeed.bench.cache._checking import check
 from framefeed.bench.cache._field import FrameField
 from framefeed.bench.cache._ours import CLIP
-from framefeed.cache import Form, FrameCache, exact_codecs
-from framefeed.decode import ClipSlot, DecodeCounts, DecodeReport, Pixels, Places, picture_of, writer_of
+from framefeed.cache import Form, FrameCache, find_exact_codecs
+from framefeed.decode import ClipSlot, DecodeCounts, DecodeReport, PendingFrames, Pixels, make_writer, rebuild_picture
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
@@ -50,7 +50,7 @@ class Scene:
 
     def exact_codecs(self) -> list[str]:
         """Codecs that store this video's planes and give them back as they were."""
-        return [codec.name for codec in exact_codecs({frame.layout for frame in self.sample.frames})]
+        return [codec.name for codec in find_exact_codecs({frame.layout for frame in self.sample.frames})]
 
 
 class SampledDecoder:
@@ -73,14 +73,14 @@ class SampledDecoder:
         for ordinal in dict.fromkeys(np.asarray(ordinals, dtype=np.int64).tolist()):
             frame = self._frames.get(ordinal)
             if frame is not None:
-                yield ordinal, picture_of(frame.layout, frame.planes)
+                yield ordinal, rebuild_picture(frame.layout, frame.planes)
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Write them; see ``Decoder.decode``."""
         report = DecodeReport([None] * len(slots))
-        places = Places(slots, report, source)
+        places = PendingFrames(slots, report, source)
         for ordinal, picture in self.frames(source, index, places.waiting):
-            places.fill(ordinal, writer_of(picture, index, source.name))
+            places.fill(ordinal, make_writer(picture, index, source.name))
         places.report_missing(index)
         return report
 

@@ -21,7 +21,7 @@ from framefeed.bench.cache._holdings import ALONE, FileHolding, Gives, Holding
 from framefeed.bench.cache._ours import StoreHolding
 from framefeed.bench.cache._pages import forget
 from framefeed.cache import known_codecs
-from framefeed.parallel import Ok, outcome_of
+from framefeed.parallel import Ok, catch_outcome
 
 LEAST_SECONDS = 0.25
 """Reading is repeated for so long."""
@@ -88,7 +88,7 @@ def measure_table(
         tell(name)
         folder = work / "format"
         # Baselines are other people's code: what one raises is told, and the others go on.
-        outcome = outcome_of(partial(_measured, make, (sample, Look(table.first_worst))), folder)
+        outcome = catch_outcome(partial(_measured, make, (sample, Look(table.first_worst))), folder)
         rmtree(folder, ignore_errors=True)
         if isinstance(outcome, Ok):
             entry, checked = outcome.value

@@ -20,7 +20,7 @@ from framefeed.bench._peer import Way
 from framefeed.bench._rules import Batches, Clip
 from framefeed.bench._workloads import Goal, Rule, Workload
 from framefeed.bench.baselines import NAMES, load_baseline
-from framefeed.parallel import Ok, outcome_of
+from framefeed.parallel import Ok, catch_outcome
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -233,7 +233,7 @@ def check_ways(ways: Sequence[Way], asked: Sequence[tuple[Clip, list[int]]]) -> 
         return float(np.mean([r.share_matching(d, way.layout) for r, d in zip(references, delivered, strict=True)]))
 
     for way in (WAY, *ways):
-        outcome = outcome_of(share, way)
+        outcome = catch_outcome(share, way)
         if isinstance(outcome, Ok):
             checked.shares[way.name] = round(outcome.value, 4)
         elif way is WAY or not isinstance(outcome.error, Exception):

@@ -29,8 +29,8 @@ from framefeed.bench.scan._family import family_now
 from framefeed.bench.scan._media import Originals
 from framefeed.bench.scan._trees import Tree
 from framefeed.errors import MediaError
-from framefeed.media import PICTURE_HEAD_BYTES, Limits, MediaSource, OddHeader, image_info, still_header
-from framefeed.parallel import Ok, outcome_of
+from framefeed.media import PICTURE_HEAD_BYTES, Limits, MediaSource, OddHeader, probe_image, read_still_header
+from framefeed.parallel import Ok, catch_outcome
 
 OURS = "framefeed, header"
 BARE_OURS = "framefeed, without fstat"
@@ -43,7 +43,7 @@ def size_of(path: str) -> Size:
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fstat(file)
-        header = still_header(os.pread(file, PICTURE_HEAD_BYTES, 0), partial(os.pread, file))
+        header = read_still_header(os.pread(file, PICTURE_HEAD_BYTES, 0), partial(os.pread, file))
     except OddHeader:
         return _asked(path)
     finally:
@@ -53,7 +53,7 @@ def size_of(path: str) -> Size:
 
 def _asked(path: str) -> Size:
     try:
-        info = image_info(MediaSource.of(path), Limits())
+        info = probe_image(MediaSource.of(path), Limits())
     except MediaError:
         return None
     return info.coded_width, info.coded_height
@@ -81,7 +81,7 @@ def _sizes(paths: Sequence[str]) -> list[Size]:
             paths, files, map(os.pread, files, repeat(PICTURE_HEAD_BYTES), repeat(0)), strict=True
         ):
             try:
-                sizes.append(still_header(head, partial(os.pread, file))[2:4])
+                sizes.append(read_still_header(head, partial(os.pread, file))[2:4])
             except OddHeader:
                 sizes.append(_asked(path))
     finally:
@@ -199,7 +199,7 @@ def check_engines(entrants: Sequence[Entrant], paths: Sequence[str]) -> tuple[di
     answers, failed = dict[str, list[Size]](), dict[str, str]()
     for entrant in entrants:
         name = entrant.engine.name
-        outcome = outcome_of(entrant.sizer.sizes, paths)
+        outcome = catch_outcome(entrant.sizer.sizes, paths)
         if isinstance(outcome, Ok):
             answers[name] = outcome.value
         elif name in (OURS, BARE_OURS) or not isinstance(outcome.error, Exception):

@@ -15,7 +15,7 @@ import numpy as np
 import xxhash
 
 from framefeed.cache.codecs._codec import FrameCodec, Pixels, new_memory
-from framefeed.cache.codecs._registry import codec_named, exact_codecs, find_codec_for
+from framefeed.cache.codecs._registry import find_codec, find_codec_for, find_exact_codecs
 from framefeed.decode import RGB_PLANAR, PlaneLayout
 from framefeed.errors import UsageError
 
@@ -83,7 +83,7 @@ class Conditions:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class CodecChoice:
     """A codec, and the reason for it.
 
     Attributes:
@@ -99,12 +99,12 @@ class Choice:
 
 def choose_auto_codec(
     samples: Sequence[Sample], conditions: Conditions, clock: Callable[[], float] = thread_time
-) -> tuple[FrameCodec, Choice]:
+) -> tuple[FrameCodec, CodecChoice]:
     """Measure all installed exact codecs on some frames, and choose one."""
-    candidates = exact_codecs({layout for layout, _ in samples})
+    candidates = find_exact_codecs({layout for layout, _ in samples})
     figures = [measure_codec(codec, samples, clock) for codec in candidates]
     choice = choose_codec(figures, conditions)
-    return codec_named(choice.codec), choice
+    return find_codec(choice.codec), choice
 
 
 def measure_codec(
@@ -161,7 +161,7 @@ def _copy_and_hash(data: bytes | memoryview, scratch: Pixels) -> memoryview:
     return copied.data
 
 
-def choose_codec(figures: Sequence[CodecFigures], conditions: Conditions) -> Choice:
+def choose_codec(figures: Sequence[CodecFigures], conditions: Conditions) -> CodecChoice:
     """Choose the codec that reads frames fastest, of those with which all frames fit the budget; pure.
 
     Lossy codecs are not considered, and slow writers only if all frames fit with no other codec. If no codec fits, the
@@ -190,12 +190,12 @@ def choose_codec(figures: Sequence[CodecFigures], conditions: Conditions) -> Cho
         reason = (
             f"no codec is small enough for the budget; this one is the smallest, {_format_share(smallest)}{rejected}"
         )
-        return Choice(smallest.codec, tuple(figures), f"{smallest.codec}: {reason}")
+        return CodecChoice(smallest.codec, tuple(figures), f"{smallest.codec}: {reason}")
     least = min(_compute_cost(each, conditions) for each in fitting)
     cheap = [each for each in fitting if _compute_cost(each, conditions) <= _EQUAL_COST * least]
     chosen = min(cheap, key=lambda each: (each.stored_bytes, _compute_cost(each, conditions)))
     reason = _explain(chosen, cheap, fitting, conditions)
-    return Choice(chosen.codec, tuple(figures), f"{chosen.codec}: {reason}{rejected}")
+    return CodecChoice(chosen.codec, tuple(figures), f"{chosen.codec}: {reason}{rejected}")
 
 
 def _select_fast_writers(figures: Sequence[CodecFigures], conditions: Conditions) -> list[CodecFigures]:

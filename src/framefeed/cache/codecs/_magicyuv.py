@@ -23,9 +23,9 @@ from av.video.frame import VideoFrame
 
 from framefeed.cache.codecs._codec import PACKED, BrokenFrame, Pixels, channel_views, check_planes, new_memory
 from framefeed.cache.codecs._plain import compress_block, decompress_block
-from framefeed.decode import RGB_PLANAR, PlaneLayout, plane_view
+from framefeed.decode import RGB_PLANAR, PlaneLayout, view_plane
 from framefeed.errors import MissingDependency
-from framefeed.media import FOREIGN
+from framefeed.media import LIBAV_EXCEPTIONS
 
 _FIRST_SAFE = (62, 28, 102)
 """libavcodec of FFmpeg 8.1.2; in earlier ones, a packet makes the decoder write outside its memory (CVE-2026-8461)."""
@@ -88,7 +88,7 @@ class MagicYuvCodec:
         kind = _find_kind(layout)
         picture = VideoFrame(kind.width, kind.height, kind.pixel_format)
         for plane, channel in zip(picture.planes, _order_channels(layout, planes), strict=True):
-            plane_view(plane, channel.shape[1])[:] = channel
+            view_plane(plane, channel.shape[1])[:] = channel
         packet = _contexts.encode(kind, picture)
         padded = np.zeros(len(packet) + _PADDING, np.uint8)
         padded[: len(packet)] = np.frombuffer(packet, np.uint8)
@@ -107,7 +107,7 @@ class MagicYuvCodec:
             raise BrokenFrame(f"a MagicYUV packet of another picture than {layout.text}")
         picture = _contexts.decode(kind, padded[:-_PADDING])
         for plane, channel in zip(picture.planes, _order_channels(layout, out), strict=True):
-            channel[:] = plane_view(plane, channel.shape[1])
+            channel[:] = view_plane(plane, channel.shape[1])
 
     def decoded(self, data: memoryview, layout: PlaneLayout) -> Pixels:
         """Decompress; see ``FrameCodec.decoded``."""
@@ -154,7 +154,7 @@ class _Contexts(threading.local):
         try:
             # PyAV takes any buffer; its stub names bytes only.
             pictures = decoder.decode(Packet(cast("bytes", packet)))
-        except FOREIGN as error:
+        except LIBAV_EXCEPTIONS as error:
             if isinstance(error, MemoryError):
                 raise
             raise BrokenFrame(f"MagicYUV: {error}") from error

@@ -30,7 +30,7 @@ def known_codecs() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=64)
-def codec_named(spec: str) -> FrameCodec:
+def find_codec(spec: str) -> FrameCodec:
     """Find a codec.
 
     Args:
@@ -52,12 +52,12 @@ def codec_named(spec: str) -> FrameCodec:
     )
 
 
-def exact_codecs(layouts: Collection[PlaneLayout]) -> list[FrameCodec]:
+def find_exact_codecs(layouts: Collection[PlaneLayout]) -> list[FrameCodec]:
     """Find the codecs that are installed, are lossless, and accept all of some layouts."""
     codecs = []
     for name in known_codecs():
         try:
-            codec = codec_named(name)
+            codec = find_codec(name)
         except MissingDependency:
             continue
         if codec.is_exact and all(map(codec.takes, layouts)):
@@ -65,16 +65,16 @@ def exact_codecs(layouts: Collection[PlaneLayout]) -> list[FrameCodec]:
     return codecs
 
 
-def codec_labelled(label: str) -> FrameCodec:
+def find_labelled_codec(label: str) -> FrameCodec:
     """Find the codec that reads frames with this label.
 
     Raises:
         UsageError: There is none in this version.
         MissingDependency: It needs a library that is not installed, or a newer one.
     """
-    return codec_named(label)
+    return find_codec(label)
 
 
 def find_codec_for(codec: FrameCodec, layout: PlaneLayout) -> FrameCodec:
     """Return the codec if it accepts the layout, else Zstandard, which accepts all."""
-    return codec if codec.takes(layout) else codec_named("zstd")
+    return codec if codec.takes(layout) else find_codec("zstd")

@@ -24,17 +24,17 @@ import numpy as np
 from tqdm import tqdm
 
 from framefeed._checks import check_integer, expected
-from framefeed.cache._demand import FillTask, FrameRun, Gathering, make_tasks
+from framefeed.cache._demand import FillOptions, FillTask, FrameRun, make_tasks
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.store._folder import file_mode, make_folder
 from framefeed.decode import ClipSlot, Decoder, as_decoder
 from framefeed.errors import CacheError, ResourceExhausted, UsageError
-from framefeed.index import FrameIndex, holds_pictures
+from framefeed.index import FrameIndex, has_picture_files
 from framefeed.media import Limits, MediaSource, source_name
-from framefeed.parallel import Err, ordered_outcomes, outcome_of, resource_exhausted, shortage_in, thread_budget
+from framefeed.parallel import Err, catch_outcome, find_shortage, make_shortage_error, ordered_outcomes, thread_budget
 from framefeed.plan import EpochPlan, OutputSpec
 
-FILE_NAME = "building.lock"
+LOCK_FILE_NAME = "building.lock"
 MAX_WAIT_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 
@@ -68,7 +68,7 @@ class Claims:
     def __enter__(self) -> Self:
         with suppress(OSError):
             make_folder(self._folder, shared=self._shared)
-            path = os.path.join(self._folder, FILE_NAME)
+            path = os.path.join(self._folder, LOCK_FILE_NAME)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             self._file = os.open(path, flags, file_mode(shared=self._shared))
         return self
@@ -181,15 +181,15 @@ class Filler:
             counts.add_failure(name, error)
         if not self._cache.is_filling or not task.runs:
             return counts
-        outcome = outcome_of(lambda _: self._fill(task, counts), None)
+        outcome = catch_outcome(lambda _: self._fill(task, counts), None)
         if isinstance(outcome, Err):
             if isinstance(outcome.error, UsageError) or not isinstance(outcome.error, Exception):
                 raise outcome.error
-            resource = shortage_in(outcome.error)
+            resource = find_shortage(outcome.error)
             if isinstance(outcome.error, ResourceExhausted):
                 raise outcome.error
             if resource is not None:
-                raise resource_exhausted(resource, name, "cache") from outcome.error
+                raise make_shortage_error(resource, name, "cache") from outcome.error
             counts.add_failure(name, outcome.error, task.num_frames - counts.present - counts.stored)
         return counts
 
@@ -212,7 +212,7 @@ class Filler:
             counts.present += num_missing - counts.stored - num_left
         resource = self._cache.state.shortage or self._cache.store.shortage
         if num_left and resource is not None:
-            raise resource_exhausted(resource, self._cache.path, "store")
+            raise make_shortage_error(resource, self._cache.path, "store")
         if num_left and self._cache.is_filling:
             unknown = CacheError(
                 f"{source.name}: {num_left} frame{'' if num_left == 1 else 's'} cannot be stored: the source cannot be "
@@ -240,7 +240,7 @@ class Filler:
         if self.form == "planes":
             # Pictures of a sequence may differ in size, and then have no common corner.
             corner = (0, 0, min(_CORNER, height), min(_CORNER, width))
-            output = OutputSpec(size=(_CORNER, _CORNER)) if holds_pictures(index) else OutputSpec(crop=corner)
+            output = OutputSpec(size=(_CORNER, _CORNER)) if has_picture_files(index) else OutputSpec(crop=corner)
         return ClipSlot(run.ordinals, output, np.empty((len(run), *output.shape(height, width)), dtype=np.uint8))
 
     def _find_missing(self, source: MediaSource, index: FrameIndex, run: FrameRun) -> FrameRun:
@@ -251,7 +251,7 @@ class Filler:
 
 Show = Callable[[int, int | None], object]
 
-GROUP_BYTES = 256 << 20
+TASK_BYTES = 256 << 20
 """Pixels that one worker decodes together."""
 
 
@@ -348,7 +348,7 @@ def build(
     after = cache.store.counts
     lost = after.frames_lost - before.frames_lost
     if lost and cache.store.trouble is None and cache.store.lost_by is not None:
-        raise resource_exhausted(cache.store.lost_by, cache.path, "store")
+        raise make_shortage_error(cache.store.lost_by, cache.path, "store")
     if cache.store.needed_bytes is not None and not cache.info().num_frames:
         raise UsageError(cache.store.trouble or "")
     return BuildReport(
@@ -366,7 +366,7 @@ def build(
 
 def _fill_plan(filler: Filler, plan: EpochPlan, epochs: int, cache: FrameCache, workers: int) -> Generator[FillCounts]:
     """Yield the result of each task: first of those that no other process has claimed, then of the others."""
-    tasks = Gathering(by_output=filler.form == "output", max_bytes=GROUP_BYTES)
+    tasks = FillOptions(by_output=filler.form == "output", max_bytes=TASK_BYTES)
     rank, world_size = plan.options.rank, plan.options.world_size
     work = _WORK.format(
         plan.fingerprint, plan.epoch, epochs, rank, world_size, tasks.by_output, tasks.max_bytes, filler.form

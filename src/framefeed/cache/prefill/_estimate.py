@@ -9,27 +9,27 @@ from pathlib import Path
 from typing import Literal
 
 from framefeed._checks import check_integer, expected
-from framefeed._units import counted, readable_bytes
-from framefeed.cache._choosing import FRAME_OVERHEAD, RUN_OVERHEAD, find_stored_codec, memory_bytes
-from framefeed.cache._demand import Gathering, PlanDemand, outlook, scatter
+from framefeed._units import format_bytes, format_count
+from framefeed.cache._choosing import FRAME_OVERHEAD, RUN_OVERHEAD, find_stored_codec, read_memory_size
+from framefeed.cache._demand import FillOptions, PlanDemand, count_demand, scatter
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._keys import Form
 from framefeed.cache._state import AUTO
 from framefeed.cache.codecs._auto import CodecFigures, Conditions, choose_codec, measure_codec
 from framefeed.cache.codecs._codec import FrameCodec
-from framefeed.cache.codecs._registry import codec_named, exact_codecs, find_codec_for
+from framefeed.cache.codecs._registry import find_codec, find_codec_for, find_exact_codecs
 from framefeed.cache.prefill._sampling import SampleCounts, Sampler, measure_conversion
 from framefeed.decode import Decoder, PlaneLayout, as_decoder
 from framefeed.errors import FrameNotFound, MediaError, TimeUnavailable
 from framefeed.media import Limits, MediaSource
-from framefeed.parallel import resource_exhausted, thread_budget
+from framefeed.parallel import make_shortage_error, thread_budget
 from framefeed.plan import EpochPlan
 
 LOOKED_UP_CLIPS = 512
 """Most clips of an epoch that are looked up, in about a second: the share is then known to 5 % or better."""
 
 
-def share_found(plan: EpochPlan, cache: FrameCache, inner: Decoder) -> float:
+def estimate_cached_share(plan: EpochPlan, cache: FrameCache, inner: Decoder) -> float:
     """Estimate the share of the frames of an epoch that a cache has, from 0 to 1; nothing is decoded.
 
     Args:
@@ -116,9 +116,9 @@ class Room:
     def explain_lack(self, nbytes: int) -> str:
         """Explain why a cache of this size does not fit; empty if it fits."""
         if self.max_bytes is not None and nbytes > self.max_bytes:
-            return f"more than max_bytes, {readable_bytes(self.max_bytes)}"
+            return f"more than max_bytes, {format_bytes(self.max_bytes)}"
         if self.most_bytes is not None and nbytes > self.most_bytes:
-            return f"more than the {readable_bytes(self.most_bytes)} that the disk has left for the cache"
+            return f"more than the {format_bytes(self.most_bytes)} that the disk has left for the cache"
         return ""
 
 
@@ -217,7 +217,7 @@ def estimate(
     inner = as_decoder(backend, limits)
     cache.decoder_for(plan, inner, epochs)
     form = cache.form_for(plan)
-    demand = outlook(plan, epochs, Gathering(form == "output", _GROUP_BYTES))
+    demand = count_demand(plan, epochs, FillOptions(form == "output", _GROUP_BYTES))
     room = _measure_room(cache, thread_budget().threads if workers == "auto" else max(1, workers))
     sampler = Sampler(plan, inner, form)
     figures: list[CodecFigures] = []
@@ -225,7 +225,9 @@ def estimate(
     try:
         if room.frames_there and len(plan):
             ends = {0, epochs - 1}
-            share = sum(share_found(plan.with_epoch(plan.epoch + number), cache, inner) for number in ends) / len(ends)
+            share = sum(
+                estimate_cached_share(plan.with_epoch(plan.epoch + number), cache, inner) for number in ends
+            ) / len(ends)
             room = replace(room, share_there=share)
         if len(plan):
             sampler.decode_clips(clips)
@@ -235,7 +237,7 @@ def estimate(
             figures = [measure_codec(codec, samples) for codec in candidates]
             sampler.counts.convert_seconds = measure_conversion(sampler.frames)
     except MemoryError as error:
-        raise resource_exhausted("memory", cache.path, "estimate") from error
+        raise make_shortage_error("memory", cache.path, "estimate") from error
     return scale_up(demand, form, sampler.counts, figures, room, reason)
 
 
@@ -307,11 +309,11 @@ def _choose(figures: Sequence[CodecFigures], num_frames: int, room: Room) -> tup
 def _find_candidates(cache: FrameCache, layout: PlaneLayout) -> tuple[list[FrameCodec], str]:
     """Return the codecs to measure: the given one or that of stored frames, with the reason, else all exact ones."""
     if cache.options.codec != AUTO:
-        return [find_codec_for(codec_named(cache.options.codec), layout)], _GIVEN
+        return [find_codec_for(find_codec(cache.options.codec), layout)], _GIVEN
     stored_with = find_stored_codec(layout, cache.info().kinds)
     if stored_with is not None:
         return [stored_with], "the cache already has such frames with this codec"
-    return exact_codecs({layout}), ""
+    return find_exact_codecs({layout}), ""
 
 
 def _measure_room(cache: FrameCache, workers: int) -> Room:
@@ -324,7 +326,7 @@ def _measure_room(cache: FrameCache, workers: int) -> Room:
         free = disk.f_bavail * disk.f_frsize
     except OSError:
         free = None
-    return Room(workers, cache.options.max_bytes, info.bytes_on_disk, free, memory_bytes(), info.num_frames)
+    return Room(workers, cache.options.max_bytes, info.bytes_on_disk, free, read_memory_size(), info.num_frames)
 
 
 # --- in words -----------------------------------------------------------------------------------------
@@ -333,21 +335,21 @@ def _measure_room(cache: FrameCache, workers: int) -> Room:
 def _describe_demand(estimate: CacheEstimate) -> str:
     demand = estimate.outlook
     form = "after crop and resize" if estimate.form == "output" else "as whole pictures"
-    clips, frames = counted(demand.clips, "clip"), counted(demand.frames, "different frame")
+    clips, frames = format_count(demand.clips, "clip"), format_count(demand.frames, "different frame")
     return f"{clips} {'needs' if demand.clips == 1 else 'need'} {frames}, stored {form}:"
 
 
 def _make_table(estimate: CacheEstimate) -> list[str]:
     rows = [("", "a frame", "on disk", "CPU to build", "then clips/s, at most")]
     for each in estimate.codecs:
-        frame_size = readable_bytes(each.nbytes / max(1, estimate.outlook.frames))
+        frame_size = format_bytes(each.nbytes / max(1, estimate.outlook.frames))
         mark = "> " if each.codec == estimate.codec else "  "
         speed = _format_speed(each.clips_per_second)
         rows.append(
             (
                 mark + each.codec,
                 frame_size,
-                readable_bytes(each.nbytes),
+                format_bytes(each.nbytes),
                 _format_duration(each.build_cpu_seconds),
                 speed,
             )
@@ -363,19 +365,19 @@ def _make_table(estimate: CacheEstimate) -> list[str]:
 
 def _list_remarks(estimate: CacheEstimate) -> list[str]:
     sample, chosen = estimate.sample, estimate.chosen
-    measured = f"{counted(estimate.sampled_frames, 'frame')} of {counted(sample.clips, 'clip')}"
-    workers = counted(estimate.room.workers, "worker")
+    measured = f"{format_count(estimate.sampled_frames, 'frame')} of {format_count(sample.clips, 'clip')}"
+    workers = format_count(estimate.room.workers, "worker")
     lines = [f"measured on {measured}; clips/s with {workers}, all frames in the cache and its files in memory"]
     lines += _explain_limit(estimate)
     if estimate.room.frames_there:
-        cached = counted(estimate.room.frames_there, "frame")
+        cached = format_count(estimate.room.frames_there, "frame")
         lines.append(f"the cache has {cached} already; those that this plan needs are not decoded again")
     if sample.failed:
         clips = sample.failed + sample.clips
         lines.append(f"{sample.failed:,} of {clips:,} sampled clips cannot be decoded: {sample.error}")
     if chosen is None:
         return lines
-    lack, size = estimate.room.explain_lack(chosen.nbytes), readable_bytes(chosen.nbytes)
+    lack, size = estimate.room.explain_lack(chosen.nbytes), format_bytes(chosen.nbytes)
     fits = f"do not fit: {size} is {lack}" if lack else f"fit: {size}"
     lines += [estimate.reason, _describe_build(estimate, chosen), f"the frames of these clips {fits}"]
     return (
@@ -404,7 +406,7 @@ def _explain_limit(estimate: CacheEstimate) -> list[str]:
 def _describe_build(estimate: CacheEstimate, chosen: CodecEstimate) -> str:
     if estimate.room.share_there == 1:
         return "all frames of these clips are in the cache already: a build has nothing to store"
-    workers = counted(estimate.room.workers, "worker")
+    workers = format_count(estimate.room.workers, "worker")
     cpu_time, time = _format_duration(chosen.build_cpu_seconds), _format_duration(chosen.build_seconds)
     return (
         f"to build with {chosen.codec}: about {cpu_time} of CPU time; with {workers} about {time}, longer if other "
@@ -418,7 +420,7 @@ def _describe_all_epochs(estimate: CacheEstimate) -> str:
     if frames is None or nbytes is None:
         return "their number has no limit, so no cache can hold them all"
     lack = estimate.room.explain_lack(nbytes)
-    size = f"all epochs together need up to {counted(frames, 'frame')}, {readable_bytes(nbytes)}"
+    size = f"all epochs together need up to {format_count(frames, 'frame')}, {format_bytes(nbytes)}"
     return f"{size}: they do not fit, because this is {lack}" if lack else f"{size}: they fit too"
 
 

@@ -21,12 +21,12 @@ from framefeed.decode import (
     PlaneLayout,
     adapt_decoder,
     copy_planes,
+    describe_layout,
     gives_frames,
-    layout_of,
-    output_layout,
-    picture_name,
-    picture_of,
-    writer_of,
+    make_output_layout,
+    make_writer,
+    name_picture,
+    rebuild_picture,
 )
 from framefeed.errors import CorruptMedia, FrameNotFound, MediaError, TimeUnavailable
 from framefeed.index import FrameIndex
@@ -174,7 +174,7 @@ class Sampler:
         for error in filter(None, report.errors):
             self.counts.add_failure(1, error)
         for slot in good:
-            layout = output_layout(slot.output, *index.stream.displayed)
+            layout = make_output_layout(slot.output, *index.stream.displayed)
             for frame in slot.out:
                 self._keep(SampledFrame(layout, frame.reshape(-1).copy(), None))
         if good:
@@ -192,11 +192,11 @@ class Sampler:
         begin, cpu_begin, convert_seconds, cpu_convert_seconds = perf_counter(), thread_time(), 0.0, 0.0
         for ordinal, picture in adapt_decoder(self._decoder).frames(source, index, sorted(outputs), counts):
             decoded.add(ordinal)
-            layout = layout_of(picture)
+            layout = describe_layout(picture)
             planes = np.empty(layout.nbytes, dtype=np.uint8)
             copy_planes(picture, planes)
             convert_begin, cpu_convert_begin = perf_counter(), thread_time()
-            name = picture_name(source, int(index.frame_packet[ordinal]))
+            name = name_picture(source, int(index.frame_packet[ordinal]))
             convert = _make_converter(layout, index, name, outputs[ordinal])
             convert(planes)
             self._keep(SampledFrame(layout, planes, convert))
@@ -250,6 +250,6 @@ def _limit_length(ordinals: IntArray) -> IntArray:
 def _make_converter(layout: PlaneLayout, index: FrameIndex, name: str, output: OutputSpec) -> Callable[[Pixels], None]:
     def convert(planes: Pixels) -> None:
         out: Any = np.empty(output.shape(*index.stream.displayed), dtype=np.uint8)
-        writer_of(picture_of(layout, planes), index, name)(output, out)
+        make_writer(rebuild_picture(layout, planes), index, name)(output, out)
 
     return convert

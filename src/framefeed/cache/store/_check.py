@@ -23,7 +23,7 @@ from framefeed.cache.store._format import (
 )
 from framefeed.cache.store._index import SegmentIndex
 from framefeed.cache.store._segment import read_directory
-from framefeed.parallel import shortage_in
+from framefeed.parallel import find_shortage
 
 _CHUNK_BYTES = 1 << 20
 
@@ -52,7 +52,7 @@ def count_contents(folder: Folder, segments: SegmentIndex, max_bytes: int | None
     try:
         bytes_on_disk, (_, parts) = folder.bytes_on_disk(), folder.names()
     except OSError as error:
-        if shortage_in(error) is not None:
+        if find_shortage(error) is not None:
             raise
         bytes_on_disk, parts = 0, []
     return StoreInfo(
@@ -78,7 +78,7 @@ def _describe(segments: SegmentIndex, segment: int, rows: Rows, descriptions: di
         try:
             text = os.pread(descriptor.number, int(row["nbytes"]), int(row["offset"]))
         except OSError as error:
-            if shortage_in(error) is not None:
+            if find_shortage(error) is not None:
                 raise
             return
         if xxhash.xxh3_64_intdigest(text, frame_seed(key, int(row["number"]))) == int(row["checksum"]):
@@ -168,7 +168,7 @@ def _is_sound(descriptor: int, key: bytes, row: np.void) -> bool:
         try:
             data = os.pread(descriptor, min(left, _CHUNK_BYTES), offset)
         except OSError as error:
-            if shortage_in(error) is not None:
+            if find_shortage(error) is not None:
                 raise
             return False
         if not data:

@@ -10,7 +10,7 @@ from threading import Lock
 
 from framefeed._arrays import IntArray, WordArray
 from framefeed.cache.store._format import FrameLocations, frame_checksum
-from framefeed.parallel import register_releasable, shortage_in
+from framefeed.parallel import find_shortage, register_releasable
 
 MAX_OPEN = 128
 
@@ -175,7 +175,7 @@ def _fill(descriptor: int, buffers: Sequence[memoryview], offset: int) -> bool:
                 return True
             buffers = skip_bytes(buffers, done)
     except OSError as error:
-        if shortage_in(error) is not None:
+        if find_shortage(error) is not None:
             raise
         return False
     return not left

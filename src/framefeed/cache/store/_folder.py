@@ -14,8 +14,8 @@ from time import monotonic, sleep
 
 from framefeed.cache.store._format import PART, SEALED, Refused, StoreOptions
 from framefeed.errors import CacheError
-from framefeed.media import kind_at, remove_unclaimed
-from framefeed.parallel import resource_exhausted, shortage_in, try_again_in_shortage
+from framefeed.media import name_special_kind, remove_unlocked
+from framefeed.parallel import find_shortage, make_shortage_error, try_again_in_shortage
 
 _LOCK = "lock"
 _PATIENCE_SECONDS = 20
@@ -76,9 +76,9 @@ class Folder:
         except FileNotFoundError:
             pass  # It is made when it is needed.
         except OSError as error:
-            resource = shortage_in(error)
+            resource = find_shortage(error)
             if resource is not None:
-                raise resource_exhausted(resource, path, "open") from error
+                raise make_shortage_error(resource, path, "open") from error
             raise CacheError(
                 f"{path}: the cache folder cannot be read: {error.strerror or error}; give a folder that this user can "
                 "read and write"
@@ -94,8 +94,8 @@ class Folder:
         facts = os.stat(self.path)
         if not stat.S_ISDIR(facts.st_mode):
             raise CacheError(
-                f"{self.path}: expected a folder for the cache, found {kind_at(self.path) or 'a file'}: give an "
-                "existing or a new folder"
+                f"{self.path}: expected a folder for the cache, found {name_special_kind(self.path) or 'a file'}: give "
+                "an existing or a new folder"
             )
         if self._options.shared:
             return facts
@@ -120,7 +120,7 @@ class Folder:
         try:
             facts = self.check()
         except (OSError, CacheError) as error:
-            if shortage_in(error) is not None:
+            if find_shortage(error) is not None:
                 raise
             return None
         return facts.st_dev, facts.st_ino, facts.st_mtime_ns
@@ -198,7 +198,7 @@ class Folder:
         make_folder(self.path, shared=self._options.shared)
         self.check()
         with self._locked():
-            remove_unclaimed(self.path, PART, kept="")
+            remove_unlocked(self.path, PART, kept="")
             name = f"frames-{secrets.token_hex(16)}"
             max_bytes = self._reserve(needed)
             path = self.file(f"{name}.{max_bytes}.part")
@@ -242,7 +242,7 @@ class Folder:
         if not os.path.exists(self.path):
             return
         with self._locked():
-            remove_unclaimed(self.path, PART, kept="")
+            remove_unlocked(self.path, PART, kept="")
             for name in self.names()[0]:
                 if stat.S_ISREG(os.lstat(self.file(name)).st_mode):
                     os.unlink(self.file(name))

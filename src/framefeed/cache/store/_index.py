@@ -26,7 +26,7 @@ from framefeed.cache.store._lookup import (
     make_refs,
 )
 from framefeed.cache.store._segment import Directory, read_directory
-from framefeed.parallel import shortage_in
+from framefeed.parallel import find_shortage
 
 MOST_BYTES = 64 << 20
 
@@ -263,7 +263,7 @@ class SegmentIndex:
             if directory.checksum != self._segments[segment].checksum:
                 raise Refused("the file was replaced by another one while it was in use")
         except OSError as error:
-            if shortage_in(error) is not None:
+            if find_shortage(error) is not None:
                 raise
             return None
         except Refused as refused:
@@ -291,7 +291,7 @@ class SegmentIndex:
                 self._lose(segment)
                 return None
             except OSError as error:
-                if shortage_in(error) is not None:
+                if find_shortage(error) is not None:
                     raise
                 return None
             self._descriptors.put(segment, descriptor)
@@ -330,7 +330,7 @@ class SegmentIndex:
         try:
             names = set(self._folder.names()[0]) if is_there else set()
         except OSError as error:
-            if shortage_in(error) is not None:
+            if find_shortage(error) is not None:
                 raise
             return False
         own = None if self.open is None else self._segments[self.open.segment].name
@@ -360,7 +360,7 @@ class SegmentIndex:
             descriptor = Descriptor(self._folder.open_segment(name))
             directory = read_directory(descriptor.number)
         except OSError as error:
-            if shortage_in(error) is not None:
+            if find_shortage(error) is not None:
                 raise
             self._refuse(name, error.strerror or str(error))
             return None

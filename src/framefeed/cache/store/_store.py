@@ -30,7 +30,7 @@ from framefeed.cache.store._format import (
 from framefeed.cache.store._index import OpenRows, SegmentIndex
 from framefeed.cache.store._segment_writer import Clip, SegmentWriter
 from framefeed.errors import CacheError, ResourceExhausted, UsageError
-from framefeed.parallel import ClosedByWith, renew_after_fork, resource_exhausted, shortage_in, try_again_in_shortage
+from framefeed.parallel import ClosedByWith, find_shortage, make_shortage_error, renew_after_fork, try_again_in_shortage
 
 
 class _OpenSegment:
@@ -152,7 +152,7 @@ class Appender:
         except CacheError as error:
             self.trouble = str(error)
         except (OSError, MemoryError, ResourceExhausted) as error:
-            self.shortage = shortage_in(error)
+            self.shortage = find_shortage(error)
             if self.shortage is not None and self._open is not None and self._open.num_frames:
                 self.lost_by = self.shortage
             if self.shortage is None:
@@ -413,10 +413,10 @@ class FrameStore(ClosedByWith):
         try:
             return check_all(self._segments, progress)
         except (OSError, MemoryError) as error:
-            resource = shortage_in(error)
+            resource = find_shortage(error)
             if resource is None:
                 raise
-            raise resource_exhausted(resource, self._folder.path, "verify") from error
+            raise make_shortage_error(resource, self._folder.path, "verify") from error
 
     def drop_damaged(self, verified: Verified) -> dict[str, int]:
         """Remove damaged and incomplete segments, so that their frames can be stored again.
@@ -464,7 +464,7 @@ class FrameStore(ClosedByWith):
     def _try_again(self, call: Callable[[], R]) -> R:
         return try_again_in_shortage(call, self._folder.path, "cache")
 
-    def begin_anew(self) -> None:
+    def after_fork(self) -> None:
         """Continue in a forked process with the sealed segments; leave the open one to the parent."""
         self._lock = Lock()
         self._counts = StoreCounts()

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from framefeed.catalog.scan._list_columns import ListOptions
 from framefeed.catalog.scan._listing import list_roots
-from framefeed.catalog.scan._resuming import Tally
+from framefeed.catalog.scan._resuming import ScanStats
 from framefeed.catalog.scan._rows import VIDEO_SUFFIXES
 from framefeed.catalog.scan._scan import (
     ScanRequest,
-    catalog_of,
+    check_fps,
     count_times,
-    fps_of,
-    no_media_in,
+    explain_lost_facts,
+    explain_no_media,
+    make_memory_catalog,
     scan,
-    scanned,
-    what_is_lost,
+    scan_roots,
 )
 
 __all__ = [
     "VIDEO_SUFFIXES",
     "ListOptions",
     "ScanRequest",
-    "Tally",
-    "catalog_of",
+    "ScanStats",
+    "check_fps",
     "count_times",
-    "fps_of",
+    "explain_lost_facts",
+    "explain_no_media",
     "list_roots",
-    "no_media_in",
+    "make_memory_catalog",
     "scan",
-    "scanned",
-    "what_is_lost",
+    "scan_roots",
 ]

@@ -34,7 +34,7 @@ from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA
 from framefeed.catalog._still_rows import SURVEYED
 from framefeed.catalog._survey import SurveyResult
 from framefeed.errors import FramefeedError, UsageError
-from framefeed.media import is_full, writing
+from framefeed.media import is_full, write_errors
 from framefeed.parallel import ClosedByWith, raise_shortage, try_again_in_shortage
 
 JOURNALED = pa.schema([pa.field("source", pa.string()), *SURVEYED])
@@ -79,7 +79,7 @@ class Journal(ClosedByWith):
         self.was_left = self.folder.is_dir()
         if self.folder.exists() and not self.was_left:
             raise UsageError(f"cannot write {target}: {self.folder} must be a folder, but it is a file: move it away")
-        with writing(target):
+        with write_errors(target):
             try:
                 self._lock = _lock_folder(self.folder)
             except BlockingIOError as error:

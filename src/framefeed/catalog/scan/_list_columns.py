@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from framefeed._checks import shown
+from framefeed._checks import describe_value
 from framefeed._nearest import did_you_mean
 from framefeed.catalog._names import unescape
 from framefeed.catalog.scan._list_text import PATH_COLUMNS, ListTable, count_media
@@ -156,14 +156,14 @@ class ListOptions:
         if self.columns is not None and not _is_mapping(self.columns):
             raise UsageError(
                 'columns must be a dict such as {"path": 0, "label": 1}, from the name of each column in the catalog '
-                f"to its number or name in the list, got {shown(self.columns)}"
+                f"to its number or name in the list, got {describe_value(self.columns)}"
             )
         if self.path_template is None:
             return
         if not isinstance(self.path_template, str) or not self.template_fields:
             raise UsageError(
                 f'path_template must be text with columns in braces, such as "{{label}}/{{id}}.mp4", got '
-                f"{shown(self.path_template)}"
+                f"{describe_value(self.path_template)}"
             )
         if "path" in (self.columns or {}):
             raise UsageError("both columns['path'] and path_template say what the paths are: give one of the two")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from framefeed.catalog._names import escape, unescape, visible
+from framefeed.catalog._names import escape, escape_invisible, unescape
 from framefeed.catalog.scan._list_text import (
     MIN_AGREEMENT,
     NUMBER,
@@ -220,7 +220,9 @@ def _has_line_end(column: pa.ChunkedArray) -> bool:
 def _check_header(names: Sequence[str], line: int) -> None:
     odd = next((name for name in names if unescape(name) != name), None)
     if odd is not None:
-        raise UsageError(f"line {line}: the header '{visible(shorten(unescape(odd)))}' is not UTF-8: {SAVE_AS_UTF8}")
+        raise UsageError(
+            f"line {line}: the header '{escape_invisible(shorten(unescape(odd)))}' is not UTF-8: {SAVE_AS_UTF8}"
+        )
     if len(set(names)) < len(names):
         raise UsageError(
             f"its header has two columns of the same name ({shorten(', '.join(names))}): rename one of them"

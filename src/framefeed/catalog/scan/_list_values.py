@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framefeed.catalog._names import escape, unescape, visible
+from framefeed.catalog._names import escape, escape_invisible, unescape
 
 SAVE_AS_UTF8 = 'save the list as UTF-8 (in Excel: Save As, "CSV UTF-8")'
 
@@ -107,12 +107,12 @@ def find_first_not_utf8(column: pa.ChunkedArray) -> tuple[int, str] | None:
     """Find the first value that is not UTF-8; return its row, and the value for a message."""
     if pa.types.is_string(column.type):
         row = pc.index(pc.match_substring_regex(column, _ESCAPED), True).as_py()
-        return None if row < 0 else (row, visible(shorten(unescape(column[row].as_py()))))
+        return None if row < 0 else (row, escape_invisible(shorten(unescape(column[row].as_py()))))
     if pa.types.is_binary(column.type):
         for row, value in enumerate(column.to_pylist()):
             text = (value or b"").decode("utf-8", "surrogateescape")
             if escape(text) != text:
-                return row, visible(shorten(text))
+                return row, escape_invisible(shorten(text))
     return None
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from framefeed._arrays import IntArray
 from framefeed._checks import expected
-from framefeed.catalog._names import absolute, is_url
+from framefeed.catalog._names import is_url, make_absolute
 from framefeed.catalog.scan._list_columns import ListOptions
 from framefeed.catalog.scan._manifests import MANIFEST_SUFFIXES, read_manifest
 from framefeed.catalog.scan._rows import (
@@ -268,7 +268,7 @@ def list_roots(
     names = check_roots(roots)
     lister = _RootLister(Walk(suffixes, image_folders, by_parent=by_parent), without, lists, by_parent=by_parent)
     for root in names:
-        path = absolute(os.fsdecode(root))
+        path = make_absolute(os.fsdecode(root))
         if len(names) == 1 or get_suffix(path) not in ALL_MEDIA_SUFFIXES:
             _check_exists(path)
         lister.add(path)

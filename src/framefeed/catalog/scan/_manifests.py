@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from framefeed.catalog._columns import FACTS, decode_dictionary
-from framefeed.catalog._names import absolute, escape, is_url, unescape, visible
+from framefeed.catalog._names import escape, escape_invisible, is_url, make_absolute, unescape
 from framefeed.catalog.scan._list_columns import ListOptions, build_paths, find_path_column, rename_columns
 from framefeed.catalog.scan._list_csv import find_separator, read_csv
 from framefeed.catalog.scan._list_json import read_json
@@ -96,7 +96,7 @@ def describe_stray_label(listed: ListTable) -> str | None:
     if not stray or integers < 2 or stray > max(1, _MAX_STRAY_SHARE * count):
         return None
     row = pc.index(pc.and_(is_label, pc.invert(is_integer)), True).as_py()
-    first = visible(shorten(labels[row].as_py()))
+    first = escape_invisible(shorten(labels[row].as_py()))
     others = f" ({stray - 1} more are text too)" if stray > 1 else ""
     return (
         f"{listed.describe_row(row)}: the label {first!r} is text, but {integers} of {count} labels are "
@@ -127,7 +127,8 @@ CSV_SUFFIXES = frozenset({".csv", ".tsv"})
 JSON_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
 MANIFEST_SUFFIXES = TEXT_SUFFIXES | CSV_SUFFIXES | JSON_SUFFIXES | {".parquet"}
 
-# Parts of names for which `absolute` does more than to put a folder before the name. A false alarm only costs time.
+# Parts of names for which `make_absolute` does more than to put a folder before the name. A false alarm costs only
+# time.
 _ODD = ("\0", "//", "/./", "/../", "/\n", "/.\n", "/..\n", "\n./", "\n../", "\n.\n", "\n..\n", "\n\n")
 
 
@@ -370,11 +371,11 @@ def _make_manifest(path: str, names: list[str], columns: pa.Table, given: str | 
     remark = _describe_missing_paths(path, names, folder, is_given=given is not None)
     # A name may contain line ends: then the lines of the text are not the names.
     if text.count("\n") == len(names) + 1 and not any(odd in text for odd in _ODD):
-        # Fast for a million names: `absolute` would only put the folder before each, or before none.
+        # Fast for a million names: `make_absolute` would only put the folder before each, or before none.
         num_complete = text.count("\n/")
         if num_complete in (0, len(names)) and folder != os.sep:
             return Manifest("" if num_complete else folder, names, columns, all_missing=remark)
-    return Manifest("", [absolute(name, folder) for name in names], columns, all_missing=remark)
+    return Manifest("", [make_absolute(name, folder) for name in names], columns, all_missing=remark)
 
 
 def _describe_missing_paths(path: str, names: list[str], folder: str, *, is_given: bool) -> str | None:
@@ -382,12 +383,12 @@ def _describe_missing_paths(path: str, names: list[str], folder: str, *, is_give
     if is_url(folder):
         return None
     # Stops at the first name that exists, of maybe a million.
-    if any(os.path.exists(absolute(name, folder)) for name in names if _is_relative(name)):
+    if any(os.path.exists(make_absolute(name, folder)) for name in names if _is_relative(name)):
         return None
     relative = [name for name in names if _is_relative(name)]
     if not relative:
         return None
-    example = f"'{shorten(visible(relative[0]))}'"
+    example = f"'{shorten(escape_invisible(relative[0]))}'"
     problem = f"none of its {len(relative):,} relative paths exists, for example {example}"
     if len(relative) == 1:
         problem = f"its relative path {example} does not exist"

@@ -20,7 +20,7 @@ from framefeed.catalog._catalog_file import format_rate, open_catalog
 from framefeed.catalog._chunks import ChunkResult, SourceGroup, cut_into_chunks, survey_chunks
 from framefeed.catalog._columns import Facts, number_true
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, FrameTables
-from framefeed.catalog._names import printable, resolve_name
+from framefeed.catalog._names import make_printable, resolve_name
 from framefeed.catalog._still_rows import SURVEYED, to_time_column
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.catalog.scan._journal import JOURNALED, Journal, JournaledRun, JournalWriter
@@ -178,7 +178,7 @@ def _has_sequence_rate(facts: Facts, frames: FrameTables | None, fps: Fraction) 
 
 
 @dataclass(slots=True)
-class Tally:
+class ScanStats:
     """Statistics of a scan. The names of the fields are also keys of the command's JSON.
 
     Attributes:
@@ -220,7 +220,7 @@ class ResumedSurvey:
 
     collect: Callable[[], SurveyedSources]
     is_unchanged: bool
-    stats: Tally
+    stats: ScanStats
 
 
 def survey_sources(
@@ -241,11 +241,11 @@ def survey_sources(
         if sources.root is not None:
             earlier_rows[_find_moved_failures(sources, earlier, earlier_rows)] = -1
         if len(earlier_rows) == len(earlier) and np.array_equal(earlier_rows, np.arange(len(earlier_rows))):
-            stats = Tally(len(earlier_rows))
+            stats = ScanStats(len(earlier_rows))
             return ResumedSurvey(lambda: SurveyedSources(earlier.facts, earlier.frames), True, stats)
     is_new = earlier_rows < 0
     num_known = len(is_new) - int(np.count_nonzero(is_new))
-    stats = Tally(num_known, gone=earlier.count_others(sources.texts))
+    stats = ScanStats(num_known, gone=earlier.count_others(sources.texts))
     texts = sources.texts.take(pa.array(np.flatnonzero(is_new))) if num_known else sources.texts
     new_sources = DistinctSources(texts, list(select_sources(sources.groups, is_new)))
     writer = None if journal is None else JournalWriter(journal, new_sources.texts)
@@ -269,12 +269,12 @@ def _find_moved_failures(sources: DistinctSources, earlier: EarlierResults, earl
     numbers = np.flatnonzero((earlier_rows >= 0) & failed[earlier_rows])
     errors = earlier.column("error").take(pa.array(earlier_rows[numbers])).to_pylist()
     texts = sources.texts.take(pa.array(numbers)).to_pylist()
-    paths = (printable(resolve_name(text, sources.root)) for text in texts)
+    paths = (make_printable(resolve_name(text, sources.root)) for text in texts)
     return [number for number, path, error in zip(numbers.tolist(), paths, errors, strict=True) if path not in error]
 
 
 def _survey_and_record(
-    sources: DistinctSources, writer: JournalWriter | None, options: SurveyOptions, stats: Tally
+    sources: DistinctSources, writer: JournalWriter | None, options: SurveyOptions, stats: ScanStats
 ) -> Generator[ChunkResult]:
     """Survey sources; each chunk is written before the next one is surveyed."""
     start, chunks = 0, list(cut_into_chunks(sources.groups, options))

@@ -20,7 +20,7 @@ from framefeed.catalog._catalog import Catalog, CatalogEntry
 from framefeed.catalog._catalog_file import check_target, format_rate, get_frames_path, open_catalog
 from framefeed.catalog._chunks import SourceGroup
 from framefeed.catalog._columns import Label, check_classes, decode_dictionary, find_classes, number_sources
-from framefeed.catalog._names import absolute, escape, is_url, printable
+from framefeed.catalog._names import escape, is_url, make_absolute, make_printable
 from framefeed.catalog._survey import Depth, SurveyOptions, SurveyResult, survey
 from framefeed.catalog.scan._journal import Journal
 from framefeed.catalog.scan._list_columns import ListOptions
@@ -28,7 +28,7 @@ from framefeed.catalog.scan._listing import Roots, check_roots, list_roots
 from framefeed.catalog.scan._resuming import (
     DistinctSources,
     EarlierResults,
-    Tally,
+    ScanStats,
     read_earlier_results,
     select_sources,
     survey_sources,
@@ -44,8 +44,8 @@ from framefeed.media import (
     SequenceSource,
     SourceStat,
     check_url,
-    exact_rate,
-    limits_or_default,
+    parse_rate,
+    resolve_limits,
 )
 
 StrPath = str | os.PathLike[str]
@@ -126,21 +126,21 @@ def scan(
         check_path("out", out, "cat.parquet")
     if root is not None:
         check_path("root", root, "videos/")
-    bounds = limits_or_default(limits)
+    bounds = resolve_limits(limits)
     folders: ImageFolders = "image" if image_folders is None else image_folders
-    rate = fps_of(folders, fps)
-    assumed = None if assume_fps is None else exact_rate(assume_fps, "assume_fps")
+    rate = check_fps(folders, fps)
+    assumed = None if assume_fps is None else parse_rate(assume_fps, "assume_fps")
     options = SurveyOptions(depth, verify, workers, progress, rate, bounds, deadline_seconds, assumed)
-    base = None if root is None else absolute(os.fsdecode(root))
+    base = None if root is None else make_absolute(os.fsdecode(root))
     lists = ListOptions(columns, path_template, base)
     known = None if classes is None else check_classes(classes)
     request = ScanRequest(options, out, label_from, base, resume, folders, lists, known)
-    loss = what_is_lost(out, options)
+    loss = explain_lost_facts(out, options)
     if loss is not None:
         warnings.warn(loss, UserWarning, stacklevel=2)
-    result = scanned(names, request)
+    result = scan_roots(names, request)
     catalog = result.catalog
-    for remark in result.remarks if len(catalog) else [no_media_in(names)]:
+    for remark in result.remarks if len(catalog) else [explain_no_media(names)]:
         warnings.warn(remark, UserWarning, stacklevel=2)
     if assumed is not None and depth == "frames" and len(catalog) and not count_times(catalog).get("assumed"):
         message = f"assume_fps={assume_fps} was not used: all readable files have times of their own"
@@ -148,11 +148,11 @@ def scan(
     return catalog
 
 
-def no_media_in(names: Sequence[StrPath]) -> str:
+def explain_no_media(names: Sequence[StrPath]) -> str:
     """Explain that roots contain no media, and what to check."""
     if not names:
         return "no media found, because the list of roots is empty: give at least one file, folder or list of files"
-    shown = ", ".join(printable(os.fsdecode(name)) for name in names[:_MOST_ROOTS])
+    shown = ", ".join(make_printable(os.fsdecode(name)) for name in names[:_MOST_ROOTS])
     more = f" and {len(names) - _MOST_ROOTS} more" if len(names) > _MOST_ROOTS else ""
     return (
         f"no media found in {shown}{more}: check the path; a list needs lines, and in "
@@ -160,16 +160,16 @@ def no_media_in(names: Sequence[StrPath]) -> str:
     )
 
 
-def what_is_lost(out: StrPath | None, options: SurveyOptions) -> str | None:
+def explain_lost_facts(out: StrPath | None, options: SurveyOptions) -> str | None:
     """Explain which facts of the old catalog at ``out`` are lost by this scan; None if none are."""
     if out is None:
         return None
     header = None
     with suppress(MediaError, ValueError):  # The scan itself reads the file later, and raises the error.
-        header = open_catalog(absolute(os.fsdecode(out)))[1]
+        header = open_catalog(make_absolute(os.fsdecode(out)))[1]
     if header is None or header.depth != "frames":
         return None
-    name, advice = printable(os.fsdecode(out)), "To have both catalogs, scan to another file"
+    name, advice = make_printable(os.fsdecode(out)), "To have both catalogs, scan to another file"
     if options.depth == "header":
         return (
             f"{name}: this scan reads headers only, and replaces a catalog with frame indexes. {advice}; to have the "
@@ -231,13 +231,13 @@ class ScanResult:
     """
 
     catalog: Catalog
-    stats: Tally
+    stats: ScanStats
     remarks: list[str] = field(default_factory=list)
 
 
-def scanned(roots: Sequence[StrPath], request: ScanRequest) -> ScanResult:
+def scan_roots(roots: Sequence[StrPath], request: ScanRequest) -> ScanResult:
     """Scan roots without warnings; see `scan`."""
-    base = None if request.root is None else absolute(os.fsdecode(request.root))
+    base = None if request.root is None else make_absolute(os.fsdecode(request.root))
     target = None if request.out is None else _resolve_target(request.out, roots)
     own = frozenset[str]() if target is None else frozenset((target, get_frames_path(target)))
     by_parent = request.label_from == "parent"
@@ -290,7 +290,7 @@ def _update_catalog(
     options: SurveyOptions,
     *,
     use_old_catalog: bool,
-) -> Tally:
+) -> ScanStats:
     """Survey new and changed sources, and write the catalog if it changes."""
     earlier = read_earlier_results(target if use_old_catalog else None, journal, options)
     resumed = survey_sources(sources, earlier, journal, options)
@@ -300,7 +300,7 @@ def _update_catalog(
     return resumed.stats
 
 
-def catalog_of(sources: Sequence[Source], limits: Limits | None = None, verify: Verify = "proof") -> Catalog:
+def make_memory_catalog(sources: Sequence[Source], limits: Limits | None = None, verify: Verify = "proof") -> Catalog:
     """Index a few sources in memory: one row for each, in their order, also for those given twice.
 
     Args:
@@ -312,7 +312,7 @@ def catalog_of(sources: Sequence[Source], limits: Limits | None = None, verify: 
         MediaError: A source cannot be indexed.
         UsageError: One of them is no source.
     """
-    options = SurveyOptions(verify=verify, workers=0, limits=limits_or_default(limits))
+    options = SurveyOptions(verify=verify, workers=0, limits=resolve_limits(limits))
     texts: list[str] = []
     results: dict[str, SurveyResult] = {}
     buffers: dict[str, bytes | ImageSequence] = {}
@@ -331,14 +331,14 @@ def _resolve_target(out: StrPath, roots: Sequence[StrPath]) -> str:
     """Check the path of the new catalog before hours of scanning."""
     if os.fsdecode(out).endswith(os.sep):
         raise UsageError(f"out={os.fsdecode(out)} names a folder: expected a file, such as cat.parquet in it")
-    target = absolute(os.fsdecode(out))
-    if any(absolute(os.fsdecode(name)) == target for name in roots):
+    target = make_absolute(os.fsdecode(out))
+    if any(make_absolute(os.fsdecode(name)) == target for name in roots):
         raise UsageError(f"out={target} is one of the roots that are scanned: choose another name, such as cat.parquet")
     check_target(target)
     return target
 
 
-def fps_of(image_folders: str, fps: float | Fraction | None) -> Fraction | None:
+def check_fps(image_folders: str, fps: float | Fraction | None) -> Fraction | None:
     """Check ``image_folders``, and that a rate is given for "video" and not for "image".
 
     Raises:
@@ -350,7 +350,7 @@ def fps_of(image_folders: str, fps: float | Fraction | None) -> Fraction | None:
         raise UsageError(
             'expected image_folders="video" (--image-folders video) and fps=... (--fps) together: give both, or neither'
         )
-    return None if fps is None else exact_rate(fps)
+    return None if fps is None else parse_rate(fps)
 
 
 def _make_rows(listing: Listing, label_from: str | None, root: str | None) -> ListedRows:

@@ -11,7 +11,7 @@ from av.packet import Packet as AvPacket
 from framefeed.decode._decoder import DecodeCounts
 from framefeed.errors import StaleSource
 from framefeed.index import MISSING_PTS, FrameIndex
-from framefeed.media import STREAM_FORMATS, ByteReader, MediaSource, Packet, VideoContainer, numbered_after_seek
+from framefeed.media import STREAM_FORMATS, ByteReader, MediaSource, Packet, VideoContainer, number_after_seek
 
 # Zero bytes that must follow every packet: AV_INPUT_BUFFER_PADDING_SIZE of libavcodec/defs.h.
 _PADDING = 64
@@ -207,7 +207,7 @@ class ContainerFeed:
         for preroll in _PREROLL_SECONDS:
             target = int(table.pts[number]) - round(preroll / (self._container.stream.time_base or 1))
             if self._container.try_seek(target):
-                numbered = numbered_after_seek(self._container.packets(), table.offset, table.size)
+                numbered = number_after_seek(self._container.packets(), table.offset, table.size)
                 if numbered is not None and numbered[0] <= number:
                     self._set_packets(numbered[0], iter(numbered[1]))
                     return True

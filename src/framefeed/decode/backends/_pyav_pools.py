@@ -23,7 +23,7 @@ from framefeed.decode._convert import Converter
 from framefeed.decode._decoder import DecodeCounts
 from framefeed.decode.backends._pyav_feed import ContainerFeed, DirectFeed, Feed, wait_for_threads
 from framefeed.index import FrameIndex
-from framefeed.media import ByteReader, Limits, MediaSource, VideoContainer, padded_pixels, translated
+from framefeed.media import ByteReader, Limits, MediaSource, VideoContainer, bound_padded_pixels, libav_errors
 from framefeed.parallel import is_collecting, register_releasable, try_again_in_shortage
 
 # Idle decoder contexts of a thread.
@@ -166,7 +166,7 @@ class ThreadPools:
         _close_abandoned()
         stamp = _check_identity(source, index)
         options.limits.check_picture(index.stream.width, index.stream.height, source.name)
-        with translated(source.name, "decode"):
+        with libav_errors(source.name, "decode"):
             opening = self._opening_direct if options.direct and index.stream.contiguous else self._opening_container
             with opening(source, stamp, index, options, counts) as feed:
                 yield feed
@@ -301,7 +301,7 @@ def make_decoder(index: FrameIndex, options: FeedOptions) -> VideoCodecContext:
     set_threads(context, options.threads)
     # strict: if the stream does not state its reorder depth, hold the maximum instead of dropping late frames.
     # output_corrupt: the decoder would drop frames after an unusual start; here their packet number decides.
-    most_pixels = padded_pixels(options.limits, index.stream.codec)
+    most_pixels = bound_padded_pixels(options.limits, index.stream.codec)
     context.options = {"strict": "1", "max_pixels": str(most_pixels), "flags": "+output_corrupt"}
     return context
 
@@ -315,7 +315,7 @@ def set_threads(context: VideoCodecContext, threads: int) -> None:
 _local = threading.local()
 
 
-def thread_pools() -> ThreadPools:
+def get_thread_pools() -> ThreadPools:
     """Get the pools of this thread in this process."""
     pools: ThreadPools | None = getattr(_local, "pools", None)
     if pools is None or pools.pid != os.getpid():

@@ -21,25 +21,25 @@ from av.video.frame import VideoFrame
 from framefeed._arrays import BoolArray, IntArray
 from framefeed.decode._decoder import DecodeCounts
 from framefeed.decode.backends._pyav_feed import SILENT_CODECS, Feed
-from framefeed.decode.backends._pyav_pools import FeedOptions, thread_pools
-from framefeed.index import DISPOSABLE, KEY, FrameIndex, StreamFacts, frame_starts, packet_start
+from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
+from framefeed.index import DISPOSABLE, KEY, FrameIndex, StreamFacts, find_frame_starts, find_packet_start
 from framefeed.media import (
     BLOCK_PADDING,
-    FOREIGN,
+    LIBAV_EXCEPTIONS,
     MOST_PIXEL_BYTES,
     NAL_CODECS,
     MediaSource,
     MisplacedPacket,
     Packet,
     UnitWalk,
-    allows,
+    bound_picture_bytes,
     check_memory,
-    h264_facts,
-    hevc_facts,
-    largest_picture,
+    is_damage_logged,
+    is_size_allowed,
     libav_log,
-    nal_length_size,
-    says_damage,
+    read_h264_facts,
+    read_hevc_facts,
+    read_nal_length_size,
 )
 from framefeed.parallel import check_stop
 from framefeed.plan import DecodeRuns
@@ -65,7 +65,7 @@ def find_true_starts(
     return move_false_starts(
         index,
         ordinals,
-        thread_pools().get_starts(index),
+        get_thread_pools().get_starts(index),
         lambda packets: _check_starts(packets, source, index, options, counts),
     )
 
@@ -98,14 +98,14 @@ def _remove_false_starts(index: FrameIndex, known: dict[int, bool]) -> FrameInde
         return index
     is_key = (index.packets.flags & KEY) != 0
     is_key[false] = False
-    return replace(index, frame_start=frame_starts(index.frame_packet, is_key))
+    return replace(index, frame_start=find_frame_starts(index.frame_packet, is_key))
 
 
 def find_disposable(feed: Feed, stream: StreamFacts, numbers: range) -> BoolArray:
     """Find the packets of H.264 or HEVC whose pictures no other picture refers to, bool [len(numbers)]."""
     feed.start(numbers.start)
     walk, disposable = (
-        UnitWalk(stream.codec, nal_length_size(stream.codec, stream.extradata)),
+        UnitWalk(stream.codec, read_nal_length_size(stream.codec, stream.extradata)),
         np.zeros(len(numbers), bool),
     )
     for packet in feed.packets(numbers):
@@ -120,7 +120,7 @@ def _check_starts(
     packets: Iterable[int], source: MediaSource, index: FrameIndex, options: FeedOptions, counts: DecodeCounts
 ) -> dict[int, bool]:
     try:
-        with thread_pools().opening_feed(source, index, options, counts) as feed:
+        with get_thread_pools().opening_feed(source, index, options, counts) as feed:
             return {number: _is_start(feed, index.stream, number) for number in packets}
     except MisplacedPacket:
         if not options.seeks:
@@ -135,13 +135,13 @@ def _is_start(feed: Feed, stream: StreamFacts, number: int) -> bool:
     if packet is None:
         return False
     if stream.codec in NAL_CODECS:
-        read = h264_facts if stream.codec == "h264" else hevc_facts
-        facts = read(bytes(packet), nal_length_size(stream.codec, stream.extradata))
+        read = read_h264_facts if stream.codec == "h264" else read_hevc_facts
+        facts = read(bytes(packet), read_nal_length_size(stream.codec, stream.extradata))
         return facts is not None and facts.is_random_access
     with libav_log() as messages:
         try:
             frames = context.decode(packet) + context.decode(None)
-        except FOREIGN:
+        except LIBAV_EXCEPTIONS:
             frames = []
     if messages or not frames:
         feed.drop_decoder()
@@ -217,7 +217,7 @@ class RunDecoder:
         self._counts = counts
         self._threads = options.threads
         self._limits = options.limits
-        self._most_bytes = largest_picture(options.limits)
+        self._most_bytes = bound_picture_bytes(options.limits)
         self._picture_bytes = index.stream.width * index.stream.height * MOST_PIXEL_BYTES
         self._flags = index.packets.flags if index.stream.skips_exactly else None
 
@@ -398,16 +398,16 @@ class RunDecoder:
         with libav_log() as messages:
             try:
                 frames = context.decode(packet)
-            except FOREIGN as error:
+            except LIBAV_EXCEPTIONS as error:
                 # libavcodec refuses larger pictures itself, and may report that as a lack of memory.
-                if allows(self._limits, context.width, context.height):
+                if is_size_allowed(self._limits, context.width, context.height):
                     check_memory(error, messages, self._picture_bytes, self._most_bytes)
                 return [], _Event.DAMAGE
         self._counts.frames_decoded += len(frames)
         if all(message.startswith(_HARMLESS_MESSAGE) for _, _, message in messages):
             return frames, None
         check_memory(None, messages, self._picture_bytes, self._most_bytes)
-        return frames, _Event.DAMAGE if says_damage(self._index.stream.codec, messages) else _Event.LOGGED
+        return frames, _Event.DAMAGE if is_damage_logged(self._index.stream.codec, messages) else _Event.LOGGED
 
     def _reorder_depth(self, first: int, last: int) -> int:
         """Count the most pictures that come out before one that they may refer to, among some missing frames."""
@@ -420,7 +420,7 @@ class RunDecoder:
 
     def _is_leading(self, number: int | None, run_start: int) -> bool:
         """Whether decoding a picture must start before the run: a leading picture of the first key frame (M04)."""
-        return number is not None and packet_start(self._index, number) < run_start
+        return number is not None and find_packet_start(self._index, number) < run_start
 
     def _is_disposable(self, number: int) -> bool:
         return self._flags is not None and bool(self._flags[number] & DISPOSABLE)

@@ -14,16 +14,16 @@ from framefeed._arrays import IntArray
 from framefeed.decode._auto import check_kind
 from framefeed.decode._convert import Converter, describe_conversion
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Pixels
-from framefeed.decode._slots import Places, Write, convert_picture
+from framefeed.decode._slots import PendingFrames, Write, convert_picture
 from framefeed.decode.backends._pyav_feed import SILENT_CODECS
-from framefeed.decode.backends._pyav_pools import FeedOptions, thread_pools
+from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
 from framefeed.decode.backends._pyav_runs import MOST_HELD_BACK, NumberedFrame, RunDecoder, find_true_starts
 from framefeed.index import FrameIndex
-from framefeed.media import DEFAULT_LIMITS, Limits, MediaSource, MisplacedPacket, allows, too_large
+from framefeed.media import DEFAULT_LIMITS, Limits, MediaSource, MisplacedPacket, is_size_allowed, make_size_error
 from framefeed.parallel import try_again_in_shortage
 from framefeed.plan import OutputSpec, plan_runs
 
-__all__ = ["PyAVDecoder", "thread_pools"]
+__all__ = ["PyAVDecoder", "get_thread_pools"]
 
 
 class PyAVDecoder(BaseDecoder):
@@ -49,14 +49,14 @@ class PyAVDecoder(BaseDecoder):
         """Decode the clips of one source; see ``Decoder.decode``."""
         check_kind(self, index, source.name)
         report = DecodeReport(errors=[None] * len(slots))
-        converter = thread_pools().converter
+        converter = get_thread_pools().converter
         for accepts, frames in ((False, self._decode_frames), (True, self._decode_with_damage)):
             slot_numbers = [number for number, slot in enumerate(slots) if slot.accepts_damaged == accepts]
-            pending = Places(slots, report, source, slot_numbers)
+            pending = PendingFrames(slots, report, source, slot_numbers)
             some = partial(frames, source, index, counts=report.counts)
             for ordinal, frame in _retry_in_shortage(some, pending.waiting, source.name):
                 write: Write = partial(converter.write, frame, index.stream)
-                if not allows(self._options.limits, frame.width, frame.height):
+                if not is_size_allowed(self._options.limits, frame.width, frame.height):
                     write = partial(self._refuse, (frame.width, frame.height), source.name)
                 pending.fill(ordinal, write)
                 del frame, write
@@ -82,12 +82,12 @@ class PyAVDecoder(BaseDecoder):
 
     def _drop_too_large(self, frames: Iterator[NumberedFrame]) -> Iterator[NumberedFrame]:
         for ordinal, frame in frames:
-            if allows(self._options.limits, frame.width, frame.height):
+            if is_size_allowed(self._options.limits, frame.width, frame.height):
                 yield ordinal, frame
             del frame
 
     def _refuse(self, size: tuple[int, int], name: str, *_: object) -> None:
-        raise too_large(self._options.limits, size, name, "decode")
+        raise make_size_error(self._options.limits, size, name, "decode")
 
     def _decode_frames(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], counts: DecodeCounts
@@ -170,7 +170,7 @@ class PyAVDecoder(BaseDecoder):
 
     def close(self) -> None:
         """Release this thread's contexts and files."""
-        thread_pools().clear()
+        get_thread_pools().clear()
 
 
 def _share_packets(index: FrameIndex, ordinals: IntArray) -> npt.NDArray[np.bool_]:
@@ -221,7 +221,7 @@ def _run(
 ) -> Iterator[NumberedFrame]:
     """Yield the frames of one run decoder; if a seek fails, decode the missing frames without seeks."""
     try:
-        with thread_pools().opening_feed(source, index, options, counts) as feed:
+        with get_thread_pools().opening_feed(source, index, options, counts) as feed:
             yield from send(RunDecoder(missing, index, feed, counts, options))
         return
     except MisplacedPacket:

@@ -24,19 +24,26 @@ from PIL import Image
 from framefeed.decode._auto import check_kind
 from framefeed.decode._convert import describe_conversion
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Pixels
-from framefeed.decode._slots import Places, convert_picture, copy_error, picture_name, suggest_next_step, writer_of
+from framefeed.decode._slots import (
+    PendingFrames,
+    convert_picture,
+    copy_error,
+    make_writer,
+    name_picture,
+    suggest_next_step,
+)
 from framefeed.errors import CorruptMedia, FrameNotFound, LimitExceeded, MediaError, StaleSource, UnsupportedCodec
 from framefeed.index import FrameIndex
 from framefeed.media import (
     DEFAULT_LIMITS,
-    MODES_WITHOUT_RULE,
+    UNCONVERTIBLE_MODES,
     Limits,
     MediaSource,
     SequenceSource,
     decode_still,
-    limit_exceeded,
+    make_limit_error,
+    make_mode_error,
     read_bytes,
-    without_rule,
 )
 from framefeed.parallel import try_again_in_shortage
 from framefeed.plan import OutputSpec
@@ -62,7 +69,7 @@ class StillDecoder(BaseDecoder):
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Decode the clips of one source; see ``Decoder.decode``."""
         report = DecodeReport(errors=[None] * len(slots))
-        pending = Places(slots, report, source)
+        pending = PendingFrames(slots, report, source)
         self._check(source, index, pending.waiting)
         errors: dict[int, MediaError] = {}
         for ordinal in pending.waiting:
@@ -71,7 +78,7 @@ class StillDecoder(BaseDecoder):
             except _PICTURE_ERRORS as error:
                 errors[ordinal] = error
             else:
-                pending.fill(ordinal, writer_of(frame, index, name))
+                pending.fill(ordinal, make_writer(frame, index, name))
         for slot, ordinals in pending.slots_waiting().items():
             report.errors[slot] = _make_error(source, index, ordinals, errors[ordinals[0]])
         return report
@@ -99,7 +106,7 @@ class StillDecoder(BaseDecoder):
         """Yield (ordinal, pixels) of some frames, each in new memory; see ``BaseDecoder.pictures``."""
         shape = output.shape(*index.stream.displayed)
         for ordinal, frame in self.frames(source, index, stretch):
-            write = writer_of(frame, index, picture_name(source, int(index.frame_packet[ordinal])))
+            write = make_writer(frame, index, name_picture(source, int(index.frame_packet[ordinal])))
             yield ordinal, convert_picture(write, output, shape, source)
 
     def recipe(self, index: FrameIndex) -> str:
@@ -135,11 +142,11 @@ class StillDecoder(BaseDecoder):
     def _read(self, source: MediaSource, index: FrameIndex, number: int) -> tuple[bytes, str]:
         size = int(index.packets.size[number])
         if size > self._limits.max_packet_bytes:
-            raise limit_exceeded(
+            raise make_limit_error(
                 self._limits, "max_packet_bytes", f"picture {number} of {size} bytes", source.name, "decode"
             )
         if isinstance(source, SequenceSource):
-            return source.read_file(number, index.identity), picture_name(source, number)
+            return source.read_file(number, index.identity), name_picture(source, number)
         source.check_identity(index.identity)
         with source.opened() as reader:
             data = read_bytes(reader, 0, size)
@@ -167,13 +174,13 @@ def convert_to_rgb(image: Image.Image, name: str) -> Pixels:
         return np.repeat(grey[:, :, None], 3, axis=2)
     # Without this, Pillow warns of transparency that it cannot keep.
     image.info.pop("transparency", None)
-    if mode in MODES_WITHOUT_RULE:
-        raise without_rule(mode, name, "decode")
+    if mode in UNCONVERTIBLE_MODES:
+        raise make_mode_error(mode, name, "decode")
     opaque = image.convert(_UNMULTIPLIED[mode]) if mode in _UNMULTIPLIED else image
     try:
         return np.asarray(opaque if mode == "RGB" else opaque.convert("RGB"))
     except ValueError as error:  # a mode of a later Pillow
-        raise without_rule(mode, name, "decode") from error
+        raise make_mode_error(mode, name, "decode") from error
 
 
 def _make_error(source: MediaSource, index: FrameIndex, ordinals: Sequence[int], first: MediaError) -> MediaError:

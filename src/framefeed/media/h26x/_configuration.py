@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from framefeed.media._details import StreamColors
-from framefeed.media._nal import nal_length_size, split_nal_units
+from framefeed.media._nal import read_nal_length_size, split_nal_units
 from framefeed.media.h26x._bits import OddUnits
 from framefeed.media.h26x._formats import PictureFormat
 from framefeed.media.h26x._sets import (
@@ -86,7 +86,7 @@ def _read(codec: str, extradata: bytes, colors: StreamColors) -> Configuration:
         sequence, picture_format = read_hevc_sequence(sequences[0])
     stripped = frozenset(unit.rstrip(b"\0") for unit in units)
     sets = _read_pictures(codec, pictures, sequence.number)
-    length_size = nal_length_size(codec, extradata)
+    length_size = read_nal_length_size(codec, extradata)
     return Configuration(codec, extradata, length_size, stripped, sequences[0], picture_format, sequence, sets)
 
 

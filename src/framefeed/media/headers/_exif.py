@@ -154,7 +154,7 @@ _TURNS = {
 _ORIENTATIONS = {turn: value for value, turn in _TURNS.items()}
 
 
-def orientation_of(exif_value: int) -> tuple[int, bool]:
+def convert_exif_orientation(exif_value: int) -> tuple[int, bool]:
     """Convert EXIF's orientation.
 
     Args:

@@ -23,7 +23,7 @@ _READERS = {
 }
 
 
-def still_header(head: bytes, more: More, size: int = 0) -> StillHeader:
+def read_still_header(head: bytes, more: More, size: int = 0) -> StillHeader:
     """Read what the header of a JPEG, PNG, GIF, WebP, BMP or TIFF claims, as Pillow understands it.
 
     Args:

@@ -6,7 +6,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from framefeed.media._details import StreamColors
-from framefeed.media._nal import nal_length_size
+from framefeed.media._nal import read_nal_length_size
 from framefeed.media.h26x._configuration import Configuration, read_configuration
 from framefeed.media.h26x._formats import FULL_RANGE, LIMITED_RANGE, make_known_colors
 from framefeed.media.mp4._boxes import Box, OddMovie, list_boxes, unpack
@@ -63,7 +63,7 @@ def read_length_size(movie: Movie, track: Track) -> int:
     if codec not in _CONFIGURATION_BOXES:
         return 0
     extradata, _ = _find_configuration(movie, track, codec)
-    return nal_length_size(codec, extradata)
+    return read_nal_length_size(codec, extradata)
 
 
 def read_video(movie: Movie, track: Track) -> Configuration:

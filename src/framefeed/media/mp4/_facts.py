@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from math import gcd
 from operator import itemgetter, mul
 
-from framefeed.media._decoding import orientation
-from framefeed.media._info import Limits, MediaInfo, allows, padded_pixels, shown_size
+from framefeed.media._decoding import convert_display_matrix
+from framefeed.media._info import Limits, MediaInfo, bound_padded_pixels, is_size_allowed, rotate_size
 from framefeed.media.h26x._configuration import Configuration
 from framefeed.media.h26x._formats import PictureFormat
 from framefeed.media.h26x._sets import H264Sequence
@@ -18,7 +18,7 @@ from framefeed.media.mp4._fragments import Fragments, Run, SegmentIndex
 from framefeed.media.mp4._movie import Movie, Track
 from framefeed.media.mp4._samples import MAX_DELTA, read_pairs
 
-FORMAT_NAME = "mov,mp4,m4a,3gp,3g2,mj2"
+MP4_FORMAT_NAME = "mov,mp4,m4a,3gp,3g2,mj2"
 _MAX_RATE = 2**31 - 1
 _COARSE_SCALE, _FAST_RATE = 1000, 1000
 """Below this time scale a tick is a frame for libav; from this clock rate on its frames have no duration."""
@@ -117,18 +117,18 @@ def find_default_duration(movie: Movie, track: Track, video: Configuration | Non
 def check_size(picture: PictureFormat, limits: Limits) -> None:
     """Raise OddMovie if pictures are larger than the limits, or their coded sizes than a decoder is allowed."""
     coded_pixels = picture.coded_width * picture.coded_height
-    if not allows(limits, picture.width, picture.height) or coded_pixels > padded_pixels(limits):
+    if not is_size_allowed(limits, picture.width, picture.height) or coded_pixels > bound_padded_pixels(limits):
         raise OddMovie("pictures larger than the limits")
 
 
 def make_media_info(movie: Movie, video: Configuration, timing: Timing) -> MediaInfo:
     """Describe a movie's video."""
     track, picture = movie.video, video.format
-    rotation, mirrored = orientation(track.matrix)
-    width, height = shown_size(picture.width, picture.height, rotation)
+    rotation, mirrored = convert_display_matrix(track.matrix)
+    width, height = rotate_size(picture.width, picture.height, rotation)
     return MediaInfo(
         kind="video",
-        container=FORMAT_NAME,
+        container=MP4_FORMAT_NAME,
         codec=video.codec,
         width=width,
         height=height,

@@ -9,8 +9,8 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed.media._container import VideoContainer
-from framefeed.media._details import stream_colors
-from framefeed.media._nal import has_turning_message, nal_length_size, split_nal_units
+from framefeed.media._details import read_stream_colors
+from framefeed.media._nal import has_turning_message, read_nal_length_size, split_nal_units
 from framefeed.media._packets import NAL_CODECS, PacketWalk
 from framefeed.media._parameter_sets import has_damaged_configuration
 from framefeed.media.h26x._bits import OddUnits
@@ -64,7 +64,7 @@ class NalProver:
         context = container.decoder()
         self._codec = container.codec_name
         self._extradata = context.extradata or b""
-        self._colors = stream_colors(container)
+        self._colors = read_stream_colors(container)
         self._known = context.width, context.height, context.pix_fmt
         self._is_withheld = container.is_withheld
         self._duration = container.stream.duration if container.format_name.startswith("mov") else None
@@ -128,7 +128,7 @@ class NalProver:
     def _has_turning_message(self) -> bool:
         if self._first is None:
             return True
-        for unit in split_nal_units(self._first, nal_length_size(self._codec, self._extradata)):
+        for unit in split_nal_units(self._first, read_nal_length_size(self._codec, self._extradata)):
             kind = unit[0] & 31 if self._codec == "h264" else unit[0] >> 1 & 63
             if kind in _MESSAGES[self._codec] and has_turning_message(bytes(unit), self._codec):
                 return True
@@ -143,7 +143,7 @@ _VOP = b"\0\0\1\xb6"
 _B_VOP = 2
 
 
-def comes_in_order_of_times(container: VideoContainer, walk: PacketWalk, num_decoded: int) -> bool:
+def is_in_order_of_times(container: VideoContainer, walk: PacketWalk, num_decoded: int) -> bool:
     """Whether the packets agree with frames in the order of their times; False if they do not show it.
 
     Decoding the first and the last packets does not show it.

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from framefeed.testing.bitstreams._bits import BitReader, BitWriter, escape, join_units, split_units, unescape
-from framefeed.testing.bitstreams._boxes import AVCC, STBL, box, find, payload_of, replace, table
-from framefeed.testing.bitstreams._h264 import skip_to_usability_flag, without_usability_information
+from framefeed.testing.bitstreams._boxes import AVCC, STBL, find_box, make_box, make_table, read_payload, replace_box
+from framefeed.testing.bitstreams._h264 import remove_usability_information, skip_to_usability_flag
 
 __all__ = [
     "AVCC",
     "STBL",
     "BitReader",
     "BitWriter",
-    "box",
     "escape",
-    "find",
+    "find_box",
     "join_units",
-    "payload_of",
-    "replace",
+    "make_box",
+    "make_table",
+    "read_payload",
+    "remove_usability_information",
+    "replace_box",
     "skip_to_usability_flag",
     "split_units",
-    "table",
     "unescape",
-    "without_usability_information",
 ]

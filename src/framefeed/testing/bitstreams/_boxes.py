@@ -13,24 +13,24 @@ AVCC = f"{STBL}.stsd.avc1.avcC"
 _PREFIX = {"stsd": 8, "avc1": 78}
 
 
-def box(kind: str, payload: bytes) -> bytes:
+def make_box(kind: str, payload: bytes) -> bytes:
     """Make a box of a four-letter kind."""
     return struct.pack(">I4s", len(payload) + 8, kind.encode()) + payload
 
 
-def table(kind: str, *rows: tuple[int, ...], version: int = 0) -> bytes:
+def make_table(kind: str, *rows: tuple[int, ...], version: int = 0) -> bytes:
     """Make a full box of a count and rows of 32-bit numbers."""
     numbers = [number for row in rows for number in row]
-    return box(kind, struct.pack(f">II{len(numbers)}I", version << 24, len(rows), *numbers))
+    return make_box(kind, struct.pack(f">II{len(numbers)}I", version << 24, len(rows), *numbers))
 
 
-def payload_of(data: bytes, path: str) -> bytes:
+def read_payload(data: bytes, path: str) -> bytes:
     """Read the payload of the first box at a dotted path such as ``"moov.trak"``."""
-    start, end = find(data, path)
+    start, end = find_box(data, path)
     return data[start + 8 : end]
 
 
-def find(data: bytes, path: str) -> tuple[int, int]:
+def find_box(data: bytes, path: str) -> tuple[int, int]:
     """Find the range of the first box at a dotted path, with its header.
 
     Raises:
@@ -48,14 +48,14 @@ def find(data: bytes, path: str) -> tuple[int, int]:
     return start, end
 
 
-def replace(data: bytes, path: str, new: bytes) -> bytes:
+def replace_box(data: bytes, path: str, new: bytes) -> bytes:
     """Replace the box at a path by other bytes, and correct the sizes of the boxes around it."""
-    start, end = find(data, path)
+    start, end = find_box(data, path)
     kinds = path.split(".")
     grown = len(new) - (end - start)
     patched = bytearray(data)
     for depth in range(1, len(kinds)):
-        outer, outer_end = find(data, ".".join(kinds[:depth]))
+        outer, outer_end = find_box(data, ".".join(kinds[:depth]))
         struct.pack_into(">I", patched, outer, outer_end - outer + grown)
     patched[start:end] = new
     return bytes(patched)

@@ -20,7 +20,7 @@ _MB = 16
 Planes = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], npt.NDArray[np.uint8]]
 
 
-def without_usability_information(stream: bytes) -> bytes:
+def remove_usability_information(stream: bytes) -> bytes:
     """Remove the video usability information, which has the reorder depth, from the SPS of a byte stream."""
     return join_units(
         [_remove_usability_information(unit) if unit[0] & 31 == _SPS else unit for unit in split_units(stream)]

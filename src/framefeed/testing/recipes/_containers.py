@@ -49,7 +49,7 @@ def _make_two_edits() -> bytes:
     data = clip_bytes(replace(ClipSpec(), b_frames=0), "mp4")
     # Segment duration in the movie's milliseconds, media time in the track's ticks, rate 1.
     rows = [(1000, 0, 1 << 16), (1000, 2 * _MP4_TICKS, 1 << 16)]
-    return bitstreams.replace(data, "moov.trak.edts.elst", bitstreams.table("elst", *rows))
+    return bitstreams.replace_box(data, "moov.trak.edts.elst", bitstreams.make_table("elst", *rows))
 
 
 def _write_two_descriptions(path: Path) -> None:
@@ -68,21 +68,21 @@ def _delay(packets: list[Coded], by: int) -> list[Coded]:
 
 
 def _describe_twice(data: bytes, other: bytes, sizes: list[int]) -> bytes:
-    entries = [bitstreams.payload_of(media, f"{bitstreams.STBL}.stsd")[8:] for media in (data, other)]
-    data = bitstreams.replace(
-        data, f"{bitstreams.STBL}.stsd", bitstreams.box("stsd", struct.pack(">II", 0, 2) + b"".join(entries))
+    entries = [bitstreams.read_payload(media, f"{bitstreams.STBL}.stsd")[8:] for media in (data, other)]
+    data = bitstreams.replace_box(
+        data, f"{bitstreams.STBL}.stsd", bitstreams.make_box("stsd", struct.pack(">II", 0, 2) + b"".join(entries))
     )
-    start = bitstreams.find(data, "mdat")[0] + 8
+    start = bitstreams.find_box(data, "mdat")[0] + 8
     # One sample a chunk, so that the border between the halves is a border of chunks.
     offsets = [(start + sum(sizes[:number]),) for number in range(len(sizes))]
-    data = bitstreams.replace(data, f"{bitstreams.STBL}.stco", bitstreams.table("stco", *offsets))
-    return bitstreams.replace(
-        data, f"{bitstreams.STBL}.stsc", bitstreams.table("stsc", (1, 1, 1), (len(sizes) // 2 + 1, 1, 2))
+    data = bitstreams.replace_box(data, f"{bitstreams.STBL}.stco", bitstreams.make_table("stco", *offsets))
+    return bitstreams.replace_box(
+        data, f"{bitstreams.STBL}.stsc", bitstreams.make_table("stsc", (1, 1, 1), (len(sizes) // 2 + 1, 1, 2))
     )
 
 
 def _count_descriptions(facts: MediaFacts) -> int:
-    return int.from_bytes(bitstreams.payload_of(facts.path.read_bytes(), f"{bitstreams.STBL}.stsd")[4:8])
+    return int.from_bytes(bitstreams.read_payload(facts.path.read_bytes(), f"{bitstreams.STBL}.stsd")[4:8])
 
 
 def _pack(packets: list[Coded]) -> Iterator[Coded]:

@@ -92,8 +92,10 @@ def _claim_1000_frames() -> bytes:
 def _claim_billion_samples() -> bytes:
     """Let a sample table of a few bytes claim 10^9 samples of one byte."""
     data = clip_bytes(ClipSpec(), "mp4")
-    data = bitstreams.replace(data, f"{bitstreams.STBL}.stsz", bitstreams.box("stsz", struct.pack(">III", 0, 1, 10**9)))
-    return bitstreams.replace(data, f"{bitstreams.STBL}.stts", bitstreams.table("stts", (10**9, 512)))
+    data = bitstreams.replace_box(
+        data, f"{bitstreams.STBL}.stsz", bitstreams.make_box("stsz", struct.pack(">III", 0, 1, 10**9))
+    )
+    return bitstreams.replace_box(data, f"{bitstreams.STBL}.stts", bitstreams.make_table("stts", (10**9, 512)))
 
 
 def _make_png_bomb() -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 from framefeed.testing import bitstreams
 from framefeed.testing._clips import ClipSpec, Coded, clip_bytes, put_packets, take_packets
 from framefeed.testing._pathologies import MediaFacts, Pathology
-from framefeed.testing.bitstreams._h264 import has_usability_information, without_usability_information
+from framefeed.testing.bitstreams._h264 import has_usability_information, remove_usability_information
 from framefeed.testing.recipes._build import make_from_spec, write_bytes_of, write_packets_of
 
 # Key interval 28, not 25: then the last mini-GOP before a key frame is full, and its B-frames refer to the key frame.
@@ -45,14 +45,14 @@ def _make_b_frames(count: int) -> Pathology:
 def _write_without_reorder_depth(path: Path) -> None:
     """Write a pyramid of B-frames whose parameter sets do not say how deep it reorders."""
     timed, time_base = take_packets(clip_bytes(_PYRAMID, "mp4"))
-    stream = without_usability_information(clip_bytes(_PYRAMID, "h264"))
+    stream = remove_usability_information(clip_bytes(_PYRAMID, "h264"))
     coded, _ = take_packets(stream)
     packets = [replace(when, data=what.data) for when, what in zip(timed, coded, strict=True)]
     put_packets(path, stream, packets, time_base)
 
 
 def _is_without_reorder_depth(facts: MediaFacts) -> bool:
-    record = bitstreams.payload_of(facts.path.read_bytes(), bitstreams.AVCC)
+    record = bitstreams.read_payload(facts.path.read_bytes(), bitstreams.AVCC)
     # ISO 14496-15: five bytes, the number of sequence parameter sets, the size of the first.
     sps = record[8 : 8 + int.from_bytes(record[6:8])]
     return not has_usability_information(sps) and facts.longest_b_run == 7
@@ -76,7 +76,7 @@ def _shift_keys() -> bytes:
     """Let the sync sample table name the third sample after each key frame instead."""
     data = clip_bytes(ClipSpec(b_frames=0), "mp4")
     rows = [(sample + 3,) for sample in (1, 26, 51, 76)]
-    return bitstreams.replace(data, f"{bitstreams.STBL}.stss", bitstreams.table("stss", *rows))
+    return bitstreams.replace_box(data, f"{bitstreams.STBL}.stss", bitstreams.make_table("stss", *rows))
 
 
 def _cut_stream() -> bytes:

@@ -39,8 +39,8 @@ def _write_cover_first(path: Path) -> None:
     """Move the metadata, and the cover in it, before the track: libav numbers streams as it meets them."""
     write_clip(path, _LARGE, _COVER)
     data = path.read_bytes()
-    start, end = bitstreams.find(data, "moov.udta")
-    track = bitstreams.find(data, "moov.trak")[0]
+    start, end = bitstreams.find_box(data, "moov.udta")
+    track = bitstreams.find_box(data, "moov.trak")[0]
     path.write_bytes(data[:track] + data[start:end] + data[track:start] + data[end:])
 
 
