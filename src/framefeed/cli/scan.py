@@ -226,7 +226,8 @@ def describe_summary(facts: dict[str, Any]) -> list[str]:
     if facts["damaged_files"]:
         lines.append(
             f"damaged: {format_count(facts['damaged_frames'], 'frame')} in "
-            f"{format_count(facts['damaged_files'], 'file')} that can be read: --on-damaged of clip, feed and cache build says what is delivered for them (in Python: "
+            f"{format_count(facts['damaged_files'], 'file')} that can be read: "
+            "--on-damaged of clip, feed and cache build says what is delivered for them (in Python: "
             "plan_clips(on_damaged=...))"
         )
     if facts["classes"]:
