@@ -64,7 +64,7 @@ class Meeting(OrderedDict[Any, Any]):
 
 def assert_counted(tier: Any) -> None:
     """The law: after threads have put and dropped at once, the tier weighs what its frames weigh."""
-    frames = tier._frames = Meeting()
+    frames = tier._frames._values = Meeting()
 
     def work() -> None:
         for number in (1, 2, 3, 1):

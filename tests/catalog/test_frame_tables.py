@@ -134,14 +134,15 @@ def test_a_file_does_not_depend_on_the_batches_of_its_rows(
 
 
 def test_indexes_that_were_read_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_frame_tables, "CACHED_BYTES", 3 * 66_000)
     read = tables(*[frame_index(1000, seed) for seed in range(8)])
     first = read.index(0)
-    monkeypatch.setattr(_frame_tables, "CACHED_BYTES", 3 * 66_000)
     for row in range(1, 8):
         read.index(row)
     assert read.index(7) is read.index(7)
     assert read.index(0) is not first
     monkeypatch.setattr(_frame_tables, "CACHED_BYTES", 1)
+    read = tables(*[frame_index(1000, seed) for seed in range(8)])
     assert read.index(3) is read.index(3), "one that is too large for the limit is kept while nothing follows it"
 
 

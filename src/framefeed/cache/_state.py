@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._checks import expected
+from framefeed._lru import Lru
 from framefeed.cache._choosing import (
     BudgetedCodec,
     choose_budgeted_codec,
@@ -64,8 +64,7 @@ class MemoryTier:
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self._frames: OrderedDict[tuple[bytes, int], MemoryFrame] = OrderedDict()
-        self._nbytes = 0
+        self._frames = Lru[tuple[bytes, int], MemoryFrame](max_bytes, _count_frame_bytes)
         self.after_fork()
         renew_after_fork(self)
 
@@ -79,48 +78,35 @@ class MemoryTier:
     @property
     def nbytes(self) -> int:
         """Bytes of all frames."""
-        return self._nbytes
+        return self._frames.weight
 
     def get(self, key: bytes, packets: Sequence[int]) -> list[MemoryFrame | None]:
         """Look up frames of one stream."""
-        if not self._frames:
+        if not len(self._frames):
             return [None] * len(packets)
-        frames = []
         with self._lock:
-            for packet in packets:
-                frame = self._frames.get((key, packet))
-                if frame is not None:
-                    self._frames.move_to_end((key, packet))
-                frames.append(frame)
-        return frames
+            return [self._frames.get((key, packet)) for packet in packets]
 
     def put(self, key: bytes, packet: int, frame: MemoryFrame) -> None:
         """Keep a frame, and remove the least recently used ones for it."""
-        nbytes = len(frame.data) + _ENTRY_NBYTES
-        if nbytes > self.max_bytes:
+        if _count_frame_bytes(frame) > self.max_bytes:
             return
         with self._lock:
-            self._remove((key, packet))
-            self._frames[key, packet] = frame
-            self._nbytes += nbytes
-            while self._nbytes > self.max_bytes:
-                self._remove(next(iter(self._frames)))
+            self._frames.put((key, packet), frame)
 
     def drop(self, key: bytes, packet: int) -> None:
         """Remove a frame."""
         with self._lock:
-            self._remove((key, packet))
+            self._frames.pop((key, packet))
 
     def clear(self) -> None:
         """Remove all frames."""
         with self._lock:
             self._frames.clear()
-            self._nbytes = 0
 
-    def _remove(self, name: tuple[bytes, int]) -> None:
-        frame = self._frames.pop(name, None)
-        if frame is not None:
-            self._nbytes -= len(frame.data) + _ENTRY_NBYTES
+
+def _count_frame_bytes(frame: MemoryFrame) -> int:
+    return len(frame.data) + _ENTRY_NBYTES
 
 
 AUTO = "auto"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import mmap
 import os
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
@@ -22,6 +21,7 @@ import pyarrow as pa
 import xxhash
 
 from framefeed._arrays import AnyArray, IntArray
+from framefeed._lru import Lru
 from framefeed.catalog._arrow import Ragged, gather_rows, view_numbers, view_ragged
 from framefeed.catalog._frame_rows import (
     NUMBER_FIELDS,
@@ -181,38 +181,33 @@ class RecentIndexes:
 
     def __init__(self, read: Callable[[int], FrameIndex | None]) -> None:
         self._read = read
-        self._kept: OrderedDict[int, FrameIndex | None] = OrderedDict()
-        self._nbytes = 0
-        self._lock = RLock()
+        self.after_fork()
         renew_after_fork(self)
 
     def after_fork(self) -> None:
         """Replace the lock and forget the indexes: a thread of the parent may have been changing them."""
-        self._kept = OrderedDict()
-        self._nbytes = 0
+        self._indexes = Lru[int, FrameIndex](CACHED_BYTES, _count_bytes, min_count=1, max_count=CACHED_INDEXES)
         self._lock = RLock()
 
     def __call__(self, row: int) -> FrameIndex | None:
         """Get the index of a row."""
         with self._lock:
-            if row in self._kept:
-                self._kept.move_to_end(row)
-                return self._kept[row]
+            cached = self._indexes.get(row)
+        if cached is not None:
+            return cached
         index = self._read(row)
+        if index is None:
+            return None
         with self._lock:
             # Another thread may have read the same row: all threads share one object.
-            if row in self._kept:
-                return self._kept[row]
-            self._kept[row] = index
-            self._nbytes += _count_bytes(index)
-            while len(self._kept) > CACHED_INDEXES or (self._nbytes > CACHED_BYTES and len(self._kept) > 1):
-                self._nbytes -= _count_bytes(self._kept.popitem(last=False)[1])
+            cached = self._indexes.get(row)
+            if cached is not None:
+                return cached
+            self._indexes.put(row, index)
             return index
 
 
-def _count_bytes(index: FrameIndex | None) -> int:
-    if index is None:
-        return 0
+def _count_bytes(index: FrameIndex) -> int:
     packets = index.packets
     arrays: tuple[npt.NDArray[Any], ...] = (
         index.pts, index.duration, index.frame_packet, index.frame_start, index.damaged_frame_indices,

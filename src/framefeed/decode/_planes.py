@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
@@ -21,6 +20,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
 
 from framefeed._checks import expected
+from framefeed._lru import Lru
 from framefeed.decode._convert import view_plane
 from framefeed.decode._decoder import Pixels
 from framefeed.errors import UsageError
@@ -364,14 +364,14 @@ class _ThreadState(threading.local):
 
     def __init__(self) -> None:
         self.chroma_location = ChromaLocationProbe()
-        self._decoders: OrderedDict[PlaneLayout, VideoCodecContext] = OrderedDict()
+        self._decoders = Lru[PlaneLayout, VideoCodecContext](_MAX_CONTEXTS)
 
     def get_decoder(self, layout: PlaneLayout) -> VideoCodecContext:
         """Get a decoder of raw video; the ones used last are kept."""
-        context = self._decoders.pop(layout, None) or make_raw_video_decoder(layout)
-        self._decoders[layout] = context
-        if len(self._decoders) > _MAX_CONTEXTS:
-            self._decoders.popitem(last=False)
+        context = self._decoders.get(layout)
+        if context is None:
+            context = make_raw_video_decoder(layout)
+            self._decoders.put(layout, context)
         return context
 
 

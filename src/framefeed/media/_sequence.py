@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -15,6 +14,7 @@ import xxhash
 
 from framefeed._arrays import IntArray
 from framefeed._checks import expected
+from framefeed._lru import Lru
 from framefeed.errors import EmptyVideo, MediaError, StaleSource, UsageError
 from framefeed.media._sequence_files import SequenceFiles, list_folder, stamp_folder, stat_files
 from framefeed.media._source import ByteReader, MediaSource, SourceIdentity, SourceStat
@@ -299,7 +299,7 @@ class _Listings:
     def after_fork(self) -> None:
         """Replace the lock and drop the listings: a thread of the parent may have been changing them."""
         self._lock = RLock()
-        self._listings: OrderedDict[ImageSequence, SequenceFiles] = OrderedDict()
+        self._listings = Lru[ImageSequence, SequenceFiles](self._max_files, len, min_count=1)
 
     def peek(self, sequence: ImageSequence) -> SequenceFiles | None:
         with self._lock:
@@ -317,21 +317,15 @@ class _Listings:
                 is_current = False
             if not is_current:
                 return None
-        with self._lock:
-            if sequence in self._listings:
-                self._listings.move_to_end(sequence)
         return listed
 
     def put(self, sequence: ImageSequence, files: SequenceFiles) -> None:
         with self._lock:
-            self._listings[sequence] = files
-            self._listings.move_to_end(sequence)
-            while len(self._listings) > 1 and sum(map(len, self._listings.values())) > self._max_files:
-                self._listings.popitem(last=False)
+            self._listings.put(sequence, files)
 
     def drop(self, sequence: ImageSequence) -> None:
         with self._lock:
-            self._listings.pop(sequence, None)
+            self._listings.pop(sequence)
 
 
 _MAX_LISTED_FILES = 2**17

@@ -8,7 +8,6 @@ read. Of all measured lossless codecs, this one gave the fewest bytes for its re
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,6 +20,7 @@ from av import CodecContext, VideoCodecContext
 from av.packet import Packet
 from av.video.frame import VideoFrame
 
+from framefeed._lru import Lru
 from framefeed.cache.codecs._codec import PACKED, BrokenFrame, Pixels, channel_views, check_planes, new_memory
 from framefeed.cache.codecs._plain import compress_block, decompress_block
 from framefeed.decode import RGB_PLANAR, PlaneLayout, view_plane
@@ -139,18 +139,18 @@ class _Contexts(threading.local):
     """Encoders and decoders of one thread; no picture depends on another."""
 
     def __init__(self) -> None:
-        self._encoders: OrderedDict[_Kind, VideoCodecContext] = OrderedDict()
-        self._decoders: OrderedDict[_Kind, VideoCodecContext] = OrderedDict()
+        self._encoders = Lru[_Kind, VideoCodecContext](_MAX_CONTEXTS)
+        self._decoders = Lru[_Kind, VideoCodecContext](_MAX_CONTEXTS)
 
     def encode(self, kind: _Kind, picture: VideoFrame) -> bytes:
-        encoder = self._encoders.pop(kind, None) or _make_encoder(kind)
+        encoder = self._encoders.pop(kind) or _make_encoder(kind)
         picture.pts = 0
         (packet,) = encoder.encode(picture)
-        _keep(self._encoders, kind, encoder)
+        self._encoders.put(kind, encoder)
         return bytes(packet)
 
     def decode(self, kind: _Kind, packet: Pixels) -> VideoFrame:
-        decoder = self._decoders.pop(kind, None) or _make_decoder(kind)
+        decoder = self._decoders.pop(kind) or _make_decoder(kind)
         try:
             # PyAV takes any buffer; its stub names bytes only.
             pictures = decoder.decode(Packet(cast("bytes", packet)))
@@ -163,14 +163,8 @@ class _Contexts(threading.local):
         ]:
             raise BrokenFrame(f"MagicYUV gives {pictures} instead of {kind}")
         # A decoder that raised an error is not used again.
-        _keep(self._decoders, kind, decoder)
+        self._decoders.put(kind, decoder)
         return pictures[0]
-
-
-def _keep(kept: OrderedDict[_Kind, VideoCodecContext], kind: _Kind, context: VideoCodecContext) -> None:
-    kept[kind] = context
-    if len(kept) > _MAX_CONTEXTS:
-        kept.popitem(last=False)
 
 
 def _make_encoder(kind: _Kind) -> VideoCodecContext:

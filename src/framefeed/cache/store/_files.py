@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from operator import add
 from threading import Lock
 
 from framefeed._arrays import IntArray, WordArray
+from framefeed._lru import Lru
 from framefeed.cache.store._format import FrameLocations, frame_checksum
 from framefeed.parallel import find_shortage, register_releasable
 
@@ -37,7 +37,7 @@ class Descriptors:
     """Open files of the last used segments, by segment number."""
 
     def __init__(self) -> None:
-        self._open: OrderedDict[int, Descriptor] = OrderedDict()
+        self._open = Lru[int, Descriptor](MAX_OPEN)
         self._lock = Lock()
         register_releasable(self)
 
@@ -47,25 +47,17 @@ class Descriptors:
     def get(self, segment: int) -> Descriptor | None:
         """Return the open file of a segment, or None."""
         with self._lock:
-            opened = self._open  # read once: `release_idle` may replace it
-            descriptor = opened.get(segment)
-            if descriptor is not None:
-                opened.move_to_end(segment)
-            return descriptor
+            return self._open.get(segment)
 
     def put(self, segment: int, descriptor: Descriptor) -> None:
         """Keep a file open."""
         with self._lock:
-            opened = self._open
-            opened[segment] = descriptor
-            opened.move_to_end(segment)
-            if len(opened) > MAX_OPEN:
-                opened.popitem(last=False)
+            self._open.put(segment, descriptor)
 
     def drop(self, segment: int) -> None:
         """Release a file."""
         with self._lock:
-            self._open.pop(segment, None)
+            self._open.pop(segment)
 
     def clear(self) -> None:
         """Release all files."""
@@ -74,7 +66,7 @@ class Descriptors:
 
     def release_idle(self) -> None:
         """Close the files that are not being read; without the lock, because any thread may call it at any time."""
-        self._open = OrderedDict()
+        self._open = Lru[int, Descriptor](MAX_OPEN)
 
     def renew_lock(self) -> None:
         """Replace the lock in a forked process: a thread of the parent may have held it."""

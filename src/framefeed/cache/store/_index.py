@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock, RLock
@@ -12,6 +11,7 @@ from time import monotonic
 import numpy as np
 
 from framefeed._arrays import IntArray
+from framefeed._lru import Lru
 from framefeed.cache.store._files import Descriptor, Descriptors
 from framefeed.cache.store._folder import Folder
 from framefeed.cache.store._format import NO_FRAME, ROW, FrameLocations, Kind, Refused, Rows, halves
@@ -35,46 +35,32 @@ class Directories:
     """Directories of the last used segments, by segment number, up to ``MOST_BYTES``."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[int, Directory] = OrderedDict()
-        self._nbytes = 0
+        self._directories = Lru[int, Directory](MOST_BYTES, lambda directory: directory.nbytes, min_count=1)
         self._lock = Lock()
 
     def get(self, segment: int) -> Directory | None:
         """Return the directory of a segment, or None."""
         with self._lock:
-            directory = self._kept.get(segment)
-            if directory is not None:
-                self._kept.move_to_end(segment)
-            return directory
+            return self._directories.get(segment)
 
     def put(self, segment: int, directory: Directory) -> None:
         """Keep a directory."""
         with self._lock:
-            self._remove(segment)
-            self._kept[segment] = directory
-            self._nbytes += directory.nbytes
-            while self._nbytes > MOST_BYTES and len(self._kept) > 1:
-                self._remove(next(iter(self._kept)))
+            self._directories.put(segment, directory)
 
     def drop(self, segment: int) -> None:
         """Release a directory."""
         with self._lock:
-            self._remove(segment)
+            self._directories.pop(segment)
 
     def clear(self) -> None:
         """Release all directories."""
         with self._lock:
-            self._kept.clear()
-            self._nbytes = 0
+            self._directories.clear()
 
     def renew_lock(self) -> None:
         """Replace the lock in a forked process: a thread of the parent may have held it."""
         self._lock = Lock()
-
-    def _remove(self, segment: int) -> None:
-        directory = self._kept.pop(segment, None)
-        if directory is not None:
-            self._nbytes -= directory.nbytes
 
 
 class OpenRows:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from typing import Generic, Protocol, TypeVar
 
 from av import CodecContext, VideoCodecContext
 
+from framefeed._lru import Lru
 from framefeed.decode._convert import Converter
 from framefeed.decode._decoder import DecodeCounts
 from framefeed.decode.backends._pyav_feed import ContainerFeed, DirectFeed, Feed, wait_for_threads
@@ -140,7 +141,7 @@ class ThreadPools:
             MAX_CONTAINERS, VideoContainer.close, lambda opened: _count_pixels(opened.decoder())
         )
         self._readers: Pool[ByteReader] = Pool(MAX_READERS, lambda reader: reader.close())
-        self._starts: OrderedDict[Hashable, dict[int, bool]] = OrderedDict()
+        self._starts = Lru[Hashable, dict[int, bool]](MAX_SOURCES)
 
     def clear(self) -> None:
         """Close everything idle."""
@@ -152,10 +153,10 @@ class ThreadPools:
         if index.identity is None:
             return {}
         key = (index.identity, index.stream.stream_index)
-        known = self._starts.setdefault(key, {})
-        self._starts.move_to_end(key)
-        if len(self._starts) > MAX_SOURCES:
-            self._starts.popitem(last=False)
+        known = self._starts.get(key)
+        if known is None:
+            known = {}
+            self._starts.put(key, known)
         return known
 
     @contextmanager
