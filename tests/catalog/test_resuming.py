@@ -26,10 +26,11 @@ from PIL import Image
 from framefeed.catalog import _chunks
 from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._catalog import Catalog
+from framefeed.catalog._memory_catalog import make_memory_catalog
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.catalog.scan import _journal, _resuming
 from framefeed.catalog.scan._journal import JOURNALED, Journal, compute_checksum
-from framefeed.catalog.scan._scan import make_memory_catalog, scan
+from framefeed.catalog.scan._scan import scan
 from framefeed.errors import UsageError
 from framefeed.testing import ClipSpec
 from tests.catalog.synthetic import same

@@ -17,7 +17,8 @@ from PIL import Image
 
 from framefeed.catalog import _chunks, _survey
 from framefeed.catalog._catalog import Catalog
-from framefeed.catalog.scan._scan import make_memory_catalog, scan
+from framefeed.catalog._memory_catalog import make_memory_catalog
+from framefeed.catalog.scan._scan import scan
 from framefeed.errors import MissingMedia, ResourceExhausted, UnreadableMedia, UsageError, WorkerLost
 from framefeed.index import build_index
 from framefeed.media import Limits, probe

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from framefeed.catalog import Catalog
-from framefeed.catalog.scan import make_memory_catalog, scan
+from framefeed.catalog import Catalog, make_memory_catalog
+from framefeed.catalog.scan import scan
 from framefeed.errors import CorruptMedia, StaleSource, UsageError
 from framefeed.load._loader import ClipLoader
 from framefeed.media import ImageSequence

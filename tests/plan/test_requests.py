@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.catalog.scan import make_memory_catalog
+from framefeed.catalog import make_memory_catalog
 from framefeed.errors import FrameNotFound, MissingMedia, UnreadableMedia, UsageError
 from framefeed.plan._crops import RandomCrop
 from framefeed.plan._epoch import plan_clips

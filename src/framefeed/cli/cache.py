@@ -28,8 +28,7 @@ from framefeed.cache import (
     count_demand,
     estimate,
 )
-from framefeed.catalog import Catalog
-from framefeed.catalog.scan import make_memory_catalog
+from framefeed.catalog import Catalog, make_memory_catalog
 from framefeed.cli._arguments import make_limits
 from framefeed.cli._io import (
     Exit,

@@ -16,8 +16,7 @@ from tqdm import tqdm
 
 from framefeed._arrays import IntArray
 from framefeed._units import format_bytes, format_count
-from framefeed.catalog import Catalog, CatalogEntry
-from framefeed.catalog.scan import make_memory_catalog
+from framefeed.catalog import Catalog, CatalogEntry, make_memory_catalog
 from framefeed.cli._arguments import (
     add_limit_arguments,
     make_limits,

@@ -5,11 +5,9 @@ from __future__ import annotations
 import io
 import math
 import os
-import secrets
 import struct
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, Literal
 
 import av
@@ -17,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from framefeed._files import replacing
 from framefeed.errors import UsageError
 from framefeed.media import name_special_kind, write_errors
 
@@ -92,8 +91,8 @@ def save_still(path: str | os.PathLike[str], picture: Pixels, quality: int = QUA
     data = encode_still(picture, form, quality, software)
     if (kind := name_special_kind(name)) is not None:
         raise UsageError(f"cannot write {name}: {kind} is already there; choose another name")
-    with write_errors(name):
-        _replace(name, data)
+    with write_errors(name), replacing(name) as scratch, open(scratch, "xb") as file:
+        file.write(data)
     return len(data)
 
 
@@ -125,19 +124,6 @@ def make_image(picture: Pixels) -> Image.Image:
     if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
         raise UsageError(f"picture: expected uint8 [H, W, 3], got {picture.dtype} {list(picture.shape)}")
     return Image.fromarray(picture)
-
-
-def _replace(name: str, data: bytes) -> None:
-    # Not derived from the name of the file, which may have the greatest length of a name.
-    scratch = os.path.join(os.path.dirname(name), f".framefeed-{secrets.token_hex(8)}.tmp")
-    try:
-        with open(scratch, "xb") as file:
-            file.write(data)
-        os.replace(scratch, name)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(scratch)
-        raise
 
 
 _NEEDS_HARDWARE = ("_amf", "_cuvid", "_mediacodec", "_mf", "_nvenc", "_qsv", "_v4l2m2m", "_vaapi", "_videotoolbox")

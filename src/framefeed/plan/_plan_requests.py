@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from framefeed._checks import check_mapping, expected
-from framefeed.catalog.scan import make_memory_catalog
+from framefeed.catalog import make_memory_catalog
 from framefeed.errors import UsageError
 from framefeed.index import Pick
 from framefeed.media import ImageSequence

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 
 import numpy as np
 
 from framefeed._arrays import FloatArray
+from framefeed._files import replacing
 from framefeed.catalog import Catalog
 from framefeed.media import check_writable, write_errors
 from framefeed.report import _columns
@@ -214,25 +214,15 @@ def write_report(catalog: Catalog, path: StrPath, *, title: str | None = None) -
     name = os.path.abspath(os.fsdecode(path))
     check_writable(name, "report", "report.html", _is_report)
     text = make_page(catalog, title or "Data set report")
-    with write_errors(name):
-        _write(name, text)
+    with (
+        write_errors(name),
+        replacing(name, is_durable=True) as scratch,
+        open(scratch, "x", encoding="utf-8", newline="\n") as file,
+    ):
+        file.write(text)
 
 
 def _is_report(path: str) -> bool:
     with open(path, "rb") as file:
         head = file.read(_HEAD_BYTES)
     return f'name="generator" content="{GENERATOR}"'.encode() in head
-
-
-def _write(path: str, text: str) -> None:
-    scratch = f"{path}.{os.getpid()}.tmp"
-    try:
-        with open(scratch, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(scratch)
-        raise

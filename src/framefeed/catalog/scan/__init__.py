@@ -12,7 +12,6 @@ from framefeed.catalog.scan._scan import (
     count_times,
     explain_lost_facts,
     explain_no_media,
-    make_memory_catalog,
     scan,
     scan_roots,
 )
@@ -27,7 +26,6 @@ __all__ = [
     "explain_lost_facts",
     "explain_no_media",
     "list_roots",
-    "make_memory_catalog",
     "scan",
     "scan_roots",
 ]

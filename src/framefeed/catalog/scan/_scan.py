@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framefeed._checks import check_path, expected
-from framefeed.catalog._assembly import ListedRows, build_catalog_data, survey_rows
-from framefeed.catalog._catalog import Catalog, CatalogEntry
+from framefeed.catalog._assembly import ListedRows, build_catalog_data
+from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._catalog_file import check_target, format_rate, get_frames_path, open_catalog
 from framefeed.catalog._chunks import SourceGroup
 from framefeed.catalog._columns import Label, check_classes, decode_dictionary, find_classes, number_sources
-from framefeed.catalog._names import escape, is_url, make_absolute, make_printable
-from framefeed.catalog._survey import Depth, SurveyOptions, SurveyResult, survey
+from framefeed.catalog._names import is_url, make_absolute, make_printable
+from framefeed.catalog._survey import Depth, SurveyOptions, SurveyResult
 from framefeed.catalog.scan._journal import Journal
 from framefeed.catalog.scan._list_columns import ListOptions
 from framefeed.catalog.scan._listing import Roots, check_roots, list_roots
@@ -38,18 +38,13 @@ from framefeed.catalog.scan._walk import ImageFolders
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.index import TimesFrom, Verify
 from framefeed.media import (
-    ImageSequence,
     Limits,
-    MediaSource,
-    SequenceSource,
-    SourceStat,
     check_url,
     parse_rate,
     resolve_limits,
 )
 
 StrPath = str | os.PathLike[str]
-Source = str | bytes | os.PathLike[str] | ImageSequence | CatalogEntry
 _MOST_ROOTS = 3
 """Roots named in a message."""
 
@@ -300,33 +295,6 @@ def _update_catalog(
     return resumed.stats
 
 
-def make_memory_catalog(sources: Sequence[Source], limits: Limits | None = None, verify: Verify = "proof") -> Catalog:
-    """Index a few sources in memory: one row for each, in their order, also for those given twice.
-
-    Args:
-        sources: Paths, encoded bytes, image sequences, and catalog entries, whose frame index is reused.
-        limits: What a file may claim; None is ``Limits()``.
-        verify: As in ``build_index``.
-
-    Raises:
-        MediaError: A source cannot be indexed.
-        UsageError: One of them is no source.
-    """
-    options = SurveyOptions(verify=verify, workers=0, limits=resolve_limits(limits))
-    texts: list[str] = []
-    results: dict[str, SurveyResult] = {}
-    buffers: dict[str, bytes | ImageSequence] = {}
-    for source in sources:
-        text, opened = _identify(source)
-        texts.append(text)
-        if not isinstance(opened, str):
-            buffers[text] = opened
-        if text not in results:
-            results[text] = _survey_or_raise(source, opened, options)
-    rows = ListedRows(pa.array(texts, pa.string()), buffers=buffers)
-    return Catalog(survey_rows(rows, list(results.values()), options))
-
-
 def _resolve_target(out: StrPath, roots: Sequence[StrPath]) -> str:
     """Check the path of the new catalog before hours of scanning."""
     if os.fsdecode(out).endswith(os.sep):
@@ -410,28 +378,3 @@ def _is_up_to_date(target: str, rows: ListedRows, options: SurveyOptions) -> boo
         columns |= {name: decode_dictionary(extra.column(name)) for name in extra.column_names}
         return all(decode_dictionary(facts.column(name)).equals(column) for name, column in columns.items())
     return False
-
-
-def _identify(source: Source) -> tuple[str, str | bytes | ImageSequence]:
-    """Convert a source to its text in the catalog, and the source to open."""
-    opened = source.source if isinstance(source, CatalogEntry) else source
-    media = MediaSource.of(opened)
-    if media.kind == "bytes":
-        return f"<{len(media.data)} bytes {media.fingerprint()}>", media.data
-    if isinstance(media, SequenceSource):
-        # Not only its folder: several sequences of one folder may have different rates.
-        return f"<{escape(media.name)}, {media.sequence.digest}>", media.sequence
-    if media.kind in ("path", "url"):
-        return escape(media.path), media.path
-    raise UsageError(f"{media.name}: an open file cannot be sent to a worker: give its path, or its bytes")
-
-
-def _survey_or_raise(source: Source, opened: str | bytes | ImageSequence, options: SurveyOptions) -> SurveyResult:
-    index = source.frame_index if isinstance(source, CatalogEntry) else None
-    if isinstance(source, CatalogEntry) and index is not None and index.identity is not None:
-        identity = index.identity
-        return SurveyResult(source.info, index, SourceStat(identity.bytes, identity.mtime_ns), identity.fingerprint)
-    result = survey(opened, options)
-    if result.error is not None:
-        raise result.error
-    return result
