@@ -79,6 +79,9 @@ WRONG = [
     ("underscored", "media.boxes", "x = 1"),
     ("underscored", "media.mp4.boxes", "x = 1"),
     ("closed names", "decode._frames", "from framefeed.parallel import ordered_map"),
+    ("closed names", "plan._epoch", "from framefeed.catalog import make_memory_catalog"),
+    ("closed names", "plan._epoch", "from framefeed.catalog.scan import scan"),
+    ("closed names", "plan._epoch", "from framefeed.media import probe"),
     ("plain words", "media._info", "# Nobody knows.\nx = 1"),
     ("plain words", "media._info", 'def f() -> None:\n    """Let go of it, whoever asks."""'),
 ]
@@ -111,6 +114,7 @@ RIGHT = [
     ("underscored", "errors", "x = 1"),
     ("underscored", "cli.scan", "x = 1"),
     ("closed names", "load._loader", "from framefeed.parallel import ordered_map"),
+    ("closed names", "plan._plan_requests", "from framefeed.catalog import make_memory_catalog"),
     ("plain words", "media._info", "outlet_gone = 1  # unknown"),
 ]
 
