@@ -8,6 +8,7 @@ from framefeed.decode import DecodeCounts
 from framefeed.errors import CorruptMedia
 from framefeed.load._loader import ClipLoader
 from framefeed.load._stats import LoadStats, Meter, WorkCost
+from framefeed.plan import DecodeRequest, EpochPlan
 from tests.fakes import FlatDecoder
 from tests.load.media import plan_of
 
@@ -42,6 +43,26 @@ def test_real_decoding_is_counted() -> None:
     assert stats.counts.frames_delivered == 48
     assert stats.counts.frames_decoded >= 1
     assert stats.counts.packets_sent >= stats.counts.frames_decoded
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_planning_counts_once_whichever_thread_plans(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("framefeed.load._stats.perf_counter", lambda: now[0])
+    plan = plan_of()
+    make_request = type(plan).__getitem__
+
+    def take_a_second(self: EpochPlan, position: int) -> DecodeRequest:
+        now[0] += 1.0
+        return make_request(self, position)
+
+    monkeypatch.setattr(type(plan), "__getitem__", take_a_second)
+    # One batch at a time, of several sources: only one thread plans meanwhile.
+    loader = ClipLoader(plan, batch_size=12, prefetch=1, workers=workers, backend=FlatDecoder())
+    for _ in range(3):
+        list(loader)
+    loader.close()
+    assert loader.stats().plan_seconds == 3 * 12
 
 
 def make_stats(**seconds: float) -> LoadStats:

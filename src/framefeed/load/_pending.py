@@ -15,6 +15,7 @@ from framefeed.catalog import explain_relative_path
 from framefeed.decode import Pixels, allocate_pixels
 from framefeed.errors import FramefeedError, LoadError, MissingMedia, UsageError
 from framefeed.load._batch import BufferPool, ClipBatch, Stack
+from framefeed.load._stats import Stopwatch
 from framefeed.media import ImageSequence, source_name
 from framefeed.parallel import Err, Ok, catch_outcome, find_shortage, make_shortage_error
 from framefeed.plan import DecodeRequest, EpochPlan
@@ -116,6 +117,7 @@ class PendingBatch:
         self._plan = plan
         self._planning = threading.Lock()
         self._requests: list[DecodeRequest | None] | None = None
+        self._plan_seconds = 0.0
         self._global_positions = plan.global_position(np.asarray(positions, dtype=np.int64))
         length = _find_clip_length(plan, positions)
         # With unequal pictures each clip has memory of its own.
@@ -160,8 +162,16 @@ class PendingBatch:
         """
         with self._planning:
             if self._requests is None:
+                watch = Stopwatch()
                 self._requests = [self._make_request(slot) for slot in range(len(self))]
+                self._plan_seconds = watch.lap()
         return self._requests
+
+    def take_plan_seconds(self) -> float:
+        """Return the seconds that the requests took to make; 0 after the first call, so that they count once."""
+        with self._planning:
+            seconds, self._plan_seconds = self._plan_seconds, 0.0
+        return seconds
 
     def _make_request(self, slot: int) -> DecodeRequest | None:
         position = self.positions[slot]

@@ -34,7 +34,7 @@ class WorkCost:
     """Cost of one task, in seconds of its worker.
 
     Attributes:
-        plan: Seconds for making the requests.
+        plan: Seconds for making the requests of the batch; in one of its tasks, 0 in the others.
         decode: Seconds for decoding, conversion and resizing.
         transform: Seconds in the user's function, and for copying its results into the batch.
         nbytes: Bytes of the clips, or of the results.

@@ -71,10 +71,10 @@ class ClipWorker:
         cost = WorkCost()
         if task is None:
             return cost
-        watch = Stopwatch()
         planned = task.batch.make_requests()
         requests = {slot: request for slot in task.slots if (request := planned[slot]) is not None}
-        cost.plan = watch.lap()
+        cost.plan = task.batch.take_plan_seconds()
+        watch = Stopwatch()
         task.stage = "decode"
         clips = self._decode(task, requests, cost.counts)
         cost.decode = watch.lap()
