@@ -31,7 +31,7 @@ from tests.media.files import READABLE, readable_path
 from tests.reference import kept_reference
 
 # Pictures of two sizes fit no one memory unscaled (tests/decode/test_convert.py), and turned ones are not delivered as
-# they are stored (tests/decode/test_orientation.py): only their planes are compared here.
+# they are stored; only their planes are compared here.
 PLANES_ONLY = {recipe.name for recipe in iter_pathologies() if recipe.number == "P01" or "size_change" in recipe.name}
 
 

@@ -155,7 +155,7 @@ def test_pictures_and_sequences(form: Any, tmp_path: Path) -> None:
 def test_tasks_bound_memory_and_change_no_frames(form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_clip(tmp_path / "v.mp4", ClipSpec(num_frames=40, height=48, width=64, gop=6))
     plan = plan_clips(scan(tmp_path / "v.mp4", workers=0), EveryFrame(), seed=0)
-    monkeypatch.setattr(framefeed.cache.prefill._build, "GROUP_BYTES", 5 * 3 * 48 * 64)
+    monkeypatch.setattr(framefeed.cache.prefill._build, "TASK_BYTES", 5 * 3 * 48 * 64)
     with FrameCache(tmp_path / "c", form=form) as cache:
         watched = Watched()
         assert built(plan, cache, backend=watched).frames_stored == count_needed(plan)

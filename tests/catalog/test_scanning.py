@@ -1,4 +1,4 @@
-"""scan and catalog_of on real files."""
+"""scan and make_memory_catalog on real files."""
 
 from __future__ import annotations
 
@@ -381,10 +381,10 @@ def _fail_for_a(monkeypatch: pytest.MonkeyPatch, kind: type[BaseException], time
     monkeypatch.setattr(_survey, "index_media", greedy)
 
 
-# --- catalog_of -------------------------------------------------------------------------------------
+# --- make_memory_catalog ----------------------------------------------------------------------------
 
 
-def test_catalog_of_has_a_row_for_each_source_in_order(data: Path) -> None:
+def test_a_memory_catalog_has_a_row_for_each_source_in_order(data: Path) -> None:
     path, content = data / "cat" / "a.mp4", (data / "dog" / "b.mp4").read_bytes()
     entry = scan(data)[1]
     made = make_memory_catalog([content, path, entry, str(path), content])
@@ -399,11 +399,11 @@ def test_catalog_of_has_a_row_for_each_source_in_order(data: Path) -> None:
     made.take([1, 2, 3]).to_parquet(data / "cat.parquet")
 
 
-def test_catalog_of_takes_entries_without_indexes(data: Path) -> None:
+def test_a_memory_catalog_takes_entries_without_indexes(data: Path) -> None:
     assert make_memory_catalog([scan(data, depth="header")[0]]).num_frames.tolist() == [7]
 
 
-def test_catalog_of_raises(data: Path) -> None:
+def test_a_memory_catalog_raises(data: Path) -> None:
     for source, kind in ((data / "nothing.mp4", MissingMedia), (b"text", UnreadableMedia), (data, UnreadableMedia)):
         with pytest.raises(kind):
             make_memory_catalog([data / "cat" / "a.mp4", source])

@@ -82,18 +82,18 @@ def test_D01_the_same_of_a_real_damaged_video(media_root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "place", "size"),
+    ("name", "offset", "size"),
     [
         ("world.mp4", 22793, 300),  # a picture that is flagged as it comes out, after those that refer to it
         ("playable_but_bad_container.mp4", 23686, 300),  # a packet that gives no frame
     ],
 )
 def test_D01_no_frame_of_a_damaged_real_video_is_delivered_wrong(
-    media_root: Path, tmp_path: Path, name: str, position: int, size: int
+    media_root: Path, tmp_path: Path, name: str, offset: int, size: int
 ) -> None:
     (sound,) = (media_root / "video").rglob(name)
     data = bytearray(sound.read_bytes())
-    data[position : position + size] = np.random.default_rng(0).integers(0, 256, size, dtype=np.uint8).tobytes()
+    data[offset : offset + size] = np.random.default_rng(0).integers(0, 256, size, dtype=np.uint8).tobytes()
     (tmp_path / name).write_bytes(data)
     index, original = build_index(tmp_path / name, "full"), build_index(sound, "full")
     assert index.num_damaged_frames

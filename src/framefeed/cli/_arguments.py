@@ -53,7 +53,7 @@ class Parser(argparse.ArgumentParser):
 def join_negative_numbers(words: Sequence[str]) -> list[str]:
     """Join an option and a list that begins with a minus, which argparse would read as another option.
 
-    >>> joined_numbers(["clip", "a.mp4", "--indices", "-2,-1"])
+    >>> join_negative_numbers(["clip", "a.mp4", "--indices", "-2,-1"])
     ['clip', 'a.mp4', '--indices=-2,-1']
     """
     joined: list[str] = []

@@ -85,7 +85,7 @@ class SampledDecoder:
         return report
 
     def recipe(self, index: FrameIndex) -> str:
-        """That of the decoder; see ``recipe_of``."""
+        """That of the decoder; see ``describe_recipe``."""
         return self._like.recipe(index)
 
     def close(self) -> None:

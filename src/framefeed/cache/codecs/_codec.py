@@ -43,7 +43,7 @@ class FrameCodec(Protocol):
 
     @property
     def label(self) -> str:
-        """Text that is stored with each frame; ``codec_labelled`` finds the codec that reads it."""
+        """Text that is stored with each frame; ``find_labelled_codec`` finds the codec that reads it."""
         ...
 
     def takes(self, layout: PlaneLayout) -> bool:

@@ -1,4 +1,4 @@
-"""Make a catalog of folders, files and lists (scan), or of a few sources in memory (catalog_of)."""
+"""Make a catalog of folders, files and lists."""
 
 from __future__ import annotations
 

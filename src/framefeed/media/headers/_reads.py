@@ -47,7 +47,7 @@ class StillHeader(NamedTuple):
 
 
 class OddHeader(Exception):
-    """A header that is damaged or rare: ``image_info`` asks a library."""
+    """A header that is damaged or rare: ``probe_image`` asks a library."""
 
 
 _UNCHECKED_BYTES = 2**15

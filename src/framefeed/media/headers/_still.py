@@ -33,7 +33,7 @@ def read_still_header(head: bytes, more: More, size: int = 0) -> StillHeader:
             WebP is noticed.
 
     Raises:
-        OddHeader: Another format, damaged, or so rare that ``image_info`` asks Pillow.
+        OddHeader: Another format, damaged, or so rare that ``probe_image`` asks Pillow.
     """
     if not size and len(head) < PICTURE_HEAD_BYTES:
         size = len(head)
