@@ -47,7 +47,10 @@ def apply_edits(movie: Movie, track: Track, samples: Samples) -> EditedSamples:
     gap, begin, length = read_edit_ticks(movie, track)
     if not samples.is_sync[0]:
         raise OddMovie("an edit before the first key frame")
-    first = _find_first_packet(samples, composed, begin)
+    # The last key frame shown at or before the edit's begin, among those decoded until then.
+    decoded = int(samples.dts.searchsorted(begin, side="right"))
+    keys = (samples.is_sync[:decoded] & (composed[:decoded] <= begin)).nonzero()[0]
+    first = int(keys[-1]) if len(keys) else 0
     is_discarded = (composed < begin) | (composed >= begin + length)
     shown = (~is_discarded[first:]).nonzero()[0] + first
     if not len(shown):
@@ -105,13 +108,6 @@ def _split_gap(movie: Movie, track: Track) -> tuple[int, tuple[Edit, ...]]:
 def _rescale(value: int, multiplier: int, divisor: int) -> int:
     """Multiply and divide, rounding halves up: av_rescale."""
     return (value * multiplier + divisor // 2) // divisor
-
-
-def _find_first_packet(samples: Samples, composed: IntArray, begin: int) -> int:
-    """Find the last key frame shown at or before the edit's begin, among those decoded until then; else 0."""
-    decoded = int(samples.dts.searchsorted(begin, side="right"))
-    keys = (samples.is_sync[:decoded] & (composed[:decoded] <= begin)).nonzero()[0]
-    return int(keys[-1]) if len(keys) else 0
 
 
 def _find_stop(samples: Samples, composed: IntArray, shown: int, first: int, begin: int, length: int) -> int:
