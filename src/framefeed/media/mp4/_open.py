@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from struct import Struct
 from typing import cast
@@ -227,7 +229,7 @@ def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Me
     """
     if head[4:8] not in COUNTED_KINDS:
         return None
-    with _LibavFallback(name), _BoxLimit(name, limits):
+    with _falling_back_to_libav(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
         video = read_video(movie, movie.video)
         if movie.is_fragmented:
@@ -257,7 +259,7 @@ def open_movie(
     """
     if head[4:8] not in COUNTED_KINDS:
         return None
-    with _LibavFallback(name), _BoxLimit(name, limits):
+    with _falling_back_to_libav(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
         facts: MovieFacts | None = None
         length_size = None if tables_only and not _may_hold_fields(movie) else read_length_size(movie, movie.video)
@@ -265,12 +267,12 @@ def open_movie(
             fragments = read_fragments(reader, movie, movie.video, limits)
             timing = sum_fragment_timing(movie, movie.video, fragments)
             walk = walk_samples(reader, movie, fragments.samples, length_size)
-            with _LibavFallback(name):
+            with _falling_back_to_libav(name, limits):
                 video = read_video(movie, movie.video)
                 _check_beginning(reader, movie, fragments, video, limits)
                 facts = MovieFacts(make_media_info(movie, video, timing), video)
             return OpenedMovie(movie, walk, facts)
-        with _LibavFallback(name):
+        with _falling_back_to_libav(name, limits):
             video = read_video(movie, movie.video)
             facts = MovieFacts(_read_info(reader, movie, video, limits), video)
         samples = read_tables(movie, facts.video if facts else None, limits)
@@ -309,47 +311,27 @@ def _read_info(reader: ByteReader, movie: Movie, video: Configuration, limits: L
     return make_media_info(movie, video, timing)
 
 
-class _LibavFallback:
+@contextmanager
+def _falling_back_to_libav(name: str, limits: Limits) -> Iterator[None]:
     """Leave the block if a movie is odd, and log it: libav reads the source then.
 
     Args:
         name: Of the source.
+        limits: What it may claim.
+
+    Raises:
+        LimitExceeded: It has more boxes than the limits allow.
     """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, trace: object) -> bool:
-        if not isinstance(error, (OddMovie, OddUnits)):
-            return False
-        _LOG.debug("%s: read through libav: %s", self._name, error)
-        return True
-
-
-class _BoxLimit:
-    """Raise LimitExceeded for too many boxes inside the block.
-
-    Args:
-        name: Of the source.
-        limits: The limits.
-    """
-
-    def __init__(self, name: str, limits: Limits) -> None:
-        self._name, self._limits = name, limits
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, TooManyBoxes):
-            raise LimitExceeded(
-                f"{self._name}: its header goes on for more boxes than max_header_bytes allows "
-                f"({self._limits.max_header_bytes}): it may be damaged; if you trust the file, give "
-                "limits=ff.Limits(max_header_bytes=...) with a larger number",
-                limit="max_header_bytes",
-                source=self._name,
-                stage="open",
-            ) from None
+    try:
+        yield
+    except (OddMovie, OddUnits) as error:
+        _LOG.debug("%s: read through libav: %s", name, error)
+    except TooManyBoxes:
+        raise LimitExceeded(
+            f"{name}: its header goes on for more boxes than max_header_bytes allows "
+            f"({limits.max_header_bytes}): it may be damaged; if you trust the file, give "
+            "limits=ff.Limits(max_header_bytes=...) with a larger number",
+            limit="max_header_bytes",
+            source=name,
+            stage="open",
+        ) from None
