@@ -336,21 +336,17 @@ class MediaSource:
         if isinstance(source, (bytes, bytearray, memoryview)):
             return cls("bytes", f"<{len(source)} bytes>", data=bytes(source))
         if hasattr(source, "read") and hasattr(source, "seek"):
-            return cls._of_file(source)
+            if isinstance(source, io.TextIOBase):
+                raise UsageError(
+                    "source: expected a file object opened in binary mode, got one in text mode: use open(path, 'rb')"
+                )
+            if not getattr(source, "seekable", lambda: True)():
+                raise UsageError("source: expected a seekable file object: give its bytes instead, file.read()")
+            return cls("file", str(getattr(source, "name", repr(source))), file=source)
         refuse_catalog(source, what)
         if hasattr(source, "source"):
             return cls.of(source.source)
         raise expected("source", what, source)
-
-    @classmethod
-    def _of_file(cls, file: IO[bytes]) -> MediaSource:
-        if isinstance(file, io.TextIOBase):
-            raise UsageError(
-                "source: expected a file object opened in binary mode, got one in text mode: use open(path, 'rb')"
-            )
-        if not getattr(file, "seekable", lambda: True)():
-            raise UsageError("source: expected a seekable file object: give its bytes instead, file.read()")
-        return cls("file", str(getattr(file, "name", repr(file))), file=file)
 
     def reader(self) -> ByteReader:
         """Open the bytes for positioned reads.
@@ -415,7 +411,14 @@ class MediaSource:
             StaleSource: Another size, or another time and other bytes.
         """
         if self.kind == "url":
-            return self._check_url(indexed)
+            if indexed is None:
+                return (self.kind, self.path)
+            # Compared by its bytes, once a process: not all file systems tell modification times. The fingerprint is
+            # part of the key: another object under the same URL is another file.
+            key = (self.kind, self.path, indexed.fingerprint)
+            if not self._is_accepted(key, indexed.fingerprint):
+                raise self._make_changed_error(indexed, self.stat().bytes)
+            return key
         if self.kind != "path":
             return (self.kind, id(self.data) if self.file is None else id(self.file))
         facts = stat_regular(self.path)
@@ -425,16 +428,6 @@ class MediaSource:
         if facts.st_size == indexed.bytes and self._is_accepted(stamp, indexed.fingerprint):
             return stamp
         raise self._make_changed_error(indexed, facts.st_size)
-
-    def _check_url(self, indexed: SourceIdentity | None) -> Hashable:
-        """Compare an object by its bytes, once a process: not all file systems tell modification times."""
-        if indexed is None:
-            return (self.kind, self.path)
-        # The fingerprint is part of the key: another object under the same URL is another file.
-        stamp = (self.kind, self.path, indexed.fingerprint)
-        if not self._is_accepted(stamp, indexed.fingerprint):
-            raise self._make_changed_error(indexed, self.stat().bytes)
-        return stamp
 
     def _is_accepted(self, stamp: Hashable, fingerprint: str) -> bool:
         """Whether the source has a fingerprint; hash it once a process for each stamp."""
