@@ -54,21 +54,26 @@ def url_errors(url: str, stage: Literal["open", "read"]) -> Iterator[None]:
     """Turn the errors of a file system into framefeed's; each file system has its own."""
     try:
         yield
-    except (FramefeedError, MemoryError):
-        raise
     except Exception as error:
-        if (reason := _describe_unreachable(error)) is not None:
-            raise UnreadableMedia(f"{url}: {reason}", source=url, stage=stage) from error
-        if isinstance(error, OSError):
-            raise_file_error(error, url, stage)
-        if isinstance(error, ImportError):
-            raise MissingDependency(f"{url}: fsspec needs another package to read it: {error}") from error
-        done = "opened" if stage == "open" else "read"
-        raise UnreadableMedia(
-            f"{url}: cannot be {done} in pieces ({str(error) or type(error).__name__}): download it first",
-            source=url,
-            stage=stage,
-        ) from error
+        _raise_url_error(error, url, stage)
+        raise
+
+
+def _raise_url_error(error: Exception, url: str, stage: Literal["open", "read"]) -> None:
+    if isinstance(error, (FramefeedError, MemoryError)):
+        return
+    if (reason := _describe_unreachable(error)) is not None:
+        raise UnreadableMedia(f"{url}: {reason}", source=url, stage=stage) from error
+    if isinstance(error, OSError):
+        raise_file_error(error, url, stage)
+    if isinstance(error, ImportError):
+        raise MissingDependency(f"{url}: fsspec needs another package to read it: {error}") from error
+    done = "opened" if stage == "open" else "read"
+    raise UnreadableMedia(
+        f"{url}: cannot be {done} in pieces ({str(error) or type(error).__name__}): download it first",
+        source=url,
+        stage=stage,
+    ) from error
 
 
 def _describe_unreachable(error: Exception) -> str | None:
