@@ -157,8 +157,7 @@ def parse_movie(data: bytes, layout: FileLayout, limits: Limits) -> Movie:
     _check_chapters(data, traks, tracks)
     if len({track.track_id for track in tracks}) < len(tracks):
         raise OddMovie("two tracks of one number")
-    # libav counts cover pictures as streams.
-    # Tables of numbers may be long, and are left out.
+    # libav counts cover pictures as streams. Tables of numbers may be long, and are left out.
     num_covers = at = 0
     for track in tracks:
         for start, end in (at, track.samples.start), (track.entry.start, track.entry.end):

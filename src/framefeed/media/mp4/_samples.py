@@ -237,11 +237,11 @@ def _read_chunk_runs(data: bytes, tables: dict[bytes, Box], chunks: int) -> _Chu
             raise OddMovie("chunks without samples")
         return _ChunkRuns([], (), 0, 0)
     if version or entries > _FEW_RUNS:
-        starts, samples, description = read_table(data, box, 3).astype(np.int64).T
-        sizes = np.diff(starts, append=chunks + 1)
-        if starts[0] != 1 or int(sizes.min()) < 1 or int(samples.min()) < 1 or bool((description != 1).any()):
+        starts, per_chunk, description = read_table(data, box, 3).astype(np.int64).T
+        num_chunks = np.diff(starts, append=chunks + 1)
+        if starts[0] != 1 or int(num_chunks.min()) < 1 or int(per_chunk.min()) < 1 or bool((description != 1).any()):
             raise OddMovie("chunks of several kinds, or in no order")
-        return _ChunkRuns(sizes, samples, int((sizes * samples).sum()), int(samples.max()))
+        return _ChunkRuns(num_chunks, per_chunk, int((num_chunks * per_chunk).sum()), int(per_chunk.max()))
     numbers = unpack(data, box, _TRIPLES[entries], 8)
     first, counts = numbers[::3], numbers[1::3]
     lengths = [end - begin for begin, end in zip(first, (*first[1:], chunks + 1), strict=True)]
