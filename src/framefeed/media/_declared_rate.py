@@ -44,9 +44,11 @@ def find_declared_rate(container: VideoContainer, walk: PacketWalk) -> Fraction 
         container: Stays where it is.
         walk: The stream's packets.
     """
-    if container.format_name in _RATE_CONTAINERS and _has_even_ticks(walk):
-        container_rate = _read_container_rate(container)
-        if container_rate is not None:
+    if container.format_name in _RATE_CONTAINERS:
+        known = np.sort(walk.pts[walk.pts != MISSING_PTS])
+        # Packets mostly lie a tick apart, so that the rate of ticks is that of frames: IVF may have any clock.
+        has_even_ticks = len(known) < 2 or float(np.median(known[1:] - known[:-1])) == 1
+        if has_even_ticks and (container_rate := _read_container_rate(container)) is not None:
             return container_rate
     codec = container.codec_name
     rates = set[Fraction | None]()
@@ -57,12 +59,6 @@ def find_declared_rate(container: VideoContainer, walk: PacketWalk) -> Fraction 
             rates = read_mpeg_rates(bytes(packet) for packet in again.packets())
     rate = rates.pop() if len(rates) == 1 else None
     return rate if rate is None or max(rate.as_integer_ratio()) <= _MOST else None
-
-
-def _has_even_ticks(walk: PacketWalk) -> bool:
-    """Whether packets mostly lie a tick apart, so that the rate of ticks is that of frames: IVF may have any clock."""
-    known = np.sort(walk.pts[walk.pts != MISSING_PTS])
-    return len(known) < 2 or float(np.median(known[1:] - known[:-1])) == 1
 
 
 def _read_container_rate(container: VideoContainer) -> Fraction | None:
@@ -79,31 +75,23 @@ def _make_rate(above: int, below: int) -> Fraction | None:
 
 def read_avi_rate(reader: ByteReader, stream_index: int) -> Fraction | None:
     """Read dwRate / dwScale of a stream's header in an AVI file, or the frame duration of its main header."""
-    number, period = -1, 0
-    for kind, at in _walk_avi_chunks(reader):
-        data = read_bytes(reader, at, 28)
+    at, number, period = 12, -1, 0
+    for _ in range(_MOST_CHUNKS):
+        head = read_bytes(reader, at, 12)
+        if len(head) < 12 or head[8:12] == b"movi":
+            return None
+        if head[:4] == b"LIST":
+            at += 12
+            continue
+        kind, size, data = head[:4], int.from_bytes(head[4:8], "little"), read_bytes(reader, at + 8, 28)
         if kind == b"avih":
             period = int.from_bytes(data[:4], "little")
         number += kind == b"strh"
         if kind == b"strh" and number == stream_index:
             scale, rate = (int.from_bytes(data[start : start + 4], "little") for start in (20, 24))
             return _make_rate(rate, scale) or _make_rate(_MICROSECONDS, period)
-    return None
-
-
-def _walk_avi_chunks(reader: ByteReader) -> Iterator[tuple[bytes, int]]:
-    """Yield the chunks of an AVI header and of its lists: (kind, offset of the data)."""
-    at = 12
-    for _ in range(_MOST_CHUNKS):
-        head = read_bytes(reader, at, 12)
-        if len(head) < 12 or head[8:12] == b"movi":
-            return
-        if head[:4] == b"LIST":
-            at += 12
-            continue
-        yield head[:4], at + 8
-        size = int.from_bytes(head[4:8], "little")
         at += 8 + size + size % 2
+    return None
 
 
 def _read_set_rates(codec: str, units: Iterable[bytes]) -> set[Fraction | None]:

@@ -39,12 +39,6 @@ class StreamDetails:
     color_transfer_characteristic: int
 
 
-_UNKNOWN = StreamDetails(
-    None, None, None, None, None, None, color_primaries=2, color_space=2, color_transfer_characteristic=2
-)
-"""2 is unspecified."""
-
-
 @dataclass(frozen=True, slots=True)
 class StreamColors:
     """Colour tags of a stream, from the container and the codec configuration.
@@ -78,11 +72,16 @@ def read_stream_colors(container: VideoContainer) -> StreamColors:
 
 def describe_picture_stream(info: MediaInfo) -> StreamDetails:
     """Describe a picture, or a sequence of pictures, as a stream."""
-    return replace(
-        _UNKNOWN,
+    return StreamDetails(
         num_frames=info.num_frames_from_header,
         duration_seconds=info.duration_seconds_from_header,
         average_fps=info.average_fps_from_header,
+        bit_rate=None,
+        begin_seconds=None,
+        pixel_aspect_ratio=None,
+        color_primaries=2,  # unspecified
+        color_space=2,
+        color_transfer_characteristic=2,
     )
 
 

@@ -277,7 +277,12 @@ _TOO_LARGE = re.compile(r"Picture size (\d+)x(\d+) (?:exceeds specified max pixe
 def make_empty_error(container: VideoContainer, stage: str) -> MediaError:
     """Build the error for a stream without any frame, from libav's log of decoding it."""
     source, log = container.source, in_one_line(container.log)
-    size = container.too_large or _find_logged_size(container)
+    size = container.too_large
+    if size is None:
+        # The first picture that libav refused as too large; it also refuses a size of 0.
+        matches = filter(None, (_TOO_LARGE.search(message) for _, _, message in container.log))
+        refused = ((int(match[1]), int(match[2])) for match in matches)
+        size = next((one for one in refused if not is_size_allowed(container.limits, *one)), None)
     if size is not None:
         return make_size_error(container.limits, size, source.name, stage)
     return EmptyVideo(
@@ -285,12 +290,3 @@ def make_empty_error(container: VideoContainer, stage: str) -> MediaError:
         source=source.name,
         stage=stage,
     )
-
-
-def _find_logged_size(container: VideoContainer) -> tuple[int, int] | None:
-    """Find the size of the first picture that libav refused as too large; libav also refuses a size of 0."""
-    for _, _, message in container.log:
-        match = _TOO_LARGE.search(message)
-        if match is not None and not is_size_allowed(container.limits, int(match[1]), int(match[2])):
-            return int(match[1]), int(match[2])
-    return None

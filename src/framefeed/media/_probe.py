@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -42,7 +42,18 @@ def probe_sequence(source: SequenceSource, limits: Limits, *, first_only: bool =
         raise make_limit_error(limits, "max_packets", f"{len(files)} pictures", source.name, "open")
     times = source.sequence.times(len(files))
     first = probe_image(MediaSource.of(files.paths[0]), limits)
-    codecs = {first.codec} | ({*()} if first_only else _collect_codecs(files.paths, first, limits))
+    codecs = {first.codec}
+    for path in () if first_only else files.paths[1:]:
+        check_stop()
+        info = probe_image(MediaSource.of(path), limits)
+        if (info.width, info.height) != (first.width, first.height):
+            raise FormatChanged(
+                f"{path}: is {info.width}x{info.height} as displayed, but the sequence begins with {first.width}x"
+                f"{first.height} ({files.paths[0]}): all pictures of a sequence must have the same size",
+                source=path,
+                stage="index",
+            )
+        codecs.add(info.codec)
     last_duration = int(times.duration[-1])  # 0 if unknown
     span = (int(times.pts[-1]) - int(times.pts[0])) * times.time_base
     fps = source.sequence.fps or ((len(times.pts) - 1) / span if span else None)
@@ -56,22 +67,6 @@ def probe_sequence(source: SequenceSource, limits: Limits, *, first_only: bool =
         average_fps_from_header=None if fps is None else float(fps),
         bytes=files.stat.bytes,
     )
-
-
-def _collect_codecs(paths: Sequence[str], first: MediaInfo, limits: Limits) -> set[str]:
-    codecs = set[str]()
-    for path in paths[1:]:
-        check_stop()
-        info = probe_image(MediaSource.of(path), limits)
-        if (info.width, info.height) != (first.width, first.height):
-            raise FormatChanged(
-                f"{path}: is {info.width}x{info.height} as displayed, but the sequence begins with {first.width}x"
-                f"{first.height} ({paths[0]}): all pictures of a sequence must have the same size",
-                source=path,
-                stage="index",
-            )
-        codecs.add(info.codec)
-    return codecs
 
 
 def probe(source: Any, *, limits: Limits | None = None) -> MediaInfo:

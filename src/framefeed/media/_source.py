@@ -326,34 +326,27 @@ class MediaSource:
             known: MediaSource = source.as_media_source()
             return known
         if isinstance(source, (str, os.PathLike)):
-            return cls._of_path(os.fsdecode(source))
+            path = os.fsdecode(source)
+            if "://" in path and not os.path.exists(path):
+                check_url(path)
+                return cls("url", path, path=path)
+            if not path or "\0" in path:
+                raise expected("source", "a path without NUL characters" if path else "a path", path)
+            return cls("path", path, path=os.path.abspath(path))
         if isinstance(source, (bytes, bytearray, memoryview)):
             return cls("bytes", f"<{len(source)} bytes>", data=bytes(source))
         if hasattr(source, "read") and hasattr(source, "seek"):
-            return cls._of_file(source)
+            if isinstance(source, io.TextIOBase):
+                raise UsageError(
+                    "source: expected a file object opened in binary mode, got one in text mode: use open(path, 'rb')"
+                )
+            if not getattr(source, "seekable", lambda: True)():
+                raise UsageError("source: expected a seekable file object: give its bytes instead, file.read()")
+            return cls("file", str(getattr(source, "name", repr(source))), file=source)
         refuse_catalog(source, what)
         if hasattr(source, "source"):
             return cls.of(source.source)
         raise expected("source", what, source)
-
-    @classmethod
-    def _of_path(cls, path: str) -> MediaSource:
-        if "://" in path and not os.path.exists(path):
-            check_url(path)
-            return cls("url", path, path=path)
-        if not path or "\0" in path:
-            raise expected("source", "a path without NUL characters" if path else "a path", path)
-        return cls("path", path, path=os.path.abspath(path))
-
-    @classmethod
-    def _of_file(cls, file: IO[bytes]) -> MediaSource:
-        if isinstance(file, io.TextIOBase):
-            raise UsageError(
-                "source: expected a file object opened in binary mode, got one in text mode: use open(path, 'rb')"
-            )
-        if not getattr(file, "seekable", lambda: True)():
-            raise UsageError("source: expected a seekable file object: give its bytes instead, file.read()")
-        return cls("file", str(getattr(file, "name", repr(file))), file=file)
 
     def reader(self) -> ByteReader:
         """Open the bytes for positioned reads.
@@ -386,7 +379,7 @@ class MediaSource:
 
     def head_fingerprint(self) -> str:
         """Hash the size and the first bytes, which the survey of a still picture has read anyway."""
-        return fingerprint_head(self.head(HEAD_BYTES), self.stat().bytes)
+        return HEAD_FINGERPRINT_PREFIX + hash_head(self.head(HEAD_BYTES), self.stat().bytes)
 
     def identity(self) -> SourceIdentity:
         """Identify the source as it is now."""
@@ -395,10 +388,16 @@ class MediaSource:
 
     def identity_of(self, reader: ByteReader) -> SourceIdentity:
         """Identify the source by an open reader; `check_identity` then reads an object by URL no second time."""
-        identity = read_identity(reader, reader.stat())
+        now = reader.stat()
+        size = now.bytes
+        digest = xxhash.xxh3_128(str(size).encode())
+        block = memoryview(bytearray(min(FINGERPRINT_BLOCK, size)))
+        for start in sorted({0, max(0, (size - FINGERPRINT_BLOCK) // 2), max(0, size - FINGERPRINT_BLOCK)}):
+            digest.update(block[: reader.read_into(block, start)])
+        fingerprint = digest.hexdigest()
         if self.kind == "url":
-            _ACCEPTED.add(((self.kind, self.path, identity.fingerprint), identity.fingerprint))
-        return identity
+            _ACCEPTED.add(((self.kind, self.path, fingerprint), fingerprint))
+        return SourceIdentity(size, now.mtime_ns, fingerprint)
 
     def check_identity(self, indexed: SourceIdentity | None) -> Hashable:
         """Check that the source is still the one that was indexed.
@@ -412,38 +411,33 @@ class MediaSource:
             StaleSource: Another size, or another time and other bytes.
         """
         if self.kind == "url":
-            return self._check_url(indexed)
+            if indexed is None:
+                return (self.kind, self.path)
+            # Compared by its bytes, once a process: not all file systems tell modification times. The fingerprint is
+            # part of the key: another object under the same URL is another file.
+            key = (self.kind, self.path, indexed.fingerprint)
+            if not self._is_accepted(key, indexed.fingerprint):
+                raise self._make_changed_error(indexed, self.stat().bytes)
+            return key
         if self.kind != "path":
             return (self.kind, id(self.data) if self.file is None else id(self.file))
         facts = stat_regular(self.path)
         stamp = (self.path, facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
         if indexed is None or (facts.st_size, clamp_ns(facts.st_mtime_ns)) == (indexed.bytes, indexed.mtime_ns):
             return stamp
-        if facts.st_size == indexed.bytes:
-            if (stamp, indexed.fingerprint) in _ACCEPTED:
-                return stamp
-            again = (
-                self.head_fingerprint if indexed.fingerprint.startswith(HEAD_FINGERPRINT_PREFIX) else self.fingerprint
-            )
-            if again() == indexed.fingerprint:
-                _ACCEPTED.add((stamp, indexed.fingerprint))
-                return stamp
+        if facts.st_size == indexed.bytes and self._is_accepted(stamp, indexed.fingerprint):
+            return stamp
         raise self._make_changed_error(indexed, facts.st_size)
 
-    def _check_url(self, indexed: SourceIdentity | None) -> Hashable:
-        """Compare an object by its bytes, once a process: not all file systems tell modification times."""
-        if indexed is None:
-            return (self.kind, self.path)
-        # The fingerprint is part of the key: another object under the same URL is another file.
-        stamp = (self.kind, self.path, indexed.fingerprint)
-        if (stamp, indexed.fingerprint) not in _ACCEPTED:
-            again = (
-                self.head_fingerprint if indexed.fingerprint.startswith(HEAD_FINGERPRINT_PREFIX) else self.fingerprint
-            )
-            if again() != indexed.fingerprint:
-                raise self._make_changed_error(indexed, self.stat().bytes)
-            _ACCEPTED.add((stamp, indexed.fingerprint))
-        return stamp
+    def _is_accepted(self, stamp: Hashable, fingerprint: str) -> bool:
+        """Whether the source has a fingerprint; hash it once a process for each stamp."""
+        if (stamp, fingerprint) in _ACCEPTED:
+            return True
+        is_of_head = fingerprint.startswith(HEAD_FINGERPRINT_PREFIX)
+        if (self.head_fingerprint() if is_of_head else self.fingerprint()) != fingerprint:
+            return False
+        _ACCEPTED.add((stamp, fingerprint))
+        return True
 
     def _make_changed_error(self, indexed: SourceIdentity, size: int) -> StaleSource:
         return StaleSource(
@@ -473,21 +467,6 @@ HEAD_FINGERPRINT_PREFIX = "h"
 
 hash_head = xxhash.xxh3_128_hexdigest
 """Hash a head; the size of the file is the seed."""
-
-
-def fingerprint_head(head: bytes, size: int) -> str:
-    """Make the fingerprint of a file of ``size`` bytes from its first ``HEAD_BYTES``."""
-    return HEAD_FINGERPRINT_PREFIX + hash_head(head, size)
-
-
-def read_identity(reader: ByteReader, now: SourceStat) -> SourceIdentity:
-    """Identify an open source by its size and time, and a hash of size, head, middle and tail."""
-    size = now.bytes
-    digest = xxhash.xxh3_128(str(size).encode())
-    block = memoryview(bytearray(min(FINGERPRINT_BLOCK, size)))
-    for start in sorted({0, max(0, (size - FINGERPRINT_BLOCK) // 2), max(0, size - FINGERPRINT_BLOCK)}):
-        digest.update(block[: reader.read_into(block, start)])
-    return SourceIdentity(size, now.mtime_ns, digest.hexdigest())
 
 
 def read_bytes(reader: ByteReader, offset: int, count: int) -> bytes:

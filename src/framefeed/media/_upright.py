@@ -26,14 +26,9 @@ _MAX_ID_BYTES, _MAX_SIZE_BYTES = 4, 8
 def is_upright(container: VideoContainer) -> bool:
     """Whether no picture of an open container is rotated or mirrored; False if unknown."""
     name = container.format_name
-    if name.startswith("mov"):
-        return _has_plain_matrix(container)
-    return name in _NEVER_TURN or (name.startswith("matroska") and _has_no_pose(container.reader))
-
-
-def _has_plain_matrix(container: VideoContainer) -> bool:
-    """Whether the matrices of an MP4 file's movie and track are the identity; False if its boxes are odd."""
     reader = container.reader
+    if not name.startswith("mov"):
+        return name in _NEVER_TURN or (name.startswith("matroska") and _has_no_pose(reader))
     try:
         tracks = read_movie(reader, reader.stat().bytes, container.limits).tracks
     except (OddMovie, TooManyBoxes):

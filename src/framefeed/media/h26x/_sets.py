@@ -144,17 +144,14 @@ def _read_sample_format(bits: BitReader) -> tuple[int, int, int]:
     bits.skip(1)
     if bits.read_flag():
         for number in range(12 if chroma == 3 else 8):
-            if bits.read_flag():
-                _skip_scaling_list(bits, 16 if number < 6 else 64)
+            if not bits.read_flag():
+                continue
+            last = following = 8
+            for _ in range(16 if number < 6 else 64):
+                if following:
+                    following = (last + bits.read_signed_golomb()) & 255
+                last = following or last
     return chroma, luma_depth, depth
-
-
-def _skip_scaling_list(bits: BitReader, count: int) -> None:
-    last = following = 8
-    for _ in range(count):
-        if following:
-            following = (last + bits.read_signed_golomb()) & 255
-        last = following or last
 
 
 def _read_picture_order(bits: BitReader) -> tuple[int, int]:
@@ -445,18 +442,14 @@ def _skip_reference_sets(bits: BitReader) -> None:
         if number and bits.read_flag():
             bits.skip(1)
             bits.read_golomb()
-            pictures = _count_predicted_pictures(bits, pictures)
+            # Coded as a difference from the set before: each of its pictures, and one more, may be in it.
+            num_kept = 0
+            for _ in range(pictures + 1):
+                is_used = bits.read_flag()
+                num_kept += 1 if is_used or bits.read_flag() else 0
+            pictures = _check_count(num_kept, _MAX_PICTURES)
         else:
             pictures = _check_count(bits.read_golomb() + bits.read_golomb(), _MAX_PICTURES)
             for _ in range(pictures):
                 bits.read_golomb()
                 bits.skip(1)
-
-
-def _count_predicted_pictures(bits: BitReader, pictures: int) -> int:
-    """Count the pictures of a set that is coded as a difference from the one before."""
-    kept = 0
-    for _ in range(pictures + 1):
-        is_used = bits.read_flag()
-        kept += 1 if is_used or bits.read_flag() else 0
-    return _check_count(kept, _MAX_PICTURES)

@@ -5,7 +5,7 @@ The facts are those that `framefeed.media._nal` reads of one packet.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -243,7 +243,11 @@ class UnitWalk:
         self._kinds |= present
         if sets := present & codec.parameters:
             self._read_sets(data, units, make_table(sets)[kind].nonzero()[0])
-        slices = _find_slices(units, kind, codec, count)
+        unit = codec.slices[kind].nonzero()[0]
+        packet = units.packet[unit]
+        first = np.full(count, -1)
+        first[packet[::-1]] = unit[::-1]  # the last to be assigned remains
+        slices = _Slices(unit, packet, kind[unit], first, (first < 0).nonzero()[0])
         messages = _find_messages(units, codec.messages[kind].nonzero()[0], codec.header_bytes)
         slice_kind, head, head_bytes = _collect_heads(data, units, slices, kind, codec.header_bytes)
         if codec.name == "h264":
@@ -297,7 +301,13 @@ class UnitWalk:
         self._is_plain, size = False, self._length_size
         parts: list[tuple[IntArray, IntArray, WordArray]] = []
         for number, start, stop in zip(packet.tolist(), at.tolist(), end.tolist(), strict=True):
-            unit = np.fromiter(_walk_unit_offsets(data[start:stop].tobytes(), size), np.int64) + (start + size)
+            rest, offset, offsets = data[start:stop].tobytes(), 0, list[int]()
+            while offset + size < len(rest):
+                after = offset + size + int.from_bytes(rest[offset : offset + size], "big")
+                if offset + size < after <= len(rest):
+                    offsets.append(offset)
+                offset = after
+            unit = np.array(offsets, np.int64) + (start + size)
             parts.append((np.full(len(unit), number), unit, words[unit - size].astype(np.uint64)))
         return parts
 
@@ -430,14 +440,6 @@ def _view_bytes(word: WordArray) -> ByteArray:
     return word.astype(">u8").view(np.uint8).reshape(-1, _WORD)
 
 
-def _find_slices(units: _Units, kind: IntArray, codec: _Codec, count: int) -> _Slices:
-    which = codec.slices[kind].nonzero()[0]
-    packet = units.packet[which]
-    first = np.full(count, -1)
-    first[packet[::-1]] = which[::-1]  # the last to be assigned remains
-    return _Slices(which, packet, kind[which], first, (first < 0).nonzero()[0])
-
-
 def _find_messages(units: _Units, which: IntArray, header: int) -> _Messages:
     if not len(which):
         return _NO_MESSAGES
@@ -470,13 +472,3 @@ def _mark_packets(count: int, packet: IntArray) -> BoolArray:
     marked = np.zeros(count, bool)
     marked[packet] = True
     return marked
-
-
-def _walk_unit_offsets(packet: bytes, size: int) -> Iterator[int]:
-    """Yield the offsets of the units' lengths, one by one."""
-    at = 0
-    while at + size < len(packet):
-        stop = at + size + int.from_bytes(packet[at : at + size], "big")
-        if at + size < stop <= len(packet):
-            yield at
-        at = stop

@@ -71,7 +71,10 @@ def find_exif_orientation(data: bytes, start: int, end: int) -> int | None:
         raise BeyondWindow
     at = data.find(sought, first, last)
     if at < 0 or (at - first) % 12:
-        at = _find_entry(data, first, last, sought[:2])
+        # By its tag alone; what lies within an entry is none.
+        at = data.find(sought[:2], first, last)
+        while at >= 0 and (at - first) % 12:
+            at = data.find(sought[:2], at + 1, last)
         if at < 0:
             return None
         if not data.startswith(sought, at):
@@ -86,14 +89,6 @@ def find_exif_orientation(data: bytes, start: int, end: int) -> int | None:
             raise OddHeader("a value of its EXIF lies beyond the end")
     value: int = number(data, at + 8)[0]
     return value
-
-
-def _find_entry(data: bytes, first: int, last: int, tag: bytes) -> int:
-    """Find the offset of a tag's entry; -1 if there is none."""
-    at = data.find(tag, first, last)
-    while at >= 0 and (at - first) % 12:
-        at = data.find(tag, at + 1, last)
-    return at
 
 
 def find_part_orientation(part: bytes) -> int | None:

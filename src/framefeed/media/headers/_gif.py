@@ -77,19 +77,15 @@ class _BlockWalk:
             if block == 0x3B:
                 return False
             if block == 0x21:
-                self._skip_extension()
+                label, length = self._read(2)
+                if label == _COMMENT:
+                    self._offset -= 1
+                else:
+                    self._read(length)
+                    if not length or (label == _GRAPHIC_CONTROL and length != 4):
+                        raise OddHeader("an extension of another form")
+                self._skip_data()
             # Other bytes between blocks are skipped, as decoders do.
-
-    def _skip_extension(self) -> None:
-        label, length = self._read(2)
-        if label == _COMMENT:
-            self._offset -= 1
-            self._skip_data()
-            return
-        self._read(length)
-        if not length or (label == _GRAPHIC_CONTROL and length != 4):
-            raise OddHeader("an extension of another form")
-        self._skip_data()
 
     def _skip_data(self) -> None:
         """Skip the data blocks of a picture or extension; runs of equally long ones at once."""

@@ -187,10 +187,8 @@ def _read_text(kind: int, part: bytes) -> tuple[bytes, bytes]:
         text = text[1:]
     if kind == _INTERNATIONAL_TEXT:
         text = text.split(b"\0", 2)[2]
-    return keyword, _unpack_text(text) if is_packed else text
-
-
-def _unpack_text(text: bytes) -> bytes:
+    if not is_packed:
+        return keyword, text
     unpacking = zlib.decompressobj()
     try:
         plain = unpacking.decompress(text, MAX_PART_BYTES)
@@ -198,7 +196,7 @@ def _unpack_text(text: bytes) -> bytes:
         raise OddHeader("damaged text") from None
     if not unpacking.eof:
         raise OddHeader("long or damaged text")
-    return plain
+    return keyword, plain
 
 
 def _unpack_profile(profile: bytes) -> bytes:

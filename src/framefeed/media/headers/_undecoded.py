@@ -50,9 +50,15 @@ def read_undecoded_header(head: bytes, more: More) -> Undecoded | None:
             return "JPEG XL picture", _read_jpeg_xl(file)
         if name_undecoded_format(head) == "HEIC":
             return "HEIC picture", _read_heic(file)
-        return _read_netpbm(head)
+        if (match := _SIZE_OF_PNM.match(head)) is not None:
+            return "PFM picture", _make_header("pfm", "pfm", int(match[1]), int(match[2]), bit_depth=32)
+        if head.startswith(b"P7\n"):
+            sides = dict(_SIZE_OF_PAM.findall(head.partition(b"\nENDHDR\n")[0]))
+            width, height = int(sides.get(b"WIDTH", 0)), int(sides.get(b"HEIGHT", 0))
+            return "PAM picture", _make_header("pam", "pam", width, height)
     except (OddHeader, OddMovie, struct.error, IndexError):
-        return None
+        pass  # damaged
+    return None
 
 
 def _make_header(
@@ -191,12 +197,3 @@ def _read_property_numbers(data: bytes, table: Box, primary: Box) -> list[int]:
 
 def _read_item(data: bytes, at: int, *, is_long: bool) -> int:
     return int.from_bytes(data[at : at + (4 if is_long else 2)], "big")
-
-
-def _read_netpbm(head: bytes) -> Undecoded | None:
-    if (match := _SIZE_OF_PNM.match(head)) is not None:
-        return "PFM picture", _make_header("pfm", "pfm", int(match[1]), int(match[2]), bit_depth=32)
-    if not head.startswith(b"P7\n"):
-        return None
-    sides = dict(_SIZE_OF_PAM.findall(head.partition(b"\nENDHDR\n")[0]))
-    return "PAM picture", _make_header("pam", "pam", int(sides.get(b"WIDTH", 0)), int(sides.get(b"HEIGHT", 0)))

@@ -75,10 +75,12 @@ def _read_extended(file: FileWindow, end: int) -> StillHeader:
         elif kind == b"ALPH":
             has_alpha = True
         elif kind in (b"VP8 ", b"VP8L"):
-            size, alpha = _read_picture(file, kind, payload, length)
-            has_alpha = has_alpha if alpha is None else alpha
+            if kind == b"VP8 ":
+                columns, rows = _read_lossy_size(file.read(payload, 10), length)
+            else:
+                columns, rows, has_alpha = _read_lossless_size(file.read(payload, 5))
             num_pictures += 1
-            if size != (width, height):
+            if (columns, rows) != (width, height):
                 raise OddHeader("a picture of another size than the canvas")
         elif flags & _NOTES.get(kind, 0) and kind not in parts:
             parts[kind] = file.read(payload, length)
@@ -94,11 +96,3 @@ def _read_extended(file: FileWindow, end: int) -> StillHeader:
     mode, num_frames = "RGBA" if has_alpha else "RGB", num_frames or 1
     what = (width, height, mode, 8, check_orientation(orientation), num_frames, num_frames > 1)
     return _new(StillHeader, ("webp", "webp", *what))
-
-
-def _read_picture(file: FileWindow, kind: bytes, at: int, length: int) -> tuple[tuple[int, int], bool | None]:
-    """Read the size of a coded picture and whether it has alpha, None if its chunk does not say."""
-    if kind == b"VP8 ":
-        return _read_lossy_size(file.read(at, 10), length), None
-    width, height, has_alpha = _read_lossless_size(file.read(at, 5))
-    return (width, height), has_alpha

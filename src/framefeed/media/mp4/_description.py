@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
 
 from framefeed.media._details import StreamColors
 from framefeed.media._nal import read_nal_length_size
@@ -25,13 +24,8 @@ _CODECS = {
 """Codecs whose packets libav takes from the sample table as they are."""
 
 
-class _ConfigurationBox(NamedTuple):
-    kind: bytes
-    least_bytes: int
-
-
-_CONFIGURATION_BOXES = {"h264": _ConfigurationBox(b"avcC", 8), "hevc": _ConfigurationBox(b"hvcC", 23)}
-"""Boxes of the parameter sets, ISO/IEC 14496-15 5.3.3.1 and 8.3.3.1."""
+_CONFIGURATION_BOXES = {"h264": (b"avcC", 8), "hevc": (b"hvcC", 23)}
+"""Boxes of the parameter sets and their least bytes, ISO/IEC 14496-15 5.3.3.1 and 8.3.3.1."""
 _ENTRY_BYTES = 78
 """Bytes of a visual sample entry before its boxes."""
 _SIZE = Struct(">HH")
@@ -85,11 +79,12 @@ def read_video(movie: Movie, track: Track) -> Configuration:
 
 def _find_configuration(movie: Movie, track: Track, codec: str) -> tuple[bytes, StreamColors]:
     """Find the codec configuration, and the container's colours."""
-    data, entry, expected = movie.data, track.entry, _CONFIGURATION_BOXES[codec]
+    data, entry = movie.data, track.entry
+    kind, least_bytes = _CONFIGURATION_BOXES[codec]
     configuration: Box | None = None
     colors: StreamColors | None = None
     for box in list_boxes(data, entry.start + _ENTRY_BYTES, entry.end):
-        if box.kind == expected.kind and configuration is None:
+        if box.kind == kind and configuration is None:
             configuration = box
         elif box.kind == b"colr" and colors is None:
             colors = _read_container_colors(data, box)
@@ -98,7 +93,7 @@ def _find_configuration(movie: Movie, track: Track, codec: str) -> tuple[bytes, 
     if configuration is None:
         raise OddMovie("no codec configuration")
     extradata = data[configuration.start : configuration.end]
-    if len(extradata) < expected.least_bytes or extradata[0] != 1:
+    if len(extradata) < least_bytes or extradata[0] != 1:
         raise OddMovie("a codec configuration of an unknown version")
     return extradata, colors or StreamColors()
 

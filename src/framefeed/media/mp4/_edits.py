@@ -25,14 +25,12 @@ class EditedSamples:
         stop: The sample after the last one.
         pts: Presentation time of each packet in ticks, int64 [stop - first].
         is_discarded: Decoded and never shown, bool [stop - first].
-        duration: Ticks of all edits together; None without an edit list.
     """
 
     first: int
     stop: int
     pts: IntArray
     is_discarded: BoolArray
-    duration: int | None
 
 
 def apply_edits(movie: Movie, track: Track, samples: Samples) -> EditedSamples:
@@ -43,11 +41,14 @@ def apply_edits(movie: Movie, track: Track, samples: Samples) -> EditedSamples:
     """
     composed = samples.dts if samples.composition is None else samples.dts + samples.composition
     if not track.edits:
-        return EditedSamples(0, len(samples), composed, np.zeros(len(samples), bool), None)
+        return EditedSamples(0, len(samples), composed, np.zeros(len(samples), bool))
     gap, begin, length = read_edit_ticks(movie, track)
     if not samples.is_sync[0]:
         raise OddMovie("an edit before the first key frame")
-    first = _find_first_packet(samples, composed, begin)
+    # The last key frame shown at or before the edit's begin, among those decoded until then.
+    decoded = int(samples.dts.searchsorted(begin, side="right"))
+    keys = (samples.is_sync[:decoded] & (composed[:decoded] <= begin)).nonzero()[0]
+    first = int(keys[-1]) if len(keys) else 0
     is_discarded = (composed < begin) | (composed >= begin + length)
     shown = (~is_discarded[first:]).nonzero()[0] + first
     if not len(shown):
@@ -57,7 +58,7 @@ def apply_edits(movie: Movie, track: Track, samples: Samples) -> EditedSamples:
     # Times count from the first sample that is shown, at the end of the gap.
     corrected = composed - samples.dts[shown[0]] + gap
     moved = max(0, _find_least(corrected[shown]) - gap)
-    return EditedSamples(first, stop, corrected[first:stop] - moved, is_discarded[first:stop], gap + length)
+    return EditedSamples(first, stop, corrected[first:stop] - moved, is_discarded[first:stop])
 
 
 def check_shown(movie: Movie, track: Track, limits: Limits) -> None:
@@ -105,13 +106,6 @@ def _split_gap(movie: Movie, track: Track) -> tuple[int, tuple[Edit, ...]]:
 def _rescale(value: int, multiplier: int, divisor: int) -> int:
     """Multiply and divide, rounding halves up: av_rescale."""
     return (value * multiplier + divisor // 2) // divisor
-
-
-def _find_first_packet(samples: Samples, composed: IntArray, begin: int) -> int:
-    """Find the last key frame shown at or before the edit's begin, among those decoded until then; else 0."""
-    decoded = int(samples.dts.searchsorted(begin, side="right"))
-    keys = (samples.is_sync[:decoded] & (composed[:decoded] <= begin)).nonzero()[0]
-    return int(keys[-1]) if len(keys) else 0
 
 
 def _find_stop(samples: Samples, composed: IntArray, shown: int, first: int, begin: int, length: int) -> int:

@@ -191,7 +191,10 @@ def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limit
         data = read_bytes(reader, start, end - start)
         if len(data) < end - start:
             raise OddMovie("a file that got shorter")
-        data_end = _find_data_end(movie, end) if indexes else movie.layout.size
+        data_end = movie.layout.size
+        if indexes:  # libav cuts samples off at the end of the first mdat box behind the fragment
+            number = bisect_left(movie.layout.data, (end, 0))
+            data_end = movie.layout.data[number][1] if number < len(movie.layout.data) else 0
         for run in _read_runs(data, start, defaults):
             left["samples"] -= len(run.size)
             if left["samples"] < 0 or int((run.offset + run.size).max()) > data_end:
@@ -199,13 +202,6 @@ def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limit
             runs.append(run)
     own = tuple(run for run in runs if run.track_id == track.track_id)
     return Fragments(_join_runs(own, read_edit_offset(movie, track), limits), own, indexes)
-
-
-def _find_data_end(movie: Movie, offset: int) -> int:
-    """Find the end of the first mdat box behind an offset: with an index libav cuts samples off there."""
-    data = movie.layout.data
-    number = bisect_left(data, (offset, 0))
-    return data[number][1] if number < len(data) else 0
 
 
 def _read_defaults(data: bytes, extends: Box) -> dict[int, Defaults]:
@@ -224,32 +220,27 @@ def _read_defaults(data: bytes, extends: Box) -> dict[int, Defaults]:
 def _read_runs(data: bytes, moof_offset: int, defaults: dict[int, Defaults]) -> Iterator[Run]:
     """Yield the runs of one moof box at ``moof_offset`` of the file."""
     outer = list_boxes(data, 0, len(data))[0]
-    implicit = True
-    for box in list_boxes(data, outer.start, outer.end):
-        if box.kind == b"traf":
-            yield from _read_track_runs(data, box, moof_offset, defaults, implicit)
-            implicit = False
-        elif box.kind not in (b"mfhd", b"free"):
-            raise OddMovie(f"an unexpected {box.kind!r} box of a fragment")
-
-
-def _read_track_runs(
-    data: bytes, traf: Box, moof_offset: int, defaults: dict[int, Defaults], is_first: bool
-) -> Iterator[Run]:
-    header: tuple[int, int, Defaults] | None = None
-    dts: int | None = None
-    for box in list_boxes(data, traf.start, traf.end):
-        if box.kind == b"tfhd" and header is None:
-            header = _read_fragment_header(data, box, moof_offset, defaults, is_first)
-        elif box.kind == b"tfdt" and dts is None and header is not None:
-            (version,) = unpack(data, box, Struct(">Bxxx"))
-            (dts,) = unpack(data, box, Struct(">Q" if version else ">I"), 4)
-        elif box.kind == b"trun" and header is not None and dts is not None and dts < 2**62:
-            run = _read_run(data, box, moof_offset, header, dts)
-            dts = int(run.dts[-1] + run.duration[-1])
-            yield run
-        elif box.kind not in _PASSED:
-            raise OddMovie(f"an unexpected {box.kind!r} box of a track fragment")
+    is_first = True
+    for traf in list_boxes(data, outer.start, outer.end):
+        if traf.kind != b"traf":
+            if traf.kind not in (b"mfhd", b"free"):
+                raise OddMovie(f"an unexpected {traf.kind!r} box of a fragment")
+            continue
+        header: tuple[int, int, Defaults] | None = None
+        dts: int | None = None
+        for box in list_boxes(data, traf.start, traf.end):
+            if box.kind == b"tfhd" and header is None:
+                header = _read_fragment_header(data, box, moof_offset, defaults, is_first)
+            elif box.kind == b"tfdt" and dts is None and header is not None:
+                (version,) = unpack(data, box, Struct(">Bxxx"))
+                (dts,) = unpack(data, box, Struct(">Q" if version else ">I"), 4)
+            elif box.kind == b"trun" and header is not None and dts is not None and dts < 2**62:
+                run = _read_run(data, box, moof_offset, header, dts)
+                dts = int(run.dts[-1] + run.duration[-1])
+                yield run
+            elif box.kind not in _PASSED:
+                raise OddMovie(f"an unexpected {box.kind!r} box of a track fragment")
+        is_first = False
 
 
 def _read_fragment_header(

@@ -157,19 +157,15 @@ def parse_movie(data: bytes, layout: FileLayout, limits: Limits) -> Movie:
     _check_chapters(data, traks, tracks)
     if len({track.track_id for track in tracks}) < len(tracks):
         raise OddMovie("two tracks of one number")
-    # libav counts cover pictures as streams.
-    if len(tracks) + _count_covers(data, tracks) > limits.max_streams:
+    # libav counts cover pictures as streams. Tables of numbers may be long, and are left out.
+    num_covers = at = 0
+    for track in tracks:
+        for start, end in (at, track.samples.start), (track.entry.start, track.entry.end):
+            num_covers += data.count(b"covr", start, end)
+        at = track.samples.end
+    if len(tracks) + num_covers + data.count(b"covr", at) > limits.max_streams:
         raise OddMovie("many cover pictures")
     return Movie(data, layout, time_scale, tracks, extends)
-
-
-def _count_covers(data: bytes, tracks: tuple[Track, ...]) -> int:
-    """Count possible cover pictures, outside of tables of numbers, which may be long."""
-    count = at = 0
-    for track in tracks:
-        count += data.count(b"covr", at, track.samples.start) + data.count(b"covr", track.entry.start, track.entry.end)
-        at = track.samples.end
-    return count + data.count(b"covr", at)
 
 
 def _read_version(data: bytes, box: Box) -> int:
@@ -191,10 +187,26 @@ def _read_track(data: bytes, trak: Box, number: int, movie_matrix: Matrix) -> Tr
     time_scale, duration = unpack(data, media[b"mdhd"], _MDHD[_read_version(data, require_box(media, b"mdhd"))])[2:4]
     if not 0 < time_scale < 2**31:
         raise OddMovie(f"a time scale of {time_scale}")
-    track_id, is_enabled, matrix = _read_track_header(data, require_box(parts, b"tkhd"), movie_matrix)
-    edits = _read_edits(data, parts[b"edts"]) if b"edts" in parts else ()
+    header = require_box(parts, b"tkhd")
+    times, matrix_offset = _TKHD[_read_version(data, header)]
+    track_id = unpack(data, header, times, 4)[2]
+    if not track_id:
+        raise OddMovie("a track without a number")
+    matrix = unpack(data, header, _MATRIX, matrix_offset)
+    unpack(data, header, _PICTURE, matrix_offset + 36)
     return Track(
-        number, track_id, handler, is_enabled, matrix, time_scale, duration, edits, samples, tables, entry, groups
+        number=number,
+        track_id=track_id,
+        kind=handler,
+        is_enabled=bool(data[header.start + 3] & _ENABLED),
+        matrix=_multiply_matrices(matrix, movie_matrix),
+        time_scale=time_scale,
+        duration=duration,
+        edits=_read_edits(data, parts[b"edts"]) if b"edts" in parts else (),
+        samples=samples,
+        tables=tables,
+        entry=entry,
+        groups=groups,
     )
 
 
@@ -268,17 +280,6 @@ def _check_sync_group(data: bytes, box: Box) -> None:
         runs = _RUN.iter_unpack(data[at + box.start + _ONE.size : box.end])
         if sum(length for length, _ in runs) > _MOST_GROUPED:
             raise OddMovie("groups of too many key frames")
-
-
-def _read_track_header(data: bytes, box: Box, movie_matrix: Matrix) -> tuple[int, bool, Matrix]:
-    version = _read_version(data, box)
-    layout, matrix_offset = _TKHD[version]
-    track_id = unpack(data, box, layout, 4)[2]
-    if not track_id:
-        raise OddMovie("a track without a number")
-    own = unpack(data, box, _MATRIX, matrix_offset)
-    unpack(data, box, _PICTURE, matrix_offset + 36)
-    return track_id, bool(data[box.start + 3] & _ENABLED), _multiply_matrices(own, movie_matrix)
 
 
 def _multiply_matrices(own: Matrix, movie: Matrix) -> Matrix:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from struct import Struct
 from typing import cast
@@ -25,7 +26,6 @@ from framefeed.media.mp4._boxes import COUNTED_KINDS, OddMovie, TooManyBoxes, re
 from framefeed.media.mp4._description import find_codec, read_length_size, read_video
 from framefeed.media.mp4._edits import apply_edits, check_shown
 from framefeed.media.mp4._facts import (
-    Timing,
     check_size,
     find_default_duration,
     make_media_info,
@@ -33,7 +33,7 @@ from framefeed.media.mp4._facts import (
     sum_timing,
 )
 from framefeed.media.mp4._fragments import Fragments, TimedSamples, read_fragments
-from framefeed.media.mp4._movie import Movie, Track
+from framefeed.media.mp4._movie import Movie
 from framefeed.media.mp4._nal_scan import scan_packets
 from framefeed.media.mp4._samples import check_counts, check_locations, read_first_size, read_movie, read_samples
 from framefeed.media.proofs._nal import prove_units
@@ -63,7 +63,14 @@ def check_first_packet(reader: ByteReader, offset: int, size: int, file_size: in
     """
     if size < 1 or offset + size > file_size:
         raise OddMovie("a first packet beyond the end of the file")
-    for unit, is_whole in _split_units(read_bytes(reader, offset, min(size, _HEAD_BYTES)), size, video.length_size):
+    data, at = read_bytes(reader, offset, min(size, _HEAD_BYTES)), 0
+    while at + video.length_size + 2 < len(data):
+        length = int.from_bytes(data[at : at + video.length_size], "big")
+        at += video.length_size
+        if length < 1 or at + length > size:
+            raise OddMovie("a first packet of no whole NAL units")
+        unit, is_whole = data[at : at + length], at + length <= len(data)
+        at += length
         kind = unit[0] & 31 if video.codec == "h264" else unit[0] >> 1 & 63
         if kind in _SLICES[video.codec]:
             if kind not in _STARTS[video.codec]:
@@ -74,27 +81,6 @@ def check_first_packet(reader: ByteReader, offset: int, size: int, file_size: in
         if kind == _MESSAGES[video.codec] and has_turning_message(unit, video.codec):
             raise OddMovie("messages that change how pictures are shown")
     raise OddMovie("a first packet without a picture")
-
-
-def find_first_sample(movie: Movie, track: Track) -> tuple[int, int]:
-    """Read byte offset and size of the first sample."""
-    tables, data = track.tables, movie.data
-    size = read_first_size(data, tables)
-    if b"co64" in tables:
-        return unpack(data, tables[b"co64"], Struct(">Q"), 8)[0], size
-    return unpack(data, require_box(tables, b"stco"), Struct(">I"), 8)[0], size
-
-
-def _split_units(data: bytes, size: int, length_size: int) -> Iterator[tuple[bytes, bool]]:
-    """Yield the NAL units that begin in the first bytes of a packet, and whether each is whole."""
-    at = 0
-    while at + length_size + 2 < len(data):
-        length = int.from_bytes(data[at : at + length_size], "big")
-        at += length_size
-        if length < 1 or at + length > size:
-            raise OddMovie("a first packet of no whole NAL units")
-        yield data[at : at + length], at + length <= len(data)
-        at += length
 
 
 _ODD_GROUPS = frozenset({b"rap ", b"sync"})
@@ -214,23 +200,19 @@ class OpenedMovie:
         units = self.walk.units
         if self.facts is None or units is None:
             raise Unproved("facts that only libav knows")
-        proof = prove_units(self.facts.video, units, self.walk, self._count_held(self.facts.video))
+        # Pictures that libav's decoder surely holds back from the start. If an H.264 stream does not declare it,
+        # libav's demuxer finds the depth of reordering in the sample tables (mov_estimate_video_delay), but not in
+        # fragments, which it has not read by then.
+        num_held = 0
+        if self.facts.video.format.reorder is None and not self.movie.is_fragmented:
+            num_held = len(find_levels(self.walk.pts)) if b"ctts" in self.movie.video.tables else 0
+        proof = prove_units(self.facts.video, units, self.walk, num_held)
         first = int(proof.order[0])
         if proof.begin or np.count_nonzero(units.has_unknown_messages[1 : first + 1]):
             raise Unproved("a first frame that is turned by messages, or not known")
         if has_damaged_configuration(self.facts.video.codec, self.facts.video.extradata):
             raise Unproved("a decoder complains of the parameter sets")
         return proof
-
-    def _count_held(self, video: Configuration) -> int:
-        """Count the pictures that libav's decoder surely holds back from the start.
-
-        If an H.264 stream does not declare it, libav's demuxer finds the depth of reordering in the sample tables
-        (``mov_estimate_video_delay``), but not in fragments, which it has not read by then.
-        """
-        if video.format.reorder is not None or self.movie.is_fragmented:
-            return 0
-        return len(find_levels(self.walk.pts)) if b"ctts" in self.movie.video.tables else 0
 
 
 def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> MediaInfo | None:
@@ -247,7 +229,7 @@ def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Me
     """
     if head[4:8] not in COUNTED_KINDS:
         return None
-    with _LibavFallback(name), _BoxLimit(name, limits):
+    with _falling_back_to_libav(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
         video = read_video(movie, movie.video)
         if movie.is_fragmented:
@@ -277,15 +259,22 @@ def open_movie(
     """
     if head[4:8] not in COUNTED_KINDS:
         return None
-    with _LibavFallback(name), _BoxLimit(name, limits):
+    with _falling_back_to_libav(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
+        facts: MovieFacts | None = None
         length_size = None if tables_only and not _may_hold_fields(movie) else read_length_size(movie, movie.video)
         if movie.is_fragmented:
             fragments = read_fragments(reader, movie, movie.video, limits)
             timing = sum_fragment_timing(movie, movie.video, fragments)
             walk = walk_samples(reader, movie, fragments.samples, length_size)
-            return OpenedMovie(movie, walk, _read_fragment_facts(reader, movie, fragments, timing, name, limits))
-        facts = _read_facts(reader, movie, name, limits)
+            with _falling_back_to_libav(name, limits):
+                video = read_video(movie, movie.video)
+                _check_beginning(reader, movie, fragments, video, limits)
+                facts = MovieFacts(make_media_info(movie, video, timing), video)
+            return OpenedMovie(movie, walk, facts)
+        with _falling_back_to_libav(name, limits):
+            video = read_video(movie, movie.video)
+            facts = MovieFacts(_read_info(reader, movie, video, limits), video)
         samples = read_tables(movie, facts.video if facts else None, limits)
         return OpenedMovie(movie, walk_samples(reader, movie, samples, length_size), facts)
     return None
@@ -299,23 +288,6 @@ def _may_hold_fields(movie: Movie) -> bool:
         return cast("H264Sequence", read_video(movie, movie.video).sequence).has_fields
     except (OddMovie, OddUnits):
         return True
-
-
-def _read_facts(reader: ByteReader, movie: Movie, name: str, limits: Limits) -> MovieFacts | None:
-    with _LibavFallback(name):
-        video = read_video(movie, movie.video)
-        return MovieFacts(_read_info(reader, movie, video, limits), video)
-    return None
-
-
-def _read_fragment_facts(
-    reader: ByteReader, movie: Movie, fragments: Fragments, timing: Timing, name: str, limits: Limits
-) -> MovieFacts | None:
-    with _LibavFallback(name):
-        video = read_video(movie, movie.video)
-        _check_beginning(reader, movie, fragments, video, limits)
-        return MovieFacts(make_media_info(movie, video, timing), video)
-    return None
 
 
 def _check_beginning(
@@ -332,51 +304,34 @@ def _read_info(reader: ByteReader, movie: Movie, video: Configuration, limits: L
     check_size(video.format, limits)
     check_shown(movie, track, limits)
     timing = sum_timing(movie, track)
-    check_first_packet(reader, *find_first_sample(movie, track), movie.layout.size, video)
+    offsets = track.tables.get(b"co64") or require_box(track.tables, b"stco")
+    (first_offset,) = unpack(movie.data, offsets, Struct(">Q" if offsets.kind == b"co64" else ">I"), 8)
+    first_size = read_first_size(movie.data, track.tables)
+    check_first_packet(reader, first_offset, first_size, movie.layout.size, video)
     return make_media_info(movie, video, timing)
 
 
-class _LibavFallback:
+@contextmanager
+def _falling_back_to_libav(name: str, limits: Limits) -> Iterator[None]:
     """Leave the block if a movie is odd, and log it: libav reads the source then.
 
     Args:
         name: Of the source.
+        limits: What it may claim.
+
+    Raises:
+        LimitExceeded: It has more boxes than the limits allow.
     """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, trace: object) -> bool:
-        if not isinstance(error, (OddMovie, OddUnits)):
-            return False
-        _LOG.debug("%s: read through libav: %s", self._name, error)
-        return True
-
-
-class _BoxLimit:
-    """Raise LimitExceeded for too many boxes inside the block.
-
-    Args:
-        name: Of the source.
-        limits: The limits.
-    """
-
-    def __init__(self, name: str, limits: Limits) -> None:
-        self._name, self._limits = name, limits
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, TooManyBoxes):
-            raise LimitExceeded(
-                f"{self._name}: its header goes on for more boxes than max_header_bytes allows "
-                f"({self._limits.max_header_bytes}): it may be damaged; if you trust the file, give "
-                "limits=ff.Limits(max_header_bytes=...) with a larger number",
-                limit="max_header_bytes",
-                source=self._name,
-                stage="open",
-            ) from None
+    try:
+        yield
+    except (OddMovie, OddUnits) as error:
+        _LOG.debug("%s: read through libav: %s", name, error)
+    except TooManyBoxes:
+        raise LimitExceeded(
+            f"{name}: its header goes on for more boxes than max_header_bytes allows "
+            f"({limits.max_header_bytes}): it may be damaged; if you trust the file, give "
+            "limits=ff.Limits(max_header_bytes=...) with a larger number",
+            limit="max_header_bytes",
+            source=name,
+            stage="open",
+        ) from None

@@ -149,9 +149,9 @@ def read_pairs(data: bytes, box: Box) -> tuple[Sequence[int], Sequence[int]]:
     return first, second
 
 
-def count_samples(movie: Movie, track: Track) -> int:
-    """Read the number of a track's samples outside of fragments."""
-    return unpack(movie.data, track.tables.get(b"stsz") or require_box(track.tables, b"stz2"), _SIZES)[1]
+def _read_size_header(data: bytes, tables: dict[bytes, Box]) -> tuple[int, ...]:
+    """Read the fixed size, or 0, and the number of a track's samples outside of fragments."""
+    return unpack(data, tables.get(b"stsz") or require_box(tables, b"stz2"), _SIZES)
 
 
 def read_first_size(data: bytes, tables: dict[bytes, Box]) -> int:
@@ -237,7 +237,11 @@ def _read_chunk_runs(data: bytes, tables: dict[bytes, Box], chunks: int) -> _Chu
             raise OddMovie("chunks without samples")
         return _ChunkRuns([], (), 0, 0)
     if version or entries > _FEW_RUNS:
-        return _read_many_chunk_runs(data, box, chunks)
+        starts, per_chunk, description = read_table(data, box, 3).astype(np.int64).T
+        num_chunks = np.diff(starts, append=chunks + 1)
+        if starts[0] != 1 or int(num_chunks.min()) < 1 or int(per_chunk.min()) < 1 or bool((description != 1).any()):
+            raise OddMovie("chunks of several kinds, or in no order")
+        return _ChunkRuns(num_chunks, per_chunk, int((num_chunks * per_chunk).sum()), int(per_chunk.max()))
     numbers = unpack(data, box, _TRIPLES[entries], 8)
     first, counts = numbers[::3], numbers[1::3]
     lengths = [end - begin for begin, end in zip(first, (*first[1:], chunks + 1), strict=True)]
@@ -246,21 +250,10 @@ def _read_chunk_runs(data: bytes, tables: dict[bytes, Box], chunks: int) -> _Chu
     return _ChunkRuns(lengths, counts, sum(map(mul, lengths, counts)), max(counts))
 
 
-def _read_many_chunk_runs(data: bytes, box: Box, chunks: int) -> _ChunkRuns:
-    first, counts, description = read_table(data, box, 3).astype(np.int64).T
-    lengths = np.empty(len(first), np.int64)
-    lengths[:-1] = first[1:]
-    lengths[-1] = chunks + 1
-    lengths -= first
-    if first[0] != 1 or int(lengths.min()) < 1 or int(counts.min()) < 1 or bool((description != 1).any()):
-        raise OddMovie("chunks of several kinds, or in no order")
-    return _ChunkRuns(lengths, counts, int((lengths * counts).sum()), int(counts.max()))
-
-
 def check_counts(movie: Movie, track: Track) -> None:
     """Raise OddMovie if a track's tables have different numbers of samples; expand none of them."""
     data, tables = movie.data, track.tables
-    fixed, sizes = unpack(data, tables.get(b"stsz") or require_box(tables, b"stz2"), _SIZES)
+    fixed, sizes = _read_size_header(data, tables)
     if _read_chunk_runs(data, tables, _count_chunks(data, tables)).num_samples != sizes:
         raise OddMovie(f"{sizes} samples, and others in the chunks")
     # libav reads entries beyond the end of a box, and stops at the end of the file.
@@ -344,5 +337,5 @@ def _choose_video(movie: Movie) -> Track | None:
     """
     videos = [track for track in movie.tracks if track.kind == b"vide"]
     enabled = [track for track in videos if track.is_enabled] or videos
-    nonempty = [track for track in enabled if len(enabled) == 1 or count_samples(movie, track)]
+    nonempty = [track for track in enabled if len(enabled) == 1 or _read_size_header(movie.data, track.tables)[1]]
     return nonempty[0] if len(nonempty) == 1 and not movie.is_fragmented else None

@@ -157,7 +157,10 @@ def _read_operating_points(bits: Bits) -> tuple[int, bool, int]:
         bits.number(64)
         is_even = bits.flag()
         if is_even:
-            _skip_long_number(bits)
+            zeros = 0  # a number of variable length (uvlc)
+            while not bits.flag():
+                zeros += 1
+            bits.number(zeros if zeros < 32 else 0)
         has_model = bits.flag()
         if has_model:
             delay_bits = bits.number(5) + 1
@@ -174,14 +177,6 @@ def _read_operating_points(bits: Bits) -> tuple[int, bool, int]:
         if has_delays and bits.flag():
             bits.number(4)
     return layers[0], has_model, 0 if is_even else time_bits
-
-
-def _skip_long_number(bits: Bits) -> None:
-    """Skip a number of variable length (uvlc)."""
-    zeros = 0
-    while not bits.flag():
-        zeros += 1
-    bits.number(zeros if zeros < 32 else 0)
 
 
 def _read_colors(bits: Bits, profile: int) -> tuple[str, dict[str, int]]:
@@ -259,7 +254,10 @@ class Av1Prover:
                 is_coded = self._take_frame(unit, kind == _FRAME)
                 needs_tiles = takes_tiles = is_coded and kind == _FRAME_HEADER
             elif kind == _SEQUENCE:
-                self._take_sequence(unit)
+                if self._sequence is None:
+                    self._raw_sequence, self._sequence = bytes(unit), read_sequence(unit)
+                elif unit != self._raw_sequence:
+                    raise Unproved("the sequence header changes")
             elif kind in _PARTS_OF_FRAMES:
                 raise Unproved("a part of a frame that belongs to no other")
         if needs_tiles or len(self._is_key) != num_before + 1:
@@ -272,7 +270,10 @@ class Av1Prover:
             header = packet[at]
             at += 1
             if header & _HAS_EXTENSION:
-                self._check_layer(packet[at] if at < end else _SPATIAL_LAYER)
+                extension = packet[at] if at < end else _SPATIAL_LAYER
+                layers = self._sequence.layers if self._sequence is not None else 0
+                if extension & _SPATIAL_LAYER or (layers and not layers >> (extension >> 5) & 1):
+                    raise Unproved("a layer that is not decoded, or is not all of a frame")
                 at += 1
             size = end - at
             if header & _HAS_SIZE:
@@ -282,24 +283,17 @@ class Av1Prover:
             yield header >> 3 & 15, packet[at : at + size]
             at += size
 
-    def _check_layer(self, extension: int) -> None:
-        layers = self._sequence.layers if self._sequence is not None else 0
-        if extension & _SPATIAL_LAYER or (layers and not layers >> (extension >> 5) & 1):
-            raise Unproved("a layer that is not decoded, or is not all of a frame")
-
-    def _take_sequence(self, unit: memoryview) -> None:
-        if self._sequence is None:
-            self._raw_sequence = bytes(unit)
-            self._sequence = read_sequence(unit)
-        elif unit != self._raw_sequence:
-            raise Unproved("the sequence header changes")
-
     def _take_frame(self, unit: memoryview, has_tiles: bool) -> bool:
         """Read the beginning of a frame header; return whether a coded frame follows, not an earlier one."""
         if self._sequence is None or not len(unit):
             raise Unproved("a frame without a sequence header, or without its own")
         if unit[0] & _SHOWS_EXISTING and not self._sequence.is_still:
-            self._show_existing(unit[0] >> 4 & 7, has_tiles)
+            if has_tiles or not self._has_frame:
+                raise Unproved("a frame decoded earlier, with tiles, or before any was decoded")
+            # It would fill all slots, so that later frames that refer to other ones are lost.
+            if self._key_slots >> (unit[0] >> 4 & 7) & 1:
+                raise Unproved("a key frame is shown again")
+            self._is_key.append(False)
             return False
         frame = read_frame(unit, self._sequence)
         if not self._has_frame:
@@ -314,14 +308,6 @@ class Av1Prover:
         if frame.is_shown:
             self._is_key.append(frame.is_key)
         return True
-
-    def _show_existing(self, slot: int, has_tiles: bool) -> None:
-        if has_tiles or not self._has_frame:
-            raise Unproved("a frame decoded earlier, with tiles, or before any was decoded")
-        # It would fill all slots, so that later frames that refer to other ones are lost.
-        if self._key_slots >> slot & 1:
-            raise Unproved("a key frame is shown again")
-        self._is_key.append(False)
 
     def prove(self, walk: PacketWalk) -> Proof:
         """Prove that each packet gives a frame; see ``Prover.prove``."""

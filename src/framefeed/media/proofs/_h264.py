@@ -43,7 +43,10 @@ def prove_h264(configuration: Configuration, units: UnitFacts, walk: PacketWalk,
     packets = find_pictures(units)
     check_ends(units, packets)
     check_sets(configuration, units)
-    begin = _find_beginning(units)
+    # Pictures before the first IDR picture may refer to missing ones, and the decoder outputs those that it takes for
+    # intact.
+    idrs = (units.slice_kind == H264_IDR).nonzero()[0]
+    begin = 0 if not len(idrs) or idrs[0] > len(units.slice_kind) // _MOST_DECODED else int(idrs[0])
     packets = packets[packets >= begin] if begin else packets
     is_idr = units.slice_kind[packets] == H264_IDR
     is_reference = units.layer[packets] > 0
@@ -69,15 +72,6 @@ def prove_h264(configuration: Configuration, units: UnitFacts, walk: PacketWalk,
     if not is_idr[0]:
         raise Unproved("it does not begin with an IDR picture")
     return replace(proof, begin=begin) if begin else proof
-
-
-def _find_beginning(units: UnitFacts) -> int:
-    """Find the first IDR picture; 0 if there is none, or only a late one.
-
-    Pictures before it may refer to missing ones, and the decoder outputs those that it takes for intact.
-    """
-    idrs = (units.slice_kind == H264_IDR).nonzero()[0]
-    return 0 if not len(idrs) or idrs[0] > len(units.slice_kind) // _MOST_DECODED else int(idrs[0])
 
 
 def _check_numbers(number: IntArray, is_idr: BoolArray, bits: int) -> None:

@@ -154,7 +154,13 @@ def is_in_order_of_times(container: VideoContainer, walk: PacketWalk, num_decode
         num_decoded: Number of the first packets, which are decoded anyway.
     """
     if container.codec_name in NAL_CODECS:
-        return _has_agreeing_units(container, walk)
+        try:
+            NalProver(container).prove(walk)
+        except Refuted:
+            return False
+        except Unproved:
+            pass  # nothing speaks against it
+        return True
     order = _order_vops(container, num_decoded) if container.codec_name == "mpeg4" else None
     if container.codec_name in _IN_PACKET_ORDER:
         order = np.arange(len(walk), dtype=np.int64)
@@ -162,16 +168,6 @@ def is_in_order_of_times(container: VideoContainer, walk: PacketWalk, num_decode
         return False
     times = walk.pts[order[~walk.is_discarded[order]]]
     return bool((times[1:] > times[:-1]).all())
-
-
-def _has_agreeing_units(container: VideoContainer, walk: PacketWalk) -> bool:
-    try:
-        NalProver(container).prove(walk)
-    except Refuted:
-        return False
-    except Unproved:
-        return True
-    return True
 
 
 def _order_vops(container: VideoContainer, num_decoded: int) -> IntArray | None:

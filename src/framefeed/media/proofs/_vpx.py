@@ -35,10 +35,8 @@ class Vp8Prover:
             raise Unproved("a packet ends in its header")
         tag = packet[0] | packet[1] << 8 | packet[2] << 16
         self._tags.append(tag)
-        if not tag & _IS_INTER:
-            self._add_key(packet)
-
-    def _add_key(self, packet: memoryview) -> None:
+        if tag & _IS_INTER:
+            return
         if len(packet) < _KEY_BYTES or bytes(packet[_TAG_BYTES:6]) != _START_CODE:
             raise Unproved("a key frame without a start code")
         width = int.from_bytes(packet[6:8], "little") & _SIDE
@@ -186,7 +184,10 @@ class FrameReader:
             self._sizes, self._common = [size] * _NUM_SLOTS, size
             self.picture = FirstPicture(*size, *_read_format(header))
         elif size != self._common:
-            _check_scale(size, self._find_references(header))
+            for reference in self._find_references(header):
+                for own, other in zip(size, reference, strict=True):
+                    if own * _MOST_SMALLER < other or own > other * _MOST_LARGER:
+                        raise Unproved("a picture much larger or smaller than one it refers to")
             # The last bit is that of the first slot.
             refreshed = reversed(header["refreshed"])
             self._sizes = [size if bit == "1" else old for bit, old in zip(refreshed, self._sizes, strict=True)]
@@ -200,13 +201,6 @@ def _read_format(header: re.Match[str]) -> tuple[str, dict[str, int]]:
         return "gbrp" + depth, {"space": _RGB, "range": _FULL}
     colors = {"space": _SPACES[int(header["space"], 2)], "range": _FULL if header["range"] == "1" else _LIMITED}
     return _CHROMA[header["halved"]] + depth, colors
-
-
-def _check_scale(size: Size, references: list[Size]) -> None:
-    for reference in references:
-        for own, other in zip(size, reference, strict=True):
-            if own * _MOST_SMALLER < other or own > other * _MOST_LARGER:
-                raise Unproved("a picture much larger or smaller than one it refers to")
 
 
 def _check_parts(frame: memoryview, text: str, fewest: int, tiles: re.Match[str]) -> None:
@@ -244,21 +238,19 @@ class Vp9Prover:
 
     def add(self, packet: memoryview) -> None:
         """Take the next packet."""
-        is_superframe = packet[-1] & _SUPERFRAME_BITS == _SUPERFRAME
-        kind = self._read_all(_split_superframe(packet)) if is_superframe else self._reader.read(packet)
+        if packet[-1] & _SUPERFRAME_BITS == _SUPERFRAME:
+            kinds = [self._reader.read(frame) for frame in _split_superframe(packet)]
+            shown = [kind for kind in kinds if kind & SHOWN]
+            if len(shown) > 1:
+                raise Unproved("two frames come of one packet")
+            # A key frame in two parts: the one that shows it takes its flag.
+            kind = SHOWN | KEY if kinds == [KEY, SHOWN | EXISTING] else sum(shown)
+        else:
+            kind = self._reader.read(packet)
         if not self._kinds:
             self._first = self._reader.picture
         # A frame that is not shown is no frame of the packet.
         self._kinds.append(kind if kind & SHOWN else 0)
-
-    def _read_all(self, frames: list[memoryview]) -> int:
-        kinds = [self._reader.read(frame) for frame in frames]
-        shown = [kind for kind in kinds if kind & SHOWN]
-        if len(shown) > 1:
-            raise Unproved("two frames come of one packet")
-        # A key frame in two parts: the one that shows it takes its flag.
-        is_split_key = kinds == [KEY, SHOWN | EXISTING]
-        return SHOWN | KEY if is_split_key else sum(shown)
 
     def prove(self, walk: PacketWalk) -> Proof:
         """Prove which packets give a frame; see ``Prover.prove``."""
