@@ -12,7 +12,7 @@ from framefeed.decode._decoder import DecodeCounts
 from framefeed.decode._forward import ForwardReader
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends import pyav
-from framefeed.decode.backends._pyav_pools import MAX_CONTAINERS, MAX_READERS, Pool, get_thread_pools
+from framefeed.decode.backends._pyav_pools import MAX_CONTAINERS, MAX_READERS, IdlePool, get_thread_pools
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia
 from framefeed.index import build_index
@@ -263,7 +263,7 @@ def test_a_finaliser_may_decode_and_close_in_the_middle_of_any_call() -> None:
 def test_the_collector_may_run_a_finaliser_within_the_pool() -> None:
     """The pool is used again by what compares its keys, as a finaliser in the middle of a call does."""
     closed: list[int] = []
-    pool: Pool[int] = Pool(3, closed.append)
+    pool: IdlePool[int] = IdlePool(3, closed.append)
 
     class Key:
         is_busy = False
@@ -297,7 +297,7 @@ def test_the_collector_may_run_a_finaliser_within_the_pool() -> None:
 
 def test_threads_share_a_pool_without_losing_or_doubling_anything() -> None:
     closed: list[object] = []
-    pool: Pool[object] = Pool(4, closed.append)
+    pool: IdlePool[object] = IdlePool(4, closed.append)
     in_use: set[int] = set()
     errors: list[BaseException] = []
 

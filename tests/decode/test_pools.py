@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from framefeed.decode.backends._pyav_pools import MAX_IDLE_PIXELS, Pool
+from framefeed.decode.backends._pyav_pools import MAX_IDLE_PIXELS, IdlePool
 
 
-def _pool(closed: list[int], capacity: int = 3) -> Pool[int]:
+def _pool(closed: list[int], capacity: int = 3) -> IdlePool[int]:
     """Make a pool of numbers that stand for decoders of so many pixels."""
-    return Pool(capacity, closed.append, lambda pixels: pixels)
+    return IdlePool(capacity, closed.append, lambda pixels: pixels)
 
 
 def test_small_ones_are_bounded_by_number() -> None:

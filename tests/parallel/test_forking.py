@@ -21,7 +21,7 @@ EXEMPT = {
     ("load/_pending.py", "PendingBatch"): "of one batch in the making; a child has none of the workers that make it",
     ("load/_batch.py", "Stack"): "of one batch in the making; a child has none of the workers that make it",
     ("parallel/_ordered.py", "OrderedOutcomes"): "of one iteration, which a child is refused before it takes the lock",
-    ("parallel/_ordered.py", "Run"): "of one iteration, which a child neither waits for nor closes",
+    ("parallel/_ordered.py", "OrderedRun"): "of one iteration, which a child neither waits for nor closes",
     ("parallel/_pools.py", "ThreadPool"): "a child is refused before the lock is taken",
 }
 """Locks that are not renewed, by file and class or function, and why that hangs nothing."""

@@ -27,7 +27,7 @@ STATE_VERSION = 1
 
 
 @dataclass(slots=True)
-class Cursor:
+class BatchCursor:
     """The next batch of a loader.
 
     Attributes:
@@ -47,7 +47,7 @@ def count_batches(plan: EpochPlan, options: LoaderOptions) -> int:
     return whole + (1 if rest and not options.drop_last else 0)
 
 
-def dump_cursor(cursor: Cursor, plan: EpochPlan, options: LoaderOptions) -> dict[str, Any]:
+def dump_cursor(cursor: BatchCursor, plan: EpochPlan, options: LoaderOptions) -> dict[str, Any]:
     """Make the state of a loader, for JSON; it can be loaded with another batch size or number of ranks."""
     return {
         "version": STATE_VERSION,
@@ -57,7 +57,7 @@ def dump_cursor(cursor: Cursor, plan: EpochPlan, options: LoaderOptions) -> dict
     }
 
 
-def load_cursor(state: Mapping[str, Any], plan: EpochPlan, options: LoaderOptions) -> Cursor:
+def load_cursor(state: Mapping[str, Any], plan: EpochPlan, options: LoaderOptions) -> BatchCursor:
     """Read the state of a loader.
 
     Raises:
@@ -75,7 +75,7 @@ def load_cursor(state: Mapping[str, Any], plan: EpochPlan, options: LoaderOption
     world_size = _read_integer(planned, "world_size", 1)
     if (batch_size, world_size) != (options.batch_size, plan.world_size):
         delivered = _convert_delivered(delivered, batch_size, world_size, plan, options)
-    return Cursor(restored.epoch, min(delivered, count_batches(plan, options)), is_restored=True)
+    return BatchCursor(restored.epoch, min(delivered, count_batches(plan, options)), is_restored=True)
 
 
 def _read_integer(state: Mapping[str, Any], name: str, least: int) -> int:
@@ -170,7 +170,7 @@ class BatchIterator(Iterator[ClipBatch]):
         options: LoaderOptions,
         workers: Workers,
         meter: Meter,
-        cursor: Cursor,
+        cursor: BatchCursor,
         ledger: Ledger,
     ) -> None:
         self._plan, self._options, self._workers = plan, options, workers

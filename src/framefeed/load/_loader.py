@@ -10,7 +10,7 @@ from framefeed._checks import expected
 from framefeed.cache import FrameCache
 from framefeed.decode import Decoder
 from framefeed.errors import UsageError
-from framefeed.load._iteration import BatchIterator, Cursor, Workers, count_batches, dump_cursor, load_cursor
+from framefeed.load._iteration import BatchCursor, BatchIterator, Workers, count_batches, dump_cursor, load_cursor
 from framefeed.load._ledger import Ledger
 from framefeed.load._options import LoaderOptions, OnError, Transform, refuse_torch_names
 from framefeed.load._pending import BufferPools
@@ -90,7 +90,7 @@ class ClipLoader(ClosedByWith):
         buffers = BufferPools(options.prefetch + 2, None if transform is None else clips)
         self._workers = Workers(num_workers, buffers)
         self._meter = Meter(self._workers.count)
-        self._cursor = Cursor(plan.epoch)
+        self._cursor = BatchCursor(plan.epoch)
         self._ledger = Ledger()
         self._iterator: weakref.ref[BatchIterator] | None = None
         self._is_closed = False
@@ -131,7 +131,7 @@ class ClipLoader(ClosedByWith):
             raise UsageError("this ClipLoader is closed: make a new one")
         self._end_iteration("a later iter(loader) replaced it: use one iterator at a time")
         start = self._cursor.delivered if self._cursor.is_restored else 0
-        self._cursor = Cursor(self._cursor.epoch, start)
+        self._cursor = BatchCursor(self._cursor.epoch, start)
         iterator = BatchIterator(
             self._plan.with_epoch(self._cursor.epoch),
             self._options,

@@ -43,7 +43,7 @@ LIVENESS_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits(Generic[R]):
+class RunLimits(Generic[R]):
     """Limits of a run.
 
     Attributes:
@@ -71,7 +71,7 @@ class Limits(Generic[R]):
         check_deadline(self.deadline_seconds)
 
 
-class Run(Generic[T, R]):
+class OrderedRun(Generic[T, R]):
     """The part of an iteration that its workers refer to: not the iterator, so that an abandoned one is freed.
 
     Args:
@@ -81,7 +81,7 @@ class Run(Generic[T, R]):
         owns_pool: Whether the pool is closed with the run.
     """
 
-    def __init__(self, function: Callable[[T], R], pool: Pool, limits: Limits[R], *, owns_pool: bool) -> None:
+    def __init__(self, function: Callable[[T], R], pool: Pool, limits: RunLimits[R], *, owns_pool: bool) -> None:
         self._function = function
         # A call that hangs keeps its run alive, which must not keep another owner's pool alive.
         self._pool: Pool = pool if owns_pool else proxy(pool)
@@ -244,7 +244,7 @@ class Run(Generic[T, R]):
 class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
     """Iterator that `ordered_outcomes` returns. Use it in ``with``, call `close`, or drop it to end it."""
 
-    def __init__(self, run: Run[T, R], items: Iterator[T], pool: Pool) -> None:
+    def __init__(self, run: OrderedRun[T, R], items: Iterator[T], pool: Pool) -> None:
         self._run = run
         self._pool = pool
         self._items: Iterator[T] | None = items
@@ -399,7 +399,7 @@ def ordered_outcomes(
     """
     if not callable(function):
         raise expected("function", "a function that takes one item", function)
-    limits = Limits(max_in_flight, max_bytes, size_of, deadline_seconds)
+    limits = RunLimits(max_in_flight, max_bytes, size_of, deadline_seconds)
     if pool is not None and workers is not None:
         raise UsageError(
             f"expected workers= or pool=, got both (workers={workers}): a pool has its own number of workers"
@@ -415,7 +415,7 @@ def ordered_outcomes(
         workers = thread_budget().threads if workers is None else check_integer("workers", workers, least=0)
         pool = own_pool = open_pool(min(workers, max_in_flight), kind)
     calls = RemoteCalls(function) if isinstance(pool, ProcessPool) else function
-    return OrderedOutcomes(Run(calls, pool, limits, owns_pool=own_pool is not None), iterator, pool)
+    return OrderedOutcomes(OrderedRun(calls, pool, limits, owns_pool=own_pool is not None), iterator, pool)
 
 
 def ordered_map(

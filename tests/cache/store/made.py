@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from framefeed.cache.store._format import MISS, Kind, StoredFrame
-from framefeed.cache.store._segment_writer import Clip, SegmentWriter
+from framefeed.cache.store._segment_writer import SegmentFrames, SegmentWriter
 from framefeed.cache.store._store import FrameStore
 
 HEAD = bytes(range(8))
@@ -118,7 +118,7 @@ def write_segment(path: Path, clips: Iterable[tuple[bytes, Sequence[int]]], crea
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     writer = SegmentWriter(descriptor, 1 << 30, created)
     for key, numbers in clips:
-        writer.append(Clip(key, description_of(key), [frame_of(key, number) for number in numbers]))
+        writer.append(SegmentFrames(key, description_of(key), [frame_of(key, number) for number in numbers]))
     writer.finish()
     os.close(descriptor)
 

@@ -18,7 +18,7 @@ import pytest
 from framefeed.cache.store import _index
 from framefeed.cache.store._files import MAX_OPEN
 from framefeed.cache.store._format import NO_FRAME, Kind, StoredFrame, StoreOptions
-from framefeed.cache.store._segment_writer import Clip, SegmentWriter
+from framefeed.cache.store._segment_writer import SegmentFrames, SegmentWriter
 from framefeed.cache.store._store import FrameStore
 from framefeed.errors import CacheError
 from tests.cache.store.faults import READING, Faults, faulty
@@ -374,7 +374,7 @@ def test_C15_a_frame_that_was_stored_as_another_is_a_miss(tmp_path: Path) -> Non
     """Its checksum is of its key and number too, so that bytes of one source never pass for those of another."""
     folder = tmp_path / "cache"
     folder.mkdir(mode=0o700)
-    planted = Clip(KEYS[1], "", [frame_of(KEYS[1], number) for number in range(3)])
+    planted = SegmentFrames(KEYS[1], "", [frame_of(KEYS[1], number) for number in range(3)])
     planted.key = KEYS[0]
     descriptor = os.open(folder / name_of(1), os.O_RDWR | os.O_CREAT, 0o600)
     writer = SegmentWriter(descriptor, 1 << 20, 1)

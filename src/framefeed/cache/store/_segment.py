@@ -62,7 +62,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class SegmentHeader:
     """The header of a record batch.
 
     Attributes:
@@ -91,7 +91,7 @@ def last_block(footer: bytes) -> Block:
     return Block(*(int(blocks[-1][name]) for name in ("offset", "header", "body")))
 
 
-def read_header(data: bytes) -> Header:
+def read_header(data: bytes) -> SegmentHeader:
     """Read the header of a record batch.
 
     Raises:
@@ -106,7 +106,7 @@ def read_header(data: bytes) -> Header:
         if batch.has(3):
             raise Refused("the directory of the file is compressed, and framefeed writes none like it")
         buffers = batch.structs(2, _BUFFER).tolist()
-        return Header(batch.number(0, "<q"), buffers, dict(message.entries(4)))
+        return SegmentHeader(batch.number(0, "<q"), buffers, dict(message.entries(4)))
     except (struct.error, ValueError) as error:
         raise Refused(f"the file is damaged: the header of its directory cannot be read: {error}") from error
 
@@ -257,7 +257,7 @@ class _End:
         return data
 
 
-def _directory(header: Header, body: bytes, end: int) -> Directory:
+def _directory(header: SegmentHeader, body: bytes, end: int) -> Directory:
     """Check and read a directory.
 
     Args:
@@ -282,7 +282,7 @@ def _directory(header: Header, body: bytes, end: int) -> Directory:
     return Directory(rows, kinds, created, checksum)
 
 
-def _column(header: Header, body: bytes, number: int) -> memoryview:
+def _column(header: SegmentHeader, body: bytes, number: int) -> memoryview:
     """View the values of a column: the second of its two buffers, the first of which marks nulls."""
     offset, nbytes = header.buffers[2 * number + 1]
     needed = header.num_rows * np.dtype(COLUMNS[number][1]).itemsize

@@ -44,7 +44,7 @@ _FOOTER_BYTES = 4096
 _BLOCK_BYTES = 24
 
 
-class Clip:
+class SegmentFrames:
     """Frames to be written to a segment, with all that can be computed without the file.
 
     Args:
@@ -113,14 +113,14 @@ class SegmentWriter:
         self._nbytes = 0
         self._write()
 
-    def takes(self, clip: Clip) -> bool:
+    def takes(self, clip: SegmentFrames) -> bool:
         """Whether the file with this clip and its end stays within its largest size."""
         rows = self._num_rows + clip.num_rows
         kinds = _kinds_bytes(self.kinds.keys() | clip.kinds.keys())
         most = self._nbytes + clip.added_bytes + _end_bytes(rows, len(self._rows) + 1, kinds)
         return most <= self._max_bytes and rows <= MAX_ROWS and kinds < MAX_KINDS_BYTES
 
-    def append(self, clip: Clip) -> Rows:
+    def append(self, clip: SegmentFrames) -> Rows:
         """Write a clip.
 
         Returns:
@@ -184,7 +184,7 @@ def _end_bytes(num_rows: int, num_clips: int, kinds_bytes: int) -> int:
     return _BATCH_BYTES + _ROW_BYTES * num_rows + kinds_bytes + _FOOTER_BYTES + _BLOCK_BYTES * (num_clips + 1)
 
 
-def _make_rows(clip: Clip, num_rows: int, kinds: dict[Kind, int]) -> Rows:
+def _make_rows(clip: SegmentFrames, num_rows: int, kinds: dict[Kind, int]) -> Rows:
     """Make rows without offsets; the row after the frames, if there is one, describes the stream."""
     rows = np.zeros(num_rows, ROW)
     rows["head"], rows["tail"] = halves(clip.key)

@@ -28,7 +28,7 @@ from framefeed.cache.store._format import (
     Verified,
 )
 from framefeed.cache.store._index import OpenRows, SegmentIndex
-from framefeed.cache.store._segment_writer import Clip, SegmentWriter
+from framefeed.cache.store._segment_writer import SegmentFrames, SegmentWriter
 from framefeed.errors import CacheError, ResourceExhausted, UsageError
 from framefeed.parallel import ClosedByWith, find_shortage, make_shortage_error, renew_after_fork, try_again_in_shortage
 
@@ -113,7 +113,7 @@ class Appender:
             return False
         if not frames:
             return True
-        clip = Clip(key, description, frames)
+        clip = SegmentFrames(key, description, frames)
         if not clip.is_storable:
             return False
         with self._lock:
@@ -181,7 +181,7 @@ class Appender:
                 "stored frames stay in use: give it a larger max_bytes"
             )
 
-    def _append(self, clip: Clip) -> bool:
+    def _append(self, clip: SegmentFrames) -> bool:
         if self._open is not None and not self._open.writer.takes(clip):
             self._seal()
         if self._open is None:

@@ -53,7 +53,7 @@ class _IdleItem(Generic[T]):
         self.pixels = pixels
 
 
-class Pool(Generic[T]):
+class IdlePool(Generic[T]):
     """Idle objects by key; the least recently used one is closed first. An object in use is not in the pool.
 
     Any thread may use it, also a finaliser in the middle of any call: it has no lock, only single operations on a list.
@@ -136,11 +136,11 @@ class ThreadPools:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.converter = Converter()
-        self._contexts: Pool[VideoCodecContext] = Pool(MAX_CONTEXTS, wait_for_threads, _count_pixels)
-        self._containers: Pool[VideoContainer] = Pool(
+        self._contexts: IdlePool[VideoCodecContext] = IdlePool(MAX_CONTEXTS, wait_for_threads, _count_pixels)
+        self._containers: IdlePool[VideoContainer] = IdlePool(
             MAX_CONTAINERS, VideoContainer.close, lambda opened: _count_pixels(opened.decoder())
         )
-        self._readers: Pool[ByteReader] = Pool(MAX_READERS, lambda reader: reader.close())
+        self._readers: IdlePool[ByteReader] = IdlePool(MAX_READERS, lambda reader: reader.close())
         self._starts = Lru[Hashable, dict[int, bool]](MAX_SOURCES)
 
     def clear(self) -> None:

@@ -10,7 +10,7 @@ class OddUnits(Exception):
     """Parameter sets or NAL units have something that is not understood exactly; libav reads them then."""
 
 
-class BitReader:
+class HeaderBits:
     """Reads fixed-length and Exp-Golomb numbers.
 
     Args:

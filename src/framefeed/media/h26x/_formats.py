@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from framefeed.media._details import StreamColors
-from framefeed.media.h26x._bits import BitReader, OddUnits
+from framefeed.media.h26x._bits import HeaderBits, OddUnits
 
 _PRIMARIES = frozenset({0, *range(1, 13), 22})
 _TRANSFERS = frozenset(range(19))
@@ -74,7 +74,7 @@ def name_pixel_format(chroma: int, depth: int, colors: StreamColors, luma_depth:
     return f"yuv{name}{depth}le"
 
 
-def read_signalled_colors(bits: BitReader, given: StreamColors) -> StreamColors:
+def read_signalled_colors(bits: HeaderBits, given: StreamColors) -> StreamColors:
     """Read video_signal_type of H.264 and HEVC (H.264 E.1.1), behind its flag.
 
     Args:

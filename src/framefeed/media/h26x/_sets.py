@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from framefeed.media._details import StreamColors
-from framefeed.media.h26x._bits import BitReader, OddUnits
+from framefeed.media.h26x._bits import HeaderBits, OddUnits
 from framefeed.media.h26x._formats import LIMITED_RANGE, PictureFormat, name_pixel_format, read_signalled_colors
 
 _HIGH_PROFILES = frozenset({100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135})
@@ -76,7 +76,7 @@ def read_h264_sequence(unit: bytes, given: StreamColors) -> tuple[H264Sequence, 
     Raises:
         OddUnits: It breaks off, or libav treats it in its own way.
     """
-    bits = BitReader(unit[1:])
+    bits = HeaderBits(unit[1:])
     profile = bits.read(8)
     bits.skip(16)
     number = bits.read_golomb()
@@ -120,7 +120,7 @@ def read_h264_picture(unit: bytes) -> H264Picture:
     Raises:
         OddUnits: It breaks off, or pictures may have slices in an order of their own, or twice.
     """
-    bits = BitReader(unit[1:])
+    bits = HeaderBits(unit[1:])
     number, sequence = bits.read_golomb(), bits.read_golomb()
     bits.skip(1)
     has_bottom_order = bits.read_flag()
@@ -136,7 +136,7 @@ def read_h264_picture(unit: bytes) -> H264Picture:
     return H264Picture(number, sequence, has_bottom_order, references, has_weights, weights_of_two == 1)
 
 
-def _read_sample_format(bits: BitReader) -> tuple[int, int, int]:
+def _read_sample_format(bits: HeaderBits) -> tuple[int, int, int]:
     chroma = bits.read_golomb()
     if chroma == 3 and bits.read_flag():
         raise OddUnits("separate colour planes")
@@ -154,7 +154,7 @@ def _read_sample_format(bits: BitReader) -> tuple[int, int, int]:
     return chroma, luma_depth, depth
 
 
-def _read_picture_order(bits: BitReader) -> tuple[int, int]:
+def _read_picture_order(bits: HeaderBits) -> tuple[int, int]:
     """Read the kind of a picture's coded order, and its bits."""
     kind = bits.read_golomb()
     if kind == 0:
@@ -170,7 +170,7 @@ def _read_picture_order(bits: BitReader) -> tuple[int, int]:
     return kind, 0
 
 
-def _read_cropping(bits: BitReader, chroma: int, is_progressive: bool) -> tuple[int, int, int, int]:
+def _read_cropping(bits: HeaderBits, chroma: int, is_progressive: bool) -> tuple[int, int, int, int]:
     if not bits.read_flag():
         return 0, 0, 0, 0
     across = 2 if chroma in (1, 2) else 1
@@ -187,7 +187,7 @@ class _Usability(NamedTuple):
     has_structures: bool = False
 
 
-def _read_usability(bits: BitReader, colors: StreamColors) -> _Usability:
+def _read_usability(bits: HeaderBits, colors: StreamColors) -> _Usability:
     """Read the video usability information: colours, depth of reordering, and the rate of frames."""
     if bits.read_flag() and bits.read(8) == _EXTENDED_ASPECT:
         bits.skip(32)
@@ -223,7 +223,7 @@ def _read_usability(bits: BitReader, colors: StreamColors) -> _Usability:
     return _Usability(colors, reorder, clock_rate, is_constant, has_structures)
 
 
-def _skip_buffer(bits: BitReader) -> None:
+def _skip_buffer(bits: HeaderBits) -> None:
     count = bits.read_golomb() + 1
     bits.skip(8)
     for _ in range(min(count, 32)):
@@ -280,7 +280,7 @@ def read_hevc_sequence(unit: bytes) -> tuple[HevcSequence, PictureFormat]:
     Raises:
         OddUnits: It breaks off, or libav treats it in its own way.
     """
-    bits = BitReader(unit[2:])
+    bits = HeaderBits(unit[2:])
     bits.skip(4)
     sub_layers = bits.read(3)
     bits.skip(1)
@@ -319,7 +319,7 @@ def read_hevc_picture(unit: bytes) -> HevcPicture:
     Raises:
         OddUnits: It breaks off.
     """
-    bits = BitReader(unit[2:])
+    bits = HeaderBits(unit[2:])
     number, sequence = bits.read_golomb(), bits.read_golomb()
     bits.skip(1)
     has_output_flag, extra_bits = bits.read_flag(), bits.read(3)
@@ -328,7 +328,7 @@ def read_hevc_picture(unit: bytes) -> HevcPicture:
     return HevcPicture(number, sequence, has_output_flag, extra_bits)
 
 
-def _skip_profile(bits: BitReader, sub_layers: int) -> None:
+def _skip_profile(bits: HeaderBits, sub_layers: int) -> None:
     bits.skip(96)
     flags = [(bits.read_flag(), bits.read_flag()) for _ in range(sub_layers)]
     if sub_layers:
@@ -337,7 +337,7 @@ def _skip_profile(bits: BitReader, sub_layers: int) -> None:
         bits.skip(88 * has_profile + 8 * has_level)
 
 
-def _read_ordering(bits: BitReader, sub_layers: int) -> tuple[int, int]:
+def _read_ordering(bits: HeaderBits, sub_layers: int) -> tuple[int, int]:
     """Read the depth of reordering in the highest sub-layer, and the bits of a picture's order."""
     order_bits = bits.read_golomb() + 4
     reorder = 0
@@ -348,7 +348,7 @@ def _read_ordering(bits: BitReader, sub_layers: int) -> tuple[int, int]:
     return reorder, order_bits
 
 
-def _skip_to_usability(bits: BitReader, order_bits: int) -> bool:
+def _skip_to_usability(bits: HeaderBits, order_bits: int) -> bool:
     """Skip the coding tools; return whether video usability information follows."""
     for _ in range(6):
         bits.read_golomb()
@@ -368,7 +368,7 @@ def _skip_to_usability(bits: BitReader, order_bits: int) -> bool:
     return bits.read_flag()
 
 
-def _read_colors(bits: BitReader) -> StreamColors:
+def _read_colors(bits: HeaderBits) -> StreamColors:
     if bits.read_flag() and bits.read(8) == _EXTENDED_ASPECT:
         bits.skip(32)
     if bits.read_flag():
@@ -377,7 +377,7 @@ def _read_colors(bits: BitReader) -> StreamColors:
     return read_signalled_colors(bits, colors) if bits.read_flag() else colors
 
 
-def _read_frame_rate(bits: BitReader, sub_layers: int) -> Fraction | None:
+def _read_frame_rate(bits: HeaderBits, sub_layers: int) -> Fraction | None:
     """Read the rate of pictures if it is declared constant (E.3.1, E.3.2, fixed_pic_rate_within_cvs_flag)."""
     try:
         if bits.read_flag():
@@ -398,7 +398,7 @@ def _read_frame_rate(bits: BitReader, sub_layers: int) -> Fraction | None:
     return Fraction(scale, units * ticks) if ticks and units and scale else None
 
 
-def _read_picture_ticks(bits: BitReader, sub_layers: int) -> int | None:
+def _read_picture_ticks(bits: HeaderBits, sub_layers: int) -> int | None:
     """Read the ticks of a picture from the parameters of the reference decoder (E.2.2)."""
     schedules = [bits.read_flag(), bits.read_flag()]
     has_sub_pictures = any(schedules) and bits.read_flag()
@@ -424,7 +424,7 @@ def _check_count(count: int, limit: int) -> int:
     return count
 
 
-def _skip_scaling_lists(bits: BitReader) -> None:
+def _skip_scaling_lists(bits: HeaderBits) -> None:
     for size in range(4):
         for _ in range(0, 6, 3 if size == 3 else 1):
             if not bits.read_flag():
@@ -436,7 +436,7 @@ def _skip_scaling_lists(bits: BitReader) -> None:
                 bits.read_signed_golomb()
 
 
-def _skip_reference_sets(bits: BitReader) -> None:
+def _skip_reference_sets(bits: HeaderBits) -> None:
     pictures = 0
     for number in range(_check_count(bits.read_golomb(), _MAX_SETS)):
         if number and bits.read_flag():

@@ -11,7 +11,7 @@ from framefeed._arrays import BoolArray, IntArray
 from framefeed.media._info import Limits
 from framefeed.media.mp4._boxes import OddMovie, unpack
 from framefeed.media.mp4._movie import Edit, Movie, Track
-from framefeed.media.mp4._samples import Samples, read_samples
+from framefeed.media.mp4._samples import MovieSamples, read_samples
 
 _GAP = -1
 
@@ -33,7 +33,7 @@ class EditedSamples:
     is_discarded: BoolArray
 
 
-def apply_edits(movie: Movie, track: Track, samples: Samples) -> EditedSamples:
+def apply_edits(movie: Movie, track: Track, samples: MovieSamples) -> EditedSamples:
     """Apply a track's edit list: none, or one edit, and a gap before it.
 
     Raises:
@@ -108,7 +108,7 @@ def _rescale(value: int, multiplier: int, divisor: int) -> int:
     return (value * multiplier + divisor // 2) // divisor
 
 
-def _find_stop(samples: Samples, composed: IntArray, shown: int, first: int, begin: int, length: int) -> int:
+def _find_stop(samples: MovieSamples, composed: IntArray, shown: int, first: int, begin: int, length: int) -> int:
     """Find the sample at which libav stops.
 
     It is behind the first key frame that reaches the edit's end, or behind the second if samples have composition

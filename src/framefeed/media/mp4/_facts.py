@@ -14,7 +14,7 @@ from framefeed.media.h26x._formats import PictureFormat
 from framefeed.media.h26x._sets import H264Sequence
 from framefeed.media.mp4._boxes import OddMovie, require_box
 from framefeed.media.mp4._edits import read_edit_ticks
-from framefeed.media.mp4._fragments import Fragments, Run, SegmentIndex
+from framefeed.media.mp4._fragments import Fragments, MovieSegmentIndex, TrackRun
 from framefeed.media.mp4._movie import Movie, Track
 from framefeed.media.mp4._samples import MAX_DELTA, read_pairs
 
@@ -75,7 +75,7 @@ def sum_fragment_timing(movie: Movie, track: Track, fragments: Fragments) -> Tim
     return replace(_make_timing(track, frames, ticks, duration), num_frames=None)
 
 
-def _find_end_time(track: Track, indexes: Sequence[SegmentIndex], runs: Sequence[Run]) -> int:
+def _find_end_time(track: Track, indexes: Sequence[MovieSegmentIndex], runs: Sequence[TrackRun]) -> int:
     """Follow libav's duration of a stream through the boxes in their order: an index sets it, a run raises it."""
     steps = [(index.offset, index.end_time, True) for index in indexes]
     steps += [(run.moof_offset, int(run.dts[-1] + run.duration[-1]), False) for run in runs]

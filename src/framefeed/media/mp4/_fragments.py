@@ -29,7 +29,7 @@ _MOST = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentIndex:
+class MovieSegmentIndex:
     """One sidx box.
 
     Attributes:
@@ -47,7 +47,7 @@ class SegmentIndex:
     is_complete: bool
 
 
-def read_segment_indexes(reader: ByteReader, movie: Movie) -> list[SegmentIndex]:
+def read_segment_indexes(reader: ByteReader, movie: Movie) -> list[MovieSegmentIndex]:
     """Read the segment indexes of a movie in the file's order.
 
     Raises:
@@ -65,7 +65,7 @@ def read_segment_indexes(reader: ByteReader, movie: Movie) -> list[SegmentIndex]
     return indexes
 
 
-def _read_index(reader: ByteReader, begin: int, end: int, file_ends: tuple[int, int]) -> SegmentIndex:
+def _read_index(reader: ByteReader, begin: int, end: int, file_ends: tuple[int, int]) -> MovieSegmentIndex:
     if end - begin > _MAX_BYTES:
         raise OddMovie("a huge segment index")
     data = read_bytes(reader, begin, end - begin)
@@ -86,7 +86,7 @@ def _read_index(reader: ByteReader, begin: int, end: int, file_ends: tuple[int, 
         time += duration
     if not count or max(offset, time) >= _MOST:
         raise OddMovie("a segment index of nothing, or of huge numbers")
-    return SegmentIndex(begin, track_id, time_scale, time, offset in file_ends)
+    return MovieSegmentIndex(begin, track_id, time_scale, time, offset in file_ends)
 
 
 _NUM_RUNS = Struct(">4xI")
@@ -110,7 +110,7 @@ class Defaults:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TrackRun:
     """One track run, columns of length P.
 
     Attributes:
@@ -166,8 +166,8 @@ class Fragments:
     """
 
     samples: TimedSamples
-    runs: tuple[Run, ...]
-    indexes: tuple[SegmentIndex, ...]
+    runs: tuple[TrackRun, ...]
+    indexes: tuple[MovieSegmentIndex, ...]
 
 
 def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limits) -> Fragments:
@@ -181,7 +181,7 @@ def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limit
         raise OddMovie("samples in the header and in fragments")
     defaults = _read_defaults(movie.data, movie.extends)
     indexes = tuple(read_segment_indexes(reader, movie))
-    runs: list[Run] = []
+    runs: list[TrackRun] = []
     left = {"samples": limits.max_packets, "bytes": limits.max_header_bytes}
     for start, end in movie.layout.fragments:
         check_stop()
@@ -217,7 +217,7 @@ def _read_defaults(data: bytes, extends: Box) -> dict[int, Defaults]:
     return defaults
 
 
-def _read_runs(data: bytes, moof_offset: int, defaults: dict[int, Defaults]) -> Iterator[Run]:
+def _read_runs(data: bytes, moof_offset: int, defaults: dict[int, Defaults]) -> Iterator[TrackRun]:
     """Yield the runs of one moof box at ``moof_offset`` of the file."""
     outer = list_boxes(data, 0, len(data))[0]
     is_first = True
@@ -272,7 +272,7 @@ def _read_fragment_header(
     return track_id, base, Defaults(*values)
 
 
-def _read_run(data: bytes, box: Box, moof_offset: int, header: tuple[int, int, Defaults], dts: int) -> Run:
+def _read_run(data: bytes, box: Box, moof_offset: int, header: tuple[int, int, Defaults], dts: int) -> TrackRun:
     track_id, base, known = header
     flags, count = unpack(data, box, Struct(">II"))
     flags &= 0xFFFFFF
@@ -295,7 +295,7 @@ def _read_run(data: bytes, box: Box, moof_offset: int, header: tuple[int, int, D
         or not 0 < int(duration.min()) <= int(duration.max()) < MAX_DELTA
     ):
         raise OddMovie("a run of empty or huge samples, or of samples that last for nothing")
-    return Run(
+    return TrackRun(
         moof_offset=moof_offset,
         track_id=track_id,
         offset=base + offset + np.cumsum(size) - size,
@@ -324,7 +324,7 @@ def _read_run_columns(data: bytes, box: Box, flags: int, count: int, known: Defa
     return columns
 
 
-def _join_runs(runs: tuple[Run, ...], moved: int, limits: Limits) -> TimedSamples:
+def _join_runs(runs: tuple[TrackRun, ...], moved: int, limits: Limits) -> TimedSamples:
     if not runs:
         raise OddMovie("no fragments of the video")
     columns = [np.concatenate([getattr(run, name) for run in runs]) for name in

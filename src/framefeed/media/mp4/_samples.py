@@ -34,7 +34,7 @@ MAX_DELTA = 2**31
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
+class MovieSamples:
     """One track's samples in decode order, columns of length P.
 
     Attributes:
@@ -57,7 +57,7 @@ class Samples:
         return len(self.size)
 
 
-def read_samples(movie: Movie, track: Track, limits: Limits) -> Samples:
+def read_samples(movie: Movie, track: Track, limits: Limits) -> MovieSamples:
     """Expand a track's tables.
 
     Raises:
@@ -73,7 +73,7 @@ def read_samples(movie: Movie, track: Track, limits: Limits) -> Samples:
     duration = _read_durations(data, require_box(tables, b"stts"), count)
     dts = duration.cumsum() - duration
     composition = _read_compositions(data, tables[b"ctts"], count) if b"ctts" in tables else None
-    return Samples(offset, size, dts, duration, composition, _read_sync(data, tables.get(b"stss"), count))
+    return MovieSamples(offset, size, dts, duration, composition, _read_sync(data, tables.get(b"stss"), count))
 
 
 def locate_samples(movie: Movie, track: Track, limits: Limits) -> tuple[IntArray, IntArray]:
