@@ -16,16 +16,16 @@ from framefeed.bench._media import BenchVideo
 from framefeed.bench.baselines import load_module
 from framefeed.bench.cache._advice import (
     Advice,
+    CacheOption,
     Pick,
     Setting,
-    Way,
     advice_lines,
     advise,
     busy_cores,
     loss_lines,
-    way_of,
+    make_option,
 )
-from framefeed.bench.cache._checking import CROP, Look, check, crops_sheet
+from framefeed.bench.cache._checking import CROP, CropRequest, check, crops_sheet
 from framefeed.bench.cache._exact import Figures, winner
 from framefeed.bench.cache._field import FRAME_BASELINES, find_frames
 from framefeed.bench.cache._original import percent
@@ -94,10 +94,10 @@ def pictures(count: int) -> list[Pixels]:
 
 
 def test_frames_that_are_equal_are_found_equal() -> None:
-    wanted = pictures(4)
-    found = check(((place, wanted[place].copy()) for place in (2, 0, 3, 1)), wanted, Look())
-    assert (found.differing, found.missing, found.worst) == ([], [], None)
-    assert math.isinf(found.psnr_worst)
+    originals = pictures(4)
+    checked = check(((number, originals[number].copy()) for number in (2, 0, 3, 1)), originals, CropRequest())
+    assert (checked.differing, checked.missing, checked.worst) == ([], [], None)
+    assert math.isinf(checked.psnr_worst)
 
 
 def one_bit(frames: list[Pixels]) -> list[tuple[int, Pixels]]:
@@ -111,41 +111,41 @@ def swapped(frames: list[Pixels]) -> list[tuple[int, Pixels]]:
 
 @pytest.mark.parametrize("wrong", [one_bit, swapped])
 def test_a_frame_that_differs_is_named(wrong: object) -> None:
-    found = check(wrong([frame.copy() for frame in pictures(4)]), pictures(4))
-    assert (found.differing, found.missing) == ([2], [])
-    assert not math.isinf(found.psnr_worst)
+    checked = check(wrong([frame.copy() for frame in pictures(4)]), pictures(4))
+    assert (checked.differing, checked.missing) == ([2], [])
+    assert not math.isinf(checked.psnr_worst)
 
 
 def test_a_frame_that_does_not_come_or_has_another_shape_is_missing() -> None:
-    wanted = pictures(4)
-    found = check([(0, wanted[0]), (1, wanted[1][:-1]), (3, wanted[3])], wanted)
-    assert (found.differing, found.missing) == ([], [1, 2])
+    originals = pictures(4)
+    checked = check([(0, originals[0]), (1, originals[1][:-1]), (3, originals[3])], originals)
+    assert (checked.differing, checked.missing) == ([], [1, 2])
 
 
 def test_the_square_that_differs_most_is_cut_out_of_all_formats() -> None:
-    wanted = [np.full((100, 130, 3), 100, np.uint8) for _ in range(3)]
-    came = [frame.copy() for frame in wanted]
+    originals = [np.full((100, 130, 3), 100, np.uint8) for _ in range(3)]
+    came = [frame.copy() for frame in originals]
     came[0][:8, :8] += 3
     came[1][60:90, 80:110] += 50
-    found = check(enumerate(came), wanted, Look())
-    assert found.worst is not None
-    assert found.worst.place == 1
-    assert found.worst.top <= 60 <= 90 <= found.worst.top + CROP
-    assert found.worst.left <= 80 <= 110 <= found.worst.left + CROP
-    assert found.worst.psnr < found.psnr_worst < found.psnr_mean
-    other = check(enumerate(wanted), wanted, Look(found.worst))
+    checked = check(enumerate(came), originals, CropRequest())
+    assert checked.worst is not None
+    assert checked.worst.number == 1
+    assert checked.worst.top <= 60 <= 90 <= checked.worst.top + CROP
+    assert checked.worst.left <= 80 <= 110 <= checked.worst.left + CROP
+    assert checked.worst.psnr < checked.psnr_worst < checked.psnr_mean
+    other = check(enumerate(originals), originals, CropRequest(checked.worst))
     assert other.same is not None
-    assert (other.worst, other.same.place) == (None, 1)
-    assert np.array_equal(other.same.stored, found.worst.original)
-    sheet = crops_sheet([("worst", [("a", found.worst), ("b", other.same)])])
+    assert (other.worst, other.same.number) == (None, 1)
+    assert np.array_equal(other.same.stored, checked.worst.original)
+    sheet = crops_sheet([("worst", [("a", checked.worst), ("b", other.same)])])
     assert sheet.shape[1] > 4 * 4 * CROP
 
 
 def test_pictures_smaller_than_a_square_have_crops_too() -> None:
-    wanted = [np.zeros((10, 20, 3), np.uint8)]
-    found = check([(0, wanted[0] + 1)], wanted, Look())
-    assert found.worst is not None
-    assert found.worst.original.shape == (10, 20, 3)
+    originals = [np.zeros((10, 20, 3), np.uint8)]
+    checked = check([(0, originals[0] + 1)], originals, CropRequest())
+    assert checked.worst is not None
+    assert checked.worst.original.shape == (10, 20, 3)
 
 
 # --- formats of one file a frame ------------------------------------------------------------------
@@ -153,12 +153,12 @@ def test_pictures_smaller_than_a_square_have_crops_too() -> None:
 
 def test_every_exact_format_that_is_installed_gives_frames_back(video: BenchVideo, tmp_path: Path) -> None:
     sample = take_sample(video, 3, (24, 32))
-    found = find_frames()
-    assert set(found.missing) <= {
+    checked = find_frames()
+    assert set(checked.missing) <= {
         name.removeprefix("frames_")
         for name in (*FRAME_BASELINES, "frames_loader", "frames_torchcodec", "frames_decord2")
     }
-    for form in found.formats:
+    for form in checked.formats:
         read = pickle.loads(pickle.dumps(form.read))
         for frame in sample.frames:
             path = str(tmp_path / f"frame{form.suffix}")
@@ -169,12 +169,12 @@ def test_every_exact_format_that_is_installed_gives_frames_back(video: BenchVide
 
 def test_the_formats_of_the_write_up_are_all_there() -> None:
     names = [form.name for form in find_frames().formats]
-    for module, wanted in (
+    for module, titles in (
         ("frames_opencv", [*(f"JPEG q{quality} (OpenCV)" for quality in (70, 80, 90, 95, 100)), "PNG (OpenCV)"]),
         ("frames_joblib", ["joblib raw", "joblib gzip 1", "joblib gzip 3",
                            *(f"joblib lz4 {level}" for level in (1, 2, 3, 5))]),
     ):  # fmt: skip
-        assert isinstance(load_module(module), str) or set(wanted) <= set(names)
+        assert isinstance(load_module(module), str) or set(titles) <= set(names)
 
 
 # --- cold -----------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ def figures(name: str, nbytes: float, speed: float) -> Figures:
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("given", "expected"),
     [
         ([("large", 0.9, 9.0), ("aims", 0.45, 2.6), ("floors", 0.55, 1.6)], "aims"),
         ([("large", 0.9, 9.0), ("floors", 0.55, 1.6), ("small", 0.45, 1.4)], "floors"),
@@ -231,8 +231,8 @@ def figures(name: str, nbytes: float, speed: float) -> Figures:
         ([("large", 0.9, 9.0), ("larger", 0.95, 2.0)], "large"),
     ],
 )
-def test_one_codec_is_held_to_both_marks(given: list[tuple[str, float, float]], wanted: str) -> None:
-    assert winner([figures(*each) for each in given]).name == wanted
+def test_one_codec_is_held_to_both_marks(given: list[tuple[str, float, float]], expected: str) -> None:
+    assert winner([figures(*each) for each in given]).name == expected
 
 
 def test_shares_and_overheads_are_taken_round_by_round() -> None:
@@ -249,16 +249,16 @@ def test_shares_and_overheads_are_taken_round_by_round() -> None:
 
 # --- advice ---------------------------------------------------------------------------------------
 
-DECODING = Way("", "", 0, 20.0, 0, 100.0)
-RAW = Way("raw", "output", 150_000, 0.02, 0.1, 80_000.0, 150_000, 0.02, 0.01)
-LZ4 = Way("lz4", "output", 60_000, 0.06, 0.3, 30_000.0, 150_000, 0.06, 0.2)
-PLANES = Way("zstd", "planes", 220_000, 1.3, 2.0, 1_500.0, 1_400_000, 1.0, 1.5)
+DECODING = CacheOption("", "", 0, 20.0, 0, 100.0)
+RAW = CacheOption("raw", "output", 150_000, 0.02, 0.1, 80_000.0, 150_000, 0.02, 0.01)
+LZ4 = CacheOption("lz4", "output", 60_000, 0.06, 0.3, 30_000.0, 150_000, 0.06, 0.2)
+PLANES = CacheOption("zstd", "planes", 220_000, 1.3, 2.0, 1_500.0, 1_400_000, 1.0, 1.5)
 WAYS = [RAW, LZ4, PLANES]
 HERE = Setting(2, 500.0, True, 1000, "224x224", 2**34)
 
 
 def picked(advice: Advice) -> dict[str, str]:
-    return {pick.where: pick.way.codec for pick in advice.picks}
+    return {pick.where: pick.option.codec for pick in advice.picks}
 
 
 def test_from_memory_the_processor_decides_and_from_the_disk_the_bytes() -> None:
@@ -297,8 +297,8 @@ def test_a_choice_of_neither_memory_nor_disk_is_explained(
         return CodecChoice(codec, tuple(figures), f"{codec}: so it is")
 
     monkeypatch.setattr("framefeed.bench.cache._advice.choose_codec", choose)
-    ways = [RAW, LZ4, replace(LZ4, codec="zstd")]
-    (advice,) = advise(DECODING, ways, HERE)
+    options = [RAW, LZ4, replace(LZ4, codec="zstd")]
+    (advice,) = advise(DECODING, options, HERE)
     assert picked(advice) == {"memory": "zstd", "disk": "raw", "here": "lz4"}
     lines = advice_lines(DECODING, [advice], HERE)
     assert [line for line in lines if "auto" in line] == [line for line in lines if 'codec="lz4"' in line]
@@ -311,9 +311,9 @@ def test_random_crops_are_never_advised_to_keep_outputs() -> None:
 
 
 def test_a_cache_that_is_hardly_faster_is_not_worth_it() -> None:
-    quick = Way("", "", 0, 0.9, 0, 1_200.0)
+    quick = CacheOption("", "", 0, 0.9, 0, 1_200.0)
     (free,) = advise(quick, [PLANES], HERE)
-    assert {pick.way for pick in free.picks} == {quick}
+    assert {pick.option for pick in free.picks} == {quick}
     assert "stay with the original" in "\n".join(advice_lines(quick, [free], HERE))
 
 
@@ -344,12 +344,12 @@ def entry_of(**facts: object) -> dict[str, object]:
     return {"group": "framefeed", "name": "framefeed lz4", **stored, **measured, **facts}
 
 
-def test_lines_of_the_table_become_ways() -> None:
-    assert way_of(entry_of(), 1.5) == Way("lz4", "planes", 5, 0.5, 2.0, 3000.0, 9, 0.3, 1.2)
-    assert way_of(entry_of(group="original"), 2) == Way("", "", 0, 0.5, 0, 4000.0)
-    assert way_of(entry_of(form="224x224"), 2) == Way("lz4", "output", 5, 0.5, 2.0, 4000.0, 9, 0.5, 1.2)
-    assert way_of(entry_of(wrong=["differs"]), 2) is None
-    assert way_of(entry_of(read_cpu_ms={"rgb": 1.0}), 2) is None
+def test_lines_of_the_table_become_options() -> None:
+    assert make_option(entry_of(), 1.5) == CacheOption("lz4", "planes", 5, 0.5, 2.0, 3000.0, 9, 0.3, 1.2)
+    assert make_option(entry_of(group="original"), 2) == CacheOption("", "", 0, 0.5, 0, 4000.0)
+    assert make_option(entry_of(form="224x224"), 2) == CacheOption("lz4", "output", 5, 0.5, 2.0, 4000.0, 9, 0.5, 1.2)
+    assert make_option(entry_of(wrong=["differs"]), 2) is None
+    assert make_option(entry_of(read_cpu_ms={"rgb": 1.0}), 2) is None
 
 
 def test_one_line_that_was_disturbed_does_not_say_how_many_cores_are_busy() -> None:
@@ -368,8 +368,8 @@ def test_loss_is_offered_where_it_saves_half_and_never_what_is_wrong() -> None:
         }  # fmt: skip
 
     entries = [lossy("a", 50, 40.0), lossy("b", 100, 45.0), lossy("c", 120, 50.0), lossy("d", 90, 60.0, ["lost"])]
-    way = Way("zstd", "planes", 200, 1, 1, 1)
-    exact = Advice("free", (Pick("disk", way, 1, 5.0, 1, ""),), "zstd")
+    option = CacheOption("zstd", "planes", 200, 1, 1, 1)
+    exact = Advice("free", (Pick("disk", option, 1, 5.0, 1, ""),), "zstd")
     (line,) = loss_lines(entries, [exact], has_crops=True)
     assert 'codec="b"' in line
     assert "look at the crops" in line

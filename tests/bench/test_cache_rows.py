@@ -57,13 +57,13 @@ def sample(video: BenchVideo) -> Sample:
 
 
 @pytest.fixture(scope="module")
-def found() -> FrameField:
+def installed() -> FrameField:
     return find_frames()
 
 
 @pytest.fixture
-def scene(sample: Sample, found: FrameField, tmp_path: Path) -> Scene:
-    return Scene(sample, tmp_path, found, Rounds(2, 2), 1)
+def scene(sample: Sample, installed: FrameField, tmp_path: Path) -> Scene:
+    return Scene(sample, tmp_path, installed, Rounds(2, 2), 1)
 
 
 @pytest.fixture(autouse=True)
@@ -84,8 +84,8 @@ def text_of(row: object) -> str:
 # --- the table ------------------------------------------------------------------------------------
 
 
-def only(found: FrameField, *names: str) -> FrameField:
-    return replace(found, formats=[form for form in found.formats if form.name.startswith(names)], loader=None)
+def only(installed: FrameField, *names: str) -> FrameField:
+    return replace(installed, formats=[form for form in installed.formats if form.name.startswith(names)], loader=None)
 
 
 def write_raw(path: str, frame: SampledFrame) -> None:
@@ -100,9 +100,9 @@ RAW = FileFormat("raw", ".npy", True, write_raw, read_raw)
 
 
 def test_every_format_of_ours_is_in_the_table_and_exact_where_it_says_so(
-    sample: Sample, found: FrameField, tmp_path: Path
+    sample: Sample, installed: FrameField, tmp_path: Path
 ) -> None:
-    table = measure_table(all_formats(sample, only(found, "nothing"), 1), sample, tmp_path)
+    table = measure_table(all_formats(sample, only(installed, "nothing"), 1), sample, tmp_path)
     assert [entry["title"] for entry in table.entries if entry["wrong"]] == []
     names = {f"framefeed {codec}, {form}" for codec in our_codecs() for form in ("planes", "output")}
     measured = {entry["title"].replace("16x24", "output") for entry in table.entries}
@@ -111,7 +111,7 @@ def test_every_format_of_ours_is_in_the_table_and_exact_where_it_says_so(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_format_of_theirs_is_measured_like_ours(sample: Sample, found: FrameField, tmp_path: Path) -> None:
+def test_a_format_of_theirs_is_measured_like_ours(sample: Sample, installed: FrameField, tmp_path: Path) -> None:
     table = measure_table(all_formats(sample, FrameField(formats=[RAW]), 1), sample, tmp_path)
     raw = table.entries[0]
     assert raw["bytes_a_frame"] == 48 * 64 * 3 + 128
@@ -165,10 +165,10 @@ def test_a_format_that_raises_is_named_and_left_out(sample: Sample, tmp_path: Pa
 class NextFrames(StoreHolding):
     """A store that gives the frame behind the one that was asked for."""
 
-    def read(self, places: Sequence[int], gives: Gives) -> Iterator[tuple[int, Pixels]]:
-        for place in places:
-            for _, frame in super().read([(place + 1) % 5], gives):
-                yield place, frame
+    def read(self, numbers: Sequence[int], gives: Gives) -> Iterator[tuple[int, Pixels]]:
+        for number in numbers:
+            for _, frame in super().read([(number + 1) % 5], gives):
+                yield number, frame
 
 
 @pytest.mark.parametrize("of", ["planes", "rgb", "small"])
@@ -183,12 +183,12 @@ def test_a_store_that_gives_another_frame_is_wrong_in_the_table(sample: Sample, 
 def test_exact_codecs_are_compared_with_all_of_theirs(scene: Scene) -> None:
     row = _exact.exact_row(scene)
     assert row["wrong"] == []
-    names = {way["name"] for way in row["ways"]}
+    names = {rates["name"] for rates in row["ways"]}
     assert names >= {"framefeed lz4, RGB", *(f"framefeed {codec}, planes" for codec in scene.exact_codecs())}
     if not isinstance(load_module("frames_joblib"), str):
         assert names >= {f"joblib lz4 {level}" for level in (1, 2, 3, 5)}
         assert [goal["what"] for goal in row["goals"][:2]] == [_exact.BYTES.what, _exact.SPEED.what]
-    assert {len(way["cpu_seconds"]) for way in row["ways"]} == {2}
+    assert {len(rates["cpu_seconds"]) for rates in row["ways"]} == {2}
     assert text_of(row)
 
 
@@ -196,7 +196,7 @@ def test_decoding_and_peers_are_compared_on_the_same_frames(scene: Scene) -> Non
     row = _original.original_row(scene)
     assert row["wrong"] == []
     assert len(row["goals"]) == 1 + bool(scene.field.originals)
-    assert {reader.name for reader in scene.field.originals} < {way["name"] for way in row["ways"]}
+    assert {reader.name for reader in scene.field.originals} < {rates["name"] for rates in row["ways"]}
 
 
 def test_a_peer_that_gives_another_frame_is_caught(scene: Scene) -> None:
@@ -228,7 +228,7 @@ def test_a_peer_that_fails_is_named_and_left_out(scene: Scene, calls: int) -> No
     row = _original.original_row(replace(scene, field=FrameField(originals=readers)))
     assert row["failed"] == {"failing": "RuntimeError: no such frame"}
     assert len(row["goals"]) == 1
-    assert "failing" not in {way["name"] for way in row["ways"]}
+    assert "failing" not in {rates["name"] for rates in row["ways"]}
     assert "failing failed: RuntimeError" in text_of(row)
 
 
@@ -299,7 +299,7 @@ def test_goals_are_printed_with_the_option(scene: Scene) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_the_command_runs_every_row_with_every_format(
-    video: BenchVideo, tmp_path: Path, capsys: pytest.CaptureFixture[str], found: FrameField
+    video: BenchVideo, tmp_path: Path, capsys: pytest.CaptureFixture[str], installed: FrameField
 ) -> None:
     out = tmp_path / "out" / "cache.json"
     words = ["bench", "cache", str(video.path), "--frames", "3", "--pairs", "1", "--size", "16x24", "--workers", "1"]
@@ -317,8 +317,8 @@ def test_the_command_runs_every_row_with_every_format(
     assert report["skipped"] == {}
     assert report["advice"]["chosen"].keys() == {"fixed", "free"}
     names = [entry["name"] for entry in report["rows"][0]["entries"] if entry["group"] == "theirs"]
-    assert names == [form.name for form in found.formats]
-    if found.loader is not None:
+    assert names == [form.name for form in installed.formats]
+    if installed.loader is not None:
         rates = [entry["read_fps"] for entry in report["rows"][0]["entries"] if entry["group"] == "theirs"]
         assert all({"DataLoader 0", "DataLoader 1"} <= of.keys() for of in rates)
     if any(not entry["is_exact"] for entry in report["rows"][0]["entries"]):

@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 
 from framefeed.bench._media import BenchVideo, MediaStore, numbered_picture
-from framefeed.bench._ours import WAY, decode_clips
-from framefeed.bench._peer import Way
+from framefeed.bench._ours import OUR_METHOD, decode_clips
+from framefeed.bench._peer import Method
 from framefeed.bench._psnr import compare_resizing, psnr, spread_ordinals
 from framefeed.bench._rules import Clip, all_ordinals
 from framefeed.bench._workloads import NUM_FRAMES, WORKLOADS
 from framefeed.bench.baselines import NAMES, load_baseline, load_module
-from framefeed.bench.decode._comparing import Reference, check_ways, find_field
+from framefeed.bench.decode._comparing import Reference, check_methods, find_field
 from framefeed.errors import MissingMedia
 
 ORDINALS = list(range(3, 40, 4))
@@ -53,8 +53,8 @@ class _Failing:
 
 
 def test_a_peer_that_fails_is_named_and_left_out(video: BenchVideo) -> None:
-    checked = check_ways([Way("broken", "NHWC", _Failing)], [(Clip(video, ORDINALS), ORDINALS)])
-    assert checked.shares == {WAY.name: 1.0}
+    checked = check_methods([Method("broken", "NHWC", _Failing)], [(Clip(video, ORDINALS), ORDINALS)])
+    assert checked.shares == {OUR_METHOD.name: 1.0}
     assert checked.failed == {"broken": "RuntimeError: cannot open"}
 
 
@@ -64,7 +64,7 @@ def test_baselines_deliver_the_frames_or_say_why_not(name: str, video: BenchVide
     baseline = load_baseline(name)
     if isinstance(baseline, str):
         pytest.skip(baseline)
-    checked = check_ways(baseline.ways(), [(Clip(video, ORDINALS), ORDINALS)])
+    checked = check_methods(baseline.methods(), [(Clip(video, ORDINALS), ORDINALS)])
     assert checked.failed == {}
     assert set(checked.shares.values()) == {1.0}
     assert all(baseline.versions().values())
@@ -106,8 +106,8 @@ def test_psnr_of_a_known_error() -> None:
 def test_resizing_is_compared_to_a_reference(video: BenchVideo) -> None:
     pillow = load_module("pillow")
     ordinals = spread_ordinals(len(video))
-    found = compare_resizing(video, [], pillow.resized_by_pillow(video, ordinals))
-    assert found["psnr_db"][WAY.name] > 35
-    assert found["above_torchcodec_db"] is None
+    resizing = compare_resizing(video, [], pillow.resized_by_pillow(video, ordinals))
+    assert resizing["psnr_db"][OUR_METHOD.name] > 35
+    assert resizing["above_torchcodec_db"] is None
     assert ordinals == sorted(set(ordinals))
     assert ordinals[-1] < len(video)

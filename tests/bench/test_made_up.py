@@ -55,7 +55,7 @@ def test_plans_travel(made_up: Path, rule: str) -> None:
 
 
 def test_planning_is_measured(made_up: Path) -> None:
-    found = planning_memory(made_up, "uniform", workers=2, positions=20)
-    assert set(found) == {"open_seconds", "plan_seconds", "position_seconds", "peak_mb", "pss_mb", "rss_mb"}
-    assert all(np.isfinite(value) and value > 0 for value in found.values())
-    assert found["pss_mb"] <= found["rss_mb"] < 2000
+    memory = planning_memory(made_up, "uniform", workers=2, positions=20)
+    assert set(memory) == {"open_seconds", "plan_seconds", "position_seconds", "peak_mb", "pss_mb", "rss_mb"}
+    assert all(np.isfinite(value) and value > 0 for value in memory.values())
+    assert memory["pss_mb"] <= memory["rss_mb"] < 2000

@@ -2,19 +2,19 @@ import pytest
 
 from framefeed.bench._measuring import Contender, Sample, Samples
 from framefeed.bench._memory import judged
-from framefeed.bench._peer import Way
+from framefeed.bench._peer import Method
 from framefeed.bench._reports import closing_lines, row_lines, verdict
 from framefeed.bench._workloads import Goal
 from framefeed.bench.decode._comparing import Entry, Field, outcome_against
 from framefeed.bench.decode._indexing import index_rows, pays_after
 
 
-def way(name: str, *, resizes_itself: bool = True) -> Way:
-    return Way(name, "NCHW", lambda video: pytest.fail("not opened"), resizes_itself=resizes_itself)
+def make_method(name: str, *, resizes_itself: bool = True) -> Method:
+    return Method(name, "NCHW", lambda video: pytest.fail("not opened"), resizes_itself=resizes_itself)
 
 
 def entry(name: str, rule: str = "many files", *, resizes_itself: bool = True) -> Entry:
-    return Entry(way(name, resizes_itself=resizes_itself), rule, Contender(f"{name} | {rule}", print))
+    return Entry(make_method(name, resizes_itself=resizes_itself), rule, Contender(f"{name} | {rule}", print))
 
 
 SAMPLES = Samples({
@@ -77,9 +77,9 @@ def test_memory_must_be_flat_once_settled() -> None:
 def fake_row(shares: float = 1.0) -> dict:
     names = ("framefeed", "alpha exact")
     contenders = [
-        {"name": name, "rule": "many files", "clips_per_cpu_second": 4.0 - place, "clips_per_second": 3.5,
-         "rounds": 20, "frames_right": 1.0 if place == 0 else shares}
-        for place, name in enumerate(names)
+        {"name": name, "rule": "many files", "clips_per_cpu_second": 4.0 - number, "clips_per_second": 3.5,
+         "rounds": 20, "frames_right": 1.0 if number == 0 else shares}
+        for number, name in enumerate(names)
     ]  # fmt: skip
     goal = outcome_against(Goal("many files", 1.75, 2.2), SAMPLES, ENTRIES)
     return {

@@ -109,11 +109,11 @@ def test_a_file_with_too_many_names_is_copied(
 
 
 def test_few_originals_become_sixteen_files(stills: list[Path], tmp_path: Path) -> None:
-    found = find_originals([stills[0], stills[3]], tmp_path)
-    assert len(found.stills) == len({path.stat().st_ino for path in found.stills}) == 16
-    assert found.stills[1].read_bytes() == stills[3].read_bytes()
-    assert {path.suffix for path in found.stills} == {".jpg", ".png"}
-    assert found.videos == []
+    originals = find_originals([stills[0], stills[3]], tmp_path)
+    assert len(originals.stills) == len({path.stat().st_ino for path in originals.stills}) == 16
+    assert originals.stills[1].read_bytes() == stills[3].read_bytes()
+    assert {path.suffix for path in originals.stills} == {".jpg", ".png"}
+    assert originals.videos == []
 
 
 def test_marks() -> None:
@@ -141,10 +141,10 @@ def test_the_kernel_sees_every_opening(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"1")
     assert count_opened([str(tmp_path)], lambda: list(os.scandir(tmp_path)))[1] == 0
     assert count_opened([str(tmp_path)], lambda: os.stat(tmp_path / "a"))[1] == 0
-    found, opened = count_opened(
+    originals, opened = count_opened(
         [str(tmp_path)], lambda: subprocess.run(["cat", tmp_path / "a"], capture_output=True, check=True).stdout
     )
-    assert (found, opened) == (b"1", 1)
+    assert (originals, opened) == (b"1", 1)
     assert count_opened([str(tmp_path / "gone")], lambda: 5) == (5, None)
 
 

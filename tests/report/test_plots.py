@@ -48,8 +48,8 @@ def test_bars_have_the_position_and_height_of_their_counts(numbers: list[int], b
     drawn = rectangles(str(draw_histogram("T", made(numbers, below, above), WHOLE)))
     assert len(drawn) == len(present)
     step = HISTOGRAM.inner_width / len(bars)
-    places = [position for position, each in enumerate(bars) if each]
-    for position, each, (x, y, width, height) in zip(places, present, drawn, strict=True):
+    bar_numbers = [position for position, each in enumerate(bars) if each]
+    for position, each, (x, y, width, height) in zip(bar_numbers, present, drawn, strict=True):
         assert HISTOGRAM.left + position * step <= x
         assert x + width <= HISTOGRAM.left + (position + 1) * step + 0.02
         assert y >= HISTOGRAM.top - 0.02

@@ -111,10 +111,10 @@ def take_sample(video: BenchVideo, count: int, size: tuple[int, int]) -> Sample:
 def near_keys(video: BenchVideo, count: int) -> list[int]:
     """Ordinals spread over a video, moved towards the key frames before them where decoding as far takes too long."""
     index = video.index
-    wanted = np.array(spread_ordinals(len(index), count), dtype=np.int64)
+    chosen = np.array(spread_ordinals(len(index), count), dtype=np.int64)
     keys = np.union1d(index.key_frame_indices, 0)
-    group = np.searchsorted(keys, wanted, side="right") - 1
-    distance = wanted - keys[group]
+    group = np.searchsorted(keys, chosen, side="right") - 1
+    distance = chosen - keys[group]
     groups = np.unique(group)
     furthest = np.array([distance[group == number].max() for number in groups])
     frames = _AHEAD_PIXELS // max(1, index.stream.width * index.stream.height)

@@ -1,4 +1,4 @@
-"""Our own way of getting the frames of a clip, as the loader gets them: index from a catalog, pooled contexts."""
+"""Our own method to get the frames of a clip, as the loader gets them: index from a catalog, pooled contexts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from framefeed.bench._media import BenchVideo
-from framefeed.bench._peer import SIZE, Way
+from framefeed.bench._peer import SIZE, Method
 from framefeed.decode import ClipSlot, DecodeCounts, Pixels
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.plan import OutputSpec
@@ -49,4 +49,4 @@ class _Session:
         """Contexts stay in the pool, whatever file comes next."""
 
 
-WAY = Way(OURS, "NCHW", _Session, prepare=lambda video: video.index)
+OUR_METHOD = Method(OURS, "NCHW", _Session, prepare=lambda video: video.index)

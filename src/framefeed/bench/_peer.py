@@ -1,4 +1,4 @@
-"""What a baseline is: ways in which one library gets the frames of a clip."""
+"""Baselines: methods of one library to get the frames of a clip."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Session(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """One way of using one library.
+class Method:
+    """A method of one library.
 
     Attributes:
         name: Such as ``"torchcodec exact"``.
         layout: Order of the dimensions that it delivers by nature.
         open: Opens a video; the time that it takes counts, unless the session is kept.
-        prepare: Makes beforehand what the way may know of a video, as a catalog knows an index; does not count.
+        prepare: Makes beforehand what the method may know of a video, as a catalog knows an index; does not count.
         takes_many: Whether one call may ask for the frames of many clips.
         resizes_itself: Whether the library that decodes also resizes.
     """
@@ -57,6 +57,6 @@ class Baseline(Protocol):
         """The library, and the codec libraries under it, by name."""
         ...
 
-    def ways(self) -> list[Way]:
-        """All ways that are measured; the best one stands for the library."""
+    def methods(self) -> list[Method]:
+        """All methods that are measured; the best one stands for the library."""
         ...

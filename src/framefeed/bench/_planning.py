@@ -40,15 +40,15 @@ def planning_memory(
     """
     with ExitStack() as stack:
         started = [stack.enter_context(_worker(catalog, rule, number, positions)) for number in range(workers)]
-        told = [json.loads(_line(process)) for process in started]
+        figures = [json.loads(_line(process)) for process in started]
         memory = [_resident(process.pid) for process in started]
         for process in started:
             process.communicate(b"done\n", timeout=60)
-    means = {name: float(np.mean([each[name] for each in told])) for name in told[0]}
+    means = {name: float(np.mean([each[name] for each in figures])) for name in figures[0]}
     return means | {
         "pss_mb": sum(each["Pss"] for each in memory),
         "rss_mb": sum(each["Rss"] for each in memory),
-        "peak_mb": max(each["peak_mb"] for each in told),
+        "peak_mb": max(each["peak_mb"] for each in figures),
     }
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed.bench._media import BenchVideo
-from framefeed.bench._ours import OURS, WAY
-from framefeed.bench._peer import Way
+from framefeed.bench._ours import OUR_METHOD, OURS
+from framefeed.bench._peer import Method
 
 Picture = npt.NDArray[np.uint8]
 NUM_FRAMES = 24
@@ -27,28 +27,28 @@ def psnr(pictures: Picture, reference: Picture) -> float:
     return float("inf") if error == 0 else float(10 * np.log10(255**2 / error))
 
 
-def compare_resizing(video: BenchVideo, ways: Sequence[Way], reference: Picture) -> dict[str, Any]:
-    """PSNR of each way to the reference, and how far ours is above the decoder's own resize of TorchCodec.
+def compare_resizing(video: BenchVideo, methods: Sequence[Method], reference: Picture) -> dict[str, Any]:
+    """PSNR of each method to the reference, and how far ours is above the decoder's own resize of TorchCodec.
 
     Args:
         video: Where the frames come from.
-        ways: Of the peers.
+        methods: Of the peers.
         reference: Its frames ``spread_ordinals(len(video))``, resized with care, uint8 [T, H, W, 3].
     """
     ordinals = spread_ordinals(len(video))
-    found: dict[str, float] = {}
-    for way in (WAY, *ways):
-        session = way.open(video)
+    decibels: dict[str, float] = {}
+    for method in (OUR_METHOD, *methods):
+        session = method.open(video)
         pictures = np.asarray(session.clip(ordinals))
         session.close()
-        upright = pictures.transpose(0, 2, 3, 1) if way.layout == "NCHW" else pictures
-        found[way.name] = round(psnr(upright, reference), 2)
-    native = [found[way.name] for way in ways if way.library == "torchcodec" and way.resizes_itself]
+        upright = pictures.transpose(0, 2, 3, 1) if method.layout == "NCHW" else pictures
+        decibels[method.name] = round(psnr(upright, reference), 2)
+    native = [decibels[method.name] for method in methods if method.library == "torchcodec" and method.resizes_itself]
     return {
         "video": video.path.name,
         "frames": len(ordinals),
-        "psnr_db": found,
-        "above_torchcodec_db": round(found[OURS] - max(native), 2) if native else None,
+        "psnr_db": decibels,
+        "above_torchcodec_db": round(decibels[OURS] - max(native), 2) if native else None,
         "floor_db": 0.0,
         "aim_db": 5.0,
     }

@@ -82,7 +82,7 @@ def _compared(row: Row) -> list[str]:
         entries.sort(key=lambda entry: -entry["clips_per_cpu_second"])
         header = ["", "clips/CPU s", "clips/s", "rounds", "right frames"]
         lines += aligned([header, *map(_contender_cells, entries)], "    ")
-        lines += [f"    {way} failed: {why}" for way, why in row["failed"].get(rule, {}).items()]
+        lines += [f"    {method} failed: {why}" for method, why in row["failed"].get(rule, {}).items()]
         lines += [
             f"    against the best other library: {line}"
             for best in row["best"]
@@ -123,7 +123,7 @@ def _length(row: Row) -> list[str]:
         f"  CPU time, long video / short video: {_span(row['cpu_long_to_short'])}{_bound(row, ' (at most {:g})')}",
         f"  other libraries: {peers}",
         *([f"  WRONG frames of the long video: {right}"] if right else []),
-        *(f"  {way} failed: {why}" for way, why in row["failed"].items()),
+        *(f"  {method} failed: {why}" for method, why in row["failed"].items()),
     ]
 
 

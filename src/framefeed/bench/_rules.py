@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from framefeed.bench._measuring import Run
 from framefeed.bench._media import BenchVideo
 from framefeed.bench._ours import decode_clips
-from framefeed.bench._peer import Session, Way
+from framefeed.bench._peer import Method, Session
 
 RULES = {
     "many files": "each clip is from another file, which is opened for it; framefeed has its index from a catalog, "
@@ -31,24 +31,24 @@ Batches = Sequence[Sequence[Clip]]
 """The clips of each round."""
 
 
-def opening_each(way: Way, batches: Batches) -> Run:
+def opening_each(method: Method, batches: Batches) -> Run:
     """Rule "many files"."""
 
     def run(number: int) -> None:
         for clip in batches[number]:
-            session = way.open(clip.video)
+            session = method.open(clip.video)
             session.clip(clip.ordinals)
             session.close()
 
     return run
 
 
-def kept_open(way: Way, batches: Batches) -> Run:
+def kept_open(method: Method, batches: Batches) -> Run:
     """Rule "one file"; each video is opened, and decoded from once, before anything is timed."""
     sessions: dict[BenchVideo, Session] = {}
     for clip in (clip for batch in batches for clip in batch):
         if clip.video not in sessions:
-            sessions[clip.video] = way.open(clip.video)
+            sessions[clip.video] = method.open(clip.video)
             sessions[clip.video].clip(clip.ordinals[:1])
 
     def run(number: int) -> None:
@@ -58,11 +58,11 @@ def kept_open(way: Way, batches: Batches) -> Run:
     return run
 
 
-def opened_once(way: Way, batches: Batches) -> Run:
+def opened_once(method: Method, batches: Batches) -> Run:
     """Rule "clip by clip"."""
 
     def run(number: int) -> None:
-        session = way.open(batches[number][0].video)
+        session = method.open(batches[number][0].video)
         for clip in batches[number]:
             session.clip(clip.ordinals)
         session.close()
@@ -70,11 +70,11 @@ def opened_once(way: Way, batches: Batches) -> Run:
     return run
 
 
-def in_one_call(way: Way, batches: Batches) -> Run:
+def in_one_call(method: Method, batches: Batches) -> Run:
     """Rule "one call": rising and without repeats, which some peers ask for and none is slower with."""
 
     def run(number: int) -> None:
-        session = way.open(batches[number][0].video)
+        session = method.open(batches[number][0].video)
         session.clip(all_ordinals(batches[number]))
         session.close()
 

@@ -27,7 +27,7 @@ class Goal:
         rule: Under which rule the peers play.
         floor: The least, or None where nothing was set.
         aim: What is aimed at, or None.
-        peers: First word of the names of the ways that compete, or () for all.
+        peers: First word of the names of the methods that compete, or () for all.
     """
 
     rule: Rule
@@ -44,7 +44,7 @@ class Workload:
         key: Short name.
         title: Full name.
         video: Which video of the store.
-        stride: Frames from one wanted frame to the next.
+        stride: Frames from one requested frame to the next.
         clips: Clips in one round.
         rules: Rules to measure under.
         goals: What is aimed at.
@@ -67,8 +67,8 @@ class Workload:
         starts = rng.integers(0, len(video) - span, (rounds, self.clips)).tolist()
         return [
             [
-                Clip(files[(number * self.clips + place) % len(files)], _frames(start, self.stride))
-                for place, start in enumerate(row)
+                Clip(files[(number * self.clips + slot) % len(files)], _frames(start, self.stride))
+                for slot, start in enumerate(row)
             ]
             for number, row in enumerate(starts)
         ]

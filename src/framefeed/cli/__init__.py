@@ -12,7 +12,7 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from framefeed._nearest import did_you_mean
 from framefeed.cli._arguments import Parser, join_negative_numbers
@@ -70,7 +70,11 @@ def _dispatch(words: list[str]) -> int:
         nearest = did_you_mean(chosen, COMMANDS)
         raise UsageError(f"expected one of the commands {', '.join(COMMANDS)}, got {chosen!r}{nearest}")
     args, unknown = _make_parser(chosen).parse_known_args(join_negative_numbers(words))
-    unknown = _take_files_after_options(args, unknown)
+    for name in ("media", "roots"):
+        files = getattr(args, name, None)
+        if isinstance(files, list) and not any(word.startswith("-") for word in unknown):
+            setattr(args, name, [*files, *unknown])  # argparse stops at an option: these are the files after it
+            unknown = []
     if unknown:
         command = f"framefeed {chosen}" if chosen in COMMANDS else "framefeed"
         raise UsageError(f"{command}: unexpected argument {' '.join(unknown)} ('{command} --help' lists all arguments)")
@@ -78,16 +82,6 @@ def _dispatch(words: list[str]) -> int:
     if run is None:
         raise UsageError(f"expected a command: {', '.join(COMMANDS)} ('framefeed --help' describes them)")
     return int(run(args))
-
-
-def _take_files_after_options(args: argparse.Namespace, unknown: list[str]) -> list[str]:
-    """Add files after an option to those before it, at which argparse stops; return the other words."""
-    for name in ("media", "roots"):
-        files = getattr(args, name, None)
-        if isinstance(files, list) and not any(word.startswith("-") for word in unknown):
-            setattr(args, name, [*files, *unknown])
-            return []
-    return unknown
 
 
 def _make_parser(chosen: str | None) -> argparse.ArgumentParser:
@@ -108,9 +102,12 @@ def _make_parser(chosen: str | None) -> argparse.ArgumentParser:
 
 def _explain(error: BaseException) -> Exit:
     """Print an error: one line if the user or a file is the cause, a traceback if we are."""
-    interrupt = next((each for each in _walk_causes(error) if isinstance(each, KeyboardInterrupt)), None)
-    if interrupt is not None:
-        print_error(str(interrupt) or "interrupted")
+    # Libraries, and class statements of Python 3.11, wrap a KeyboardInterrupt.
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__cause__ or cause.__context__
+    if cause is not None:
+        print_error(str(cause) or "interrupted")
         return Exit.INTERRUPTED
     is_ours = isinstance(error, OSError) and error.errno == errno.EBADF  # a descriptor that we closed
     if isinstance(error, (FramefeedError, OSError)) and type(error) is not LoadError and not is_ours:
@@ -133,10 +130,3 @@ def _describe_error(error: FramefeedError | OSError) -> str:
         return str(error)
     names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, (str, bytes))]
     return ": ".join([" -> ".join(names), error.strerror] if names else [error.strerror])
-
-
-def _walk_causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and its causes: libraries, and class statements of Python 3.11, wrap a KeyboardInterrupt."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__

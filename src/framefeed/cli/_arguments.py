@@ -166,24 +166,19 @@ def read_milliseconds(text: str) -> float:
     return number
 
 
-def read_positive_seconds(text: str) -> float:
-    """Read seconds, more than 0, with a fraction."""
-    return _read_positive(text, "seconds")
+def read_positive(unit: str) -> Callable[[str], float]:
+    """Make a reader of numbers of more than 0, with a fraction; the unit is for messages."""
 
+    def read(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not 0 < number < math.inf:
+            raise argparse.ArgumentTypeError(f"expected a number of {unit}, more than 0, got {text!r}")
+        return number
 
-def read_positive_minutes(text: str) -> float:
-    """Read minutes, more than 0, with a fraction."""
-    return _read_positive(text, "minutes")
-
-
-def _read_positive(text: str, unit: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a number of {unit}, more than 0, got {text!r}")
-    return number
+    return read
 
 
 def read_columns(text: str) -> dict[str, str | int]:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from framefeed._units import format_count
-from framefeed.cache import FORMS, FrameCache, estimate_cached_share, has_varying_frames
+from framefeed.cache import FORMS, FrameCache, has_varying_frames
 from framefeed.catalog import Catalog, explain_missing_frames
 from framefeed.cli._arguments import (
     add_limit_arguments,
@@ -26,9 +26,7 @@ from framefeed.cli._arguments import (
     read_workers,
 )
 from framefeed.cli._io import make_plan_quietly, print_error
-from framefeed.decode import as_decoder
 from framefeed.errors import UsageError
-from framefeed.media import Limits
 from framefeed.plan import DecodeRequest, EpochPlan, EveryFrame, Rates, Shuffle
 
 SIZE = (224, 224)
@@ -191,19 +189,7 @@ def ignoring_cache_warnings() -> Iterator[None]:
 
 def has_other_frames_each_epoch(plan: EpochPlan, cache: FrameCache) -> bool:
     """Whether each epoch of a plan has other frames than the one before."""
-    return has_varying_frames(plan, is_by_output(plan, cache))
-
-
-def find_next_share(plan: EpochPlan, cache: FrameCache, epochs: int, limits: Limits) -> float | None:
-    """Find the share of frames that the cache has of the epoch after ``epochs``; None if epochs do not differ."""
-    if not has_other_frames_each_epoch(plan, cache):
-        return None
-    return estimate_cached_share(plan.with_epoch(plan.epoch + epochs), cache, as_decoder("auto", limits))
-
-
-def is_by_output(plan: EpochPlan, cache: FrameCache) -> bool:
-    """Whether the cache stores outputs of a plan, and not whole pictures."""
-    return cache.form_for(plan) == "output"
+    return has_varying_frames(plan, cache.form_for(plan) == "output")
 
 
 def suggest_remedy(args: argparse.Namespace) -> str:
@@ -221,11 +207,6 @@ def format_percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share == 0 or share >= 0.01 else "less than 1 %"
 
 
-def is_too_small(cache: FrameCache) -> bool:
-    """Whether nothing could be stored because the first frames alone exceed the largest size of the cache."""
-    return cache.store.needed_bytes is not None and not cache.info().num_frames
-
-
 def print_trouble(cache: FrameCache | None) -> None:
     """Print the reason if a cache stores nothing more."""
     trouble = None if cache is None else cache.stats().trouble
@@ -237,12 +218,13 @@ def make_captions(request: DecodeRequest) -> list[str]:
     """Make one caption per frame: its ordinal, and its time or that it is damaged or past the end."""
     damaged = np.zeros(len(request), dtype=np.bool_) if request.damaged is None else request.damaged
     columns = (request.ordinals, np.asarray(request.pts_seconds), np.asarray(request.valid), damaged)
-    return [_make_caption(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
-
-
-def _make_caption(ordinal: int, seconds: float, is_valid: bool, is_damaged: bool) -> str:
-    if is_damaged:
-        return f"#{ordinal}  damaged"
-    if not is_valid:
-        return f"#{ordinal}  past end"
-    return f"#{ordinal}  {seconds:.3f} s" if math.isfinite(seconds) else f"#{ordinal}"
+    captions = []
+    for ordinal, seconds, is_valid, is_damaged in zip(*(column.tolist() for column in columns), strict=True):
+        if is_damaged:
+            note = "  damaged"
+        elif not is_valid:
+            note = "  past end"
+        else:
+            note = f"  {seconds:.3f} s" if math.isfinite(seconds) else ""
+        captions.append(f"#{ordinal}{note}")
+    return captions

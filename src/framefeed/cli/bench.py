@@ -33,7 +33,7 @@ from framefeed.bench.scan import (
     scan_row_lines,
 )
 from framefeed.bench.scan import ROW_SECONDS as SCAN_SECONDS
-from framefeed.cli._arguments import read_at_least, read_positive_minutes, read_rectangle
+from framefeed.cli._arguments import read_at_least, read_positive, read_rectangle
 from framefeed.cli._io import Exit, ensure_folder, format_table, print_error, print_out
 from framefeed.errors import UsageError
 from framefeed.media import name_special_kind, write_errors
@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", metavar="ROW,...",
                         help=f"only these rows; decode: {', '.join(sorted(known_rows()))}; scan: {', '.join(ROWS)}; "
                         f"cache: {', '.join(CACHE_ROWS)}")  # fmt: skip
-    parser.add_argument("--minutes", type=read_positive_minutes, metavar="M",
+    parser.add_argument("--minutes", type=read_positive("minutes"), metavar="M",
                         help="end within this time: measurements that would take longer are not started "
                         f"(default: {MINUTES:g} for all, else no limit)")  # fmt: skip
     parser.add_argument("--generated", action="store_true", help="all: measure generated videos and pictures")
@@ -91,10 +91,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "formats, next to it")  # fmt: skip
     parser.add_argument("--goals", action="store_true",
                         help="decode, scan, cache: compare the figures with the goals of this project")  # fmt: skip
-    _add_cache_arguments(parser)
-
-
-def _add_cache_arguments(parser: argparse.ArgumentParser) -> None:
     cache = parser.add_argument_group("cache")
     cache.add_argument("--size", type=read_rectangle, default=(224, 224), metavar="SIZE",
                        help="size of outputs: HEIGHTxWIDTH, or one number for both (default: 224x224)")  # fmt: skip
@@ -145,8 +141,12 @@ def run(args: argparse.Namespace) -> int:
         document = {"bench": "all", **reports} if args.what == "all" else reports[args.what]
         with write_errors(os.fspath(args.json)):
             args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        if args.what == "scan":
-            _draw_chart(reports["scan"], args.json)
+        chart = rates_chart(reports["scan"]) if args.what == "scan" else None
+        if chart is not None:
+            picture = args.json.with_suffix(".svg")
+            with write_errors(os.fspath(picture)):
+                picture.write_text(chart, encoding="utf-8")
+            print_out(f"chart of the rates written to {picture}")
     return Exit.WELL
 
 
@@ -169,22 +169,18 @@ def _fill_defaults(args: argparse.Namespace) -> None:
 
 def _describe_work(args: argparse.Namespace, media: Sequence[Path], chosen: Mapping[str, Sequence[str]]) -> list[str]:
     what = "generated videos and pictures" if args.generated else ", ".join(map(os.fspath, media))
-    rows = [
-        (name, row, _describe_seconds(name, row), IN_ALL[name].get(row, ""))
-        for name, of in chosen.items()
-        for row in of
-    ]
+    least_seconds = {"decode": {"own": OWN_SECONDS}, "scan": SCAN_SECONDS, "cache": CACHE_SECONDS}
+    rows = []
+    for bench, names in chosen.items():
+        for row in names:
+            seconds = least_seconds[bench].get(row)
+            least = "" if seconds is None else f"{seconds} s or more"
+            rows.append((bench, row, least, IN_ALL[bench].get(row, "")))
     all_of_it = f"within {args.minutes:g} min (--minutes): measurements that would take longer are not started"
     return [
         f"{format_count(len(rows), 'measurement')} of {what}, {all_of_it}",
         *format_table(rows, "llrl", indent="  "),
     ]
-
-
-def _describe_seconds(name: str, row: str) -> str:
-    """Describe the minimum duration of a measurement."""
-    seconds = {"decode": {"own": OWN_SECONDS}, "scan": SCAN_SECONDS, "cache": CACHE_SECONDS}[name].get(row)
-    return "" if seconds is None else f"{seconds} s or more"
 
 
 @contextmanager
@@ -248,37 +244,35 @@ def choose_rows(what: str, rows: str | None) -> dict[str, tuple[str, ...]]:
 
 
 def _decode(args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ...]) -> Report:
-    bench = DecodeBench(media, args.work, rows, _make_rounds(args, DEFAULT_PAIRS))
+    bench = DecodeBench(media, args.work, rows, Rounds(args.pairs or DEFAULT_PAIRS, until=args.until))
     report = run_decode(bench, lambda row: print_out(*row_lines(row, args.goals)), _make_progress(args))
     print_out(*closing_lines(report))
     return report
 
 
 def _scan(args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ...]) -> Report:
-    bench = ScanBench(media, args.work, rows, args.files, _make_rounds(args, DEFAULT_PAIRS), makes=args.what != "all")
+    bench = ScanBench(
+        media,
+        args.work,
+        rows,
+        args.files,
+        Rounds(args.pairs or DEFAULT_PAIRS, until=args.until),
+        makes=args.what != "all",
+    )
     report = run_scan(bench, lambda row: print_out(*scan_row_lines(row, args.goals)), _make_progress(args))
     print_out(*scan_closing_lines(report))
     return report
 
 
 def _cache(args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ...]) -> Report:
-    rounds = _make_rounds(args, PAIRS)
-    bench = CacheBench(
-        media, args.work, args.disk, rows, args.frames, args.size, args.workers, rounds, _find_crops_file(args)
-    )
+    crops = None if args.json is None else args.json.with_suffix(".crops.png")
+    if args.crops is not None:
+        crops = args.crops / "crops.png"
+    rounds = Rounds(args.pairs or PAIRS, until=args.until)
+    bench = CacheBench(media, args.work, args.disk, rows, args.frames, args.size, args.workers, rounds, crops)
     report = run_cache(bench, lambda row: print_out(*cache_row_lines(row, args.goals)), _make_progress(args))
     print_out(*cache_closing_lines(report))
     return report
-
-
-def _make_rounds(args: argparse.Namespace, pairs: int) -> Rounds:
-    return Rounds(args.pairs or pairs, until=args.until)
-
-
-def _find_crops_file(args: argparse.Namespace) -> Path | None:
-    if args.crops is not None:
-        return Path(args.crops) / "crops.png"
-    return None if args.json is None else Path(args.json).with_suffix(".crops.png")
 
 
 _BENCHES: Mapping[str, Callable[[argparse.Namespace, tuple[Path, ...], tuple[str, ...]], Report]] = {
@@ -286,13 +280,3 @@ _BENCHES: Mapping[str, Callable[[argparse.Namespace, tuple[Path, ...], tuple[str
     "scan": _scan,
     "cache": _cache,
 }
-
-
-def _draw_chart(report: Report, beside: Path) -> None:
-    """Draw the rates of the engines, if they were measured."""
-    chart = rates_chart(report)
-    if chart is not None:
-        picture = beside.with_suffix(".svg")
-        with write_errors(os.fspath(picture)):
-            picture.write_text(chart, encoding="utf-8")
-        print_out(f"chart of the rates written to {picture}")

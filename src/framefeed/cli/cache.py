@@ -23,10 +23,10 @@ from framefeed.cache import (
     CacheEstimate,
     FillOptions,
     FrameCache,
-    Verified,
     build,
     count_demand,
     estimate,
+    estimate_cached_share,
 )
 from framefeed.catalog import Catalog, make_memory_catalog
 from framefeed.cli._arguments import make_limits
@@ -45,12 +45,11 @@ from framefeed.cli._plans import (
     add_cache_arguments,
     add_plan_arguments,
     describe_contents,
-    find_next_share,
     format_percent,
     get_shuffle,
     get_workers,
+    has_other_frames_each_epoch,
     ignoring_cache_warnings,
-    is_by_output,
     make_cache,
     make_plan,
     open_catalog,
@@ -58,7 +57,7 @@ from framefeed.cli._plans import (
     suggest_remedy,
 )
 from framefeed.cli.scan import format_duration
-from framefeed.decode import describe_recipe, find_decoder
+from framefeed.decode import as_decoder, describe_recipe, find_decoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import name_special_kind
@@ -70,7 +69,7 @@ _OUR_DECODERS = ("pyav", "still")
 _UNKNOWN = "unknown"
 _PARQUET = b"PAR1"
 # The next epoch is described if it finds a smaller share of its frames.
-_MIN_SHARE_FOUND = 0.95
+_MIN_CACHED_SHARE = 0.95
 # Empty files that processes lock, beside the files of frames.
 _OWN_FILES = frozenset({"lock", LOCK_FILE_NAME})
 
@@ -126,11 +125,18 @@ def describe_facts(folder: str, facts: Mapping[str, Any]) -> list[str]:
     lines = [_describe_size(folder, facts)]
     if facts["kinds"]:
         rows = [("stored with", "pictures", "frames", "size", "per frame")]
-        rows += [_make_kind_row(kind) for kind in facts["kinds"][:_MAX_KINDS]]
+        for kind in facts["kinds"][:_MAX_KINDS]:
+            pixel_format, size, *_ = (*str(kind["layout"]).split(), "", "")
+            pictures = f"{size} {'RGB' if pixel_format in ('rgbp', 'rgb24') else pixel_format}"
+            a_frame = format_bytes(kind["bytes"] / max(1, kind["frames"]))
+            rows.append((kind["codec"], pictures, f"{kind['frames']:,}", format_bytes(kind["bytes"]), a_frame))
         lines += format_table(rows, "llrrr", indent="  ")
         if len(facts["kinds"]) > _MAX_KINDS:
             lines.append(f"  and {len(facts['kinds']) - _MAX_KINDS:,} more kinds")
-    lines += [_describe_decoder(recipe, count) for recipe, count in facts["made_by"].items()]
+    for recipe, count in facts["made_by"].items():
+        library = recipe.removeprefix("still, ")
+        streams = format_count(count, "video stream" if library == recipe else "picture stream")
+        lines.append(f"{streams} decoded by {library}")
     for recipe, count in facts["not_read_any_more"].items():
         lines.append(
             f"not used any more: {format_count(count, 'stream')} by {recipe}, "
@@ -152,19 +158,6 @@ def _describe_size(folder: str, facts: Mapping[str, Any]) -> str:
     times = f"{facts['raw_bytes'] / max(1, facts['stored_bytes']):.1f}"
     more = "" if times == "1.0" else f" ({times} times as much)"
     return f"{folder}: {what} in {disk}; without compression: {format_bytes(facts['raw_bytes'])}{more}"
-
-
-def _describe_decoder(recipe: str, count: int) -> str:
-    library = recipe.removeprefix("still, ")
-    what = format_count(count, "video stream" if library == recipe else "picture stream")
-    return f"{what} decoded by {library}"
-
-
-def _make_kind_row(kind: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
-    pixel_format, size, *_ = (*str(kind["layout"]).split(), "", "")
-    pictures = f"{size} {'RGB' if pixel_format in ('rgbp', 'rgb24') else pixel_format}"
-    a_frame = format_bytes(kind["bytes"] / max(1, kind["frames"]))
-    return kind["codec"], pictures, f"{kind['frames']:,}", format_bytes(kind["bytes"]), a_frame
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -226,18 +219,27 @@ def _build(args: argparse.Namespace) -> int:
     with ignoring_cache_warnings(), cache:
         if not len(plan):
             return _finish(args, plan, cache, document)
-        expected = _estimate(args, plan, cache)
+        expected = None
+        if args.estimate:
+            expected = estimate(plan, cache, workers=get_workers(args), epochs=args.epochs, limits=make_limits(args))
+            if not args.json:
+                print_out(*str(expected).splitlines(), "")
     if expected is not None and expected.codec and args.max_bytes is None:
         args.codec = expected.codec  # with --max-bytes, "auto" chooses again and may change its choice while it fills
     with ignoring_cache_warnings(), make_cache(args, args.folder) as cache:
-        report = _run_build(args, plan, cache)
+        try:
+            report = build(plan, cache, workers=get_workers(args), epochs=args.epochs, limits=make_limits(args))
+        except KeyboardInterrupt:
+            message = "interrupted; stored frames are kept: run the same command again to continue"
+            raise KeyboardInterrupt(message) from None
+        values = {name: value for name, value in asdict(report).items() if name != "failed"}
         document |= {
             "estimate": expected and {**asdict(expected), "fits": expected.fits},
-            "build": _list_report(report),
+            "build": {**values, "is_complete": report.is_complete},
         }
         if not args.json:
             planned = _count_frames(args, plan, cache, expected) if cache.stats().is_full else 0
-            print_out(*_describe_build(args.folder, report, cache, planned), *_describe_next_epoch(args, plan, cache))
+            print_out(*_describe_build(args, plan, report, cache, planned))
         return _finish(args, plan, cache, document, report.failed)
 
 
@@ -285,78 +287,46 @@ def _describe_work(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) 
     what = f"{describe_contents(catalog)}: {format_count(len(plan), 'clip')} of {frames} of {width}x{height}"
     if args.rates is None:
         return what
-    return f"{what}, {format_count(args.epochs, 'epoch')}; {_describe_plan_options(args)}"
-
-
-def _describe_plan_options(args: argparse.Namespace) -> str:
-    """Describe how to plan the clips whose frames are stored."""
     size = SIZE if args.size is None else args.size
     is_random = args.start is None or args.start == "random"
     drawn = f", seed={args.seed}, shuffle={get_shuffle(args)!r} (here --shuffle)" if is_random else ""
     return (
-        f"for these frames, give plan_clips the same catalog, the same rates and start, "
-        f"clips_per_video={args.clips_per_video}, size={size}{drawn}, and no crop"
+        f"{what}, {format_count(args.epochs, 'epoch')}; for these frames, give plan_clips the same catalog, the same "
+        f"rates and start, clips_per_video={args.clips_per_video}, size={size}{drawn}, and no crop"
     )
 
 
-def _estimate(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> CacheEstimate | None:
-    if not args.estimate:
-        return None
-    expected = estimate(plan, cache, workers=get_workers(args), epochs=args.epochs, limits=make_limits(args))
-    if not args.json:
-        print_out(*str(expected).splitlines(), "")
-    return expected
-
-
-def _run_build(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> BuildReport:
-    try:
-        return build(plan, cache, workers=get_workers(args), epochs=args.epochs, limits=make_limits(args))
-    except KeyboardInterrupt:
-        message = "interrupted; stored frames are kept: run the same command again to continue"
-        raise KeyboardInterrupt(message) from None
-
-
-def _describe_part(report: BuildReport, cache: FrameCache, planned: int) -> str:
-    """Describe the part of a plan that a full cache has."""
-    present, info = report.frames_stored + report.frames_present, cache.info()
-    # More frames of this plan may have been stored earlier: the search for them ended when the cache was full.
-    least = "at least " if info.num_frames > present else ""
-    share = format_percent(present / max(1, planned))
-    return f"stored: {least}{present:,} of {format_count(planned, 'frame')} of this plan ({share})"
-
-
-def _describe_build(folder: str, report: BuildReport, cache: FrameCache, planned: int) -> Iterator[str]:
+def _describe_build(
+    args: argparse.Namespace, plan: EpochPlan, report: BuildReport, cache: FrameCache, planned: int
+) -> Iterator[str]:
+    """Describe the stored frames, those of a plan that a full cache has, and a next epoch that misses many."""
     present = f"; {report.frames_present:,} were stored before" if report.frames_present else ""
     failed = f"; {report.frames_failed:,} failed" if report.frames_failed else ""
-    codec = cache.stats().codec
+    codec, info = cache.stats().codec, cache.info()
     with_codec = "" if codec is None or not report.frames_stored else f" with {codec}"
     frames = f"{format_count(report.frames_stored, 'frame')} stored{with_codec}, {format_bytes(report.bytes_written)}"
     yield f"{frames}, in {format_duration(report.seconds)}{present}{failed}"
     if cache.stats().is_full:
         yield f"stopped: {report.stopped_because}"
-        yield _describe_part(report, cache, planned)
-    info = cache.info()
-    yield f"{folder}: {format_count(info.num_frames, 'frame')}, {format_bytes(info.bytes_on_disk)} on disk"
+        of_plan = report.frames_stored + report.frames_present
+        # More frames of this plan may have been stored earlier: the search for them ended when the cache was full.
+        least = "at least " if info.num_frames > of_plan else ""
+        share = format_percent(of_plan / max(1, planned))
+        yield f"stored: {least}{of_plan:,} of {format_count(planned, 'frame')} of this plan ({share})"
+    yield f"{args.folder}: {format_count(info.num_frames, 'frame')}, {format_bytes(info.bytes_on_disk)} on disk"
+    if has_other_frames_each_epoch(plan, cache):
+        next_plan = plan.with_epoch(plan.epoch + args.epochs)
+        next_share = estimate_cached_share(next_plan, cache, as_decoder("auto", make_limits(args)))
+        if next_share < _MIN_CACHED_SHARE:
+            cached = f"about {format_percent(next_share)} of its frames in the cache"
+            yield f"after this build, the next epoch finds {cached}: {suggest_remedy(args)}"
 
 
 def _count_frames(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache, expected: CacheEstimate | None) -> int:
     """Count the distinct frames of a plan."""
     if expected is not None:
         return expected.outlook.frames
-    return count_demand(plan, args.epochs, FillOptions(is_by_output(plan, cache), TASK_BYTES)).frames
-
-
-def _describe_next_epoch(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache) -> Iterator[str]:
-    """Describe the frames that the epoch after the build finds, if many are missing."""
-    share = find_next_share(plan, cache, args.epochs, make_limits(args))
-    if share is not None and share < _MIN_SHARE_FOUND:
-        frames = f"about {format_percent(share)} of its frames in the cache"
-        yield f"after this build, the next epoch finds {frames}: {suggest_remedy(args)}"
-
-
-def _list_report(report: BuildReport) -> dict[str, Any]:
-    values = {name: value for name, value in asdict(report).items() if name != "failed"}
-    return {**values, "is_complete": report.is_complete}
+    return count_demand(plan, args.epochs, FillOptions(cache.form_for(plan) == "output", TASK_BYTES)).frames
 
 
 # --- info, verify, clear ------------------------------------------------------------------------------
@@ -373,46 +343,37 @@ def _info(args: argparse.Namespace) -> int:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    with _opening_cache(args.folder) as cache, _progress_bar(cache.info().stored_bytes) as shown:
-        checked = cache.verify(shown)
-        removed = cache.store.drop_damaged(checked) if args.repair else {}
-    failed = [each for each in _list_failures(checked) if each[0] not in removed]
+    with _opening_cache(args.folder) as cache:
+        total, hidden = cache.info().stored_bytes, not sys.stderr.isatty()
+        with tqdm(total=total, unit="B", unit_scale=True, file=sys.stderr, disable=hidden, leave=False) as bar:
+            checked = cache.verify(bar.update)
+            removed = cache.store.drop_damaged(checked) if args.repair else {}
+    damaged = {name: format_count(len(numbers), "frame") for name, numbers in checked.damaged.items()}
+    failures = [(name, "damaged", f"{frames} cannot be read") for name, frames in damaged.items()]
+    failures += [(name, "refused", why) for name, why in checked.refused.items()]
+    failed = [failure for failure in failures if failure[0] not in removed]
     if args.json:
         counts = {"files": checked.num_segments, "frames": checked.num_frames, "bytes": checked.num_bytes}
         print_json({"cache": args.folder, **counts, "damaged": checked.damaged, "removed": removed,
                   "failed": list_as_json(failed)})  # fmt: skip
     else:
         what = f"{format_count(checked.num_frames, 'frame')} in {format_count(checked.num_segments, 'file')}"
-        print_out(f"{args.folder}: {what} checked, {format_bytes(checked.num_bytes)}: {_describe_damage(checked)}")
-        print_out(*_suggest_repair(args, failed, removed))
+        damage = "no damage found"
+        num_damaged, num_refused = sum(map(len, checked.damaged.values())), len(checked.refused)
+        if num_damaged or num_refused:
+            refused = f"; {format_count(num_refused, 'file')} cannot be used" if num_refused else ""
+            damage = f"{format_count(num_damaged, 'damaged frame')}{refused}"
+        print_out(f"{args.folder}: {what} checked, {format_bytes(checked.num_bytes)}: {damage}")
+        if removed:
+            freed = f"{format_count(len(removed), 'file')} removed, {format_bytes(sum(removed.values()))} freed"
+            print_out(f"{freed}; the next build or epoch stores their frames again")
+            print_out(*(f"  {name}" for name in sorted(removed)))
+        elif failed and not args.repair:
+            print_out(
+                f"'framefeed cache verify {args.folder} --repair' removes damaged files; a build stores them again"
+            )
         print_failed(failed)
     return Exit.FAILED_FILES if failed else Exit.WELL
-
-
-def _describe_damage(checked: Verified) -> str:
-    damaged, refused = sum(map(len, checked.damaged.values())), len(checked.refused)
-    if not damaged and not refused:
-        return "no damage found"
-    return format_count(damaged, "damaged frame") + (
-        f"; {format_count(refused, 'file')} cannot be used" if refused else ""
-    )
-
-
-def _suggest_repair(args: argparse.Namespace, failed: list[Failed], removed: dict[str, int]) -> Iterator[str]:
-    if removed:
-        freed = f"{format_count(len(removed), 'file')} removed, {format_bytes(sum(removed.values()))} freed"
-        yield f"{freed}; the next build or epoch stores their frames again"
-        yield from (f"  {name}" for name in sorted(removed))
-    elif failed and not args.repair:
-        yield f"'framefeed cache verify {args.folder} --repair' removes damaged files; a build stores them again"
-
-
-def _list_failures(checked: Verified) -> list[Failed]:
-    damaged = [
-        (name, "damaged", f"{format_count(len(numbers), 'frame')} cannot be read")
-        for name, numbers in checked.damaged.items()
-    ]
-    return damaged + [(name, "refused", why) for name, why in checked.refused.items()]
 
 
 def _clear(args: argparse.Namespace) -> int:
@@ -449,10 +410,3 @@ def _opening_cache(folder: str) -> Iterator[FrameCache]:
                 f"of a cache, only {shown}"
             )
         yield cache
-
-
-@contextmanager
-def _progress_bar(total: int) -> Iterator[Callable[[int], object]]:
-    hidden = not sys.stderr.isatty()
-    with tqdm(total=total, unit="B", unit_scale=True, file=sys.stderr, disable=hidden, leave=False) as bar:
-        yield bar.update

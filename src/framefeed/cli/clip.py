@@ -143,15 +143,11 @@ def run(args: argparse.Namespace) -> int:
                 print_out(f"{format_count(len(saved.files), 'frame')} written to {args.out} before the command stopped")
             raise
     if args.sheet is not None:
-        _blacken_skipped(request, catalog.frame_index(0), saved)
-        sheet = draw_contact_sheet([_make_sheet_clip(_make_title(args.video, metadata), request, saved)])
-        save_still(args.sheet, sheet, software=_SHEET)
+        _save_sheet(args, metadata, catalog.frame_index(0), request, saved)
     if args.json:
         print_json({"source": args.video, **_make_document(metadata, request, saved), "sheet": args.sheet})
     else:
-        print_out(*_describe_written(args, saved))
-        _mention_repeats(request)
-        _mention_damaged(request)
+        _print_written(args, request, saved)
     return Exit.WELL
 
 
@@ -180,8 +176,7 @@ def _check_options(args: argparse.Namespace) -> None:
 
 
 def _make_request(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
-    _check_times(args, catalog.frame_index(0))
-    rule = _choose_rule(args, catalog.frame_index(0))
+    rule = _make_rule(args, catalog.frame_index(0))
     request = plan_clips(catalog, rule, seed=0, shuffle=False, size=args.size, on_damaged=args.on_damaged)[0]
     if args.sheet is not None and len(request) > MAX_FRAMES:
         raise UsageError(
@@ -200,8 +195,8 @@ def _make_request(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
     return request
 
 
-def _check_times(args: argparse.Namespace, index: FrameIndex) -> None:
-    """Check that no time lies before the first frame."""
+def _make_rule(args: argparse.Namespace, index: FrameIndex) -> ClipRule:
+    """Make the rule of the options; --every and --fps mean all times start + k / fps before the end."""
     before = [time for time in args.at or () if time < 0]
     if before:
         require_times(index, args.video)
@@ -209,20 +204,12 @@ def _check_times(args: argparse.Namespace, index: FrameIndex) -> None:
             f"{args.video}: no frame at {float(before[0]):g} s: the first frame is at 0 s, and the video is "
             f"{float(_compute_length(index)):.3f} s long"
         )
-
-
-def _choose_rule(args: argparse.Namespace, index: FrameIndex) -> ClipRule:
     if args.at is not None:
         return AtSeconds(args.at)
     if args.indices is not None:
         return AtIndices(args.indices)
     if args.rates is not None:
         return Rates(args.rates, start=0.0)
-    return Rates([_count_times(args, index)], start=0.0)
-
-
-def _count_times(args: argparse.Namespace, index: FrameIndex) -> tuple[Fraction, int]:
-    """Find the frames per second, and count the times start + k / fps before the end."""
     require_times(index, args.video)
     fps: Fraction = args.fps or 1 / args.every
     count = max(1, math.ceil(_compute_length(index) * fps))
@@ -231,7 +218,7 @@ def _count_times(args: argparse.Namespace, index: FrameIndex) -> tuple[Fraction,
         raise UsageError(
             f"{option} means {count:,} frames of this video, at most {MAX_TIMES:,}: use fewer frames per second"
         )
-    return fps, count
+    return Rates([(fps, count)], start=0.0)
 
 
 def _find_past_end(request: DecodeRequest) -> IntArray:
@@ -281,22 +268,43 @@ def _decode_damaged(
         yield ordinal, float(index.to_seconds(index.pts[[ordinal]])[0]), memory[0]
 
 
-def _blacken_skipped(request: DecodeRequest, index: FrameIndex, saved: _SavedFrames) -> None:
-    """Put a black picture on the sheet for each frame that is skipped."""
-    if request.skipped is None:
-        return
-    output = replace(request.output, dimension_order="NHWC")
-    black = make_thumbnail(np.zeros(output.shape(*index.stream.displayed), dtype=np.uint8))
-    for ordinal in request.ordinals[request.skipped].tolist():
-        saved.thumbnails[ordinal] = black
+def _save_sheet(
+    args: argparse.Namespace, metadata: VideoMetadata, index: FrameIndex, request: DecodeRequest, saved: _SavedFrames
+) -> None:
+    """Write the contact sheet, with a black picture for each frame that is skipped."""
+    if request.skipped is not None:
+        output = replace(request.output, dimension_order="NHWC")
+        black = make_thumbnail(np.zeros(output.shape(*index.stream.displayed), dtype=np.uint8))
+        for ordinal in request.ordinals[request.skipped].tolist():
+            saved.thumbnails[ordinal] = black
+    length = "" if metadata.duration_seconds is None else f", {metadata.duration_seconds:.3f} s"
+    title = (
+        f"{make_printable(os.path.basename(args.video))}    {metadata.codec} {metadata.width}x{metadata.height}, "
+        f"{format_count(metadata.num_frames, 'frame')}{length}"
+    )
+    thumbnails = [saved.thumbnails[ordinal] for ordinal in request.ordinals.tolist()]
+    segments = np.asarray(request.segment).tolist()
+    clip = SheetClip(title, thumbnails, make_captions(request), segments if len(set(segments)) > 1 else ())
+    save_still(args.sheet, draw_contact_sheet([clip]), software=_SHEET)
 
 
-def _describe_written(args: argparse.Namespace, saved: _SavedFrames) -> list[str]:
+def _print_written(args: argparse.Namespace, request: DecodeRequest, saved: _SavedFrames) -> None:
+    """Print the written files, and how many frames are repeated or damaged."""
     written = f"{format_count(len(saved.files), 'frame')} written to {args.out}, {format_bytes(saved.bytes_written)}"
     if not saved.files:
         written = f"no frame written to {args.out}: all chosen frames are damaged, and are skipped (--on-damaged skip)"
     sheet = f"contact sheet written to {args.sheet}"
-    return [*([] if args.out is None else [written]), *([] if args.sheet is None else [sheet])]
+    print_out(*([] if args.out is None else [written]), *([] if args.sheet is None else [sheet]))
+    if count := len(_find_past_end(request)):
+        print_error(
+            f"{count} of {len(request)} frames lie past the end of the video: the last frame is repeated for them"
+        )
+    if request.damaged is not None:
+        numbers = np.unique(request.ordinals[request.damaged]).tolist()
+        verb, them, they = ("is", "it", "it is") if len(numbers) == 1 else ("are", "them", "they are")
+        what = f"no file is written for {them}" if request.on_damaged == "skip" else f"{they} written as decoded"
+        shown = ", ".join(map(str, numbers[:_MAX_NUMBERS])) + (", ..." if len(numbers) > _MAX_NUMBERS else "")
+        print_error(f"{format_count(len(numbers), 'frame')} {verb} damaged ({shown}): {what}")
 
 
 def _make_document(metadata: VideoMetadata, request: DecodeRequest, saved: _SavedFrames) -> dict[str, Any]:
@@ -315,38 +323,3 @@ def _make_document(metadata: VideoMetadata, request: DecodeRequest, saved: _Save
         "duration_seconds": metadata.duration_seconds,
         "frames": frames,
     }
-
-
-def _make_title(path: str, metadata: VideoMetadata) -> str:
-    length = "" if metadata.duration_seconds is None else f", {metadata.duration_seconds:.3f} s"
-    return (
-        f"{make_printable(os.path.basename(path))}    {metadata.codec} {metadata.width}x{metadata.height}, "
-        f"{format_count(metadata.num_frames, 'frame')}{length}"
-    )
-
-
-def _make_sheet_clip(title: str, request: DecodeRequest, saved: _SavedFrames) -> SheetClip:
-    segments = np.asarray(request.segment).tolist()
-    return SheetClip(
-        title,
-        [saved.thumbnails[ordinal] for ordinal in request.ordinals.tolist()],
-        make_captions(request),
-        segments if len(set(segments)) > 1 else (),
-    )
-
-
-def _mention_damaged(request: DecodeRequest) -> None:
-    if request.damaged is None:
-        return
-    numbers = np.unique(request.ordinals[request.damaged]).tolist()
-    verb, them, they = ("is", "it", "it is") if len(numbers) == 1 else ("are", "them", "they are")
-    what = f"no file is written for {them}" if request.on_damaged == "skip" else f"{they} written as decoded"
-    shown = ", ".join(map(str, numbers[:_MAX_NUMBERS])) + (", ..." if len(numbers) > _MAX_NUMBERS else "")
-    print_error(f"{format_count(len(numbers), 'frame')} {verb} damaged ({shown}): {what}")
-
-
-def _mention_repeats(request: DecodeRequest) -> None:
-    if count := len(_find_past_end(request)):
-        print_error(
-            f"{count} of {len(request)} frames lie past the end of the video: the last frame is repeated for them"
-        )

@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -41,28 +40,31 @@ from framefeed.parallel import thread_budget
 from framefeed.plan import EpochPlan, Rates
 from framefeed.testing import make_folder, read_stamp
 
+try:
+    import torch
+except ImportError as error:
+    raise MissingDependency(
+        "framefeed demo needs PyTorch, which is not installed: pip install 'framefeed[torch]'"
+    ) from error
+
 # Files of a folder that the demo uses, evenly spaced, so that it takes about a minute.
 MAX_FILES = 60
 CLASSES, VIDEOS_PER_CLASS, SECONDS = 2, 4, 16.0
+RULE = Rates([(1.0, 8), (2.0, 8)])
+SIDE = 112
+BATCH_SIZE = 8
+EPOCHS = 2
+# Clips of an epoch, about: enough for the loss to fall, and few enough to decode in seconds.
+CLIPS = 48
+# An epoch of large videos ends after this time.
+EPOCH_SECONDS = 15.0
+STARTING, WAITING, TRAINING = "starting workers", "waiting for data", "training"
+
+Batch = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class DemoMedia:
-    """The media of the demo.
-
-    Attributes:
-        catalog: The files that can be used, labelled by their folders.
-        failed: The other files.
-        is_users: Whether they are the user's; generated videos show their frame numbers.
-    """
-
-    catalog: Catalog
-    failed: list[Failed]
-    is_users: bool
-
-
-def prepare_media(media: str | None, out: Path, stages: Stages) -> DemoMedia:
-    """Generate or list the media, scan them, and print a summary."""
+def _prepare_media(media: str | None, out: Path, stages: Stages) -> tuple[Catalog, list[Failed]]:
+    """Generate or list the media, scan them, and print a summary; return the files with times, and the others."""
     roots = [os.fspath(out / "videos")] if media is None else _choose_files(media)
     ensure_folder(os.fspath(out))
     if media is None:
@@ -72,17 +74,12 @@ def prepare_media(media: str | None, out: Path, stages: Stages) -> DemoMedia:
     with stages.timed("scanning"):
         catalog = scan(roots, out=out / "cat.parquet", label_from="parent")
     print_out(*describe_summary(summarise(catalog)))
-    timed, timeless = _split_by_times(catalog)
-    return DemoMedia(timed, [*catalog.failures, *timeless], media is not None)
-
-
-def _split_by_times(catalog: Catalog) -> tuple[Catalog, list[Failed]]:
-    """Separate the files without usable timestamps, because the clips of the demo are chosen by time."""
+    # The clips of the demo are chosen by time.
     rows = catalog.usable_rows.tolist()
     timed = [row for row in rows if catalog.frame_index(row).has_timestamps]
     why = "has no usable timestamps, which frames per second need: scan with --assume-fps, or choose frames by number"
     timeless = [(str(catalog.source(row)), TimeUnavailable.__name__, why) for row in rows if row not in set(timed)]
-    return catalog.take(timed), timeless
+    return catalog.take(timed), [*catalog.failures, *timeless]
 
 
 def _choose_files(media: str) -> list[str]:
@@ -97,14 +94,7 @@ def _choose_files(media: str) -> list[str]:
     return [files[number * len(files) // MAX_FILES] for number in range(MAX_FILES)]
 
 
-def choose_size(catalog: Catalog, side: int) -> int | tuple[int, int]:
-    """Choose the short side if all pictures have one shape, else a square; so no batch has two shapes."""
-    rows = catalog.usable_rows
-    shapes = zip(catalog.heights[rows].tolist(), catalog.widths[rows].tolist(), strict=True)
-    return side if len({Fraction(height, width) for height, width in shapes}) == 1 else (side, side)
-
-
-def save_batch(path: Path, plan: EpochPlan, positions: Sequence[int], clips: Pixels) -> None:
+def _save_sheet(path: Path, plan: EpochPlan, positions: Sequence[int], clips: Pixels) -> None:
     """Write the contact sheet of a batch.
 
     Args:
@@ -113,52 +103,28 @@ def save_batch(path: Path, plan: EpochPlan, positions: Sequence[int], clips: Pix
         positions: Positions of the clips.
         clips: uint8 [B, T, C, H, W].
     """
-    rows = [_make_sheet_clip(plan, position, clip) for position, clip in zip(positions, clips, strict=True)]
+    rows = []
+    for position, clip in zip(positions, clips, strict=True):
+        request, label = plan[position], plan.classes[int(plan.columns_at(position)["label"])]
+        folder, name = os.path.split(request.name)
+        title = f"{os.path.join(os.path.basename(folder), name)}    label: {label}"
+        pictures = [np.ascontiguousarray(frame.transpose(1, 2, 0)) for frame in clip]
+        segments = np.asarray(request.segment).tolist()
+        rows.append(SheetClip(make_printable(title), pictures, make_captions(request), segments))
     save_still(path, draw_contact_sheet(rows))
 
 
-def _make_sheet_clip(plan: EpochPlan, position: int, clip: Pixels) -> SheetClip:
-    request = plan[position]
-    label = plan.classes[int(plan.columns_at(position)["label"])]
-    folder, name = os.path.split(request.name)
-    title = f"{os.path.join(os.path.basename(folder), name)}    label: {label}"
-    pictures = [np.ascontiguousarray(frame.transpose(1, 2, 0)) for frame in clip]
-    return SheetClip(make_printable(title), pictures, make_captions(request), np.asarray(request.segment).tolist())
-
-
-def count_correct(plan: EpochPlan, positions: Sequence[int], clips: Pixels) -> tuple[int, int]:
+def _count_correct(plan: EpochPlan, positions: Sequence[int], clips: Pixels) -> tuple[int, int]:
     """Count the frames of a batch of generated videos that show the planned number, and all frames."""
     frames = clips.reshape(-1, *clips.shape[2:])
     planned = np.concatenate([plan[position].ordinals for position in positions]).tolist()
-    return sum(_has_number(frame, number) for frame, number in zip(frames, planned, strict=True)), len(planned)
-
-
-def _has_number(frame: Pixels, number: int) -> bool:
-    try:
-        return read_stamp(frame) == number
-    except ValueError:
-        return False
-
-
-try:
-    import torch
-except ImportError as error:
-    raise MissingDependency(
-        "framefeed demo needs PyTorch, which is not installed: pip install 'framefeed[torch]'"
-    ) from error
-
-
-RULE = Rates([(1.0, 8), (2.0, 8)])
-SIDE = 112
-BATCH_SIZE = 8
-EPOCHS = 2
-# Clips of an epoch, about: enough for the loss to fall, and few enough to decode in seconds.
-CLIPS = 48
-# An epoch of large videos ends after this time.
-EPOCH_SECONDS = 15.0
-STARTING, WAITING, TRAINING = "starting workers", "waiting for data", "training"
-
-Batch = dict[str, Any]
+    correct = 0
+    for frame, number in zip(frames, planned, strict=True):
+        try:
+            correct += read_stamp(frame) == number
+        except ValueError:  # no number can be read
+            continue
+    return correct, len(planned)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -174,24 +140,26 @@ def run(args: argparse.Namespace) -> int:
     stages = Stages()
     threads = thread_budget().threads
     print_out(f"framefeed {describe_version()}, PyTorch {torch.__version__}, thread budget {threads}")
-    media = prepare_media(args.media, Path(args.out), stages)
-    failed = media.failed
-    plan = _make_plan(media, stages)
+    catalog, failed = _prepare_media(args.media, Path(args.out), stages)
+    plan = _make_plan(catalog, args.media is not None, stages)
     if len(plan):
         training = Training(plan, stages)
         for epoch in range(EPOCHS):
             print_out(training.train_epoch(epoch))
         failed += training.failed
-        _print_result(training, Path(args.out) / "first_batch.png", reads_stamps=not media.is_users)
+        _print_result(training, Path(args.out) / "first_batch.png", reads_stamps=args.media is None)
     print_failed(failed)
     return Exit.FAILED_FILES if failed else Exit.WELL
 
 
-def _make_plan(media: DemoMedia, stages: Stages) -> EpochPlan:
-    catalog = media.catalog
+def _make_plan(catalog: Catalog, is_users: bool, stages: Stages) -> EpochPlan:
+    """Plan the clips: a short side if all pictures of the user have one shape, else a square for all batches."""
     per_video = max(1, round(CLIPS / max(1, len(catalog.usable_rows))))
     with stages.timed("planning"):
-        size = choose_size(catalog, SIDE) if media.is_users else (SIDE, SIDE)
+        rows = catalog.usable_rows
+        shapes = zip(catalog.heights[rows].tolist(), catalog.widths[rows].tolist(), strict=True)
+        has_one_shape = len({Fraction(height, width) for height, width in shapes}) == 1
+        size = SIDE if is_users and has_one_shape else (SIDE, SIDE)
         plan = make_plan_quietly(catalog, RULE, seed=0, clips_per_video=per_video, size=size, columns=["label"])
         cost = plan.describe()
     if len(plan):
@@ -222,17 +190,15 @@ class Training:
         self.first: Batch | None = None
         self.lost = 0
         with stages.timed("setting up PyTorch"):
-            self._set_up(thread_budget().threads)
-
-    def _set_up(self, threads: int) -> None:
-        torch.manual_seed(0)
-        torch.set_num_threads(threads)
-        self._dataset = ClipDataset(self.plan, on_error="skip")
-        self._loader = torch.utils.data.DataLoader(
-            self._dataset, batch_size=BATCH_SIZE, num_workers=min(4, threads), persistent_workers=True
-        )
-        self._net = make_network(len(self.plan.classes))
-        self._optimiser = torch.optim.AdamW(self._net.parameters(), lr=3e-3)
+            threads = thread_budget().threads
+            torch.manual_seed(0)
+            torch.set_num_threads(threads)
+            self._dataset = ClipDataset(plan, on_error="skip")
+            self._loader = torch.utils.data.DataLoader(
+                self._dataset, batch_size=BATCH_SIZE, num_workers=min(4, threads), persistent_workers=True
+            )
+            self._net = make_network(len(plan.classes))
+            self._optimiser = torch.optim.AdamW(self._net.parameters(), lr=3e-3)
 
     @property
     def failed(self) -> list[Failed]:
@@ -328,10 +294,10 @@ def _print_result(training: Training, sheet: Path, reads_stamps: bool) -> None:
     if batch is not None:
         positions, clips = batch["position"].tolist(), batch["data"].numpy()
         if reads_stamps:
-            right, total = count_correct(plan, positions, clips)
+            right, total = _count_correct(plan, positions, clips)
             print_out(f"{right} of {total} frames of the first batch show the frame number that the plan asked for")
         with stages.timed("contact sheet"):
-            save_batch(sheet, plan, positions, clips)
+            _save_sheet(sheet, plan, positions, clips)
     print_out("", "where the time went", *format_table(stages.list_rows(), "lrr", indent="  "))
     if batch is not None:
         print_out("", f"contact sheet of the first batch (blue: 1 frame per second, orange: 2): {os.fspath(sheet)}")

@@ -47,55 +47,40 @@ def examine() -> dict[str, Any]:
     """Find versions, limits, codecs and warnings, as values for JSON."""
     budget = thread_budget()
     required = list(list_requirements())
-    open_files, shared = resource.getrlimit(resource.RLIMIT_NOFILE)[0], _measure_shared_memory()
+    torch = {"torch": version} if (version := find_version("torch")) else {}
+    extras: dict[str, dict[str, str | None]] = {}
+    for each in required:
+        if each.extra:
+            extras.setdefault(each.extra, {})[each.name] = each.installed
+    open_files, shared = resource.getrlimit(resource.RLIMIT_NOFILE)[0], None
+    try:
+        memory = os.statvfs(SHARED_MEMORY)
+        shared = memory.f_frsize * memory.f_blocks
+    except OSError:
+        pass  # this machine has none
     return {
-        "versions": _list_versions(required),
+        "versions": {
+            "framefeed": describe_version(),
+            "python": f"{platform.python_version()} ({platform.system()} {platform.machine()})",
+            **{each.name: each.installed or "missing" for each in required if not each.extra},
+            **torch,
+            **read_ffmpeg_versions(),
+        },
         "threads": {"budget": budget.threads, "reasons": list(budget.reasons)},
         "limits": {"open_files": open_files, "shared_memory_bytes": shared},
         "codecs": list_codec_support(CODECS),
-        "extras": _group_extras(required),
-        "warnings": [*_list_outdated(required), *_list_low_limits(open_files, shared)],
+        "extras": extras,
+        "warnings": list(_list_warnings(required, open_files, shared)),
     }
 
 
-def _list_versions(required: list[Requirement]) -> dict[str, str]:
-    needed = {requirement.name: requirement.installed or "missing" for requirement in required if not requirement.extra}
-    torch = {"torch": version} if (version := find_version("torch")) else {}
-    return {
-        "framefeed": describe_version(),
-        "python": f"{platform.python_version()} ({platform.system()} {platform.machine()})",
-        **needed,
-        **torch,
-        **read_ffmpeg_versions(),
-    }
-
-
-def _group_extras(required: list[Requirement]) -> dict[str, dict[str, str | None]]:
-    extras: dict[str, dict[str, str | None]] = {}
-    for requirement in required:
-        if requirement.extra:
-            extras.setdefault(requirement.extra, {})[requirement.name] = requirement.installed
-    return extras
-
-
-def _measure_shared_memory() -> int | None:
-    try:
-        facts = os.statvfs(SHARED_MEMORY)
-    except OSError:
-        return None
-    return facts.f_frsize * facts.f_blocks
-
-
-def _list_outdated(required: list[Requirement]) -> Iterator[str]:
+def _list_warnings(required: list[Requirement], open_files: int, shared: int | None) -> Iterator[str]:
     for each in required:
         if each.is_too_old:
             advice = f"pip install -U {each.name}"
             yield f"{each.name} {each.installed} is older than {each.floor}, which is required: {advice}"
         elif each.installed is None and not each.extra:
             yield f"{each.name} is missing: pip install {each.name}"
-
-
-def _list_low_limits(open_files: int, shared: int | None) -> Iterator[str]:
     if open_files != resource.RLIM_INFINITY and open_files < MIN_OPEN_FILES:
         yield f"at most {open_files} files can be open at once, which may be too few: run 'ulimit -n {MIN_OPEN_FILES}'"
     if shared is not None and shared < MIN_SHARED_BYTES:
@@ -114,9 +99,13 @@ def _describe_facts(facts: dict[str, Any]) -> Iterator[str]:
     yield f"open files: {limits['open_files'] if limits['open_files'] != resource.RLIM_INFINITY else 'unlimited'}"
     yield f"{SHARED_MEMORY}: {'none' if shared is None else f'{shared / 1e9:.1f} GB'}"
     yield ""
-    yield from _list_codecs(facts["codecs"])
+    rows = [[name, *(", ".join(names) or "none" for names in has.values())] for name, has in facts["codecs"].items()]
+    yield from format_table([["codec", "decoders", "encoders"], *rows], "lll")
     yield ""
-    yield from _list_extras(facts["extras"])
+    for extra, packages in facts["extras"].items():
+        parts = [f"{name} {version}" if version else f"{name} missing" for name, version in packages.items()]
+        advice = f"to install what is missing: pip install 'framefeed[{extra}]'"
+        yield f"extra '{extra}': {', '.join(parts)} ({'installed' if all(packages.values()) else advice})"
     yield ""
     if "catalog" in facts:
         yield f"catalog {make_printable(facts['catalog']['path'])}"
@@ -140,17 +129,3 @@ def _summarise_warnings(facts: dict[str, Any]) -> str:
     if undecodable:
         parts.append(f"codecs that cannot be decoded here: {', '.join(undecodable)}")
     return "; ".join(parts) if count or incomplete or undecodable else "everything is installed"
-
-
-def _list_codecs(codecs: dict[str, dict[str, list[str]]]) -> list[str]:
-    rows = [[name, *(", ".join(names) or "none" for names in has.values())] for name, has in codecs.items()]
-    return format_table([["codec", "decoders", "encoders"], *rows], "lll")
-
-
-def _list_extras(extras: dict[str, dict[str, str | None]]) -> Iterator[str]:
-    for extra, packages in extras.items():
-        parts = [f"{name} {version}" if version else f"{name} missing" for name, version in packages.items()]
-        state = (
-            "installed" if all(packages.values()) else f"to install what is missing: pip install 'framefeed[{extra}]'"
-        )
-        yield f"extra '{extra}': {', '.join(parts)} ({state})"

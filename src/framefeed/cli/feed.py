@@ -13,7 +13,7 @@ from typing import Any
 from tqdm import tqdm
 
 from framefeed._units import format_bytes, format_count
-from framefeed.cache import CacheStats, FrameCache
+from framefeed.cache import FrameCache
 from framefeed.catalog import Catalog
 from framefeed.cli._arguments import make_limits, read_at_least, read_milliseconds
 from framefeed.cli._io import (
@@ -34,7 +34,6 @@ from framefeed.cli._plans import (
     get_workers,
     has_other_frames_each_epoch,
     ignoring_cache_warnings,
-    is_too_small,
     make_cache,
     make_plan,
     open_catalog,
@@ -170,7 +169,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         print_out(*_describe_result(plan, stats, result, _choose_advice(args, plan, cache, stats, result)))
         print_failed(failed, known=len(plan.catalog.failed_rows))
-    if cache is not None and is_too_small(cache):
+    # The first frames alone exceed the largest size of the cache.
+    if cache is not None and cache.store.needed_bytes is not None and not cache.info().num_frames:
         return Exit.MISTAKE
     return Exit.FAILED_FILES if failed else Exit.WELL
 
@@ -201,15 +201,11 @@ def _run_loop(loader: ClipLoader, args: argparse.Namespace, result: FeedResult) 
                 if number == args.max_batches:
                     break
             result.add_epoch(EpochResult(clips, failed, time.perf_counter() - began), loader.stats().counts)
+            last = result.epochs[-1]
+            cached = f"{last.frames_cached:,} of {format_count(last.frames, 'frame')}"
+            hits = f"; {cached} from the cache ({format_percent(last.cached_share)})" if args.cache is not None else ""
             if not args.json:
-                print_out(f"epoch {epoch}: {result.epochs[-1]}{_describe_hits(args, result.epochs[-1])}")
-
-
-def _describe_hits(args: argparse.Namespace, epoch: EpochResult) -> str:
-    if args.cache is None:
-        return ""
-    frames = format_count(epoch.frames, "frame")
-    return f"; {epoch.frames_cached:,} of {frames} from the cache ({format_percent(epoch.cached_share)})"
+                print_out(f"epoch {epoch}: {last}{hits}")
 
 
 def _time_batches(loader: ClipLoader, waits: list[float]) -> Iterator[ClipBatch]:
@@ -263,13 +259,10 @@ def _describe_result(plan: EpochPlan, stats: LoadStats, result: FeedResult, advi
         ("bottleneck", f"{stats.bottleneck}: {advice}"),
     ]  # fmt: skip
     if stats.cache is not None:
-        rows.append(("cache", _describe_stored(stats.cache)))
+        codec = "" if stats.cache.codec is None else f", with {stats.cache.codec}"
+        frames_stored = format_count(stats.cache.frames_stored, "frame")
+        rows.append(("cache", f"{frames_stored} stored, {format_bytes(stats.cache.bytes_written)}{codec}"))
     return ["", *format_table(rows, "ll")]
-
-
-def _describe_stored(cache: CacheStats) -> str:
-    codec = "" if cache.codec is None else f", with {cache.codec}"
-    return f"{format_count(cache.frames_stored, 'frame')} stored, {format_bytes(cache.bytes_written)}{codec}"
 
 
 def _make_document(plan: EpochPlan, stats: LoadStats, result: FeedResult) -> dict[str, Any]:

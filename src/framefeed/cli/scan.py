@@ -37,13 +37,13 @@ from framefeed.cli._arguments import (
     add_limit_arguments,
     make_limits,
     read_columns,
-    read_positive_seconds,
+    read_positive,
     read_rate,
     read_workers,
 )
 from framefeed.cli._io import Exit, list_as_json, make_printable, print_error, print_failed, print_json, print_out
 from framefeed.errors import UsageError
-from framefeed.index import TIMES_FROM_IN_WORDS, TimesFrom
+from framefeed.index import TIMES_FROM_IN_WORDS
 from framefeed.media import parse_rate
 
 _SHOWN_KINDS = 5
@@ -89,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FPS",
         help="frames per second of folders of pictures, with --image-folders video",
     )
-    parser.add_argument("--deadline-seconds", type=read_positive_seconds, default=60, metavar="S",
+    parser.add_argument("--deadline-seconds", type=read_positive("seconds"), default=60, metavar="S",
                         help="longest time for one file (default: 60), after which it is listed as failed")  # fmt: skip
     add_limit_arguments(parser)
     parser.add_argument("--anew", dest="resume", action="store_false",
@@ -106,7 +106,10 @@ def run(args: argparse.Namespace) -> int:
     try:
         done = scan_roots(args.roots, request)
     except KeyboardInterrupt as interrupt:
-        raise KeyboardInterrupt(str(interrupt) or _describe_kept(args.out)) from None
+        kept = "interrupted; nothing was saved, because there is no -o CATALOG"
+        if args.out is not None:
+            kept = f"interrupted; run the same command again to continue from {args.out}.journal"
+        raise KeyboardInterrupt(str(interrupt) or kept) from None
     catalog, seconds = done.catalog, perf_counter() - begin
     if not len(catalog):
         raise UsageError(explain_no_media(args.roots))
@@ -121,19 +124,11 @@ def run(args: argparse.Namespace) -> int:
         print_out(
             *describe_summary(facts),
             *_describe_assumed_rate(args.assume_fps, facts),
-            describe_work(done.stats, seconds),
-            *describe_repeats(done.stats),
-            *describe_other_files(done.stats),
-            *([] if args.out is None else describe_saved(args.out, args.root)),
+            *_describe_work(done.stats, seconds),
+            *([] if args.out is None else _describe_saved(args.out, args.root)),
         )
         print_failed(catalog.failures)
     return Exit.FAILED_FILES if len(catalog.errors) else Exit.WELL
-
-
-def _describe_kept(out: str | None) -> str:
-    if out is None:
-        return "interrupted; nothing was saved, because there is no -o CATALOG"
-    return f"interrupted; run the same command again to continue from {out}.journal"
 
 
 def _make_request(args: argparse.Namespace) -> ScanRequest:
@@ -149,18 +144,16 @@ def _make_request(args: argparse.Namespace) -> ScanRequest:
         assume_fps=None if args.assume_fps is None else parse_rate(args.assume_fps),
     )
     lists = ListOptions(args.columns, args.path_template, args.root and make_absolute(args.root))
-    known = None if args.classes_of is None else _read_classes(args.classes_of)
+    known: tuple[Label, ...] | None = None
+    if args.classes_of is not None:
+        classes = Catalog.open(args.classes_of).classes
+        if not classes:
+            raise UsageError(
+                f"--classes-of {args.classes_of}: this catalog has no labels: name one that was made with --label-from "
+                "parent, or from a list with labels"
+            )
+        known = check_classes(classes)
     return ScanRequest(options, args.out, args.label_from, args.root, args.resume, args.image_folders, lists, known)
-
-
-def _read_classes(path: str) -> tuple[Label, ...]:
-    classes = Catalog.open(path).classes
-    if not classes:
-        raise UsageError(
-            f"--classes-of {path}: this catalog has no labels: name one that was made with --label-from parent, or "
-            "from a list with labels"
-        )
-    return check_classes(classes)
 
 
 def summarise(catalog: Catalog) -> dict[str, Any]:
@@ -169,6 +162,8 @@ def summarise(catalog: Catalog) -> dict[str, Any]:
     # Arrow sums and counts: a Python object for each of a million rows would take too long.
     usable = catalog.table.select(names).take(pa.array(catalog.usable_rows))
     sizes = pc.binary_join_element_wise(usable["width"].cast(pa.string()), usable["height"].cast(pa.string()), "x")
+    # The number of damaged frames is known only for pictures that were decoded.
+    decoded = pc.and_(pc.equal(usable["kind"], "image"), usable["num_damaged_frames"].is_valid())
     return {
         "files": len(catalog),
         "usable": usable.num_rows,
@@ -178,7 +173,7 @@ def summarise(catalog: Catalog) -> dict[str, Any]:
         "damaged_frames": pc.sum(usable["num_damaged_frames"]).as_py(),
         "damaged_files": _sum(pc.greater(usable["num_damaged_frames"], 0)),
         "frames_known_by": count_built_from(catalog),
-        "decoded_pictures": _count_decoded_pictures(usable),
+        "decoded_pictures": _sum(decoded),
         "missing_frame_tables": get_missing_frames_path(catalog),
         "times_from": count_times(catalog),
         "seconds": float(_sum(usable["duration_seconds"])),
@@ -188,11 +183,6 @@ def summarise(catalog: Catalog) -> dict[str, Any]:
         "classes": catalog.classes,
         "depth": "frames" if catalog.has_frame_indexes else "header",
     }
-
-
-def _count_decoded_pictures(usable: pa.Table) -> int:
-    # The number of damaged frames is known only for pictures that were decoded.
-    return _sum(pc.and_(pc.equal(usable["kind"], "image"), usable["num_damaged_frames"].is_valid()))  # type: ignore[no-any-return]
 
 
 def _sum(column: pa.ChunkedArray) -> Any:
@@ -222,7 +212,10 @@ def describe_summary(facts: dict[str, Any]) -> list[str]:
             f"the frame tables are missing, there is no file {facts['missing_frame_tables']}: restore it, or scan again"
         )
     if set(facts["times_from"]) - {"pts"}:
-        lines.append(_describe_times(facts["times_from"]))
+        times = facts["times_from"]
+        tiers = (f"{TIMES_FROM_IN_WORDS[tier]} ({format_count(count, 'video')})" for tier, count in times.items())
+        advice = "; for clips by time, scan the files without times with --assume-fps" if "none" in times else ""
+        lines.append(f"times come from: {'; '.join(tiers)}{advice}")
     if facts["damaged_files"]:
         lines.append(
             f"damaged: {format_count(facts['damaged_frames'], 'frame')} in "
@@ -237,12 +230,6 @@ def describe_summary(facts: dict[str, Any]) -> list[str]:
             f"{_describe_rest(len(names))}"
         )
     return lines
-
-
-def _describe_times(counts: dict[TimesFrom, int]) -> str:
-    tiers = "; ".join(f"{TIMES_FROM_IN_WORDS[tier]} ({format_count(count, 'video')})" for tier, count in counts.items())
-    advice = "; for clips by time, scan the files without times with --assume-fps" if "none" in counts else ""
-    return f"times come from: {tiers}{advice}"
 
 
 def _describe_assumed_rate(fps: Fraction | None, facts: dict[str, Any]) -> list[str]:
@@ -273,34 +260,26 @@ def _describe_contents(facts: dict[str, Any]) -> str:
     return shown + (f" and {format_count(videos, 'video')}, {frames}" if videos else "")
 
 
-def describe_work(tally: ScanStats, seconds: float) -> str:
-    """Describe the work of the scan."""
-    known = f"; {format_count(tally.known, 'unchanged file')} skipped" if tally.known else ""
-    gone = f"; {format_count(tally.gone, 'file')} {_GONE}" if tally.gone else ""
-    read = f"read {tally.bytes_read / 1e6:,.1f} MB"
-    return f"opened {format_count(tally.surveyed, 'file')} in {format_duration(seconds)}, {read}{known}{gone}"
+def _describe_work(stats: ScanStats, seconds: float) -> list[str]:
+    """Describe the work of the scan, and the files and folders that gave no row."""
+    known = f"; {format_count(stats.known, 'unchanged file')} skipped" if stats.known else ""
+    gone = f"; {format_count(stats.gone, 'file')} {_GONE}" if stats.gone else ""
+    read = f"read {stats.bytes_read / 1e6:,.1f} MB"
+    lines = [f"opened {format_count(stats.surveyed, 'file')} in {format_duration(seconds)}, {read}{known}{gone}"]
+    counts = ((stats.repeated_files, "file"), (stats.repeated_folders, "folder"))
+    repeated = [format_count(count, noun) for count, noun in counts if count]
+    if repeated:
+        lines.append(f"counted once: {' and '.join(repeated)} found again, through a link or a second name")
+    if stats.passed_over:
+        endings = {make_printable(ending) or "without an ending": n for ending, n in stats.passed_over.most_common()}
+        others = format_count(stats.passed_over.total(), "file")
+        lines.append(
+            f"not scanned: {others} with other endings than media: {_list_counts(endings)}; to scan a file, name it"
+        )
+    return lines
 
 
-def describe_repeats(tally: ScanStats) -> list[str]:
-    """Describe the files and folders that were found again, and gave no row."""
-    repeated = [
-        format_count(count, noun)
-        for count, noun in ((tally.repeated_files, "file"), (tally.repeated_folders, "folder"))
-        if count
-    ]
-    return [f"counted once: {' and '.join(repeated)} found again, through a link or a second name"] if repeated else []
-
-
-def describe_other_files(tally: ScanStats) -> list[str]:
-    """Describe the files of the folders that were not scanned."""
-    if not tally.passed_over:
-        return []
-    endings = {make_printable(ending) or "without an ending": n for ending, n in tally.passed_over.most_common()}
-    others = format_count(tally.passed_over.total(), "file")
-    return [f"not scanned: {others} with other endings than media: {_list_counts(endings)}; to scan a file, name it"]
-
-
-def describe_saved(out: str, root: str | None) -> list[str]:
+def _describe_saved(out: str, root: str | None) -> list[str]:
     """Describe the path of the catalog, and how to open it."""
     lines = [f"saved as {out}"]
     if root is not None and os.path.realpath(root) != os.path.realpath(os.path.dirname(os.path.abspath(out))):

@@ -48,8 +48,8 @@ def count_by_name(names: Sequence[str | None], counts: Sequence[int]) -> Counts:
     """Order counts by frequency, then by name; the name None means unknown."""
     pairs = [(name, count) for name, count in zip(names, counts, strict=True) if name and count]
     pairs.sort(key=lambda pair: (-pair[1], pair[0]))
-    unknown = sum(counts) - sum(format_number for _, format_number in pairs)
-    return Counts(tuple(name for name, _ in pairs), tuple(format_number for _, format_number in pairs), unknown)
+    unknown = sum(counts) - sum(count for _, count in pairs)
+    return Counts(tuple(name for name, _ in pairs), tuple(count for _, count in pairs), unknown)
 
 
 class Columns:
@@ -121,7 +121,8 @@ class Columns:
             return ""
         ends = pc.min_max(self.catalog.table.column("source")).as_py()
         first, last = ends["min"] or "", ends["max"] or ""
-        same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+        pairs = enumerate(zip(first, last, strict=False))
+        same = next((number for number, (one, other) in pairs if one != other), len(first))
         return first[: first[:same].rfind("/") + 1]
 
 
@@ -239,20 +240,16 @@ def predict_costs(columns: Columns) -> Costs:
     frames = np.where(is_image & np.isnan(frames), 1.0, frames)
     gop = compute_gop_lengths(frames, columns.numbers("num_key_frames", rows))
     pictures = np.where(is_image, 1.0, (gop + 1) / 2)
-    megapixels = _count_coded_pixels(columns, rows) / 1e6
+    coded, displayed = (
+        columns.numbers(f"{prefix}width", rows) * columns.numbers(f"{prefix}height", rows) for prefix in ("coded_", "")
+    )
+    megapixels = np.where(np.nan_to_num(coded) > 0, coded, displayed) / 1e6
     return Costs(rows, gop, megapixels * pictures, megapixels * frames)
 
 
 def compute_gop_lengths(frames: FloatArray, key_frames: FloatArray) -> FloatArray:
     """Compute frames per key frame; a video without key frames is a single GOP, and NaN stays NaN."""
     return frames / np.maximum(key_frames, 1.0)
-
-
-def _count_coded_pixels(columns: Columns, rows: IntArray) -> FloatArray:
-    coded, shown = (
-        columns.numbers(f"{prefix}width", rows) * columns.numbers(f"{prefix}height", rows) for prefix in ("coded_", "")
-    )
-    return np.where(np.nan_to_num(coded) > 0, coded, shown)
 
 
 def find_largest(values: FloatArray, limit: int) -> IntArray:

@@ -123,17 +123,29 @@ def make_cost_section(columns: Columns) -> Section | None:
     predicted = predict_costs(columns)
     by_random = bool(np.isfinite(predicted.random_megapixels).any())
     sort_by = predicted.random_megapixels if by_random else predicted.all_megapixels
+    known = sort_by[np.isfinite(sort_by) & (sort_by > 0)]
+    axis = Axis("megapixels decoded for one random frame" if by_random else "megapixels of all frames",
+                _columns.format_number)  # fmt: skip
+    plot = draw_histogram(
+        "Cost", make_histogram(known, choose_edges(ONE_TWO_FIVE, known)), axis, len(sort_by) - len(known)
+    )
     worst = find_largest(sort_by, MAX_COSTLY)
-    table = _make_file_table(columns, predicted, worst, "Files that cost most", RANDOM if by_random else ALL)
+    largest = find_largest(columns.numbers("bytes", predicted.rows), MAX_LARGEST)
+    longest = find_largest(np.where(np.isin(predicted.rows, columns.videos), predicted.gop, np.nan), MAX_LARGEST)
+    tables = [
+        _make_file_table(columns, predicted, worst, "Files that cost most", RANDOM if by_random else ALL),
+        _make_file_table(columns, predicted, largest, "Largest files", "bytes"),
+    ]
+    if len(longest):
+        tables.append(_make_file_table(columns, predicted, longest, "Longest GOPs", "GOP"))
     return Section(
         "cost",
         "Cost to decode",
         (
             make_paragraph(_describe_cost(by_random)),
-            _make_cost_figures(columns, sort_by, by_random),
+            make_grid(plot, _make_codec_list(columns, sort_by), _make_concentration_table(known)),
             _make_folder_note(columns),
-            table,
-            *_make_other_tables(columns, predicted),
+            *tables,
         ),
     )
 
@@ -150,14 +162,6 @@ def _describe_cost(by_random: bool) -> str:
         "+ 1) / 2; for an image, its pixels. The prediction assumes GOPs of equal length within a file. The time for a "
         f"megapixel depends on the codec; for H.264, {time}."
     )
-
-
-def _make_cost_figures(columns: Columns, values: FloatArray, by_random: bool) -> Node:
-    known = values[np.isfinite(values) & (values > 0)]
-    name = "megapixels decoded for one random frame" if by_random else "megapixels of all frames"
-    histogram = make_histogram(known, choose_edges(ONE_TWO_FIVE, known))
-    plot = draw_histogram("Cost", histogram, Axis(name, _columns.format_number), len(values) - len(known))
-    return make_grid(plot, _make_codec_list(columns, values), _make_concentration_table(known))
 
 
 def _make_codec_list(columns: Columns, values: FloatArray) -> Node:
@@ -204,25 +208,19 @@ def _make_concentration_table(known: FloatArray) -> Node | None:
     return make_element("figure", make_element("h3", "Where the cost lies"), table, note, class_="values")
 
 
-def _make_other_tables(columns: Columns, predicted: Costs) -> list[Node]:
-    size = columns.numbers("bytes", predicted.rows)
-    is_video = np.isin(predicted.rows, columns.videos)
-    gop = np.where(is_video, predicted.gop, np.nan)
-    tables = [_make_file_table(columns, predicted, find_largest(size, MAX_LARGEST), "Largest files", "bytes")]
-    longest = find_largest(gop, MAX_LARGEST)
-    if len(longest):
-        tables.append(_make_file_table(columns, predicted, longest, "Longest GOPs", "GOP"))
-    return tables
-
-
 def _make_file_table(columns: Columns, predicted: Costs, chosen: IntArray, caption: str, sorted_by: str) -> Node:
     """List facts of some files; the sorted column comes first, because a phone shows only the left ones."""
     rows = predicted.rows[chosen]
+    width, height = (columns.numbers(name, rows) for name in ("width", "height"))
+    sizes = [
+        Cell(_columns.UNKNOWN if np.isnan(w * h) else f"{w:.0f}×{h:.0f}", w * h)
+        for w, h in zip(width.tolist(), height.tolist(), strict=True)
+    ]
     facts = {
         RANDOM: _make_cells(predicted.random_megapixels[chosen], _columns.format_megapixels),
         ALL: _make_cells(predicted.all_megapixels[chosen], _columns.format_megapixels),
         "codec": [make_text_cell(codec) for codec in columns.texts("codec", rows)],
-        "size": _make_size_cells(columns, rows),
+        "size": sizes,
         "frames": _make_cells(columns.numbers("num_frames", rows), _columns.format_number),
         "GOP": _make_cells(predicted.gop[chosen], _columns.format_number),
         "bytes": _make_cells(columns.numbers("bytes", rows), _columns.format_data_size),
@@ -231,15 +229,6 @@ def _make_file_table(columns: Columns, predicted: Costs, chosen: IntArray, capti
     names = [make_name_cell(name, columns.common_folder) for name in columns.texts("source", rows)]
     cells = list(zip(names, *(facts[head] for head in heads), strict=True))
     return make_sortable_table(caption, ["file", *heads], cells, sorted_by=1)
-
-
-def _make_size_cells(columns: Columns, rows: IntArray) -> list[Cell]:
-    width, height = (columns.numbers(name, rows) for name in ("width", "height"))
-    shown = [
-        _columns.UNKNOWN if np.isnan(w * h) else f"{w:.0f}×{h:.0f}"
-        for w, h in zip(width.tolist(), height.tolist(), strict=True)
-    ]
-    return [Cell(text, area) for text, area in zip(shown, (width * height).tolist(), strict=True)]
 
 
 def _make_cells(values: FloatArray, show: Callable[[float], str]) -> list[Cell]:

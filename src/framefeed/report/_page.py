@@ -57,21 +57,7 @@ def make_page(catalog: Catalog, title: str) -> str:
         title: Heading of the page.
     """
     columns = Columns(catalog)
-    sections = _make_sections(columns)
-    main = make_element("main", _make_tiles(columns), *(section.make_node() for section in sections))
-    body = make_element(
-        "body",
-        _make_header(columns, title, sections),
-        main,
-        _make_footer(),
-        make_element("div", id="tip", hidden=True),
-        make_element("script", _read_asset("page.js")),
-    )
-    return f"<!DOCTYPE html>\n{make_element('html', _make_head(title), body, lang='en')}\n"
-
-
-def _make_sections(columns: Columns) -> list[Section]:
-    sections = [
+    made = (
         make_sizes_section(columns),
         make_formats_section(columns),
         make_time_section(columns),
@@ -81,8 +67,22 @@ def _make_sections(columns: Columns) -> list[Section]:
         make_failed_section(columns),
         make_damaged_section(columns),
         make_cost_section(columns),
-    ]
-    return [section for section in sections if section is not None]
+    )
+    sections = [section for section in made if section is not None]
+    text = (
+        "Made by framefeed report from the catalog only; no media file was opened. Each file counts once. "
+        "1 kB is 1000 bytes."
+    )
+    main = make_element("main", _make_tiles(columns), *(section.make_node() for section in sections))
+    body = make_element(
+        "body",
+        _make_header(columns, title, sections),
+        main,
+        make_element("footer", make_element("p", text)),
+        make_element("div", id="tip", hidden=True),
+        make_element("script", _read_asset("page.js")),
+    )
+    return f"<!DOCTYPE html>\n{make_element('html', _make_head(title), body, lang='en')}\n"
 
 
 def _make_head(title: str) -> Node:
@@ -130,19 +130,19 @@ def _make_header(columns: Columns, title: str, sections: list[Section]) -> Node:
     )
 
 
-def _make_footer() -> Node:
-    text = (
-        "Made by framefeed report from the catalog only; no media file was opened. Each file counts once. "
-        "1 kB is 1000 bytes."
-    )
-    return make_element("footer", make_element("p", text))
-
-
 def _make_tiles(columns: Columns) -> Node:
     files, usable = len(columns.files), len(columns.usable)
     videos, images, failed = len(columns.videos), len(columns.images), len(columns.failed)
     frames = columns.numbers("num_frames", columns.videos)
-    seconds = columns.numbers("duration_seconds", columns.videos)
+    durations = columns.numbers("duration_seconds", columns.videos)
+    seconds, note = float(np.nansum(durations)), _describe_unknown(durations)
+    hours = Tile("Hours of video", _columns.format_number(seconds / 3600) if seconds else "0", note)
+    minutes = Tile("Minutes of video", _columns.format_number(seconds / 60), note)
+    damaged = columns.numbers("num_damaged_frames", columns.usable)
+    damaged_files = int(np.count_nonzero(damaged > 0))
+    damaged_note = f"in {_columns.format_count_of(damaged_files, 'file')}" if damaged_files else ""
+    damaged_frames = _columns.format_count(float(np.nansum(damaged)))
+    damage = Tile("Damaged frames", damaged_frames, damaged_note, is_bad=damaged_files > 0)
     size, all_files = (float(np.nansum(columns.numbers("bytes", rows))) for rows in (columns.usable, columns.files))
     more = f"{_columns.format_data_size(all_files)} in all files" if all_files > size else ""
     tiles = [
@@ -151,27 +151,21 @@ def _make_tiles(columns: Columns) -> Node:
         Tile("Failed", _columns.format_count(failed), _columns.format_share(failed, files), is_bad=failed > 0),
         Tile("Videos", _columns.format_count(videos)),
         Tile("Images", _columns.format_count(images)),
-        _make_duration_tile(seconds),
+        minutes if 0 < seconds < 3600 else hours,
         _make_large_number_tile("Frames of videos", float(np.nansum(frames)), _describe_unknown(frames)),
-        *_make_damaged_tiles(columns),
+        *([damage] if np.isfinite(damaged).any() else []),
         Tile("Bytes, usable files", _columns.format_data_size(size), more),
     ]
-    return make_element("dl", *[_draw_tile(tile) for tile in tiles], class_="tiles", aria_label="Summary")
-
-
-def _make_damaged_tiles(columns: Columns) -> list[Tile]:
-    damaged = columns.numbers("num_damaged_frames", columns.usable)
-    files = int(np.count_nonzero(damaged > 0))
-    note = f"in {_columns.format_count_of(files, 'file')}" if files else ""
-    count = _columns.format_count(float(np.nansum(damaged)))
-    return [Tile("Damaged frames", count, note, is_bad=files > 0)] if np.isfinite(damaged).any() else []
-
-
-def _make_duration_tile(durations: FloatArray) -> Tile:
-    seconds, note = float(np.nansum(durations)), _describe_unknown(durations)
-    if 0 < seconds < 3600:
-        return Tile("Minutes of video", _columns.format_number(seconds / 60), note)
-    return Tile("Hours of video", _columns.format_number(seconds / 3600) if seconds else "0", note)
+    drawn = [
+        make_element(
+            "div",
+            make_element("dt", tile.name),
+            make_element("dd", tile.shown, make_element("span", tile.note, class_="note") if tile.note else None),
+            class_="tile bad" if tile.is_bad else "tile",
+        )
+        for tile in tiles
+    ]
+    return make_element("dl", *drawn, class_="tiles", aria_label="Summary")
 
 
 def _make_large_number_tile(name: str, number: float, note: str = "") -> Tile:
@@ -180,16 +174,6 @@ def _make_large_number_tile(name: str, number: float, note: str = "") -> Tile:
         return Tile(name, _columns.format_count(number), note)
     notes = [_columns.format_count(number), *([note] if note else [])]
     return Tile(name, _columns.format_short(number), ", ".join(notes))
-
-
-def _draw_tile(tile: Tile) -> Node:
-    note = make_element("span", tile.note, class_="note") if tile.note else None
-    return make_element(
-        "div",
-        make_element("dt", tile.name),
-        make_element("dd", tile.shown, note),
-        class_="tile bad" if tile.is_bad else "tile",
-    )
 
 
 def _describe_unknown(values: FloatArray) -> str:

@@ -213,11 +213,23 @@ def draw_histogram(heading: str, counted: Histogram, axis: Axis, unknown: int = 
     area = HISTOGRAM
     scale = CountScale.of(area, [bar.count for bar in bars])
     step = area.inner_width / len(bars)
-    drawn = [
-        _draw_bar(bar, area.left + number * step, step, scale, counted.total)
-        for number, bar in enumerate(bars)
-        if bar.count
-    ]
+    drawn = []
+    for number, bar in enumerate(bars):
+        if bar.count:
+            # At least one unit, which every screen shows.
+            height = max(1.0, scale.compute_height(bar.count))
+            share = f"{format_count_of(bar.count, 'file')}, {format_share(bar.count, counted.total)}"
+            drawn.append(
+                make_element(
+                    "rect",
+                    class_="mark rest" if bar.is_rest else "mark",
+                    x=area.left + number * step + step * 0.06,
+                    y=area.floor - height,
+                    width=step * 0.88,
+                    height=height,
+                    data_tip=f"{bar.label}: {share}",
+                )
+            )
     base = make_element("line", class_="axis", x1=area.left, x2=area.end, y1=area.floor, y2=area.floor)
     labels = _draw_tick_labels(counted, axis, step)
     name = draw_text(axis.name, area.left + area.inner_width / 2, area.height - 4, "name", "middle")
@@ -236,31 +248,14 @@ def make_figure(heading: str, drawing: Node, caption: str, *more: Node, class_: 
 def make_numbers_table(bars: Sequence[Bar], total: int, name: str) -> Node:
     """Make a table of the numbers of a plot, which a click opens."""
     head = make_element("tr", *(make_element("th", title, scope="col") for title in (name, "files", "share")))
-    rows = [
-        make_element("tr", make_element("th", bar.label, scope="row"), *_make_count_cells(bar.count, total))
-        for bar in bars
-        if bar.count
-    ]
+    rows = []
+    for bar in bars:
+        if bar.count:
+            numbers = (format_count(bar.count), format_share(bar.count, total))
+            cells = [make_element("td", number, class_="number") for number in numbers]
+            rows.append(make_element("tr", make_element("th", bar.label, scope="row"), *cells))
     table = make_element("table", make_element("thead", head), make_element("tbody", *rows), class_="numbers")
     return make_element("details", make_element("summary", "Numbers"), table)
-
-
-def _make_count_cells(number: int, total: int) -> list[Node]:
-    return [make_element("td", shown, class_="number") for shown in (format_count(number), format_share(number, total))]
-
-
-def _draw_bar(bar: Bar, x: float, step: float, scale: CountScale, total: int) -> Node:
-    # At least one unit, which every screen shows.
-    height = max(1.0, scale.compute_height(bar.count))
-    return make_element(
-        "rect",
-        class_="mark rest" if bar.is_rest else "mark",
-        x=x + step * 0.06,
-        y=scale.area.floor - height,
-        width=step * 0.88,
-        height=height,
-        data_tip=f"{bar.label}: {format_count_of(bar.count, 'file')}, {format_share(bar.count, total)}",
-    )
 
 
 def _draw_tick_labels(counted: Histogram, axis: Axis, step: float) -> list[Node]:
@@ -310,8 +305,12 @@ def draw_density(heading: str, cells: Density, sizes: Sizes) -> Node:
     area, plane = DENSITY, _Plane.of(cells)
     levels = choose_shades(cells.counts.tolist())
     order = np.argsort(cells.counts, kind="stable").tolist()
+    names = [
+        draw_text("width in pixels", area.left + area.inner_width / 2, area.height - 8, "name", "middle"),
+        draw_text("height in pixels", 2, 13, "name"),
+    ]
     drawn = [plane.draw_cell(cells, each, levels[each]) for each in order]
-    parts = [*plane.draw_grid(), *drawn, *plane.draw_diagonals(), *plane.draw_labels(sizes), *_draw_axis_names(area)]
+    parts = [*plane.draw_grid(), *drawn, *plane.draw_diagonals(), *plane.draw_labels(sizes), *names]
     files = format_count_of(int(cells.counts.sum()), "file")
     label = f"Density: {heading}, {files} of {format_count_of(len(sizes), 'size')}"
     drawing = _make_drawing(label, area, parts)
@@ -375,7 +374,7 @@ class _Plane:
 
     def draw_cell(self, cells: Density, each: int, level: int) -> Node:
         column, row = int(cells.columns[each]), int(cells.rows[each])
-        (left, right), (bottom, top) = (cells.edges[at : at + 2].tolist() for at in (column, row))
+        (left, right), (bottom, top) = (cells.edges[edge : edge + 2].tolist() for edge in (column, row))
         spans = [f"{np.ceil(low):.0f}–{np.ceil(high) - 1:.0f}" for low, high in ((left, right), (bottom, top))]
         return make_element(
             "rect",
@@ -416,16 +415,13 @@ class _Plane:
             drawn.append(draw_text(name, x, y, "tick", "middle" if is_upright else "start"))
         return drawn
 
-    def _list_name_boxes(self) -> list[_Box]:
-        """List the rectangles of the names of aspect ratios at the right edge."""
-        high = 2.0 ** (self.low + self.octaves)
-        ends = [self.y(high / aspect) for aspect, _ in DIAGONALS if aspect >= 1]
-        return [_Box(DENSITY.end + 2, y - 7, DENSITY.width, y + 7) for y in ends]
-
     def draw_labels(self, sizes: Sizes) -> list[Node]:
         """Draw rings and names of the most frequent sizes; a name beside its ring, if there is room."""
         drawn: list[Node] = []
-        taken = self._list_name_boxes()
+        # The names of aspect ratios at the right edge.
+        high = 2.0 ** (self.low + self.octaves)
+        ends = [self.y(high / aspect) for aspect, _ in DIAGONALS if aspect >= 1]
+        taken = [_Box(DENSITY.end + 2, y - 7, DENSITY.width, y + 7) for y in ends]
         rings = []
         for width, height in zip(
             sizes.widths[:LABELLED_SIZES].tolist(), sizes.heights[:LABELLED_SIZES].tolist(), strict=True
@@ -466,13 +462,6 @@ def _list_boxes(x: float, y: float, length: float) -> list[_Box]:
     beside = [_Box(left, top, left + width, top + height) for top in tops for left in lefts]
     over = [_Box(x - width / 2, top, x + width / 2, top + height) for top in (y - height - 6, y + 6)]
     return beside + over
-
-
-def _draw_axis_names(area: PlotArea) -> list[Node]:
-    return [
-        draw_text("width in pixels", area.left + area.inner_width / 2, area.height - 8, "name", "middle"),
-        draw_text("height in pixels", 2, 13, "name"),
-    ]
 
 
 def list_aspect_marks() -> tuple[tuple[float, str], ...]:

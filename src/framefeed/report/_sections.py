@@ -101,13 +101,16 @@ def make_formats_section(columns: Columns) -> Section | None:
     rows = columns.usable
     if not len(rows):
         return None
+    # libav joins the names of a container to one word, which cannot be wrapped.
+    joined = columns.counts("container", rows)
+    containers = Counts(tuple(name.replace(",", ", ") for name in joined.names), joined.counts, joined.unknown)
     return Section(
         "formats",
         "Formats",
         (
             make_grid(
                 make_count_list("Codec", columns.counts("codec", rows)),
-                make_count_list("Container", _space_names(columns.counts("container", rows))),
+                make_count_list("Container", containers),
                 make_count_list("Pixel format", columns.counts("pixel_format", rows)),
                 make_count_list(
                     "Rotation", _count_rotations(columns, rows), note="Degrees counter-clockwise, applied for display."
@@ -118,23 +121,16 @@ def make_formats_section(columns: Columns) -> Section | None:
     )
 
 
-def _space_names(counts: Counts) -> Counts:
-    """Put spaces between libav's names of a container, which it joins to one word that cannot be wrapped."""
-    return Counts(tuple(name.replace(",", ", ") for name in counts.names), counts.counts, counts.unknown)
-
-
 def _count_rotations(columns: Columns, rows: IntArray) -> Counts:
     rotation = np.nan_to_num(columns.numbers("rotation", rows), nan=-1).astype(np.int64)
     mirrored = np.nan_to_num(columns.numbers("mirrored", rows)).astype(np.int64)
     values, counts = np.unique(rotation * 2 + mirrored, return_counts=True)
-    names = [_name_rotation(value // 2, bool(value % 2)) for value in values.tolist()]
+    names: list[str | None] = []
+    for value in values.tolist():
+        degrees, is_mirrored = divmod(value, 2)
+        shown = f"{degrees}°, mirrored" if is_mirrored else f"{degrees}°" if degrees else "none"
+        names.append(None if degrees < 0 else shown)
     return count_by_name(names, counts.tolist())
-
-
-def _name_rotation(degrees: int, is_mirrored: bool) -> str | None:
-    if degrees < 0:
-        return None
-    return f"{degrees}°, mirrored" if is_mirrored else f"{degrees}°" if degrees else "none"
 
 
 def make_labels_section(columns: Columns) -> Section | None:
@@ -179,6 +175,9 @@ def make_time_section(columns: Columns) -> Section | None:
     bits = columns.numbers("bytes", rows) * 8 / np.where(seconds > 0, seconds, np.nan) / 1e6
     text = "This catalog has no frame indexes: numbers of frames, durations and frame rates come from headers."
     lead = () if columns.catalog.has_frame_indexes else (make_paragraph(text),)
+    variable = columns.numbers("is_variable_frame_rate", rows)
+    kinds = [int(np.count_nonzero(variable == 0)), int(np.count_nonzero(variable == 1))]
+    rate_kinds = count_by_name(["constant", "variable", None], [*kinds, len(rows) - sum(kinds)])
     frame_axis = Axis("frames of a video", _columns.format_count, is_whole=True)
     rate_axis = Axis("frames per second", _columns.format_number)
     figures = (
@@ -188,9 +187,8 @@ def make_time_section(columns: Columns) -> Section | None:
             "Frame rate", make_histogram(known, choose_linear_edges(known)), rate_axis, len(rows) - len(known)
         ),
         make_count_list("Nominal frame rates", count_nominal_rates(rates), limit=MAX_RATES),
-        make_count_list("Constant or variable", _count_rate_kinds(columns, rows), note=VARIABLE),
-        *_make_times_list(columns, rows),
-        *_make_known_by_list(columns, rows),
+        make_count_list("Constant or variable", rate_kinds, note=VARIABLE),
+        *_make_origin_lists(columns, rows),
         _make_histogram_plot(
             "Bit rate", bits, ONE_TWO_FIVE, Axis("megabits per second, whole file", _columns.format_number)
         ),
@@ -211,35 +209,22 @@ def count_nominal_rates(rates: FloatArray) -> Counts:
     return count_by_name([*names, "other", None], [*counts, others, len(rates) - len(known)])
 
 
-def _count_rate_kinds(columns: Columns, rows: IntArray) -> Counts:
-    variable = columns.numbers("is_variable_frame_rate", rows)
-    counts = [int(np.count_nonzero(variable == 0)), int(np.count_nonzero(variable == 1))]
-    return count_by_name(["constant", "variable", None], [*counts, len(rows) - sum(counts)])
-
-
-def _make_times_list(columns: Columns, rows: IntArray) -> tuple[Node, ...]:
-    """List the origins of times, the best first; nothing if the catalog does not have them."""
+def _make_origin_lists(columns: Columns, rows: IntArray) -> list[Node]:
+    """List the origins of times, the best first, and of frames; a catalog of headers has neither."""
+    lists = []
     values = columns.counts("times_from", rows)
     counts = dict(zip(values.names, values.counts, strict=True))
     tiers = [tier for tier in TIMES_FROM_IN_WORDS if tier in counts]
-    if not tiers:
-        return ()
-    names = (f"{tier} ({TIMES_FROM_IN_WORDS[tier]})" for tier in tiers)
-    shown = Counts(tuple(names), tuple(counts[tier] for tier in tiers), values.unknown)
-    return (make_count_list("Where times come from", shown, note=TIMELESS if "none" in counts else None),)
-
-
-def _make_known_by_list(columns: Columns, rows: IntArray) -> tuple[Node, ...]:
-    """List how frames were found; nothing for a catalog without frame indexes."""
-    counts = count_built_from(columns.catalog, rows)
-    if not counts:
-        return ()
-    names = tuple(f"{each} ({BUILT_FROM_IN_WORDS[each]})" for each in counts)
-    return (
-        make_count_list(
-            "How frames were found", Counts(names, tuple(counts.values()), len(rows) - sum(counts.values()))
-        ),
-    )
+    if tiers:
+        names = tuple(f"{tier} ({TIMES_FROM_IN_WORDS[tier]})" for tier in tiers)
+        times = Counts(names, tuple(counts[tier] for tier in tiers), values.unknown)
+        lists.append(make_count_list("Where times come from", times, note=TIMELESS if "none" in counts else None))
+    built_from = count_built_from(columns.catalog, rows)
+    if built_from:
+        names = tuple(f"{each} ({BUILT_FROM_IN_WORDS[each]})" for each in built_from)
+        frames = Counts(names, tuple(built_from.values()), len(rows) - sum(built_from.values()))
+        lists.append(make_count_list("How frames were found", frames))
+    return lists
 
 
 def make_gop_section(columns: Columns) -> Section | None:

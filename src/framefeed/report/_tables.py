@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 
 from framefeed.report._columns import (
     MAX_NAME,
@@ -72,8 +73,12 @@ def make_sortable_table(
         rows: Cells of each row, one for each column.
         sorted_by: Column by which the rows are already sorted, greatest first.
     """
-    numeric = [all(row[column].value is not None for row in rows) for column in range(len(heads))]
-    head = [_make_head_cell(name, numeric[column], column == sorted_by) for column, name in enumerate(heads)]
+    head = []
+    for column, name in enumerate(heads):
+        kind = "number" if all(row[column].value is not None for row in rows) else None
+        button = make_element("button", name, make_element("span", class_="arrow", aria_hidden="true"), type="button")
+        order = "descending" if column == sorted_by else "none"
+        head.append(make_element("th", button, scope="col", class_=kind, aria_sort=order))
     body = [make_element("tr", *[_make_cell(cell) for cell in row]) for row in rows]
     table = make_element(
         "table",
@@ -86,20 +91,11 @@ def make_sortable_table(
     return make_element("div", table, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
-def _make_head_cell(name: str, is_numeric: bool, is_sorted: bool) -> Node:
-    button = make_element("button", name, make_element("span", class_="arrow", aria_hidden="true"), type="button")
-    order = "descending" if is_sorted else "none"
-    return make_element("th", button, scope="col", class_="number" if is_numeric else None, aria_sort=order)
-
-
 def _make_cell(cell: Cell) -> Node:
     content: Node | str = make_element("bdi", cell.shown, dir="ltr") if cell.is_name else cell.shown
     kind = "name" if cell.is_name else "told" if cell.is_sentence else "number" if cell.value is not None else None
-    return make_element("td", content, class_=kind, title=cell.title, data_value=_make_sort_key(cell.value))
-
-
-def _make_sort_key(value: float | None) -> str | None:
-    return None if value is None else "" if value != value else f"{value:.17g}"
+    key = None if cell.value is None else "" if isnan(cell.value) else f"{cell.value:.17g}"
+    return make_element("td", content, class_=kind, title=cell.title, data_value=key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +138,18 @@ def make_count_list(heading: str, counts: Counts, *, limit: int = MAX_VALUES, no
 
 def make_bar_list(heading: str, entries: Sequence[Entry], note: str | None = None) -> Node:
     """Make a figure of entries, each a line of text with a bar below it."""
-    items = [_make_item(entry) for entry in entries]
+    items = []
+    for entry in entries:
+        full = show_full_name(entry.name)
+        short = shorten(full, MAX_NAME)
+        name = make_element("bdi", short, class_="value", title=None if short == full else full)
+        # Even the smallest share has a visible bar.
+        width = f"{max(100 * entry.part, 0.6):.1f}%"
+        kind = "mark rest" if entry.is_rest else "mark"
+        bar = make_element("rect", class_=kind, width=width, height=6, rx=2) if entry.part else None
+        numbers = [make_element("span", number, class_="number") for number in entry.shown]
+        line = make_element("svg", bar, class_="line", aria_hidden="true")
+        items.append(make_element("li", name, *numbers, line))
     shown = make_element("ul", *items, class_="bars") if items else make_element("p", "nothing to count", class_="note")
     remark = None if note is None else make_element("p", note, class_="note")
     return make_element("figure", make_element("h3", heading), shown, remark, class_="values")
-
-
-def _make_item(entry: Entry) -> Node:
-    full = show_full_name(entry.name)
-    short = shorten(full, MAX_NAME)
-    name = make_element("bdi", short, class_="value", title=None if short == full else full)
-    # Even the smallest share has a visible bar.
-    width = f"{max(100 * entry.part, 0.6):.1f}%"
-    kind = "mark rest" if entry.is_rest else "mark"
-    bar = make_element("rect", class_=kind, width=width, height=6, rx=2) if entry.part else None
-    numbers = [make_element("span", shown, class_="number") for shown in entry.shown]
-    return make_element("li", name, *numbers, make_element("svg", bar, class_="line", aria_hidden="true"))

@@ -169,12 +169,23 @@ def open_output(
 
 
 def _write_streams(container: av.container.OutputContainer, specs: Sequence[ClipSpec | AudioSpec]) -> None:
-    streams = [_add_video_or_audio(container, spec) for spec in specs]
+    streams: list[VideoStream | AudioStream] = []
+    sources: list[Iterator[av.VideoFrame | av.AudioFrame]] = []
+    for spec in specs:
+        if isinstance(spec, ClipSpec):
+            streams.append(add_stream(container, spec))
+            sources.append(frames_of(spec))
+        else:
+            stream = container.add_stream(spec.codec, rate=_AUDIO_RATE, options=_BITEXACT_CODEC)
+            assert isinstance(stream, AudioStream)
+            stream.layout = "mono"
+            streams.append(stream)
+            sources.append(_make_silence(spec))
     with _containing_svt():
         # Without this, an empty video would have no header.
         container.start_encoding()
     unfinished = set()
-    for number, frame in _interleave([_make_frames(spec) for spec in specs]):
+    for number, frame in _interleave(sources):
         container.mux(streams[number].encode(frame))  # type: ignore[arg-type]  # a stream's own kind of frame
         unfinished.add(number)
     for number in sorted(unfinished):
@@ -203,21 +214,6 @@ def _containing_svt() -> Iterator[None]:
             os.environ["SVT_LOG"] = before
 
 
-def _add_video_or_audio(
-    container: av.container.OutputContainer, spec: ClipSpec | AudioSpec
-) -> VideoStream | AudioStream:
-    if isinstance(spec, ClipSpec):
-        return add_stream(container, spec)
-    stream = container.add_stream(spec.codec, rate=_AUDIO_RATE, options=_BITEXACT_CODEC)
-    assert isinstance(stream, AudioStream)
-    stream.layout = "mono"
-    return stream
-
-
-def _make_frames(spec: ClipSpec | AudioSpec) -> Iterator[av.VideoFrame | av.AudioFrame]:
-    return frames_of(spec) if isinstance(spec, ClipSpec) else _make_silence(spec)
-
-
 def _make_silence(spec: AudioSpec) -> Iterator[av.AudioFrame]:
     for start in range(0, round(spec.seconds * _AUDIO_RATE), 1024):
         frame = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), format="fltp", layout="mono")
@@ -227,7 +223,11 @@ def _make_silence(spec: AudioSpec) -> Iterator[av.AudioFrame]:
 
 def add_stream(container: av.container.OutputContainer, spec: ClipSpec) -> VideoStream:
     """Add the stream of a spec to a container that is being written."""
-    stream = container.add_stream(spec.codec, rate=Fraction(spec.fps), options=_make_encoder_options(spec))
+    options = {**_BITEXACT_CODEC, **_ENCODER_DEFAULTS.get(spec.codec, {})}
+    for name, value in spec.codec_options.items():
+        is_list = name in _SEPARATORS and name in options
+        options[name] = options[name] + _SEPARATORS[name] + value if is_list else value
+    stream = container.add_stream(spec.codec, rate=Fraction(spec.fps), options=options)
     assert isinstance(stream, VideoStream)
     stream.height, stream.width, stream.pix_fmt = spec.height, spec.width, spec.pixel_format
     context = stream.codec_context
@@ -242,14 +242,6 @@ def add_stream(container: av.container.OutputContainer, spec: ClipSpec) -> Video
     if spec.disposition is not None:
         stream.disposition = Disposition[spec.disposition]
     return stream
-
-
-def _make_encoder_options(spec: ClipSpec) -> dict[str, str]:
-    options = {**_BITEXACT_CODEC, **_ENCODER_DEFAULTS.get(spec.codec, {})}
-    for name, value in spec.codec_options.items():
-        is_list = name in _SEPARATORS and name in options
-        options[name] = options[name] + _SEPARATORS[name] + value if is_list else value
-    return options
 
 
 def get_time_base(spec: ClipSpec) -> Fraction:
@@ -308,16 +300,17 @@ def _interleave(
     sources: list[Iterator[av.VideoFrame | av.AudioFrame]],
 ) -> Iterator[tuple[int, av.VideoFrame | av.AudioFrame]]:
     """Yield (stream, frame) by rising time, so that the muxer need not buffer a whole stream."""
+
+    def compute_seconds(number: int) -> Fraction:
+        frame = waiting[number]
+        assert frame.pts is not None and frame.time_base is not None
+        return frame.pts * frame.time_base
+
     heads = {number: next(source, None) for number, source in enumerate(sources)}
     while waiting := {number: frame for number, frame in heads.items() if frame is not None}:
-        number = min(waiting, key=lambda key: _compute_seconds(waiting[key]))
+        number = min(waiting, key=compute_seconds)
         yield number, waiting[number]
         heads[number] = next(sources[number], None)
-
-
-def _compute_seconds(frame: av.VideoFrame | av.AudioFrame) -> Fraction:
-    assert frame.pts is not None and frame.time_base is not None
-    return frame.pts * frame.time_base
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,8 @@ def make_folder(
     """
     files = []
     for number in range(classes):
-        folder = Path(path) / name_class(number)
+        colour, repeat = COLOURS[number % len(COLOURS)][0], number // len(COLOURS)
+        folder = Path(path) / (f"{colour}_{repeat + 1}" if repeat else colour)
         folder.mkdir(parents=True, exist_ok=True)
         for video in range(videos_per_class):
             spec = ClipSpec(
@@ -52,9 +53,3 @@ def make_folder(
             )
             files.append(write_clip(folder / f"video_{video:03d}.mp4", spec))
     return sorted(files)
-
-
-def name_class(number: int) -> str:
-    """Name the folder of a class by the colour of its pictures, with a number if the colour repeats."""
-    colour = COLOURS[number % len(COLOURS)][0]
-    return colour if number < len(COLOURS) else f"{colour}_{number // len(COLOURS) + 1}"

@@ -93,8 +93,12 @@ def draw_stamp(number: int, height: int, width: int, *, style: int = 0, seed: in
     picture = np.roll(
         _draw_texture(height, width, style, seed), (dy * speed * number, dx * speed * number), axis=(0, 1)
     )
+    gray = number ^ (number >> 1)
+    word = (gray << 8) | _compute_crc8(number)
+    data = np.array([word >> shift & 1 for shift in range(23, -1, -1)], dtype=bool).reshape(ROWS, COLUMNS - 2)
+    cells = np.concatenate([_FINDER[:, :1], data, _FINDER[:, 1:]], axis=1)
     rows, columns = _compute_edges(height, width)
-    bits = np.where(_draw_cells(number), _LIGHT, _DARK).astype(np.uint8)
+    bits = np.where(cells, _LIGHT, _DARK).astype(np.uint8)
     picture[: rows[-1]] = bits.repeat(np.diff(rows), axis=0).repeat(np.diff(columns), axis=1)[:, :, None]
     return picture
 
@@ -171,7 +175,8 @@ def _extract_luma(frame: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
 
 
 def _read_luma(luma: npt.NDArray[np.float32]) -> int:
-    levels = _average_cells(luma)
+    rows, columns = _compute_edges(*luma.shape)
+    levels: npt.NDArray[np.floating[Any]] = _make_weights(rows) @ luma[: rows[-1]] @ _make_weights(columns).T
     sides = levels[:, [0, -1]]
     light, dark = float(sides[_FINDER].mean()), float(sides[~_FINDER].mean())
     if light - dark < _MIN_CONTRAST:
@@ -189,16 +194,9 @@ def _read_luma(luma: npt.NDArray[np.float32]) -> int:
     return _decode_number(bits[:, 1:-1].ravel())
 
 
-def _average_cells(luma: npt.NDArray[np.float32]) -> npt.NDArray[np.floating[Any]]:
-    """Average the middle of each cell, [ROWS, COLUMNS]: coding and resizing blur the edges of cells."""
-    rows, columns = _compute_edges(*luma.shape)
-    means: npt.NDArray[np.floating[Any]] = _make_weights(rows) @ luma[: rows[-1]] @ _make_weights(columns).T
-    return means
-
-
 @lru_cache(maxsize=64)
 def _make_weights(edges: tuple[int, ...]) -> npt.NDArray[np.float32]:
-    """Make weights [cells, samples] that average the middle half of each cell along one side."""
+    """Make weights [cells, samples] that average the middle half of each cell: coding and resizing blur its edges."""
     weights = np.zeros((len(edges) - 1, edges[-1]), np.float32)
     for cell, (start, stop) in enumerate(pairwise(edges)):
         rim = (stop - start) // 4
@@ -211,13 +209,6 @@ def _compute_edges(height: int, width: int) -> tuple[tuple[int, ...], tuple[int,
     rows = tuple(row * height // (2 * ROWS) for row in range(ROWS + 1))
     columns = tuple(column * width // COLUMNS for column in range(COLUMNS + 1))
     return rows, columns
-
-
-def _draw_cells(number: int) -> npt.NDArray[np.bool_]:
-    gray = number ^ (number >> 1)
-    word = (gray << 8) | _compute_crc8(number)
-    bits = np.array([word >> shift & 1 for shift in range(23, -1, -1)], dtype=bool).reshape(ROWS, COLUMNS - 2)
-    return np.concatenate([_FINDER[:, :1], bits, _FINDER[:, 1:]], axis=1)
 
 
 def _decode_number(bits: npt.NDArray[np.bool_]) -> int:

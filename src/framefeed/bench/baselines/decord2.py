@@ -10,7 +10,7 @@ import decord
 import torch
 
 from framefeed.bench._media import BenchVideo
-from framefeed.bench._peer import SIZE, Way
+from framefeed.bench._peer import SIZE, Method
 
 
 class _Session:
@@ -30,6 +30,6 @@ def versions() -> dict[str, str]:
     return {"decord2": version("decord2")}
 
 
-def ways() -> list[Way]:
+def methods() -> list[Method]:
     """The one way: it always indexes the whole file as it opens it."""
-    return [Way("decord2", "NHWC", _Session)]
+    return [Method("decord2", "NHWC", _Session)]

@@ -37,11 +37,11 @@ def open_original(video: BenchVideo) -> Callable[[Sequence[int]], Any]:
     capture = _captured(video)
 
     def read(ordinals: Sequence[int]) -> Any:
-        found = []
+        pictures = []
         for ordinal in ordinals:
             capture.set(cv2.CAP_PROP_POS_FRAMES, ordinal)
-            found.append(cv2.cvtColor(capture.read()[1], cv2.COLOR_BGR2RGB))
-        return np.stack(found)
+            pictures.append(cv2.cvtColor(capture.read()[1], cv2.COLOR_BGR2RGB))
+        return np.stack(pictures)
 
     return read
 

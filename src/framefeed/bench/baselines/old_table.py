@@ -20,6 +20,6 @@ def walk_and_stat(folder: str) -> int:
     return count
 
 
-def look_again(folder: str, table: str) -> int:
+def scan_unchanged(folder: str, table: str) -> int:
     """Do all three, and count the rows that are there twice."""
     return min(walk_and_stat(folder), int(pq.read_table(table).num_rows))

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 
 from framefeed.bench._media import BenchVideo
-from framefeed.bench._peer import SIZE, Way
+from framefeed.bench._peer import SIZE, Method
 
 
 class _Session:
@@ -22,12 +22,12 @@ class _Session:
         out = np.empty((len(ordinals), SIZE, SIZE, 3), dtype=np.uint8)
         self._capture.set(cv2.CAP_PROP_POS_FRAMES, ordinals[0])
         at = ordinals[0]
-        for place, ordinal in enumerate(ordinals):
+        for slot, ordinal in enumerate(ordinals):
             while at <= ordinal:
                 self._capture.grab()
                 at += 1
             small = cv2.resize(self._capture.retrieve()[1], (SIZE, SIZE), interpolation=self._interpolation)
-            cv2.cvtColor(small, cv2.COLOR_BGR2RGB, dst=out[place])
+            cv2.cvtColor(small, cv2.COLOR_BGR2RGB, dst=out[slot])
         return out
 
     def close(self) -> None:
@@ -41,10 +41,10 @@ def versions() -> dict[str, str]:
     return {"opencv": cv2.__version__, "opencv's avcodec": codec.strip("()")}
 
 
-def ways() -> list[Way]:
+def methods() -> list[Method]:
     """The loop that most write, with the resize that most take, which aliases, and with the one that does not."""
     cv2.setNumThreads(1)
     return [
-        Way("opencv linear", "NHWC", partial(_Session, interpolation=cv2.INTER_LINEAR)),
-        Way("opencv area", "NHWC", partial(_Session, interpolation=cv2.INTER_AREA)),
+        Method("opencv linear", "NHWC", partial(_Session, interpolation=cv2.INTER_LINEAR)),
+        Method("opencv area", "NHWC", partial(_Session, interpolation=cv2.INTER_AREA)),
     ]

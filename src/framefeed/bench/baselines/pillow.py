@@ -26,9 +26,9 @@ def resized_by_pillow(video: BenchVideo, ordinals: Sequence[int]) -> Pixels:
         ordinals: Rising, each once.
     """
     reformatter = VideoReformatter()
-    found = {}
+    pictures = {}
     for ordinal, frame in PyAVDecoder(skip=False).frames(video.source, video.index, ordinals):
         full = reformatter.reformat(frame, format="rgb24", interpolation=_FULL_CHROMA, threads=1)
         small = Image.fromarray(full.to_ndarray()).resize((SIZE, SIZE), Image.Resampling.BILINEAR)
-        found[ordinal] = np.asarray(small)
-    return np.stack([found[ordinal] for ordinal in ordinals])
+        pictures[ordinal] = np.asarray(small)
+    return np.stack([pictures[ordinal] for ordinal in ordinals])

@@ -76,10 +76,10 @@ class _FromPool:
 
     def sizes(self, paths: Sequence[str]) -> list[Size]:
         parts = [paths[start :: self._processes] for start in range(self._processes)]
-        found: list[Size] = [None] * len(paths)
+        all_sizes: list[Size] = [None] * len(paths)
         for start, sizes in enumerate(self._pool.map(partial(probed, at_once=1), parts)):
-            found[start :: self._processes] = sizes
-        return found
+            all_sizes[start :: self._processes] = sizes
+        return all_sizes
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)

@@ -49,8 +49,8 @@ class _Pool:
         list(self._pool.map(size_of, [os.devnull] * CHUNK * 2 * processes, chunksize=CHUNK))
 
     def sizes(self, paths: Sequence[str]) -> list[Size]:
-        found = self._pool.map(size_of, paths, chunksize=CHUNK)
-        return list(tqdm(found, total=len(paths), file=self._nowhere))
+        sizes = self._pool.map(size_of, paths, chunksize=CHUNK)
+        return list(tqdm(sizes, total=len(paths), file=self._nowhere))
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)

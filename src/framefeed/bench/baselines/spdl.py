@@ -9,7 +9,7 @@ from typing import Any
 import spdl.io
 
 from framefeed.bench._media import BenchVideo
-from framefeed.bench._peer import SIZE, Way
+from framefeed.bench._peer import SIZE, Method
 
 _SCALE = f"scale={SIZE}:{SIZE}:flags=bilinear,format=pix_fmts=rgb24"
 
@@ -34,8 +34,8 @@ class _Sampled(_Session):
     """Splits the packets at key frames and leaves out the parts without a wanted frame."""
 
     def clip(self, ordinals: Sequence[int]) -> Any:
-        wanted = [ordinal - ordinals[0] for ordinal in ordinals]
-        frames = spdl.io.sample_decode_video(self.packets(ordinals), wanted, filter_desc=_SCALE)
+        selection = [ordinal - ordinals[0] for ordinal in ordinals]
+        frames = spdl.io.sample_decode_video(self.packets(ordinals), selection, filter_desc=_SCALE)
         return spdl.io.to_numpy(spdl.io.convert_frames(frames))
 
 
@@ -43,8 +43,8 @@ class _Selected(_Session):
     """Decodes the window and lets a filter drop what is not wanted before it is resized."""
 
     def clip(self, ordinals: Sequence[int]) -> Any:
-        wanted = "+".join(f"eq(pts,{pts})" for pts in self._index.pts[list(ordinals)].tolist())
-        frames = spdl.io.decode_packets(self.packets(ordinals), filter_desc=f"select='{wanted}',{_SCALE}")
+        selection = "+".join(f"eq(pts,{pts})" for pts in self._index.pts[list(ordinals)].tolist())
+        frames = spdl.io.decode_packets(self.packets(ordinals), filter_desc=f"select='{selection}',{_SCALE}")
         return spdl.io.to_numpy(spdl.io.convert_frames(frames))
 
 
@@ -53,9 +53,9 @@ def versions() -> dict[str, str]:
     return {"spdl": version("spdl"), "spdl_io": version("spdl_io")}
 
 
-def ways() -> list[Way]:
+def methods() -> list[Method]:
     """Both decode with one thread, which is the library's default. A filter takes some hundred terms at most."""
     return [
-        Way("spdl sampled", "NHWC", _Sampled),
-        Way("spdl selected", "NHWC", _Selected, takes_many=False),
+        Method("spdl sampled", "NHWC", _Sampled),
+        Method("spdl selected", "NHWC", _Selected, takes_many=False),
     ]

@@ -14,7 +14,7 @@ from torchcodec.decoders import VideoDecoder
 from torchcodec.transforms import Resize
 
 from framefeed.bench._media import BenchVideo
-from framefeed.bench._peer import SIZE, Way
+from framefeed.bench._peer import SIZE, Method
 
 _MAPPINGS: dict[BenchVideo, str] = {}
 
@@ -72,15 +72,15 @@ def versions() -> dict[str, str]:
     return {"torchcodec": torchcodec.__version__, "torch": torch.__version__}
 
 
-def ways() -> list[Way]:
+def methods() -> list[Method]:
     """Exact scans the whole file as it opens it; approximate trusts the header's frame rate."""
     torch.set_num_threads(1)
     return [
-        Way("torchcodec exact", "NCHW", _Session),
-        Way("torchcodec approximate", "NCHW", partial(_Session, seek_mode="approximate")),
-        Way("torchcodec mappings", "NCHW", _open_mapped, prepare=frame_mappings),
-        Way("torchcodec exact, resized by torch", "NCHW", _FullSizeSession, takes_many=False, resizes_itself=False),
-        Way(
+        Method("torchcodec exact", "NCHW", _Session),
+        Method("torchcodec approximate", "NCHW", partial(_Session, seek_mode="approximate")),
+        Method("torchcodec mappings", "NCHW", _open_mapped, prepare=frame_mappings),
+        Method("torchcodec exact, resized by torch", "NCHW", _FullSizeSession, takes_many=False, resizes_itself=False),
+        Method(
             "torchcodec mappings, resized by torch",
             "NCHW",
             _open_mapped_full_size,

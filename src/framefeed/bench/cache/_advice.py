@@ -47,12 +47,12 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """One way of getting a frame of the output's size.
+class CacheOption:
+    """A codec and form of the cache, or the original, as a source of frames of the output's size.
 
     Attributes:
-        codec: What the cache is told; empty for the original.
-        form: What the cache is told: "output" or "planes"; empty for the original.
+        codec: Option of the cache; empty for the original.
+        form: Option of the cache: "output" or "planes"; empty for the original.
         nbytes: Stored, a frame.
         read_ms: Processor milliseconds to read one frame, with one thread.
         write_ms: Processor milliseconds to store one that was decoded.
@@ -90,7 +90,7 @@ class Pick:
 
     Attributes:
         where: Which.
-        way: The one to take; that of the original where a cache is not worth it.
+        option: The one to take; that of the original where a cache is not worth it.
         fps: Frames a second.
         gain: Of those that the best cache would give, in times of what decoding the original gives.
         passes: Passes after which the time for storing has come back; None where it never does.
@@ -98,7 +98,7 @@ class Pick:
     """
 
     where: Where
-    way: Way
+    option: CacheOption
     fps: float
     gain: float
     passes: int | None
@@ -120,20 +120,20 @@ class Advice:
     auto: str
 
 
-def advise(original: Way, ways: Sequence[Way], setting: Setting) -> list[Advice]:
+def advise(original: CacheOption, options: Sequence[CacheOption], setting: Setting) -> list[Advice]:
     """Choose for each use.
 
     Args:
         original: Decoding.
-        ways: Exact ones of the cache.
+        options: Exact ones of the cache.
         setting: Machine and video.
     """
-    fitting = {use: [way for way in ways if way.form == form] for use, form in FORMS.items()}
-    return [_advice(use, original, found, setting) for use, found in fitting.items() if found]
+    fitting = {use: [option for option in options if option.form == form] for use, form in FORMS.items()}
+    return [_advice(use, original, fits, setting) for use, fits in fitting.items() if fits]
 
 
-def _advice(use: Use, original: Way, ways: Sequence[Way], setting: Setting) -> Advice:
-    figures = [way.figures for way in ways]
+def _advice(use: Use, original: CacheOption, options: Sequence[CacheOption], setting: Setting) -> Advice:
+    figures = [option.figures for option in options]
     expected = setting.num_frames * max(each.raw_bytes for each in figures)
     here = Conditions(expected, None, setting.memory_bytes, setting.disk_mb * 1e6)
     auto = choose_codec(figures, here)
@@ -143,7 +143,7 @@ def _advice(use: Use, original: Way, ways: Sequence[Way], setting: Setting) -> A
     }
     if auto.codec not in {choice.codec for choice in choices.values()}:
         choices["here"] = auto
-    by_codec = {way.codec: way for way in ways}
+    by_codec = {option.codec: option for option in options}
     picks = [
         _pick(where, (original, by_codec[choice.codec]), setting.disk_mb, choice.reason)
         for where, choice in choices.items()
@@ -151,14 +151,14 @@ def _advice(use: Use, original: Way, ways: Sequence[Way], setting: Setting) -> A
     return Advice(use, tuple(picks), auto.codec)
 
 
-def _pick(where: Where, ways: tuple[Way, Way], disk_mb: float, reason: str) -> Pick:
-    original, way = ways
-    fps = way.fps_from(where, disk_mb)
+def _pick(where: Where, options: tuple[CacheOption, CacheOption], disk_mb: float, reason: str) -> Pick:
+    original, option = options
+    fps = option.fps_from(where, disk_mb)
     gain = fps / original.fps
     if gain < WORTH:
         return Pick(where, original, original.fps, gain, None, reason)
-    saved = original.read_ms - way.read_ms
-    return Pick(where, way, fps, gain, math.ceil(way.write_ms / saved) if saved > 0 else None, reason)
+    saved = original.read_ms - option.read_ms
+    return Pick(where, option, fps, gain, math.ceil(option.write_ms / saved) if saved > 0 else None, reason)
 
 
 def busy_cores(entries: Sequence[Mapping[str, Any]], workers: int) -> float:
@@ -174,8 +174,8 @@ def busy_cores(entries: Sequence[Mapping[str, Any]], workers: int) -> float:
     return min(max(median(busy), 1.0), float(workers)) if busy else float(workers)
 
 
-def way_of(entry: Mapping[str, Any], cores: float) -> Way | None:
-    """One line of the table as a way of getting frames of the output's size; None where it gives none.
+def make_option(entry: Mapping[str, Any], cores: float) -> CacheOption | None:
+    """One line of the table as an option for frames of the output's size; None where it gives none.
 
     Args:
         entry: The line; of the original or of ours.
@@ -186,9 +186,9 @@ def way_of(entry: Mapping[str, Any], cores: float) -> Way | None:
         return None
     fps = 1000 * cores / spent["small"]
     if entry["group"] == "original":
-        return Way("", "", 0, spent["small"], 0, fps)
+        return CacheOption("", "", 0, spent["small"], 0, fps)
     form = "planes" if entry["form"] == "planes" else "output"
-    return Way(
+    return CacheOption(
         codec=entry["name"].removeprefix("framefeed "),
         form=form,
         nbytes=entry["bytes_a_frame"],
@@ -226,11 +226,11 @@ def advice_on(table: Mapping[str, Any], memory_bytes: int) -> dict[str, Any] | N
     disk_mb = disk["read"] if is_measured else ASSUMED_DISK
     setting = Setting(workers, disk_mb, is_measured, table["num_frames"], table["size"], memory_bytes)
     cores = busy_cores(entries, workers)
-    originals = [way for entry in entries if entry["group"] == "original" and (way := way_of(entry, cores))]
+    originals = [option for entry in entries if entry["group"] == "original" and (option := make_option(entry, cores))]
     if not originals:
         return None
     exact = [entry for entry in entries if entry["group"] == "framefeed" and entry["is_exact"]]
-    advices = advise(originals[0], [way for entry in exact if (way := way_of(entry, cores))], setting)
+    advices = advise(originals[0], [option for entry in exact if (option := make_option(entry, cores))], setting)
     return {
         "lines": [
             *advice_lines(originals[0], advices, setting),
@@ -246,12 +246,12 @@ def advice_on(table: Mapping[str, Any], memory_bytes: int) -> dict[str, Any] | N
 
 
 def _facts(pick: Pick) -> dict[str, Any]:
-    way = pick.way
+    option = pick.option
     gain = round(pick.gain, 2)
-    return {"codec": way.codec, "form": way.form, "gain": gain, "passes": pick.passes, "reason": pick.reason}
+    return {"codec": option.codec, "form": option.form, "gain": gain, "passes": pick.passes, "reason": pick.reason}
 
 
-def advice_lines(original: Way, advices: Sequence[Advice], setting: Setting) -> list[str]:
+def advice_lines(original: CacheOption, advices: Sequence[Advice], setting: Setting) -> list[str]:
     """What to take for each use, and why."""
     how = "measured cold" if setting.is_measured else "assumed, because it could not be measured"
     lines = [
@@ -261,34 +261,34 @@ def advice_lines(original: Way, advices: Sequence[Advice], setting: Setting) -> 
     ]
     for advice in advices:
         lines.append(f"  {USES[advice.use]}")
-        for way, picks in groupby(advice.picks, key=lambda pick: pick.way):
-            lines += _lines(way, list(picks), advice.auto, setting)
+        for option, picks in groupby(advice.picks, key=lambda pick: pick.option):
+            lines += _lines(option, list(picks), advice.auto, setting)
     return lines
 
 
-def _lines(way: Way, picks: Sequence[Pick], auto: str, setting: Setting) -> list[str]:
+def _lines(option: CacheOption, picks: Sequence[Pick], auto: str, setting: Setting) -> list[str]:
     where = ", and ".join(WHERE[pick.where] for pick in picks)
-    if not way.codec:
+    if not option.codec:
         gain = max(pick.gain for pick in picks)
         return [f"    {where}: stay with the original: the best cache would be only {gain:.1f} times as fast"]
-    whole = way.nbytes * setting.num_frames / 1e6
-    same = '; codec="auto" takes it for this video' if way.codec == auto else ""
+    whole = option.nbytes * setting.num_frames / 1e6
+    same = '; codec="auto" takes it for this video' if option.codec == auto else ""
     paid = (
         "storing never pays off" if picks[0].passes is None else f"storing pays off after {_counted(picks[0].passes)}"
     )
     return [
-        f'    {where}: FrameCache(path, codec="{way.codec}", form="{way.form}"){same}',
+        f'    {where}: FrameCache(path, codec="{option.codec}", form="{option.form}"){same}',
         *(f"      {reason}" for reason in dict.fromkeys(pick.reason for pick in picks)),
         *(f"      {_rate(pick)}" for pick in picks),
-        f"      {whole:,.0f} MB for all {setting.num_frames:,} frames; storing takes {way.write_ms:.2f} ms a frame and "
-        f"reading {way.read_ms:.2f}: {paid}",
+        f"      {whole:,.0f} MB for all {setting.num_frames:,} frames; storing takes {option.write_ms:.2f} ms a frame "
+        f"and reading {option.read_ms:.2f}: {paid}",
     ]
 
 
 def _rate(pick: Pick) -> str:
-    limit = "the disk" if pick.fps < pick.way.fps else "the processor"
-    place = "from the disk" if pick.where == "disk" else "from memory"
-    return f"{pick.fps:,.0f} frames a second {place}, limited by {limit}: {pick.gain:.0f} times the original"
+    limit = "the disk" if pick.fps < pick.option.fps else "the processor"
+    origin = "from the disk" if pick.where == "disk" else "from memory"
+    return f"{pick.fps:,.0f} frames a second {origin}, limited by {limit}: {pick.gain:.0f} times the original"
 
 
 def _counted(passes: int) -> str:
@@ -303,7 +303,9 @@ def loss_lines(entries: Sequence[Mapping[str, Any]], advices: Sequence[Advice], 
         advices: Of exact formats.
         has_crops: Whether there are crops to look at.
     """
-    most = [pick.way.nbytes / 2 for each in advices if each.use == "free" for pick in each.picks if pick.way.codec]
+    most = [
+        pick.option.nbytes / 2 for each in advices if each.use == "free" for pick in each.picks if pick.option.codec
+    ]
     lossy = [
         entry
         for entry in entries
@@ -314,10 +316,10 @@ def loss_lines(entries: Sequence[Mapping[str, Any]], advices: Sequence[Advice], 
         return []
     best = max(lossy, key=lambda entry: entry["psnr_db"]["worst"] or 0)
     codec, psnr = best["name"].removeprefix("framefeed "), best["psnr_db"]
-    look = "look at the crops first" if has_crops else "--crops FOLDER shows the loss"
+    hint = "look at the crops first" if has_crops else "--crops FOLDER shows the loss"
     return [
         f'  where some loss is fine: codec="{codec}", form="planes", {best["mb_whole"]:,.0f} MB, '
-        f"{psnr['mean']:.1f} dB from the original and {psnr['worst']:.1f} in the worst frame; {look}"
+        f"{psnr['mean']:.1f} dB from the original and {psnr['worst']:.1f} in the worst frame; {hint}"
     ]
 
 

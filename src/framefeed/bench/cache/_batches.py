@@ -96,7 +96,7 @@ def _copy(batches: Sequence[Pixels], memory: Pixels, times: int) -> None:
 
 def _wrong(loader: ClipLoader, state: dict[str, Any], batches: Sequence[Pixels]) -> list[str]:
     loader.load_state_dict(state)
-    came = [bool(np.array_equal(batch.data, wanted)) for batch, wanted in zip(loader, batches, strict=True)]
+    came = [bool(np.array_equal(batch.data, expected)) for batch, expected in zip(loader, batches, strict=True)]
     return [f"batch {number} differs from the one that was decoded" for number, same in enumerate(came) if not same]
 
 
@@ -161,8 +161,8 @@ class _Alone:
         batch = self._batches[number]
         per_batch = self.memory.shape[0] * self.memory.shape[1]
         count = batch.shape[0] * batch.shape[1]
-        found = self._store.find(_KEY, np.arange(number * per_batch, number * per_batch + count, dtype=np.int64))
+        stored = self._store.find(_KEY, np.arange(number * per_batch, number * per_batch + count, dtype=np.int64))
         frames = self.memory[: len(batch)].reshape(count, -1)
-        if not all(self._store.read(found, range(count), [frame.data for frame in frames])):
+        if not all(self._store.read(stored, range(count), [frame.data for frame in frames])):
             raise UsageError("the store does not have a frame that it was given")
         return self.memory[: len(batch)]

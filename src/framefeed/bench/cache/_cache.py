@@ -96,13 +96,13 @@ def run_cache(
     Returns:
         The whole report; a row that failed is listed with the reason.
     """
-    found = find_frames()
+    peers = find_frames()
     workers = bench.workers or len(os.sched_getaffinity(0))
     report: dict[str, Any] = {
         "bench": "cache",
         "machine": machine_facts(),
-        "versions": found.versions,
-        "missing": found.missing,
+        "versions": peers.versions,
+        "missing": peers.missing,
         "settings": {"pairs": bench.rounds.pairs, "frames": bench.frames, "size": list(bench.size), "workers": workers},
         "rows": [],
         "skipped": {},
@@ -125,7 +125,7 @@ def run_cache(
             begin(f"{title}: {ROWS[key]}")
             try:
                 with TemporaryDirectory(prefix="row-", dir=disk) as scratch:
-                    scene = Scene(sample, Path(scratch), found, bench.rounds, workers)
+                    scene = Scene(sample, Path(scratch), peers, bench.rounds, workers)
                     row = _run(key, scene, bench, lambda name, title=title: begin(f"{title}: {name}"))  # type: ignore[misc]
             except FramefeedError as error:
                 # What the other rows have measured is not lost.

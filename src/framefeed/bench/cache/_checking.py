@@ -25,14 +25,14 @@ class Crop:
     """A square of one frame.
 
     Attributes:
-        place: Of the frame in the sample.
+        number: Of the frame in the sample.
         top: Row of its upper left corner.
         left: Column of it.
         original: RGB as decoded, uint8 [h, w, 3].
         stored: RGB as it came back.
     """
 
-    place: int
+    number: int
     top: int
     left: int
     original: Pixels
@@ -66,7 +66,7 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CropRequest:
     """Which squares of RGB frames to keep for looking at.
 
     Attributes:
@@ -76,35 +76,37 @@ class Look:
     at: Crop | None = None
 
 
-def check(came: Iterable[tuple[int, Pixels]], wanted: Sequence[Pixels], look: Look | None = None) -> Checked:
+def check(
+    came: Iterable[tuple[int, Pixels]], originals: Sequence[Pixels], request: CropRequest | None = None
+) -> Checked:
     """Compare what a format gives with what it was given.
 
     Args:
         came: (Place, frame), each valid until the next.
-        wanted: The frames by place.
-        look: Which squares to keep; the frames are [H, W, 3] then.
+        originals: The frames by number.
+        request: Which squares to keep; the frames are [H, W, 3] then.
     """
     differing: list[int] = []
-    missing = set(range(len(wanted)))
+    missing = set(range(len(originals)))
     ratios: list[float] = []
     worst = same = None
     most = 0.0
-    for place, frame in came:
-        original = wanted[place]
+    for number, frame in came:
+        original = originals[number]
         if frame.shape != original.shape:
             continue
-        missing.discard(place)
-        if look is not None and look.at is not None and look.at.place == place:
-            same = _crop(place, (look.at.top, look.at.left), original, frame)
+        missing.discard(number)
+        if request is not None and request.at is not None and request.at.number == number:
+            same = _crop(number, (request.at.top, request.at.left), original, frame)
         if np.array_equal(frame, original):
             continue
-        differing.append(place)
+        differing.append(number)
         squares = (frame.astype(np.float32) - original) ** 2
         ratios.append(float(10 * np.log10(255**2 / squares.mean(dtype=np.float64))))
-        if look is not None:
+        if request is not None:
             error, corner = _worst_square(squares.sum(axis=2))
             if error > most:
-                most, worst = error, _crop(place, corner, original, frame)
+                most, worst = error, _crop(number, corner, original, frame)
     infinite = float("inf")
     mean = float(np.mean(ratios)) if ratios else infinite
     return Checked(sorted(differing), sorted(missing), mean, min(ratios, default=infinite), worst, same)
@@ -146,7 +148,7 @@ def _worst_square(squares: npt.NDArray[np.float32]) -> tuple[float, tuple[int, i
     return float(sums[row, column]), (_STEP * int(row), _STEP * int(column))
 
 
-def _crop(place: int, corner: tuple[int, int], original: Pixels, frame: Pixels) -> Crop:
+def _crop(number: int, corner: tuple[int, int], original: Pixels, frame: Pixels) -> Crop:
     top, left = corner
     square = (slice(top, top + CROP), slice(left, left + CROP))
-    return Crop(place, top, left, original[square].copy(), frame[square].copy())
+    return Crop(number, top, left, original[square].copy(), frame[square].copy())

@@ -14,7 +14,7 @@ from framefeed.bench._goals import Mark
 from framefeed.bench._measuring import Interval, Samples
 from framefeed.bench.cache._checking import check
 from framefeed.bench.cache._holdings import FileHolding
-from framefeed.bench.cache._passes import LZ4_RGB, Read, caches_of, race, ways_of
+from framefeed.bench.cache._passes import LZ4_RGB, Read, caches_of, list_rates, race
 from framefeed.bench.cache._scene import Scene
 
 FRAMES = 16
@@ -57,16 +57,16 @@ def exact_row(scene: Scene) -> dict[str, Any]:
         ours = caches_of(scene, stack, with_rgb=True)
         wrong = _wrong(theirs, scene) + [line for cached in ours.values() for line in cached.wrong()]
         reads: dict[str, Read] = {name: partial(_read_files, files) for name, files in theirs.items()}
-        places = scene.places(FRAMES)
-        samples = race(reads | {name: cached.take for name, cached in ours.items()}, places, scene)
+        numbers = scene.draw_numbers(FRAMES)
+        samples = race(reads | {name: cached.take for name, cached in ours.items()}, numbers, scene)
         nbytes = {name: _bytes_of(files) for name, files in theirs.items()}
         nbytes |= {name: cached.bytes_a_frame for name, cached in ours.items()}
     return {
         "key": "exact",
-        "title": f"exact formats at full size, {len(places[0])} frames at random a round, read to RGB, "
+        "title": f"exact formats at full size, {len(numbers[0])} frames at random a round, read to RGB, "
         "ours channels first as in batches, "
         "theirs channels last as they store them",
-        "ways": ways_of(samples, len(places[0]), nbytes),
+        "ways": list_rates(samples, len(numbers[0]), nbytes),
         "wrong": wrong,
         "goals": judged(samples, nbytes),
         "reported": _reported(samples, nbytes),
@@ -143,8 +143,8 @@ def _files(scene: Scene, form: FileFormat) -> FileHolding:
     return files
 
 
-def _read_files(files: FileHolding, places: Sequence[int]) -> None:
-    for item in files.read(places):
+def _read_files(files: FileHolding, numbers: Sequence[int]) -> None:
+    for item in files.read(numbers):
         del item
 
 
@@ -153,10 +153,10 @@ def _bytes_of(files: FileHolding) -> float:
 
 
 def _wrong(theirs: Mapping[str, FileHolding], scene: Scene) -> list[str]:
-    wanted = [frame.rgb for frame in scene.sample.frames]
-    checks = {name: check(files.read(range(len(wanted))), wanted) for name, files in theirs.items()}
+    originals = [frame.rgb for frame in scene.sample.frames]
+    checks = {name: check(files.read(range(len(originals))), originals) for name, files in theirs.items()}
     return [
-        f"{name}: {len(found.differing)} frames differ, {len(found.missing)} did not come"
-        for name, found in checks.items()
-        if found.differing or found.missing
+        f"{name}: {len(checked.differing)} frames differ, {len(checked.missing)} did not come"
+        for name, checked in checks.items()
+        if checked.differing or checked.missing
     ]

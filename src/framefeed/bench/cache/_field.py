@@ -44,16 +44,16 @@ class FrameField:
 
 def find_frames() -> FrameField:
     """Load the baselines that are installed."""
-    found = FrameField()
+    installed = FrameField()
     for name in dict.fromkeys((*FRAME_BASELINES, *ORIGINAL_BASELINES, LOADER)):
         module = load_module(name)
         if isinstance(module, str):
-            found.missing[name.removeprefix("frames_")] = module
+            installed.missing[name.removeprefix("frames_")] = module
             continue
-        found.versions.update(module.versions())
-        found.formats.extend(getattr(module, "formats", list)())
-        found.originals.extend(getattr(module, "originals", list)())
-        found.in_order.extend(getattr(module, "in_order", list)())
+        installed.versions.update(module.versions())
+        installed.formats.extend(getattr(module, "formats", list)())
+        installed.originals.extend(getattr(module, "originals", list)())
+        installed.in_order.extend(getattr(module, "in_order", list)())
         if name == LOADER:
-            found.loader = module.batches_of
-    return found
+            installed.loader = module.batches_of
+    return installed

@@ -44,8 +44,8 @@ class Holding(Protocol):
         """The files."""
         ...
 
-    def read(self, places: Sequence[int], gives: Gives) -> Iterator[tuple[int, Pixels]]:
-        """Yield (place, frame), each valid until the next; with one thread."""
+    def read(self, numbers: Sequence[int], gives: Gives) -> Iterator[tuple[int, Pixels]]:
+        """Yield (number, frame), each valid until the next; with one thread."""
         ...
 
     def passes(self, order: Sequence[int]) -> Mapping[str, Pass]:
@@ -79,7 +79,7 @@ class FileHolding:
         self._loader = loader
         self._workers = workers
         folder.mkdir(parents=True)
-        self._paths = [str(folder / f"{place:06}{form.suffix}") for place in range(len(sample))]
+        self._paths = [str(folder / f"{sample_number:06}{form.suffix}") for sample_number in range(len(sample))]
 
     def write(self) -> None:
         """Write a file a frame."""
@@ -88,19 +88,19 @@ class FileHolding:
 
     @property
     def paths(self) -> list[str]:
-        """The files, by place."""
+        """The files, by number."""
         return [path for path in self._paths if os.path.exists(path)]
 
-    def read(self, places: Sequence[int], gives: Gives = "rgb") -> Iterator[tuple[int, Pixels]]:
+    def read(self, numbers: Sequence[int], gives: Gives = "rgb") -> Iterator[tuple[int, Pixels]]:
         """Read a file a frame."""
-        for place in places:
-            yield place, self._format.read(self._paths[place])
+        for sample_number in numbers:
+            yield sample_number, self._format.read(self._paths[sample_number])
 
     def passes(self, order: Sequence[int]) -> Mapping[str, Pass]:
         """A DataLoader without workers, and one with them."""
         if self._loader is None:
             return {}
-        paths = [self._paths[place] for place in order]
+        paths = [self._paths[sample_number] for sample_number in order]
         numbers = dict.fromkeys((0, self._workers))
         return {f"DataLoader {number}": self._loader(paths, self._format.read, number) for number in numbers}
 

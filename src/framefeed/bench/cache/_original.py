@@ -16,7 +16,7 @@ from framefeed.bench._goals import Mark
 from framefeed.bench._measuring import Interval, Samples, median_interval
 from framefeed.bench._psnr import psnr
 from framefeed.bench.cache._ours import layout_and_bytes
-from framefeed.bench.cache._passes import Read, caches_of, race, ways_of
+from framefeed.bench.cache._passes import Read, caches_of, list_rates, race
 from framefeed.bench.cache._scene import Scene
 from framefeed.cache import find_codec
 from framefeed.decode import ClipSlot
@@ -47,10 +47,12 @@ class Peer:
         self.failed = ""
         self._read = self._tried(reader.open, sample.video)
 
-    def take(self, places: Sequence[int]) -> Any:
+    def take(self, numbers: Sequence[int]) -> Any:
         """Read frames; None once it has failed."""
         return (
-            None if self.failed else self._tried(self._read, [self._sample.frames[place].ordinal for place in places])
+            None
+            if self.failed
+            else self._tried(self._read, [self._sample.frames[number].ordinal for number in numbers])
         )
 
     def _tried(self, function: Callable[[Any], Any], argument: Any) -> Any:
@@ -65,16 +67,16 @@ class Peer:
 
 def original_row(scene: Scene) -> dict[str, Any]:
     """Random frames at full size, from our cache and decoded from the original."""
-    sample, places = scene.sample, scene.places(DECODED_FRAMES)
+    sample, numbers = scene.sample, scene.draw_numbers(DECODED_FRAMES)
     with ExitStack() as stack:
         ours = caches_of(scene, stack)
         peers = {reader.name: Peer(reader, sample) for reader in scene.field.originals}
         wrong = [line for cached in ours.values() for line in cached.wrong()]
-        unlike = {name: what for name, peer in peers.items() if (what := _unlike(peer, sample, places[0]))}
+        unlike = {name: what for name, peer in peers.items() if (what := _unlike(peer, sample, numbers[0]))}
         reads: dict[str, Read] = {OWN: _decoding(sample)}
         reads |= {name: peer.take for name, peer in peers.items() if not peer.failed}
         groups = dict.fromkeys(peers, "peers") | dict.fromkeys(ours, "ours")
-        samples = race(reads | {name: cached.take for name, cached in ours.items()}, places, scene, groups)
+        samples = race(reads | {name: cached.take for name, cached in ours.items()}, numbers, scene, groups)
         nbytes = {name: cached.bytes_a_frame for name, cached in ours.items()}
     failed = {name: peer.failed for name, peer in peers.items() if peer.failed}
     best, rivals = samples.best(list(ours)), [name for name in peers if name not in failed | unlike]
@@ -84,8 +86,8 @@ def original_row(scene: Scene) -> dict[str, Any]:
     raced = Samples({name: took for name, took in samples.of.items() if name not in failed})
     return {
         "key": "original",
-        "title": f"random frames at full size, {len(places[0])} a round in one call, files kept open and indexed",
-        "ways": ways_of(raced, len(places[0]), nbytes),
+        "title": f"random frames at full size, {len(numbers[0])} a round in one call, files kept open and indexed",
+        "ways": list_rates(raced, len(numbers[0]), nbytes),
         "failed": failed,
         "wrong": wrong + [f"{name}: {what}" for name, what in unlike.items()],
         "goals": goals,
@@ -96,15 +98,15 @@ def _both(samples: Samples, rival: str, ours: str) -> dict[str, Interval | float
     return {f"CPU, {ours} against {rival}": samples.ratio(rival, ours), "wall": samples.ratio(rival, ours, "wall")}
 
 
-def _unlike(peer: Peer, sample: Sample, places: Sequence[int]) -> str:
+def _unlike(peer: Peer, sample: Sample, numbers: Sequence[int]) -> str:
     """What is wrong with a peer's frames, in words; empty where nothing is, or it failed."""
-    pictures = np.asarray(peer.take(places))
-    wanted = [sample.frames[place].rgb for place in places]
+    pictures = np.asarray(peer.take(numbers))
+    expected = [sample.frames[number].rgb for number in numbers]
     if peer.failed:
         return ""
-    if pictures.shape != (len(wanted), *wanted[0].shape):
+    if pictures.shape != (len(expected), *expected[0].shape):
         return f"pictures of {pictures.shape}"
-    worst = min(psnr(picture, rgb) for picture, rgb in zip(pictures, wanted, strict=True))
+    worst = min(psnr(picture, rgb) for picture, rgb in zip(pictures, expected, strict=True))
     return f"other frames, or other colours, {worst:.1f} dB from ours" if worst < LIKE else ""
 
 
@@ -114,28 +116,28 @@ def _decoding(sample: Sample) -> Read:
     height, width, _ = sample.frames[0].rgb.shape
     memory = np.empty((DECODED_FRAMES, *BATCHED.shape(height, width)), dtype=np.uint8)
 
-    def read(places: Sequence[int]) -> None:
-        ordinals = np.array([sample.frames[place].ordinal for place in places], dtype=np.int64)
-        decoder.decode(video.source, video.index, [ClipSlot(ordinals, BATCHED, memory[: len(places)])]).raise_first()
+    def read(numbers: Sequence[int]) -> None:
+        ordinals = np.array([sample.frames[number].ordinal for number in numbers], dtype=np.int64)
+        decoder.decode(video.source, video.index, [ClipSlot(ordinals, BATCHED, memory[: len(numbers)])]).raise_first()
 
     return read
 
 
 def checksums_row(scene: Scene) -> dict[str, Any]:
     """Hashing the stored bytes, as a share of reading them to RGB, which does that too."""
-    places = scene.places(HASHED_FRAMES)
+    numbers = scene.draw_numbers(HASHED_FRAMES)
     with ExitStack() as stack:
         ours = caches_of(scene, stack)
         reads: dict[str, Read] = {name: cached.take for name, cached in ours.items()}
         for name, cached in ours.items():
             reads[_hashing(name)] = partial(_hash, _encoded(scene.sample, cached.codec))
-        samples = race(reads, places, scene)
+        samples = race(reads, numbers, scene)
     # The best exact codec first: what is not compressed has the most bytes to hash, and nothing else to do.
     ranked = sorted(ours, key=lambda name: (ours[name].codec == "raw", samples.median(name)))
     return {
         "key": "checksums",
         "title": "hashing of the stored bytes alone, beside the whole read to full-size RGB that includes it",
-        "ways": ways_of(samples, len(places[0]), {}),
+        "ways": list_rates(samples, len(numbers[0]), {}),
         "wrong": [],
         "goals": [CHECKSUMS.judge({f"CPU, {name}": percent(samples, _hashing(name), name) for name in ranked})],
     }
@@ -155,6 +157,6 @@ def _encoded(sample: Sample, codec: str) -> list[bytes]:
     return [bytes(find_codec(codec).encode(*layout_and_bytes(frame, "planes"))) for frame in sample.frames]
 
 
-def _hash(frames: Sequence[bytes], places: Sequence[int]) -> None:
-    for place in places:
-        xxhash.xxh3_64_intdigest(frames[place], seed=place)
+def _hash(frames: Sequence[bytes], numbers: Sequence[int]) -> None:
+    for number in numbers:
+        xxhash.xxh3_64_intdigest(frames[number], seed=number)

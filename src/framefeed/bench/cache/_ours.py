@@ -61,7 +61,7 @@ class StoreHolding:
         """Encode, append and seal, the seal's fsync included."""
         for first in range(0, len(self._sample), CLIP):
             clip = range(first, min(first + CLIP, len(self._sample)))
-            self._store.add(_KEY, "{}", [self._stored(place) for place in clip])
+            self._store.add(_KEY, "{}", [self._stored(number) for number in clip])
         self._store.flush()
 
     @property
@@ -69,52 +69,52 @@ class StoreHolding:
         """The segments."""
         return sorted(str(path) for path in self._folder.glob("*.arrow"))
 
-    def read(self, places: Sequence[int], gives: Gives) -> Iterator[tuple[int, Pixels]]:
+    def read(self, numbers: Sequence[int], gives: Gives) -> Iterator[tuple[int, Pixels]]:
         """Read 16 frames at a time; what is yielded lies in memory that is used again."""
-        for first in range(0, len(places), CLIP):
-            yield from self._read_together(places[first : first + CLIP], gives)
+        for first in range(0, len(numbers), CLIP):
+            yield from self._read_together(numbers[first : first + CLIP], gives)
 
     def passes(self, order: Sequence[int]) -> Mapping[str, Pass]:
         """Ordered threads."""
         return {f"{self._workers} threads": _Threads(self, order, self._workers)}
 
-    def read_clip(self, places: Sequence[int]) -> int:
+    def read_clip(self, numbers: Sequence[int]) -> int:
         """Read frames in the form that is mostly wanted, and count them."""
-        return sum(1 for _ in self._read_together(places, self.gives[0]))
+        return sum(1 for _ in self._read_together(numbers, self.gives[0]))
 
     def close(self) -> None:
         """Close the store."""
         self._store.close()
 
-    def _stored(self, place: int) -> StoredFrame:
-        frame = self._sample.frames[place]
+    def _stored(self, number: int) -> StoredFrame:
+        frame = self._sample.frames[number]
         layout, raw = layout_and_bytes(frame, self._of)
         kind = Kind(self._codec.label, layout.text)
         before = thread_time()
         encoded = self._codec.encode(layout, raw)
         self.encode_cpu += thread_time() - before
-        return StoredFrame(place, kind, encoded, layout.nbytes)
+        return StoredFrame(number, kind, encoded, layout.nbytes)
 
-    def _read_together(self, places: Sequence[int], gives: Gives) -> Iterator[tuple[int, Pixels]]:
-        found = self._store.find(_KEY, np.array(places, dtype=np.int64))
-        there = np.flatnonzero(found.is_there).tolist()
+    def _read_together(self, numbers: Sequence[int], gives: Gives) -> Iterator[tuple[int, Pixels]]:
+        located = self._store.find(_KEY, np.array(numbers, dtype=np.int64))
+        there = np.flatnonzero(located.is_there).tolist()
         like: Pixels = getattr(self._sample.frames[0], gives)
         # As the loader has it: frames go to memory of the caller's, those that are stored raw at once.
-        outs = self._memory("out", (len(places), like.size))
+        outs = self._memory("out", (len(numbers), like.size))
         is_direct = self._of != "planes" and self._codec.name == "raw"
-        scratch = self._memory("stored", (int(found.nbytes[there].sum()),)).data
+        scratch = self._memory("stored", (int(located.nbytes[there].sum()),)).data
         buffers, at = [], 0
-        for place in there:
-            size = int(found.nbytes[place])
-            buffers.append(outs[place].data if is_direct else scratch[at : at + size])
+        for number in there:
+            size = int(located.nbytes[number])
+            buffers.append(outs[number].data if is_direct else scratch[at : at + size])
             at += size
-        came = self._store.read(found, there, buffers)
-        for place, data, is_sound in zip(there, buffers, came, strict=True):
+        came = self._store.read(located, there, buffers)
+        for number, data, is_sound in zip(there, buffers, came, strict=True):
             if is_sound and is_direct:
-                yield places[place], outs[place].reshape(like.shape)
+                yield numbers[number], outs[number].reshape(like.shape)
             elif is_sound:
-                kind = found.kinds[int(found.kind[place])]
-                yield places[place], self._decoded((kind, data), gives, outs[place].reshape(like.shape))
+                kind = located.kinds[int(located.kind[number])]
+                yield numbers[number], self._decoded((kind, data), gives, outs[number].reshape(like.shape))
 
     def _decoded(self, stored: tuple[Kind, memoryview], gives: Gives, out: Pixels) -> Pixels:
         kind, data = stored

@@ -50,17 +50,17 @@ def resident_pages(path: str) -> int:
     if not size:
         return 0
     with open(path, "rb") as file, mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY) as mapped:
-        found = np.zeros(num_pages(path), dtype=np.uint8)
+        flags = np.zeros(num_pages(path), dtype=np.uint8)
         start = ctypes.c_char.from_buffer(mapped)
         failed = _libc().mincore(
-            ctypes.c_void_p(ctypes.addressof(start)), ctypes.c_size_t(size), ctypes.c_void_p(found.ctypes.data)
+            ctypes.c_void_p(ctypes.addressof(start)), ctypes.c_size_t(size), ctypes.c_void_p(flags.ctypes.data)
         )
         # The map cannot be closed while anything points into it.
         del start
     if failed:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), path)
-    return int(np.count_nonzero(found & 1))
+    return int(np.count_nonzero(flags & 1))
 
 
 def num_pages(path: str) -> int:

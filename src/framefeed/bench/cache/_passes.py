@@ -39,29 +39,29 @@ def caches_of(scene: Scene, stack: ExitStack, with_rgb: bool = False) -> dict[st
         stack: Closes them.
         with_rgb: Whether there is one of RGB with lz4 too.
     """
-    wanted: list[tuple[str, Form]] = [(codec, "planes") for codec in scene.exact_codecs()]
-    found = {}
-    for codec, form in [*wanted, ("lz4", "output")] if with_rgb else wanted:
+    formats: list[tuple[str, Form]] = [(codec, "planes") for codec in scene.exact_codecs()]
+    caches = {}
+    for codec, form in [*formats, ("lz4", "output")] if with_rgb else formats:
         name = f"framefeed {codec}, planes" if form == "planes" else LZ4_RGB
-        found[name] = CachedSample(scene.sample, scene.work / f"{codec}_{form}", codec, form)
-        stack.callback(found[name].close)
-    return found
+        caches[name] = CachedSample(scene.sample, scene.work / f"{codec}_{form}", codec, form)
+        stack.callback(caches[name].close)
+    return caches
 
 
 def race(
-    reads: Mapping[str, Read], places: Sequence[Sequence[int]], scene: Scene, groups: Mapping[str, str] | None = None
+    reads: Mapping[str, Read], numbers: Sequence[Sequence[int]], scene: Scene, groups: Mapping[str, str] | None = None
 ) -> Samples:
     """Time readers in the same rounds.
 
     Args:
         reads: Reader by name.
-        places: What to read in each round.
+        numbers: What to read in each round.
         scene: How often.
         groups: Reader -> its group; those that cannot be the best of theirs stop after some rounds, others stay.
     """
 
     def run(read: Read, number: int) -> None:
-        read(places[number])
+        read(numbers[number])
 
     groups = groups or {}
     contenders = [
@@ -71,7 +71,7 @@ def race(
     return measure(contenders, rounds)
 
 
-def ways_of(samples: Samples, frames: int, nbytes: Mapping[str, float]) -> list[dict[str, Any]]:
+def list_rates(samples: Samples, frames: int, nbytes: Mapping[str, float]) -> list[dict[str, Any]]:
     """What each reader did, for the report.
 
     Args:
@@ -210,7 +210,7 @@ def second_row(scene: Scene) -> dict[str, Any]:
     return {
         "key": "second",
         "title": f"{CLIPS} clips of {NUM_FRAMES} frames to {sized(scene.sample)} in a batch, the same epoch twice",
-        "ways": ways_of(each, NUM_FRAMES, {}),
+        "ways": list_rates(each, NUM_FRAMES, {}),
         "stored": {"codec": codec, "bytes": nbytes},
         "wrong": wrong,
         "goals": [SECOND.judge(ratios)],
@@ -237,7 +237,7 @@ def filling_row(scene: Scene) -> dict[str, Any]:
     return {
         "key": "filling",
         "title": f"a first pass over {len(plain)} clips of {NUM_FRAMES} frames in one batch, with and without a cache",
-        "ways": ways_of(samples, len(plain) * NUM_FRAMES, {}),
+        "ways": list_rates(samples, len(plain) * NUM_FRAMES, {}),
         "wrong": [],
         "goals": goals,
     }

@@ -24,10 +24,10 @@ def cache_row_lines(row: Row, with_goals: bool = False) -> list[str]:
     """
     if row["key"] == "table":
         return table_lines(row)
-    ways = row.get("ways", ())
+    reads = row.get("ways", ())
     shown = {name: value for name, value in row.items() if name != "ways"}
     title, *rest = scan_row_lines(shown, with_goals)[1:]
-    lines = ["", title, *_ways(ways)]
+    lines = ["", title, *_describe_reads(reads)]
     if "stored" in row:
         lines.append(f"  stored: {row['stored']['bytes'] / 1e6:.1f} MB, codec {row['stored']['codec']}")
     lines += [f"  {name}: {value:.2f} ms" for name, value in row.get("milliseconds_a_batch", {}).items()]
@@ -82,18 +82,18 @@ def _number(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
-def _ways(ways: Sequence[Row]) -> list[str]:
-    if not ways:
+def _describe_reads(reads: Sequence[Row]) -> list[str]:
+    if not reads:
         return []
-    ranked = sorted(ways, key=lambda way: -way["frames_per_cpu_second"])
+    ranked = sorted(reads, key=lambda read: -read["frames_per_cpu_second"])
     header = ["", "frames/CPU s", "frames/s", "bytes a frame"]
-    return aligned([header, *map(_way_cells, ranked)])
+    return aligned([header, *map(_make_cells, ranked)])
 
 
-def _way_cells(way: Row) -> list[str]:
-    nbytes = way.get("bytes_a_frame")
+def _make_cells(read: Row) -> list[str]:
+    nbytes = read.get("bytes_a_frame")
     return [
-        way["name"],
-        *(f"{way[name]:,.1f}" for name in ("frames_per_cpu_second", "frames_per_second")),
+        read["name"],
+        *(f"{read[name]:,.1f}" for name in ("frames_per_cpu_second", "frames_per_second")),
         "" if nbytes is None else f"{nbytes:,}",
     ]

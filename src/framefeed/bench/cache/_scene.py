@@ -41,12 +41,12 @@ class Scene:
     rounds: Rounds
     workers: int
 
-    def places(self, count: int) -> list[list[int]]:
+    def draw_numbers(self, count: int) -> list[list[int]]:
         """Places in the sample for each round, drawn at random, rising; the same for all contenders."""
         total = len(self.sample)
         chance = np.random.Generator(np.random.Philox(key=total))
         drawn = (chance.permutation(total)[: min(count, total)] for _ in range(self.rounds.pairs))
-        return [sorted(map(int, places)) for places in drawn]
+        return [sorted(map(int, numbers)) for numbers in drawn]
 
     def exact_codecs(self) -> list[str]:
         """Codecs that store this video's planes and give them back as they were."""
@@ -78,10 +78,10 @@ class SampledDecoder:
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Write them; see ``Decoder.decode``."""
         report = DecodeReport([None] * len(slots))
-        places = PendingFrames(slots, report, source)
-        for ordinal, picture in self.frames(source, index, places.waiting):
-            places.fill(ordinal, make_writer(picture, index, source.name))
-        places.report_missing(index)
+        numbers = PendingFrames(slots, report, source)
+        for ordinal, picture in self.frames(source, index, numbers.waiting):
+            numbers.fill(ordinal, make_writer(picture, index, source.name))
+        numbers.report_missing(index)
         return report
 
     def recipe(self, index: FrameIndex) -> str:
@@ -116,27 +116,27 @@ class CachedSample:
         """On disk, all that the store adds included."""
         return self._cache.info().bytes_on_disk / len(self._sample)
 
-    def read(self, places: Sequence[int]) -> Iterator[tuple[int, Pixels]]:
-        """Yield (place, RGB [H, W, 3]), 16 at a time, each valid until the next.
+    def read(self, numbers: Sequence[int]) -> Iterator[tuple[int, Pixels]]:
+        """Yield (number, RGB [H, W, 3]), 16 at a time, each valid until the next.
 
         Raises:
             UsageError: The cache did not have a frame.
         """
-        for first in range(0, len(places), CLIP):
-            part = places[first : first + CLIP]
+        for first in range(0, len(numbers), CLIP):
+            part = numbers[first : first + CLIP]
             clip = self._asked(self._decoder, part, is_cached=True)
             yield from zip(part, clip.transpose(0, 2, 3, 1), strict=True)
 
-    def take(self, places: Sequence[int]) -> None:
+    def take(self, numbers: Sequence[int]) -> None:
         """Read frames, and drop them."""
-        for first in range(0, len(places), CLIP):
-            self._asked(self._decoder, places[first : first + CLIP], is_cached=True)
+        for first in range(0, len(numbers), CLIP):
+            self._asked(self._decoder, numbers[first : first + CLIP], is_cached=True)
 
     def wrong(self) -> list[str]:
         """What comes back that is not the frame as it was decoded; nothing, if all is well."""
-        found = check(self.read(range(len(self._sample))), [frame.rgb for frame in self._sample.frames])
-        return [f"{self.codec}: {len(found.differing)} frames differ, {len(found.missing)} did not come"] * bool(
-            found.differing or found.missing
+        checked = check(self.read(range(len(self._sample))), [frame.rgb for frame in self._sample.frames])
+        return [f"{self.codec}: {len(checked.differing)} frames differ, {len(checked.missing)} did not come"] * bool(
+            checked.differing or checked.missing
         )
 
     def close(self) -> None:
@@ -148,13 +148,13 @@ class CachedSample:
             self._asked(decoder, range(first, min(first + CLIP, len(self._sample))), is_cached=False)
         self._cache.flush()
 
-    def _asked(self, decoder: Any, places: Sequence[int], is_cached: bool) -> Pixels:
-        ordinals = np.array([self._sample.frames[place].ordinal for place in places], dtype=np.int64)
-        out = self._out[: len(places)]
+    def _asked(self, decoder: Any, numbers: Sequence[int], is_cached: bool) -> Pixels:
+        ordinals = np.array([self._sample.frames[number].ordinal for number in numbers], dtype=np.int64)
+        out = self._out[: len(numbers)]
         video = self._sample.video
         report = decoder.decode(video.source, video.index, [ClipSlot(ordinals, BATCHED, out)])
         report.raise_first()
-        if report.counts.frames_cached != len(places) * is_cached:
+        if report.counts.frames_cached != len(numbers) * is_cached:
             had = report.counts.frames_cached
-            raise UsageError(f"the cache had {had} of {len(places)} frames, with {self.codec}")
+            raise UsageError(f"the cache had {had} of {len(numbers)} frames, with {self.codec}")
         return out

@@ -15,7 +15,7 @@ from framefeed.bench._cache_formats import FileFormat
 from framefeed.bench._cache_samples import Sample
 from framefeed.bench._measuring import Sample as Took
 from framefeed.bench._measuring import now
-from framefeed.bench.cache._checking import Checked, Crop, Look, check
+from framefeed.bench.cache._checking import Checked, Crop, CropRequest, check
 from framefeed.bench.cache._field import FrameField
 from framefeed.bench.cache._holdings import ALONE, FileHolding, Gives, Holding
 from framefeed.bench.cache._ours import StoreHolding
@@ -50,16 +50,16 @@ class Table:
         return next((checked.worst for checked in self.checks.values() if checked.worst is not None), None)
 
 
-def all_formats(sample: Sample, found: FrameField, workers: int) -> dict[str, Make]:
+def all_formats(sample: Sample, checked: FrameField, workers: int) -> dict[str, Make]:
     """How each format is made, by name: theirs first, then ours as planes, as RGB, and at the output's size."""
 
     def files(form: FileFormat) -> Make:
-        return lambda folder: FileHolding(form, sample, folder, found.loader, workers)
+        return lambda folder: FileHolding(form, sample, folder, checked.loader, workers)
 
     def stored(codec: str, of: Gives) -> Make:
         return lambda folder: StoreHolding(codec, of, sample, folder, workers)
 
-    makes = {form.name: files(form) for form in found.formats}
+    makes = {form.name: files(form) for form in checked.formats}
     makes |= {f"framefeed {codec}, planes": stored(codec, "planes") for codec in our_codecs()}
     makes["framefeed lz4, RGB"] = stored("lz4", "rgb")
     return makes | {f"framefeed {codec}, output": stored(codec, "small") for codec in our_codecs()}
@@ -88,7 +88,7 @@ def measure_table(
         tell(name)
         folder = work / "format"
         # Baselines are other people's code: what one raises is told, and the others go on.
-        outcome = catch_outcome(partial(_measured, make, (sample, Look(table.first_worst))), folder)
+        outcome = catch_outcome(partial(_measured, make, (sample, CropRequest(table.first_worst))), folder)
         rmtree(folder, ignore_errors=True)
         if isinstance(outcome, Ok):
             entry, checked = outcome.value
@@ -101,7 +101,7 @@ def measure_table(
     return table
 
 
-def _measured(make: Make, of: tuple[Sample, Look], folder: Path) -> tuple[dict[str, Any], Checked]:
+def _measured(make: Make, of: tuple[Sample, CropRequest], folder: Path) -> tuple[dict[str, Any], Checked]:
     sample, holding = of[0], make(folder)
     try:
         before = now()
@@ -117,11 +117,11 @@ def _measured(make: Make, of: tuple[Sample, Look], folder: Path) -> tuple[dict[s
         holding.close()
 
 
-def _checked(holding: Holding, of: tuple[Sample, Look], gives: Gives) -> Checked:
-    sample, look = of
-    wanted = [getattr(frame, gives) for frame in sample.frames]
-    is_looked_at = gives == "rgb" and not holding.is_exact
-    return check(holding.read(range(len(sample)), gives), wanted, look if is_looked_at else None)
+def _checked(holding: Holding, of: tuple[Sample, CropRequest], gives: Gives) -> Checked:
+    sample, request = of
+    originals = [getattr(frame, gives) for frame in sample.frames]
+    keeps_crop = gives == "rgb" and not holding.is_exact
+    return check(holding.read(range(len(sample)), gives), originals, request if keeps_crop else None)
 
 
 def _entry(holding: Holding, sample: Sample, nbytes: int, wrote: Took) -> dict[str, Any]:
@@ -147,10 +147,10 @@ def _entry(holding: Holding, sample: Sample, nbytes: int, wrote: Took) -> dict[s
 def _verdict(holding: Holding, checks: dict[Gives, Checked]) -> dict[str, Any]:
     first = checks[holding.gives[0]]
     wrong = [
-        f"{len(places)} of the frames as {gives} {what}"
-        for gives, found in checks.items()
-        for what, places in (("did not come", found.missing), ("differ", found.differing * holding.is_exact))
-        if places
+        f"{len(numbers)} of the frames as {gives} {what}"
+        for gives, checked in checks.items()
+        for what, numbers in (("did not come", checked.missing), ("differ", checked.differing * holding.is_exact))
+        if numbers
     ]
     finite = [None if math.isinf(value) else round(value, 2) for value in (first.psnr_mean, first.psnr_worst)]
     return {"wrong": wrong, "psnr_db": dict(zip(("mean", "worst"), finite, strict=True))}

@@ -1,4 +1,4 @@
-"""One row of the report: every way of every peer against ours, paired, checked frame by frame.
+"""One row of the report: every method of every peer against ours, paired, checked frame by frame.
 
 Whether a contender delivered the frames that were asked for: compared by content, whatever its resize does.
 """
@@ -15,8 +15,8 @@ import numpy.typing as npt
 from framefeed.bench import _rules
 from framefeed.bench._measuring import Contender, Metric, Rounds, Run, Samples, as_json, measure
 from framefeed.bench._media import BenchVideo, MediaStore
-from framefeed.bench._ours import OURS, WAY, decode_plainly
-from framefeed.bench._peer import Way
+from framefeed.bench._ours import OUR_METHOD, OURS, decode_plainly
+from framefeed.bench._peer import Method
 from framefeed.bench._rules import Batches, Clip
 from framefeed.bench._workloads import Goal, Rule, Workload
 from framefeed.bench.baselines import NAMES, load_baseline
@@ -45,11 +45,11 @@ def brightness(pictures: npt.NDArray[np.uint8], layout: Literal["NCHW", "NHWC"])
 
 
 class Reference:
-    """The wanted frames of a clip and their neighbours, decoded with nothing left out.
+    """The requested frames of a clip and their neighbours, decoded with nothing left out.
 
     Args:
         video: Where from.
-        ordinals: The wanted frames.
+        ordinals: The requested frames.
     """
 
     def __init__(self, video: BenchVideo, ordinals: Sequence[int]) -> None:
@@ -63,7 +63,7 @@ class Reference:
         return min(max(ordinal + step, 0), self._last)
 
     def share_matching(self, delivered: npt.NDArray[np.uint8], layout: Literal["NCHW", "NHWC"]) -> float:
-        """Share of the wanted frames that came: like the reference, and not more like a neighbour of it."""
+        """Share of the requested frames that came: like the reference, and not more like a neighbour of it."""
         if len(delivered) != len(self._ordinals):
             return 0.0
         came = brightness(delivered, layout)
@@ -89,7 +89,7 @@ def _unlikeness(picture: FloatArray, reference: FloatArray) -> float:
     return float(np.sqrt(((came - gain * expected) ** 2).mean()))
 
 
-_RUNS: dict[str, Callable[[Way, Batches], Run]] = {
+_RUNS: dict[str, Callable[[Method, Batches], Run]] = {
     "many files": _rules.opening_each,
     "one file": _rules.kept_open,
     "clip by clip": _rules.opened_once,
@@ -100,30 +100,30 @@ CHECKED_CLIPS = 2
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """All ways that can be measured here.
+    """All methods that can be measured here.
 
     Attributes:
-        ways: Of all peers that are installed.
+        methods: Of all peers that are installed.
         versions: Of their libraries.
         missing: Peer -> why it cannot be had.
     """
 
-    ways: list[Way]
+    methods: list[Method]
     versions: dict[str, str]
     missing: dict[str, str]
 
 
 def find_field(names: Sequence[str] = NAMES) -> Field:
     """Load the baselines that are installed."""
-    found = Field([], {}, {})
+    checks = Field([], {}, {})
     for name in names:
         baseline = load_baseline(name)
         if isinstance(baseline, str):
-            found.missing[name] = baseline
+            checks.missing[name] = baseline
             continue
-        found.ways.extend(baseline.ways())
-        found.versions.update(baseline.versions())
-    return found
+        checks.methods.extend(baseline.methods())
+        checks.versions.update(baseline.versions())
+    return checks
 
 
 def compare(workload: Workload, store: MediaStore, field: Field, rounds: Rounds) -> dict[str, Any]:
@@ -137,12 +137,12 @@ def compare(workload: Workload, store: MediaStore, field: Field, rounds: Rounds)
     """
     batches = {rule: workload.batches(store, rounds.pairs, rule) for rule in workload.rules}
     # Checked first: whatever a library sets up at its first use is not timed.
-    checked = {rule: _checked(field.ways, rule, batches[rule]) for rule in workload.rules}
+    checked = {rule: _checked(field.methods, rule, batches[rule]) for rule in workload.rules}
     contenders = [
-        _entry(way, rule, batches[rule], workload.goals)
+        _entry(method, rule, batches[rule], workload.goals)
         for rule in workload.rules
-        for way in (WAY, *field.ways)
-        if way.name in checked[rule].shares
+        for method in (OUR_METHOD, *field.methods)
+        if method.name in checked[rule].shares
     ]
     samples = measure([entry.contender for entry in contenders], rounds)
     return {
@@ -151,7 +151,7 @@ def compare(workload: Workload, store: MediaStore, field: Field, rounds: Rounds)
         "rules": {rule: _rules.RULES[rule] for rule in workload.rules},
         "clips_a_round": workload.clips,
         "contenders": [_facts(entry, samples, workload.clips, checked[entry.rule].shares) for entry in contenders],
-        "failed": {rule: found.failed for rule, found in checked.items() if found.failed},
+        "failed": {rule: checks.failed for rule, checks in checked.items() if checks.failed},
         "best": [outcome_against(Goal(rule), samples, contenders) for rule in workload.rules],
         "goals": [outcome_against(goal, samples, contenders) for goal in workload.goals],
     }
@@ -159,9 +159,9 @@ def compare(workload: Workload, store: MediaStore, field: Field, rounds: Rounds)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A way that plays by a rule."""
+    """A method that plays by a rule."""
 
-    way: Way
+    method: Method
     rule: Rule
     contender: Contender
 
@@ -171,28 +171,28 @@ class Entry:
         return self.contender.name
 
 
-def _entry(way: Way, rule: Rule, batches: Batches, goals: Sequence[Goal]) -> Entry:
+def _entry(method: Method, rule: Rule, batches: Batches, goals: Sequence[Goal]) -> Entry:
     for clip in (clip for batch in batches for clip in batch):
-        way.prepare(clip.video)
-    own = way.name == OURS
-    run = _rules.ours_in_one_call(batches) if own and rule == "one call" else _RUNS[rule](way, batches)
-    groups = [] if own else [f"{rule} {kind}" for kind in ("all", "own resize")[: 1 + way.resizes_itself]]
-    groups += [f"goal {number}" for number, goal in enumerate(goals) if _plays_for(goal, way, rule)]
-    return Entry(way, rule, Contender(f"{way.name} | {rule}", run, tuple(groups)))
+        method.prepare(clip.video)
+    own = method.name == OURS
+    run = _rules.ours_in_one_call(batches) if own and rule == "one call" else _RUNS[rule](method, batches)
+    groups = [] if own else [f"{rule} {kind}" for kind in ("all", "own resize")[: 1 + method.resizes_itself]]
+    groups += [f"goal {number}" for number, goal in enumerate(goals) if _plays_for(goal, method, rule)]
+    return Entry(method, rule, Contender(f"{method.name} | {rule}", run, tuple(groups)))
 
 
-def _plays_for(goal: Goal, way: Way, rule: Rule) -> bool:
-    return goal.rule == rule and way.resizes_itself and _competes(way, goal.peers)
+def _plays_for(goal: Goal, method: Method, rule: Rule) -> bool:
+    return goal.rule == rule and method.resizes_itself and _competes(method, goal.peers)
 
 
 def _facts(entry: Entry, samples: Samples, clips: int, shares: dict[str, float]) -> dict[str, Any]:
     return {
-        "name": entry.way.name,
+        "name": entry.method.name,
         "rule": entry.rule,
         "clips_per_cpu_second": round(clips / samples.median(entry.name), 3),
         "clips_per_second": round(clips / samples.median(entry.name, "wall"), 3),
         "rounds": len(samples.of[entry.name]),
-        "frames_right": shares[entry.way.name],
+        "frames_right": shares[entry.method.name],
         "cpu_seconds": [round(sample.cpu, 4) for sample in samples.of[entry.name].values()],
         "wall_seconds": [round(sample.wall, 4) for sample in samples.of[entry.name].values()],
     }
@@ -200,7 +200,7 @@ def _facts(entry: Entry, samples: Samples, clips: int, shares: dict[str, float])
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Whether each way delivers what it was asked for.
+    """Whether each method delivers what it was asked for.
 
     Attributes:
         shares: Way -> share of its frames that were the right ones.
@@ -211,41 +211,41 @@ class Checked:
     failed: dict[str, str]
 
 
-def _checked(ways: Sequence[Way], rule: Rule, batches: Batches) -> Checked:
+def _checked(methods: Sequence[Method], rule: Rule, batches: Batches) -> Checked:
     if rule == "one call":
-        able = [way for way in ways if way.takes_many]
-        return check_ways(able, [(batches[0][0], _rules.all_ordinals(batches[0]))])
-    return check_ways(ways, [(clip, clip.ordinals) for clip in batches[0][:CHECKED_CLIPS]])
+        able = [method for method in methods if method.takes_many]
+        return check_methods(able, [(batches[0][0], _rules.all_ordinals(batches[0]))])
+    return check_methods(methods, [(clip, clip.ordinals) for clip in batches[0][:CHECKED_CLIPS]])
 
 
-def check_ways(ways: Sequence[Way], asked: Sequence[tuple[Clip, list[int]]]) -> Checked:
-    """Compare some frames of ours and of each peer's way to the reference.
+def check_methods(methods: Sequence[Method], asked: Sequence[tuple[Clip, list[int]]]) -> Checked:
+    """Compare some frames of ours and of each peer's method to the reference.
 
     Args:
-        ways: Of the peers.
+        methods: Of the peers.
         asked: Clips, and the frames to ask for of their videos.
     """
     references = [Reference(clip.video, ordinals) for clip, ordinals in asked]
     checked = Checked({}, {})
 
-    def share(way: Way) -> float:
-        delivered = (_delivered(way, clip, ordinals) for clip, ordinals in asked)
-        return float(np.mean([r.share_matching(d, way.layout) for r, d in zip(references, delivered, strict=True)]))
+    def share(method: Method) -> float:
+        delivered = (_delivered(method, clip, ordinals) for clip, ordinals in asked)
+        return float(np.mean([r.share_matching(d, method.layout) for r, d in zip(references, delivered, strict=True)]))
 
-    for way in (WAY, *ways):
-        outcome = catch_outcome(share, way)
+    for method in (OUR_METHOD, *methods):
+        outcome = catch_outcome(share, method)
         if isinstance(outcome, Ok):
-            checked.shares[way.name] = round(outcome.value, 4)
-        elif way is WAY or not isinstance(outcome.error, Exception):
+            checked.shares[method.name] = round(outcome.value, 4)
+        elif method is OUR_METHOD or not isinstance(outcome.error, Exception):
             raise outcome.error
         else:
-            checked.failed[way.name] = f"{type(outcome.error).__name__}: {outcome.error}"
+            checked.failed[method.name] = f"{type(outcome.error).__name__}: {outcome.error}"
     return checked
 
 
-def _delivered(way: Way, clip: Clip, ordinals: list[int]) -> Any:
-    way.prepare(clip.video)
-    session = way.open(clip.video)
+def _delivered(method: Method, clip: Clip, ordinals: list[int]) -> Any:
+    method.prepare(clip.video)
+    session = method.open(clip.video)
     try:
         return np.asarray(session.clip(ordinals))
     finally:
@@ -253,10 +253,10 @@ def _delivered(way: Way, clip: Clip, ordinals: list[int]) -> Any:
 
 
 def outcome_against(goal: Goal, samples: Samples, entries: Sequence[Entry]) -> dict[str, Any]:
-    """Our figures against the fastest way of the peers that compete."""
+    """Our figures against the fastest method of the peers that compete."""
     out: dict[str, Any] = {"rule": goal.rule, "peers": list(goal.peers), "floor": goal.floor, "aim": goal.aim}
-    rivals = [entry for entry in entries if entry.rule == goal.rule and _competes(entry.way, goal.peers)]
-    itself = [entry for entry in rivals if entry.way.resizes_itself]
+    rivals = [entry for entry in entries if entry.rule == goal.rule and _competes(entry.method, goal.peers)]
+    itself = [entry for entry in rivals if entry.method.resizes_itself]
     ours = f"{OURS} | {_our_rule(goal.rule, samples)}"
     for key, entrants, metric in (("cpu", rivals, "cpu"), ("wall", rivals, "wall"), ("cpu_own_resize", itself, "cpu")):
         if entrants:
@@ -274,5 +274,5 @@ def _our_rule(rule: str, samples: Samples) -> str:
     return "one call" if rule == "clip by clip" and f"{OURS} | one call" in samples.of else rule
 
 
-def _competes(way: Way, peers: Sequence[str]) -> bool:
-    return way.name != OURS and (not peers or way.library in peers)
+def _competes(method: Method, peers: Sequence[str]) -> bool:
+    return method.name != OURS and (not peers or method.library in peers)

@@ -120,7 +120,7 @@ def _runs(
         key: lambda workload=workload: compare(workload, store, peers, rounds)  # type: ignore[misc]
         for key, workload in workloads.items()
     }
-    runs["length"] = lambda: compare_lengths(store.test_video, store.long_test_video, peers.ways, rounds)
+    runs["length"] = lambda: compare_lengths(store.test_video, store.long_test_video, peers.methods, rounds)
     runs["resize"] = lambda: _resizing(store, peers)
     runs["overhead"] = lambda: loader_overhead(store.work / "ready", rounds)
     runs["moving"] = lambda: moving_batches(store.work / "ready", rounds)
@@ -136,11 +136,11 @@ def _resizing(store: MediaStore, peers: Field) -> dict[str, Any]:
     if isinstance(pillow, str):
         return {**row, "missing": {"pillow": pillow}}
     videos = (store.trailer, store.small_trailer, store.test_video)
-    found = [
-        compare_resizing(video, peers.ways, pillow.resized_by_pillow(video, spread_ordinals(len(video))))
+    resized = [
+        compare_resizing(video, peers.methods, pillow.resized_by_pillow(video, spread_ordinals(len(video))))
         for video in videos
     ]
-    return {**row, "videos": found, "floor": 0.0, "aim": 5.0}
+    return {**row, "videos": resized, "floor": 0.0, "aim": 5.0}
 
 
 def _media_root(media: Sequence[Path]) -> Path | None:

@@ -11,10 +11,10 @@ import numpy as np
 from framefeed.bench._measuring import Contender, Rounds, as_json, measure
 from framefeed.bench._media import BenchVideo
 from framefeed.bench._ours import decode_clips
-from framefeed.bench._peer import Way
+from framefeed.bench._peer import Method
 from framefeed.bench._rules import Clip, opening_each
 from framefeed.bench._workloads import NUM_FRAMES, SEED
-from framefeed.bench.decode._comparing import check_ways
+from framefeed.bench.decode._comparing import check_methods
 from framefeed.decode import DecodeCounts
 
 STRIDE = 60
@@ -50,13 +50,13 @@ def counted(clips: Sequence[Clip]) -> DecodeCounts:
     return total
 
 
-def compare_lengths(short: BenchVideo, long: BenchVideo, ways: Sequence[Way], rounds: Rounds) -> dict[str, Any]:
+def compare_lengths(short: BenchVideo, long: BenchVideo, methods: Sequence[Method], rounds: Rounds) -> dict[str, Any]:
     """Counts and CPU per clip of the long video against the short one; for the peers their first rounds only."""
     pairs = clips_of(short, long, rounds.pairs)
     batches = {"short": [[a for a, _ in row] for row in pairs], "long": [[b for _, b in row] for row in pairs]}
     counts = {which: counted([clip for row in batches[which][:4] for clip in row]) for which in batches}
-    checked = check_ways(ways, [(clip, clip.ordinals) for clip in batches["long"][0][:2]])
-    sound = [way for way in ways if way.name in checked.shares]
+    checked = check_methods(methods, [(clip, clip.ordinals) for clip in batches["long"][0][:2]])
+    sound = [method for method in methods if method.name in checked.shares]
     ours = [Contender(which, lambda number, rows=rows: counted(rows[number])) for which, rows in batches.items()]  # type: ignore[misc]
     samples = measure(ours, rounds)
     return {
@@ -74,13 +74,17 @@ def compare_lengths(short: BenchVideo, long: BenchVideo, ways: Sequence[Way], ro
     }
 
 
-def _peers(ways: Sequence[Way], batches: dict[str, list[list[Clip]]], rounds: Rounds) -> dict[str, float]:
+def _peers(methods: Sequence[Method], batches: dict[str, list[list[Clip]]], rounds: Rounds) -> dict[str, float]:
     few = {which: [row[:1] for row in rows[: rounds.pairs]] for which, rows in batches.items()}
     contenders = [
-        Contender(f"{way.name} {which}", opening_each(way, rows)) for way in ways for which, rows in few.items()
+        Contender(f"{method.name} {which}", opening_each(method, rows))
+        for method in methods
+        for which, rows in few.items()
     ]
-    for way in ways:
+    for method in methods:
         for rows in few.values():
-            way.prepare(rows[0][0].video)
+            method.prepare(rows[0][0].video)
     samples = measure(contenders, rounds)
-    return {way.name: round(samples.ratio(f"{way.name} long", f"{way.name} short").median, 2) for way in ways}
+    return {
+        method.name: round(samples.ratio(f"{method.name} long", f"{method.name} short").median, 2) for method in methods
+    }

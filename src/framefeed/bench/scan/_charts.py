@@ -56,9 +56,9 @@ def rates_chart(report: Mapping[str, Any]) -> str | None:
         _text(24, 34, "Width and height of pictures: files per CPU second", font_size=19, fill=_INK, font_weight=650),
         _text(24, 58, f"{middle}; warm cache, logarithmic scale", font_size=13),
         *_grid(scale, _TOP - 8, _TOP + _STEP * len(rates)),
-        *(part for place, name in enumerate(rates) for part in _bar(scale, place, name, rates[name])),
-        *(_figure(scale, place, name, rates[name], marks.get(name, {})) for place, name in enumerate(rates)),
-        *(part for place, name in enumerate(rates) for part in _marks(scale, place, marks.get(name, {}))),
+        *(part for line, name in enumerate(rates) for part in _bar(scale, line, name, rates[name])),
+        *(_figure(scale, line, name, rates[name], marks.get(name, {})) for line, name in enumerate(rates)),
+        *(part for line, name in enumerate(rates) for part in _marks(scale, line, marks.get(name, {}))),
         _legend(height - 48),
         _text(24, height - 16, f"{machine['processor']}, {machine['cores']} cores"),
         "</svg>",
@@ -96,8 +96,8 @@ def _grid(scale: _Scale, top: float, bottom: float) -> list[str]:
     return parts
 
 
-def _bar(scale: _Scale, place: int, name: str, rate: float) -> list[str]:
-    top, end = _TOP + _STEP * place, scale(rate)
+def _bar(scale: _Scale, line: int, name: str, rate: float) -> list[str]:
+    top, end = _TOP + _STEP * line, scale(rate)
     weight = 650 if name in (OURS, BARE_OURS) else 400
     return [
         _text(_LEFT - 12, top + 16, name, font_size=14, fill=_INK, text_anchor="end", font_weight=weight),
@@ -106,16 +106,16 @@ def _bar(scale: _Scale, place: int, name: str, rate: float) -> list[str]:
     ]
 
 
-def _figure(scale: _Scale, place: int, name: str, rate: float, marks: Mapping[str, float]) -> str:
+def _figure(scale: _Scale, line: int, name: str, rate: float, marks: Mapping[str, float]) -> str:
     """The rate right of its bar, and right of marks that it would hide."""
     left, weight = scale(rate), 650 if name in (OURS, BARE_OURS) else 400
     for mark in sorted(map(scale, marks.values())):
         left = mark if left - 8 <= mark < left + _ROOM else left
-    return _text(left + 8, _TOP + _STEP * place + 16, f"{rate:,.0f}", font_size=13, fill=_INK, font_weight=weight)
+    return _text(left + 8, _TOP + _STEP * line + 16, f"{rate:,.0f}", font_size=13, fill=_INK, font_weight=weight)
 
 
-def _marks(scale: _Scale, place: int, marks: Mapping[str, float]) -> list[str]:
-    top = _TOP + _STEP * place - 5
+def _marks(scale: _Scale, line: int, marks: Mapping[str, float]) -> list[str]:
+    top = _TOP + _STEP * line - 5
     return [
         f'<line x1="{scale(rate):.1f}" x2="{scale(rate):.1f}" y1="{top}" y2="{top + _BAR + 10}" '
         f'stroke="{_FLOOR if name == "floor" else _AIM}" stroke-width="3" stroke-linecap="round">'

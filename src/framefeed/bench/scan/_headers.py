@@ -124,15 +124,15 @@ class EngineField:
 
 def find_engines(modules: Sequence[str] = MODULES) -> EngineField:
     """Load the baselines that are installed."""
-    found = EngineField()
+    installed = EngineField()
     for name in modules:
         module = load_module(name)
         if isinstance(module, str):
-            found.missing[name.removeprefix("sizes_")] = module
+            installed.missing[name.removeprefix("sizes_")] = module
             continue
-        found.engines.extend(module.engines())
-        found.versions.update(module.versions())
-    return found
+        installed.engines.extend(module.engines())
+        installed.versions.update(module.versions())
+    return installed
 
 
 @dataclass(slots=True)
@@ -144,18 +144,18 @@ class Entrant:
         sizer: It, opened.
         paths: The files of its rounds.
         start_up: What opening it took.
-        found: Sizes of the last round.
+        measured: Sizes of the last round.
     """
 
     engine: Engine
     sizer: Sizer
     paths: list[str]
     start_up: Sample
-    found: list[Size] = field(default_factory=list)
+    measured: list[Size] = field(default_factory=list)
 
     def run(self, number: int) -> None:
         """One round."""
-        self.found = self.sizer.sizes(self.paths)
+        self.measured = self.sizer.sizes(self.paths)
 
 
 def headers_row(
@@ -182,7 +182,7 @@ def headers_row(
     in_tree = [expected[number % len(originals.stills)] for number in range(len(tree))]
     wrong = {
         entrant.engine.name: differing(checked, expected, answers[entrant.engine.name])
-        + differing(entrant.paths, in_tree[: len(entrant.paths)], entrant.found)
+        + differing(entrant.paths, in_tree[: len(entrant.paths)], entrant.measured)
         for entrant in entrants
         if entrant.engine.knows_sizes
     }
@@ -209,12 +209,12 @@ def check_engines(entrants: Sequence[Entrant], paths: Sequence[str]) -> tuple[di
     return answers, failed
 
 
-def differing(paths: Sequence[str], expected: Sequence[Size], found: Sequence[Size]) -> list[str]:
+def differing(paths: Sequence[str], expected: Sequence[Size], measured: Sequence[Size]) -> list[str]:
     """What an engine got wrong, each in a line: sizes, and files that fail with one and not with the other."""
-    if len(found) != len(expected):
-        return [f"{len(found)} sizes of {len(expected)} files"]
-    rows = zip(paths, expected, found, strict=True)
-    return [f"{path.rpartition('/')[2]}: expected {wanted}, got {got}" for path, wanted, got in rows if got != wanted]
+    if len(measured) != len(expected):
+        return [f"{len(measured)} sizes of {len(expected)} files"]
+    rows = zip(paths, expected, measured, strict=True)
+    return [f"{path.rpartition('/')[2]}: expected {size}, got {got}" for path, size, got in rows if got != size]
 
 
 def files_of_round(tree: Tree, pace: Pace) -> int:

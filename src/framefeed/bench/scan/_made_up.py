@@ -85,10 +85,10 @@ def _decode_order(num_frames: int) -> Any:
     """Packet of each frame, int64 [N]: in whole groups of four after each key frame the last one comes first."""
     numbers = np.arange(num_frames, dtype=np.int64)
     in_gop = numbers % _GOP
-    group, place = (in_gop - 1) // 4, (in_gop - 1) % 4
-    whole = (in_gop > 0) & (4 * group + 4 < _GOP) & (numbers - place + 3 < num_frames)
+    group, in_group = (in_gop - 1) // 4, (in_gop - 1) % 4
+    whole = (in_gop > 0) & (4 * group + 4 < _GOP) & (numbers - in_group + 3 < num_frames)
     sent = np.argsort(_B_FRAMES)[np.array([1, 2, 3, 0])]
-    return np.where(whole, numbers - place + sent[place], numbers)
+    return np.where(whole, numbers - in_group + sent[in_group], numbers)
 
 
 def _frames(num_videos: int, indexes: list[FrameIndex]) -> FrameTables:

@@ -29,20 +29,20 @@ def memory_row(tree: Tree, work: Path) -> dict[str, Any]:
     """
     words = command("once", tree.root, work / "memory.parquet")
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        seen = [0.0, *_looks(process)]
-        found = json.loads(_printed(process))
-    peak = max(found["peak_mb"], *seen)
+        seen = [0.0, *_measure_often(process)]
+        facts = json.loads(_printed(process))
+    peak = max(facts["peak_mb"], *seen)
     return {
         "key": "memory",
         "title": f"memory of a scan of {len(tree)} pictures",
-        "wrong": [] if found["rows"] == len(tree) else [f"{found['rows']} rows of {len(tree)} files"],
-        "seconds": {"cpu": round(found["cpu_seconds"], 3), "wall": round(found["wall_seconds"], 3)},
-        "peak_mb": {"kernel's mark": round(found["peak_mb"], 1), "with workers": round(max(seen), 1)},
+        "wrong": [] if facts["rows"] == len(tree) else [f"{facts['rows']} rows of {len(tree)} files"],
+        "seconds": {"cpu": round(facts["cpu_seconds"], 3), "wall": round(facts["wall_seconds"], 3)},
+        "peak_mb": {"kernel's mark": round(facts["peak_mb"], 1), "with workers": round(max(seen), 1)},
         "goals": [Mark("peak", 1500, 600, at_most=True, unit=" MB").judge({"memory": peak})],
     }
 
 
-def _looks(process: subprocess.Popen[str]) -> Iterator[float]:
+def _measure_often(process: subprocess.Popen[str]) -> Iterator[float]:
     while process.poll() is None:
         yield family_megabytes(process.pid)
         with suppress(subprocess.TimeoutExpired):

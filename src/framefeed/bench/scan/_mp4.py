@@ -87,8 +87,8 @@ def differing(paths: Sequence[str], readers: Mapping[str, Reader], ours: str, pe
     """Files of which we say something else than a peer, each in a line."""
     if peer not in readers:
         return []
-    found = [(path, readers[ours](path), readers[peer](path)) for path in paths]
-    return [f"{path.rpartition('/')[2]}: {got}, {peer} says {said}" for path, got, said in found if got != said]
+    facts = [(path, readers[ours](path), readers[peer](path)) for path in paths]
+    return [f"{path.rpartition('/')[2]}: {got}, {peer} says {said}" for path, got, said in facts if got != said]
 
 
 def _read(reader: Reader, paths: Sequence[str], number: int) -> None:

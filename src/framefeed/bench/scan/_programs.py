@@ -53,13 +53,13 @@ def scan_watched(tree: str, table: str) -> dict[str, Any]:
             opened += os.fsdecode(arguments[0]).startswith(within)
 
     sys.addaudithook(hook)
-    found = scan_again(tree, table)
-    return {**found, "opened": opened}
+    facts = scan_again(tree, table)
+    return {**facts, "opened": opened}
 
 
-def look_again(tree: str, table: str) -> dict[str, Any]:
+def scan_unchanged(tree: str, table: str) -> dict[str, Any]:
     """The least that a second run must do."""
-    least = load_module("old_table").look_again
+    least = load_module("old_table").scan_unchanged
     return _timed(lambda: range(least(tree, table)))
 
 
@@ -104,12 +104,12 @@ def _say_and_wait(said: dict[str, Any]) -> dict[str, Any]:
 
 def _timed(work: Callable[[], Any]) -> dict[str, Any]:
     before = family_now()
-    found = work()
+    facts = work()
     took = family_now() - before
     return {
         "cpu_seconds": took.cpu,
         "wall_seconds": took.wall,
-        "rows": len(found),
+        "rows": len(facts),
         "peak_mb": peak_megabytes(),
         "alone": not any(descendants(os.getpid())),
     }
@@ -119,7 +119,7 @@ PROGRAMS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "once": scan_once,
     "again": scan_again,
     "watched": scan_watched,
-    "least": look_again,
+    "least": scan_unchanged,
     "open": open_catalog,
     "plan": plan_and_wait,
     "idle": import_and_wait,

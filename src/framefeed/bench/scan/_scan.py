@@ -133,8 +133,8 @@ def _runs(bench: ScanBench, originals: Originals, engines: EngineField) -> dict[
         def run(work: Path) -> dict[str, Any]:
             with ExitStack() as stack:
                 trees = [
-                    stack.enter_context(linked_tree(originals.stills, work / f"tree_{place}", max(count, fewest)))
-                    for place, count in enumerate(counts)
+                    stack.enter_context(linked_tree(originals.stills, work / f"tree_{number}", max(count, fewest)))
+                    for number, count in enumerate(counts)
                 ]
                 return row(*trees, work)
 

@@ -161,8 +161,8 @@ def wrong_rows(catalog: Catalog, tree: Tree) -> list[str]:
         return [f"{len(catalog)} rows of {len(tree)} files"]
     wide, high = (catalog.table.column(name).fill_null(0).to_numpy() for name in ("coded_width", "coded_height"))
     turn = np.arange(len(tree)) % len(expected)
-    wanted = np.array([size or (0, 0) for size in expected])[turn]
-    wrong = np.flatnonzero((wide != wanted[:, 0]) | (high != wanted[:, 1])).tolist()
+    sizes = np.array([size or (0, 0) for size in expected])[turn]
+    wrong = np.flatnonzero((wide != sizes[:, 0]) | (high != sizes[:, 1])).tolist()
     names = catalog.table.column("source").to_pylist()
     moved = [row for row, name in enumerate(names) if not tree.path(row).endswith(name.rpartition("/")[2])]
     return [f"{names[row]}: row {row} is {wide[row]} x {high[row]}" for row in sorted({*wrong, *moved})]
@@ -186,8 +186,8 @@ def second_row(tree: Tree, work: Path, rounds: Rounds) -> dict[str, Any]:
     for number in range(rounds.pairs):
         order = ("again", "least") if number % 2 == 0 else ("least", "again")
         for name in order:
-            found = run_program(name, tree.root, table)
-            samples.add(name, number, Sample(found["cpu_seconds"], found["wall_seconds"]))
+            facts = run_program(name, tree.root, table)
+            samples.add(name, number, Sample(facts["cpu_seconds"], facts["wall_seconds"]))
     ratio = samples.ratio("again", "least"), samples.ratio("again", "least", "wall")
     return {
         "key": "second",

@@ -47,26 +47,30 @@ class BitWriter:
 
 
 class BitReader:
-    """Reads bits, most significant first."""
+    """Reads bits, most significant first.
+
+    Attributes:
+        num_read: Number of bits already read.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._bits = "".join(f"{byte:08b}" for byte in data)
-        self.place = 0
+        self.num_read = 0
 
     def fixed(self, width: int) -> int:
         """Read a number of `width` bits: u(n)."""
-        self.place += width
-        return int(self._bits[self.place - width : self.place] or "0", 2)
+        self.num_read += width
+        return int(self._bits[self.num_read - width : self.num_read] or "0", 2)
 
     def golomb(self) -> int:
         """Read an unsigned Exp-Golomb code: ue(v)."""
-        zeros = self._bits.index("1", self.place) - self.place
-        self.place += zeros
+        zeros = self._bits.index("1", self.num_read) - self.num_read
+        self.num_read += zeros
         return self.fixed(zeros + 1) - 1
 
     def before(self) -> list[int]:
         """List all bits already read."""
-        return [int(bit) for bit in self._bits[: self.place]]
+        return [int(bit) for bit in self._bits[: self.num_read]]
 
 
 def escape(payload: bytes) -> bytes:

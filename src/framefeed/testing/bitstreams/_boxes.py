@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 
 STBL = "moov.trak.mdia.minf.stbl"
 
@@ -37,14 +36,17 @@ def find_box(data: bytes, path: str) -> tuple[int, int]:
         KeyError: If there is none.
     """
     start, end = 0, len(data)
-    inside = 0
+    offset = size = 0
     for kind in path.split("."):
-        for box_kind, box_start, box_end in _iter_boxes(data, start + inside, end):
-            if box_kind == kind:
-                start, end, inside = box_start, box_end, 8 + _PREFIX.get(kind, 0)
+        while offset + 8 <= end:
+            size, name = struct.unpack_from(">I4s", data, offset)
+            if name.decode("latin-1") == kind:
                 break
+            offset += max(size, 8)
         else:
             raise KeyError(f"there is no box {kind} on the path {path}")
+        start, end = offset, offset + size
+        offset += 8 + _PREFIX.get(kind, 0)
     return start, end
 
 
@@ -59,10 +61,3 @@ def replace_box(data: bytes, path: str, new: bytes) -> bytes:
         struct.pack_into(">I", patched, outer, outer_end - outer + grown)
     patched[start:end] = new
     return bytes(patched)
-
-
-def _iter_boxes(data: bytes, start: int, end: int) -> Iterator[tuple[str, int, int]]:
-    while start + 8 <= end:
-        size, kind = struct.unpack_from(">I4s", data, start)
-        yield kind.decode("latin-1"), start, start + size
-        start += max(size, 8)

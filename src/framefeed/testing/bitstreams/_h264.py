@@ -22,9 +22,15 @@ Planes = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], npt.NDArray[np.uint
 
 def remove_usability_information(stream: bytes) -> bytes:
     """Remove the video usability information, which has the reorder depth, from the SPS of a byte stream."""
-    return join_units(
-        [_remove_usability_information(unit) if unit[0] & 31 == _SPS else unit for unit in split_units(stream)]
-    )
+    units = split_units(stream)
+    for number, unit in enumerate(units):
+        if unit[0] & 31 == _SPS:
+            reader, writer = BitReader(unescape(unit)), BitWriter()
+            skip_to_usability_flag(reader)
+            for bit in reader.before():
+                writer.fixed(bit, 1)
+            units[number] = escape(writer.fixed(0, 1).payload())
+    return join_units(units)
 
 
 def has_usability_information(sps: bytes) -> bool:
@@ -32,14 +38,6 @@ def has_usability_information(sps: bytes) -> bool:
     reader = BitReader(unescape(sps))
     skip_to_usability_flag(reader)
     return bool(reader.fixed(1))
-
-
-def _remove_usability_information(sps: bytes) -> bytes:
-    reader, writer = BitReader(unescape(sps)), BitWriter()
-    skip_to_usability_flag(reader)
-    for bit in reader.before():
-        writer.fixed(bit, 1)
-    return escape(writer.fixed(0, 1).payload())
 
 
 def skip_to_usability_flag(reader: BitReader) -> None:

@@ -24,22 +24,19 @@ def pack_b_frames(packets: list[Coded], ticks_per_second: int) -> Iterator[Coded
     Yields:
         I and lone P packets as they are, each P with its B in one packet, and an empty picture where the B was.
     """
-    position = 0
-    while position < len(packets):
-        packet = packets[position]
-        data = packet.data.replace(_VOP, _USER_DATA + _VOP, 1) if position == 0 else packet.data
-        follower = packets[position + 1] if position + 1 < len(packets) else None
-        if follower is not None and _read_coding_type(follower.data) == _B_CODED:
+    number = 0
+    while number < len(packets):
+        packet = packets[number]
+        data = packet.data.replace(_VOP, _USER_DATA + _VOP, 1) if number == 0 else packet.data
+        follower = packets[number + 1] if number + 1 < len(packets) else None
+        # The coding type is the first two bits after the start code.
+        if follower is not None and follower.data[follower.data.index(_VOP) + len(_VOP)] >> 6 == _B_CODED:
             yield replace(packet, data=data + follower.data)
             yield replace(follower, data=_make_empty_vop(ticks_per_second))
-            position += 2
+            number += 2
         else:
             yield replace(packet, data=data)
-            position += 1
-
-
-def _read_coding_type(data: bytes) -> int:
-    return data[data.index(_VOP) + len(_VOP)] >> 6
+            number += 1
 
 
 def _make_empty_vop(ticks_per_second: int) -> bytes:

@@ -58,27 +58,24 @@ def _write_two_descriptions(path: Path) -> None:
     packets, time_base = take_packets(first)
     packets += _delay(take_packets(second)[0], by=_MP4_TICKS)
     put_packets(path, first, packets, time_base)
-    path.write_bytes(_describe_twice(path.read_bytes(), second, [len(packet.data) for packet in packets]))
+    data = path.read_bytes()
+    entries = [bitstreams.read_payload(media, f"{bitstreams.STBL}.stsd")[8:] for media in (data, second)]
+    data = bitstreams.replace_box(
+        data, f"{bitstreams.STBL}.stsd", bitstreams.make_box("stsd", struct.pack(">II", 0, 2) + b"".join(entries))
+    )
+    start = bitstreams.find_box(data, "mdat")[0] + 8
+    # One sample a chunk, so that the border between the halves is a border of chunks.
+    sizes = [len(packet.data) for packet in packets]
+    offsets = [(start + sum(sizes[:number]),) for number in range(len(sizes))]
+    data = bitstreams.replace_box(data, f"{bitstreams.STBL}.stco", bitstreams.make_table("stco", *offsets))
+    chunks = bitstreams.make_table("stsc", (1, 1, 1), (len(sizes) // 2 + 1, 1, 2))
+    path.write_bytes(bitstreams.replace_box(data, f"{bitstreams.STBL}.stsc", chunks))
 
 
 def _delay(packets: list[Coded], by: int) -> list[Coded]:
     return [
         replace(packet, pts=_require_time(packet.pts) + by, dts=_require_time(packet.dts) + by) for packet in packets
     ]
-
-
-def _describe_twice(data: bytes, other: bytes, sizes: list[int]) -> bytes:
-    entries = [bitstreams.read_payload(media, f"{bitstreams.STBL}.stsd")[8:] for media in (data, other)]
-    data = bitstreams.replace_box(
-        data, f"{bitstreams.STBL}.stsd", bitstreams.make_box("stsd", struct.pack(">II", 0, 2) + b"".join(entries))
-    )
-    start = bitstreams.find_box(data, "mdat")[0] + 8
-    # One sample a chunk, so that the border between the halves is a border of chunks.
-    offsets = [(start + sum(sizes[:number]),) for number in range(len(sizes))]
-    data = bitstreams.replace_box(data, f"{bitstreams.STBL}.stco", bitstreams.make_table("stco", *offsets))
-    return bitstreams.replace_box(
-        data, f"{bitstreams.STBL}.stsc", bitstreams.make_table("stsc", (1, 1, 1), (len(sizes) // 2 + 1, 1, 2))
-    )
 
 
 def _count_descriptions(facts: MediaFacts) -> int:
