@@ -103,7 +103,10 @@ def _parse_lines(text: str, error: Exception) -> _Records:
             parsed = json.loads(line)
             reason = "" if isinstance(parsed, dict) else _describe_non_object(parsed)
         except (ValueError, RecursionError) as wrong:
-            where = _describe_json_error(wrong)
+            where = str(wrong)
+            if isinstance(wrong, json.JSONDecodeError):
+                # Its own text counts lines from the beginning of this line.
+                where = f"{wrong.msg} at character {wrong.pos + 1}"
             reason = f"not readable as JSON ({where}): {quote(line.strip(), MOST_JSON)}: correct the line"
         if reason:
             bad[len(objects)] = f"line {number}: {reason}"
@@ -113,11 +116,6 @@ def _parse_lines(text: str, error: Exception) -> _Records:
     if bad and (text.split(maxsplit=1)[0] == "[" or 2 * len(bad) > len(objects)):
         raise UsageError(f"not readable as json: {error}; as one object a line: {next(iter(bad.values()))}") from error
     return _Records(objects, bad, lines)
-
-
-def _describe_json_error(error: Exception) -> str:
-    # Not str(error), which counts lines from the beginning of this line.
-    return f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
 
 
 def _describe_non_object(parsed: object) -> str:
