@@ -73,7 +73,7 @@ class CatalogRows:
         """
         if self._data.frames is None:
             raise UsageError(self._data.why_no_frames("call catalog.with_frame_indexes()"))
-        frame_row = int(self._data.frame_rows[self._get_data_row(row)])
+        frame_row = int(self._data.facts.frame_rows[self._get_data_row(row)])
         index = None if frame_row < 0 else self._data.frames.index(frame_row)
         if index is not None:
             return index
@@ -90,7 +90,7 @@ class CatalogRows:
         if facts["kind"] is None:
             return None
         names = ("num_frames", "duration_seconds", "average_fps")
-        frame_row = -1 if self._data.frames is None else int(self._data.frame_rows[self._get_data_row(row)])
+        frame_row = -1 if self._data.frames is None else int(self._data.facts.frame_rows[self._get_data_row(row)])
         if self._data.frames is not None and frame_row >= 0:
             claims = self._data.frames.claims(frame_row)
             facts |= {f"{name}_from_header": getattr(claims, name) for name in names}
@@ -194,7 +194,7 @@ class CatalogRows:
             raise UsageError(self._data.why_no_frames("call catalog.with_frame_indexes()"))
         # A last value for rows without an index, whose frame row is -1.
         values = np.append(self._data.frames.stream_column(name), -1)
-        return self._select(values[self._data.frame_rows])
+        return self._select(values[self._data.facts.frame_rows])
 
     @property
     def failures(self) -> list[tuple[str, str, str]]:
@@ -216,7 +216,9 @@ class CatalogRows:
             return replace(self._data, facts=Facts.of_table(self.table))
         frames = self._data.frames
         if frames is not None:
-            frames = frames.select(row for row in dict.fromkeys(self._data.frame_rows[self._rows].tolist()) if row >= 0)
+            frames = frames.select(
+                row for row in dict.fromkeys(self._data.facts.frame_rows[self._rows].tolist()) if row >= 0
+            )
         buffers = self._data.buffers
         if buffers:
             names = {self.name(row) for row in range(len(self))}
@@ -251,7 +253,7 @@ class CatalogRows:
         if self._data.frames is None:
             is_sequence = self._scalar("container", row) == SEQUENCE_CONTAINER
             return ImageSequence(path, fps=self._scalar("average_fps", row)) if is_sequence else path
-        frame_row = int(self._data.frame_rows[self._get_data_row(row)])
+        frame_row = int(self._data.facts.frame_rows[self._get_data_row(row)])
         index = None if frame_row < 0 else self._data.frames.index(frame_row)
         return (
             path if index is None or index.stream.container != SEQUENCE_CONTAINER else make_image_sequence(path, index)
@@ -294,7 +296,7 @@ def read_built_from_codes(catalog: CatalogRows) -> IntArray:
     if frames is None:
         return np.full(len(catalog), -1, np.int64)
     # A last value for rows without an index, whose frame row is -1.
-    return catalog._select(np.append(frames.built_from(), -1)[catalog._data.frame_rows])
+    return catalog._select(np.append(frames.built_from(), -1)[catalog._data.facts.frame_rows])
 
 
 def get_missing_frames_path(catalog: CatalogRows) -> str | None:

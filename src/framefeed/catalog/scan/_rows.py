@@ -75,12 +75,7 @@ class Listing:
     @property
     def paths(self) -> list[str]:
         """List of the absolute paths or URLs of the rows; for few rows."""
-        return list(self.iter_paths())
-
-    def iter_paths(self) -> Iterator[str]:
-        """Iterate over the absolute paths or URLs of the rows."""
-        for group in self.groups:
-            yield from group.paths()
+        return [path for group in self.groups for path in group.paths()]
 
     def get_columns(self) -> pa.Table:
         """Get the manifests' columns for each row; null if a row comes from no manifest."""
