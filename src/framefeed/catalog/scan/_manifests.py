@@ -195,8 +195,7 @@ def _read_table(path: str, options: ListOptions) -> ListTable | Manifest:
             own = [name for name in table.column_names if name in ("source", "label") or name not in FACTS]
             table = table.select(own)
         return ListTable(table)
-    with open(path, "rb") as file:
-        data = to_utf8(file.read())
+    data = to_utf8(_read_bytes(path))
     if suffix in JSON_SUFFIXES:
         return read_json(data)
     folder = options.folder or os.path.dirname(path)
@@ -222,6 +221,11 @@ def _read_table(path: str, options: ListOptions) -> ListTable | Manifest:
         )
     check_paths_alone(lines, folder)
     return _make_manifest(path, unquote_paths(lines, folder), pa.table({}), options.folder)
+
+
+def _read_bytes(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _convert_table(path: str, listed: ListTable, options: ListOptions) -> Manifest:
