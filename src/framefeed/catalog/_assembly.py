@@ -9,7 +9,6 @@ from fractions import Fraction
 import pyarrow as pa
 
 from framefeed._arrays import IntArray
-from framefeed._cached import cached_property
 from framefeed.catalog._chunks import ChunkResult, SourceGroup, cut_into_chunks, survey_chunks
 from framefeed.catalog._columns import (
     FACTS,
@@ -118,11 +117,6 @@ class CatalogData:
         return (
             f"the frame tables of this catalog are missing, there is no file {self.missing}: put it back, or {remedy}"
         )
-
-    @cached_property
-    def frame_rows(self) -> IntArray:
-        """Row of the frame tables of each row, int64 [R]; -1 without an index: still pictures and failed rows."""
-        return self.facts.frame_rows
 
 
 def survey_rows(

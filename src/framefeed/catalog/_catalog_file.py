@@ -123,15 +123,11 @@ def write_catalog(path: str, table: pa.Table, header: Header, frames: FrameTable
             with suppress(FileNotFoundError):  # Another process that wrote the same catalog was faster.
                 os.replace(pending, get_frames_path(path))
         _flush_folder(path)
-    _remove_leftovers(path)
-    return header
-
-
-def _remove_leftovers(path: str) -> None:
-    """Remove the files of killed writers of this catalog, and the pending tables of an older one."""
-    name, stem = re.escape(os.path.basename(path)), re.escape(os.path.basename(path).removesuffix(".parquet"))
-    pattern = re.compile(rf"{name}\.\d+(\.frames)?\.tmp|{stem}\.frames\.[0-9a-z]+\.arrow")
+    # Files of killed writers of this catalog, and the pending tables of an older one.
+    file, stem = re.escape(os.path.basename(path)), re.escape(os.path.basename(path).removesuffix(".parquet"))
+    pattern = re.compile(rf"{file}\.\d+(\.frames)?\.tmp|{stem}\.frames\.[0-9a-z]+\.arrow")
     remove_unlocked(os.path.dirname(path) or ".", pattern, kept=os.path.basename(get_frames_path(path)))
+    return header
 
 
 @contextmanager

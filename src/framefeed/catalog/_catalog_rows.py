@@ -73,16 +73,13 @@ class CatalogRows:
         """
         if self._data.frames is None:
             raise UsageError(self._data.why_no_frames("call catalog.with_frame_indexes()"))
-        frame_row = int(self._data.frame_rows[self._get_data_row(row)])
-        index = self._still_index(row) if frame_row < 0 else self._data.frames.index(frame_row)
-        if index is None:
-            raise UsageError(f"row {row} ({self.name(row)}) has no frame index: {self.error(row)}")
-        return index
-
-    def _still_index(self, row: int) -> FrameIndex | None:
-        info = None if self.error(row) is not None else self.info(row)
+        frame_row = int(self._data.facts.frame_rows[self._get_data_row(row)])
+        index = None if frame_row < 0 else self._data.frames.index(frame_row)
+        if index is not None:
+            return index
+        info = None if frame_row >= 0 or self.error(row) is not None else self.info(row)
         if info is None or info.kind != "image":
-            return None
+            raise UsageError(f"row {row} ({self.name(row)}) has no frame index: {self.error(row)}")
         nbytes, mtime_ns = self.row_stat(row)
         identity = SourceIdentity(nbytes, None if mtime_ns == -1 else mtime_ns, self.row_fingerprint(row) or "")
         return build_still_index(info, identity)
@@ -93,7 +90,7 @@ class CatalogRows:
         if facts["kind"] is None:
             return None
         names = ("num_frames", "duration_seconds", "average_fps")
-        frame_row = -1 if self._data.frames is None else int(self._data.frame_rows[self._get_data_row(row)])
+        frame_row = -1 if self._data.frames is None else int(self._data.facts.frame_rows[self._get_data_row(row)])
         if self._data.frames is not None and frame_row >= 0:
             claims = self._data.frames.claims(frame_row)
             facts |= {f"{name}_from_header": getattr(claims, name) for name in names}
@@ -169,13 +166,14 @@ class CatalogRows:
         if name == "label":
             return self._select(compute_label_codes(self._data.facts, self._data.classes))
         column = self._data.facts.column(name)
-        if _is_number(column.type):
+        kind = column.type
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
             values: AnyArray = column.combine_chunks().to_numpy(zero_copy_only=False)
             return self._select(values.astype(np.float64) if values.dtype == object else values)
         try:
             return self._select(compute_label_codes(Facts.of_table(pa.table({"label": column})), list_distinct(column)))
         except (TypeError, pa.ArrowException) as error:
-            raise UsageError(f"column {name!r} holds {column.type}, not numbers or strings") from error
+            raise UsageError(f"column {name!r} holds {kind}, not numbers or strings") from error
 
     def rows_without(self, name: str, rows: IntArray) -> IntArray:
         """Select those of the given rows whose value in a column is missing, int64.
@@ -196,7 +194,7 @@ class CatalogRows:
             raise UsageError(self._data.why_no_frames("call catalog.with_frame_indexes()"))
         # A last value for rows without an index, whose frame row is -1.
         values = np.append(self._data.frames.stream_column(name), -1)
-        return self._select(values[self._data.frame_rows])
+        return self._select(values[self._data.facts.frame_rows])
 
     @property
     def failures(self) -> list[tuple[str, str, str]]:
@@ -218,7 +216,9 @@ class CatalogRows:
             return replace(self._data, facts=Facts.of_table(self.table))
         frames = self._data.frames
         if frames is not None:
-            frames = frames.select(row for row in dict.fromkeys(self._data.frame_rows[self._rows].tolist()) if row >= 0)
+            frames = frames.select(
+                row for row in dict.fromkeys(self._data.facts.frame_rows[self._rows].tolist()) if row >= 0
+            )
         buffers = self._data.buffers
         if buffers:
             names = {self.name(row) for row in range(len(self))}
@@ -253,7 +253,7 @@ class CatalogRows:
         if self._data.frames is None:
             is_sequence = self._scalar("container", row) == SEQUENCE_CONTAINER
             return ImageSequence(path, fps=self._scalar("average_fps", row)) if is_sequence else path
-        frame_row = int(self._data.frame_rows[self._get_data_row(row)])
+        frame_row = int(self._data.facts.frame_rows[self._get_data_row(row)])
         index = None if frame_row < 0 else self._data.frames.index(frame_row)
         return (
             path if index is None or index.stream.container != SEQUENCE_CONTAINER else make_image_sequence(path, index)
@@ -285,10 +285,6 @@ def explain_relative_path(catalog: CatalogRows, row: int) -> str:
     )
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
-
-
 def explain_missing_frames(catalog: CatalogRows, remedy: str) -> str:
     """Explain why a catalog has no frame indexes, and how to get them."""
     return catalog._data.why_no_frames(remedy)
@@ -300,7 +296,7 @@ def read_built_from_codes(catalog: CatalogRows) -> IntArray:
     if frames is None:
         return np.full(len(catalog), -1, np.int64)
     # A last value for rows without an index, whose frame row is -1.
-    return catalog._select(np.append(frames.built_from(), -1)[catalog._data.frame_rows])
+    return catalog._select(np.append(frames.built_from(), -1)[catalog._data.facts.frame_rows])
 
 
 def get_missing_frames_path(catalog: CatalogRows) -> str | None:
@@ -420,26 +416,24 @@ def sample_rows(rows: IntArray, sample: float | None, seed: int) -> IntArray:
 def _verify_row(catalog: CatalogRows, row: int) -> list[Difference | Failure]:
     name = catalog.shown_name(row)
     try:
-        return [Difference(name, *difference) for difference in _compare_row(catalog, row)]
+        media = MediaSource.of(catalog.source(row))
+        info = catalog.info(row)
+        if catalog.has_frame_indexes:
+            index = catalog.frame_index(row)
+            media.check_identity(index.identity)
+            assumed = 1 / index.time_base if index.times_from == "assumed" else None
+            now, decoded = index_media(media, "full", assume_fps=assumed)
+            differences = [*_compare_info(info, now), *_compare_frames(index, decoded)]
+        else:
+            size, mtime_ns = catalog.row_stat(row)
+            fingerprint = catalog.row_fingerprint(row) or ""
+            media.check_identity(SourceIdentity(size, None if mtime_ns < 0 else mtime_ns, fingerprint))
+            differences = _compare_info(info, probe(media))
     except StaleSource as error:
         return [Difference(name, "file", "the file that was scanned", str(error))]
     except FramefeedError as error:
         return [Failure(name, f"{type(error).__name__}: {error}")]
-
-
-def _compare_row(catalog: CatalogRows, row: int) -> list[tuple[str, str, str]]:
-    media = MediaSource.of(catalog.source(row))
-    info = catalog.info(row)
-    if not catalog.has_frame_indexes:
-        size, mtime_ns = catalog.row_stat(row)
-        fingerprint = catalog.row_fingerprint(row) or ""
-        media.check_identity(SourceIdentity(size, None if mtime_ns < 0 else mtime_ns, fingerprint))
-        return _compare_info(info, probe(media))
-    index = catalog.frame_index(row)
-    media.check_identity(index.identity)
-    assumed = 1 / index.time_base if index.times_from == "assumed" else None
-    now, decoded = index_media(media, "full", assume_fps=assumed)
-    return [*_compare_info(info, now), *_compare_frames(index, decoded)]
+    return [Difference(name, *difference) for difference in differences]
 
 
 def _compare_info(expected: MediaInfo | None, actual: MediaInfo) -> list[tuple[str, str, str]]:

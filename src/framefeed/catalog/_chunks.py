@@ -112,7 +112,13 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
     others, frames = tabulate(_survey_each(slow, options, chunk.start, record))
     pictures = stills.to_batch(count_one_frame=options.depth == "frames")
     by_library = pc.sum(pc.equal(others.column("kind"), "image")).as_py() or 0
-    facts = _merge_rows(pictures, others, list(slow))
+    facts = pictures
+    if slow:
+        is_picture = np.ones(len(pictures) + len(others), dtype=bool)
+        is_picture[list(slow)] = False
+        order = np.argsort(np.append(np.flatnonzero(is_picture), list(slow)))
+        table = pa.Table.from_batches([pictures, others]).take(pa.array(order))
+        facts = table.combine_chunks().to_batches()[0]
     return ChunkResult(facts, frames, count_bytes_read_by_thread() - before, by_library)
 
 
@@ -142,16 +148,6 @@ def tabulate(results: Iterable[SurveyResult]) -> tuple[pa.RecordBatch, tuple[pa.
             tables.append(result.index, claims)
     tables.finish()
     return pa.RecordBatch.from_pydict(builder.columns(), schema=SURVEYED), tuple(batches)
-
-
-def _merge_rows(pictures: pa.RecordBatch, others: pa.RecordBatch, positions_of_others: Sequence[int]) -> pa.RecordBatch:
-    if not others.num_rows:
-        return pictures
-    is_picture = np.ones(pictures.num_rows + others.num_rows, dtype=bool)
-    is_picture[positions_of_others] = False
-    order = np.argsort(np.append(np.flatnonzero(is_picture), positions_of_others))
-    table = pa.Table.from_batches([pictures, others]).take(pa.array(order))
-    return table.combine_chunks().to_batches()[0]
 
 
 def count_bytes_read_by_thread() -> int:

@@ -87,23 +87,18 @@ def collect_facts(result: SurveyResult) -> dict[str, Any]:
         facts |= {"bytes": result.stat.bytes, "mtime_ns": result.stat.mtime_ns}
     if result.error is not None:
         facts |= {"error_type": type(result.error).__name__, "error": make_printable(str(result.error))}
-    return facts | _collect_index_facts(result)
-
-
-def _collect_index_facts(result: SurveyResult) -> dict[str, Any]:
     index = result.index
-    if index is None:
-        return {}
-    facts: dict[str, Any] = {
-        "num_frames": len(index),
-        "num_damaged_frames": index.num_damaged_frames,
-        "num_key_frames": len(index.key_frame_indices),
-        "times_from": index.times_from,
-        # The header's claims are kept in the frame tables.
-        "duration_seconds": None,
-        "average_fps": index.average_fps,
-    }
-    if index.has_timestamps:
+    if index is not None:
+        facts |= {
+            "num_frames": len(index),
+            "num_damaged_frames": index.num_damaged_frames,
+            "num_key_frames": len(index.key_frame_indices),
+            "times_from": index.times_from,
+            # The header's claims are kept in the frame tables.
+            "duration_seconds": None,
+            "average_fps": index.average_fps,
+        }
+    if index is not None and index.has_timestamps:
         facts |= {
             "duration_seconds": float((index.end_pts - int(index.pts[0])) * index.time_base),
             "is_variable_frame_rate": index.is_variable_frame_rate,

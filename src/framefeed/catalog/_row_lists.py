@@ -47,7 +47,8 @@ class RowLists:
         column = read_arrow_column(catalog, name)
         offsets = np.arange(len(column) + 1, dtype=np.int64)
         has_null = column.is_null().to_numpy(zero_copy_only=False)
-        if _is_list(column.type):
+        kind = column.type
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
             lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
             offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
             column = pc.list_flatten(column)
@@ -71,10 +72,6 @@ class RowLists:
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
         indices = np.arange(offsets[-1]) + np.repeat(self.offsets[rows] - offsets[:-1], lengths)
         return RowLists(self.values[indices], offsets, self.has_null[rows])
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def _read_numbers(column: pa.Array, name: str) -> IntArray | FloatArray:

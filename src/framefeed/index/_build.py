@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import islice
@@ -20,11 +20,16 @@ from framefeed._arrays import IntArray
 from framefeed._checks import expected
 from framefeed.errors import EmptyVideo, UnsupportedCodec
 from framefeed.index._frame_index import DISPOSABLE, MISSING_PTS, BuiltFrom, FrameIndex, StreamFacts
-from framefeed.index._joining import Table, can_carry_parameters, index_movie, is_one_to_one, order_shown_packets
+from framefeed.index._joining import (
+    can_carry_parameters,
+    index_movie,
+    is_one_to_one,
+    join_packets_and_frames,
+    order_shown_packets,
+)
 from framefeed.index._pictures import index_sequence, index_still
 from framefeed.index._times import DecodingTimeRecorder, DecodingTimes, assume_rate, find_times, read_packet_times
 from framefeed.media import (
-    DEFAULT_LIMITS,
     HEAD_BYTES,
     MAX_PARAMETER_SETS,
     NAL_CODECS,
@@ -109,7 +114,6 @@ def find_damaged_frames(index: FrameIndex, flagged: IntArray, raised: IntArray) 
 
 
 Verify = Literal["proof", "ends", "none", "full"]
-_VERIFY = get_args(Verify)
 
 _RELIABLE_CONTAINERS = ("mov", "matroska", "flv")
 _RELIABLE_CODECS = frozenset({"h264", "hevc", "av1", "mjpeg", "prores", "ffv1", "mpeg4", "h263", "dnxhd", "png"})
@@ -155,8 +159,7 @@ def build_index(
         UsageError: An argument is wrong.
     """
     assumed = None if assume_fps is None else parse_rate(assume_fps, "assume_fps")
-    options = IndexOptions(verify, stream_index, assumed, resolve_limits(limits))
-    index = _index_with_retry(source, options)[1]
+    index = index_media(source, verify, stream_index=stream_index, assume_fps=assumed, limits=limits)[1]
     if assume_fps is not None and index.times_from != "assumed":
         name = MediaSource.of(source).name
         warnings.warn(
@@ -168,22 +171,6 @@ def build_index(
     return index
 
 
-@dataclass(frozen=True, slots=True)
-class IndexOptions:
-    """Options of ``build_index``."""
-
-    verify: Verify = "proof"
-    stream_index: int | None = None
-    assume_fps: Fraction | None = None
-    limits: Limits = DEFAULT_LIMITS
-
-    def __post_init__(self) -> None:
-        if self.verify not in _VERIFY:
-            raise expected("verify", "'proof', 'ends', 'none' or 'full'", self.verify)
-        if self.stream_index is not None and not hasattr(self.stream_index, "__index__"):
-            raise expected("stream_index", "an integer or None", self.stream_index)
-
-
 def index_media(
     source: Any,
     verify: Verify = "proof",
@@ -193,16 +180,19 @@ def index_media(
     limits: Limits | None = None,
 ) -> tuple[MediaInfo, FrameIndex]:
     """Describe and index a video in one opening; see ``build_index``."""
-    return _index_with_retry(source, IndexOptions(verify, stream_index, assume_fps, resolve_limits(limits)))
-
-
-def _index_with_retry(source: Any, options: IndexOptions) -> tuple[MediaInfo, FrameIndex]:
+    resolved = resolve_limits(limits)
+    if verify not in get_args(Verify):
+        raise expected("verify", "'proof', 'ends', 'none' or 'full'", verify)
+    if stream_index is not None and not hasattr(stream_index, "__index__"):
+        raise expected("stream_index", "an integer or None", stream_index)
     media = MediaSource.of(source)
-    return try_again_in_shortage(partial(_index_once, media, options), media.name, "index")
+    work = partial(_index_once, media, verify, stream_index, assume_fps, resolved)
+    return try_again_in_shortage(work, media.name, "index")
 
 
-def _index_once(media: MediaSource, options: IndexOptions) -> tuple[MediaInfo, FrameIndex]:
-    verify, stream_index, limits = options.verify, options.stream_index, options.limits
+def _index_once(
+    media: MediaSource, verify: Verify, stream_index: int | None, assume_fps: Fraction | None, limits: Limits
+) -> tuple[MediaInfo, FrameIndex]:
     if isinstance(media, SequenceSource):
         media.stat()
         return index_sequence(media, verify, stream_index, limits)
@@ -227,14 +217,14 @@ def _index_once(media: MediaSource, options: IndexOptions) -> tuple[MediaInfo, F
         container.decoder().options |= {"skip_loop_filter": "all"}
         table_walk = opened.walk if opened is not None and opened.number == container.stream.index else None
         if tables_only and table_walk is not None:
-            return _Builder(container, table_walk, options.assume_fps).build_from_tables()
+            return _Builder(container, table_walk, assume_fps).build_from_tables()
         if verify == "proof":
             # The proofs of other codecs need the packets' bytes, which the walk of the tables does not read.
             is_enough = container.codec_name in NAL_CODECS or not has_prover(container)
-            return _index_by_proof(container, table_walk if is_enough else None, options.assume_fps)
+            return _index_by_proof(container, table_walk if is_enough else None, assume_fps)
         walk = table_walk or walk_packets(container)
         _check_indexable(walk, container)
-        return _Builder(container, walk, options.assume_fps).build(verify)
+        return _Builder(container, walk, assume_fps).build(verify)
 
 
 def _read_order_from_tables(opened: OpenedMovie) -> IntArray | None:
@@ -275,9 +265,9 @@ def _index_by_proof(
         read = walk_and_prove(container, table_walk)
     proven, is_refuted = read.proven, read.is_refuted
     if proven is not None:
-        builder = _Builder(container, read.walk, assume_fps, proven.colors)
+        builder = _Builder(container, replace(read.walk, is_key=proven.proof.is_key), assume_fps, proven.colors)
         if proven.first is not None:
-            return builder.build_from_proof(proven.proof, proven.first)
+            return builder.assemble(proven.proof.order, proven.first, "packets+proof")
         try:
             return builder.build_from_partial_proof(proven.proof)
         except Refuted as reason:
@@ -315,10 +305,6 @@ class _Builder:
         # Read before decoding: a decoder follows every change of the stream, an index describes its beginning.
         self._colors = read_stream_colors(container) if colors is None else colors
 
-    def build_from_proof(self, proof: Proof, first: DecodedFact) -> tuple[MediaInfo, FrameIndex]:
-        self._walk = replace(self._walk, is_key=proof.is_key)
-        return self._assemble(proof.order, first, "packets+proof")
-
     def build_from_tables(self) -> tuple[MediaInfo, FrameIndex]:
         """Trust the container's tables if the first frame agrees with them; decode everything otherwise."""
         self._container.reopen()
@@ -327,7 +313,7 @@ class _Builder:
         order = order_shown_packets(self._walk)
         if first is None or first.packet != order[0] or not self._walk.has_unique_times:
             return self._build_from_decoding()
-        return self._assemble(order, first, "packets")
+        return self.assemble(order, first, "packets")
 
     def build_from_partial_proof(self, proof: Proof) -> tuple[MediaInfo, FrameIndex]:
         """Decode the beginning, and take the rest from the proof.
@@ -335,7 +321,6 @@ class _Builder:
         Raises:
             Refuted: They contradict each other, or times do not increase.
         """
-        self._walk = replace(self._walk, is_key=proof.is_key)
         facts = self._decode_from_start(proof.begin + _HEAD_PACKETS)
         decoded = np.array([fact.packet for fact in facts], dtype=np.int64)
         before = decoded[: int((decoded >= proof.begin).argmax())] if len(decoded) else decoded
@@ -344,20 +329,20 @@ class _Builder:
         times = self._walk.pts[order]
         if not len(after) or not np.array_equal(after, proof.order[: len(after)]) or (times[1:] <= times[:-1]).any():
             raise Refuted("what decoding gives of the beginning does not fit")
-        return self._assemble(order, facts[0], "packets+ends")
+        return self.assemble(order, facts[0], "packets+ends")
 
     def build(self, verify: Verify) -> tuple[MediaInfo, FrameIndex]:
-        if verify == "full" or not self._has_reliable_packets(verify) or self._has_damaged_parameters():
+        if verify == "full" or not self._has_reliable_packets(verify):
             return self._build_from_decoding()
         if verify == "ends" and not is_in_order_of_times(self._container, self._walk, _HEAD_PACKETS):
             return self._build_from_decoding()
         head = self._decode_from_start(_HEAD_PACKETS)
-        if not head or not self._has_all_frames(head) or not self._has_same_keys(head):
+        if not head or not self._agrees_with_packets(head):
             return self._build_from_decoding()
         if verify == "ends" and len(self._walk) > _HEAD_PACKETS and not self._has_complete_tail():
             return self._build_from_decoding()
         built_from: BuiltFrom = "packets" if verify == "none" else "packets+ends"
-        return self._assemble(order_shown_packets(self._walk), head[0], built_from)
+        return self.assemble(order_shown_packets(self._walk), head[0], built_from)
 
     def _decode_from_start(
         self, count: int, refused: list[int] | None = None, recorder: DecodingTimeRecorder | None = None
@@ -375,31 +360,28 @@ class _Builder:
         return list(decode_facts(self._container, islice(packets, count), drain=drain, refused=refused))
 
     def _has_reliable_packets(self, verify: Verify) -> bool:
+        """Whether each packet is one frame by the rules of container and codec, and no parameter set is damaged."""
+        container, parameter_sets = self._container, self._walk.parameter_sets
         if not self._walk.has_unique_times:
             return False
-        container = self._container
         is_listed = container.format_name.startswith(_RELIABLE_CONTAINERS) and container.codec_name in _RELIABLE_CODECS
-        return is_listed or verify == "none"
-
-    def _has_damaged_parameters(self) -> bool:
-        container, parameter_sets = self._container, self._walk.parameter_sets
-        if container.codec_name not in NAL_CODECS:
+        if not is_listed and verify != "none":
             return False
-        return len(parameter_sets) >= MAX_PARAMETER_SETS or has_damaged_parameters(container, parameter_sets)
+        if container.codec_name not in NAL_CODECS:
+            return True
+        return len(parameter_sets) < MAX_PARAMETER_SETS and not has_damaged_parameters(container, parameter_sets)
 
-    def _has_all_frames(self, facts: list[DecodedFact]) -> bool:
-        """Whether the decoded frames are those of the first shown packets, without a gap."""
+    def _agrees_with_packets(self, facts: list[DecodedFact]) -> bool:
+        """Whether the decoded frames are those of the first shown packets, without a gap, with the same key frames."""
         decoded = np.array([fact.packet for fact in facts], dtype=np.int64)
         shown = order_shown_packets(self._walk)
         if len(self._walk) <= _HEAD_PACKETS and len(decoded) != len(shown):
             return False
-        return bool(np.array_equal(shown[: len(decoded)], decoded)) and not any(fact.is_corrupt for fact in facts)
-
-    def _has_same_keys(self, facts: list[DecodedFact]) -> bool:
-        """Whether the decoder's key frames are those of the container (M14)."""
-        if self._container.codec_name in NAL_CODECS:
-            return True
-        return all(fact.is_key for fact in facts if self._walk.is_key[fact.packet])
+        if not np.array_equal(shown[: len(decoded)], decoded) or any(fact.is_corrupt for fact in facts):
+            return False
+        # The decoder's key frames must be those of the container (M14).
+        is_nal = self._container.codec_name in NAL_CODECS
+        return is_nal or all(fact.is_key for fact in facts if self._walk.is_key[fact.packet])
 
     def _has_complete_tail(self) -> bool:
         """Whether each shown packet of the tail gives a frame; decodes from the last key frame before it.
@@ -408,9 +390,11 @@ class _Builder:
         """
         walk = self._walk
         first_checked = max(0, len(walk) - _TAIL_PACKETS)
+        keys = np.flatnonzero(walk.is_key[: first_checked + 1])
+        usable = keys[walk.pts[keys] <= walk.pts[first_checked:].min()]
         packets = (
             (number, packet)
-            for number, packet in demux_from(self._container, walk, self._find_start_before(first_checked))
+            for number, packet in demux_from(self._container, walk, int(usable[-1]) if len(usable) else 0)
             if number >= first_checked or not walk.is_disposable[number]
         )
         try:
@@ -419,12 +403,6 @@ class _Builder:
             return False
         shown = np.flatnonzero(~walk.is_discarded[first_checked:]) + first_checked
         return decoded.issuperset(shown.tolist())
-
-    def _find_start_before(self, number: int) -> int:
-        keys = np.flatnonzero(self._walk.is_key[: number + 1])
-        earliest = self._walk.pts[number:].min()
-        usable = keys[self._walk.pts[keys] <= earliest]
-        return int(usable[-1]) if len(usable) else 0
 
     def _build_from_decoding(self) -> tuple[MediaInfo, FrameIndex]:
         refused: list[int] = []
@@ -438,12 +416,12 @@ class _Builder:
         if not facts:
             raise make_empty_error(self._container, "index")
         order = np.array([fact.packet for fact in facts], dtype=np.int64)
-        info, index = self._assemble(order, facts[0], "decode", recorder.decoding_times(facts))
+        info, index = self.assemble(order, facts[0], "decode", recorder.decoding_times(facts))
         flagged = np.flatnonzero([fact.is_corrupt for fact in facts])
         damaged = find_damaged_frames(index, flagged, np.array(refused, dtype=np.int64))
         return info, replace(index, damaged_frame_indices=damaged) if len(damaged) else index
 
-    def _assemble(
+    def assemble(
         self, order: IntArray, first: DecodedFact, built_from: BuiltFrom, decoding: DecodingTimes | None = None
     ) -> tuple[MediaInfo, FrameIndex]:
         container, walk = self._container, self._walk
@@ -467,6 +445,7 @@ class _Builder:
             color_space=self._colors.space,
             color_range=self._colors.range,
         )
-        table = Table(walk, order, assume_rate(times, self._assume_fps), built_from)
+        times = assume_rate(times, self._assume_fps)
         identity = container.source.identity_of(container.reader)
-        return describe_video(container, first), table.index(stream, identity)
+        index = join_packets_and_frames(walk, order, times, built_from, stream, identity)
+        return describe_video(container, first), index

@@ -157,10 +157,6 @@ def pick_frames(pts: IntArray, ticks: ExactTimes, pick: Pick) -> IntArray:
     after = np.searchsorted(pts, _clamp_to_int64(ticks.ceilings()), side="left")
     if pick == "next":
         return np.where(after < len(pts), after, NO_PICK)
-    return _pick_nearer(pts, ticks, before, after)
-
-
-def _pick_nearer(pts: IntArray, ticks: ExactTimes, before: IntArray, after: IntArray) -> IntArray:
     last = len(pts) - 1
     pairs = zip(pts[np.maximum(before, 0)].tolist(), pts[np.minimum(after, last)].tolist(), strict=True)
     common = ticks.denominator
@@ -319,13 +315,13 @@ class FrameIndex:
         if self.time_base.numerator <= 0:
             raise UsageError(f"time_base must be positive, not {self.time_base}")
         damaged = self.damaged_frame_indices
-        if damaged.ndim != 1 or damaged.dtype != np.int64 or (len(damaged) and not self._are_ascending(damaged)):
+        is_valid = damaged.ndim == 1 and damaged.dtype == np.int64
+        if is_valid and len(damaged):
+            is_valid = damaged[0] >= 0 and damaged[-1] < len(self) and bool((np.diff(damaged) > 0).all())
+        if not is_valid:
             raise UsageError("damaged_frame_indices must be int64 ordinals of the index, ascending, each once")
         for column in (*columns, self.key_frame_indices, damaged):
             column.flags.writeable = False
-
-    def _are_ascending(self, ordinals: IntArray) -> bool:
-        return bool(ordinals[0] >= 0 and ordinals[-1] < len(self) and (np.diff(ordinals) > 0).all())
 
     def __len__(self) -> int:
         return len(self.pts)

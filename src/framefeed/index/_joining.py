@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -13,40 +12,44 @@ from framefeed.index._times import FrameTimes, read_packet_times
 from framefeed.media import MP4_FORMAT_NAME, NAL_CODECS, OpenedMovie, PacketWalk, SourceIdentity, convert_display_matrix
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Packets, output order and times of a stream, from which its frame index is built.
+def join_packets_and_frames(
+    walk: PacketWalk,
+    order: IntArray,
+    times: FrameTimes,
+    built_from: BuiltFrom,
+    stream: StreamFacts,
+    identity: SourceIdentity | None,
+) -> FrameIndex:
+    """Join the packets of a stream with its frames.
 
-    Attributes:
-        walk: The stream's packets.
+    Args:
+        walk: The packets.
         order: Packet number of each output frame, in output order, int64 [N]; -1 where unknown.
         times: When the frames are shown.
         built_from: Source of the order.
+        stream: Facts about the stream.
+        identity: Of the file; None for no check.
     """
-
-    walk: PacketWalk
-    order: IntArray
-    times: FrameTimes
-    built_from: BuiltFrom
-
-    def index(self, stream: StreamFacts, identity: SourceIdentity | None) -> FrameIndex:
-        """Join packets and frames."""
-        walk, order, times = self.walk, self.order, self.times
-        is_key = walk.is_key[order] & (order >= 0)
-        return FrameIndex(
-            pts=times.pts,
-            duration=times.duration,
-            time_base=times.time_base,
-            key_frame_indices=is_key.nonzero()[0],
-            built_from=self.built_from,
-            frame_packet=order,
-            frame_start=find_frame_starts(order, walk.is_key),
-            packets=_build_packet_table(walk),
-            stream=stream,
-            identity=identity,
-            times_from=times.times_from,
-            time_shift=times.time_shift,
-        )
+    flags = np.zeros(len(walk), np.uint8)
+    flags[walk.is_key] = KEY
+    for flag, is_flagged in ((DISCARD, walk.is_discarded), (DISPOSABLE, walk.is_disposable)):
+        if np.count_nonzero(is_flagged):
+            flags[is_flagged] |= flag
+    is_key = walk.is_key[order] & (order >= 0)
+    return FrameIndex(
+        pts=times.pts,
+        duration=times.duration,
+        time_base=times.time_base,
+        key_frame_indices=is_key.nonzero()[0],
+        built_from=built_from,
+        frame_packet=order,
+        frame_start=find_frame_starts(order, walk.is_key),
+        packets=PacketTable(offset=walk.offset, size=walk.size, pts=walk.pts, flags=flags),
+        stream=stream,
+        identity=identity,
+        times_from=times.times_from,
+        time_shift=times.time_shift,
+    )
 
 
 def index_movie(opened: OpenedMovie, order: IntArray, built_from: BuiltFrom, identity: SourceIdentity) -> FrameIndex:
@@ -81,7 +84,7 @@ def index_movie(opened: OpenedMovie, order: IntArray, built_from: BuiltFrom, ide
         color_range=colors.range,
     )
     times = read_packet_times(walk, order, Fraction(1, opened.movie.video.time_scale))
-    return Table(walk, order, times, built_from).index(stream, identity)
+    return join_packets_and_frames(walk, order, times, built_from, stream, identity)
 
 
 def order_shown_packets(walk: PacketWalk) -> IntArray:
@@ -131,12 +134,3 @@ def find_frame_starts(order: IntArray, is_key: BoolArray) -> IntArray:
     by_shown = shown_keys.searchsorted(np.arange(len(order)), side="right")
     frame_start: IntArray = starts[np.minimum(by_packet, by_shown)]
     return frame_start
-
-
-def _build_packet_table(walk: PacketWalk) -> PacketTable:
-    flags = np.zeros(len(walk), np.uint8)
-    flags[walk.is_key] = KEY
-    for flag, is_flagged in ((DISCARD, walk.is_discarded), (DISPOSABLE, walk.is_disposable)):
-        if np.count_nonzero(is_flagged):
-            flags[is_flagged] |= flag
-    return PacketTable(offset=walk.offset, size=walk.size, pts=walk.pts, flags=flags)

@@ -47,7 +47,7 @@ def build_still_index(info: MediaInfo, identity: SourceIdentity | None) -> Frame
     container = info.container if info.container in _STILLS else OTHER_STILL
     zero = np.zeros(1, dtype=np.int64)
     sizes = np.array([info.bytes], dtype=np.int64)
-    return _build_index(info, container, (zero, zero, Fraction(1)), sizes, identity)
+    return _build_index(info, container, zero, zero, Fraction(1), sizes, identity)
 
 
 def index_still(
@@ -86,7 +86,7 @@ def index_sequence(
     files = media.files()
     info = probe_sequence(media, limits, first_only=verify == "none")
     times = media.sequence.times(len(files))
-    index = _build_index(info, SEQUENCE_CONTAINER, (times.pts, times.duration, times.time_base), files.sizes, identity)
+    index = _build_index(info, SEQUENCE_CONTAINER, times.pts, times.duration, times.time_base, files.sizes, identity)
     if verify != "full":
         return info, index
     frames = _find_decodable_files(media, identity, limits)
@@ -114,11 +114,13 @@ def make_image_sequence(folder: str, index: FrameIndex) -> ImageSequence:
 def _build_index(
     info: MediaInfo,
     container: str,
-    times: tuple[IntArray, IntArray, Fraction],
+    pts: IntArray,
+    duration: IntArray,
+    time_base: Fraction,
     sizes: IntArray,
     identity: SourceIdentity | None,
 ) -> FrameIndex:
-    """Build an index of one packet per picture; ``times`` are pts, durations and their time base."""
+    """Build an index of one packet per picture."""
     stream = StreamFacts(
         stream_index=0,
         container=container,
@@ -131,7 +133,6 @@ def _build_index(
         mirrored=info.mirrored,
         contiguous=True,  # Each file is one range of bytes.
     )
-    pts, duration, time_base = times
     count = len(pts)
     numbers = np.arange(count, dtype=np.int64)
     flags = np.full(count, KEY, dtype=np.uint8)

@@ -25,7 +25,6 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from framefeed._arrays import BoolArray
 from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._catalog_file import FORMAT
 from framefeed.catalog._chunks import ChunkResult, tabulate
@@ -91,7 +90,15 @@ class Journal(ClosedByWith):
         for name in self._names("facts"):
             facts = _read_stream(self.folder / name, JOURNALED, self._settings)
             frames = _read_stream(self.folder / name.replace("facts", "frames"), SCHEMA, self._settings)
-            yield _drop_torn_facts(facts, frames)
+            # The frame tables of the last facts may be missing from a torn stream.
+            num_left, complete = sum(batch.num_rows for batch in frames), list[pa.RecordBatch]()
+            for batch in facts:
+                indexes = batch.column("num_key_frames")
+                num_left -= len(indexes) - indexes.null_count
+                if num_left < 0:
+                    break
+                complete.append(batch)
+            yield JournaledRun(complete, frames)
 
     def add(self, facts: pa.RecordBatch, frames: Sequence[pa.RecordBatch]) -> None:
         """Write a chunk.
@@ -226,25 +233,6 @@ def _read_stream(path: Path, schema: pa.Schema, settings: bytes) -> list[pa.Reco
     return batches
 
 
-def _drop_torn_facts(facts: list[pa.RecordBatch], frames: list[pa.RecordBatch]) -> JournaledRun:
-    """Drop facts whose frame tables are missing from a torn stream."""
-    num_frames = sum(batch.num_rows for batch in frames)
-    complete: list[pa.RecordBatch] = []
-    needed = 0
-    for batch in facts:
-        needed += count_indexed(batch)
-        if needed > num_frames:
-            break
-        complete.append(batch)
-    return JournaledRun(complete, frames)
-
-
-def count_indexed(facts: pa.RecordBatch | pa.Table) -> int:
-    """Count the rows that have a frame index."""
-    column = facts.column("num_key_frames")
-    return int(len(column) - column.null_count)
-
-
 @contextmanager
 def _explaining_write_errors(folder: Path, has_rows: bool) -> Iterator[None]:
     try:
@@ -325,7 +313,11 @@ class JournalWriter(ClosedByWith):
             elif len(early) < len(surveyed):
                 is_left = np.ones(len(surveyed), dtype=bool)
                 is_left[[number - start for number in early]] = False
-                self._add(texts.filter(pa.array(is_left)), *_filter_sources(surveyed, is_left))
+                has_index = surveyed.facts.column("num_key_frames").is_valid().to_numpy(zero_copy_only=False)
+                frame_rows = number_true(has_index)[has_index & is_left]
+                frames = list(gather_rows(surveyed.frames, frame_rows, ROWS_PER_BATCH))
+                mask = pa.array(is_left)
+                self._add(texts.filter(mask), surveyed.facts.filter(mask), frames)
             self._early.difference_update(early)
             for number in waiting:
                 del self._waiting[number]
@@ -354,9 +346,3 @@ class JournalWriter(ClosedByWith):
             raise
         self.num_written += len(texts)
         self._written_at = self._clock()
-
-
-def _filter_sources(surveyed: ChunkResult, is_left: BoolArray) -> tuple[pa.RecordBatch, list[pa.RecordBatch]]:
-    has_frames = surveyed.facts.column("num_key_frames").is_valid().to_numpy(zero_copy_only=False)
-    frame_rows = number_true(has_frames)[has_frames & is_left]
-    return surveyed.facts.filter(pa.array(is_left)), list(gather_rows(surveyed.frames, frame_rows, ROWS_PER_BATCH))

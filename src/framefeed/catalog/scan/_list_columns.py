@@ -10,7 +10,7 @@ import os
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -106,22 +106,21 @@ def fill_template(parts: Sequence[TemplatePart], row: Mapping[str, Any]) -> str:
         UsageError: A value does not fit its format.
     """
     # Not with str.format, for which "{video.id}" and "{box[0]}" are not names of columns, but parts of a value.
-    return "".join(part.text + ("" if part.name is None else _format_value(part, row[part.name])) for part in parts)
-
-
-def _format_value(part: TemplatePart, value: Any) -> str:
-    try:
-        return format(_CONVERSIONS[part.conversion](value) if part.conversion else value, part.spec)
-    except OverflowError as error:
-        reason = f"outside of the range of {part.field} in path_template"
-        raise UsageError(_describe_misfit(part, value, reason)) from error
-    except (ValueError, TypeError) as error:
-        reason = f"and {part.field} in path_template needs {_describe_format(part.spec)}"
-        raise UsageError(_describe_misfit(part, value, reason)) from error
-
-
-def _describe_misfit(part: TemplatePart, value: Any, reason: str) -> str:
-    return f"{part.name} is {value!r:.100}, {reason}: correct the line, or the template"
+    texts = list[str]()
+    for part in parts:
+        texts.append(part.text)
+        if part.name is None:
+            continue
+        value = row[part.name]
+        try:
+            texts.append(format(_CONVERSIONS[part.conversion](value) if part.conversion else value, part.spec))
+        except (OverflowError, ValueError, TypeError) as error:
+            reason = f"and {part.field} in path_template needs {_describe_format(part.spec)}"
+            if isinstance(error, OverflowError):
+                reason = f"outside of the range of {part.field} in path_template"
+            message = f"{part.name} is {value!r:.100}, {reason}: correct the line, or the template"
+            raise UsageError(message) from error
+    return "".join(texts)
 
 
 def _describe_format(spec: str) -> str:
@@ -153,7 +152,11 @@ class ListOptions:
     folder: str | None = None
 
     def __post_init__(self) -> None:
-        if self.columns is not None and not _is_mapping(self.columns):
+        is_mapping = isinstance(self.columns, Mapping) and all(
+            isinstance(new, str) and isinstance(old, (str, int)) and not isinstance(old, bool)
+            for new, old in self.columns.items()
+        )
+        if self.columns is not None and not is_mapping:
             raise UsageError(
                 'columns must be a dict such as {"path": 0, "label": 1}, from the name of each column in the catalog '
                 f"to its number or name in the list, got {describe_value(self.columns)}"
@@ -190,20 +193,13 @@ class ListOptions:
         return {*self.template_fields, *(name for name in (self.columns or {}).values() if isinstance(name, str))}
 
 
-def _is_mapping(columns: object) -> bool:
-    return isinstance(columns, Mapping) and all(
-        isinstance(new, str) and isinstance(old, (str, int)) and not isinstance(old, bool)
-        for new, old in columns.items()
-    )
-
-
 def rename_columns(listed: ListTable, options: ListOptions) -> ListTable:
     """Rename columns by the options; without a header, name the others by their numbers.
 
     A column ``Label`` or ``LABEL`` is renamed to ``label`` if there is no such column.
 
     Raises:
-        UsageError: A column is missing, or two columns would have the same name.
+        UsageError: A column is missing, two columns would have the same name, or several may be the label.
     """
     old = listed.table.column_names
     chosen = {_find_column(listed, each, new): new for new, each in (options.columns or {}).items()}
@@ -214,27 +210,18 @@ def rename_columns(listed: ListTable, options: ListOptions) -> ListTable:
         names = [plain.get(at, f"column_{at}") for at in range(len(names))]
     names = [chosen.get(at, name) for at, name in enumerate(names)]
     if _LABEL not in names:
-        names = _rename_label(names, chosen)
+        alike = [at for at, name in enumerate(names) if at not in chosen and name.strip().lower() == _LABEL]
+        if len(alike) > 1:
+            first, second = (names[at] for at in alike[:2])
+            raise UsageError(
+                f"both columns {first!r} and {second!r} may be the label: say which one, as in "
+                f'columns={{"label": "{first}"}}'
+            )
+        names = [_LABEL if at in alike else name for at, name in enumerate(names)]
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         raise _two_of_one_name(twice, old, options.columns or {}, listed.has_header)
     return replace(listed, table=listed.table.rename_columns(names))
-
-
-def _rename_label(names: list[str], chosen: Collection[int]) -> list[str]:
-    """Rename a column such as "Label" to "label".
-
-    Raises:
-        UsageError: There are several.
-    """
-    alike = [at for at, name in enumerate(names) if at not in chosen and name.strip().lower() == _LABEL]
-    if len(alike) > 1:
-        first, second = (names[at] for at in alike[:2])
-        raise UsageError(
-            f"both columns {first!r} and {second!r} may be the label: say which one, as in "
-            f'columns={{"label": "{first}"}}'
-        )
-    return [_LABEL if at in alike else name for at, name in enumerate(names)]
 
 
 def _two_of_one_name(twice: str, old: Sequence[str], columns: Mapping[str, str | int], has_header: bool) -> UsageError:
@@ -333,8 +320,16 @@ def build_paths(listed: ListTable, renamed_table: pa.Table, options: ListOptions
     tables = (renamed_table, listed.table) if listed.has_header else (renamed_table,)
     known = {name: each.column(name) for each in tables for name in each.column_names}
     for field in fields:
-        if field not in known:
-            raise _not_in_template(field, tables[-1].column_names)
+        if field in known:
+            continue
+        names = tables[-1].column_names
+        by_number = {str(number): name for number, name in enumerate(names)}
+        if field in by_number:
+            raise UsageError(
+                "path_template takes the names of columns, not their numbers: write "
+                f"{{{by_number[field]}}} in place of {{{field}}}"
+            )
+        raise _unknown_column(names, field)
     columns = [known[name].to_pylist() for name in fields]
     for number, values in enumerate(zip(*columns, strict=True)):
         row = {name: _to_template_value(value) for name, value in zip(fields, values, strict=True)}
@@ -349,16 +344,6 @@ def build_paths(listed: ListTable, renamed_table: pa.Table, options: ListOptions
             yield fill_template(parts, row)
         except UsageError as error:
             yield UsageError(f"{listed.describe_row(number)}: {error}")
-
-
-def _not_in_template(field: str, names: list[str]) -> UsageError:
-    by_number = {str(number): name for number, name in enumerate(names)}
-    if field in by_number:
-        return UsageError(
-            f"path_template takes the names of columns, not their numbers: write {{{by_number[field]}}} in place of "
-            f"{{{field}}}"
-        )
-    return _unknown_column(names, field)
 
 
 def _to_json(value: object) -> str:

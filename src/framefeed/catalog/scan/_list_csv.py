@@ -280,7 +280,10 @@ def _is_header(
         name.strip().lower() for name in required_names
     }:
         return True
-    if any(is_path_among(first, at) for at in _find_path_fields(others) if at < len(first)):
+    # Fields that contain paths in most rows: names of media files, or texts with a slash.
+    counts = Counter(at for row in others for at, cell in enumerate(row) if "/" in cell or is_media(cell))
+    path_fields = [at for at, count in counts.items() if count >= MIN_AGREEMENT * len(others)]
+    if any(is_path_among(first, at) for at in path_fields if at < len(first)):
         return False
     if any(is_media(cell) or NUMBER.fullmatch(cell.strip()) for row in others for cell in row):
         return True
@@ -290,12 +293,6 @@ def _is_header(
         f"cannot tell whether its first line ({shorten(', '.join(first))}) is a header: name the column of paths, as "
         f'in columns={{"path": "{shorten(first[0])}"}} with a header or columns={{"path": 0}} without one'
     )
-
-
-def _find_path_fields(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Find the fields that contain paths in most rows: names of media files, or texts with a slash."""
-    counts = Counter(at for row in rows for at, cell in enumerate(row) if "/" in cell or is_media(cell))
-    return [at for at, count in counts.items() if count >= MIN_AGREEMENT * len(rows)]
 
 
 def _insert_null_rows(table: pa.Table, bad: Collection[int]) -> pa.Table:

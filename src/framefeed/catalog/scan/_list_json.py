@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -17,21 +16,6 @@ from framefeed.errors import UsageError
 _EXAMPLE = '{"path": "a.mp4", "label": "cat"}'
 _MAX_DEPTH = 20
 """Most nested objects and lists in a value: Arrow does not open Parquet files with more than about 40 levels."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Records:
-    """The objects of a list; an empty one for each bad one.
-
-    Attributes:
-        objects: Object of each row.
-        bad: Error of a row, by its number.
-        lines: Line of each row, from 1; None if the list is one JSON value.
-    """
-
-    objects: list[dict[str, Any]]
-    bad: dict[int, str]
-    lines: list[int] | None = None
 
 
 def read_json(data: bytes) -> ListTable:
@@ -48,13 +32,13 @@ def read_json(data: bytes) -> ListTable:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UsageError(f"line {line} is not UTF-8: {SAVE_AS_UTF8}") from error
-    records = _parse_records(text)
-    names = dict.fromkeys(name for record in records.objects for name in record)
-    if records.objects and not names:
+    objects, bad, lines = _parse_records(text)
+    names = dict.fromkeys(name for each in objects for name in each)
+    if objects and not names:
         raise UsageError(f"all of its objects are empty: expected objects such as {_EXAMPLE}")
     columns, not_text, scalars = list[pa.Array](), dict[int, dict[int, str]](), dict[int, pa.Array]()
     for at, name in enumerate(names):
-        values = [record.get(name) for record in records.objects]
+        values = [each.get(name) for each in objects]
         column, others = _make_column(values)
         columns.append(column)
         not_text[at] = others
@@ -62,14 +46,20 @@ def read_json(data: bytes) -> ListTable:
             scalars[at], _ = _make_column([None if isinstance(value, (dict, list)) else value for value in values])
     return ListTable(
         pa.table(dict(zip(map(escape, names), columns, strict=True))),
-        bad=records.bad,
-        line_of=None if records.lines is None else records.lines.__getitem__,
+        bad=bad,
+        line_of=None if lines is None else lines.__getitem__,
         not_text=not_text,
         scalars=scalars,
     )
 
 
-def _parse_records(text: str) -> _Records:
+def _parse_records(text: str) -> tuple[list[dict[str, Any]], dict[int, str], list[int] | None]:
+    """Parse the objects of a list; a bad one becomes an empty one.
+
+    Returns:
+        Object of each row; error of a row, by its number; and line of each row, from 1, or None if the list is one
+        JSON value.
+    """
     try:
         parsed = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -83,11 +73,11 @@ def _parse_records(text: str) -> _Records:
         for row, each in enumerate(parsed)
         if not isinstance(each, dict)
     }
-    return _Records([{} if row in bad else each for row, each in enumerate(parsed)], bad)
+    return [{} if row in bad else each for row, each in enumerate(parsed)], bad, None
 
 
-def _parse_lines(text: str, error: Exception) -> _Records:
-    """Parse one object per line.
+def _parse_lines(text: str, error: Exception) -> tuple[list[dict[str, Any]], dict[int, str], list[int]]:
+    """Parse one object per line, as `_parse_records`.
 
     Raises:
         UsageError: Most lines are no objects: then it is a damaged list of objects.
@@ -103,7 +93,10 @@ def _parse_lines(text: str, error: Exception) -> _Records:
             parsed = json.loads(line)
             reason = "" if isinstance(parsed, dict) else _describe_non_object(parsed)
         except (ValueError, RecursionError) as wrong:
-            where = _describe_json_error(wrong)
+            where = str(wrong)
+            if isinstance(wrong, json.JSONDecodeError):
+                # Its own text counts lines from the beginning of this line.
+                where = f"{wrong.msg} at character {wrong.pos + 1}"
             reason = f"not readable as JSON ({where}): {quote(line.strip(), MOST_JSON)}: correct the line"
         if reason:
             bad[len(objects)] = f"line {number}: {reason}"
@@ -112,12 +105,7 @@ def _parse_lines(text: str, error: Exception) -> _Records:
     # The last line of a truncated list of objects may be an object.
     if bad and (text.split(maxsplit=1)[0] == "[" or 2 * len(bad) > len(objects)):
         raise UsageError(f"not readable as json: {error}; as one object a line: {next(iter(bad.values()))}") from error
-    return _Records(objects, bad, lines)
-
-
-def _describe_json_error(error: Exception) -> str:
-    # Not str(error), which counts lines from the beginning of this line.
-    return f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
+    return objects, bad, lines
 
 
 def _describe_non_object(parsed: object) -> str:

@@ -173,13 +173,12 @@ def unquote(text: str) -> str:
 
 def has_several_fields(lines: Sequence[str]) -> bool:
     """Whether lines seem to have several fields, though none of them is the name of a media file."""
-    return all(_has_suffixless_label(line) for line in lines[:SAMPLE_LINES])
-
-
-def _has_suffixless_label(line: str) -> bool:
-    words = re.split(r"[ \t,;]+", line.strip())
-    is_numbered = len(words) > 1 and any(map(NUMBER.fullmatch, (words[0], words[-1])))
-    return is_numbered and not any(is_media(word) for word in words)
+    for line in lines[:SAMPLE_LINES]:
+        words = re.split(r"[ \t,;]+", line.strip())
+        is_numbered = len(words) > 1 and any(map(NUMBER.fullmatch, (words[0], words[-1])))
+        if not is_numbered or any(is_media(word) for word in words):
+            return False
+    return True
 
 
 PATH_COLUMNS = (
@@ -288,32 +287,30 @@ def _describe_misfit(line: str, row: list[str] | None, count: int, separator: st
 
 def _split_values(lines_with_values: list[PathAndValues | None], separator: str) -> list[list[str] | None]:
     """Split the values after the paths; blanks separate numbers only, because a label may have several words."""
-    if separator != " " or _is_number_list(lines_with_values):
-        return [parts and [parts.path, *_split_line(parts, separator)] for parts in lines_with_values]
-    return [parts and [parts.path, unquote(parts.values)] for parts in lines_with_values]
-
-
-def _split_line(parts: PathAndValues, separator: str) -> list[str]:
-    """Split the values after a path; words and numbers separated by blanks are not split."""
-    values = _split(parts.values, separator)
-    return values if separator != " " or all(map(NUMBER.fullmatch, values)) else [parts.values]
+    if separator == " " and not _is_number_list(lines_with_values):
+        return [parts and [parts.path, unquote(parts.values)] for parts in lines_with_values]
+    rows = list[list[str] | None]()
+    for parts in lines_with_values:
+        if parts is None:
+            rows.append(None)
+            continue
+        values = _split(parts.values, separator)
+        is_split = separator != " " or all(map(NUMBER.fullmatch, values))
+        rows.append([parts.path, *(values if is_split else [parts.values])])
+    return rows
 
 
 def _is_number_list(lines_with_values: list[PathAndValues | None]) -> bool:
     """Whether blanks separate numbers in all lines, or in all but a few lines of a list with several numbers."""
-    widths = [_count_numbers(parts.values) for parts in lines_with_values if parts]
+    words_of_lines = [parts.values.split() for parts in lines_with_values if parts]
+    # A line with anything but numbers counts as 0.
+    widths = [len(words) if all(map(NUMBER.fullmatch, words)) else 0 for words in words_of_lines]
     stray = widths.count(0)
     if not stray:
         return True
     known = [width for width in widths if width]
     is_several = len(known) > 1 and _find_most_common(known) > 1
     return is_several and stray <= max(1, (1 - MIN_AGREEMENT) * len(widths))
-
-
-def _count_numbers(values: str) -> int:
-    """Count numbers that blanks separate; 0 if there is anything else."""
-    words = values.split()
-    return len(words) if all(map(NUMBER.fullmatch, words)) else 0
 
 
 def _split(text: str, separator: str) -> list[str]:

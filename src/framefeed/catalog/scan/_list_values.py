@@ -42,13 +42,12 @@ def format_field_count(count: int) -> str:
     return "1 field" if count == 1 else f"{count} fields"
 
 
-def to_typed_column(values: Sequence[str | None]) -> pa.Array:
-    """Make a column of integers if all values are integers, else of floats if possible, else of text."""
-    return to_typed_column_and_text(values)[0]
-
-
 def to_typed_column_and_text(values: Sequence[str | None]) -> tuple[pa.Array, pa.Array | None]:
-    """Make a column as `to_typed_column`, and return its text as `find_original_text`."""
+    """Make a column of integers if all values are integers, else of floats if possible, else of text.
+
+    Returns:
+        The column, and its text as `find_original_text`.
+    """
     texts = pa.array([None if value is None else escape(value) for value in values], pa.string())
     for kind in (pa.int64(), pa.float64()):
         try:

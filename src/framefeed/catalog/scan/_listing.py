@@ -77,8 +77,17 @@ def drop_repeats(
     repeated = 0
     if facts.links or facts.is_relisted or not all(listed.is_walked and not listed.may_repeat for listed in groups):
         repeated = _mark_repeats(_RealPaths(groups, facts, by_parent=by_parent), columns, column_rows, kept)
+    kept_groups, start = list[PathGroup](), 0
+    for group in (listed.group for listed in groups):
+        these = kept[start : start + len(group.names)]
+        start += len(these)
+        if these.all():
+            kept_groups.append(group)
+        elif these.any():
+            names = [group.names[number] for number in np.flatnonzero(these).tolist()]
+            kept_groups.append(PathGroup(group.folder, names, group.kind))
     return Listing(
-        list(_select_groups(groups, kept)),
+        kept_groups,
         column_rows[kept],
         columns,
         facts.unlistable,
@@ -86,19 +95,6 @@ def drop_repeats(
         facts.repeated_folders,
         facts.passed_over,
     )
-
-
-def _select_groups(groups: Sequence[ListedGroup], kept: np.ndarray) -> Iterator[PathGroup]:
-    start = 0
-    for listed in groups:
-        group = listed.group
-        these = kept[start : start + len(group.names)]
-        start += len(these)
-        if these.all():
-            yield group
-        elif these.any():
-            names = [group.names[number] for number in np.flatnonzero(these).tolist()]
-            yield PathGroup(group.folder, names, group.kind)
 
 
 def _mark_repeats(reals: _RealPaths, columns: pa.Table, column_rows: IntArray, kept: np.ndarray) -> int:
@@ -110,12 +106,8 @@ def _mark_repeats(reals: _RealPaths, columns: pa.Table, column_rows: IntArray, k
     rows = np.flatnonzero(_find_equal_hashes(reals.hash_paths()))
     files = list(reals.resolve_rows(rows))
     keys = list(_make_line_keys(columns, column_rows[rows]))
-    bare, completed, kept_keys, repeated = (
-        _choose_bare_rows(rows.tolist(), files, keys),
-        set[str](),
-        set[tuple[str, str]](),
-        0,
-    )
+    bare = _choose_bare_rows(rows.tolist(), files, keys)
+    completed, kept_keys, repeated = set[str](), set[tuple[str, str]](), 0
     for row, (real, _), key in zip(rows.tolist(), files, keys, strict=True):
         if key is None:
             kept[row] = bare.get(real) == row
@@ -266,21 +258,41 @@ def list_roots(
             mistyped folder. Another missing file is a row.
     """
     names = check_roots(roots)
-    lister = _RootLister(Walk(suffixes, image_folders, by_parent=by_parent), without, lists, by_parent=by_parent)
+    walk = Walk(suffixes, image_folders, by_parent=by_parent)
+    groups, columns = list[ListedGroup](), pa.table({})
+    num_lists, bad, remarks = 0, dict[str, UnreadableMedia](), list[str]()
     for root in names:
         path = make_absolute(os.fsdecode(root))
         if len(names) == 1 or get_suffix(path) not in ALL_MEDIA_SUFFIXES:
             _check_exists(path)
-        lister.add(path)
-    if lists is not None and (lists.columns or lists.path_template) and not lister.num_lists:
+        if is_url(path) or "\0" in path:
+            groups.append(ListedGroup(PathGroup("", [path])))
+        elif os.path.isdir(path):
+            groups += [ListedGroup(group, _is_walked(group)) for group in walk.list_folder(path)]
+        elif is_glob(path):
+            matches = list_glob(path, walk, without)
+            groups += [ListedGroup(group, _is_walked(group), may_repeat=True) for group in matches]
+        elif get_suffix(path) in MANIFEST_SUFFIXES:
+            manifest = read_manifest(path, lists)
+            num_lists += 1
+            bad |= manifest.bad
+            # Without a label in the list, the name of the folder is the label.
+            missing_label = None if by_parent else manifest.missing_label
+            remarks += filter(None, (manifest.all_missing, manifest.stray_label, missing_label))
+            start = columns.num_rows if manifest.columns.column_names else NO_COLUMN_ROW
+            groups.append(ListedGroup(PathGroup(manifest.folder, manifest.names), first_column_row=start))
+            columns = _join_columns(columns, manifest.columns)
+        else:
+            groups.append(ListedGroup(PathGroup("", [path])))
+    if lists is not None and (lists.columns or lists.path_template) and not num_lists:
         raise UsageError(
             "columns and path_template are for lists of media files, and no root is a list: leave them out, or "
             "name a list "
             "such as train.txt"
         )
-    listing = drop_repeats(lister.groups, lister.columns, lister.walk.facts, by_parent=by_parent)
-    listing.unlistable |= lister.bad
-    listing.remarks = lister.remarks
+    listing = drop_repeats(groups, columns, walk.facts, by_parent=by_parent)
+    listing.unlistable |= bad
+    listing.remarks = remarks
     return listing
 
 
@@ -311,45 +323,6 @@ def _check_exists(path: str) -> None:
         raise MissingMedia(f"{path}: no such file or folder: check its spelling", source=path, stage="open") from error
     except OSError:
         pass  # It exists: the scan reports its error.
-
-
-class _RootLister:
-    """Lists the groups of roots, in their order."""
-
-    def __init__(self, walk: Walk, without: frozenset[str], lists: ListOptions | None, *, by_parent: bool) -> None:
-        self.walk = walk
-        self.by_parent = by_parent
-        self.without = without
-        self.lists = lists
-        self.num_lists = 0
-        self.bad: dict[str, UnreadableMedia] = {}
-        self.remarks: list[str] = []
-        self.groups: list[ListedGroup] = []
-        self.columns = pa.table({})
-
-    def add(self, path: str) -> None:
-        """Add a root."""
-        if is_url(path) or "\0" in path:
-            self.groups.append(ListedGroup(PathGroup("", [path])))
-        elif os.path.isdir(path):
-            self.groups += [ListedGroup(group, _is_walked(group)) for group in self.walk.list_folder(path)]
-        elif is_glob(path):
-            groups = list_glob(path, self.walk, self.without)
-            self.groups += [ListedGroup(group, _is_walked(group), may_repeat=True) for group in groups]
-        elif get_suffix(path) in MANIFEST_SUFFIXES:
-            manifest = read_manifest(path, self.lists)
-            self.num_lists += 1
-            self.bad |= manifest.bad
-            # Without a label in the list, the name of the folder is the label.
-            missing = None if self.by_parent else manifest.missing_label
-            self.remarks += [
-                remark for remark in (manifest.all_missing, manifest.stray_label, missing) if remark is not None
-            ]
-            start = self.columns.num_rows if manifest.columns.column_names else NO_COLUMN_ROW
-            self.groups.append(ListedGroup(PathGroup(manifest.folder, manifest.names), first_column_row=start))
-            self.columns = _join_columns(self.columns, manifest.columns)
-        else:
-            self.groups.append(ListedGroup(PathGroup("", [path])))
 
 
 def _is_walked(group: PathGroup) -> bool:

@@ -44,7 +44,7 @@ from framefeed.catalog.scan._list_values import (
     quote,
     shorten,
     strip_text,
-    to_typed_column,
+    to_typed_column_and_text,
 )
 from framefeed.catalog.scan._rows import get_suffix
 from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
@@ -64,22 +64,18 @@ def reject_nested_labels(listed: ListTable) -> ListTable:
     at = listed.table.column_names.index(_LABEL)
     labels = listed.table.column(at)
     scalars = listed.scalars.get(at, pa.nulls(len(labels)) if pa.types.is_nested(labels.type) else labels)
-    bad = {
-        row: f"{listed.describe_row(row)}: the label is {_format_label(labels[row].as_py())}, expected text or a "
-        "number: correct or remove it"
-        for row in pc.indices_nonzero(pc.and_(labels.is_valid(), scalars.is_null())).to_pylist()
-    }
-    return (
-        replace(listed, table=listed.table.set_column(at, _LABEL, scalars), bad={**listed.bad, **bad})
-        if bad
-        else listed
-    )
-
-
-def _format_label(value: object) -> str:
-    # In a column of several types, an object is already JSON text.
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return shorten(text, MOST_JSON)
+    bad = dict[int, str]()
+    for row in pc.indices_nonzero(pc.and_(labels.is_valid(), scalars.is_null())).to_pylist():
+        label = labels[row].as_py()
+        # In a column of several types, an object is already JSON text.
+        text = label if isinstance(label, str) else json.dumps(label, default=str)
+        bad[row] = (
+            f"{listed.describe_row(row)}: the label is {shorten(text, MOST_JSON)}, expected text or a "
+            "number: correct or remove it"
+        )
+    if not bad:
+        return listed
+    return replace(listed, table=listed.table.set_column(at, _LABEL, scalars), bad={**listed.bad, **bad})
 
 
 def describe_stray_label(listed: ListTable) -> str | None:
@@ -193,7 +189,12 @@ def _read_table(path: str, options: ListOptions) -> ListTable | Manifest:
     """Read a list as columns; a text list of paths alone is a manifest already."""
     suffix = get_suffix(path)
     if suffix == ".parquet":
-        return ListTable(_read_parquet(path))
+        table = pq.read_table(path, use_threads=False)
+        if b"framefeed" in (table.schema.metadata or {}):
+            # A catalog as a manifest: its sources are surveyed again.
+            own = [name for name in table.column_names if name in ("source", "label") or name not in FACTS]
+            table = table.select(own)
+        return ListTable(table)
     data = to_utf8(_read_bytes(path))
     if suffix in JSON_SUFFIXES:
         return read_json(data)
@@ -225,14 +226,6 @@ def _read_table(path: str, options: ListOptions) -> ListTable | Manifest:
 def _read_bytes(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
-
-
-def _read_parquet(path: str) -> pa.Table:
-    table = pq.read_table(path, use_threads=False)
-    if b"framefeed" in (table.schema.metadata or {}):
-        # A catalog as a manifest: its sources are surveyed again.
-        table = table.select([name for name in table.column_names if name in ("source", "label") or name not in FACTS])
-    return table
 
 
 def _convert_table(path: str, listed: ListTable, options: ListOptions) -> Manifest:
@@ -315,14 +308,19 @@ def _parse_numbers(listed: ListTable, bad: Collection[int], options: ListOptions
     for name in options.number_fields.intersection(table.column_names if bad else ()):
         if pa.types.is_string(table.schema.field(name).type):
             texts = table.column(name).to_pylist()
-            numbers = to_typed_column([None if row in bad else text for row, text in enumerate(texts)])
+            numbers, _ = to_typed_column_and_text([None if row in bad else text for row, text in enumerate(texts)])
             if not pa.types.is_string(numbers.type):
                 table = table.set_column(table.column_names.index(name), name, numbers)
     return replace(listed, table=table)
 
 
 def _read_names(listed: ListTable, path_name: str) -> tuple[list[str], dict[int, str]]:
-    values, bad = _get_text_column(listed.table, path_name).to_pylist(), dict(listed.bad)
+    column, bad = decode_dictionary(listed.table.column(path_name)), dict(listed.bad)
+    if not (_is_string(column.type) or _is_binary(column.type)):
+        raise UsageError(
+            f'column {path_name!r} holds {column.type}, not paths: name the column of paths in columns={{"path": ...}}'
+        )
+    values = column.to_pylist()
     names = [os.fsdecode(value) if isinstance(value, bytes) else unescape(value or "") for value in values]
     for row, value in listed.not_text.get(listed.table.column_names.index(path_name), {}).items():
         bad[row] = (
@@ -355,15 +353,6 @@ def _add_bad_rows(path: str, manifest: Manifest, listed: ListTable) -> Manifest:
         names[row] = f"{path} {listed.name_row(row)}"
         errors[names[row]] = UnreadableMedia(f"{path}: {reason}", source=path, stage="open")
     return replace(manifest, folder="", names=names, bad=errors)
-
-
-def _get_text_column(table: pa.Table, name: str) -> pa.ChunkedArray:
-    column = decode_dictionary(table.column(name))
-    if not (_is_string(column.type) or _is_binary(column.type)):
-        raise UsageError(
-            f'column {name!r} holds {column.type}, not paths: name the column of paths in columns={{"path": ...}}'
-        )
-    return column
 
 
 def _make_manifest(path: str, names: list[str], columns: pa.Table, given: str | None) -> Manifest:

@@ -75,12 +75,7 @@ class Listing:
     @property
     def paths(self) -> list[str]:
         """List of the absolute paths or URLs of the rows; for few rows."""
-        return list(self.iter_paths())
-
-    def iter_paths(self) -> Iterator[str]:
-        """Iterate over the absolute paths or URLs of the rows."""
-        for group in self.groups:
-            yield from group.paths()
+        return [path for group in self.groups for path in group.paths()]
 
     def get_columns(self) -> pa.Table:
         """Get the manifests' columns for each row; null if a row comes from no manifest."""
@@ -93,9 +88,17 @@ class Listing:
         Args:
             root: Folder; paths below it are made relative to it. Or None.
         """
+        top = None if root is None else os.path.join(root, "")
         arrays, waiting = list[pa.Array](), list[str]()
         for group in self.groups:
-            waiting += _make_texts(group, root)
+            if not group.folder:
+                waiting += group.names if root is None else [to_stored_name(name, root) for name in group.names]
+            else:
+                # Names are escaped later, all at once, by `_to_string_array`.
+                prefix = group.folder + os.sep
+                if top is not None and prefix.startswith(top):
+                    prefix = prefix[len(top) :].replace(os.sep, "/")
+                waiting += [prefix + name for name in group.names]
             if len(waiting) >= _ROWS_AT_ONCE:
                 arrays.append(_to_string_array(waiting))
                 waiting = []
@@ -106,31 +109,13 @@ class Listing:
         numbers: dict[str, int] = {}
         folder_numbers, sizes = list[int](), list[int]()
         for group in self.groups:
-            folders = _list_folders(group)
+            # The one folder of all rows of the group, or the folder of each row.
+            is_flat = bool(group.folder) and os.sep not in "".join(group.names)
+            folders = [group.folder] if is_flat else [os.path.dirname(path) for path in group.paths()]
             folder_numbers += [numbers.setdefault(os.path.basename(folder), len(numbers)) for folder in folders]
             sizes += [len(group.names)] if len(folders) == 1 else [1] * len(folders)
         codes = np.repeat(np.array(folder_numbers, np.int32), sizes)
         return pa.DictionaryArray.from_arrays(codes, pa.array([escape(name) for name in numbers], pa.string()))
-
-
-def _list_folders(group: PathGroup) -> list[str]:
-    """List the one folder of all rows of a group, or the folder of each row."""
-    if group.folder and os.sep not in "".join(group.names):
-        return [group.folder]
-    return [os.path.dirname(path) for path in group.paths()]
-
-
-def _make_texts(group: PathGroup, root: str | None) -> list[str]:
-    if not group.folder and root is None:
-        return group.names
-    if not group.folder:
-        return [to_stored_name(name, root) for name in group.names]
-    # Names are escaped later, all at once, by `_to_string_array`.
-    prefix = group.folder + os.sep
-    top = None if root is None else os.path.join(root, "")
-    if top is not None and prefix.startswith(top):
-        prefix = prefix[len(top) :].replace(os.sep, "/")
-    return [prefix + name for name in group.names]
 
 
 def _to_string_array(texts: Sequence[str]) -> pa.Array:

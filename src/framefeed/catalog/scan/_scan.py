@@ -33,7 +33,7 @@ from framefeed.catalog.scan._resuming import (
     select_sources,
     survey_sources,
 )
-from framefeed.catalog.scan._rows import Listing, PathGroup
+from framefeed.catalog.scan._rows import Listing
 from framefeed.catalog.scan._walk import ImageFolders
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.index import TimesFrom, Verify
@@ -325,8 +325,10 @@ def _make_rows(listing: Listing, label_from: str | None, root: str | None) -> Li
     columns = listing.get_columns()
     labels = columns.column("label") if "label" in columns.column_names else None
     extra = columns.drop_columns(["label"]) if labels is not None else columns
-    if label_from == "parent":
-        labels = _fill_labels_from_folders(listing, labels)
+    if label_from == "parent" and (labels is None or labels.null_count):
+        parents = listing.label_by_folder().cast(pa.string())
+        filled = parents if labels is None else pc.coalesce(labels.cast(pa.string()).combine_chunks(), parents)
+        labels = pa.chunked_array([filled])
     texts = listing.make_source_column(root)
     if root is not None and len(texts) and pc.all(pc.starts_with(texts, os.sep)).as_py():
         raise UsageError(
@@ -337,29 +339,19 @@ def _make_rows(listing: Listing, label_from: str | None, root: str | None) -> Li
     return ListedRows(texts, numbers, labels, extra if extra.column_names else None, root)
 
 
-def _fill_labels_from_folders(listing: Listing, labels: pa.ChunkedArray | None) -> pa.ChunkedArray:
-    parents = listing.label_by_folder()
-    if labels is None:
-        return pa.chunked_array([parents.cast(pa.string())])
-    if not labels.null_count:
-        return labels
-    return pa.chunked_array([pc.coalesce(labels.cast(pa.string()).combine_chunks(), parents.cast(pa.string()))])
-
-
 def _list_sources(listing: Listing, rows: ListedRows) -> DistinctSources:
-    groups = [_make_source_group(group, listing.unlistable) for group in listing.groups]
+    unlistable, groups = listing.unlistable, list[SourceGroup]()
+    for group in listing.groups:
+        if not group.folder and unlistable and any(name in unlistable for name in group.names):
+            sources = [SurveyResult(error=unlistable[name]) if name in unlistable else name for name in group.names]
+            groups.append(SourceGroup("", sources, "sources"))
+        else:
+            groups.append(SourceGroup(group.folder and group.folder + os.sep, group.names, group.kind))
     if rows.numbers is None:
         return DistinctSources(rows.texts, groups, rows.root)
     is_first = np.zeros(len(rows.texts), dtype=bool)
     is_first[np.unique(rows.numbers, return_index=True)[1]] = True
     return DistinctSources(rows.texts.filter(pa.array(is_first)), list(select_sources(groups, is_first)), rows.root)
-
-
-def _make_source_group(group: PathGroup, unlistable: Mapping[str, UnreadableMedia]) -> SourceGroup:
-    if not group.folder and unlistable and any(name in unlistable for name in group.names):
-        sources = [SurveyResult(error=unlistable[name]) if name in unlistable else name for name in group.names]
-        return SourceGroup("", sources, "sources")
-    return SourceGroup(group.folder and group.folder + os.sep, group.names, group.kind)
 
 
 def _is_up_to_date(target: str, rows: ListedRows, options: SurveyOptions) -> bool:

@@ -134,18 +134,14 @@ class Walk:
             return self._add(folder, entries)
         if self._by_parent and not _is_loop(folder):
             self.facts.is_relisted = True
-            self._add_labelled(folder)
+            # The rows that the folder's name labels: its files, and folders of pictures in it.
+            inner, linked = self._add(folder, _list_entries(folder.path))
+            for subfolder in (*inner, *linked) if self._frames is not None else ():
+                if not _is_loop(subfolder) and self._holds_frames(_list_file_names(_list_entries(subfolder.path))):
+                    subfolder.row.append(_make_image_folder_group(subfolder.path))
         else:
             self.facts.repeated_folders += 1
         return [], []
-
-    def _add_labelled(self, folder: _Folder) -> None:
-        """Add the rows that are labelled by the name of a folder: its files, and folders of pictures in it."""
-        inner, linked = self._add(folder, _list_entries(folder.path))
-        if self._frames is not None:
-            for subfolder in (*inner, *linked):
-                if not _is_loop(subfolder) and self._holds_frames(_list_file_names(_list_entries(subfolder.path))):
-                    subfolder.row.append(_make_image_folder_group(subfolder.path))
 
     def _holds_frames(self, names: list[str]) -> bool:
         return self._frames is not None and any(map(self._frames.has_ending, names))
