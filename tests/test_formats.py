@@ -14,7 +14,7 @@ import framefeed as ff
 from framefeed.cache import StoreOptions, known_codecs
 from framefeed.cache._keys import KEY_VERSION, Recipe, make_stream_key
 from framefeed.cache.store import _format
-from framefeed.catalog import FACTS, Header
+from framefeed.catalog import FACTS, CatalogHeader
 from framefeed.catalog._catalog_file import FORMAT
 from framefeed.catalog._frame_tables import NUMBERS
 from framefeed.catalog._frame_tables import SCHEMA as FRAMES_SCHEMA
@@ -67,7 +67,7 @@ def test_catalog_file() -> None:
     assert columns("Catalog file: cat.parquet") == written(pa.schema(FACTS))
     assert JOURNALED.names == [name for name in FACTS if name != "label"]
     metadata = table("Metadata of the schema")
-    assert [row[0] for row in metadata] == [field.name for field in fields(Header)]
+    assert [row[0] for row in metadata] == [field.name for field in fields(CatalogHeader)]
     assert metadata[-1] == ["format", "integer", str(FORMAT)]
 
 

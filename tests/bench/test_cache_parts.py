@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from framefeed.bench._cache_samples import near_keys, take_sample, video_of
-from framefeed.bench._measuring import Interval, Sample, Samples
+from framefeed.bench._measuring import Interval, Sample, Timings
 from framefeed.bench._media import BenchVideo
 from framefeed.bench.baselines import load_module
 from framefeed.bench.cache._advice import (
@@ -236,7 +236,7 @@ def test_one_codec_is_held_to_both_marks(given: list[tuple[str, float, float]], 
 
 
 def test_shares_and_overheads_are_taken_round_by_round() -> None:
-    samples = Samples()
+    samples = Timings()
     for number, load in enumerate((1.0, 5.0, 2.0)):
         samples.add("hash", number, Sample(0.1 * load, load))
         samples.add("read", number, Sample(2.0 * load, load))

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from framefeed.bench._cache_formats import FileFormat, OriginalReader
-from framefeed.bench._cache_samples import Sample, SampledFrame, refuse_pictures, take_sample, video_of
+from framefeed.bench._cache_samples import BenchFrame, Sample, refuse_pictures, take_sample, video_of
 from framefeed.bench._measuring import Rounds
 from framefeed.bench._media import BenchVideo
 from framefeed.bench.baselines import load_module
@@ -88,7 +88,7 @@ def only(installed: FrameField, *names: str) -> FrameField:
     return replace(installed, formats=[form for form in installed.formats if form.name.startswith(names)], loader=None)
 
 
-def write_raw(path: str, frame: SampledFrame) -> None:
+def write_raw(path: str, frame: BenchFrame) -> None:
     np.save(path, frame.rgb)
 
 
@@ -150,7 +150,7 @@ def test_a_lossy_format_may_differ_but_not_leave_frames_out(sample: Sample, tmp_
     assert table.first_worst is not None
 
 
-def refusing(path: str, frame: SampledFrame) -> None:
+def refusing(path: str, frame: BenchFrame) -> None:
     raise RuntimeError("not today")
 
 

@@ -5,7 +5,7 @@ from framefeed.bench._media import BenchVideo, MediaStore, numbered_picture
 from framefeed.bench._ours import OUR_METHOD, decode_clips
 from framefeed.bench._peer import Method
 from framefeed.bench._psnr import compare_resizing, psnr, spread_ordinals
-from framefeed.bench._rules import Clip, all_ordinals
+from framefeed.bench._rules import BenchClip, all_ordinals
 from framefeed.bench._workloads import NUM_FRAMES, WORKLOADS
 from framefeed.bench.baselines import NAMES, load_baseline, load_module
 from framefeed.bench.decode._comparing import Reference, check_methods, find_field
@@ -53,7 +53,7 @@ class _Failing:
 
 
 def test_a_peer_that_fails_is_named_and_left_out(video: BenchVideo) -> None:
-    checked = check_methods([Method("broken", "NHWC", _Failing)], [(Clip(video, ORDINALS), ORDINALS)])
+    checked = check_methods([Method("broken", "NHWC", _Failing)], [(BenchClip(video, ORDINALS), ORDINALS)])
     assert checked.shares == {OUR_METHOD.name: 1.0}
     assert checked.failed == {"broken": "RuntimeError: cannot open"}
 
@@ -64,7 +64,7 @@ def test_baselines_deliver_the_frames_or_say_why_not(name: str, video: BenchVide
     baseline = load_baseline(name)
     if isinstance(baseline, str):
         pytest.skip(baseline)
-    checked = check_methods(baseline.methods(), [(Clip(video, ORDINALS), ORDINALS)])
+    checked = check_methods(baseline.methods(), [(BenchClip(video, ORDINALS), ORDINALS)])
     assert checked.failed == {}
     assert set(checked.shares.values()) == {1.0}
     assert all(baseline.versions().values())

@@ -6,7 +6,7 @@ from framefeed.bench._measuring import (
     Contender,
     Rounds,
     Sample,
-    Samples,
+    Timings,
     as_json,
     measure,
     median_interval,
@@ -61,12 +61,12 @@ def test_what_cannot_be_best_of_its_group_stops_after_the_pilot() -> None:
 
 
 def test_one_that_left_early_is_never_the_best() -> None:
-    samples = Samples({"long": {0: Sample(2, 2), 1: Sample(2, 2)}, "left": {0: Sample(1, 1)}})
+    samples = Timings({"long": {0: Sample(2, 2), 1: Sample(2, 2)}, "left": {0: Sample(1, 1)}})
     assert samples.best(["long", "left"]) == "long"
 
 
 def test_contenders_without_a_group_always_stay() -> None:
-    samples = Samples({"a": {0: Sample(1, 1)}, "b": {0: Sample(100, 1)}})
+    samples = Timings({"a": {0: Sample(1, 1)}, "b": {0: Sample(100, 1)}})
     assert len(still_in([Contender("a", print), Contender("b", print)], samples, 1.1)) == 2
 
 

@@ -1,11 +1,11 @@
 import pytest
 
-from framefeed.bench._measuring import Contender, Sample, Samples
+from framefeed.bench._measuring import Contender, Sample, Timings
 from framefeed.bench._memory import judged
 from framefeed.bench._peer import Method
 from framefeed.bench._reports import closing_lines, row_lines, verdict
 from framefeed.bench._workloads import Goal
-from framefeed.bench.decode._comparing import Entry, Field, outcome_against
+from framefeed.bench.decode._comparing import Field, RuledContender, outcome_against
 from framefeed.bench.decode._indexing import index_rows, pays_after
 
 
@@ -13,11 +13,11 @@ def make_method(name: str, *, resizes_itself: bool = True) -> Method:
     return Method(name, "NCHW", lambda video: pytest.fail("not opened"), resizes_itself=resizes_itself)
 
 
-def entry(name: str, rule: str = "many files", *, resizes_itself: bool = True) -> Entry:
-    return Entry(make_method(name, resizes_itself=resizes_itself), rule, Contender(f"{name} | {rule}", print))
+def entry(name: str, rule: str = "many files", *, resizes_itself: bool = True) -> RuledContender:
+    return RuledContender(make_method(name, resizes_itself=resizes_itself), rule, Contender(f"{name} | {rule}", print))
 
 
-SAMPLES = Samples({
+SAMPLES = Timings({
     "framefeed | many files": {n: Sample(1.0, 2.0) for n in range(20)},
     "alpha exact | many files": {n: Sample(3.0, 3.0) for n in range(20)},
     "alpha bare | many files": {n: Sample(1.5, 5.0) for n in range(20)},
@@ -37,7 +37,7 @@ def test_a_goal_is_judged_against_the_fastest_way_of_its_peers() -> None:
 
 def test_a_batch_of_one_file_is_one_call_for_us() -> None:
     runs = {n: Sample(1.0, 1.0) for n in range(6)}
-    samples = Samples({
+    samples = Timings({
         "framefeed | one call": runs,
         "framefeed | clip by clip": {n: Sample(4.0, 4.0) for n in range(6)},
         "beta | clip by clip": {n: Sample(6.0, 6.0) for n in range(6)},

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from framefeed.bench._goals import SMALLEST, Mark, per_file, steady
-from framefeed.bench._measuring import Interval, Sample, Samples, settle
+from framefeed.bench._measuring import Interval, Sample, Timings, settle
 from framefeed.bench.baselines import load_module
 from framefeed.bench.scan import _trees
 from framefeed.bench.scan._family import descendants, family_megabytes, family_now, peak_megabytes
@@ -131,7 +131,7 @@ def test_marks() -> None:
 
 
 def test_rates_are_a_file_and_without_the_start() -> None:
-    samples = Samples({"a": {0: Sample(2, 4)}, "b": {0: Sample(1, 1)}})
+    samples = Timings({"a": {0: Sample(2, 4)}, "b": {0: Sample(1, 1)}})
     assert per_file(samples, {"a": 4, "b": 1}).of == {"a": {0: Sample(0.5, 1)}, "b": {0: Sample(1, 1)}}
     large, small = {0: Sample(11, 12), 1: Sample(1, 1)}, {0: Sample(1, 2), 1: Sample(2, 2)}
     assert steady(large, small, 100) == {0: Sample(0.1, 0.1), 1: Sample(SMALLEST, SMALLEST)}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.catalog._frame_numbers import DELTA, PLAIN, RAMP, Cursor, Damaged, pack
+from framefeed.catalog._frame_numbers import DELTA, PLAIN, RAMP, ByteCursor, Damaged, pack
 
 ORDERS = st.sampled_from([(), (PLAIN,), (DELTA,), (RAMP,), (RAMP, DELTA), (DELTA, PLAIN), (PLAIN, DELTA, RAMP)])
 EXTREME = st.sampled_from([-(2**63), 2**63 - 1, -1, 0, 1, 2**31, -(2**31), 2**62])
@@ -34,7 +34,7 @@ def columns(draw: st.DrawFn) -> np.ndarray:
 
 
 def unpacked(data: bytes, count: int) -> np.ndarray:
-    cursor = Cursor(memoryview(data))
+    cursor = ByteCursor(memoryview(data))
     values = cursor.column(count)
     assert cursor.offset == len(data)
     return values
@@ -50,7 +50,7 @@ def test_every_column_comes_back(values: np.ndarray, orders: tuple[int, ...]) ->
     assert len(data) <= 8 * len(values) + 17
     for length in range(len(data)):
         with pytest.raises(Damaged):
-            Cursor(memoryview(data[:length])).column(len(values))
+            ByteCursor(memoryview(data[:length])).column(len(values))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_patterns_take_few_bytes(values: np.ndarray, order: int, most: int) -> N
 
 @given(st.binary(max_size=60), st.integers(0, 100))
 def test_foreign_bytes_give_an_error_or_numbers(data: bytes, count: int) -> None:
-    cursor = Cursor(memoryview(data))
+    cursor = ByteCursor(memoryview(data))
     try:
         values = cursor.column(count)
     except Damaged:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from framefeed.bench._cache_samples import SampledFrame
+from framefeed.bench._cache_samples import BenchFrame
 from framefeed.bench._media import BenchVideo
 from framefeed.decode import Pixels
 
@@ -26,7 +26,7 @@ class FileFormat:
     name: str
     suffix: str
     is_exact: bool
-    write: Callable[[str, SampledFrame], object]
+    write: Callable[[str, BenchFrame], object]
     read: Callable[[str], Pixels]
 
 

@@ -32,7 +32,7 @@ _MADE = ClipSpec(250, height=720, width=1280, gop=250, b_frames=2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SampledFrame:
+class BenchFrame:
     """One frame, as every format takes it.
 
     Attributes:
@@ -63,7 +63,7 @@ class Sample:
     """
 
     video: BenchVideo
-    frames: Sequence[SampledFrame]
+    frames: Sequence[BenchFrame]
     output: OutputSpec
 
     def __len__(self) -> int:
@@ -102,7 +102,7 @@ def take_sample(video: BenchVideo, count: int, size: tuple[int, int]) -> Sample:
         converter.write(picture, stream, FULL_SIZE, rgb)
         converter.write(picture, stream, output, small)
         copy_planes(picture, planes)
-        frames.append(SampledFrame(ordinal, rgb, layout, planes, small, stream))
+        frames.append(BenchFrame(ordinal, rgb, layout, planes, small, stream))
     if not frames:
         raise MissingMedia(f"{video.path.name}: no frame can be decoded: name another video")
     return Sample(video, sorted(frames, key=lambda frame: frame.ordinal), output)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from framefeed.bench._measuring import Interval, Sample, Samples, as_json
+from framefeed.bench._measuring import Interval, Sample, Timings, as_json
 
 SMALLEST = 1e-9
 """Seconds a file: on trees of a few files a difference may be noise below zero."""
@@ -60,14 +60,14 @@ class Mark:
         }
 
 
-def per_file(samples: Samples, files: Mapping[str, int]) -> Samples:
+def per_file(samples: Timings, files: Mapping[str, int]) -> Timings:
     """The same as seconds a file.
 
     Args:
         samples: Of whole rounds.
         files: How many files a round of each contender has.
     """
-    return Samples({
+    return Timings({
         name: {n: Sample(of.cpu / files[name], of.wall / files[name]) for n, of in rounds.items()}
         for name, rounds in samples.of.items()
     })  # fmt: skip

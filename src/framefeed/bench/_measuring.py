@@ -108,7 +108,7 @@ class Interval:
 
 
 @dataclass(slots=True)
-class Samples:
+class Timings:
     """What all runs took: contender -> round -> sample."""
 
     of: dict[str, dict[int, Sample]] = field(default_factory=dict)
@@ -150,7 +150,7 @@ def measure(
     rounds: Rounds,
     clock: Callable[[], Sample] = now,
     between: Callable[[], None] = settle,
-) -> Samples:
+) -> Timings:
     """Run all contenders round after round, each round in another order.
 
     Args:
@@ -159,7 +159,7 @@ def measure(
         clock: Read before and after each run.
         between: Called before each run.
     """
-    samples = Samples()
+    samples = Timings()
     staying = list(contenders)
     last = 0.0
     for number in range(rounds.pairs):
@@ -184,7 +184,7 @@ def turned(contenders: Sequence[Contender], number: int) -> Iterator[Contender]:
     return iter(order if number % 2 == 0 else order[::-1])
 
 
-def still_in(contenders: Sequence[Contender], samples: Samples, slack: float) -> list[Contender]:
+def still_in(contenders: Sequence[Contender], samples: Timings, slack: float) -> list[Contender]:
     """Those that always stay, and those whose median comes near the best of a group of theirs."""
     best: dict[str, float] = {}
     for contender in contenders:

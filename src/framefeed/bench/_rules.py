@@ -20,14 +20,14 @@ RULES = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Clip:
+class BenchClip:
     """Some frames of one video, by rising ordinal."""
 
     video: BenchVideo
     ordinals: list[int]
 
 
-Batches = Sequence[Sequence[Clip]]
+Batches = Sequence[Sequence[BenchClip]]
 """The clips of each round."""
 
 
@@ -90,6 +90,6 @@ def ours_in_one_call(batches: Batches) -> Run:
     return run
 
 
-def all_ordinals(batch: Sequence[Clip]) -> list[int]:
+def all_ordinals(batch: Sequence[BenchClip]) -> list[int]:
     """The frames of all clips, rising, each once."""
     return sorted({ordinal for clip in batch for ordinal in clip.ordinals})

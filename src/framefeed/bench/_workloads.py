@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from framefeed.bench._media import BenchVideo, MediaStore
-from framefeed.bench._rules import Batches, Clip
+from framefeed.bench._rules import Batches, BenchClip
 
 SEED = 20260101
 NUM_FRAMES = 16
@@ -67,7 +67,7 @@ class Workload:
         starts = rng.integers(0, len(video) - span, (rounds, self.clips)).tolist()
         return [
             [
-                Clip(files[(number * self.clips + slot) % len(files)], _frames(start, self.stride))
+                BenchClip(files[(number * self.clips + slot) % len(files)], _frames(start, self.stride))
                 for slot, start in enumerate(row)
             ]
             for number, row in enumerate(starts)

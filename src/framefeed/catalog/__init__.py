@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framefeed.catalog._catalog import Catalog, CatalogEntry
-from framefeed.catalog._catalog_file import Header, write_catalog
+from framefeed.catalog._catalog_file import CatalogHeader, write_catalog
 from framefeed.catalog._catalog_rows import explain_missing_frames, explain_relative_path, get_missing_frames_path
 from framefeed.catalog._columns import FACTS, Label, check_classes, content_fingerprint, encode_labels
 from framefeed.catalog._frame_tables import FrameTableBuilder, FrameTables
@@ -17,9 +17,9 @@ __all__ = [
     "FACTS",
     "Catalog",
     "CatalogEntry",
+    "CatalogHeader",
     "FrameTableBuilder",
     "FrameTables",
-    "Header",
     "Label",
     "RowLists",
     "SurveyOptions",

@@ -20,7 +20,7 @@ from framefeed._cached import cached_property
 from framefeed._checks import check_integer, check_path, describe_value
 from framefeed._nearest import did_you_mean
 from framefeed.catalog._assembly import CatalogData, ListedRows, survey_rows
-from framefeed.catalog._catalog_file import Header, format_rate, get_frames_path, open_catalog, write_catalog
+from framefeed.catalog._catalog_file import CatalogHeader, format_rate, get_frames_path, open_catalog, write_catalog
 from framefeed.catalog._catalog_rows import CatalogRows, Verification, verify_rows
 from framefeed.catalog._columns import Facts, content_fingerprint, decode_dictionary
 from framefeed.catalog._frame_tables import FrameTables
@@ -169,7 +169,9 @@ class Catalog(CatalogRows):
         data = self.compact()
         table = self.rebased(data.facts.table(), os.path.dirname(name))
         assumed = format_rate(data.assume_fps)
-        header = Header(self.fingerprint, data.depth, data.verify, list(data.classes), None, data.limits, assumed)
+        header = CatalogHeader(
+            self.fingerprint, data.depth, data.verify, list(data.classes), None, data.limits, assumed
+        )
         write_catalog(name, table, header, data.frames)
         root = None if data.root_is_default else data.root
         self._saved = SavedFiles(name, root, header.fingerprint)

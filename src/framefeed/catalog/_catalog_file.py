@@ -47,7 +47,7 @@ _ALL_DIFFERENT = frozenset({"source", "fingerprint", "bytes", "mtime_ns"})
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class CatalogHeader:
     """Header of a catalog file.
 
     Attributes:
@@ -81,7 +81,7 @@ def get_frames_path(path: str) -> str:
     return f"{path.removesuffix('.parquet')}.frames.arrow"
 
 
-def write_catalog(path: str, table: pa.Table, header: Header, frames: FrameTables | None) -> Header:
+def write_catalog(path: str, table: pa.Table, header: CatalogHeader, frames: FrameTables | None) -> CatalogHeader:
     """Write both files, so that a crash leaves the old catalog or the new one.
 
     Args:
@@ -173,7 +173,7 @@ def _is_catalog(path: str) -> bool:
         return False
 
 
-def open_catalog(path: str) -> tuple[Facts, Header, FrameTables | None]:
+def open_catalog(path: str) -> tuple[Facts, CatalogHeader, FrameTables | None]:
     """Open both files.
 
     Raises:
@@ -188,7 +188,7 @@ def open_catalog(path: str) -> tuple[Facts, Header, FrameTables | None]:
         return _open_both(path)
 
 
-def _open_both(path: str) -> tuple[Facts, Header, FrameTables | None]:
+def _open_both(path: str) -> tuple[Facts, CatalogHeader, FrameTables | None]:
     file, header = _open_parquet(path)
     opened = None if header.frames_id is None else _open_frames(path, header.frames_id, file.metadata.num_rows)
     frames, roll = opened or (None, None)
@@ -211,7 +211,7 @@ def _open_frames(path: str, frames_id: str, num_rows: int) -> tuple[FrameTables,
     )
 
 
-def _open_parquet(path: str) -> tuple[pq.ParquetFile, Header]:
+def _open_parquet(path: str) -> tuple[pq.ParquetFile, CatalogHeader]:
     if (kind := name_special_kind(path)) is not None:
         raise _unreadable(path, f"is {kind}, not a file")
     if not os.path.exists(path):
@@ -250,7 +250,7 @@ def _read_facts(path: str, file: pq.ParquetFile, roll: Roll | None) -> Facts:
     return Facts(file.schema_arrow, file.metadata.num_rows, read, roll)
 
 
-def _read_header(path: str, schema: pa.Schema) -> Header:
+def _read_header(path: str, schema: pa.Schema) -> CatalogHeader:
     text = (schema.metadata or {}).get(_KEY)
     if text is None:
         raise _unreadable(
@@ -262,14 +262,14 @@ def _read_header(path: str, schema: pa.Schema) -> Header:
         if (version := dict(fields).get("format")) != FORMAT:
             what = f"its format is {version}, but this version of framefeed reads format {FORMAT}"
             raise _unreadable(path, what, f"scan again, to the same name: {_SCAN_HINT}")
-        header = Header(**fields)
+        header = CatalogHeader(**fields)
     except (ValueError, TypeError, RecursionError) as error:
         raise _unreadable(path, f"{error}") from error
     _check_header(path, header, schema)
     return header
 
 
-def _check_header(path: str, header: Header, schema: pa.Schema) -> None:
+def _check_header(path: str, header: CatalogHeader, schema: pa.Schema) -> None:
     ids = [header.fingerprint, *([] if header.frames_id is None else [header.frames_id])]
     if not all(isinstance(text, str) and text.isalnum() for text in ids):  # The id becomes part of a file name.
         raise _unreadable(path, "its fingerprint or id is no identifier")
@@ -301,15 +301,15 @@ def _read_frames_id(path: str) -> str | None:
         return None
 
 
-def _set_frames_id(header: Header, table: pa.Table, frames: FrameTables | None) -> Header:
+def _set_frames_id(header: CatalogHeader, table: pa.Table, frames: FrameTables | None) -> CatalogHeader:
     if frames is None:
-        return Header(**asdict(header) | {"frames_id": None})
+        return CatalogHeader(**asdict(header) | {"frames_id": None})
     # A hash of the content, so that two scans of the same files write the same bytes.
     digest = xxhash.xxh3_128(header.fingerprint.encode())
     for column in table.select(["source", "mtime_ns"]).itercolumns():
         hash_column(digest, column)
     digest.update(hash_frame_tables(frames))
-    return Header(**asdict(header) | {"frames_id": digest.hexdigest()})
+    return CatalogHeader(**asdict(header) | {"frames_id": digest.hexdigest()})
 
 
 def _get_pending_path(path: str, frames_id: str | None) -> str:

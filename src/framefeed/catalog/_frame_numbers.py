@@ -156,7 +156,7 @@ _SHIFTS = {width: np.arange(0, 8, width, dtype=np.uint8) for width in (1, 2, 4)}
 
 
 @dataclass(slots=True)
-class Cursor:
+class ByteCursor:
     """Reader of numbers from untrusted bytes.
 
     Attributes:

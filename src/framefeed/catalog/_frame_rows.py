@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from framefeed._arrays import IntArray
 from framefeed.catalog._arrow import Ragged
-from framefeed.catalog._frame_numbers import DELTA, PLAIN, RAMP, Cursor, Damaged, pack
+from framefeed.catalog._frame_numbers import DELTA, PLAIN, RAMP, ByteCursor, Damaged, pack
 from framefeed.errors import LimitExceeded, UsageError
 from framefeed.index import BuiltFrom, FrameIndex, PacketTable, StreamFacts, TimesFrom
 from framefeed.media import DEFAULT_LIMITS, SourceIdentity
@@ -157,8 +157,8 @@ def read_built_from_codes(rows: Ragged) -> IntArray:
     return codes
 
 
-def _open_row(data: memoryview) -> tuple[Cursor, int, HeaderClaims]:
-    cursor = Cursor(data)
+def _open_row(data: memoryview) -> tuple[ByteCursor, int, HeaderClaims]:
+    cursor = ByteCursor(data)
     (checksum,) = cursor.fields(_CHECKSUM)
     if zlib.crc32(data[_CHECKSUM.size :]) != checksum:
         raise Damaged("its checksum is another")
@@ -213,7 +213,7 @@ def _pack_texts(index: FrameIndex) -> bytes:
     return _LENGTHS.pack(*lengths) + b"".join(text for text in texts if text)
 
 
-def _read_texts(cursor: Cursor) -> tuple[dict[str, Any], str]:
+def _read_texts(cursor: ByteCursor) -> tuple[dict[str, Any], str]:
     """Read the text fields of the stream, and the identity's fingerprint."""
     lengths = cursor.fields(_LENGTHS)
     if min(lengths) < _NONE:
@@ -263,7 +263,7 @@ def _pack_columns(index: FrameIndex) -> _Columns:
     return _Columns(flags, b"".join(parts))
 
 
-def _read_columns(cursor: Cursor, flags: int, counts: tuple[int, int, int]) -> dict[str, Any]:
+def _read_columns(cursor: ByteCursor, flags: int, counts: tuple[int, int, int]) -> dict[str, Any]:
     num_frames, num_packets, num_keys = counts
     keys = _check_range("a key frame", cursor.column(num_keys), 0, num_frames)
     frame_packet = _check_range("the packet of a frame", cursor.column(num_frames), -1, num_packets)
@@ -297,7 +297,7 @@ def _read_columns(cursor: Cursor, flags: int, counts: tuple[int, int, int]) -> d
     }
 
 
-def _read_damaged_frames(cursor: Cursor, num_frames: int) -> IntArray:
+def _read_damaged_frames(cursor: ByteCursor, num_frames: int) -> IntArray:
     (count,) = cursor.fields(_COUNT)
     if not 0 < count <= num_frames:
         raise Damaged(f"{count} damaged frames of {num_frames}")

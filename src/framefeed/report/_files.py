@@ -23,8 +23,8 @@ from framefeed.report._columns import (
 from framefeed.report._markup import Node, Section, make_element, make_grid, make_paragraph
 from framefeed.report._plots import Axis, draw_histogram
 from framefeed.report._tables import (
+    BarEntry,
     Cell,
-    Entry,
     make_bar_list,
     make_count_list,
     make_message_cell,
@@ -176,7 +176,7 @@ def _make_codec_list(columns: Columns, values: FloatArray) -> Node:
     rest = order[MAX_CODECS:]
     parts += [(f"{len(rest)} more", float(sums[rest].sum()), True)] if rest else []
     entries = [
-        Entry(name, part / total, (_columns.format_share(part, total),), is_rest) for name, part, is_rest in parts
+        BarEntry(name, part / total, (_columns.format_share(part, total),), is_rest) for name, part, is_rest in parts
     ]
     return make_bar_list("By codec", entries, EQUALLY_OFTEN)
 

@@ -99,7 +99,7 @@ def _make_cell(cell: Cell) -> Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BarEntry:
     """One entry of a list with bars.
 
     Attributes:
@@ -130,13 +130,13 @@ def make_count_list(heading: str, counts: Counts, *, limit: int = MAX_VALUES, no
     rows += [("unknown", counts.unknown, True)] if counts.unknown else []
     total = counts.total
     entries = [
-        Entry(name, number / max(1, total), (format_count(number), format_share(number, total)), is_rest)
+        BarEntry(name, number / max(1, total), (format_count(number), format_share(number, total)), is_rest)
         for name, number, is_rest in rows
     ]
     return make_bar_list(heading, entries, note)
 
 
-def make_bar_list(heading: str, entries: Sequence[Entry], note: str | None = None) -> Node:
+def make_bar_list(heading: str, entries: Sequence[BarEntry], note: str | None = None) -> Node:
     """Make a figure of entries, each a line of text with a bar below it."""
     items = []
     for entry in entries:

@@ -10,14 +10,14 @@ import blosc2
 import numpy as np
 
 from framefeed.bench._cache_formats import FileFormat
-from framefeed.bench._cache_samples import SampledFrame
+from framefeed.bench._cache_samples import BenchFrame
 from framefeed.decode import Pixels
 
 _SHAPE = np.dtype("<i4")
 LEVEL = 1
 
 
-def write_chunk(path: str, frame: SampledFrame, codec: Any) -> None:
+def write_chunk(path: str, frame: BenchFrame, codec: Any) -> None:
     """Write the picture's height and width, and its pixels as one chunk."""
     rgb = np.ascontiguousarray(frame.rgb)
     chunk = blosc2.compress2(

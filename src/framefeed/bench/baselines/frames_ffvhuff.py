@@ -10,7 +10,7 @@ import numpy as np
 from av import CodecContext, Packet, VideoCodecContext
 
 from framefeed.bench._cache_formats import FileFormat
-from framefeed.bench._cache_samples import FULL_SIZE, SampledFrame
+from framefeed.bench._cache_samples import FULL_SIZE, BenchFrame
 from framefeed.decode import Pixels, PlaneLayout, copy_planes, get_thread_converter, rebuild_picture
 from framefeed.index import StreamFacts
 
@@ -18,7 +18,7 @@ _CODEC = "ffvhuff"
 _HEAD = np.dtype([("rotation", "<i4"), ("mirrored", "<i4"), ("header", "<i4"), ("layout", "S80")])
 
 
-def write_packet(path: str, frame: SampledFrame) -> None:
+def write_packet(path: str, frame: BenchFrame) -> None:
     """Write how the picture is to be turned, its layout, the codec's own header and the one packet."""
     context = _context("w", frame.layout)
     context.time_base = Fraction(1, 25)

@@ -8,14 +8,14 @@ import joblib
 import lz4
 
 from framefeed.bench._cache_formats import FileFormat
-from framefeed.bench._cache_samples import SampledFrame
+from framefeed.bench._cache_samples import BenchFrame
 from framefeed.decode import Pixels
 
 GZIP_LEVELS = (1, 3)
 LZ4_LEVELS = (1, 2, 3, 5)
 
 
-def write_array(path: str, frame: SampledFrame, compress: tuple[str, int] | int) -> None:
+def write_array(path: str, frame: BenchFrame, compress: tuple[str, int] | int) -> None:
     """Write a frame."""
     joblib.dump(frame.rgb, path, compress=compress)
 

@@ -9,13 +9,13 @@ import numpy as np
 from imagecodecs import jpegxl_decode, jpegxl_encode
 
 from framefeed.bench._cache_formats import FileFormat
-from framefeed.bench._cache_samples import SampledFrame
+from framefeed.bench._cache_samples import BenchFrame
 from framefeed.decode import Pixels
 
 EFFORT = 1
 
 
-def write_jpegxl(path: str, frame: SampledFrame) -> None:
+def write_jpegxl(path: str, frame: BenchFrame) -> None:
     """Write a frame, with the least effort: the one that is made for speed."""
     Path(path).write_bytes(jpegxl_encode(frame.rgb, lossless=True, effort=EFFORT, numthreads=1))
 

@@ -10,14 +10,14 @@ import cv2
 import numpy as np
 
 from framefeed.bench._cache_formats import FileFormat, OrderReader, OriginalReader
-from framefeed.bench._cache_samples import SampledFrame
+from framefeed.bench._cache_samples import BenchFrame
 from framefeed.bench._media import BenchVideo
 from framefeed.decode import Pixels
 
 QUALITIES = (70, 80, 90, 95, 100)
 
 
-def write_picture(path: str, frame: SampledFrame, options: Sequence[int] = ()) -> None:
+def write_picture(path: str, frame: BenchFrame, options: Sequence[int] = ()) -> None:
     """Write a frame; OpenCV's order of channels is blue, green, red."""
     cv2.imwrite(path, cv2.cvtColor(frame.rgb, cv2.COLOR_RGB2BGR), options)
 

@@ -6,14 +6,14 @@ import numpy as np
 from PIL import Image, __version__, features
 
 from framefeed.bench._cache_formats import FileFormat
-from framefeed.bench._cache_samples import SampledFrame
+from framefeed.bench._cache_samples import BenchFrame
 from framefeed.decode import Pixels
 
 if not features.check("webp"):
     raise ImportError("this Pillow is built without WebP")
 
 
-def write_webp(path: str, frame: SampledFrame) -> None:
+def write_webp(path: str, frame: BenchFrame) -> None:
     """Write a frame, with the least effort: more of it takes seconds a frame."""
     Image.fromarray(frame.rgb).save(path, "WEBP", lossless=True, method=0, quality=0)
 

@@ -12,7 +12,7 @@ import numpy as np
 import xxhash
 
 from framefeed.bench._goals import Mark, per_file
-from framefeed.bench._measuring import Contender, Interval, Metric, Samples, measure, median_interval
+from framefeed.bench._measuring import Contender, Interval, Metric, Timings, measure, median_interval
 from framefeed.bench._workloads import NUM_FRAMES
 from framefeed.bench.cache._ours import sized
 from framefeed.bench.cache._passes import again, loader_of
@@ -83,7 +83,7 @@ def _plan(scene: Scene) -> EpochPlan:
     return plan_requests([DecodeRequest(video.path, clip) for clip in clips], size=scene.sample.output.size)
 
 
-def _share(samples: Samples, name: str, metric: Metric) -> Interval:
+def _share(samples: Timings, name: str, metric: Metric) -> Interval:
     copying, reading = samples.of[COPY], samples.of[name]
     return median_interval([copying[n].of(metric) / reading[n].of(metric) for n in sorted(copying)])
 

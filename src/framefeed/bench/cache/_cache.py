@@ -23,7 +23,7 @@ from framefeed.bench.cache._ours import sized
 from framefeed.bench.cache._pages import disk_speed
 from framefeed.bench.cache._passes import filling_row, second_row
 from framefeed.bench.cache._scene import Scene
-from framefeed.bench.cache._table import Table, all_formats, measure_table
+from framefeed.bench.cache._table import FormatTable, all_formats, measure_table
 from framefeed.cache import read_memory_size
 from framefeed.encode import save_still
 from framefeed.errors import FramefeedError, MissingMedia, UsageError
@@ -177,7 +177,7 @@ def _table_row(scene: Scene, crops: Path | None, begin: Callable[[str], object])
     }
 
 
-def _draw(table: Table, path: Path | None) -> str | None:
+def _draw(table: FormatTable, path: Path | None) -> str | None:
     """Write the contact sheet of the lossy formats, and give its name."""
     lossy = [entry for entry in table.entries if table.checks[entry["title"]].worst is not None]
     if path is None or not lossy:

@@ -21,7 +21,7 @@ _LINE = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Crop:
+class FrameSquare:
     """A square of one frame.
 
     Attributes:
@@ -61,8 +61,8 @@ class Checked:
     missing: list[int]
     psnr_mean: float
     psnr_worst: float
-    worst: Crop | None = None
-    same: Crop | None = None
+    worst: FrameSquare | None = None
+    same: FrameSquare | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class CropRequest:
         at: One of these places, besides the one that differs most.
     """
 
-    at: Crop | None = None
+    at: FrameSquare | None = None
 
 
 def check(
@@ -112,7 +112,7 @@ def check(
     return Checked(sorted(differing), sorted(missing), mean, min(ratios, default=infinite), worst, same)
 
 
-def crops_sheet(rows: Sequence[tuple[str, Sequence[tuple[str, Crop]]]]) -> Pixels:
+def crops_sheet(rows: Sequence[tuple[str, Sequence[tuple[str, FrameSquare]]]]) -> Pixels:
     """Draw crops, each as original beside stored, four times as large.
 
     Args:
@@ -127,7 +127,7 @@ def crops_sheet(rows: Sequence[tuple[str, Sequence[tuple[str, Crop]]]]) -> Pixel
     ])  # fmt: skip
 
 
-def _beside(crop: Crop) -> Pixels:
+def _beside(crop: FrameSquare) -> Pixels:
     left, right = (np.repeat(np.repeat(side, MAGNIFIED, 0), MAGNIFIED, 1) for side in (crop.original, crop.stored))
     left[:, -_LINE:] = 255
     return np.hstack([left, right])
@@ -148,7 +148,7 @@ def _worst_square(squares: npt.NDArray[np.float32]) -> tuple[float, tuple[int, i
     return float(sums[row, column]), (_STEP * int(row), _STEP * int(column))
 
 
-def _crop(number: int, corner: tuple[int, int], original: Pixels, frame: Pixels) -> Crop:
+def _crop(number: int, corner: tuple[int, int], original: Pixels, frame: Pixels) -> FrameSquare:
     top, left = corner
     square = (slice(top, top + CROP), slice(left, left + CROP))
-    return Crop(number, top, left, original[square].copy(), frame[square].copy())
+    return FrameSquare(number, top, left, original[square].copy(), frame[square].copy())

@@ -11,7 +11,7 @@ from typing import Any
 
 from framefeed.bench._cache_formats import FileFormat
 from framefeed.bench._goals import Mark
-from framefeed.bench._measuring import Interval, Samples
+from framefeed.bench._measuring import Interval, Timings
 from framefeed.bench.cache._checking import check
 from framefeed.bench.cache._holdings import FileHolding
 from framefeed.bench.cache._passes import LZ4_RGB, Read, caches_of, list_rates, race
@@ -73,7 +73,7 @@ def exact_row(scene: Scene) -> dict[str, Any]:
     }
 
 
-def against(rival: str, ours: Sequence[str], samples: Samples, nbytes: Mapping[str, float]) -> list[Figures]:
+def against(rival: str, ours: Sequence[str], samples: Timings, nbytes: Mapping[str, float]) -> list[Figures]:
     """How each of ours stands to one of theirs, the fastest first."""
     figures = [
         Figures(name, nbytes[name] / nbytes[rival], samples.ratio(rival, name), samples.ratio(rival, name, "wall"))
@@ -95,7 +95,7 @@ def winner(figures: Sequence[Figures]) -> Figures:
     return figures[0]
 
 
-def judged(samples: Samples, nbytes: Mapping[str, float]) -> list[dict[str, Any]]:
+def judged(samples: Timings, nbytes: Mapping[str, float]) -> list[dict[str, Any]]:
     """Hold the best of ours to the marks; theirs is the lz4 level that reads fastest, and PNG.
 
     Args:
@@ -117,7 +117,7 @@ def judged(samples: Samples, nbytes: Mapping[str, float]) -> list[dict[str, Any]
     return goals
 
 
-def _reported(samples: Samples, nbytes: Mapping[str, float]) -> dict[str, str]:
+def _reported(samples: Timings, nbytes: Mapping[str, float]) -> dict[str, str]:
     """All codecs against joblib's lz4, and against lz4 of RGB in our own store: so that the claim is about planes."""
     ours = [name for name in nbytes if name.startswith("framefeed")]
     rivals = [rival for rival in dict.fromkeys((_best_lz4(samples, nbytes), FIRST_LZ4, LZ4_RGB)) if rival in nbytes]
@@ -128,7 +128,7 @@ def _reported(samples: Samples, nbytes: Mapping[str, float]) -> dict[str, str]:
     }
 
 
-def _best_lz4(samples: Samples, nbytes: Mapping[str, float]) -> str:
+def _best_lz4(samples: Timings, nbytes: Mapping[str, float]) -> str:
     rivals = [name for name in nbytes if name.startswith(LZ4)]
     return samples.best(rivals) if rivals else ""
 

@@ -13,7 +13,7 @@ import xxhash
 from framefeed.bench._cache_formats import OriginalReader
 from framefeed.bench._cache_samples import BATCHED, Sample
 from framefeed.bench._goals import Mark
-from framefeed.bench._measuring import Interval, Samples, median_interval
+from framefeed.bench._measuring import Interval, Timings, median_interval
 from framefeed.bench._psnr import psnr
 from framefeed.bench.cache._ours import layout_and_bytes
 from framefeed.bench.cache._passes import Read, caches_of, list_rates, race
@@ -83,7 +83,7 @@ def original_row(scene: Scene) -> dict[str, Any]:
     goals = [DECODER.judge(_both(samples, OWN, best))]
     if rivals:
         goals.append(PEER.judge(_both(samples, samples.best(rivals), best)))
-    raced = Samples({name: took for name, took in samples.of.items() if name not in failed})
+    raced = Timings({name: took for name, took in samples.of.items() if name not in failed})
     return {
         "key": "original",
         "title": f"random frames at full size, {len(numbers[0])} a round in one call, files kept open and indexed",
@@ -94,7 +94,7 @@ def original_row(scene: Scene) -> dict[str, Any]:
     }
 
 
-def _both(samples: Samples, rival: str, ours: str) -> dict[str, Interval | float]:
+def _both(samples: Timings, rival: str, ours: str) -> dict[str, Interval | float]:
     return {f"CPU, {ours} against {rival}": samples.ratio(rival, ours), "wall": samples.ratio(rival, ours, "wall")}
 
 
@@ -143,7 +143,7 @@ def checksums_row(scene: Scene) -> dict[str, Any]:
     }
 
 
-def percent(samples: Samples, part: str, whole: str) -> Interval:
+def percent(samples: Timings, part: str, whole: str) -> Interval:
     """Share of the processor time of one contender that another took, in percent, over the rounds of both."""
     parts, wholes = samples.of[part], samples.of[whole]
     return median_interval([100 * parts[n].cpu / wholes[n].cpu for n in sorted(parts.keys() & wholes.keys())])

@@ -9,7 +9,7 @@ from time import thread_time
 
 import numpy as np
 
-from framefeed.bench._cache_samples import FULL_SIZE, Sample, SampledFrame
+from framefeed.bench._cache_samples import FULL_SIZE, BenchFrame, Sample
 from framefeed.bench.cache._holdings import Gives, Pass
 from framefeed.cache import FrameStore, Kind, StoredFrame, StoreOptions, find_codec, find_labelled_codec
 from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout, get_thread_converter, rebuild_picture
@@ -153,7 +153,7 @@ class _Threads:
             yield from counts
 
 
-def layout_and_bytes(frame: SampledFrame, of: Gives) -> tuple[PlaneLayout, Pixels]:
+def layout_and_bytes(frame: BenchFrame, of: Gives) -> tuple[PlaneLayout, Pixels]:
     """What of a frame is stored, and how it lies; uint8 [layout.nbytes]."""
     if of == "planes":
         return frame.layout, frame.planes

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from framefeed.bench._goals import Mark, per_file
-from framefeed.bench._measuring import Contender, Interval, Metric, Run, Samples, measure, median_interval, settle
+from framefeed.bench._measuring import Contender, Interval, Metric, Run, Timings, measure, median_interval, settle
 from framefeed.bench._workloads import NUM_FRAMES, SEED
 from framefeed.bench.cache._ours import sized
 from framefeed.bench.cache._scene import CachedSample, Scene
@@ -50,7 +50,7 @@ def caches_of(scene: Scene, stack: ExitStack, with_rgb: bool = False) -> dict[st
 
 def race(
     reads: Mapping[str, Read], numbers: Sequence[Sequence[int]], scene: Scene, groups: Mapping[str, str] | None = None
-) -> Samples:
+) -> Timings:
     """Time readers in the same rounds.
 
     Args:
@@ -71,7 +71,7 @@ def race(
     return measure(contenders, rounds)
 
 
-def list_rates(samples: Samples, frames: int, nbytes: Mapping[str, float]) -> list[dict[str, Any]]:
+def list_rates(samples: Timings, frames: int, nbytes: Mapping[str, float]) -> list[dict[str, Any]]:
     """What each reader did, for the report.
 
     Args:
@@ -243,7 +243,7 @@ def filling_row(scene: Scene) -> dict[str, Any]:
     }
 
 
-def overhead(samples: Samples, name: str, metric: Metric) -> Interval:
+def overhead(samples: Timings, name: str, metric: Metric) -> Interval:
     """How much longer the pass with a cache took, in percent, over all rounds."""
     without, filling = samples.of[f"{name}: without"], samples.of[f"{name}: filling"]
     return median_interval([100 * (filling[n].of(metric) / without[n].of(metric) - 1) for n in sorted(without)])
@@ -257,7 +257,7 @@ def _fill_anew(plan: EpochPlan, folders: Folders, options: Mapping[str, Any], nu
     filling_pass(plan, FrameCache(folders.new(), **options), FILLED_CLIPS)
 
 
-def _timed(runs: Mapping[str, Run], scene: Scene, folders: Folders) -> Samples:
+def _timed(runs: Mapping[str, Run], scene: Scene, folders: Folders) -> Timings:
     contenders = [Contender(name, run) for name, run in runs.items()]
     samples = measure(contenders, replace(scene.rounds, pilot=scene.rounds.pairs), between=folders.tidy)
     folders.tidy()

@@ -15,7 +15,7 @@ from framefeed.bench._cache_formats import FileFormat
 from framefeed.bench._cache_samples import Sample
 from framefeed.bench._measuring import Sample as Took
 from framefeed.bench._measuring import now
-from framefeed.bench.cache._checking import Checked, Crop, CropRequest, check
+from framefeed.bench.cache._checking import Checked, CropRequest, FrameSquare, check
 from framefeed.bench.cache._field import FrameField
 from framefeed.bench.cache._holdings import ALONE, FileHolding, Gives, Holding
 from framefeed.bench.cache._ours import StoreHolding
@@ -31,7 +31,7 @@ Make = Callable[[Path], Holding]
 
 
 @dataclass(slots=True)
-class Table:
+class FormatTable:
     """What was found.
 
     Attributes:
@@ -45,7 +45,7 @@ class Table:
     failed: dict[str, str] = field(default_factory=dict)
 
     @property
-    def first_worst(self) -> Crop | None:
+    def first_worst(self) -> FrameSquare | None:
         """The square that the first lossy format is worst at: where the others are looked at too."""
         return next((checked.worst for checked in self.checks.values() if checked.worst is not None), None)
 
@@ -74,7 +74,7 @@ def our_codecs() -> list[str]:
 
 def measure_table(
     makes: dict[str, Make], sample: Sample, work: Path, tell: Callable[[str], object] = lambda name: None
-) -> Table:
+) -> FormatTable:
     """Measure one format after the other; the files of each are gone before the next is written.
 
     Args:
@@ -83,7 +83,7 @@ def measure_table(
         work: Folder on the disk that is meant.
         tell: Called with each name before it is measured.
     """
-    table = Table()
+    table = FormatTable()
     for name, make in makes.items():
         tell(name)
         folder = work / "format"

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed.bench import _rules
-from framefeed.bench._measuring import Contender, Metric, Rounds, Run, Samples, as_json, measure
+from framefeed.bench._measuring import Contender, Metric, Rounds, Run, Timings, as_json, measure
 from framefeed.bench._media import BenchVideo, MediaStore
 from framefeed.bench._ours import OUR_METHOD, OURS, decode_plainly
 from framefeed.bench._peer import Method
-from framefeed.bench._rules import Batches, Clip
+from framefeed.bench._rules import Batches, BenchClip
 from framefeed.bench._workloads import Goal, Rule, Workload
 from framefeed.bench.baselines import NAMES, load_baseline
 from framefeed.parallel import Ok, catch_outcome
@@ -158,7 +158,7 @@ def compare(workload: Workload, store: MediaStore, field: Field, rounds: Rounds)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RuledContender:
     """A method that plays by a rule."""
 
     method: Method
@@ -171,21 +171,21 @@ class Entry:
         return self.contender.name
 
 
-def _entry(method: Method, rule: Rule, batches: Batches, goals: Sequence[Goal]) -> Entry:
+def _entry(method: Method, rule: Rule, batches: Batches, goals: Sequence[Goal]) -> RuledContender:
     for clip in (clip for batch in batches for clip in batch):
         method.prepare(clip.video)
     own = method.name == OURS
     run = _rules.ours_in_one_call(batches) if own and rule == "one call" else _RUNS[rule](method, batches)
     groups = [] if own else [f"{rule} {kind}" for kind in ("all", "own resize")[: 1 + method.resizes_itself]]
     groups += [f"goal {number}" for number, goal in enumerate(goals) if _plays_for(goal, method, rule)]
-    return Entry(method, rule, Contender(f"{method.name} | {rule}", run, tuple(groups)))
+    return RuledContender(method, rule, Contender(f"{method.name} | {rule}", run, tuple(groups)))
 
 
 def _plays_for(goal: Goal, method: Method, rule: Rule) -> bool:
     return goal.rule == rule and method.resizes_itself and _competes(method, goal.peers)
 
 
-def _facts(entry: Entry, samples: Samples, clips: int, shares: dict[str, float]) -> dict[str, Any]:
+def _facts(entry: RuledContender, samples: Timings, clips: int, shares: dict[str, float]) -> dict[str, Any]:
     return {
         "name": entry.method.name,
         "rule": entry.rule,
@@ -218,7 +218,7 @@ def _checked(methods: Sequence[Method], rule: Rule, batches: Batches) -> Checked
     return check_methods(methods, [(clip, clip.ordinals) for clip in batches[0][:CHECKED_CLIPS]])
 
 
-def check_methods(methods: Sequence[Method], asked: Sequence[tuple[Clip, list[int]]]) -> Checked:
+def check_methods(methods: Sequence[Method], asked: Sequence[tuple[BenchClip, list[int]]]) -> Checked:
     """Compare some frames of ours and of each peer's method to the reference.
 
     Args:
@@ -243,7 +243,7 @@ def check_methods(methods: Sequence[Method], asked: Sequence[tuple[Clip, list[in
     return checked
 
 
-def _delivered(method: Method, clip: Clip, ordinals: list[int]) -> Any:
+def _delivered(method: Method, clip: BenchClip, ordinals: list[int]) -> Any:
     method.prepare(clip.video)
     session = method.open(clip.video)
     try:
@@ -252,7 +252,7 @@ def _delivered(method: Method, clip: Clip, ordinals: list[int]) -> Any:
         session.close()
 
 
-def outcome_against(goal: Goal, samples: Samples, entries: Sequence[Entry]) -> dict[str, Any]:
+def outcome_against(goal: Goal, samples: Timings, entries: Sequence[RuledContender]) -> dict[str, Any]:
     """Our figures against the fastest method of the peers that compete."""
     out: dict[str, Any] = {"rule": goal.rule, "peers": list(goal.peers), "floor": goal.floor, "aim": goal.aim}
     rivals = [entry for entry in entries if entry.rule == goal.rule and _competes(entry.method, goal.peers)]
@@ -264,12 +264,12 @@ def outcome_against(goal: Goal, samples: Samples, entries: Sequence[Entry]) -> d
     return out
 
 
-def _against(rivals: Sequence[str], ours: str, samples: Samples, metric: Metric) -> dict[str, Any]:
+def _against(rivals: Sequence[str], ours: str, samples: Timings, metric: Metric) -> dict[str, Any]:
     best = samples.best(rivals, metric)
     return {"against": best.partition(" | ")[0], **as_json(samples.ratio(best, ours, metric))}
 
 
-def _our_rule(rule: str, samples: Samples) -> str:
+def _our_rule(rule: str, samples: Timings) -> str:
     """A batch of one file is one call for us, whatever the peers do."""
     return "one call" if rule == "clip by clip" and f"{OURS} | one call" in samples.of else rule
 

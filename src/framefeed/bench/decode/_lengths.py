@@ -12,7 +12,7 @@ from framefeed.bench._measuring import Contender, Rounds, as_json, measure
 from framefeed.bench._media import BenchVideo
 from framefeed.bench._ours import decode_clips
 from framefeed.bench._peer import Method
-from framefeed.bench._rules import Clip, opening_each
+from framefeed.bench._rules import BenchClip, opening_each
 from framefeed.bench._workloads import NUM_FRAMES, SEED
 from framefeed.bench.decode._comparing import check_methods
 from framefeed.decode import DecodeCounts
@@ -22,7 +22,9 @@ CLIPS = 4
 _COUNTED = ("bytes_read", "frames_decoded", "packets_sent", "runs")
 
 
-def clips_of(short: BenchVideo, long: BenchVideo, rounds: int, clips: int = CLIPS) -> list[list[tuple[Clip, Clip]]]:
+def clips_of(
+    short: BenchVideo, long: BenchVideo, rounds: int, clips: int = CLIPS
+) -> list[list[tuple[BenchClip, BenchClip]]]:
     """Draw clips of the short video, each with the same clip of a random repetition of it in the long one."""
     rng = np.random.Generator(np.random.Philox(key=SEED))
     shape = (rounds, clips)
@@ -33,8 +35,8 @@ def clips_of(short: BenchVideo, long: BenchVideo, rounds: int, clips: int = CLIP
     return [
         [
             (
-                Clip(short, list(range(start, start + span + 1, stride))),
-                Clip(long, [len(short) * number + ordinal for ordinal in range(start, start + span + 1, stride)]),
+                BenchClip(short, list(range(start, start + span + 1, stride))),
+                BenchClip(long, [len(short) * number + ordinal for ordinal in range(start, start + span + 1, stride)]),
             )
             for start, number in zip(*row, strict=True)
         ]
@@ -42,7 +44,7 @@ def clips_of(short: BenchVideo, long: BenchVideo, rounds: int, clips: int = CLIP
     ]
 
 
-def counted(clips: Sequence[Clip]) -> DecodeCounts:
+def counted(clips: Sequence[BenchClip]) -> DecodeCounts:
     """What decoding some clips costs us, in counts."""
     total = DecodeCounts()
     for clip in clips:
@@ -74,7 +76,7 @@ def compare_lengths(short: BenchVideo, long: BenchVideo, methods: Sequence[Metho
     }
 
 
-def _peers(methods: Sequence[Method], batches: dict[str, list[list[Clip]]], rounds: Rounds) -> dict[str, float]:
+def _peers(methods: Sequence[Method], batches: dict[str, list[list[BenchClip]]], rounds: Rounds) -> dict[str, float]:
     few = {which: [row[:1] for row in rows[: rounds.pairs]] for which, rows in batches.items()}
     contenders = [
         Contender(f"{method.name} {which}", opening_each(method, rows))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from framefeed.bench._measuring import Contender, Interval, Rounds, Samples, as_json, measure, median_interval
+from framefeed.bench._measuring import Contender, Interval, Rounds, Timings, as_json, measure, median_interval
 from framefeed.bench._ready import CopyingDecoder, SleepingDecoder, plan_of_files, ready_clips
 from framefeed.bench.baselines import load_module
 from framefeed.decode import ClipSlot
@@ -61,7 +61,7 @@ def _decode_alone(plan: EpochPlan) -> None:
         decoder.decode(source, index, [ClipSlot(request.ordinals, request.output, out)])
 
 
-def _overhead(samples: Samples, workers: int) -> Interval:
+def _overhead(samples: Timings, workers: int) -> Interval:
     alone, loaded = samples.of["alone"], samples.of[str(workers)]
     return median_interval([loaded[number].wall * workers / alone[number].wall - 1 for number in loaded])
 

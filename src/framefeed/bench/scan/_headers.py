@@ -22,7 +22,7 @@ from itertools import repeat
 from typing import Any
 
 from framefeed.bench._goals import Mark, per_file
-from framefeed.bench._measuring import Contender, Rounds, Sample, Samples, measure, settle
+from framefeed.bench._measuring import Contender, Rounds, Sample, Timings, measure, settle
 from framefeed.bench._sizing import Engine, Pace, Size, Sizer, in_process
 from framefeed.bench.baselines import load_module
 from framefeed.bench.scan._family import family_now
@@ -229,7 +229,7 @@ def _enter(stack: ExitStack, engine: Engine, tree: Tree, processes: int) -> Entr
     return Entrant(engine, sizer, tree.paths(files_of_round(tree, engine.pace)), family_now() - before)
 
 
-def _report(entrants: Sequence[Entrant], samples: Samples, wrong: Mapping[str, list[str]]) -> dict[str, Any]:
+def _report(entrants: Sequence[Entrant], samples: Timings, wrong: Mapping[str, list[str]]) -> dict[str, Any]:
     each = per_file(samples, {entrant.engine.name: len(entrant.paths) for entrant in entrants})
     return {
         "key": "headers",
@@ -241,7 +241,7 @@ def _report(entrants: Sequence[Entrant], samples: Samples, wrong: Mapping[str, l
     }
 
 
-def _facts(entrant: Entrant, each: Samples, wrong: Sequence[str]) -> dict[str, Any]:
+def _facts(entrant: Entrant, each: Timings, wrong: Sequence[str]) -> dict[str, Any]:
     name = entrant.engine.name
     return {
         "name": name,

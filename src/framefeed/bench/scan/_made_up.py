@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from framefeed.catalog import (
     FACTS,
+    CatalogHeader,
     FrameTableBuilder,
     FrameTables,
-    Header,
     content_fingerprint,
     encode_labels,
     write_catalog,
@@ -45,7 +45,7 @@ def make_catalog(folder: Path, num_videos: int, num_frames: int = 300) -> Path:
     path = folder / "made_up.parquet"
     indexes = [made_up_index(num_frames, seed) for seed in range(DISTINCT)]
     table = _facts(num_videos, indexes)
-    header = Header(content_fingerprint(table, ["made up"]), "frames", "ends", list(_CLASSES))
+    header = CatalogHeader(content_fingerprint(table, ["made up"]), "frames", "ends", list(_CLASSES))
     write_catalog(str(path), table, header, _frames(num_videos, indexes))
     return path
 

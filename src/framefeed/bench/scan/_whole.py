@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from framefeed.bench._goals import Mark, steady
-from framefeed.bench._measuring import Contender, Interval, Metric, Rounds, Sample, Samples, measure, settle
+from framefeed.bench._measuring import Contender, Interval, Metric, Rounds, Sample, Timings, measure, settle
 from framefeed.bench._sizing import Size
 from framefeed.bench.baselines import load_module
 from framefeed.bench.scan._family import family_now
@@ -129,7 +129,7 @@ def scan_row(one: Pair, on_all: Pair, work: Path, rounds: Rounds, processes: int
         samples = measure(contenders, replace(rounds, pilot=rounds.pairs), family_now, partial(settle, family_now))
     finally:
         pool.close()
-    each = Samples({
+    each = Timings({
         name: steady(samples.of[f"{name} | large"], samples.of[f"{name} | small"], len(pair.large) - len(pair.small))
         for name, (pair, _) in runs.items()
     })  # fmt: skip
@@ -182,7 +182,7 @@ def second_row(tree: Tree, work: Path, rounds: Rounds) -> dict[str, Any]:
     table = work / "again.parquet"
     scan(str(tree.root), out=table, depth="header", progress=False)
     watched, opened = count_opened(tree.folders(), lambda: run_program("watched", tree.root, table))
-    samples = Samples()
+    samples = Timings()
     for number in range(rounds.pairs):
         order = ("again", "least") if number % 2 == 0 else ("least", "again")
         for name in order:
@@ -215,7 +215,7 @@ def _table(work: Path, tree: Tree) -> Path:
     return work / f"{tree.root.name}.parquet"
 
 
-def _share(what: str, on: str, metrics: Sequence[Metric], each: Samples) -> dict[str, Any]:
+def _share(what: str, on: str, metrics: Sequence[Metric], each: Timings) -> dict[str, Any]:
     words = {"cpu": "CPU", "wall": "wall"}
     figures: dict[str, Interval | float] = {
         words[metric]: each.ratio(f"{_BARE}, {on}", f"{OURS}, {on}", metric) for metric in metrics
@@ -223,7 +223,7 @@ def _share(what: str, on: str, metrics: Sequence[Metric], each: Samples) -> dict
     return Mark(what, 0.5, 0.7).judge(figures)
 
 
-def _facts(name: str, samples: Samples, each: Samples, few: int) -> dict[str, Any]:
+def _facts(name: str, samples: Timings, each: Timings, few: int) -> dict[str, Any]:
     start_up = samples.median(f"{name} | small") - few * each.median(name)
     return {
         "name": name,
