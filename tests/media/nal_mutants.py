@@ -160,7 +160,7 @@ def place_of_marks(unit: bytes, number_bits: int, order_bits: int) -> int:
     if bits.fixed(1):
         bits.golomb()
     assert bits.fixed(1) == 0
-    return bits.place
+    return bits.num_read
 
 
 def syntax_of(stream: Stream) -> tuple[int, int]:
@@ -249,10 +249,10 @@ def with_depth(depth: int, codec: str = "h264") -> Callable[[bytes], bytes]:
             _to_depth(bits)
         else:
             _to_hevc_depth(bits)
-        begin = bits.place
+        begin = bits.num_read
         bits.golomb()
         code = f"{depth + 1:b}"
-        return with_bits(unit, begin, bits.place - begin, "0" * (len(code) - 1) + code, header)
+        return with_bits(unit, begin, bits.num_read - begin, "0" * (len(code) - 1) + code, header)
 
     return change
 
@@ -344,7 +344,7 @@ def with_orders(stream: Stream, step: int) -> Stream:
             bits.golomb()
         payload = "".join(f"{byte:08b}" for byte in unescape(unit[1:]))
         written = f"{order % (1 << order_bits):0{order_bits}b}"
-        payload = payload[: bits.place] + written + payload[bits.place + order_bits :]
+        payload = payload[: bits.num_read] + written + payload[bits.num_read + order_bits :]
         return unit[:1] + escape(int(payload, 2).to_bytes(len(payload) // 8, "big"))
 
     return stream.with_packets(
