@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import pkgutil
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ import pytest
 
 from framefeed import FrameIndex, Limits, build_index
 from framefeed.errors import FramefeedError
-from framefeed.media import _provers
+from framefeed.media import _provers, proofs
 from framefeed.media._details import StreamColors
 from framefeed.media._info import DEFAULT_LIMITS
 from framefeed.media.proofs import _av1, _intra, _proving, _vpx
@@ -34,6 +35,8 @@ LEFT_OUT = {
 }
 """Rules without which the same frames are found."""
 READERS = (_vpx, _av1, _intra, _proving)
+TRIED_ELSEWHERE = {"_h264", "_hevc", "_nal", "_rules"}
+"""Modules of proofs whose rules test_proof_nal.py takes out."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,11 @@ def _is_caught(case: _Case) -> bool:
 
 def test_provers_with_all_rules_are_right() -> None:
     assert not any(_is_caught(case) for case in _cases())
+
+
+def test_no_module_of_proofs_is_left_out() -> None:
+    modules = {module.name for module in pkgutil.iter_modules(proofs.__path__)}
+    assert modules == {reader.__name__.rpartition(".")[2] for reader in READERS} | TRIED_ELSEWHERE
 
 
 @pytest.mark.parametrize("rule", list(_rules()), ids=str)
