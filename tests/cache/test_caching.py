@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -539,6 +541,33 @@ def test_C17_a_folder_removed_before_the_first_seal_gives_one_warning(tmp_path: 
         np.testing.assert_array_equal(pixels, video.fresh((CLIP, SMALL))[0])
         cache.flush()
     assert [str(each.message) for each in seen if str(tmp_path / "c") in str(each.message)] == [cache.stats().trouble]
+
+
+class Flag:
+    """False until it is asked, after waiting for another thread to ask too."""
+
+    def __init__(self) -> None:
+        self.barrier = threading.Barrier(2)
+
+    def __bool__(self) -> bool:
+        with suppress(threading.BrokenBarrierError):  # The other one waits for the lock.
+            self.barrier.wait(0.2)
+        return False
+
+
+def test_of_threads_that_see_the_same_trouble_one_warns(tmp_path: Path) -> None:
+    with FrameCache(tmp_path / "c") as cache:
+        state: Any = cache.state
+        state._store, state._has_warned = SimpleNamespace(trouble="the disk is full", close=lambda: None), Flag()
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            threads = [threading.Thread(target=state.warn_of_trouble) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(20)
+        state._store = None
+    assert [str(each.message) for each in seen] == ["the disk is full"]
 
 
 def test_warnings_turned_into_errors_do_not_stop_decoding(tmp_path: Path) -> None:

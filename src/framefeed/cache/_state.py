@@ -260,9 +260,12 @@ class CacheState:
     def warn_of_trouble(self) -> None:
         """Warn, once in a process, if no more frames are stored."""
         trouble = self.store.trouble
-        if trouble is None or self._has_warned:
+        if trouble is None:
             return
-        self._has_warned = True
+        with self._lock:
+            if self._has_warned:
+                return
+            self._has_warned = True
         with suppress(UserWarning):  # Raised if warnings are errors, but this warning must not stop anything.
             warnings.warn(trouble, UserWarning, stacklevel=_callers_level())
 
