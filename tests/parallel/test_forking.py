@@ -3,6 +3,8 @@
 import ast
 import gc
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 import framefeed
 from framefeed.errors import UsageError
-from framefeed.parallel._forking import finalise_after_fork, renew_after_fork
+from framefeed.parallel._forking import finalise_after_fork, is_collecting, renew_after_fork
 from framefeed.parallel._ordered import ordered_outcomes
 from tests.decode.forks import Child
 
@@ -121,3 +123,31 @@ def test_an_iterator_in_a_child_is_refused_and_ends_without_touching_the_parents
     assert "not in a forked process" in child.report()
     assert [outcome.value for outcome in outcomes] == list(range(1, 40))  # type: ignore[union-attr]
     assert threading.active_count() >= 1
+
+
+def test_an_interrupt_is_not_lost_in_a_collection() -> None:
+    """An error that is raised in a callback of the collector is ignored, and so is KeyboardInterrupt."""
+    code = "import gc, types, framefeed.parallel\nprint(*(type(each).__name__ for each in gc.callbacks))"
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    kinds = run.stdout.split()
+    assert len(kinds) == 3
+    assert not {"function", "method"} & set(kinds)
+
+
+def test_a_thread_collects_while_its_finalisers_run() -> None:
+    answers: list[bool] = []
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            thread = threading.Thread(target=lambda: answers.append(is_collecting()))
+            thread.start()
+            thread.join(20)
+            answers.append(is_collecting())
+
+    Cycle()
+    gc.collect()
+    answers.append(is_collecting())
+    assert answers == [False, True, False]

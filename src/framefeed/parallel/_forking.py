@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import gc
 import os
-from threading import get_ident
-from typing import Protocol
+import threading
+from collections import OrderedDict
+from functools import partial
+from typing import Any, Protocol, cast
 from weakref import WeakSet
 
 
@@ -47,31 +49,18 @@ def _renew_all() -> None:
 os.register_at_fork(after_in_child=_renew_all)
 
 
-class _CollectingThreads:
-    """The threads that run the garbage collector; single operations on a set, which need no lock."""
-
-    def __init__(self) -> None:
-        self._threads: set[int] = set()
-        gc.callbacks.append(self._update)
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        """Forget the threads that are not in the forked process."""
-        self._threads.intersection_update({get_ident()})
-
-    def has(self, thread: int) -> bool:
-        return thread in self._threads
-
-    def _update(self, phase: str, info: dict[str, int]) -> None:
-        if phase == "start":
-            self._threads.add(get_ident())
-        else:
-            self._threads.discard(get_ident())
-
-
-_COLLECTING = _CollectingThreads()
+# The collector calls these, one after the other, with ("start" or "stop", info), the same dictionary for all three.
+# Each is a C function: an interrupt that arrives during a collection is raised by the first Python code that runs, and
+# in a callback it would be lost.
+_LATEST: dict[str, object] = {}
+"""The dictionary of the last collection that started, and of the last that stopped, in any thread."""
+_OWN = threading.local()
+"""The same of the calling thread, as attributes."""
+_PHASES = OrderedDict.fromkeys(("start", "stop"))
+"""The last phase comes last: any dictionary with content is a true `last` of `OrderedDict.move_to_end`."""
+gc.callbacks.extend(cast("Any", [_LATEST.__setitem__, partial(setattr, _OWN), _PHASES.move_to_end]))
 
 
 def is_collecting() -> bool:
     """Whether the calling thread runs the cyclic garbage collector, for example in a finaliser."""
-    return _COLLECTING.has(get_ident())
+    return next(reversed(_PHASES)) == "start" and getattr(_OWN, "start", None) is _LATEST["start"]
