@@ -19,6 +19,7 @@ from tests.house import (
     MAX_PARAMETERS,
     PACKAGE,
     RULES,
+    SEES_INSIDE,
     SRC,
     Source,
     doors,
@@ -149,7 +150,7 @@ def test_rule_lets_pass(rule: str, module: str, text: str) -> None:
 
 
 def test_tests_and_benchmarks_open_no_other_room() -> None:
-    found = [line for source in outside_sources() for line in doors(source)]
+    found = [line for source in outside_sources() if source.module not in SEES_INSIDE for line in doors(source)]
     assert not found, "\n".join(found)
 
 

@@ -1,4 +1,4 @@
-"""Write files whole or not at all."""
+"""Write files whole or not at all, and have them outlast a loss of power."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def replacing(path: str | os.PathLike[str], *, is_durable: bool = False) -> Iter
     try:
         yield scratch
         if is_durable:
-            _flush(scratch)
+            _flush(scratch, os.O_RDONLY)
         os.replace(scratch, target)
     except BaseException:
         with suppress(OSError):
@@ -36,8 +36,17 @@ def replacing(path: str | os.PathLike[str], *, is_durable: bool = False) -> Iter
         raise
 
 
-def _flush(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def flush_folder(path: str) -> None:
+    """Wait until the disk has the names of a folder's files, so that they outlast a loss of power.
+
+    Raises:
+        OSError: The folder cannot be opened or flushed.
+    """
+    _flush(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _flush(path: str, flags: int) -> None:
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:

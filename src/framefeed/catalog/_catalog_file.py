@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
+from framefeed._files import flush_folder
 from framefeed.catalog._columns import FACTS, Facts, Label, hash_column
 from framefeed.catalog._frame_tables import FrameTables, hash_frame_tables, open_with_roll, write_frame_tables
 from framefeed.catalog._names import make_printable
@@ -113,16 +114,18 @@ def write_catalog(path: str, table: pa.Table, header: CatalogHeader, frames: Fra
                 roll = make_roll(table.column("source"), numbers | {"frame_row": facts.frame_rows}, facts.has_failed)
                 write_frame_tables(new_frames, frames.batches, {_KEY: header.frames_id.encode()}, roll)
                 os.replace(new_frames, pending)
-                _flush_folder(path)  # After a power cut, facts must not exist without their frame tables.
+                flush_folder(
+                    os.path.dirname(path) or "."
+                )  # After a power cut, facts must not exist without their frame tables.
             _write_parquet(new_facts, table.replace_schema_metadata({_KEY: json.dumps(asdict(header)).encode()}))
             os.replace(new_facts, path)
-        _flush_folder(path)
+        flush_folder(os.path.dirname(path) or ".")
         if header.frames_id is None:
             _remove(get_frames_path(path))
         else:
             with suppress(FileNotFoundError):  # Another process that wrote the same catalog was faster.
                 os.replace(pending, get_frames_path(path))
-        _flush_folder(path)
+        flush_folder(os.path.dirname(path) or ".")
     # Files of killed writers of this catalog, and the pending tables of an older one.
     file, stem = re.escape(os.path.basename(path)), re.escape(os.path.basename(path).removesuffix(".parquet"))
     pattern = re.compile(rf"{file}\.\d+(\.frames)?\.tmp|{stem}\.frames\.[0-9a-z]+\.arrow")
@@ -335,11 +338,3 @@ def _remove(*paths: str) -> None:
     for path in paths:
         with suppress(FileNotFoundError):
             os.unlink(path)
-
-
-def _flush_folder(path: str) -> None:
-    descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

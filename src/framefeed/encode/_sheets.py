@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from framefeed.encode._stills import Pixels, make_image
+from framefeed._arrays import ByteArray
+from framefeed.encode._stills import make_image
 from framefeed.errors import UsageError
 
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
@@ -83,7 +84,7 @@ class SheetClip:
     """
 
     title: str
-    frames: Sequence[Pixels]
+    frames: Sequence[ByteArray]
     captions: Sequence[str]
     groups: Sequence[int] = ()
 
@@ -108,14 +109,14 @@ class _Layout(NamedTuple):
     height: int
 
 
-def make_thumbnail(picture: Pixels) -> Pixels:
+def make_thumbnail(picture: ByteArray) -> ByteArray:
     """Shrink a picture to the largest size on a sheet, so that hundreds of them need little memory."""
     image = make_image(picture)
     image.thumbnail((MAX_CELL, 2 * MAX_CELL), Image.Resampling.LANCZOS)
     return np.asarray(image)
 
 
-def draw_contact_sheet(clips: Sequence[SheetClip]) -> Pixels:
+def draw_contact_sheet(clips: Sequence[SheetClip]) -> ByteArray:
     """Draw clips as rows and frames as columns, with captions; long clips continue in the next line.
 
     Frames are shrunk until the sheet fits on a screen, but never below the width of a caption.
@@ -164,7 +165,7 @@ def _make_layout(clips: Sequence[SheetClip], cell: int) -> _Layout:
     return _Layout(columns, cell, 2 * _MARGIN + columns * (cell + _GAP) - _GAP, height)
 
 
-def _picture_size(picture: Pixels, cell: int) -> tuple[int, int]:
+def _picture_size(picture: ByteArray, cell: int) -> tuple[int, int]:
     """Compute (width, height) in a cell: reduced to fit, or enlarged by an integer factor if tiny."""
     height, width = picture.shape[:2]
     if width * 2 <= cell and height * 2 <= cell:

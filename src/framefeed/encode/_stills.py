@@ -12,14 +12,13 @@ from typing import Any, Literal
 
 import av
 import numpy as np
-import numpy.typing as npt
 from PIL import Image
 
+from framefeed._arrays import ByteArray
 from framefeed._files import replacing
 from framefeed.errors import UsageError
 from framefeed.media import name_special_kind, write_errors
 
-Pixels = npt.NDArray[np.uint8]
 StillFormat = Literal["PNG", "JPEG", "WEBP"]
 
 _FORMATS: dict[str, StillFormat] = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
@@ -39,7 +38,7 @@ def make_still_name(ordinal: int, pts_seconds: float, suffix: str = ".png") -> s
     return f"frame_{ordinal:06d}{time}{suffix}"
 
 
-def encode_still(picture: Pixels, form: StillFormat = "PNG", quality: int = QUALITY, software: str = "") -> bytes:
+def encode_still(picture: ByteArray, form: StillFormat = "PNG", quality: int = QUALITY, software: str = "") -> bytes:
     """Encode one picture.
 
     Args:
@@ -71,7 +70,7 @@ def encode_still(picture: Pixels, form: StillFormat = "PNG", quality: int = QUAL
     return buffer.getvalue()
 
 
-def save_still(path: str | os.PathLike[str], picture: Pixels, quality: int = QUALITY, software: str = "") -> int:
+def save_still(path: str | os.PathLike[str], picture: ByteArray, quality: int = QUALITY, software: str = "") -> int:
     """Write one picture in the format that its file name ends in. After a crash the old or the new file is complete.
 
     Args:
@@ -119,7 +118,7 @@ def find_still_format(path: str) -> StillFormat:
     return _FORMATS[suffix]
 
 
-def make_image(picture: Pixels) -> Image.Image:
+def make_image(picture: ByteArray) -> Image.Image:
     """Check a picture, and make a Pillow image of it."""
     if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
         raise UsageError(f"picture: expected uint8 [H, W, 3], got {picture.dtype} {list(picture.shape)}")

@@ -14,9 +14,9 @@ from time import thread_time
 import numpy as np
 import xxhash
 
-from framefeed.cache.codecs._codec import FrameCodec, Pixels, new_memory
+from framefeed.cache.codecs._codec import FrameCodec, new_memory
 from framefeed.cache.codecs._registry import find_codec, find_codec_for, find_exact_codecs
-from framefeed.decode import RGB_PLANAR, PlaneLayout
+from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout
 from framefeed.errors import UsageError
 
 Sample = tuple[PlaneLayout, Pixels]

@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from framefeed.decode import PlaneLayout
+from framefeed.decode import Pixels, PlaneLayout
 from framefeed.errors import UsageError
-
-Pixels = npt.NDArray[np.uint8]
 
 
 class BrokenFrame(Exception):

@@ -14,8 +14,8 @@ from importlib.metadata import version
 
 import numpy as np
 
-from framefeed.cache.codecs._codec import PACKED, BrokenFrame, Pixels, channel_views, check_planes, new_memory
-from framefeed.decode import RGB_PLANAR, PlaneLayout
+from framefeed.cache.codecs._codec import PACKED, BrokenFrame, channel_views, check_planes, new_memory
+from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout
 from framefeed.errors import MissingDependency, UsageError
 
 try:

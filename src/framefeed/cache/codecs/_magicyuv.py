@@ -21,9 +21,9 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 
 from framefeed._lru import Lru
-from framefeed.cache.codecs._codec import PACKED, BrokenFrame, Pixels, channel_views, check_planes, new_memory
+from framefeed.cache.codecs._codec import PACKED, BrokenFrame, channel_views, check_planes, new_memory
 from framefeed.cache.codecs._plain import compress_block, decompress_block
-from framefeed.decode import RGB_PLANAR, PlaneLayout, view_plane
+from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout, view_plane
 from framefeed.errors import MissingDependency
 from framefeed.media import LIBAV_EXCEPTIONS
 

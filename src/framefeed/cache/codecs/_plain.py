@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from framefeed.cache.codecs._codec import BrokenFrame, Pixels, check_planes, new_memory
-from framefeed.decode import PlaneLayout
+from framefeed.cache.codecs._codec import BrokenFrame, check_planes, new_memory
+from framefeed.decode import Pixels, PlaneLayout
 from framefeed.errors import UsageError
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic, sleep
 
+from framefeed._files import flush_folder
 from framefeed.cache.store._format import PART, SEALED, Refused, StoreOptions
 from framefeed.errors import CacheError
 from framefeed.media import name_special_kind, remove_unlocked
@@ -226,7 +227,7 @@ class Folder:
         Raises:
             OSError: It cannot be done.
         """
-        try_again_in_shortage(lambda: _flush(self.path), self.path, "store")
+        try_again_in_shortage(lambda: flush_folder(self.path), self.path, "store")
 
     def remove(self, path: str) -> None:
         """Remove a file, if it can be."""
@@ -298,15 +299,7 @@ def make_folder(path: str, *, shared: bool) -> None:
     with suppress(FileExistsError):
         os.mkdir(path, 0o777 if shared else 0o700)
     with suppress(OSError):  # One that may be entered, but not read, cannot be flushed.
-        _flush(above)
-
-
-def _flush(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        flush_folder(above)
 
 
 def _lock(descriptor: int) -> None:
