@@ -217,7 +217,7 @@ def parameter_count(source: Source) -> list[str]:
     ]
 
 
-def annotations(source: Source) -> list[str]:
+def unannotated(source: Source) -> list[str]:
     found = []
     for name, node in functions(source.tree):
         bare = [argument.arg for argument in parameters(node) if argument.annotation is None]
@@ -481,7 +481,7 @@ RULES: dict[str, Rule] = {
     "module size": module_size,
     "body size": body_size,
     "parameter count": parameter_count,
-    "annotations": annotations,
+    "annotations": unannotated,
     "unsafe calls": unsafe_calls,
     "global generator": global_generator,
     "lazy imports": lazy_imports,

@@ -87,6 +87,17 @@ def test_C11_any_calls_give_what_decoding_gives(
 
 
 @pytest.mark.parametrize("form", ["output", "planes"])
+def test_a_missing_frame_that_a_clip_repeats_is_delivered_each_time(form: Any, tmp_path: Path) -> None:
+    video = make_video()
+    with FrameCache(tmp_path / "c", form=form) as cache:
+        decoder = cache.decoder(find_decoder())
+        video.decoded(decoder, ([1], SMALL))
+        clips, report = video.decoded(decoder, ([0, 0, 1], SMALL))
+        assert_same(clips, video.fresh(([0, 0, 1], SMALL)))
+        assert (report.counts.frames_delivered, report.counts.frames_cached) == (3, 1)
+
+
+@pytest.mark.parametrize("form", ["output", "planes"])
 def test_only_missing_frames_of_a_clip_are_decoded(form: Any, tmp_path: Path) -> None:
     video = make_video()
     with FrameCache(tmp_path / "c", form=form) as cache:
