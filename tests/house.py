@@ -432,13 +432,13 @@ def underscored(source: Source) -> list[str]:
 CLOSED = {
     "decode": ("parallel._ordered", "parallel._pools", "parallel._processes", "plan._order"),
     "plan": (
+        "_files",
         "catalog._catalog_file",
         "catalog._memory_catalog",
         "catalog.scan._scan",
         "index._build",
         "index._pictures",
         "media._container",
-        "media._files",
         "media._packets",
         "media._probe",
         "media._sequence_files",
@@ -455,6 +455,11 @@ def closed_names(source: Source) -> list[str]:
     found = []
     for module in CLOSED.get(source.room, ()):
         room = module.rpartition(".")[0]
+        if not room:  # a module that all rooms share
+            found += [
+                source.at(node, f"imports {name}") for node, name in source.imports if name == f"{PACKAGE}.{module}"
+            ]
+            continue
         offers = offered(room).get(f"{PACKAGE}.{module}", ())
         taken = {name for module, name in CLOSED_NAMES_TAKEN if module == source.module}
         names = {f"{PACKAGE}.{room}.{name}" for name in set(offers) - taken}

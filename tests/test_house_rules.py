@@ -83,6 +83,7 @@ WRONG = [
     ("closed names", "plan._epoch", "from framefeed.catalog import make_memory_catalog"),
     ("closed names", "plan._epoch", "from framefeed.catalog.scan import scan"),
     ("closed names", "plan._epoch", "from framefeed.media import probe"),
+    ("closed names", "plan._epoch", "from framefeed._files import stat_regular"),
     ("plain words", "media._info", "# Nobody knows.\nx = 1"),
     ("plain words", "media._info", 'def f() -> None:\n    """Let go of it, whoever asks."""'),
 ]

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framefeed.catalog._names import escape, to_stored_name
+from framefeed._names import escape, to_stored_name
 from framefeed.catalog.scan._listing import list_roots
 from framefeed.catalog.scan._rows import ALL_MEDIA_SUFFIXES, PICTURE_SUFFIXES, Listing, get_suffix
 from framefeed.errors import UsageError

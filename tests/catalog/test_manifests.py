@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.catalog._names import make_absolute
+from framefeed._names import make_absolute
 from framefeed.catalog.scan._list_columns import ListOptions
 from framefeed.catalog.scan._manifests import Manifest, read_manifest
 from framefeed.errors import MissingMedia, UnreadableMedia, UsageError

@@ -9,15 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.catalog._names import (
-    escape,
-    make_absolute,
-    make_printable,
-    remove_dots,
-    resolve_name,
-    to_stored_name,
-    unescape,
-)
+from framefeed._names import escape, make_absolute, make_printable, remove_dots, resolve_name, to_stored_name, unescape
 
 
 @given(st.binary().map(lambda name: name.replace(b"\0", b"\1")))

@@ -25,6 +25,13 @@ def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(COMMANDS) <= set(out.split())
 
 
+def test_help_imports_no_room_that_opens_media() -> None:
+    script = "import sys\nfrom framefeed.cli import main\nmain(['--help'])\n"
+    heavy = ("av", "pyarrow", "PIL", "framefeed.media", "framefeed.catalog", "framefeed.plan")
+    script += f"met = sorted(set({heavy}) & sys.modules.keys())\nsys.exit(' '.join(met) or 0)"
+    assert run_script(script).returncode == 0
+
+
 def test_help_imports_no_command() -> None:
     script = "import sys\nfrom framefeed.cli import main\nmain(['--help'])\n"
     script += "sys.exit(any(name.startswith('framefeed.cli.scan') or name == 'torch' for name in sys.modules))"

@@ -8,7 +8,6 @@ from framefeed.catalog._catalog_rows import explain_missing_frames, explain_rela
 from framefeed.catalog._columns import FACTS, Label, check_classes, content_fingerprint, encode_labels
 from framefeed.catalog._frame_tables import FrameTableBuilder, FrameTables
 from framefeed.catalog._memory_catalog import make_memory_catalog
-from framefeed.catalog._names import escape, escape_invisible, make_absolute, make_printable, remove_dots, unescape
 from framefeed.catalog._row_lists import BUILT_FROM_IN_WORDS, RowLists, count_built_from
 from framefeed.catalog._survey import SurveyOptions
 
@@ -27,15 +26,9 @@ __all__ = [
     "content_fingerprint",
     "count_built_from",
     "encode_labels",
-    "escape",
-    "escape_invisible",
     "explain_missing_frames",
     "explain_relative_path",
     "get_missing_frames_path",
-    "make_absolute",
     "make_memory_catalog",
-    "make_printable",
-    "remove_dots",
-    "unescape",
     "write_catalog",
 ]

@@ -22,14 +22,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from framefeed._files import flush_folder
+from framefeed._files import check_writable, flush_folder, holding_file, name_special_kind, remove_unlocked
+from framefeed._names import make_printable
 from framefeed.catalog._columns import FACTS, Facts, Label, hash_column
 from framefeed.catalog._frame_tables import FrameTables, hash_frame_tables, open_with_roll, write_frame_tables
-from framefeed.catalog._names import make_printable
 from framefeed.catalog._roll import Roll, make_roll
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.index import Verify
-from framefeed.media import check_writable, holding_file, name_special_kind, remove_unlocked
 from framefeed.parallel import raise_shortage, try_again_in_shortage
 
 FORMAT = 4

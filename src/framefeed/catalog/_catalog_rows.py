@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from framefeed._arrays import AnyArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import check_integer, check_position, expected
+from framefeed._names import escape, is_url, resolve_name
 from framefeed.catalog._assembly import CatalogData
 from framefeed.catalog._columns import (
     INFO_COLUMNS,
@@ -25,7 +26,6 @@ from framefeed.catalog._columns import (
     encode_labels,
     list_distinct,
 )
-from framefeed.catalog._names import escape, is_url, resolve_name
 from framefeed.catalog._roll import find_usable_rows
 from framefeed.errors import FramefeedError, StaleSource, UsageError
 from framefeed.index import FrameIndex, build_still_index, index_media, make_image_sequence

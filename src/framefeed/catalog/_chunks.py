@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tqdm import tqdm
 
+from framefeed._names import make_printable
 from framefeed.catalog._columns import FactsBuilder
 from framefeed.catalog._frame_rows import HeaderClaims
 from framefeed.catalog._frame_tables import FrameTableBuilder
-from framefeed.catalog._names import make_printable
 from framefeed.catalog._still_rows import SURVEYED, StillRows
 from framefeed.catalog._survey import SurveyOptions, SurveyResult, survey
 from framefeed.errors import WorkerLost

@@ -16,9 +16,9 @@ import xxhash
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import expected
+from framefeed._names import make_printable
 from framefeed._nearest import did_you_mean
 from framefeed.catalog._arrow import Texts, view_ragged
-from framefeed.catalog._names import make_printable
 from framefeed.catalog._roll import Roll, find_usable_rows
 from framefeed.catalog._survey import SurveyResult
 from framefeed.errors import UsageError

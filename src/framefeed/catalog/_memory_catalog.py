@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from framefeed._names import escape
 from framefeed.catalog._assembly import ListedRows, survey_rows
 from framefeed.catalog._catalog import Catalog, CatalogEntry
-from framefeed.catalog._names import escape
 from framefeed.catalog._survey import SurveyOptions, SurveyResult, survey
 from framefeed.errors import UsageError
 from framefeed.index import Verify

@@ -13,7 +13,6 @@ from typing import Any, NoReturn, TypeVar
 from framefeed._nearest import did_you_mean
 from framefeed._units import parse_bytes
 from framefeed.errors import UsageError
-from framefeed.media import DEFAULT_LIMITS, Limits
 
 Item = TypeVar("Item")
 Size = tuple[int, int] | int
@@ -214,15 +213,3 @@ def _read_rate_and_count(text: str) -> tuple[Fraction, int]:
     if frames_per_second <= 0 or frames <= 0:
         raise ValueError(text)
     return frames_per_second, frames
-
-
-def add_limit_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the limits that intact files may exceed."""
-    parser.add_argument("--max-pixels", type=read_at_least(1), default=DEFAULT_LIMITS.max_pixels, metavar="N",
-                        help="largest picture that is opened, in pixels (width times height) "
-                        f"(default: {DEFAULT_LIMITS.max_pixels}, which is 8192 x 8192)")  # fmt: skip
-
-
-def make_limits(args: argparse.Namespace) -> Limits:
-    """Make the limits from the options."""
-    return Limits(max_pixels=args.max_pixels)

@@ -7,7 +7,6 @@ import math
 import os
 import sys
 import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
@@ -15,11 +14,10 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from framefeed.catalog import Catalog, escape, escape_invisible, remove_dots
-from framefeed.catalog import make_printable as utf8
+from framefeed._files import make_write_error, name_special_kind
+from framefeed._names import escape, escape_invisible, remove_dots
+from framefeed._names import make_printable as utf8
 from framefeed.errors import UsageError
-from framefeed.media import make_write_error, name_special_kind
-from framefeed.plan import ClipRule, EpochPlan, describe_unknown_damage, plan_clips
 
 # Characters. Names may be 4096 bytes long and tags of a file megabytes; a longer message than this is not read.
 MAX_LINE = 2000
@@ -61,7 +59,7 @@ def print_json(document: Mapping[str, Any]) -> None:
     r"""Print a JSON document.
 
     File names are as they are; bytes that are not UTF-8 are stored as a catalog stores them, as NUL and four
-    hexadecimal digits (``framefeed.catalog._names``), because JSON has no lone surrogates. NaN is null.
+    hexadecimal digits (``framefeed._names``), because JSON has no lone surrogates. NaN is null.
     """
     with _naming_standard_output():
         _write(sys.stdout, [json.dumps(_to_json(document), indent=2, allow_nan=False)], raw=True)
@@ -219,21 +217,6 @@ def print_failed(failed: Sequence[Failed], *, known: int = 0) -> None:
 def list_as_json(failures: Sequence[Failed]) -> list[dict[str, str]]:
     """List failures as JSON objects."""
     return [{"source": source, "error_type": kind, "error": error} for source, kind, error in failures]
-
-
-def make_plan_quietly(catalog: Catalog, rule: ClipRule, **options: Any) -> EpochPlan:
-    """Make a plan; print its warning of unknown damage as one line, and not that of failed rows, which are listed."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        plan = plan_clips(catalog, rule, **options)
-    remark = describe_unknown_damage(catalog, plan.options.on_damaged)
-    print_error(*([] if remark is None else [remark]))
-    return plan
-
-
-def list_plan_failures(plan: EpochPlan) -> list[Failed]:
-    """List the rows that a plan leaves out, those that failed in the scan first."""
-    return [(source, *error.split(": ", 1)) for source, error in plan.excluded]  # type: ignore[misc]
 
 
 def _describe_failure(failure: Failed) -> str:

@@ -16,16 +16,9 @@ import pyarrow as pa
 from framefeed._units import format_count
 from framefeed.cache import FORMS, FrameCache, has_varying_frames
 from framefeed.catalog import Catalog, explain_missing_frames
-from framefeed.cli._arguments import (
-    add_limit_arguments,
-    read_at_least,
-    read_byte_size,
-    read_rates,
-    read_size,
-    read_times,
-    read_workers,
-)
-from framefeed.cli._io import make_plan_quietly, print_error
+from framefeed.cli._arguments import read_at_least, read_byte_size, read_rates, read_size, read_times, read_workers
+from framefeed.cli._io import print_error
+from framefeed.cli._media import add_limit_arguments, make_plan_quietly
 from framefeed.errors import UsageError
 from framefeed.plan import DecodeRequest, EpochPlan, EveryFrame, Rates, Shuffle
 

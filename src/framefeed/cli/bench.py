@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from framefeed._files import name_special_kind, write_errors
 from framefeed._nearest import did_you_mean
 from framefeed._units import format_count
 from framefeed.bench import Rounds, closing_lines, refuse_pictures, row_lines
@@ -36,7 +37,6 @@ from framefeed.bench.scan import ROW_SECONDS as SCAN_SECONDS
 from framefeed.cli._arguments import read_at_least, read_positive, read_rectangle
 from framefeed.cli._io import Exit, ensure_folder, format_table, print_error, print_out
 from framefeed.errors import UsageError
-from framefeed.media import name_special_kind, write_errors
 
 WHAT = ("decode", "scan", "cache", "all")
 NOT_YET = ("load", "gpu")

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from tqdm import tqdm
 
+from framefeed._files import name_special_kind
 from framefeed._units import format_bytes, format_count
 from framefeed.cache import (
     KEY_VERSION,
@@ -29,17 +30,8 @@ from framefeed.cache import (
     estimate_cached_share,
 )
 from framefeed.catalog import Catalog, make_memory_catalog
-from framefeed.cli._arguments import make_limits
-from framefeed.cli._io import (
-    Exit,
-    Failed,
-    format_table,
-    list_as_json,
-    list_plan_failures,
-    print_failed,
-    print_json,
-    print_out,
-)
+from framefeed.cli._io import Exit, Failed, format_table, list_as_json, print_failed, print_json, print_out
+from framefeed.cli._media import list_plan_failures, make_limits
 from framefeed.cli._plans import (
     SIZE,
     add_cache_arguments,
@@ -60,7 +52,6 @@ from framefeed.cli.scan import format_duration
 from framefeed.decode import as_decoder, describe_recipe, find_decoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
-from framefeed.media import name_special_kind
 from framefeed.plan import EpochPlan
 
 _MAX_KINDS = 8

@@ -15,11 +15,10 @@ import numpy as np
 from tqdm import tqdm
 
 from framefeed._arrays import IntArray
+from framefeed._files import check_writable
 from framefeed._units import format_bytes, format_count
 from framefeed.catalog import Catalog, CatalogEntry, make_memory_catalog
 from framefeed.cli._arguments import (
-    add_limit_arguments,
-    make_limits,
     read_at_least,
     read_indices,
     read_interval,
@@ -29,6 +28,7 @@ from framefeed.cli._arguments import (
     read_times,
 )
 from framefeed.cli._io import Exit, ensure_folder, make_printable, print_error, print_json, print_out
+from framefeed.cli._media import add_limit_arguments, make_limits
 from framefeed.cli._plans import make_captions
 from framefeed.decode import AutoDecoder, ClipSlot, Pixels, VideoDecoder, VideoMetadata, find_decoder, require_times
 from framefeed.encode import (
@@ -44,7 +44,7 @@ from framefeed.encode import (
 )
 from framefeed.errors import FramefeedError, FrameNotFound, UsageError
 from framefeed.index import FrameIndex
-from framefeed.media import Limits, MediaSource, check_writable
+from framefeed.media import Limits, MediaSource
 from framefeed.plan import AtIndices, AtSeconds, ClipRule, DecodeRequest, Rates, plan_clips
 
 FORMATS = ("png", "jpg", "webp")

@@ -19,17 +19,8 @@ from framefeed._units import format_count
 from framefeed.adapters.torch import ClipDataset
 from framefeed.catalog import Catalog
 from framefeed.catalog.scan import VIDEO_SUFFIXES, list_roots, scan
-from framefeed.cli._io import (
-    Exit,
-    Failed,
-    Stages,
-    ensure_folder,
-    format_table,
-    make_plan_quietly,
-    make_printable,
-    print_failed,
-    print_out,
-)
+from framefeed.cli._io import Exit, Failed, Stages, ensure_folder, format_table, make_printable, print_failed, print_out
+from framefeed.cli._media import make_plan_quietly
 from framefeed.cli._plans import make_captions
 from framefeed.cli._versions import describe_version
 from framefeed.cli.scan import describe_summary, summarise

@@ -15,17 +15,9 @@ from tqdm import tqdm
 from framefeed._units import format_bytes, format_count
 from framefeed.cache import FrameCache
 from framefeed.catalog import Catalog
-from framefeed.cli._arguments import make_limits, read_at_least, read_milliseconds
-from framefeed.cli._io import (
-    Exit,
-    Failed,
-    format_table,
-    list_as_json,
-    list_plan_failures,
-    print_failed,
-    print_json,
-    print_out,
-)
+from framefeed.cli._arguments import read_at_least, read_milliseconds
+from framefeed.cli._io import Exit, Failed, format_table, list_as_json, print_failed, print_json, print_out
+from framefeed.cli._media import list_plan_failures, make_limits
 from framefeed.cli._plans import (
     add_cache_arguments,
     add_plan_arguments,

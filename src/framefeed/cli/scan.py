@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from framefeed._names import make_absolute
 from framefeed._units import format_count
 from framefeed.catalog import (
     BUILT_FROM_IN_WORDS,
@@ -21,7 +22,6 @@ from framefeed.catalog import (
     check_classes,
     count_built_from,
     get_missing_frames_path,
-    make_absolute,
 )
 from framefeed.catalog.scan import (
     ListOptions,
@@ -33,15 +33,9 @@ from framefeed.catalog.scan import (
     explain_no_media,
     scan_roots,
 )
-from framefeed.cli._arguments import (
-    add_limit_arguments,
-    make_limits,
-    read_columns,
-    read_positive,
-    read_rate,
-    read_workers,
-)
+from framefeed.cli._arguments import read_columns, read_positive, read_rate, read_workers
 from framefeed.cli._io import Exit, list_as_json, make_printable, print_error, print_failed, print_json, print_out
+from framefeed.cli._media import add_limit_arguments, make_limits
 from framefeed.errors import UsageError
 from framefeed.index import TIMES_FROM_IN_WORDS
 from framefeed.media import parse_rate

@@ -15,9 +15,8 @@ import numpy as np
 from PIL import Image
 
 from framefeed._arrays import ByteArray
-from framefeed._files import replacing
+from framefeed._files import name_special_kind, replacing, write_errors
 from framefeed.errors import UsageError
-from framefeed.media import name_special_kind, write_errors
 
 StillFormat = Literal["PNG", "JPEG", "WEBP"]
 

@@ -11,8 +11,8 @@ from textwrap import shorten
 from typing import Any, overload
 
 from framefeed._checks import expected
+from framefeed._names import escape_invisible
 from framefeed._units import format_count
-from framefeed.catalog import escape_invisible
 from framefeed.errors import FramefeedError, LoadError, UsageError
 from framefeed.parallel import SharedLines, renew_after_fork
 

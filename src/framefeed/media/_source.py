@@ -15,8 +15,8 @@ from typing import IO, Any, Literal, Protocol
 import xxhash
 
 from framefeed._checks import expected, refuse_catalog
+from framefeed._files import open_regular, raise_file_error, stat_regular
 from framefeed.errors import StaleSource, UsageError
-from framefeed.media._files import open_regular, raise_file_error, stat_regular
 from framefeed.media._sniff import HEAD_BYTES
 from framefeed.media._urls import check_url, open_url, url_errors
 from framefeed.parallel import renew_after_fork, shorten_repr

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any, Literal, cast
 
+from framefeed._files import raise_file_error
 from framefeed.errors import FramefeedError, MissingDependency, UnreadableMedia, UsageError
-from framefeed.media._files import raise_file_error
 from framefeed.parallel import find_shortage
 
 BLOCK_BYTES = 2**17

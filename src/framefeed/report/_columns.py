@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 
 from framefeed._arrays import FloatArray, IntArray
 from framefeed._cached import cached_property
-from framefeed.catalog import Catalog, escape_invisible, unescape
+from framefeed._names import escape_invisible, unescape
+from framefeed.catalog import Catalog
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from framefeed._arrays import FloatArray, IntArray
-from framefeed.catalog import make_printable, remove_dots, unescape
+from framefeed._names import make_printable, remove_dots, unescape
 from framefeed.report import _columns
 from framefeed.report._columns import (
     MILLISECONDS_PER_MEGAPIXEL,

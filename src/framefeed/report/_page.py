@@ -11,9 +11,8 @@ from importlib import resources
 import numpy as np
 
 from framefeed._arrays import FloatArray
-from framefeed._files import replacing
+from framefeed._files import check_writable, replacing, write_errors
 from framefeed.catalog import Catalog
-from framefeed.media import check_writable, write_errors
 from framefeed.report import _columns
 from framefeed.report._columns import Columns
 from framefeed.report._files import make_cost_section, make_damaged_section, make_failed_section

@@ -12,10 +12,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic, sleep
 
-from framefeed._files import flush_folder
+from framefeed._files import flush_folder, name_special_kind, remove_unlocked
 from framefeed.cache.store._format import PART, SEALED, Refused, StoreOptions
 from framefeed.errors import CacheError
-from framefeed.media import name_special_kind, remove_unlocked
 from framefeed.parallel import find_shortage, make_shortage_error, try_again_in_shortage
 
 _LOCK = "lock"

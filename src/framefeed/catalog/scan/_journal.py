@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
+from framefeed._files import is_full, write_errors
 from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._catalog_file import FORMAT
 from framefeed.catalog._chunks import ChunkResult, tabulate
@@ -33,7 +34,6 @@ from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA
 from framefeed.catalog._still_rows import SURVEYED
 from framefeed.catalog._survey import SurveyResult
 from framefeed.errors import FramefeedError, UsageError
-from framefeed.media import is_full, write_errors
 from framefeed.parallel import ClosedByWith, raise_shortage, try_again_in_shortage
 
 JOURNALED = pa.schema([pa.field("source", pa.string()), *SURVEYED])

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from framefeed._checks import describe_value
+from framefeed._names import unescape
 from framefeed._nearest import did_you_mean
-from framefeed.catalog._names import unescape
 from framefeed.catalog.scan._list_text import PATH_COLUMNS, ListTable, count_media
 from framefeed.catalog.scan._list_values import ListText, is_number_format
 from framefeed.errors import UsageError

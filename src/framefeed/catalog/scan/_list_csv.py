@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from framefeed.catalog._names import escape, escape_invisible, unescape
+from framefeed._names import escape, escape_invisible, unescape
 from framefeed.catalog.scan._list_text import (
     MIN_AGREEMENT,
     NUMBER,

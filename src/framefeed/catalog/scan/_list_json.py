@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from framefeed.catalog._names import escape
+from framefeed._names import escape
 from framefeed.catalog.scan._list_text import ListTable
 from framefeed.catalog.scan._list_values import MOST_JSON, SAVE_AS_UTF8, quote, shorten
 from framefeed.errors import UsageError

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framefeed.catalog._names import escape, escape_invisible, unescape
+from framefeed._names import escape, escape_invisible, unescape
 
 SAVE_AS_UTF8 = 'save the list as UTF-8 (in Excel: Save As, "CSV UTF-8")'
 

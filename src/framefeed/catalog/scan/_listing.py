@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from framefeed._arrays import IntArray
 from framefeed._checks import expected
-from framefeed.catalog._names import is_url, make_absolute
+from framefeed._names import is_url, make_absolute
 from framefeed.catalog.scan._list_columns import ListOptions
 from framefeed.catalog.scan._manifests import MANIFEST_SUFFIXES, read_manifest
 from framefeed.catalog.scan._rows import (

@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from framefeed._files import stat_regular
+from framefeed._names import escape, escape_invisible, is_url, make_absolute, unescape
 from framefeed.catalog._columns import FACTS, decode_dictionary
-from framefeed.catalog._names import escape, escape_invisible, is_url, make_absolute, unescape
 from framefeed.catalog.scan._list_columns import ListOptions, build_paths, find_path_column, rename_columns
 from framefeed.catalog.scan._list_csv import find_separator, read_csv
 from framefeed.catalog.scan._list_json import read_json
@@ -48,7 +49,6 @@ from framefeed.catalog.scan._list_values import (
 )
 from framefeed.catalog.scan._rows import get_suffix
 from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
-from framefeed.media import stat_regular
 from framefeed.parallel import try_again_in_shortage
 
 _INTEGER = r"^\s*[-+]?\d+\s*$"

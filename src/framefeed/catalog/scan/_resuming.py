@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framefeed._arrays import BoolArray, IntArray
+from framefeed._names import make_printable, resolve_name
 from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._assembly import SurveyedSources
 from framefeed.catalog._catalog_file import format_rate, open_catalog
 from framefeed.catalog._chunks import ChunkResult, SourceGroup, cut_into_chunks, survey_chunks
 from framefeed.catalog._columns import Facts, number_true
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, FrameTables
-from framefeed.catalog._names import make_printable, resolve_name
 from framefeed.catalog._still_rows import SURVEYED, to_time_column
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.catalog.scan._journal import JOURNALED, Journal, JournaledRun, JournalWriter

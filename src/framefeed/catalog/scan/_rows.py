@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from framefeed._arrays import IntArray
-from framefeed.catalog._names import escape, to_stored_name
+from framefeed._names import escape, to_stored_name
 from framefeed.errors import UnreadableMedia
 from framefeed.media import PICTURE_SUFFIXES
 

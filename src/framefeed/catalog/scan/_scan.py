@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framefeed._checks import check_path, expected
+from framefeed._names import is_url, make_absolute, make_printable
 from framefeed.catalog._assembly import ListedRows, build_catalog_data
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._catalog_file import check_target, format_rate, get_frames_path, open_catalog
 from framefeed.catalog._chunks import SourceGroup
 from framefeed.catalog._columns import Label, check_classes, decode_dictionary, find_classes, number_sources
-from framefeed.catalog._names import is_url, make_absolute, make_printable
 from framefeed.catalog._survey import Depth, SurveyOptions, SurveyResult
 from framefeed.catalog.scan._journal import Journal
 from framefeed.catalog.scan._list_columns import ListOptions
