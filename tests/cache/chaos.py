@@ -139,8 +139,8 @@ class Killer:
 
     def _die(self, at: str) -> NoReturn:
         if self._sabotage:
-            for part in self._folder.glob("*.part"):
-                _RENAME(part, part.with_name(f"{part.name.partition('.')[0]}.arrow"))
+            for part in self._folder.glob("*.new"):
+                _RENAME(part, part.with_name(f"{part.name.partition('.')[0]}.rows"))
         _WRITE(_said, f"{at}\n".encode())
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("unreachable")

@@ -386,7 +386,11 @@ def filled(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> str:
 
 
 def segments(folder: str) -> list[Path]:
-    return sorted(Path(folder).glob("frames-*.arrow"))
+    return sorted(Path(folder).glob("frames-*.data"))
+
+
+def directory_of(segment: Path) -> Path:
+    return segment.with_suffix(".rows")
 
 
 def test_info(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -400,7 +404,7 @@ def test_info(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
     actual = document(capfd, "info", filled)
     assert (actual["frames"], actual["sources"], actual["streams"], actual["files"]) == (48, 6, 12, 2)
     assert (actual["forms"], actual["unfinished"], actual["refused"]) == ({"output": 12}, [], {})
-    assert actual["bytes_on_disk"] == sum(path.stat().st_size for path in segments(filled))
+    assert actual["bytes_on_disk"] == sum(path.stat().st_size for path in Path(filled).glob("frames-*"))
     assert sum(kind["bytes"] for kind in actual["kinds"]) == actual["stored_bytes"]
 
 
@@ -468,25 +472,42 @@ def test_C02_what_verify_finds_can_be_repaired(catalog: str, filled: str, capfd:
 
 
 def test_a_repair_leaves_what_is_not_torn(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
-    link = Path(filled) / f"frames-{'a' * 32}.arrow"
-    link.symlink_to(segments(filled)[0])
+    link = Path(filled) / f"frames-{'a' * 32}.data"
+    sealed = segments(filled)[0]
+    link.symlink_to(sealed)
+    directory_of(link).write_bytes(directory_of(sealed).read_bytes())
     actual = document(capfd, "verify", filled, "--repair", code=3)
     assert (actual["removed"], actual["failed"][0]["source"]) == ({}, link.name)
     assert link.is_symlink()
 
 
+def test_files_of_an_older_version_are_listed_once_and_cleared(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
+    before = document(capfd, "info", filled)["bytes_on_disk"]
+    for number in range(3):
+        (Path(filled) / f"frames-{number:032x}.arrow").write_bytes(b"ARROW1" * 100)
+    out, _ = said(capfd, "info", filled)
+    assert out[-1] == (
+        f"cannot be used: frames-{0:032x}.arrow and 2 more: the file has format 1, of an older version of framefeed, "
+        "and is not used: 'framefeed cache clear' removes it"
+    )
+    actual = document(capfd, "info", filled)
+    assert (actual["frames"], actual["bytes_on_disk"], len(actual["refused"])) == (48, before + 1800, 3)
+    assert document(capfd, "clear", filled)["bytes_freed"] == before + 1800
+    assert segments(filled) == list(Path(filled).glob("*.arrow")) == []
+
+
 def test_clear_removes_no_other_files(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
     foreign = Path(filled) / "notes.txt"
     foreign.write_text("mine")
-    (Path(filled) / "frames-abc.arrow").write_text("not ours, by its name")
-    nbytes = sum(path.stat().st_size for path in segments(filled) if len(path.name) > 20)
+    (Path(filled) / "frames-abc.data").write_text("not ours, by its name")
+    nbytes = sum(path.stat().st_size for path in Path(filled).glob("frames-*") if len(path.name) > 20)
     actual = document(capfd, "clear", filled)
     assert (actual["frames"], actual["bytes_freed"], actual["left"]) == (48, nbytes, [])
     assert foreign.read_text() == "mine"
-    assert sorted(os.listdir(filled)) == ["building.lock", "frames-abc.arrow", "lock", "notes.txt"]
+    assert sorted(os.listdir(filled)) == ["building.lock", "frames-abc.data", "lock", "notes.txt"]
     _, err = said(capfd, "clear", filled, code=1)
     assert "expected the folder of a frame cache" in err[0]
-    assert err[0].endswith("of a cache, only frames-abc.arrow, notes.txt")
+    assert err[0].endswith("of a cache, only frames-abc.data, notes.txt")
 
 
 def test_C08_hostile_descriptions_are_shown_as_they_are(

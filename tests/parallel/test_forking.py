@@ -30,9 +30,8 @@ EXEMPT = {
 
 
 OWNED = {
-    ("cache/store/_store.py", "Appender"): "cache/store/_store.py",
-    ("cache/store/_files.py", "Descriptors"): "cache/store/_store.py",
-    ("cache/store/_index.py", "Directories"): "cache/store/_store.py",
+    ("cache/store/_appender.py", "Appender"): "cache/store/_store.py",
+    ("cache/store/_files.py", "SharedLru"): "cache/store/_store.py",
     ("cache/store/_index.py", "SegmentIndex"): "cache/store/_store.py",
     ("media/_source.py", "_PositionLock"): "media/_source.py",
 }

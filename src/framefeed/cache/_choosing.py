@@ -86,10 +86,10 @@ class BudgetedCodec:
 _SAMPLES = 3
 """Frames that are measured: all codecs together take 1/8 s for them at 1280x720, 1/100 s at 224x224."""
 
-FRAME_OVERHEAD = 170
-"""Bytes of a stored frame besides its data: a row in its clip's table, and one in the directory of its file."""
-RUN_OVERHEAD = 1700
-"""Bytes of frames that are stored together besides the frames: a table's head, and the description of the stream."""
+FRAME_OVERHEAD = 56
+"""Bytes of a stored frame besides its data: a row in the directory of its file."""
+RUN_OVERHEAD = 1000
+"""Bytes of frames that are stored together besides the frames, at most: key and description of the stream."""
 _UNUSED_SHARE, _UNUSED_BYTES = 0.01, 1 << 14
 """Of a budget: not usable in the last file, which reserves the largest size that a clip may take."""
 

@@ -137,7 +137,12 @@ def describe_facts(folder: str, facts: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"unfinished: {format_count(len(facts['unfinished']), 'file')}, being written or left by a killed process"
         )
-    lines += [f"cannot be used: {name}: {why}" for name, why in facts["refused"].items()]
+    by_reason: dict[str, list[str]] = {}
+    for name, why in facts["refused"].items():
+        by_reason.setdefault(why, []).append(name)
+    for why, names in by_reason.items():
+        more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
+        lines.append(f"cannot be used: {min(names)}{more}: {why}")
     return lines
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import struct
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 
 from framefeed.cache.store._store import FrameStore
 from tests.cache.store.hostile import FRAMES, KEY, claims, segment_of
-from tests.cache.store.made import name_of
+from tests.cache.store.made import name_of, write_files
 
 ROOM = 96 << 20
 """More than this in one piece, or in all, is not to be had."""
@@ -23,19 +22,19 @@ ROOM = 96 << 20
 def main(work: Path) -> dict[str, Any]:
     """Open a folder of all of them, and of files that are large only by name."""
     named = {name_of(number): name for number, name in enumerate(claims())}
-    for number, content in enumerate(claims().values()):
-        (work / name_of(number)).write_bytes(content)
-    for name, footer in (("large footer", 2**31 - 1), ("negative footer", 2**32 - 5), ("footer of nothing", 0)):
-        path = work / name_of(len(named))
-        named[path.name] = name
-        path.write_bytes(segment_of(FRAMES)[:-10] + struct.pack("<I", footer) + b"ARROW1")
+    for number, files in enumerate(claims().values()):
+        write_files(work, files, number)
     path = work / name_of(len(named))
     named[path.name] = "large only by name"
-    end = segment_of(FRAMES)
-    with open(path, "wb") as file:
+    data, directory = segment_of(FRAMES)
+    write_files(work, (data, directory), len(named) - 1)
+    with open(path, "r+b") as file:
         file.truncate(2**40)
-        file.seek(2**40 - len(end))
-        file.write(end)
+    path = work / name_of(len(named))
+    named[path.name] = "a directory large only by name"
+    write_files(work, (data, directory), len(named) - 1)
+    with open(path.with_suffix(".rows"), "r+b") as file:
+        file.truncate(2**40)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, used + ROOM))
     store = FrameStore(os.fspath(work))

@@ -20,10 +20,12 @@ KEYS = (
     HEAD + b"second  ",
     (int.from_bytes(HEAD, "little") + 1).to_bytes(8, "little") + b"third   ",
 )
-"""Their frames have the same spots: those of the first two one by one, those of the third one number later."""
+"""The first halves of the first two are the same, and that of the third is one more."""
 KINDS = (Kind("raw", "rgb24 4x2 2 0 p"), Kind("jpeg:90", "yuv420p 6x4 2 0 p"), Kind("zstd:3", "gray ü 1x1"))
 
 Frames = Mapping[tuple[bytes, int], bytes]
+Files = tuple[bytes, bytes]
+"""Content of the data file and of the directory of a segment."""
 
 
 def data_of(key: bytes, number: int, version: int = 0) -> bytes:
@@ -88,11 +90,25 @@ def frames_of(keys: Iterable[bytes], numbers: Iterable[int]) -> dict[tuple[bytes
 
 
 def segments(folder: Path) -> list[Path]:
-    return sorted(folder.glob("frames-*.arrow"))
+    """Data files of sealed segments."""
+    return sorted(path.with_suffix(".data") for path in folder.glob("frames-*.rows"))
+
+
+def directory_of(path: Path) -> Path:
+    """Path of the directory of a segment, by that of its data file."""
+    return path.with_suffix(".rows")
 
 
 def parts(folder: Path) -> list[Path]:
-    return sorted(folder.glob("frames-*.part"))
+    """Data files of segments that have no directory, and future directories without data."""
+    data = {path for path in folder.glob("frames-*.data") if not directory_of(path).exists()}
+    names = {path.name.partition(".")[0] for path in data}
+    return sorted([*data, *(path for path in folder.glob("*.new") if path.name.partition(".")[0] not in names)])
+
+
+def reserved(folder: Path) -> list[int]:
+    """Bytes that the segments that are being written may reach."""
+    return [int(path.name.split(".")[1]) for path in folder.glob("frames-*.new")]
 
 
 def disk_bytes(folder: Path) -> int:
@@ -103,32 +119,56 @@ def disk_bytes(folder: Path) -> int:
     return total
 
 
-def sealed_file(folder: Path, keys: Iterable[bytes], numbers: Iterable[int]) -> bytes:
-    """The bytes of one segment that holds those frames."""
+def sealed_files(folder: Path, keys: Iterable[bytes], numbers: Iterable[int]) -> Files:
+    """The content of one segment that holds those frames."""
     listed = list(numbers)
     with FrameStore(os.fspath(folder)) as store:
         for key in keys:
             assert add(store, key, listed)
     (path,) = segments(folder)
-    return path.read_bytes()
+    return path.read_bytes(), directory_of(path).read_bytes()
 
 
-def write_segment(path: Path, clips: Iterable[tuple[bytes, Sequence[int]]], created: int = 1) -> None:
+def write_segment(folder: Path, number: int, clips: Iterable[tuple[bytes, Sequence[int]]], created: int = 1) -> None:
     """Write a segment without a store around it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    writer = SegmentWriter(descriptor, 1 << 30, created)
-    for key, numbers in clips:
-        writer.append(SegmentFrames(key, description_of(key), [frame_of(key, number) for number in numbers]))
+    write_clips(
+        folder,
+        number,
+        [
+            SegmentFrames(key, description_of(key), [frame_of(key, number) for number in numbers])
+            for key, numbers in clips
+        ],
+        created,
+    )
+
+
+def write_clips(folder: Path, number: int, clips: Iterable[SegmentFrames], created: int = 1) -> None:
+    """Write a segment of these clips without a store around it."""
+    path = folder / name_of(number)
+    files = [os.open(each, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600) for each in (path, directory_of(path))]
+    writer = SegmentWriter(*files, 1 << 30, created)
+    for clip in clips:
+        writer.append(clip)
     writer.finish()
-    os.close(descriptor)
+    for file in files:
+        os.close(file)
 
 
 def name_of(number: int) -> str:
-    return f"frames-{number:032x}.arrow"
+    """Name of a data file."""
+    return f"frames-{number:032x}.data"
 
 
-def alone(folder: Path, content: bytes, number: int = 0) -> Path:
-    """A folder with one file that is called like a segment."""
+def write_files(folder: Path, files: Files, number: int = 0) -> Path:
+    """Write the content of a segment to files that are called like one; gives the path of the data file."""
+    path = folder / name_of(number)
+    path.write_bytes(files[0])
+    directory_of(path).write_bytes(files[1])
+    return path
+
+
+def alone(folder: Path, files: Files, number: int = 0) -> Path:
+    """A folder with two files that are called like a segment."""
     folder.mkdir(mode=0o700)
-    (folder / name_of(number)).write_bytes(content)
+    write_files(folder, files, number)
     return folder

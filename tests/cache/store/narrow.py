@@ -22,7 +22,7 @@ def full(folder: Path) -> dict[str, Any]:
     store = FrameStore(os.fspath(folder), OPTIONS)
     add(store, KEYS[0], range(20))
     store.flush()
-    resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16_000, resource.RLIM_INFINITY))
     stored = [add(store, KEYS[0], range(first, first + 20)) for first in range(20, 1000, 20)]
     store.flush()
     return _report(store, folder) | {"stored": stored}

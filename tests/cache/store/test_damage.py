@@ -7,31 +7,37 @@ import json
 import os
 import pickle
 import random
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framefeed.cache.store import _files, _index
+from framefeed.cache.store._directory import read_directory, read_texts
 from framefeed.cache.store._format import Kind, Refused, StoredFrame, StoreOptions
-from framefeed.cache.store._segment import last_block, read_header
 from framefeed.cache.store._store import FrameStore
-from tests.cache.store.hostile import FRAMES, KEY, TEXT, Said, segment_of
+from tests.cache.store.hostile import FRAMES, KEY, Said, segment_of
 from tests.cache.store.made import (
     KEYS,
     KINDS,
+    Files,
     add,
     alone,
     assert_exact_or_missing,
     data_of,
+    description_of,
+    directory_of,
     frames_of,
     name_of,
     read_all,
-    sealed_file,
+    sealed_files,
     segments,
+    write_files,
     write_segment,
 )
 from tests.programs import report_of
@@ -41,26 +47,24 @@ SMALL_FRAMES = frames_of(KEYS[:2], SMALL)
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def small(tmp_path_factory: pytest.TempPathFactory) -> Files:
     """A segment of a few kilobytes."""
-    return sealed_file(tmp_path_factory.mktemp("small") / "cache", KEYS[:2], SMALL)
+    return sealed_files(tmp_path_factory.mktemp("small") / "cache", KEYS[:2], SMALL)
 
 
 class Reader:
-    """Opens what a file has become, in one folder, every time with a store of its own."""
+    """Opens what the files of a segment have become, in one folder, every time with a store of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = alone(folder, b"") / name_of(0)
-        self.locations = 0
+        self._folder = alone(folder, (b"", b""))
+        self.found = 0
 
-    def check(self, content: bytes) -> None:
+    def check(self, files: Files) -> None:
         """The law: exact or missing, and counted."""
-        with open(self._path, "r+b") as file:
-            file.write(content)
-            file.truncate()
-        store = FrameStore(os.fspath(self._path.parent))
-        self.locations = assert_exact_or_missing(store, SMALL_FRAMES)
-        missing = len(SMALL_FRAMES) - self.locations
+        write_files(self._folder, files)
+        store = FrameStore(os.fspath(self._folder))
+        self.found = assert_exact_or_missing(store, SMALL_FRAMES)
+        missing = len(SMALL_FRAMES) - self.found
         refused = store.counts.segments_refused
         assert (missing > 0) == (refused + store.counts.frames_damaged > 0)
         assert refused in (0, 1)
@@ -76,37 +80,70 @@ def flipped(content: bytes, at: int, bits: int) -> bytes:
     return content[:at] + bytes([content[at] ^ bits]) + content[at + 1 :]
 
 
-def test_C01_every_byte_flipped_is_exact_or_missing(small: bytes, reader: Reader) -> None:
+def both_flipped(files: Files, at: int, bits: int) -> Files:
+    """Flip bits of one byte of the two files, counted one after the other."""
+    data, directory = files
+    if at < len(data):
+        return flipped(data, at, bits), directory
+    return data, flipped(directory, at - len(data), bits)
+
+
+def test_C01_every_byte_flipped_is_exact_or_missing(small: Files, reader: Reader) -> None:
     lost = []
-    for at in range(len(small)):
-        reader.check(flipped(small, at, 0xFF))
-        lost.append(len(SMALL_FRAMES) - reader.locations)
-    data = sum(len(data) for data in SMALL_FRAMES.values())
-    # A frame's own bytes cost that frame alone; most others are in a directory, and cost all.
-    assert lost.count(1) == data
-    assert lost.count(len(SMALL_FRAMES)) > 1000
-    assert len(small) < 8000
+    for at in range(sum(map(len, small))):
+        reader.check(both_flipped(small, at, 0xFF))
+        lost.append(len(SMALL_FRAMES) - reader.found)
+    data, directory = map(len, small)
+    # A frame's own bytes cost that frame alone; those of the directory cost all, but for the descriptions.
+    assert lost[:data] == [1] * data
+    assert data == sum(len(data) for data in SMALL_FRAMES.values())
+    texts = len(json.dumps([description_of(key) for key in KEYS[:2]]))
+    assert lost[data:] == [len(SMALL_FRAMES)] * (directory - texts) + [0] * texts
 
 
-def test_C02_single_bits_flipped_are_exact_or_missing(small: bytes, reader: Reader) -> None:
+def test_C02_single_bits_flipped_are_exact_or_missing(small: Files, reader: Reader) -> None:
     chance = random.Random(8)
-    for at, bit in [(chance.randrange(len(small)), chance.randrange(8)) for _ in range(1500)]:
-        reader.check(flipped(small, at, 1 << bit))
+    nbytes = sum(map(len, small))
+    for at, bit in [(chance.randrange(nbytes), chance.randrange(8)) for _ in range(1500)]:
+        reader.check(both_flipped(small, at, 1 << bit))
 
 
-def test_C01_every_length_that_a_file_may_be_cut_to(small: bytes, reader: Reader) -> None:
-    for length in range(len(small)):
-        reader.check(small[:length])
-        assert reader.locations == 0
-    for more in (b"\0", b"ARROW1", small, os.urandom(3000)):
-        reader.check(small + more)
+def test_C01_every_length_that_a_file_may_be_cut_to(small: Files, reader: Reader) -> None:
+    data, directory = small
+    for length in range(len(data)):
+        reader.check((data[:length], directory))
+        assert reader.found == 0
+    for length in range(len(directory)):
+        reader.check((data, directory[:length]))
+        assert reader.found == 0
+    for more in (b"\0", b"ff rows\n", data, directory, os.urandom(3000)):
+        reader.check((data + more, directory))
+        assert reader.found == 0
+        reader.check((data, directory + more))
+        assert reader.found == 0
     reader.check(small)
-    assert reader.locations == len(SMALL_FRAMES)
+    assert reader.found == len(SMALL_FRAMES)
 
 
-def test_a_reader_without_checksums_is_caught(small: bytes, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = next(iter(SMALL_FRAMES.values()))
-    damaged = flipped(small, small.index(row), 1)
+def test_C01_one_file_without_the_other_is_missing(small: Files, tmp_path: Path) -> None:
+    folder = alone(tmp_path / "cache", small)
+    data = folder / name_of(0)
+    for lost, refused in ((data, 1), (directory_of(data), 0)):
+        write_files(folder, small)
+        lost.unlink()
+        store = FrameStore(os.fspath(folder))
+        assert assert_exact_or_missing(store, SMALL_FRAMES) == 0
+        assert store.counts.segments_refused == refused
+        assert len(store.info().unfinished) == 1 - refused
+    write_files(folder, small)
+    data.unlink()
+    store.refresh()
+    assert store.drop_damaged(store.verify()) == {data.name: len(small[1])}
+    assert list(folder.iterdir()) == []
+
+
+def test_a_reader_without_checksums_is_caught(small: Files, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    damaged = both_flipped(small, 0, 1)
     reader.check(damaged)
 
     class Anything:
@@ -135,36 +172,63 @@ def edited(content: bytes, edits: list[tuple[str, int, int, bytes]]) -> bytes:
 
 
 @settings(max_examples=300)
-@given(_edits())
+@given(_edits(), _edits())
 def test_C12_frames_of_edited_files_are_exact_or_missing(
-    small: bytes, reader: Reader, edits: list[tuple[str, int, int, bytes]]
+    small: Files,
+    reader: Reader,
+    data_edits: list[tuple[str, int, int, bytes]],
+    edits: list[tuple[str, int, int, bytes]],
 ) -> None:
-    reader.check(edited(small, edits))
+    reader.check((edited(small[0], data_edits), small[1]))
+    reader.check((small[0], edited(small[1], edits)))
 
 
 @settings(max_examples=300)
-@given(_edits(), st.integers(0, 3000))
-def test_C12_invalid_headers_are_refused(small: bytes, edits: list[tuple[str, int, int, bytes]], begin: int) -> None:
-    """What is read before a checksum is known: it raises Refused, and nothing else."""
-    footer_bytes = int.from_bytes(small[-10:-6], "little")
-    footer = small[-10 - footer_bytes : -10]
-    block = last_block(footer)
-    header = small[block.offset : block.offset + block.header]
-    assert read_header(header).num_rows == len(SMALL_FRAMES) + 2
-    for read, content in ((last_block, footer), (read_header, header)):
-        for changed in (edited(content, edits), small[begin : begin + 500]):
+@given(_edits())
+def test_C12_invalid_directories_are_refused(
+    small: Files, tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[str, int, int, bytes]]
+) -> None:
+    """Where all checksums are right, too, reading raises Refused, and nothing else."""
+    path = tmp_path_factory.getbasetemp() / "directory"
+    content = bytearray(edited(small[1], edits))
+    if len(content) >= 80:
+        num_rows, num_streams, kinds_nbytes = struct.unpack_from("<3I", content, 12)
+        end = 80 + 56 * num_rows + 16 * num_streams + kinds_nbytes
+        content[48:64] = xxhash.xxh3_128_digest(content[end:])
+        content[64:80] = xxhash.xxh3_128_digest(content[:64] + content[80:end])
+    path.write_bytes(content)
+    with open(path, "rb") as file:
+        for read in (lambda: read_directory(file.fileno(), len(content), len(small[0])),
+                     lambda: read_texts(file.fileno(), len(content))):  # fmt: skip
             with contextlib.suppress(Refused):
-                read(changed)
+                read()
 
 
 def test_C02_segments_with_swapped_names_stay_exact(tmp_path: Path) -> None:
-    contents = [sealed_file(tmp_path / f"{number}", [key], SMALL) for number, key in enumerate(KEYS[:2])]
-    folder = alone(tmp_path / "cache", contents[1], 0)
-    (folder / name_of(1)).write_bytes(contents[0])
+    files = [sealed_files(tmp_path / f"{number}", [key], SMALL) for number, key in enumerate(KEYS[:2])]
+    folder = alone(tmp_path / "cache", files[1], 0)
+    write_files(folder, files[0], 1)
     assert assert_exact_or_missing(FrameStore(os.fspath(folder)), SMALL_FRAMES) == len(SMALL_FRAMES)
 
 
-def test_C02_bytes_of_other_frames_are_never_given(tmp_path: Path, small: bytes, reader: Reader) -> None:
+def test_C02_directories_of_other_data_give_nothing(tmp_path: Path) -> None:
+    """Data of the same size, so that everything else fits."""
+    frames = [
+        [StoredFrame(number, KINDS[0], bytes([10 * at + number]) * 40, 1) for number in range(4)] for at in (0, 1)
+    ]
+    files = []
+    for at in (0, 1):
+        with FrameStore(os.fspath(tmp_path / f"{at}")) as store:
+            store.add(KEYS[0], "", frames[at])
+        (path,) = segments(tmp_path / f"{at}")
+        files.append((path.read_bytes(), directory_of(path).read_bytes()))
+    folder = alone(tmp_path / "cache", (files[0][0], files[1][1]))
+    store = FrameStore(os.fspath(folder))
+    assert read_frames_of_any(store, KEYS[0], range(4)) == {}
+    assert store.counts.frames_damaged == 4
+
+
+def test_C02_bytes_of_other_frames_are_never_given(tmp_path: Path) -> None:
     """Frames of one size, so that everything else fits."""
     with FrameStore(os.fspath(tmp_path)) as store:
         frames = [StoredFrame(number, KINDS[0], bytes([number]) * 40, 1) for number in range(4)]
@@ -201,13 +265,14 @@ def test_C09_a_file_that_shrinks_while_it_is_open_is_missing(tmp_path: Path) -> 
 def test_C12_a_directory_that_is_damaged_later_is_refused_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_index, "MOST_BYTES", 0)
     for number, key in enumerate(KEYS[:2]):
-        write_segment(tmp_path / name_of(number), [(key, range(30))])
+        write_segment(tmp_path, number, [(key, range(30))])
     store = FrameStore(os.fspath(tmp_path))
     assert assert_exact_or_missing(store, frames_of(KEYS[:2], range(30))) == 60
-    content = (tmp_path / name_of(0)).read_bytes()
-    # In place, so that nothing tells: also of the file that is open.
-    with open(tmp_path / name_of(0), "r+b") as file:
-        file.write(flipped(content, len(content) - 4000, 8))
+    path = directory_of(tmp_path / name_of(0))
+    content = path.read_bytes()
+    # In place, so that nothing tells.
+    with open(path, "r+b") as file:
+        file.write(flipped(content, 1000, 8))
     assert assert_exact_or_missing(store, frames_of(KEYS[:2], range(30))) == 30
     assert store.counts.segments_refused == 1
     assert store.info().refused.keys() == {name_of(0)}
@@ -241,11 +306,11 @@ def test_verify_names_what_is_damaged(tmp_path: Path) -> None:
             content = path.read_bytes()
             path.write_bytes(flipped(content, int(locations.offset[number]), 4))
         (refused,) = {path.name for path in segments(tmp_path) if data_of(KEYS[0], 5) in path.read_bytes()}
-        (tmp_path / refused).write_bytes(b"something else")
+        directory_of(tmp_path / refused).write_bytes(b"something else" * 50)
     with FrameStore(os.fspath(tmp_path)) as store:
         verified = store.verify()
         assert sorted(number for numbers in verified.damaged.values() for number in numbers) == [3, 17]
-        assert verified.refused == {refused: "the file is cut off, or is not an Arrow file"}
+        assert verified.refused == {refused: "its directory is not one of a frame cache"}
         missing = set(range(30)) - read_all(store, KEYS[0], range(30)).keys()
         assert {3, 17, 5} <= missing
         assert store.counts.frames_damaged == 0
@@ -261,19 +326,22 @@ class _Runs:
         return os.mkdir, (self._path,)
 
 
-def test_C06_nothing_that_is_read_is_run(tmp_path: Path, small: bytes) -> None:
+def test_C06_nothing_that_is_read_is_run(tmp_path: Path, small: Files) -> None:
     trap = tmp_path / "trap"
     pickled = pickle.dumps(_Runs(os.fspath(trap)))
-    row = next(iter(SMALL_FRAMES.values()))
-    folder = alone(tmp_path / "cache", pickled)
-    (folder / name_of(1)).write_bytes(small.replace(row, pickled[: len(row)]))
-    (folder / name_of(2)).write_bytes(segment_of(FRAMES, Said(text=pickled)))
-    (folder / f"frames-{3:032x}.9000.part").write_bytes(pickled)
+    folder = alone(tmp_path / "cache", (pickled, pickled * 9))
+    write_files(folder, (pickled[: len(small[0])].ljust(len(small[0])), small[1]), 1)
+    write_files(folder, segment_of(FRAMES, Said(kinds=pickled)), 2)
+    write_files(folder, segment_of(FRAMES, Said(texts=pickled)), 3)
+    (folder / f"frames-{4:032x}.9000.new").write_bytes(pickled)
+    (folder / f"frames-{5:032x}.arrow").write_bytes(pickled)
+    (folder / f"frames-{6:032x}.9000.part").write_bytes(pickled)
     with FrameStore(os.fspath(folder)) as store:
         assert_exact_or_missing(store, SMALL_FRAMES)
         add(store, KEYS[0], range(3))
         store.verify()
-        assert store.counts.segments_refused == 2
+        store.info()
+        assert store.counts.segments_refused == 3
     assert not trap.exists()
     pickle.loads(pickled)
     assert trap.exists()
@@ -286,6 +354,7 @@ def test_segments_by_the_specification_are_read(tmp_path: Path) -> None:
     locations = store.find(KEY, np.arange(4))
     assert locations.kinds == (Kind("raw", "rgb24 1x1 2 0 p"),)
     assert locations.raw_nbytes.tolist() == [100, 101, 102, 103]
+    assert store.info().descriptions == {KEY.hex(): "a stream"}
 
 
 def test_C12_C16_hostile_segments_are_missing_and_memory_is_bounded(tmp_path: Path) -> None:
@@ -294,20 +363,24 @@ def test_C12_C16_hostile_segments_are_missing_and_memory_is_bounded(tmp_path: Pa
     assert report["found"] == 0
     assert report["counted"] == report["files"] == len(report["refused"]) > 30
     reasons = report["refused"]
-    assert "has format 2, and this version of framefeed reads format 1" in reasons["another format"]
-    assert {reasons[name] for name in ("compressed", "compressed too")} == {
-        "the directory of the file is compressed, and framefeed writes none like it"
-    }
-    assert {reasons[name] for name in ("kinds that are none", "kinds below none")} == {
-        "the file is damaged: a frame has an unknown kind"
-    }
-    assert {reasons[name] for name in ("huge sizes", "negative sizes", "bombs", "negative bombs")} == {
-        "the file is damaged: a frame has an impossible size"
-    }
-    lies = ("beyond the end", "wrapping around", "before the beginning", "one over the other", "backwards")
-    assert {reasons[name] for name in (*lies, "in the directory")} == {
-        "the file is damaged: its frames overlap, or lie outside the file"
-    }
+    assert "has format 3, and this version of framefeed reads format 2" in reasons["another format"]
+    for why, names in {
+        "the file is damaged: a frame has an unknown kind": ("kinds that are none", "kinds below none", "no kinds"),
+        "the file is damaged: a frame has an unknown stream": ("streams that are none", "streams below none"),
+        "the file is damaged: a frame has an impossible size": ("negative sizes", "negative bombs"),
+        "the file is damaged: its frames overlap, or lie outside the file": (
+            "beyond the end", "wrapping around", "before the beginning", "one over the other", "backwards",
+            "large sizes", "one byte too many"),
+        "the file is cut off, or belongs to another directory": (
+            "no data", "less data", "more data", "large only by name"),
+        "its directory is cut off": ("a short header", "an empty directory", "more rows", "fewer rows",
+                                     "more than it says", "much more", "a directory large only by name"),
+        "the file is damaged: its directory has impossible numbers": (
+            "far more rows", "too many rows", "no rows", "far more streams", "no streams", "created before"),
+        "the file is damaged: its directory has too many kinds or descriptions": (
+            "more kinds", "too many kinds", "more texts", "negative texts", "long texts"),
+    }.items():  # fmt: skip
+        assert {name: reasons[name] for name in names} == dict.fromkeys(names, why)
 
 
 def read_frames_of_any(store: FrameStore, key: bytes, numbers: Sequence[int]) -> dict[int, bytes]:
@@ -329,24 +402,27 @@ def test_C02_damaged_files_can_be_removed_and_frames_stored_again(tmp_path: Path
     frame = next(data for data in frames_of(KEYS, SMALL).values() if data and data in content)
     content[content.index(frame)] ^= 1
     flipped.write_bytes(content)
-    torn.write_bytes(torn.read_bytes()[:-100])
-    newer, linked = (tmp_path / f"frames-{digit * 32}.arrow" for digit in "ab")
-    newer.write_bytes(segment_of(FRAMES, Said(text=json.dumps({**TEXT, "format": 99}).encode())))
+    freed = len(content) + directory_of(flipped).stat().st_size
+    directory_of(torn).write_bytes(directory_of(torn).read_bytes()[:-100])
+    newer = write_files(tmp_path, segment_of(FRAMES, Said(header={"format": 99})), 10)
+    linked = write_files(tmp_path, segment_of(FRAMES), 11)
+    linked.unlink()
     linked.symlink_to(whole)
-    foreign = tmp_path / "frames-notes.arrow"
+    old = tmp_path / f"frames-{12:032x}.arrow"
+    old.write_bytes(b"ARROW1")
+    foreign = tmp_path / "frames-notes.data"
     foreign.write_text("mine")
     with FrameStore(os.fspath(tmp_path)) as store:
         verified = store.verify()
         assert (set(verified.damaged), set(verified.refused)) == (
             {flipped.name},
-            {torn.name, newer.name, linked.name},
+            {torn.name, newer.name, linked.name, old.name},
         )
         removed = store.drop_damaged(verified)
-        assert removed == {flipped.name: len(content), torn.name: removed[torn.name]}
-        assert not flipped.exists()
-        assert not torn.exists()
+        assert removed == {flipped.name: freed, torn.name: removed[torn.name]}
+        assert not any(path.exists() for each in (flipped, torn) for path in (each, directory_of(each)))
         again = store.verify()
-        assert (again.damaged, set(again.refused)) == ({}, {newer.name, linked.name})
+        assert (again.damaged, set(again.refused)) == ({}, {newer.name, linked.name, old.name})
         assert store.drop_damaged(again) == {}
         missing = [key for key in KEYS if not read_all(store, key, SMALL)]
         assert len(missing) == 2
@@ -357,4 +433,5 @@ def test_C02_damaged_files_can_be_removed_and_frames_stored_again(tmp_path: Path
         )
     assert whole.exists()
     assert linked.is_symlink()
+    assert old.exists()
     assert foreign.read_text() == "mine"

@@ -2,43 +2,47 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import shutil
 import stat
+import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
+import xxhash
 
 from framefeed.cache.store import _index
-from framefeed.cache.store._files import MAX_OPEN
-from framefeed.cache.store._format import NO_FRAME, Kind, StoredFrame, StoreOptions
-from framefeed.cache.store._segment_writer import SegmentFrames, SegmentWriter
+from framefeed.cache.store._format import Kind, StoredFrame, StoreOptions
+from framefeed.cache.store._index import MAX_OPEN
+from framefeed.cache.store._segment_writer import SegmentFrames
 from framefeed.cache.store._store import FrameStore
 from framefeed.errors import CacheError
 from tests.cache.store.faults import READING, Faults, faulty
-from tests.cache.store.hostile import FRAMES, KEY, TEXT, Said, segment_of
+from tests.cache.store.hostile import COLUMNS, FRAMES, HEADER, KEY, segment_of
 from tests.cache.store.made import (
     KEYS,
     KINDS,
     add,
-    alone,
     assert_exact_or_missing,
     data_of,
     description_of,
+    directory_of,
     disk_bytes,
     frame_of,
     frames_of,
     name_of,
     parts,
     read_all,
-    sealed_file,
+    reserved,
+    sealed_files,
     segments,
+    write_clips,
+    write_files,
     write_segment,
 )
 
@@ -73,7 +77,7 @@ def test_C07_C15_new_files_are_private(tmp_path: Path) -> None:
 
 def test_C07_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
-    sealed_file(folder, KEYS, range(3))
+    sealed_files(folder, KEYS, range(3))
     folder.chmod(0o777)
     with pytest.raises(CacheError, match=r"every user can write .*chmod o-w"):
         FrameStore(os.fspath(folder))
@@ -85,14 +89,16 @@ def test_C07_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> Non
 @needs_root
 def test_C07_C15_a_folder_or_file_of_another_user_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
-    sealed_file(folder, KEYS, range(3))
+    sealed_files(folder, KEYS, range(3))
     (path,) = segments(folder)
-    os.chown(path, STRANGER, -1)
-    store = FrameStore(os.fspath(folder))
-    assert read_all(store, KEYS[0], range(3)) == {}
-    assert store.info().refused == {
-        path.name: f"the file belongs to another user (id {STRANGER}): remove it, or pass shared=True to trust it"
-    }
+    for given in (path, directory_of(path)):
+        os.chown(given, STRANGER, -1)
+        store = FrameStore(os.fspath(folder))
+        assert read_all(store, KEYS[0], range(3)) == {}
+        assert store.info().refused == {
+            path.name: f"the file belongs to another user (id {STRANGER}): remove it, or pass shared=True to trust it"
+        }
+        os.chown(given, os.geteuid(), -1)
     os.chown(folder, STRANGER, -1)
     with pytest.raises(CacheError, match="belongs to another user"):
         FrameStore(os.fspath(folder))
@@ -104,7 +110,7 @@ def test_C07_a_folder_that_another_user_makes_first_is_refused(tmp_path: Path) -
     store = FrameStore(os.fspath(folder))
     folder.mkdir()
     folder.chmod(0o777)
-    (folder / name_of(0)).write_bytes(segment_of(FRAMES))
+    write_files(folder, segment_of(FRAMES))
     store.refresh()
     assert not store.find(KEY, np.arange(3)).is_there.any()
     assert not add(store, KEYS[0], range(3))
@@ -113,18 +119,27 @@ def test_C07_a_folder_that_another_user_makes_first_is_refused(tmp_path: Path) -
 
 
 def test_C07_links_folders_and_pipes_are_left_alone(tmp_path: Path) -> None:
+    """In place of either file of a segment, and of those of an unfinished one."""
     folder = tmp_path / "cache"
-    good = sealed_file(tmp_path / "elsewhere", KEYS, range(3))
-    outside = tmp_path / "outside.arrow"
-    outside.write_bytes(good)
+    good = sealed_files(tmp_path / "elsewhere", KEYS, range(3))
+    outside = write_files(tmp_path, good, 99)
     folder.mkdir(mode=0o700)
-    (folder / name_of(1)).symlink_to(outside)
-    (folder / name_of(2)).mkdir()
-    os.mkfifo(folder / name_of(3))
-    (folder / name_of(4)).symlink_to(tmp_path / "nothing")
-    for name in ("frames-1.arrow", f"{name_of(5)}.tmp", f"x{name_of(6)}", "notes.txt", name_of(7).upper()):
-        (folder / name).write_bytes(good)
-    before = {path.name: path.lstat() for path in folder.iterdir()}
+    for number, ending in enumerate((".data", ".rows", ".data", ".rows", ".data", ".rows")):
+        path = write_files(folder, good, number).with_suffix(ending)
+        path.unlink()
+        if number < 2:
+            path.symlink_to(outside.with_suffix(ending))
+        elif number < 4:
+            path.mkdir()
+        else:
+            os.mkfifo(path)
+    (folder / name_of(6)).symlink_to(tmp_path / "nothing")
+    os.mkfifo(folder / name_of(7))
+    (folder / name_of(8)).mkdir()
+    (folder / f"frames-{9:032x}.50.new").symlink_to(outside)
+    for name in ("frames-1.data", f"{name_of(5)}.tmp", f"x{name_of(6)}", "notes.txt", name_of(7).upper()):
+        (folder / name).write_bytes(good[0])
+    others = {path.name: path.lstat() for path in folder.iterdir()}
     with FrameStore(os.fspath(folder)) as store:
         assert read_all(store, KEYS[0], range(3)) == {}
         add(store, KEYS[1], range(5))
@@ -133,15 +148,21 @@ def test_C07_links_folders_and_pipes_are_left_alone(tmp_path: Path) -> None:
         reasons = store.info().refused
         a_link = "the file is a symbolic link, and a cache reads regular files only: remove the link"
         no_file = "expected a regular file, found a folder, pipe or device: remove it"
-        assert reasons[name_of(1)] == reasons[name_of(4)] == a_link
-        assert reasons[name_of(2)] == reasons[name_of(3)] == no_file
+        assert reasons == {name_of(number): a_link if number < 2 else no_file for number in range(6)}
+        assert store.drop_damaged(store.verify()) == {}
+        assert {path.name: path.lstat().st_ino for path in folder.iterdir() if path.name in others} == {
+            name: facts.st_ino for name, facts in others.items()
+        }
         assert store.verify().num_frames == 5
         assert store.clear() > 0
-    after = {path.name: path.lstat() for path in folder.iterdir()}
-    assert {name: facts.st_ino for name, facts in after.items() if name != "lock"} == {
-        name: facts.st_ino for name, facts in before.items()
+    after = {path.name: path.lstat().st_ino for path in folder.iterdir() if path.name != "lock"}
+    # Of a segment with one regular file, this file is removed.
+    assert after == {
+        name: facts.st_ino
+        for name, facts in others.items()
+        if not stat.S_ISREG(facts.st_mode) or not re.fullmatch(r"frames-[0-9a-f]{32}\.(data|rows)", name)
     }
-    assert outside.read_bytes() == good
+    assert (outside.read_bytes(), directory_of(outside).read_bytes()) == good
 
 
 def test_C07_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
@@ -156,75 +177,112 @@ def test_C08_names_hold_nothing_of_the_stream(tmp_path: Path) -> None:
     for key in (b"../../etc/passwd", b"/" * 16, bytes(16), b"\n" * 16):
         with FrameStore(os.fspath(tmp_path)) as store:
             assert store.add(key, f"../{key!r}\0", [StoredFrame(-1, KINDS[0], b"x", 1)])
-            name = rf"frames-[0-9a-f]{{32}}\.{64 << 20}\.part"
-            assert all(re.fullmatch(name, path.name) for path in parts(tmp_path))
-    assert all(re.fullmatch(r"frames-[0-9a-f]{32}\.arrow|lock", path.name) for path in tmp_path.iterdir())
-    assert len(list(tmp_path.iterdir())) == 5
+            name = rf"frames-[0-9a-f]{{32}}\.({64 << 20}\.new|data)"
+            assert len([path for path in tmp_path.iterdir() if re.fullmatch(name, path.name)]) > 1
+            assert all(re.fullmatch(rf"{name}|.*\.rows|lock", path.name) for path in tmp_path.iterdir())
+    assert all(re.fullmatch(r"frames-[0-9a-f]{32}\.(data|rows)|lock", path.name) for path in tmp_path.iterdir())
+    assert len(list(tmp_path.iterdir())) == 9
 
 
-def test_C13_old_segments_are_read_and_those_of_later_versions_left_alone(tmp_path: Path) -> None:
+def test_C13_segments_of_this_version_are_read_and_those_of_others_left_alone(tmp_path: Path) -> None:
+    """The golden folder has a segment of format 2, one of a later format, one of format 1, and a part of format 1."""
     folder = tmp_path / "cache"
     shutil.copytree(GOLDEN, folder)
     folder.chmod(0o700)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    old, part = f"frames-{1:032x}.arrow", f"frames-{2:032x}.7000.part"
     frames = frames_of(KEYS[:1], range(4)) | frames_of(KEYS[1:2], [5, 7])
-    with FrameStore(os.fspath(folder)) as store:
+    with FrameStore(os.fspath(folder)) as store, open(folder / part, "rb") as writer:
+        # Its writer, of the older version, lives.
+        fcntl.flock(writer, fcntl.LOCK_EX)
         assert assert_exact_or_missing(store, frames) == len(frames)
         info = store.info()
         assert info.refused == {
-            name_of(2): (
-                "the file has format 2, and this version of framefeed reads format 1: use the version that wrote it, "
+            name_of(4): (
+                "the file has format 3, and this version of framefeed reads format 2: use the version that wrote it, "
                 "or another folder"
-            )
+            ),
+            old: (
+                "the file has format 1, of an older version of framefeed, and is not used: 'framefeed cache clear' "
+                "removes it"
+            ),
         }
         assert info.descriptions == {key.hex(): description_of(key) for key in KEYS[:2]}
-        assert store.counts.segments_refused == 1
-        assert store.find(KEY, np.arange(3)).is_there.sum() == 0
+        assert info.bytes_on_disk == disk_bytes(folder)
+        assert store.counts.segments_refused == 2
         add(store, KEYS[2], range(3))
         store.flush()
-        store.verify()
+        assert store.drop_damaged(store.verify()) == {}
         store.refresh()
-        assert store.counts.segments_refused == 1
+        assert store.counts.segments_refused == 2
     assert {name: (folder / name).read_bytes() for name in before} == before
+    with FrameStore(os.fspath(folder)) as store:
+        nbytes = disk_bytes(folder)
+        assert store.clear() == nbytes
+        assert [path.name for path in folder.iterdir()] == ["lock"]
+        assert store.info().refused == {}
+
+
+def test_frames_of_format_1_count_for_the_budget(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    shutil.copytree(GOLDEN, folder)
+    folder.chmod(0o700)
+    (folder / f"frames-{2:032x}.7000.part").unlink()  # A store removes it.
+    with FrameStore(os.fspath(folder), StoreOptions(max_bytes=disk_bytes(folder) + 100)) as store:
+        assert not add(store, KEYS[2], range(9))
+        assert store.is_full
 
 
 def test_segments_are_what_the_specification_says(tmp_path: Path) -> None:
-    """Read by Arrow alone, every column of every batch, and the file as the next writer of Arrow would make it."""
+    """Read by `struct` alone."""
     with FrameStore(os.fspath(tmp_path)) as store:
         for numbers in (range(5), range(5, 6), range(3)):
             for key in KEYS:
                 add(store, key, numbers)
     (path,) = segments(tmp_path)
-    content = path.read_bytes()
-    reader = pa.ipc.open_file(pa.BufferReader(content))
-    assert json.loads(reader.schema.metadata[b"framefeed"]) == {"format": 1}
-    *clips, directory = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-    metadata = reader.get_batch_with_custom_metadata(len(clips))[1]
-    said = json.loads(metadata[b"framefeed"])
-    assert (said["format"], said["kinds"]) == (1, [[kind.codec, kind.layout] for kind in KINDS])
-    assert len(clips) == 9
-    rows: list[dict[str, Any]] = [row for clip in clips for row in clip.to_pylist()]
+    data, directory = path.read_bytes(), directory_of(path).read_bytes()
+    layout = "<" + "".join(HEADER.values())
+    header = dict(zip(HEADER, struct.unpack_from(layout, directory), strict=True))
+    at = struct.calcsize(layout) + 16
+    assert (header["magic"], header["format"], header["data_nbytes"]) == (b"ff rows\n", 2, len(data))
+    layout = "<" + "".join(COLUMNS.values())
+    rows = []
+    for _ in range(header["num_rows"]):
+        rows.append(dict(zip(COLUMNS, struct.unpack_from(layout, directory, at), strict=True)))
+        at += struct.calcsize(layout)
+    keys = [directory[at + 16 * number : at + 16 * (number + 1)] for number in range(header["num_streams"])]
+    at += 16 * len(keys)
+    assert keys == list(KEYS)
+    assert json.loads(directory[at : at + header["kinds_nbytes"]]) == [[kind.codec, kind.layout] for kind in KINDS]
+    checksum = xxhash.xxh3_128_digest(directory[:64] + directory[80 : at + header["kinds_nbytes"]])
+    assert directory[64:80] == checksum
+    texts = directory[at + header["kinds_nbytes"] :]
+    assert json.loads(texts) == [description_of(key) for key in KEYS]
+    assert (len(texts), xxhash.xxh3_128_digest(texts)) == (header["texts_nbytes"], header["texts_checksum"])
+    stored = []
     for row in rows:
-        assert content[row["offset"] : row["offset"] + row["nbytes"]] == row["data"]
-        if row["kind"] == NO_FRAME:
-            assert row["data"].decode() == description_of(row["key"])
-        else:
-            assert row["data"] == data_of(row["key"], row["number"])
-            assert row["kind"] == row["number"] % len(KINDS)
-    assert directory.to_pylist() == [row | {"data": None} for row in rows]
-    assert sum(row["kind"] == NO_FRAME for row in rows) == len(KEYS)
-    frames = {number: data_of(KEYS[0], number) for number in range(5)}
-    again = segment_of(frames, Said(text=json.dumps(TEXT).encode()))
-    assert pa.ipc.open_file(pa.BufferReader(again)).schema.equals(reader.schema, check_metadata=True)
+        key, content = keys[row["stream"]], data[row["offset"] : row["offset"] + row["nbytes"]]
+        stored.append((key, row["number"]))
+        assert content == data_of(*stored[-1])
+        seed = xxhash.xxh3_64_intdigest(key, seed=row["number"])
+        assert row["checksum"] == xxhash.xxh3_64_intdigest(content, seed=seed)
+        assert row["kind"] == row["number"] % len(KINDS)
+    assert stored == [(key, n) for numbers in (range(5), range(5, 6), range(3)) for key in KEYS for n in numbers]
+    assert data == b"".join(data_of(*name) for name in stored)
 
 
-def test_a_file_that_is_being_copied_is_read_when_it_is_complete(tmp_path: Path) -> None:
-    content = sealed_file(tmp_path / "elsewhere", KEYS, range(3))
-    folder = alone(tmp_path / "cache", content[:2000])
+def test_segments_that_are_being_copied_are_read_when_they_are_complete(tmp_path: Path) -> None:
+    data, directory = sealed_files(tmp_path / "elsewhere", KEYS, range(3))
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
     store = FrameStore(os.fspath(folder))
-    assert read_all(store, KEYS[0], range(3)) == {}
-    with open(folder / name_of(0), "ab") as file:
-        file.write(content[2000:])
+    for files in ((b"", directory[:200]), (b"", directory), (data[:50], directory)):
+        write_files(folder, files)
+        (folder / f"something {len(files[0])} {len(files[1])}").touch()
+        store.refresh()
+        assert read_all(store, KEYS[0], range(3)) == {}
+        assert store.info().refused.keys() == {name_of(0)}
+    write_files(folder, (data, directory))
     (folder / "something").touch()
     store.refresh()
     assert len(read_all(store, KEYS[0], range(3))) == 3
@@ -233,16 +291,17 @@ def test_a_file_that_is_being_copied_is_read_when_it_is_complete(tmp_path: Path)
 
 def test_a_segment_that_is_replaced_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_index, "MOST_BYTES", 0)
-    content = sealed_file(tmp_path / "elsewhere", KEYS[1:2], range(30))
+    files = sealed_files(tmp_path / "elsewhere", KEYS[1:2], range(30))
     folder = tmp_path / "cache"
-    sealed_file(folder, KEYS[:1], range(30))
+    sealed_files(folder, KEYS[:1], range(30))
     store = FrameStore(os.fspath(folder))
     assert len(read_all(store, KEYS[0], range(30))) == 30
     (path,) = segments(folder)
     store.close()
-    (tmp_path / "new").write_bytes(content)
-    os.replace(tmp_path / "new", path)
-    write_segment(folder / name_of(1), [(KEYS[2], range(3))])
+    for content, replaced in zip(files, (path, directory_of(path)), strict=True):
+        (tmp_path / "new").write_bytes(content)
+        os.replace(tmp_path / "new", replaced)
+    write_segment(folder, 1, [(KEYS[2], range(3))])
     assert len(read_all(store, KEYS[2], range(3))) == 3
     for _ in range(2):
         assert assert_exact_or_missing(store, frames_of(KEYS[:2], range(30))) in (0, 30)
@@ -254,7 +313,8 @@ def test_a_writer_leaves_part_of_the_budget_to_others(tmp_path: Path) -> None:
     options = StoreOptions(max_bytes=200_000)
     stores = [FrameStore(os.fspath(tmp_path), options) for _ in range(4)]
     assert all(add(store, KEYS[0], range(10)) for store in stores)
-    assert all(int(path.name.split(".")[1]) <= 50_000 for path in parts(tmp_path))
+    assert len(reserved(tmp_path)) == 4
+    assert max(reserved(tmp_path)) <= 50_000
     for store in stores:
         store.close()
     # What was kept free for them is there again.
@@ -291,10 +351,13 @@ def test_clear_leaves_what_others_write(tmp_path: Path) -> None:
     add(first, KEYS[0], range(3, 6))
     add(second, KEYS[1], range(6))
     assert len(read_all(second, KEYS[0], range(6))) == 3
-    (tmp_path / f"frames-{5:032x}.9000.part").write_bytes(bytes(700))
+    (tmp_path / f"frames-{5:032x}.9000.new").write_bytes(bytes(30))
+    (tmp_path / name_of(5)).write_bytes(bytes(700))
+    (tmp_path / name_of(6)).write_bytes(bytes(70))
     before = disk_bytes(tmp_path)
     assert first.clear() == before - disk_bytes(tmp_path)
     assert [int(path.stat().st_size > 0) for path in parts(tmp_path)] == [1]
+    assert len(reserved(tmp_path)) == 1
     assert (read_all(first, KEYS[0], range(6)), len(read_all(second, KEYS[1], range(6)))) == ({}, 6)
     second.refresh()
     assert read_all(second, KEYS[0], range(6)) == {}
@@ -320,7 +383,7 @@ def test_C18_many_segments(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     folder.mkdir(mode=0o700)
     for number in range(many):
-        write_segment(folder / name_of(number), [(KEYS[number % 2], [number])], created=number)
+        write_segment(folder, number, [(KEYS[number % 2], [number])], created=number)
     faults = Faults(READING)
     with faulty(faults, folder):
         store = FrameStore(os.fspath(folder))
@@ -331,7 +394,7 @@ def test_C18_many_segments(tmp_path: Path) -> None:
     with faulty(faults, folder):
         store.refresh()
         assert not store.find(KEY, np.arange(100)).is_there.any()
-        write_segment(folder / name_of(many), [(KEYS[2], [5])], created=many)
+        write_segment(folder, many, [(KEYS[2], [5])], created=many)
         assert store.find(KEYS[2], np.array([5])).is_there.all()
     assert faults.names.count("open") < 5
     before = len(os.listdir("/proc/self/fd"))
@@ -345,7 +408,7 @@ def test_C18_many_segments(tmp_path: Path) -> None:
 def test_directories_are_read_again_where_memory_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_index, "MOST_BYTES", 20_000)
     frames = frames_of(KEYS, range(400))
-    with FrameStore(os.fspath(tmp_path), StoreOptions(segment_bytes=30_000)) as store:
+    with FrameStore(os.fspath(tmp_path), StoreOptions(segment_bytes=20_000)) as store:
         for first in range(0, 400, 20):
             for key in KEYS:
                 add(store, key, range(first, first + 20))
@@ -376,11 +439,7 @@ def test_C15_a_frame_that_was_stored_as_another_is_a_miss(tmp_path: Path) -> Non
     folder.mkdir(mode=0o700)
     planted = SegmentFrames(KEYS[1], "", [frame_of(KEYS[1], number) for number in range(3)])
     planted.key = KEYS[0]
-    descriptor = os.open(folder / name_of(1), os.O_RDWR | os.O_CREAT, 0o600)
-    writer = SegmentWriter(descriptor, 1 << 20, 1)
-    writer.append(planted)
-    writer.finish()
-    os.close(descriptor)
+    write_clips(folder, 1, [planted])
     with FrameStore(os.fspath(folder)) as store:
         assert store.info().num_frames == 3
         assert read_all(store, KEYS[0], range(3)) == {}

@@ -133,7 +133,7 @@ class _Alone:
         """Read as many bytes from the segments, a clip at a time, and know nothing of what they are."""
         clips = self.memory.reshape(-1, self.memory[0].size)
         for _ in range(times):
-            for path in sorted(Path(self._folder).glob("*.arrow")):
+            for path in sorted(Path(self._folder).glob("*.data")):
                 with open(path, "rb", buffering=0) as file:
                     for number in range(path.stat().st_size // clips.shape[1]):
                         os.preadv(file.fileno(), [clips[number % len(clips)].data], number * clips.shape[1])

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable
 
 import numpy as np
 import xxhash
 
+from framefeed.cache.store._directory import read_directory, read_texts
+from framefeed.cache.store._files import Descriptor
 from framefeed.cache.store._folder import Folder
-from framefeed.cache.store._format import (
-    NO_FRAME,
-    SEALED,
-    Kind,
-    OtherFormat,
-    Refused,
-    Rows,
-    StoreInfo,
-    Verified,
-    frame_seed,
-)
-from framefeed.cache.store._index import SegmentIndex
-from framefeed.cache.store._segment import read_directory
+from framefeed.cache.store._format import FILE, REF_BITS, Kind, OtherFormat, Refused, StoreInfo, Verified, frame_seed
+from framefeed.cache.store._index import Segment, SegmentIndex
 from framefeed.parallel import find_shortage
 
 _CHUNK_BYTES = 1 << 20
@@ -33,28 +23,28 @@ def count_contents(folder: Folder, segments: SegmentIndex, max_bytes: int | None
     num_segments = num_frames = stored_bytes = raw_bytes = 0
     kinds: dict[Kind, tuple[int, int]] = {}
     descriptions: dict[str, str] = {}
-    for number, _ in segments.sealed():
+    for number, segment in segments.sealed():
         directory = segments.directory(number)
         if directory is None:
             continue
-        is_frame = directory.rows["kind"] != NO_FRAME
-        frames = directory.rows[is_frame]
+        rows = directory.rows
         num_segments += 1
-        num_frames += len(frames)
-        stored_bytes += int(frames["nbytes"].sum())
-        raw_bytes += int(frames["raw_nbytes"].sum())
-        counts = np.bincount(frames["kind"], minlength=len(directory.kinds)).tolist()
-        sizes = np.bincount(frames["kind"], frames["nbytes"], minlength=len(directory.kinds)).tolist()
+        num_frames += len(rows)
+        stored_bytes += int(rows["nbytes"].sum())
+        raw_bytes += int(rows["raw_nbytes"].sum())
+        counts = np.bincount(rows["kind"], minlength=len(directory.kinds)).tolist()
+        sizes = np.bincount(rows["kind"], rows["nbytes"], minlength=len(directory.kinds)).tolist()
         for kind, count, nbytes in zip(directory.kinds, counts, sizes, strict=True):
             before = kinds.get(kind, (0, 0))
             kinds[kind] = (before[0] + count, before[1] + int(nbytes))
-        _describe(segments, number, directory.rows[~is_frame], descriptions)
+        for stream, text in enumerate(_read_texts(folder, segment) or ()):
+            descriptions.setdefault(directory.key(stream).hex(), text)
     try:
-        bytes_on_disk, (_, parts) = folder.bytes_on_disk(), folder.names()
+        bytes_on_disk, unfinished = folder.bytes_on_disk(), folder.list_segments().unfinished
     except OSError as error:
         if find_shortage(error) is not None:
             raise
-        bytes_on_disk, parts = 0, []
+        bytes_on_disk, unfinished = 0, {}
     return StoreInfo(
         bytes_on_disk=bytes_on_disk,
         max_bytes=max_bytes,
@@ -65,30 +55,29 @@ def count_contents(folder: Folder, segments: SegmentIndex, max_bytes: int | None
         kinds=kinds,
         descriptions=descriptions,
         refused=dict(segments.refused),
-        unfinished=sorted(parts),
+        unfinished=sorted(f"{name}.data" for name in unfinished),
     )
 
 
-def _describe(segments: SegmentIndex, segment: int, rows: Rows, descriptions: dict[str, str]) -> None:
-    descriptor = segments.descriptor(segment)
-    for row in rows:
-        key = _key(row)
-        if descriptor is None or key.hex() in descriptions or row["nbytes"] > _CHUNK_BYTES:
-            continue
-        try:
-            text = os.pread(descriptor.number, int(row["nbytes"]), int(row["offset"]))
-        except OSError as error:
-            if find_shortage(error) is not None:
-                raise
-            return
-        if xxhash.xxh3_64_intdigest(text, frame_seed(key, int(row["number"]))) == int(row["checksum"]):
-            descriptions[key.hex()] = text.decode(errors="replace")
+def _read_texts(folder: Folder, segment: Segment) -> list[str] | None:
+    """Read the descriptions of the streams of a segment; None if they are damaged."""
+    try:
+        number, size = folder.open_file(f"{segment.name}.rows")
+        file = Descriptor(number)
+        return read_texts(file.number, size)
+    except Refused:
+        return None
+    except OSError as error:
+        if find_shortage(error) is not None:
+            raise
+        return None
 
 
-def check_all(segments: SegmentIndex, progress: Callable[[int], object] | None) -> Verified:
+def check_all(folder: Folder, segments: SegmentIndex, progress: Callable[[int], object] | None) -> Verified:
     """Read every stored byte.
 
     Args:
+        folder: Where they are.
         segments: Segments to read.
         progress: Called with the number of bytes checked since its last call.
     """
@@ -99,13 +88,15 @@ def check_all(segments: SegmentIndex, progress: Callable[[int], object] | None) 
         if directory is None or descriptor is None:
             continue
         num_segments += 1
+        num_frames += len(directory.rows)
+        if _read_texts(folder, segment) is None:
+            damaged[segment.file] = []
         for at, row in enumerate(directory.rows):
-            key, frame = _key(row), int(row["number"])
-            num_frames += int(row["kind"] != NO_FRAME)
+            key, frame = directory.key(int(row["stream"])), int(row["number"])
             num_bytes += int(row["nbytes"])
             if not _is_sound(descriptor.number, key, row):
-                damaged.setdefault(segment.name, []).append(frame)
-                segments.forget(key, frame, number, at)
+                damaged.setdefault(segment.file, []).append(frame)
+                segments.forget(key, frame, (number << REF_BITS) + at)
             if progress is not None:
                 progress(int(row["nbytes"]))
     return Verified(num_segments, num_frames, num_bytes, damaged, dict(segments.refused))
@@ -116,49 +107,44 @@ def drop_damaged(folder: Folder, verified: Verified) -> dict[str, int]:
 
     Args:
         folder: Where they are.
-        verified: Result of a check. Of the refused files, those of another format, links and other users' files stay.
+        verified: Result of a check. Of the refused ones, those of another format, links and other users' files stay.
 
     Returns:
-        File name -> bytes, of each that was removed.
+        Name of the data file -> bytes freed, of each segment that was removed.
 
     Raises:
         OSError: One cannot be removed.
     """
     removed: dict[str, int] = {}
-    for name in {**verified.damaged, **verified.refused}:
-        if not SEALED.fullmatch(name) or (name in verified.refused and not _is_torn(folder, name)):
-            continue
-        try:
-            facts = os.lstat(folder.file(name))
-            if stat.S_ISREG(facts.st_mode):
-                os.unlink(folder.file(name))
-                removed[name] = facts.st_size
-        except FileNotFoundError:
-            continue
+    for file in {**verified.damaged, **verified.refused}:
+        met = FILE.fullmatch(file)
+        if met is not None and (file in verified.damaged or _is_torn(folder, met["name"])):
+            freed = folder.remove(met["name"])
+            if freed:
+                removed[file] = freed
     return removed
 
 
 def _is_torn(folder: Folder, name: str) -> bool:
-    """Whether a file is ours, and neither a segment nor one of another version of this package."""
+    """Whether the files of a segment are ours, and neither sound nor those of another version of this package."""
     try:
-        descriptor = folder.open_segment(name)
+        number, size = folder.open_file(f"{name}.rows")
+        file = Descriptor(number)
+        try:
+            data_nbytes = folder.measure(f"{name}.data")
+        except FileNotFoundError:
+            return True
     except (Refused, OSError):
         return False
     try:
-        read_directory(descriptor)
+        read_directory(file.number, size, data_nbytes)
     except OtherFormat:
         return False
     except Refused:
         return True
     except OSError:
         return False
-    finally:
-        os.close(descriptor)
     return False  # It is complete now.
-
-
-def _key(row: np.void) -> bytes:
-    return int(row["head"]).to_bytes(8, "little") + int(row["tail"]).to_bytes(8, "little")
 
 
 def _is_sound(descriptor: int, key: bytes, row: np.void) -> bool:

@@ -1,16 +1,17 @@
-"""Read stored frames from the files of segments, neighbours with one system call, and check each."""
+"""Read stored frames from data files, neighbours with one system call, and check each."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from operator import add
 from threading import Lock
+from typing import Generic, TypeVar
 
 from framefeed._arrays import IntArray, WordArray
 from framefeed._lru import Lru
 from framefeed.cache.store._format import FrameLocations, frame_checksum
-from framefeed.parallel import find_shortage, register_releasable
+from framefeed.parallel import find_shortage
 
 MAX_OPEN = 128
 
@@ -33,40 +34,40 @@ class Descriptor:
         close(self.number)  # a default, because the module may be cleared before its last object
 
 
-class Descriptors:
-    """Open files of the last used segments, by segment number."""
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
-    def __init__(self) -> None:
-        self._open = Lru[int, Descriptor](MAX_OPEN)
+
+class SharedLru(Generic[K, V]):
+    """Values that were used last, for several threads.
+
+    Args:
+        make: Makes an empty mapping of them.
+    """
+
+    def __init__(self, make: Callable[[], Lru[K, V]]) -> None:
+        self._make = make
+        self._values = make()
         self._lock = Lock()
-        register_releasable(self)
 
-    def __len__(self) -> int:
-        return len(self._open)
-
-    def get(self, segment: int) -> Descriptor | None:
-        """Return the open file of a segment, or None."""
+    def get(self, key: K) -> V | None:
+        """Return a value, or None."""
         with self._lock:
-            return self._open.get(segment)
+            return self._values.get(key)
 
-    def put(self, segment: int, descriptor: Descriptor) -> None:
-        """Keep a file open."""
+    def put(self, key: K, value: V) -> None:
+        """Keep a value."""
         with self._lock:
-            self._open.put(segment, descriptor)
+            self._values.put(key, value)
 
-    def drop(self, segment: int) -> None:
-        """Release a file."""
+    def drop(self, key: K) -> None:
+        """Release a value."""
         with self._lock:
-            self._open.pop(segment)
-
-    def clear(self) -> None:
-        """Release all files."""
-        with self._lock:
-            self._open.clear()
+            self._values.pop(key)
 
     def release_idle(self) -> None:
-        """Close the files that are not being read; without the lock, because any thread may call it at any time."""
-        self._open = Lru[int, Descriptor](MAX_OPEN)
+        """Release all values that are not in use; without the lock, because any thread may call it at any time."""
+        self._values = self._make()
 
     def renew_lock(self) -> None:
         """Replace the lock in a forked process: a thread of the parent may have held it."""
@@ -101,7 +102,7 @@ def read_frames(
         locations: Locations of frames.
         indices: Indices of the frames to read.
         buffers: Memory for their bytes.
-        open_file: Returns the open file of a segment number, or None.
+        open_file: Returns the open data file of a segment number, or None.
 
     Returns:
         Whether each frame is undamaged.
@@ -118,9 +119,15 @@ def read_frames(
         if file is None:
             continue
         for part in _split_run(run, sizes):
-            is_whole = _fill(file.number, [buffers[i] for i in part], offsets[part[0]])
+            needed = sum([sizes[i] for i in part])
+            try:
+                is_whole = os.preadv(file.number, [buffers[i] for i in part], offsets[part[0]]) == needed
+            except OSError as error:
+                if find_shortage(error) is not None:
+                    raise
+                is_whole = False
             for i in part:
-                if is_whole or _fill(file.number, [buffers[i]], offsets[i]):
+                if is_whole or _fill(file.number, buffers[i], offsets[i]):
                     sound[i] = frame_checksum(locations.key, numbers[i], buffers[i]) == checksums[i]
     return sound
 
@@ -157,17 +164,12 @@ def _find_runs(segments: Sequence[int], offsets: Sequence[int], sizes: Sequence[
     return runs
 
 
-def _fill(descriptor: int, buffers: Sequence[memoryview], offset: int) -> bool:
-    """Read a file into buffers; return False if it ends before, or cannot be read."""
-    left = sum(buffer.nbytes for buffer in buffers)
+def _fill(descriptor: int, buffer: memoryview, offset: int) -> bool:
+    """Read a file into a buffer; return False if it ends before, or cannot be read."""
     try:
-        while done := os.preadv(descriptor, buffers, offset):
-            left, offset = left - done, offset + done
-            if not left:
-                return True
-            buffers = skip_bytes(buffers, done)
+        while buffer.nbytes and (done := os.preadv(descriptor, [buffer], offset)):
+            buffer, offset = buffer[done:], offset + done
     except OSError as error:
         if find_shortage(error) is not None:
             raise
-        return False
-    return not left
+    return not buffer.nbytes

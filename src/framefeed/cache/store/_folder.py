@@ -5,15 +5,17 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic, sleep
 
 from framefeed._files import flush_folder, name_special_kind, remove_unlocked
-from framefeed.cache.store._format import PART, SEALED, Refused, StoreOptions
+from framefeed.cache.store._files import Descriptor
+from framefeed.cache.store._format import FILE, Refused, StoreOptions
 from framefeed.errors import CacheError
 from framefeed.parallel import find_shortage, make_shortage_error, try_again_in_shortage
 
@@ -22,6 +24,8 @@ _PATIENCE_SECONDS = 20
 _PAUSE_SECONDS = 0.002
 _SHARES = 4
 """A writer reserves at most this fraction (1/4) of the rest of a budget, so that there is some for others."""
+_OLD_PART = re.compile(r"frames-[0-9a-f]{32}\.\d{1,18}\.part")
+_IS_A_LINK = "the file is a symbolic link, and a cache reads regular files only: remove the link"
 
 
 class BudgetReached(Exception):
@@ -45,16 +49,41 @@ class Part:
     """A segment that is being written.
 
     Attributes:
-        path: Of its file.
-        name: That the sealed file will have.
-        descriptor: Open for reading and writing; holds the lock that says that its writer lives.
-        max_bytes: Largest size of its file.
+        name: Of its files, without an ending.
+        data: Its data file, open for reading and writing; holds the lock that says that its writer lives.
+        directory: The file that will be its directory.
+        max_bytes: Largest size of both.
     """
 
-    path: str
     name: str
-    descriptor: int
+    data: Descriptor
+    directory: Descriptor
     max_bytes: int
+
+
+@dataclass(slots=True, eq=False)
+class Listing:
+    """Files of segments in a folder.
+
+    Attributes:
+        sealed: Names of segments that have a directory, without an ending.
+        unfinished: Names of the others -> names of their files, and the bytes that these may reach together.
+        old: Names of files of format 1.
+        old_parts: Names of unfinished ones.
+    """
+
+    sealed: set[str] = field(default_factory=set)
+    unfinished: dict[str, tuple[list[str], int]] = field(default_factory=dict)
+    old: list[str] = field(default_factory=list)
+    old_parts: list[str] = field(default_factory=list)
+
+    @property
+    def sealed_files(self) -> list[str]:
+        """Names of the files of sealed segments, and of those of format 1."""
+        return [f"{name}{ending}" for name in self.sealed for ending in (".rows", ".data")] + [
+            *self.old,
+            *self.old_parts,
+        ]
 
 
 class Folder:
@@ -125,8 +154,8 @@ class Folder:
             return None
         return facts.st_dev, facts.st_ino, facts.st_mtime_ns
 
-    def names(self) -> tuple[list[str], list[str]]:
-        """List the segments: (sealed ones, parts); none if there is no folder.
+    def list_segments(self) -> Listing:
+        """List the segments; none if there is no folder.
 
         Raises:
             OSError: The folder cannot be read.
@@ -136,53 +165,77 @@ class Folder:
                 names = [entry.name for entry in entries]
         except FileNotFoundError:
             names = []
-        return [name for name in names if SEALED.fullmatch(name)], [name for name in names if PART.fullmatch(name)]
+        files = [met for name in names if (met := FILE.fullmatch(name))]
+        listing = Listing({met["name"] for met in files if met["ending"] == "rows"})
+        for met in files:
+            if met["ending"] == "arrow":
+                listing.old.append(met[0])
+            elif met["part"] == "part":
+                listing.old_parts.append(met[0])
+            elif met["name"] not in listing.sealed:
+                others, size = listing.unfinished.get(met["name"], ([], 0))
+                listing.unfinished[met["name"]] = ([*others, met[0]], max(size, int(met["size"] or 0)))
+        return listing
 
     def file(self, name: str) -> str:
         """Path of a file in it."""
         return os.path.join(self.path, name)
 
-    def open_segment(self, name: str) -> int:
-        """Open a sealed segment for reading, if it is a plain file; return its descriptor.
+    def open_file(self, name: str) -> tuple[int, int]:
+        """Open a file for reading, if it is a regular file that can be trusted; return its descriptor and size.
 
         Raises:
             Refused: It is a link, a folder, a pipe, a device, or another user's.
             OSError: It cannot be opened.
         """
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
-            descriptor = os.open(self.file(name), flags)
+            descriptor = os.open(self.file(name), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
             if error.errno == errno.ELOOP:
-                raise Refused(
-                    "the file is a symbolic link, and a cache reads regular files only: remove the link"
-                ) from error
+                raise Refused(_IS_A_LINK) from error
             raise
-        facts = os.fstat(descriptor)
-        is_file = stat.S_ISREG(facts.st_mode)
-        if is_file and (self._options.shared or facts.st_uid in (os.geteuid(), 0)):
-            return descriptor
-        os.close(descriptor)
-        if is_file:
+        try:
+            return descriptor, self._check_file(os.fstat(descriptor))
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def measure(self, name: str) -> int:
+        """Return the size of a file, if it is a regular file that can be trusted.
+
+        Raises:
+            Refused: It is not.
+            OSError: It cannot be looked at.
+        """
+        return self._check_file(os.lstat(self.file(name)))
+
+    def _check_file(self, facts: os.stat_result) -> int:
+        if stat.S_ISLNK(facts.st_mode):
+            raise Refused(_IS_A_LINK)
+        if not stat.S_ISREG(facts.st_mode):
+            raise Refused("expected a regular file, found a folder, pipe or device: remove it")
+        if not self._options.shared and facts.st_uid not in (os.geteuid(), 0):
             raise Refused(
                 f"the file belongs to another user (id {facts.st_uid}): remove it, or pass shared=True to trust it"
             )
-        raise Refused("expected a regular file, found a folder, pipe or device: remove it")
+        return facts.st_size
 
     def bytes_on_disk(self) -> int:
-        """Bytes of all segments, parts included.
+        """Bytes of all segments, unfinished ones and those of format 1 included.
 
         Raises:
             OSError: The folder cannot be read.
         """
-        sealed, parts = self.names()
-        return sum(self._size(name) for name in (*sealed, *parts))
+        listing = self.list_segments()
+        unfinished = [name for files, _ in listing.unfinished.values() for name in files]
+        return self._count_bytes([*listing.sealed_files, *unfinished])
 
-    def _size(self, name: str) -> int:
-        try:
-            return os.lstat(self.file(name)).st_size
-        except FileNotFoundError:
-            return 0
+    def _count_bytes(self, names: Sequence[str]) -> int:
+        total = 0
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += os.lstat(self.file(name)).st_size
+        return total
 
     def new_part(self, needed: int) -> Part:
         """Begin a segment, after removing the parts of dead writers.
@@ -198,27 +251,24 @@ class Folder:
         make_folder(self.path, shared=self._options.shared)
         self.check()
         with self._locked():
-            remove_unlocked(self.path, PART, kept="")
+            self._remove_dead()
             name = f"frames-{secrets.token_hex(16)}"
             max_bytes = self._reserve(needed)
-            path = self.file(f"{name}.{max_bytes}.part")
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(path, flags, file_mode(shared=self._options.shared))
+            data = self._create(f"{name}.data")
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(data.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return Part(name, data, self._create(f"{name}.{max_bytes}.new"), max_bytes)
             except BaseException:
-                os.close(descriptor)
-                os.unlink(path)
+                os.unlink(self.file(f"{name}.data"))
                 raise
-        return Part(path, f"{name}.arrow", descriptor, max_bytes)
 
     def seal(self, part: Part) -> None:
-        """Rename a part that is complete and on disk to its final name.
+        """Make a part visible whose files are complete and on disk.
 
         Raises:
             OSError: It cannot be done.
         """
-        os.rename(part.path, self.file(part.name))
+        os.rename(self.file(f"{part.name}.{part.max_bytes}.new"), self.file(f"{part.name}.rows"))
 
     def flush(self) -> None:
         """Flush the folder, so that the names of files survive a loss of power.
@@ -228,10 +278,31 @@ class Folder:
         """
         try_again_in_shortage(lambda: flush_folder(self.path), self.path, "store")
 
-    def remove(self, path: str) -> None:
-        """Remove a file, if it can be."""
-        with suppress(OSError):
-            os.unlink(path)
+    def drop(self, part: Part) -> None:
+        """Remove the files of a part, if it can be done."""
+        for name in (f"{part.name}.{part.max_bytes}.new", f"{part.name}.data"):
+            with suppress(OSError):
+                self._unlink(name)
+
+    def remove(self, name: str) -> int:
+        """Remove a sealed segment; return the bytes freed.
+
+        Raises:
+            OSError: It cannot be done.
+        """
+        # The directory first: without it nothing is found, and a file that is left is removed as unfinished.
+        return self._unlink(f"{name}.rows") + self._unlink(f"{name}.data")
+
+    def _unlink(self, name: str) -> int:
+        """Remove a file if it is a regular one; return its size."""
+        try:
+            facts = os.lstat(self.file(name))
+            if stat.S_ISREG(facts.st_mode):
+                os.unlink(self.file(name))
+                return facts.st_size
+        except FileNotFoundError:
+            pass
+        return 0
 
     def clear(self) -> None:
         """Remove all segments except those that are being written.
@@ -242,18 +313,48 @@ class Folder:
         if not os.path.exists(self.path):
             return
         with self._locked():
-            remove_unlocked(self.path, PART, kept="")
-            for name in self.names()[0]:
-                if stat.S_ISREG(os.lstat(self.file(name)).st_mode):
-                    os.unlink(self.file(name))
+            self._remove_dead()
+            listing = self.list_segments()
+            for name in listing.sealed:
+                self.remove(name)
+            for name in listing.old:
+                self._unlink(name)
+
+    def _remove_dead(self) -> None:
+        """Remove what dead writers left. The folder is locked, so that no segment begins meanwhile."""
+        listing = self.list_segments()
+        if listing.old_parts:
+            remove_unlocked(self.path, _OLD_PART, kept="")
+        for name, (files, _) in listing.unfinished.items():
+            with suppress(OSError):  # Its writer lives, or this process may not remove it.
+                self._remove_unfinished(name, files)
+
+    def _remove_unfinished(self, name: str, files: Sequence[str]) -> None:
+        data = self.file(f"{name}.data")
+        if os.path.lexists(data):
+            descriptor = os.open(data, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            finally:
+                os.close(descriptor)
+            # Its writer may have sealed it after the folder was listed.
+            if not is_file or os.path.lexists(self.file(f"{name}.rows")):
+                return
+        for file in files:
+            self._unlink(file)
+
+    def _create(self, name: str) -> Descriptor:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        return Descriptor(os.open(self.file(name), flags, file_mode(shared=self._options.shared)))
 
     def _reserve(self, needed: int) -> int:
         most = max(needed, self._options.segment_bytes)
         if self._options.max_bytes is None:
             return most
-        sealed, parts = self.names()
-        # A part counts with its largest size, which is in its name.
-        reserved = sum(map(self._size, sealed)) + sum(max(self._size(part), int(part.split(".")[1])) for part in parts)
+        listing = self.list_segments()
+        reserved = self._count_bytes(listing.sealed_files)
+        reserved += sum(max(self._count_bytes(files), most) for files, most in listing.unfinished.values())
         left = self._options.max_bytes - reserved
         if needed > left:
             is_final = needed > self._options.max_bytes - self.bytes_on_disk()

@@ -1,51 +1,65 @@
-"""A segment: the frames of many clips in one Arrow IPC file that never changes once it has its name.
+"""A segment: the frames of many clips in one file, and its directory in another; neither changes once it is sealed.
 
-This is the specification, format 1. Integers are little-endian.
+This is the specification, format 2. Integers are little-endian.
 
-**Names.** ``frames-<32 hex digits>.arrow`` is sealed: complete, on disk, immutable. ``frames-<the same>.<bytes>.part``
-is being written by the process that holds a `flock` on it; the number is its largest size. A part without
-a lock was left by a dead writer. ``lock`` is locked by `flock` while parts are created and removed. Nothing else in
-the folder is ours, and nothing in it depends on the folder's name or on the machine.
+==============================  ================================================================================
+file                            content
+==============================  ================================================================================
+``frames-<hex>.data``           the bytes of frames, one after the other in the order of the rows, and nothing else;
+                                while it is being written, its writer holds a `flock` on it
+``frames-<hex>.rows``           its directory: complete, on disk, immutable. Only a directory makes frames visible
+``frames-<hex>.<bytes>.new``    will be the directory; made with the data file. The number is what both may reach
+``lock``                        locked by `flock` while files of segments are created and removed
+==============================  ================================================================================
 
-**Container.** An Arrow IPC file (random access, uncompressed, no dictionaries) with the columns of ``SCHEMA``. Its
-schema's metadata hold ``framefeed``: JSON, ``{"format": 1}``.
+``<hex>`` are 32 hexadecimal digits. A data file without a directory that no process has locked was left by a dead
+writer. Files of format 1 (``.arrow``, ``.part``) are counted and removed with the others, and never read. Nothing else
+in the folder is ours, and nothing in it depends on the folder's name or on the machine.
 
-**Clips.** Each record batch but the last was stored at once, its frames one after the other without padding in
-the values of ``data``, which is the last buffer of the batch: one read gets a clip. A row whose ``kind`` is ``-1`` is
-no frame: its data are the description of the stream ``key``, UTF-8; the first batch of a stream in a segment has one.
+**Directory.** ``HEADER``; then ``num_rows`` times ``ROW``; the keys of the streams, 16 bytes each; the kinds, JSON: a
+list of [label of the codec, text of the layout]; the descriptions of the streams, JSON: a list of texts. Only `info`
+reads these, so they have a checksum of their own: of pictures, each of which is a stream, they are ten times as long as
+the rest.
 
-==========  ====================================================================================================
-column      content
-==========  ====================================================================================================
-key         16 bytes that name the stream and how its frames were made
-number      of the frame's packet in the stream
-offset      position of the frame's bytes in the file
-nbytes      how many they are
-raw_nbytes  how many they are once decoded
-checksum    XXH3 (64 bits) of these bytes; its seed is the XXH3 of ``key`` with ``number`` as seed, so that bytes of
-            another frame are never taken for this one's
-stamp       of the source file when the frame was decoded; 0: unknown
-content     hash of the encoded bytes that the frame depends on
-kind        index into the kinds of the directory; -1: no frame, see above
-data        the bytes
-==========  ====================================================================================================
+===================  ===========================================================================================
+field of the header  content
+===================  ===========================================================================================
+magic                ``MAGIC``
+format               2
+num_rows             frames, at least 1
+num_streams          streams
+kinds_nbytes         bytes of the kinds
+created              nanoseconds since 1970, greater than that of every segment that its writer knew
+data_nbytes          size of the data file
+texts_nbytes         bytes of the descriptions
+texts_checksum       XXH3 (128 bits) of the descriptions
+checksum             XXH3 (128 bits) of all before it, and then of rows, keys and kinds
+===================  ===========================================================================================
 
-**Directory.** The last record batch repeats all rows, with null as data. Its custom metadata hold ``framefeed``, JSON:
-``format``; ``created``, nanoseconds, greater than that of every segment that its writer knew; ``kinds``, a list of
-[label of the codec, text of the layout]; and ``checksum``: XXH3 (128 bits, hex) of that JSON and of the columns but
-``data`` as they lie in the batch, one after the other.
+===================  ===========================================================================================
+field of a row       content
+===================  ===========================================================================================
+number               of the frame's packet in the stream
+offset               position of the frame's bytes in the data file
+checksum             XXH3 (64 bits) of the bytes; its seed is the XXH3 of the stream's key with ``number`` as seed,
+                     so that bytes of another frame are never taken for this one's
+stamp                of the source file when the frame was decoded; 0: unknown
+content              hash of the encoded bytes that the frame depends on
+nbytes               how many bytes there are
+raw_nbytes           how many they are once decoded
+stream               index into the keys
+kind                 index into the kinds
+===================  ===========================================================================================
 
-**Limits.** A segment has at most 131,072 rows; a directory and a footer at most 16 MiB each, the JSON at most 1 MiB;
-a frame, stored or decoded, less than 2 GiB. Rows come in the order of their offsets, and no two overlap.
+**Limits.** A segment has at most 131,072 rows; its kinds have at most 1 MiB, its descriptions 16 MiB; a frame, stored
+or decoded, has less than 2 GiB. Rows come in the order of their offsets, and no two overlap.
 
-**Reading.** Magic, footer, last block, directory: if anything there differs from this specification, a reader ignores
-the whole file, as one of a later version, and never changes it. Of equal keys and numbers the newest counts.
-
+**Reading.** If anything differs from this specification, a reader ignores the whole segment, as one of a later version,
+and never changes it. Of equal keys and numbers the newest counts.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -53,13 +67,60 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import xxhash
 
 from framefeed._arrays import IntArray, WordArray
 
+FORMAT = 2
+MAGIC = b"ff rows\n"
+
+HEADER = np.dtype(
+    [
+        ("magic", "S8"),
+        ("format", "<u4"),
+        ("num_rows", "<u4"),
+        ("num_streams", "<u4"),
+        ("kinds_nbytes", "<u4"),
+        ("created", "<i8"),
+        ("data_nbytes", "<i8"),
+        ("texts_nbytes", "<i8"),
+        ("texts_checksum", "V16"),
+        ("checksum", "V16"),
+    ]
+)
+ROW = np.dtype(
+    [
+        ("number", "<i8"),
+        ("offset", "<i8"),
+        ("checksum", "<u8"),
+        ("stamp", "<u8"),
+        ("content", "<u8"),
+        ("nbytes", "<i4"),
+        ("raw_nbytes", "<i4"),
+        ("stream", "<i4"),
+        ("kind", "<i4"),
+    ]
+)
+KEY_BYTES = 16
+KEY = np.dtype(("V", KEY_BYTES))
+
+MAX_ROWS = 1 << 17
+"""Of a segment, so that a directory can be read whole: 11 MB."""
+MAX_KINDS_BYTES = 1 << 20
+MAX_TEXTS_BYTES = 1 << 24
+MAX_FRAME_BYTES = (1 << 31) - 1
+"""Stored or decoded, so that no memory is allocated for a mere claim."""
+
+FILE = re.compile(
+    r"(?P<name>frames-[0-9a-f]{32})\.(?:(?P<ending>data|rows|arrow)|(?P<size>\d{1,18})\.(?P<part>new|part))"
+)
+"""A file of a segment; ``arrow`` and ``part`` are those of format 1."""
+
+Rows = npt.NDArray[Any]
+
+REF_BITS = 32
 MISS = -1
-"""In ``FrameLocations.segment``: the store does not have the frame."""
+"""Row reference of a frame that the store does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,47 +157,77 @@ class StoredFrame:
     content: int = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class FrameLocations:
     """Locations of frames of one stream; arrays of one length [N], one entry for each requested frame.
 
     Attributes:
-        segment: Number of the segment within this process, int64; ``MISS`` if the store does not have the frame; then
-            the other columns have no meaning.
-        row: Number of the frame in its segment, int64.
-        offset: Byte position in the segment's file, int64.
-        nbytes: Stored bytes, int64.
-        raw_nbytes: Bytes once decoded, int64.
-        checksum: Of the stored bytes, uint64.
-        stamp: uint64; see ``StoredFrame``.
-        content: uint64; see ``StoredFrame``.
-        kind: Index into ``kinds``, int64.
-        kinds: Codecs and layouts.
         key: Stream key, 16 bytes.
         numbers: Requested packet numbers, int64.
+        refs: Row references, int64: number of the segment within this process in the upper half, row in the lower
+            half; ``MISS`` if the store does not have the frame; then the other columns have no meaning.
+        rows: ``ROW``, with ``kind`` as index into ``kinds``.
+        kinds: Codecs and layouts.
     """
 
-    segment: IntArray
-    row: IntArray
-    offset: IntArray
-    nbytes: IntArray
-    raw_nbytes: IntArray
-    checksum: WordArray
-    stamp: WordArray
-    content: WordArray
-    kind: IntArray
-    kinds: Sequence[Kind]
     key: bytes
     numbers: IntArray
+    refs: IntArray
+    rows: Rows
+    kinds: Sequence[Kind]
 
     def __len__(self) -> int:
-        return len(self.segment)
+        return len(self.refs)
+
+    @property
+    def segment(self) -> IntArray:
+        """Number of the segment within this process, int64; ``MISS`` if the store does not have the frame."""
+        return self.refs >> REF_BITS
 
     @property
     def is_there(self) -> npt.NDArray[np.bool_]:
-        """Whether the store has each frame, bool [N]."""
-        there: npt.NDArray[np.bool_] = self.segment != MISS
+        """Whether the store has each frame, bool."""
+        there: npt.NDArray[np.bool_] = self.refs != MISS
         return there
+
+    @property
+    def offset(self) -> IntArray:
+        """Byte position in the segment's data file, int64."""
+        return self._column("offset")
+
+    @property
+    def nbytes(self) -> npt.NDArray[np.int32]:
+        """Stored bytes, int32."""
+        return self._column("nbytes")
+
+    @property
+    def raw_nbytes(self) -> npt.NDArray[np.int32]:
+        """Bytes once decoded, int32."""
+        return self._column("raw_nbytes")
+
+    @property
+    def checksum(self) -> WordArray:
+        """Of the stored bytes, uint64."""
+        return self._column("checksum")
+
+    @property
+    def stamp(self) -> WordArray:
+        """See ``StoredFrame``; uint64."""
+        return self._column("stamp")
+
+    @property
+    def content(self) -> WordArray:
+        """See ``StoredFrame``; uint64."""
+        return self._column("content")
+
+    @property
+    def kind(self) -> npt.NDArray[np.int32]:
+        """Index into ``kinds``, int32."""
+        return self._column("kind")
+
+    def _column(self, name: str) -> npt.NDArray[Any]:
+        column: npt.NDArray[Any] = self.rows[name]
+        return column
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +256,7 @@ class StoreCounts:
         bytes_written: Their bytes.
         frames_lost: Frames that were in a segment that could not be finished; not among those written.
         frames_damaged: Frames whose stored bytes did not match their checksum.
-        segments_refused: Files that are no sound segment of this version.
+        segments_refused: Segments that are damaged, or of another version.
     """
 
     frames_read: int = 0
@@ -179,10 +270,10 @@ class StoreCounts:
 
 @dataclass(frozen=True, slots=True)
 class StoreInfo:
-    """Sizes and contents of a cache on disk. A segment is one file of the cache.
+    """Sizes and contents of a cache on disk. A segment is a file of frames, and its directory beside it.
 
     Attributes:
-        bytes_on_disk: Size of all segments, unfinished ones included.
+        bytes_on_disk: Size of all segments, unfinished ones and those of older versions included.
         max_bytes: Largest size of the cache, or None.
         num_segments: Finished segments that can be used.
         num_frames: Frames in them; a frame that was stored twice counts twice.
@@ -191,7 +282,7 @@ class StoreInfo:
         kinds: Maps codec label and layout to (frames, stored bytes).
         descriptions: Maps the key of each stream (hex) to its description, JSON text.
         refused: Maps the name of each file that cannot be used to the reason.
-        unfinished: Names of segments that are being written, or were left by a killed process.
+        unfinished: Names of files that are being written, or were left by a killed process.
     """
 
     bytes_on_disk: int
@@ -211,7 +302,7 @@ class Verified:
     """Result of ``FrameCache.verify``.
 
     Attributes:
-        num_segments: Files that were checked.
+        num_segments: Files of frames that were checked.
         num_frames: Frames that were checked.
         num_bytes: Bytes that were checked.
         damaged: Maps the name of each damaged file to the packet numbers of its damaged frames.
@@ -225,60 +316,6 @@ class Verified:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-FORMAT = 1
-SEALED = re.compile(r"frames-[0-9a-f]{32}\.arrow")
-PART = re.compile(r"frames-[0-9a-f]{32}\.(\d{1,18})\.part")
-
-METADATA = b"framefeed"
-CHECKSUM = b"checksum"
-NO_FRAME = -1
-"""Kind of a row that describes a stream."""
-
-MAX_ROWS = 1 << 17
-"""Of a segment, so that a directory can be read whole: 11 MB."""
-MAX_KINDS_BYTES = 1 << 20
-"""Of the metadata of a directory."""
-MAX_DIRECTORY_BYTES = 1 << 24
-"""Also of the footer; a larger claimed size is refused before reading."""
-MAX_FRAME_BYTES = (1 << 31) - 1
-"""Stored or decoded, so that no memory is allocated for a mere claim."""
-
-KEY_BYTES = 16
-ROW = np.dtype(
-    [
-        ("head", "<u8"),
-        ("tail", "<u8"),
-        ("number", "<i8"),
-        ("offset", "<i8"),
-        ("nbytes", "<i8"),
-        ("raw_nbytes", "<i8"),
-        ("checksum", "<u8"),
-        ("stamp", "<u8"),
-        ("content", "<u8"),
-        ("kind", "<i4"),
-    ],
-    align=True,
-)
-"""A row of a directory in memory; head and tail are the halves of the key."""
-
-COLUMNS: tuple[tuple[str, npt.DTypeLike], ...] = (
-    ("key", np.dtype(("V", KEY_BYTES))),
-    *((name, ROW[name]) for name in (ROW.names or ())[2:]),
-)
-"""The columns but ``data``, as they lie in a record batch."""
-
-SCHEMA = pa.schema(
-    [
-        pa.field("key", pa.binary(KEY_BYTES), nullable=False),
-        *(pa.field(name, pa.from_numpy_dtype(kind), nullable=False) for name, kind in COLUMNS[1:]),
-        pa.field("data", pa.large_binary()),
-    ],
-    {METADATA: json.dumps({"format": FORMAT}).encode()},
-)
-
-Rows = npt.NDArray[Any]
-
-
 class Refused(Exception):
     """A file cannot be used as a segment; the message says why."""
 
@@ -287,65 +324,11 @@ class OtherFormat(Refused):
     """A file was written by another version of framefeed; it may be sound."""
 
 
-def halves(key: bytes) -> tuple[int, int]:
-    """Split a key as ``ROW`` has it."""
-    return int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little")
-
-
-def frame_seed(key: bytes, number: int) -> int:
-    """Seed of a frame's checksum."""
-    return xxhash.xxh3_64_intdigest(key, number & 0xFFFF_FFFF_FFFF_FFFF)
-
-
 def frame_checksum(key: bytes, number: int, data: bytes | memoryview) -> int:
     """Hash the stored bytes of a frame."""
     return xxhash.xxh3_64_intdigest(data, frame_seed(key, number))
 
 
-def columns_of(rows: Rows) -> list[IntArray]:
-    """Make the columns but ``data``, each contiguous; the key as two integers a row."""
-    key = np.stack([rows["head"], rows["tail"]], axis=1)
-    return [key, *(np.ascontiguousarray(rows[name]) for name, _ in COLUMNS[1:])]
-
-
-def directory_text(created: int, kinds: Sequence[Kind]) -> bytes:
-    """Write the metadata of a directory as JSON."""
-    return json.dumps({"format": FORMAT, "created": created, "kinds": [[k.codec, k.layout] for k in kinds]}).encode()
-
-
-def read_directory_text(text: bytes) -> tuple[int, tuple[Kind, ...]]:
-    """Read the text of `directory_text`.
-
-    Raises:
-        Refused: The text is of another format, or damaged.
-    """
-    if len(text) > MAX_KINDS_BYTES:
-        raise Refused("the file is damaged: the metadata of its directory are too long")
-    try:
-        data = json.loads(text)
-        if data["format"] != FORMAT:
-            raise OtherFormat(
-                f"the file has format {data['format']}, and this version of framefeed reads format {FORMAT}: use the "
-                "version that wrote it, or another folder"
-            )
-        created, kinds = data["created"], tuple(Kind(codec, layout) for codec, layout in data["kinds"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise Refused(f"the file is damaged: the metadata of its directory cannot be read: {error}") from error
-    if type(created) is not int or not 0 <= created < 1 << 63:
-        raise Refused("the file is damaged: its directory has no time of creation")
-    if not all(isinstance(kind.codec, str) and isinstance(kind.layout, str) for kind in kinds):
-        raise Refused("the file is damaged: its directory has no valid kinds of frames")
-    return created, kinds
-
-
-def directory_checksum(text: bytes, columns: Sequence[memoryview]) -> str:
-    """Hash a directory.
-
-    Args:
-        text: As `directory_text` gives it.
-        columns: Those but ``data``, in order.
-    """
-    digest = xxhash.xxh3_128(text)
-    for column in columns:
-        digest.update(column)
-    return digest.hexdigest()
+def frame_seed(key: bytes, number: int) -> int:
+    """Seed of a frame's checksum."""
+    return xxhash.xxh3_64_intdigest(key, number & 0xFFFF_FFFF_FFFF_FFFF)

@@ -3,131 +3,42 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from threading import Lock, RLock
+from dataclasses import dataclass, field
+from threading import RLock
 from time import monotonic
 
 import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed._lru import Lru
-from framefeed.cache.store._files import Descriptor, Descriptors
-from framefeed.cache.store._folder import Folder
-from framefeed.cache.store._format import NO_FRAME, ROW, FrameLocations, Kind, Refused, Rows, halves
-from framefeed.cache.store._lookup import (
-    NO_REF,
-    HashedRows,
-    LocationsBuilder,
-    Lookup,
-    get_rows,
-    get_segments,
-    locate_in_segment,
-    make_refs,
+from framefeed.cache.store._directory import Directory, read_directory
+from framefeed.cache.store._files import Descriptor, SharedLru
+from framefeed.cache.store._folder import Folder, Listing
+from framefeed.cache.store._format import (
+    MISS,
+    REF_BITS,
+    ROW,
+    FrameLocations,
+    Kind,
+    OtherFormat,
+    Refused,
+    Rows,
 )
-from framefeed.cache.store._segment import Directory, read_directory
-from framefeed.parallel import find_shortage
+from framefeed.cache.store._segment_writer import SegmentWriter
+from framefeed.cache.store._streams import FrameList, Streams
+from framefeed.parallel import find_shortage, register_releasable
 
-MOST_BYTES = 64 << 20
-
-
-class Directories:
-    """Directories of the last used segments, by segment number, up to ``MOST_BYTES``."""
-
-    def __init__(self) -> None:
-        self._directories = Lru[int, Directory](MOST_BYTES, lambda directory: directory.nbytes, min_count=1)
-        self._lock = Lock()
-
-    def get(self, segment: int) -> Directory | None:
-        """Return the directory of a segment, or None."""
-        with self._lock:
-            return self._directories.get(segment)
-
-    def put(self, segment: int, directory: Directory) -> None:
-        """Keep a directory."""
-        with self._lock:
-            self._directories.put(segment, directory)
-
-    def drop(self, segment: int) -> None:
-        """Release a directory."""
-        with self._lock:
-            self._directories.pop(segment)
-
-    def clear(self) -> None:
-        """Release all directories."""
-        with self._lock:
-            self._directories.clear()
-
-    def renew_lock(self) -> None:
-        """Replace the lock in a forked process: a thread of the parent may have held it."""
-        self._lock = Lock()
-
-
-class OpenRows:
-    """Rows of a segment that is being written; one thread appends, others search.
-
-    Args:
-        segment: Number of the segment.
-    """
-
-    def __init__(self, segment: int) -> None:
-        self.segment = segment
-        self._rows: Rows = np.empty(64, ROW)
-        self._num_rows = 0
-        self._kinds: tuple[Kind, ...] = ()
-        self._streams: dict[bytes, dict[int, int]] = {}
-
-    def append(self, key: bytes, rows: Rows, kinds: Sequence[Kind]) -> None:
-        """Append the rows of a clip.
-
-        Args:
-            key: Of the stream.
-            rows: ``ROW`` [N].
-            kinds: Of the segment so far.
-        """
-        first, last = self._num_rows, self._num_rows + len(rows)
-        if last > len(self._rows):
-            # A search in another thread keeps the old array.
-            grown = np.empty(max(last, 2 * len(self._rows)), ROW)
-            grown[:first] = self._rows[:first]
-            self._rows = grown
-        self._rows[first:last] = rows
-        self._kinds = tuple(kinds)
-        self._num_rows = last
-        stream = self._streams.setdefault(key, {})
-        for row, (number, kind) in enumerate(zip(rows["number"].tolist(), rows["kind"].tolist(), strict=True), first):
-            if kind != NO_FRAME:
-                stream[number] = row
-
-    def has(self, key: bytes) -> bool:
-        """Whether there are frames of a stream."""
-        return key in self._streams
-
-    def find(self, key: bytes, numbers: Sequence[int]) -> list[int]:
-        """Find the row of each frame [N], or -1."""
-        stream = self._streams.get(key, {})
-        return [stream.get(number, -1) for number in numbers]
-
-    def forget(self, key: bytes, number: int) -> None:
-        """Remove a frame."""
-        self._streams.get(key, {}).pop(number, None)
-
-    def directory(self) -> Directory:
-        """View the rows so far as a directory."""
-        return Directory(self._rows[: self._num_rows], self._kinds, 0, "")
-
-    def make_directory(self, checksum: str) -> Directory:
-        """Copy the rows to the directory of the sealed segment.
-
-        Args:
-            checksum: Of the directory as it was written.
-        """
-        return Directory(self._rows[: self._num_rows].copy(), self._kinds, 0, checksum)
-
-
+MAX_OPEN = 128
+"""Data files that are kept open."""
+MOST_BYTES = 48 << 20
+"""Of the directories of the last used segments."""
+_ROW_MASK = (1 << REF_BITS) - 1
 _SETTLED_SECONDS = 0.05
 """A folder's time is no finer than the kernel's clock, 10 ms at most: a file that is added right after the folder was
 listed may not change it. So the folder is listed once more after this time."""
+_OLD = OtherFormat(
+    "the file has format 1, of an older version of framefeed, and is not used: 'framefeed cache clear' removes it"
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -135,14 +46,36 @@ class Segment:
     """A segment that this process knows; its number is its index in the list of all.
 
     Attributes:
-        name: Of its file once sealed.
-        checksum: Of its directory; a file of the same name with another checksum is another segment.
+        name: Of its files, without an ending.
+        checksum: Of its directory; a segment of the same name with another checksum is another one.
         is_there: Whether its frames can be used.
     """
 
     name: str
-    checksum: str
+    checksum: bytes
     is_there: bool = True
+
+    @property
+    def file(self) -> str:
+        """Name of its data file, by which users know it."""
+        return f"{self.name}.data"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenSegment:
+    """The segment that this process writes.
+
+    Attributes:
+        number: Of the segment.
+        writer: Has its rows.
+        data: Its data file.
+        refs: Key of a stream -> packet number -> row reference. They come to the others when the segment is sealed.
+    """
+
+    number: int
+    writer: SegmentWriter
+    data: Descriptor
+    refs: dict[bytes, dict[int, int]] = field(default_factory=dict)
 
 
 class SegmentIndex:
@@ -154,32 +87,36 @@ class SegmentIndex:
         folder: Where they are.
 
     Attributes:
-        open: Rows of the segment that this process writes.
-        refused: Maps file names to the reason why the file cannot be used.
-        num_refused: Number of files refused so far.
+        open: The segment that this process writes, or None.
+        refused: Maps names of data files, and of files of other versions, to the reason why they cannot be used.
+        num_refused: Number of segments refused so far.
         newest: Latest time of creation of a segment so far.
     """
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._forget_all()
+        register_releasable(self)
 
     def _forget_all(self) -> None:
         self._lock = RLock()
-        self.open: OpenRows | None = None
+        self.open: OpenSegment | None = None
         self.refused: dict[str, str] = {}
         self.num_refused = 0
         self.newest = 0
         self._segments: list[Segment] = []
         self._numbers: dict[str, int] = {}
-        self._held: Descriptor | None = None
-        self._lookup = Lookup()
-        self._directories = Directories()
-        self._descriptors = Descriptors()
+        self._streams = Streams()
+        self._directories = SharedLru[int, Directory](
+            lambda: Lru(MOST_BYTES, lambda directory: directory.nbytes, min_count=1)
+        )
+        self._descriptors = SharedLru[int, Descriptor](lambda: Lru(MAX_OPEN))
         self._stamp: tuple[int, int, int] | None = None
         self._settles_at = 0.0
         self._is_settled = True
-        self._refused_stamps: dict[str, tuple[int, int, int]] = {}
+        self._refused_stamps: dict[str, tuple[int, ...]] = {}
+
+    # --- finding --------------------------------------------------------------------------------------
 
     def find(self, key: bytes, numbers: IntArray) -> FrameLocations:
         """Find frames of one stream in the known segments.
@@ -187,42 +124,46 @@ class SegmentIndex:
         Args:
             key: Of the stream, 16 bytes.
             numbers: Of the frames, int64 [N].
+
+        Raises:
+            OSError: A resource ran out.
         """
-        refs = self._lookup.find_newest(halves(key)[0], numbers)
-        opened = self.open
-        if opened is not None and opened.has(key):
-            rows = np.array(opened.find(key, numbers.tolist()), np.int64)
-            refs = np.where(rows >= 0, make_refs(opened.segment, rows), refs)
-        listed = refs.tolist()
-        segment = get_segments(min(listed, default=NO_REF))
-        if segment >= 0 and segment == get_segments(max(listed)):
-            directory = self.directory(segment)
-            locations = (
-                None if directory is None else locate_in_segment(key, numbers, segment, directory, get_rows(refs))
-            )
-            if locations is not None:
-                return locations
-        return self._find_in_many(key, numbers, refs)
-
-    def _find_in_many(self, key: bytes, numbers: IntArray, refs: IntArray) -> FrameLocations:
-        builder = LocationsBuilder(key, numbers)
-        head, _ = halves(key)
-        if max(refs.tolist(), default=NO_REF) != NO_REF:
-            self._add_locations(builder, refs, np.arange(len(refs)))
-            for i in np.flatnonzero(builder.is_missing & (refs != NO_REF)).tolist():
-                for ref in self._lookup.find_all(head, int(numbers[i])):
-                    self._add_locations(builder, np.array([ref]), np.array([i]))
-                    if not builder.is_missing[i]:
-                        break
-        return builder.build()
-
-    def _add_locations(self, builder: LocationsBuilder, refs: IntArray, indices: IntArray) -> None:
-        segments = get_segments(refs)
-        for segment in set(segments.tolist()) - {NO_REF}:
-            directory = self.directory(segment)
+        refs = self._find_refs(key, numbers)
+        listed: list[int] = refs.tolist()
+        if listed and listed[0] != MISS and listed == list(range(listed[0], listed[0] + len(listed))):
+            directory = self.directory(listed[0] >> REF_BITS)
             if directory is not None:
-                matching = np.flatnonzero(segments == segment)
-                builder.add(segment, directory, indices[matching], get_rows(refs[matching]))
+                row = listed[0] & _ROW_MASK
+                return FrameLocations(key, numbers, refs, directory.rows[row : row + len(listed)], directory.kinds)
+        return self._find_apart(key, numbers, refs)
+
+    def _find_refs(self, key: bytes, numbers: IntArray) -> IntArray:
+        refs = self._streams.find(key, numbers)
+        opened = self.open
+        if opened is not None and key in opened.refs:
+            known = opened.refs[key]
+            own = np.array([known.get(number, MISS) for number in numbers.tolist()], np.int64)
+            refs = np.where(own != MISS, own, refs)
+        return refs
+
+    def _find_apart(self, key: bytes, numbers: IntArray, refs: IntArray) -> FrameLocations:
+        """Find frames that do not lie side by side in one segment."""
+        rows: Rows = np.zeros(len(refs), ROW)
+        kinds: tuple[Kind, ...] = ()
+        segments = refs >> REF_BITS
+        for segment in set(segments.tolist()) - {MISS}:
+            directory = self.directory(segment)
+            if directory is None and not self._segments[segment].is_there:
+                # Its rows are removed, and older ones of these frames may be found.
+                return self._find_apart(key, numbers, self._find_refs(key, numbers))
+            which = np.flatnonzero(segments == segment)
+            if directory is None:
+                refs[which] = MISS
+                continue
+            rows[which] = directory.rows.take(refs[which] & _ROW_MASK)
+            rows["kind"][which] += len(kinds)
+            kinds += directory.kinds
+        return FrameLocations(key, numbers, refs, rows, kinds)
 
     def directory(self, segment: int) -> Directory | None:
         """Return the directory of a segment, or None if it cannot be read.
@@ -231,48 +172,52 @@ class SegmentIndex:
             OSError: A resource ran out.
         """
         opened = self.open
-        if opened is not None and opened.segment == segment:
-            return opened.directory()
-        if not self._segments[segment].is_there:
-            return None
+        if opened is not None and opened.number == segment:
+            return opened.writer.directory()
         directory = self._directories.get(segment)
-        if directory is None:
-            directory = self._load(segment)
-        return directory
-
-    def _load(self, segment: int) -> Directory | None:
-        descriptor = self.descriptor(segment)
-        if descriptor is None:
-            return None
+        if directory is not None or not self._segments[segment].is_there:
+            return directory
         try:
-            directory = read_directory(descriptor.number)
+            directory = self._read_directory(self._segments[segment].name)
             if directory.checksum != self._segments[segment].checksum:
                 raise Refused("the file was replaced by another one while it was in use")
+        except FileNotFoundError:
+            self._lose(segment)
+            return None
         except OSError as error:
             if find_shortage(error) is not None:
                 raise
             return None
         except Refused as refused:
             with self._lock:
-                self._refuse(self._segments[segment].name, str(refused))
+                self._refuse(self._segments[segment].file, str(refused))
                 self._lose(segment)
             return None
         self._directories.put(segment, directory)
         return directory
 
+    def _read_directory(self, name: str) -> Directory:
+        number, size = self._folder.open_file(f"{name}.rows")
+        file = Descriptor(number)
+        try:
+            data_nbytes = self._folder.measure(f"{name}.data")
+        except FileNotFoundError as error:
+            raise Refused("the file is missing, and only its directory is there") from error
+        return read_directory(file.number, size, data_nbytes)
+
     def descriptor(self, segment: int) -> Descriptor | None:
-        """Return the open file of a segment, or None if it cannot be opened.
+        """Return the open data file of a segment, or None if it cannot be opened.
 
         Raises:
             OSError: A resource ran out.
         """
         opened = self.open
-        if opened is not None and opened.segment == segment:
-            return self._held
+        if opened is not None and opened.number == segment:
+            return opened.data
         descriptor = self._descriptors.get(segment)
         if descriptor is None and segment >= 0 and self._segments[segment].is_there:
             try:
-                descriptor = Descriptor(self._folder.open_segment(self._segments[segment].name))
+                descriptor = Descriptor(self._folder.open_file(self._segments[segment].file)[0])
             except (Refused, FileNotFoundError):
                 self._lose(segment)
                 return None
@@ -282,6 +227,8 @@ class SegmentIndex:
                 return None
             self._descriptors.put(segment, descriptor)
         return descriptor
+
+    # --- the folder -----------------------------------------------------------------------------------
 
     def refresh(self, thorough: bool) -> bool:
         """List the folder again if it has changed.
@@ -314,91 +261,75 @@ class SegmentIndex:
 
     def _list(self, is_there: bool) -> bool:
         try:
-            names = set(self._folder.names()[0]) if is_there else set()
+            listing = self._folder.list_segments() if is_there else Listing()
         except OSError as error:
             if find_shortage(error) is not None:
                 raise
             return False
-        own = None if self.open is None else self._segments[self.open.segment].name
-        gone = {self._numbers[name] for name in self._numbers.keys() - names - {own}}
+        own = None if self.open is None else self._segments[self.open.number].name
+        gone = {self._numbers[name] for name in self._numbers.keys() - listing.sealed - {own}}
         self._remove_segments(gone)
-        for name in self.refused.keys() - names:
-            del self.refused[name]
+        old = set(listing.old)
+        for file in self.refused.keys() - {f"{name}.data" for name in listing.sealed} - old:
+            del self.refused[file]
+        for file in old:
+            self._refuse(file, str(_OLD))
         loaded = []
-        for name in names - self._numbers.keys():
-            directory = self._directory_of(name)
+        for name in listing.sealed - self._numbers.keys():
+            directory = self._examine(name)
             if directory is not None:
-                loaded.append((directory.created, name, directory.checksum, HashedRows.of(directory.rows)))
+                # Without the directory, which is larger: there may be thousands of segments.
+                loaded.append((directory.created, name, directory.checksum, _list_frames(directory, 0)))
         loaded.sort(key=lambda each: each[:2])
         added = []
         for created, name, checksum, frames in loaded:
-            added.append((self._register(Segment(name, checksum)), frames))
+            frames.refs[:] += self._register(Segment(name, checksum)) << REF_BITS
+            added.append(frames)
             self.newest = max(self.newest, created)
-        self._lookup.add(added)
+        self._streams.add(added[::-1])
         return bool(added or gone)
 
-    def _directory_of(self, name: str) -> Directory | None:
-        # A refused file is read again when it has changed: it may still be being copied.
-        stamp = _read_stamp(self._folder.file(name)) if name in self.refused else None
-        if stamp is not None and self._refused_stamps.get(name) == stamp:
+    def _examine(self, name: str) -> Directory | None:
+        """Read the directory of a segment that is not known yet; note why it cannot be used."""
+        file = f"{name}.data"
+        # A refused one is read again when it has changed: it may still be being copied.
+        stamp = self._read_stamp(name) if file in self.refused else None
+        if stamp is not None and self._refused_stamps.get(file) == stamp:
             return None
         try:
-            descriptor = Descriptor(self._folder.open_segment(name))
-            directory = read_directory(descriptor.number)
+            directory = self._read_directory(name)
+        except FileNotFoundError:
+            return None  # It was removed after the folder was listed.
         except OSError as error:
             if find_shortage(error) is not None:
                 raise
-            self._refuse(name, error.strerror or str(error))
+            self._refuse(file, error.strerror or str(error))
             return None
         except Refused as refused:
             if stamp is not None:
-                self._refused_stamps[name] = stamp
-            self._refuse(name, str(refused))
+                self._refused_stamps[file] = stamp
+            self._refuse(file, str(refused))
             return None
-        self.refused.pop(name, None)
+        self.refused.pop(file, None)
         return directory
 
-    def _refuse(self, name: str, why: str) -> None:
-        self.num_refused += name not in self.refused
-        self.refused[name] = why
+    def _read_stamp(self, name: str) -> tuple[int, ...] | None:
+        """Return inode number, size and time of both files; None if one is missing."""
+        try:
+            facts = [os.lstat(self._folder.file(f"{name}{ending}")) for ending in (".rows", ".data")]
+        except OSError:
+            return None
+        return tuple(number for each in facts for number in (each.st_ino, each.st_size, each.st_mtime_ns))
+
+    def _refuse(self, file: str, why: str) -> None:
+        self.num_refused += file not in self.refused
+        self.refused[file] = why
 
     def _register(self, segment: Segment) -> int:
         number = len(self._segments)
         self._segments.append(segment)
         self._numbers[segment.name] = number
         return number
-
-    def begin(self, name: str, descriptor: Descriptor) -> OpenRows:
-        """Register a segment that this process begins to write.
-
-        Args:
-            name: That it will have.
-            descriptor: Of its file.
-        """
-        with self._lock:
-            self._held = descriptor
-            self.open = OpenRows(self._register(Segment(name, "")))
-            return self.open
-
-    def settle(self, checksum: str) -> None:
-        """Make the frames of the segment that this process sealed permanent."""
-        with self._lock:
-            opened = self.open
-            if opened is None:
-                return
-            directory = opened.make_directory(checksum)
-            self._segments[opened.segment].checksum = checksum
-            self._lookup.add([(opened.segment, HashedRows.of(directory.rows))])
-            self._directories.put(opened.segment, directory)
-            self.open = self._held = None
-
-    def give_up(self) -> None:
-        """Remove the segment that this process wrote; also in a forked process, where it belongs to the parent."""
-        with self._lock:
-            opened = self.open
-            self.open = self._held = None
-            if opened is not None:
-                self._remove_segment(opened.segment)
 
     def _lose(self, segment: int) -> None:
         """Remove a segment whose file is gone or was replaced."""
@@ -408,36 +339,71 @@ class SegmentIndex:
                 # The time of the folder may be the same as before.
                 self._is_settled = False
 
-    def _remove_segments(self, segments: set[int]) -> None:
-        for number in segments:
-            self._remove_segment(number)
-        if segments:
-            self._lookup.keep(np.array([segment.is_there for segment in self._segments], bool))
+    def _remove_segments(self, numbers: set[int]) -> None:
+        # Their rows first: a search that meets a segment that is not there searches again.
+        self._streams.remove(numbers)
+        for number in numbers:
+            segment = self._segments[number]
+            segment.is_there = False
+            self._numbers.pop(segment.name, None)
+            self._directories.drop(number)
+            self._descriptors.drop(number)
 
-    def _remove_segment(self, number: int) -> None:
-        segment = self._segments[number]
-        segment.is_there = False
-        self._numbers.pop(segment.name, None)
-        self._directories.drop(number)
-        self._descriptors.drop(number)
+    # --- the open segment -----------------------------------------------------------------------------
 
-    def forget(self, key: bytes, number: int, segment: int, row: int) -> None:
-        """Remove a damaged frame."""
+    def begin(self, name: str, writer: SegmentWriter, data: Descriptor) -> None:
+        """Register a segment that this process begins to write.
+
+        Args:
+            name: Of its files, without an ending.
+            writer: Writes it.
+            data: Its data file.
+        """
+        with self._lock:
+            self.open = OpenSegment(self._register(Segment(name, b"")), writer, data)
+
+    def append(self, key: bytes, rows: Rows) -> None:
+        """Add the last rows of the segment that this process writes; they are of one stream."""
+        opened = self.open
+        if opened is not None:
+            end = (opened.number << REF_BITS) + opened.writer.num_rows
+            refs = range(end - len(rows), end)
+            opened.refs.setdefault(key, {}).update(zip(rows["number"].tolist(), refs, strict=True))
+
+    def settle(self, directory: Directory) -> None:
+        """Make the frames of the segment that this process sealed permanent."""
+        with self._lock:
+            if self.open is not None:
+                number = self.open.number
+                self._segments[number].checksum = directory.checksum
+                self._streams.add([_list_frames(directory, number)])
+                self._directories.put(number, directory)
+                self.open = None
+
+    def give_up(self) -> None:
+        """Remove the segment that this process wrote; also in a forked process, where it belongs to the parent."""
+        with self._lock:
+            opened, self.open = self.open, None
+            if opened is not None:
+                self._remove_segments({opened.number})
+
+    def forget(self, key: bytes, number: int, ref: int) -> None:
+        """Remove a damaged frame of a stream, given by its packet number and row reference."""
         with self._lock:
             opened = self.open
-            if opened is not None and opened.segment == segment:
-                opened.forget(key, number)
-            ref = int(make_refs(segment, np.array([row]))[0])
-            self._lookup.forget(halves(key)[0], number, ref)
+            if opened is not None and opened.number == ref >> REF_BITS:
+                opened.refs.get(key, {}).pop(number, None)
+            else:
+                self._streams.forget(key, ref)
 
     def sealed(self) -> list[tuple[int, Segment]]:
         """Return the sealed segments with their numbers."""
-        own = None if self.open is None else self.open.segment
+        own = None if self.open is None else self.open.number
         return [(n, each) for n, each in enumerate(list(self._segments)) if each.is_there and n != own]
 
-    def close_files(self) -> None:
-        """Close all files but that of the segment that this process writes."""
-        self._descriptors.clear()
+    def release_idle(self) -> None:
+        """Close all data files that are not in use; without a lock, because any thread may call it at any time."""
+        self._descriptors.release_idle()
 
     def renew_after_fork(self) -> None:
         """Continue in a forked process: replace locks, and leave the segment that the parent writes to the parent."""
@@ -452,10 +418,8 @@ class SegmentIndex:
             self._forget_all()
 
 
-def _read_stamp(path: str) -> tuple[int, int, int] | None:
-    """Return inode number, size and time of a file; None if there is none."""
-    try:
-        facts = os.lstat(path)
-    except OSError:
-        return None
-    return facts.st_ino, facts.st_size, facts.st_mtime_ns
+def _list_frames(directory: Directory, segment: int) -> FrameList:
+    # Copies, so that the directory can be released.
+    streams, numbers = (directory.rows[name][::-1].copy() for name in ("stream", "number"))
+    first = segment << REF_BITS
+    return FrameList(directory.keys, streams, numbers, np.arange(first, first + len(numbers))[::-1])

@@ -1,47 +1,30 @@
-"""Write a segment: clip by clip at the end of a file, the directory last; see ``_format``."""
+"""Write a segment: the frames of clips at the end of a file, and at last its directory; see ``_format``."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import accumulate
 
 import numpy as np
-import pyarrow as pa
 
-from framefeed._arrays import IntArray
+from framefeed.cache.store._directory import Directory, kinds_json, pack_directory, texts_json
 from framefeed.cache.store._files import MAX_BUFFERS, skip_bytes
 from framefeed.cache.store._format import (
-    CHECKSUM,
-    COLUMNS,
+    HEADER,
+    KEY_BYTES,
     MAX_FRAME_BYTES,
     MAX_KINDS_BYTES,
     MAX_ROWS,
-    METADATA,
-    NO_FRAME,
+    MAX_TEXTS_BYTES,
     ROW,
-    SCHEMA,
     Kind,
     Rows,
     StoredFrame,
-    columns_of,
-    directory_checksum,
-    directory_text,
     frame_checksum,
-    halves,
 )
 from framefeed.parallel import try_again_in_shortage
-
-_OFFSET = [name for name, _ in COLUMNS].index("offset")
-
-# Largest sizes of the parts of a file.
-_HEAD_BYTES = 2048
-_ROW_BYTES = 88
-_BATCH_BYTES = 2048
-_FOOTER_BYTES = 4096
-_BLOCK_BYTES = 24
 
 
 class SegmentFrames:
@@ -56,205 +39,140 @@ class SegmentFrames:
         buffers: Their bytes.
         checksums: Of the bytes.
         kinds: Their codecs and layouts.
-        added_bytes: Most bytes that they add to a segment, without its end.
+        data_nbytes: Size of all bytes.
+        text_nbytes: Size of the description in a directory.
     """
 
     def __init__(self, key: bytes, description: str, frames: Sequence[StoredFrame]) -> None:
         self.key = key
         self.frames = frames
-        self.description = description.encode()
+        self.description = description
         self.buffers = [memoryview(frame.data).cast("B") for frame in frames]
         self.checksums = [frame_checksum(key, f.number, data) for f, data in zip(frames, self.buffers, strict=True)]
         self.kinds = dict.fromkeys(frame.kind for frame in frames)
-        data = sum(buffer.nbytes for buffer in self.buffers) + len(self.description)
-        self.added_bytes = data + _ROW_BYTES * self.num_rows + _BATCH_BYTES
-
-    @property
-    def num_rows(self) -> int:
-        """Most rows; the last may describe the stream."""
-        return len(self.frames) + 1
+        self.data_nbytes = sum(buffer.nbytes for buffer in self.buffers)
+        self.text_nbytes = len(texts_json([description]))
 
     @property
     def most_bytes(self) -> int:
-        """Largest size of a segment with this clip alone."""
-        return _HEAD_BYTES + self.added_bytes + _end_bytes(self.num_rows, 1, _kinds_bytes(self.kinds))
+        """Size of a segment with this clip alone."""
+        return self.data_nbytes + _directory_bytes(len(self.frames), 1, self.kinds, self.text_nbytes)
 
     @property
     def is_storable(self) -> bool:
         """Whether it fits into a segment."""
         sizes = [max(buffer.nbytes, f.raw_nbytes) for buffer, f in zip(self.buffers, self.frames, strict=True)]
-        return (
-            max(sizes) <= MAX_FRAME_BYTES and self.num_rows <= MAX_ROWS and _kinds_bytes(self.kinds) < MAX_KINDS_BYTES
-        )
+        is_small = max(sizes) <= MAX_FRAME_BYTES and len(self.frames) <= MAX_ROWS
+        return is_small and len(kinds_json(self.kinds)) <= MAX_KINDS_BYTES and self.text_nbytes <= MAX_TEXTS_BYTES
 
 
 class SegmentWriter:
-    """A segment that is being written, from the start of an empty file.
+    """A segment that is being written, from the start of empty files. One thread writes; others may search its rows.
 
     Args:
-        descriptor: Of the file, for reading and writing; stays open.
-        max_bytes: Largest size of the finished file.
+        data: Descriptor of the data file; stays open.
+        directory: Descriptor of the file of its directory; stays open.
+        max_bytes: Largest size of both files once they are finished.
         created: See ``_format``.
 
     Attributes:
-        kinds: Maps codecs and layouts to their number in the directory.
+        num_rows: Rows so far.
+        num_bytes: Bytes of their frames.
     """
 
-    def __init__(self, descriptor: int, max_bytes: int, created: int) -> None:
-        self.kinds: dict[Kind, int] = {}
-        self._descriptor = descriptor
+    def __init__(self, data: int, directory: int, max_bytes: int, created: int) -> None:
+        self._data = data
+        self._directory = directory
         self._max_bytes = max_bytes
         self._created = created
-        self._sink = _Sink()
-        self._arrow = pa.ipc.new_file(self._sink, SCHEMA)
-        self._rows: list[Rows] = []
-        self._num_rows = 0
-        self._described: set[bytes] = set()
-        self._nbytes = 0
-        self._write()
+        self.num_bytes = 0
+        self._rows: Rows = np.empty(64, ROW)
+        self.num_rows = 0
+        self._kinds: dict[Kind, int] = {}
+        self._kinds_seen: tuple[Kind, ...] = ()
+        self._streams: dict[bytes, int] = {}
+        self._texts: list[str] = []
+        self._texts_nbytes = 0
 
     def takes(self, clip: SegmentFrames) -> bool:
-        """Whether the file with this clip and its end stays within its largest size."""
-        rows = self._num_rows + clip.num_rows
-        kinds = _kinds_bytes(self.kinds.keys() | clip.kinds.keys())
-        most = self._nbytes + clip.added_bytes + _end_bytes(rows, len(self._rows) + 1, kinds)
-        return most <= self._max_bytes and rows <= MAX_ROWS and kinds < MAX_KINDS_BYTES
+        """Whether the files with this clip stay within their largest size."""
+        rows, texts = self.num_rows + len(clip.frames), self._texts_nbytes + clip.text_nbytes
+        kinds = self._kinds | clip.kinds
+        nbytes = self.num_bytes + clip.data_nbytes + _directory_bytes(rows, len(self._streams) + 1, kinds, texts)
+        is_small = rows <= MAX_ROWS and texts <= MAX_TEXTS_BYTES and len(kinds_json(kinds)) <= MAX_KINDS_BYTES
+        return nbytes <= self._max_bytes and is_small
 
     def append(self, clip: SegmentFrames) -> Rows:
         """Write a clip.
 
         Returns:
-            ``ROW`` [N], as the directory will have them; the last may describe the stream.
+            Its rows, ``ROW`` [N].
 
         Raises:
             OSError: It cannot be written; the segment cannot be used any more.
         """
-        described = clip.key in self._described
-        buffers = clip.buffers if described else [*clip.buffers, memoryview(clip.description)]
         for kind in clip.kinds:
-            self.kinds.setdefault(kind, len(self.kinds))
-        rows = _make_rows(clip, len(buffers), self.kinds)
-        starts = np.fromiter(accumulate((buffer.nbytes for buffer in buffers), initial=0), np.int64, len(buffers) + 1)
-        columns = columns_of(rows)
-        self._arrow.write_batch(_batch(columns, self._sink.make_stand_in(starts, buffers)))
-        # The batch refers to this memory, and is not written before now.
-        columns[_OFFSET][:] = rows["offset"] = self._sink.begin + starts[:-1]
-        self._write()
-        self._rows.append(rows)
-        self._num_rows += len(rows)
-        self._described.add(clip.key)
+            self._kinds.setdefault(kind, len(self._kinds))
+        if clip.key not in self._streams:
+            self._streams[clip.key] = len(self._streams)
+            self._texts.append(clip.description)
+            self._texts_nbytes += clip.text_nbytes
+        begin = self.num_bytes
+        self.num_bytes = _write(self._data, clip.buffers, begin)
+        first, last = self.num_rows, self.num_rows + len(clip.frames)
+        if last > len(self._rows):
+            # A search in another thread keeps the old array.
+            grown = np.empty(max(last, 2 * len(self._rows)), ROW)
+            grown[:first] = self._rows[:first]
+            self._rows = grown
+        rows = self._rows[first:last]
+        rows["number"] = [frame.number for frame in clip.frames]
+        rows["nbytes"] = sizes = [buffer.nbytes for buffer in clip.buffers]
+        rows["offset"] = list(accumulate(sizes[:-1], initial=begin))
+        rows["raw_nbytes"] = [frame.raw_nbytes for frame in clip.frames]
+        rows["checksum"] = clip.checksums
+        rows["stamp"] = [frame.stamp for frame in clip.frames]
+        rows["content"] = [frame.content for frame in clip.frames]
+        rows["stream"] = self._streams[clip.key]
+        rows["kind"] = [self._kinds[frame.kind] for frame in clip.frames]
+        self._kinds_seen = tuple(self._kinds)
+        self.num_rows = last
         return rows
 
-    def finish(self) -> str:
-        """Write the directory and bring everything to the disk.
+    def directory(self) -> Directory:
+        """View the rows so far as a directory without keys."""
+        return Directory(self._rows[: self.num_rows], b"", self._kinds_seen, self._created, b"")
 
-        Returns:
-            Checksum of the directory.
+    def finish(self) -> Directory:
+        """Bring the data to the disk, then write the directory and bring it to the disk.
 
         Raises:
-            OSError: It cannot be written; the segment cannot be used any more.
+            OSError: It cannot be done; the segment cannot be used any more.
         """
-        rows = np.concatenate(self._rows)
-        columns = columns_of(rows)
-        text = directory_text(self._created, list(self.kinds))
-        checksum = directory_checksum(text, [column.data for column in columns])
-        metadata = {METADATA: text, CHECKSUM: checksum.encode()}
-        self._arrow.write_batch(_batch(columns, pa.nulls(len(rows), pa.large_binary())), custom_metadata=metadata)
-        self._arrow.close()
-        self._write()
-        try_again_in_shortage(partial(os.fsync, self._descriptor), "frame cache", "store")
-        return checksum
-
-    def _write(self) -> None:
-        """Write the collected bytes to the file."""
-        left: Sequence[memoryview] = self._sink.collect()
-        while left:
-            write = partial(os.pwritev, self._descriptor, left[:MAX_BUFFERS], self._nbytes)
-            written = try_again_in_shortage(write, "frame cache", "store")
-            self._nbytes += written
-            left = skip_bytes(left, written)
+        _flush(self._data)
+        rows = self._rows[: self.num_rows].copy()
+        directory = Directory(rows, b"".join(self._streams), self._kinds_seen, self._created, b"")
+        parts, checksum = pack_directory(directory, self._texts, self.num_bytes)
+        _write(self._directory, parts, 0)
+        _flush(self._directory)
+        return Directory(rows, directory.keys, directory.kinds, self._created, checksum)
 
 
-def _kinds_bytes(kinds: Iterable[Kind]) -> int:
-    return sum(len(json.dumps([kind.codec, kind.layout])) + 2 for kind in kinds)
+def _directory_bytes(num_rows: int, num_streams: int, kinds: Iterable[Kind], texts_nbytes: int) -> int:
+    """Size of a directory, at most."""
+    return HEADER.itemsize + ROW.itemsize * num_rows + KEY_BYTES * num_streams + len(kinds_json(kinds)) + texts_nbytes
 
 
-def _end_bytes(num_rows: int, num_clips: int, kinds_bytes: int) -> int:
-    """Size of directory and footer, at most."""
-    return _BATCH_BYTES + _ROW_BYTES * num_rows + kinds_bytes + _FOOTER_BYTES + _BLOCK_BYTES * (num_clips + 1)
+def _write(descriptor: int, buffers: Sequence[memoryview], offset: int) -> int:
+    """Write buffers one after the other; return the offset of their end."""
+    left = skip_bytes(buffers, 0)
+    while left:
+        write = partial(os.pwritev, descriptor, left[:MAX_BUFFERS], offset)
+        written = try_again_in_shortage(write, "frame cache", "store")
+        offset += written
+        left = skip_bytes(left, written)
+    return offset
 
 
-def _make_rows(clip: SegmentFrames, num_rows: int, kinds: dict[Kind, int]) -> Rows:
-    """Make rows without offsets; the row after the frames, if there is one, describes the stream."""
-    rows = np.zeros(num_rows, ROW)
-    rows["head"], rows["tail"] = halves(clip.key)
-    rows["number"], rows["nbytes"], rows["kind"] = -1, len(clip.description), NO_FRAME
-    if num_rows > len(clip.frames):
-        rows["checksum"][-1] = frame_checksum(clip.key, -1, clip.description)
-    frames = rows[: len(clip.frames)]
-    frames["number"] = [frame.number for frame in clip.frames]
-    frames["nbytes"] = [buffer.nbytes for buffer in clip.buffers]
-    frames["raw_nbytes"] = [frame.raw_nbytes for frame in clip.frames]
-    frames["checksum"] = clip.checksums
-    frames["stamp"] = [frame.stamp for frame in clip.frames]
-    frames["content"] = [frame.content for frame in clip.frames]
-    frames["kind"] = [kinds[frame.kind] for frame in clip.frames]
-    return rows
-
-
-def _batch(columns: Sequence[IntArray], data: pa.Array) -> pa.RecordBatch:
-    arrays = [
-        pa.Array.from_buffers(field.type, len(data), [None, pa.py_buffer(column)])
-        for field, column in zip(SCHEMA, columns, strict=False)
-    ]
-    return pa.RecordBatch.from_arrays([*arrays, data], schema=SCHEMA)
-
-
-class _Sink:
-    """Collects the writes of Arrow without a copy.
-
-    Attributes:
-        begin: Offset in the file of the substituted buffers, once Arrow has written their batch.
-    """
-
-    closed = False
-
-    def __init__(self) -> None:
-        self.begin = 0
-        self._position = 0
-        self._buffers: list[memoryview] = []
-        self._stand_in: pa.Buffer | None = None
-        self._replaced_by: Sequence[memoryview] = ()
-
-    def make_stand_in(self, starts: IntArray, buffers: Sequence[memoryview]) -> pa.LargeBinaryArray:
-        """Make a column of so many bytes; when Arrow writes its values, the buffers are written instead.
-
-        Args:
-            starts: int64 [N + 1] of the buffers and of the end of the last.
-            buffers: The values [N].
-        """
-        # None of its bytes is touched, so it takes no memory, and no buffer is copied.
-        self._stand_in = pa.py_buffer(np.empty(int(starts[-1]), np.uint8))
-        self._replaced_by = buffers
-        self.begin = self._position
-        columns = [None, pa.py_buffer(starts), self._stand_in]
-        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(buffers), columns)
-
-    def write(self, data: bytes | pa.Buffer) -> None:
-        """Collect one write; called by Arrow."""
-        stand_in = self._stand_in
-        if stand_in is not None and isinstance(data, pa.Buffer) and data.address == stand_in.address:
-            self.begin = self._position
-            self._buffers += self._replaced_by
-        else:
-            self._buffers.append(memoryview(data).cast("B"))
-        self._position += len(data)
-
-    def flush(self) -> None:
-        """Do nothing; called by Arrow."""
-
-    def collect(self) -> list[memoryview]:
-        """Return the writes since the last call."""
-        buffers, self._buffers = self._buffers, []
-        self._stand_in, self._replaced_by = None, ()
-        return buffers
+def _flush(descriptor: int) -> None:
+    try_again_in_shortage(partial(os.fsync, descriptor), "frame cache", "store")
