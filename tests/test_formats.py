@@ -83,11 +83,15 @@ def test_frame_tables() -> None:
 
 
 def test_cache_folder() -> None:
-    assert columns("A segment") == written(_format.SCHEMA)
-    limits = [int(row[1]) for row in table("A segment", 3)]
+    header, row = _format.HEADER, _format.ROW
+    assert columns("A segment") == [(name, str(header[name].itemsize)) for name in header.names or ()]
+    assert columns("A segment", 1) == [(name, row[name].name) for name in row.names or ()]
+    limits = [int(line[1]) for line in table("A segment", 3)]
     formats = _format
-    in_a_segment = [formats.MAX_ROWS, formats.MAX_DIRECTORY_BYTES, formats.MAX_KINDS_BYTES, formats.MAX_FRAME_BYTES]
+    in_a_segment = [formats.MAX_ROWS, formats.MAX_KINDS_BYTES, formats.MAX_TEXTS_BYTES, formats.MAX_FRAME_BYTES]
     assert limits == [*in_a_segment, StoreOptions().segment_bytes]
+    assert f"8 rows of {row.itemsize} bytes" in TEXT
+    assert f"| | {header.itemsize} | 8 rows" in TEXT
     names = re.findall(r"`(\w+)", " ".join(f"`{cell}" for cell in first_cells("Labels and bytes of codecs")))
     assert set(names) == set(known_codecs())
     stream = StreamFacts(0, "mp4", "h264", None, 16, 16, "yuv420p")

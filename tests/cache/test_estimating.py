@@ -114,7 +114,7 @@ def test_the_printed_estimate() -> None:
     assert said[0] == "100 clips need 500 different frames, stored after crop and resize:"
     assert said[1].split() == ["a", "frame", "on", "disk", "CPU", "to", "build", "then", "clips/s,", "at", "most"]
     assert said[2].split()[0] == "raw"
-    assert said[3].split()[:3] == [">", "zstd:1", "540"]
+    assert said[3].split()[:3] == [">", "zstd:1", "356"]
     assert said[4].split() == ["no", "cache", "2.5"]
     assert said[5] == (
         "measured on 20 frames of 5 clips; clips/s with 2 workers, all frames in the cache and its files in memory"
@@ -128,7 +128,7 @@ def test_the_printed_estimate() -> None:
     assert len(said) == 9
     assert max(map(len, said)) <= 140
     varying = str(estimate_of(replace(DEMAND, varies=True)))
-    assert "each epoch needs other frames: all epochs together need up to 5,000 frames, 2.7 MB: they fit too" in varying
+    assert "each epoch needs other frames: all epochs together need up to 5,000 frames, 1.8 MB: they fit too" in varying
     assert "their number has no limit" in str(estimate_of(replace(DEMAND, varies=True, frames_at_most=None)))
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from framefeed.cache.store import _files, _index
 from framefeed.cache.store._directory import read_directory, read_texts
-from framefeed.cache.store._format import Kind, Refused, StoredFrame, StoreOptions
+from framefeed.cache.store._format import DATA_START, Kind, Refused, StoredFrame, StoreOptions
 from framefeed.cache.store._store import FrameStore
 from tests.cache.store.hostile import FRAMES, KEY, Said, segment_of
 from tests.cache.store.made import (
@@ -95,8 +95,8 @@ def test_C01_every_byte_flipped_is_exact_or_missing(small: Files, reader: Reader
         lost.append(len(SMALL_FRAMES) - reader.found)
     data, directory = map(len, small)
     # A frame's own bytes cost that frame alone; those of the directory cost all, but for the descriptions.
-    assert lost[:data] == [1] * data
-    assert data == sum(len(data) for data in SMALL_FRAMES.values())
+    assert lost[:data] == [0] * DATA_START + [1] * (data - DATA_START)
+    assert data - DATA_START == sum(len(data) for data in SMALL_FRAMES.values())
     texts = len(json.dumps([description_of(key) for key in KEYS[:2]]))
     assert lost[data:] == [len(SMALL_FRAMES)] * (directory - texts) + [0] * texts
 
@@ -143,7 +143,7 @@ def test_C01_one_file_without_the_other_is_missing(small: Files, tmp_path: Path)
 
 
 def test_a_reader_without_checksums_is_caught(small: Files, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    damaged = both_flipped(small, 0, 1)
+    damaged = both_flipped(small, DATA_START, 1)
     reader.check(damaged)
 
     class Anything:

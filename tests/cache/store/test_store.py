@@ -291,6 +291,17 @@ def test_a_clip_is_one_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert reads == [16, 1, 3, 1]
 
 
+def test_frames_do_not_begin_where_copying_is_slow(tmp_path: Path) -> None:
+    """Those whose size is a multiple of 256 bytes, read into memory 0, 16 or 64 bytes after such a multiple."""
+    with FrameStore(os.fspath(tmp_path)) as store:
+        for first in (0, 4, 8):
+            frames = [frame_of(KEYS[0], n, data=bytes(16 * 16 * 3)) for n in range(first, first + 4)]
+            store.add(KEYS[0], "", frames)
+        offsets = store.find(KEYS[0], np.arange(12)).offset
+    for begin in (0, 16, 64):
+        assert not (((begin - offsets) % 256 > 0) & ((begin - offsets) % 256 < 64)).any()
+
+
 def test_more_buffers_than_one_call_takes(tmp_path: Path) -> None:
     frames = frames_of(KEYS[:1], range(2500))
     with FrameStore(os.fspath(tmp_path)) as store:

@@ -1,1 +1,1 @@
-"""Stored frames in one folder: immutable Arrow files that many processes write and read at once."""
+"""Stored frames in one folder: immutable files that many processes write and read at once."""

@@ -12,6 +12,7 @@ import numpy as np
 from framefeed.cache.store._directory import Directory, kinds_json, pack_directory, texts_json
 from framefeed.cache.store._files import MAX_BUFFERS, skip_bytes
 from framefeed.cache.store._format import (
+    DATA_START,
     HEADER,
     KEY_BYTES,
     MAX_FRAME_BYTES,
@@ -56,7 +57,7 @@ class SegmentFrames:
     @property
     def most_bytes(self) -> int:
         """Size of a segment with this clip alone."""
-        return self.data_nbytes + _directory_bytes(len(self.frames), 1, self.kinds, self.text_nbytes)
+        return DATA_START + self.data_nbytes + _directory_bytes(len(self.frames), 1, self.kinds, self.text_nbytes)
 
     @property
     def is_storable(self) -> bool:
@@ -86,6 +87,7 @@ class SegmentWriter:
         self._max_bytes = max_bytes
         self._created = created
         self.num_bytes = 0
+        self._end = _write(data, [memoryview(bytes(DATA_START))], 0)
         self._rows: Rows = np.empty(64, ROW)
         self.num_rows = 0
         self._kinds: dict[Kind, int] = {}
@@ -98,7 +100,7 @@ class SegmentWriter:
         """Whether the files with this clip stay within their largest size."""
         rows, texts = self.num_rows + len(clip.frames), self._texts_nbytes + clip.text_nbytes
         kinds = self._kinds | clip.kinds
-        nbytes = self.num_bytes + clip.data_nbytes + _directory_bytes(rows, len(self._streams) + 1, kinds, texts)
+        nbytes = self._end + clip.data_nbytes + _directory_bytes(rows, len(self._streams) + 1, kinds, texts)
         is_small = rows <= MAX_ROWS and texts <= MAX_TEXTS_BYTES and len(kinds_json(kinds)) <= MAX_KINDS_BYTES
         return nbytes <= self._max_bytes and is_small
 
@@ -117,8 +119,7 @@ class SegmentWriter:
             self._streams[clip.key] = len(self._streams)
             self._texts.append(clip.description)
             self._texts_nbytes += clip.text_nbytes
-        begin = self.num_bytes
-        self.num_bytes = _write(self._data, clip.buffers, begin)
+        begin, self._end = self._end, _write(self._data, clip.buffers, self._end)
         first, last = self.num_rows, self.num_rows + len(clip.frames)
         if last > len(self._rows):
             # A search in another thread keeps the old array.
@@ -137,6 +138,7 @@ class SegmentWriter:
         rows["kind"] = [self._kinds[frame.kind] for frame in clip.frames]
         self._kinds_seen = tuple(self._kinds)
         self.num_rows = last
+        self.num_bytes += clip.data_nbytes
         return rows
 
     def directory(self) -> Directory:
@@ -152,7 +154,7 @@ class SegmentWriter:
         _flush(self._data)
         rows = self._rows[: self.num_rows].copy()
         directory = Directory(rows, b"".join(self._streams), self._kinds_seen, self._created, b"")
-        parts, checksum = pack_directory(directory, self._texts, self.num_bytes)
+        parts, checksum = pack_directory(directory, self._texts, self._end)
         _write(self._directory, parts, 0)
         _flush(self._directory)
         return Directory(rows, directory.keys, directory.kinds, self._created, checksum)
