@@ -135,6 +135,15 @@ def test_C01_one_file_without_the_other_is_missing(small: Files, tmp_path: Path)
         assert assert_exact_or_missing(store, SMALL_FRAMES) == 0
         assert store.counts.segments_refused == refused
         assert len(store.info().unfinished) == 1 - refused
+    # The directory may be still to come, where a folder is being copied.
+    write_files(folder, small)
+    directory_of(data).unlink()
+    with FrameStore(os.fspath(folder)) as store:
+        add(store, KEYS[2], SMALL)
+        assert data.exists()
+        assert store.clear() > len(small[0])
+        assert not data.exists()
+    (folder / "lock").unlink()
     write_files(folder, small)
     data.unlink()
     store.refresh()

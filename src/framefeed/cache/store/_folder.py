@@ -251,16 +251,18 @@ class Folder:
         make_folder(self.path, shared=self._options.shared)
         self.check()
         with self._locked():
-            self._remove_dead()
+            self._remove_dead(is_all=False)
             name = f"frames-{secrets.token_hex(16)}"
             max_bytes = self._reserve(needed)
-            data = self._create(f"{name}.data")
+            # In this order, so that each data file of a dead writer has its second file.
+            directory = self._create(f"{name}.{max_bytes}.new")
             try:
-                fcntl.flock(data.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return Part(name, data, self._create(f"{name}.{max_bytes}.new"), max_bytes)
+                part = Part(name, self._create(f"{name}.data"), directory, max_bytes)
+                fcntl.flock(part.data.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BaseException:
-                os.unlink(self.file(f"{name}.data"))
+                self._drop(name, max_bytes)
                 raise
+        return part
 
     def seal(self, part: Part) -> None:
         """Make a part visible whose files are complete and on disk.
@@ -280,9 +282,12 @@ class Folder:
 
     def drop(self, part: Part) -> None:
         """Remove the files of a part, if it can be done."""
-        for name in (f"{part.name}.{part.max_bytes}.new", f"{part.name}.data"):
-            with suppress(OSError):
-                self._unlink(name)
+        self._drop(part.name, part.max_bytes)
+
+    def _drop(self, name: str, max_bytes: int) -> None:
+        with suppress(OSError):
+            self._unlink(f"{name}.data")
+            self._unlink(f"{name}.{max_bytes}.new")
 
     def remove(self, name: str) -> int:
         """Remove a sealed segment; return the bytes freed.
@@ -290,8 +295,7 @@ class Folder:
         Raises:
             OSError: It cannot be done.
         """
-        # The directory first: without it nothing is found, and a file that is left is removed as unfinished.
-        return self._unlink(f"{name}.rows") + self._unlink(f"{name}.data")
+        return self._unlink(f"{name}.data") + self._unlink(f"{name}.rows")
 
     def _unlink(self, name: str) -> int:
         """Remove a file if it is a regular one; return its size."""
@@ -313,21 +317,26 @@ class Folder:
         if not os.path.exists(self.path):
             return
         with self._locked():
-            self._remove_dead()
+            self._remove_dead(is_all=True)
             listing = self.list_segments()
             for name in listing.sealed:
                 self.remove(name)
             for name in listing.old:
                 self._unlink(name)
 
-    def _remove_dead(self) -> None:
-        """Remove what dead writers left. The folder is locked, so that no segment begins meanwhile."""
+    def _remove_dead(self, is_all: bool) -> None:
+        """Remove what dead writers left. The folder is locked, so that no segment begins meanwhile.
+
+        Args:
+            is_all: Also remove data files alone, whose directory may be still to come: they may be being copied.
+        """
         listing = self.list_segments()
         if listing.old_parts:
             remove_unlocked(self.path, _OLD_PART, kept="")
         for name, (files, _) in listing.unfinished.items():
-            with suppress(OSError):  # Its writer lives, or this process may not remove it.
-                self._remove_unfinished(name, files)
+            if is_all or files != [f"{name}.data"]:
+                with suppress(OSError):  # Its writer lives, or this process may not remove it.
+                    self._remove_unfinished(name, files)
 
     def _remove_unfinished(self, name: str, files: Sequence[str]) -> None:
         data = self.file(f"{name}.data")
@@ -341,7 +350,7 @@ class Folder:
             # Its writer may have sealed it after the folder was listed.
             if not is_file or os.path.lexists(self.file(f"{name}.rows")):
                 return
-        for file in files:
+        for file in sorted(files, reverse=True):  # the data first
             self._unlink(file)
 
     def _create(self, name: str) -> Descriptor:
@@ -354,7 +363,9 @@ class Folder:
             return most
         listing = self.list_segments()
         reserved = self._count_bytes(listing.sealed_files)
-        reserved += sum(max(self._count_bytes(files), most) for files, most in listing.unfinished.values())
+        for name, (files, size) in listing.unfinished.items():
+            # One may have been sealed after the folder was listed.
+            reserved += max(self._count_bytes([*files, f"{name}.rows"]), size)
         left = self._options.max_bytes - reserved
         if needed > left:
             is_final = needed > self._options.max_bytes - self.bytes_on_disk()

@@ -12,7 +12,7 @@ file                            content
 ``lock``                        locked by `flock` while files of segments are created and removed
 ==============================  ================================================================================
 
-``<hex>`` are 32 hexadecimal digits. A data file without a directory that no process has locked was left by a dead
+``<hex>`` are 32 hexadecimal digits. A data file with a ``.new`` file that no process has locked was left by a dead
 writer. Files of format 1 (``.arrow``, ``.part``) are counted and removed with the others, and never read. Nothing else
 in the folder is ours, and nothing in it depends on the folder's name or on the machine.
 

@@ -30,7 +30,7 @@ from framefeed.parallel import find_shortage, register_releasable
 
 MAX_OPEN = 128
 """Data files that are kept open."""
-MOST_BYTES = 48 << 20
+MOST_BYTES = 42 << 20
 """Of the directories of the last used segments."""
 _ROW_MASK = (1 << REF_BITS) - 1
 _SETTLED_SECONDS = 0.05
