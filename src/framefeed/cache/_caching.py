@@ -13,7 +13,7 @@ from framefeed._arrays import IntArray, WordArray
 from framefeed.cache._keys import Form, Recipe, SourceCheck, make_key
 from framefeed.cache._state import CacheState
 from framefeed.cache._stream_frames import NewFrame, StreamFrames
-from framefeed.cache.codecs._codec import BrokenFrame, new_memory
+from framefeed.cache.codecs._codec import BrokenFrame, allocate_memory
 from framefeed.cache.codecs._registry import find_labelled_codec
 from framefeed.decode import (
     ClipSlot,
@@ -343,7 +343,7 @@ class _OutputDecode:
                 continue
             try:
                 if frame.data is not None:
-                    find_labelled_codec(frame.kind.codec).decode(frame.data, self._layout, target)
+                    find_labelled_codec(frame.kind.codec).decode_into(frame.data, self._layout, target)
                 missing[i] = False
             except (BrokenFrame, UsageError):
                 self._frames.reject(int(slot.indices[i]))
@@ -411,7 +411,7 @@ def _copy_planes_to_store(frames: StreamFrames, ordinal: int, picture: Any) -> t
         return None, picture
     if not _is_regular(layout, frames.index):
         return None, picture
-    planes = new_memory(layout.nbytes)
+    planes = allocate_memory(layout.nbytes)
     copy_planes(picture, planes)
     frame = frames.apply_loss(NewFrame(ordinal, layout, planes))
     return frames.encode(frame), picture if frame.data is None else rebuild_picture(layout, planes)
@@ -454,7 +454,7 @@ class _PlanesDecode:
                 layout = PlaneLayout.parse(frame.kind.layout)
                 if not _is_regular(layout, self._index):
                     raise BrokenFrame(f"a picture of {layout.text} in this stream")
-                picture = rebuild_picture(layout, find_labelled_codec(frame.kind.codec).decoded(frame.data, layout))
+                picture = rebuild_picture(layout, find_labelled_codec(frame.kind.codec).decode(frame.data, layout))
             except (BrokenFrame, UsageError):
                 self._frames.reject(ordinal)
                 continue

@@ -176,7 +176,7 @@ def find_stored_codec(layout: PlaneLayout, kinds: KindCounts) -> FrameCodec | No
             codec = find_labelled_codec(label)
         except (UsageError, MissingDependency):
             continue  # Written by another version, or with codecs that are not installed here.
-        if codec.is_exact and codec.takes(layout):
+        if codec.is_exact and codec.can_store(layout):
             return codec
     return None
 

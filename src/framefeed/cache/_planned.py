@@ -15,7 +15,7 @@ from framefeed._cached import cached_property
 from framefeed.cache._demand import scatter
 from framefeed.cache._keys import Form
 from framefeed.cache.codecs._auto import Sample
-from framefeed.cache.codecs._codec import new_memory
+from framefeed.cache.codecs._codec import allocate_memory
 from framefeed.decode import (
     ClipSlot,
     Decoder,
@@ -274,7 +274,7 @@ class PlannedFrames:
             stream = adapt_decoder(self._inner)
             for _, picture in stream.frames(request.source, request.index, [request.ordinal]):
                 layout = describe_layout(picture)
-                planes = new_memory(layout.nbytes)
+                planes = allocate_memory(layout.nbytes)
                 copy_planes(picture, planes)
                 return layout, planes
             return None

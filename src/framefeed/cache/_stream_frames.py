@@ -242,7 +242,7 @@ class StreamFrames:
             return frame
         codec = self._state.select_codec(frame.layout, [frame.planes])
         data = codec.encode(frame.layout, frame.planes)
-        codec.decode(memoryview(data), frame.layout, frame.planes)
+        codec.decode_into(memoryview(data), frame.layout, frame.planes)
         return replace(frame, data=data, codec=codec)
 
     def encode(self, frame: NewFrame) -> NewFrame:
