@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import framefeed as ff
 from framefeed.cache import StoreOptions, known_codecs
-from framefeed.cache._keys import KEY_VERSION, Recipe, make_stream_key
+from framefeed.cache._keys import KEY_VERSION, Recipe, make_key
 from framefeed.cache.store import _format
 from framefeed.catalog import FACTS, CatalogHeader
 from framefeed.catalog._catalog_file import FORMAT
@@ -22,6 +22,7 @@ from framefeed.catalog._roll import ROLL
 from framefeed.catalog.scan._journal import JOURNALED
 from framefeed.index import BuiltFrom, StreamFacts, TimesFrom
 from framefeed.load._iteration import STATE_VERSION as LOADER_VERSION
+from framefeed.media import SourceIdentity
 from framefeed.plan._epoch import STATE_VERSION as PLAN_VERSION
 from framefeed.testing import make_folder
 
@@ -91,7 +92,7 @@ def test_cache_folder() -> None:
     names = re.findall(r"`(\w+)", " ".join(f"`{cell}" for cell in first_cells("Labels and bytes of codecs")))
     assert set(names) == set(known_codecs())
     stream = StreamFacts(0, "mp4", "h264", None, 16, 16, "yuv420p")
-    described = json.loads(make_stream_key(1, "0", stream, Recipe("planes", None, "pyav")).description)
+    described = json.loads(make_key(SourceIdentity(1, None, "0"), stream, Recipe("planes", None, "pyav")).description)
     assert sorted(first_cells("Keys")) == sorted(described)
 
 

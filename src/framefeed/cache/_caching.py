@@ -16,6 +16,7 @@ from framefeed.cache._stream_frames import NewFrame, StreamFrames
 from framefeed.cache.codecs._codec import BrokenFrame, allocate_memory
 from framefeed.cache.codecs._registry import find_labelled_codec
 from framefeed.decode import (
+    BaseDecoder,
     ClipSlot,
     DecodeCounts,
     Decoder,
@@ -27,8 +28,6 @@ from framefeed.decode import (
     allocate_pixels,
     copy_planes,
     describe_layout,
-    describe_recipe,
-    gives_frames,
     make_output_layout,
     make_writer,
     name_picture,
@@ -47,7 +46,7 @@ _READ_AHEAD = 16
 """Frames that are looked up, or stored, together if a source is read in order."""
 
 
-def planes_error(decoder: Decoder) -> UsageError:
+def make_planes_error(decoder: Decoder) -> UsageError:
     """Build the error for form="planes" with a decoder that has no method ``frames``."""
     return UsageError(
         f'form="planes" needs a decoder that gives pictures before their conversion (method frames), which '
@@ -55,7 +54,7 @@ def planes_error(decoder: Decoder) -> UsageError:
     )
 
 
-class CachingDecoder:
+class CachingDecoder(BaseDecoder):
     """Read frames from a cache if it has them; else decode them with another decoder, and store them.
 
     With an exact codec, the pixels are bit for bit those of the other decoder. With a lossy codec, every frame has the
@@ -79,7 +78,7 @@ class CachingDecoder:
     name = "cached"
 
     def __init__(self, inner: Decoder, state: CacheState, form: Form | None = None) -> None:
-        self._inner = inner
+        self._inner = adapt_decoder(inner)
         self._state = state
         self._form = form
         self._counts_reads = True
@@ -95,7 +94,9 @@ class CachingDecoder:
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Read the clips of one source from the cache, and decode what it lacks; see ``Decoder.decode``."""
-        if index.identity is None or not _has_all_indices(index, slots):
+        # Viewed without a sign, negative numbers are large ones. The other decoder raises the error.
+        has_all = all(not len(slot.indices) or slot.indices.view(np.uint64).max() < len(index) for slot in slots)
+        if index.identity is None or not has_all:
             return self._inner.decode(source, index, slots)
         if any(slot.accepts_damaged for slot in slots):
             return self._decode_damaged_apart(source, index, slots)
@@ -141,12 +142,13 @@ class CachingDecoder:
         return report
 
     def pictures(
-        self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec
+        self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) for consecutive frames; see ``PictureStream.pictures``.
+        """Yield (ordinal, pixels) of consecutive frames, each in new memory; see ``BaseDecoder.pictures``.
 
         Frames that the cache lacks are decoded in order, up to the next frame that it has.
         """
+        stretch = range(stretch[0], stretch[-1] + 1) if len(stretch) else range(0)
         start = stretch.start
         while start < stretch.stop:
             part = range(start, min(start + _READ_AHEAD, stretch.stop))
@@ -182,7 +184,7 @@ class CachingDecoder:
         form = self._choose_form(index, [output])
         check = SourceCheck(source, index)
         stamps = None if index.identity is None else _read_stamps_if_possible(check, stretch)
-        if stamps is None or not adapt_decoder(self._inner).gives_pictures(index) or not _can_store(output, index):
+        if stamps is None or not self._inner.gives_pictures(index) or not _can_store(output, index):
             yield from self._decode_together(source, index, stretch[:_READ_AHEAD], output)
             return stretch.start + len(stretch[:_READ_AHEAD])
         frames = self._open_frames(source, index, form, output if form == "output" else None)
@@ -206,16 +208,15 @@ class CachingDecoder:
         self, frames: StreamFrames, stretch: range, output: OutputSpec
     ) -> Iterator[tuple[int, NewFrame | None, Pixels]]:
         """Yield (ordinal, frame to store, pixels) as the other decoder gives them."""
-        inner: Any = self._inner
         source, index = frames.source, frames.index
         if self._choose_form(index, [output]) == "output":
             layout = make_output_layout(output, *index.stream.displayed)
-            for ordinal, pixels in inner.pictures(source, index, stretch, output):
+            for ordinal, pixels in self._inner.pictures(source, index, stretch, output):
                 frame = frames.apply_loss(NewFrame(ordinal, layout, pixels.reshape(-1)))
                 # A copy is stored: the pixels belong to the caller, who may write to them before that.
                 yield ordinal, replace(frame, planes=frame.planes.copy()), pixels
             return
-        for ordinal, picture in inner.frames(source, index, stretch):
+        for ordinal, picture in self._inner.frames(source, index, stretch):
             new, shown = _copy_planes_to_store(frames, ordinal, picture)
             pixels = _new_frames(source, output.shape(*index.stream.displayed))
             with naming_source(source):
@@ -251,33 +252,27 @@ class CachingDecoder:
 
     def recipe(self, index: FrameIndex) -> str:
         """Return the recipe of the other decoder."""
-        return describe_recipe(self._inner, index)
+        return self._inner.recipe(index)
 
     def _choose_form(self, index: FrameIndex, outputs: Sequence[OutputSpec]) -> Form:
-        has_planes = gives_frames(self._inner, index)
+        has_planes = self._inner.gives_frames(index)
         if self._form is None:
             return "planes" if has_planes and any(output.size is None for output in outputs) else "output"
         if self._form == "output" or has_planes:
             return self._form
-        raise planes_error(self._inner)
+        raise make_planes_error(self._inner)
 
     def _open_frames(
         self, source: MediaSource, index: FrameIndex, form: Form, output: OutputSpec | None
     ) -> StreamFrames:
         assert index.identity is not None
-        recipe = Recipe(form, output, describe_recipe(self._inner, index), self._state.pixels)
+        recipe = Recipe(form, output, self._inner.recipe(index), self._state.pixels)
         key = make_key(index.identity, index.stream, recipe)
         return StreamFrames(self._state, key, SourceCheck(source, index))
 
 
 def _new_frames(source: MediaSource, shape: Sequence[int]) -> Pixels:
     return allocate_pixels(shape, f"{source.name}: frames {list(shape)}", source=source.name)
-
-
-def _has_all_indices(index: FrameIndex, slots: Sequence[ClipSlot]) -> bool:
-    """Whether the index has every requested frame; if not, the other decoder raises the error."""
-    # Viewed without a sign, negative numbers are large ones.
-    return all(not len(slot.indices) or slot.indices.view(np.uint64).max() < len(index) for slot in slots)
 
 
 def _can_store(output: OutputSpec, index: FrameIndex) -> bool:
@@ -308,7 +303,7 @@ class _OutputDecode:
         report: For counts and errors; errors are noted under the numbers of the slots.
     """
 
-    def __init__(self, inner: Decoder, frames: StreamFrames, output: OutputSpec, report: DecodeReport) -> None:
+    def __init__(self, inner: BaseDecoder, frames: StreamFrames, output: OutputSpec, report: DecodeReport) -> None:
         self._inner = inner
         self._frames = frames
         self._layout = make_output_layout(output, *frames.index.stream.displayed)
@@ -350,7 +345,14 @@ class _OutputDecode:
 
     def _decode_missing(self, incomplete: Sequence[tuple[int, ClipSlot, npt.NDArray[np.bool_]]]) -> None:
         """Decode and store the missing frames of (slot number, slot, which are missing)."""
-        parts = [_make_part(slot, missing) for _, slot, missing in incomplete]
+        parts = []
+        for _, slot, missing in incomplete:
+            part = slot
+            if not missing.all():
+                ordinals = np.unique(slot.indices[missing])
+                memory = np.empty((len(ordinals), *slot.out.shape[1:]), dtype=np.uint8)
+                part = ClipSlot(ordinals, slot.output, memory)
+            parts.append(part)
         stamps = [self._frames.check.read_lasting_stamps(part.indices) for part in parts]
         decoded = self._inner.decode(self._frames.source, self._frames.index, parts)
         self._report.counts += decoded.counts
@@ -376,14 +378,6 @@ class _OutputDecode:
                 new.append(frame)
                 indices.append(i)
         return self._frames.store(new, stamps[indices])
-
-
-def _make_part(slot: ClipSlot, missing: npt.NDArray[np.bool_]) -> ClipSlot:
-    """Return the slot itself if all of it is missing, else a slot for each missing frame once."""
-    if missing.all():
-        return slot
-    ordinals = np.unique(slot.indices[missing])
-    return ClipSlot(ordinals, slot.output, np.empty((len(ordinals), *slot.out.shape[1:]), dtype=np.uint8))
 
 
 def _copy_part(part: ClipSlot, slot: ClipSlot, missing: npt.NDArray[np.bool_]) -> None:
@@ -425,7 +419,7 @@ class _PlanesDecode:
         frames: The stored frames.
     """
 
-    def __init__(self, inner: Decoder, frames: StreamFrames) -> None:
+    def __init__(self, inner: BaseDecoder, frames: StreamFrames) -> None:
         self._inner = inner
         self._frames = frames
         self._source, self._index = frames.source, frames.index
@@ -470,10 +464,7 @@ class _PlanesDecode:
         def store() -> int:
             return self._frames.store(new, np.array([stamps[frame.ordinal] for frame in new], dtype=np.uint64))
 
-        frames: Iterator[tuple[int, Any]] = adapt_decoder(self._inner).frames(
-            self._source, self._index, missing, counts
-        )
-        for ordinal, picture in frames:
+        for ordinal, picture in self._inner.frames(self._source, self._index, missing, counts):
             frame, shown = _copy_planes_to_store(self._frames, ordinal, picture)
             if frame is not None:
                 if new and (new[0].layout != frame.layout or len(new) * frame.layout.nbytes > _STORE_BYTES):

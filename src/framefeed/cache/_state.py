@@ -21,8 +21,8 @@ from framefeed.cache._choosing import (
     BudgetedCodec,
     choose_budgeted_codec,
     choose_exact_codec,
-    overhead_ratio,
-    usable_bytes,
+    compute_overhead,
+    compute_usable_bytes,
 )
 from framefeed.cache._counters import CacheCounters, CacheStats
 from framefeed.cache._keys import EXACT, FORMS, Form
@@ -235,11 +235,11 @@ class CacheState:
         if planned is None or size is None or max_bytes is None:
             codec = choose_exact_codec(layout, samples, None if size is None else size.raw_bytes, max_bytes, kinds)
         else:
-            usable = usable_bytes(max_bytes, 0 if info is None else info.bytes_on_disk)
+            usable = compute_usable_bytes(max_bytes, 0 if info is None else info.bytes_on_disk)
             if kinds and self.find_missing is not None:
                 share = planned.estimate_missing_share(partial(self.find_missing, self))
                 size = replace(size, raw_bytes=math.ceil(share * size.raw_bytes))
-            if size.raw_bytes * (1 + overhead_ratio(size)) <= usable:
+            if size.raw_bytes * (1 + compute_overhead(size)) <= usable:
                 codec = choose_exact_codec(layout, samples, size.raw_bytes, None, kinds)
             else:
                 plan_samples = planned.decode_samples() or [(layout, sample) for sample in samples]
@@ -267,7 +267,7 @@ class CacheState:
                 return
             self._has_warned = True
         with suppress(UserWarning):  # Raised if warnings are errors, but this warning must not stop anything.
-            warnings.warn(trouble, UserWarning, stacklevel=_callers_level())
+            warnings.warn(trouble, UserWarning, stacklevel=_find_callers_level())
 
     def stats(self) -> CacheStats:
         """Return the counts of this process, and whether more frames are stored."""
@@ -286,7 +286,7 @@ class CacheState:
         )
 
 
-def _callers_level() -> int:
+def _find_callers_level() -> int:
     """Find the ``stacklevel`` of the line that called framefeed, for a warning of the caller of this function."""
     frame, modules = inspect.currentframe(), list[str]()
     while frame is not None:

@@ -339,7 +339,9 @@ def build(
     try:
         filler = Filler(plan, cache, as_decoder(backend, limits), epochs)
         results = _fill_plan(filler, plan, epochs, cache, count)
-        with _showing(_count_frames(plan, epochs), progress) as show, closing(results):
+        per_clip = plan.frames_per_clip
+        total = None if per_clip is None else len(plan) * per_clip * epochs
+        with _showing(total, progress) as show, closing(results):
             for result in results:
                 done += result
                 show(done.clip_frames)
@@ -405,14 +407,9 @@ def _do_tasks(filler: Filler, tasks: Iterable[FillTask], cache: FrameCache, work
             yield outcome.value
 
 
-def _count_frames(plan: EpochPlan, epochs: int) -> int | None:
-    """Count the frames of all clips, repeats included; None if clips differ in length."""
-    return None if plan.frames_per_clip is None else len(plan) * plan.frames_per_clip * epochs
-
-
 @contextmanager
 def _showing(total: int | None, progress: bool | Show | None) -> Iterator[Callable[[int], object]]:
-    """Yield a function that shows the number of frames done."""
+    """Yield a function that shows the number of frames done; ``total`` is None if clips differ in length."""
     if callable(progress):
         yield lambda done: progress(done, total)
         return
