@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from framefeed._arrays import IntArray, WordArray
 from framefeed.cache._keys import NO_STAMP, SourceCheck, StreamKey
-from framefeed.cache._state import CacheState, MemoryFrame
+from framefeed.cache._state import CacheState
 from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.cache.store._format import MISS, FrameLocations, Kind, StoredFrame
 from framefeed.decode import Pixels, PlaneLayout
@@ -227,8 +227,9 @@ class StreamFrames:
             if is_sound:
                 cached[i] = CachedFrame(kind, None if is_direct else buffer)
                 if self.has_memory:
-                    frame = MemoryFrame(kind, bytes(buffer), int(locations.stamp[i]), int(locations.content[i]))
-                    self._state.memory.put(self._key.digest, int(locations.numbers[i]), frame)
+                    facts = int(locations.raw_nbytes[i]), int(locations.stamp[i]), int(locations.content[i])
+                    frame = StoredFrame(int(locations.numbers[i]), kind, bytes(buffer), *facts)
+                    self._state.memory.put(self._key.digest, frame)
         return cached
 
     # --- storing --------------------------------------------------------------------------------------
@@ -291,12 +292,13 @@ class StreamFrames:
             frame = frames[i]
             codec = frame.codec or default
             data = codec.encode(frame.layout, frame.planes) if frame.data is None else frame.data
+            if self.has_memory:
+                data = bytes(data)  # which may be the caller's pixels
             kind, nbytes = Kind(codec.label, frame.layout.text), frame.layout.nbytes
             kept.append(StoredFrame(int(packets[i]), kind, data, nbytes, int(stamps[i]), int(contents[i])))
         if self.has_memory:
             for each in kept:
-                copied = MemoryFrame(each.kind, bytes(each.data), each.stamp, each.content)
-                state.memory.put(self._key.digest, each.number, copied)
+                state.memory.put(self._key.digest, each)
         if not kept or not state.is_filling:
             return 0
         num_stored = len(kept) if state.store.add(self._key.digest, self._key.description, kept) else 0

@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from framefeed._checks import check_integer, expected
 from framefeed.cache._demand import FillOptions, FillTask, FrameRun, make_tasks
-from framefeed.cache._frame_cache import FrameCache
+from framefeed.cache._frame_cache import FrameCache, check_filling
 from framefeed.cache.store._folder import file_mode, make_folder
 from framefeed.decode import ClipSlot, Decoder, as_decoder
 from framefeed.errors import CacheError, ResourceExhausted, UsageError
@@ -325,11 +325,7 @@ def build(
         CacheError: The folder of the cache cannot be used.
         ResourceExhausted: Memory or file descriptors ran out; stored frames are kept, and the next build continues.
     """
-    if not isinstance(plan, EpochPlan):
-        raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
-    if not isinstance(cache, FrameCache):
-        raise expected("cache", "an ff.FrameCache", cache)
-    check_integer("epochs", epochs, least=1)
+    check_filling(plan, cache, epochs)
     is_function = callable(progress) and not isinstance(progress, type)
     if not (progress is None or isinstance(progress, bool) or is_function):
         raise expected("progress", "True, False, None or a function of two numbers", progress)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from framefeed._checks import check_integer, expected
+from framefeed._checks import check_integer
 from framefeed._units import format_bytes, format_count
 from framefeed.cache._choosing import FRAME_OVERHEAD, RUN_OVERHEAD, find_stored_codec, read_memory_size
 from framefeed.cache._demand import FillOptions, PlanDemand, count_demand, scatter
-from framefeed.cache._frame_cache import FrameCache
+from framefeed.cache._frame_cache import FrameCache, check_filling
 from framefeed.cache._keys import Form
 from framefeed.cache._state import AUTO
 from framefeed.cache.codecs._auto import CodecFigures, Conditions, choose_codec, measure_codec
@@ -210,11 +210,7 @@ def estimate(
         CacheError: The folder of the cache cannot be used.
         ResourceExhausted: Memory ran out.
     """
-    if not isinstance(plan, EpochPlan):
-        raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
-    if not isinstance(cache, FrameCache):
-        raise expected("cache", "an ff.FrameCache", cache)
-    check_integer("epochs", epochs, least=1)
+    check_filling(plan, cache, epochs)
     check_integer("clips", clips, least=1)
     if workers != "auto":
         check_integer("workers", workers, least=0)
