@@ -199,7 +199,7 @@ class PlanDemand:
         clips: Clips of this rank, all epochs together.
         clip_frames: Frames of these clips, repeats included.
         frames: Distinct frames, each of which is stored once.
-        pictures: Pictures that must be decoded for them.
+        pictures: Pictures that must be decoded for them, counted by ``plan_runs``.
         pieces: Runs of frames in which they are stored.
         varies: Whether other epochs need other frames.
         frames_at_most: Frames that all epochs together can need, or None if there is no limit.

@@ -175,7 +175,10 @@ class PlannedFrames:
         count = min(len(rows), _COMPARED_ROWS)
         shares = []
         for i in (np.arange(count) * len(rows) // count).tolist():
-            positions = self._find_positions(int(rows[i]))
+            positions = self._positions[self._rows == rows[i]]
+            if not self._is_counted_completely:
+                around = find_neighbours(self._all_clips, int(positions[0]), _NEIGHBOURS, _NEIGHBOURS)
+                positions = np.arange(around.start, around.stop)
             clips = len(positions) * self._epochs / self._plan.world_size
             counted = frames[i] if self._is_counted_completely else clips * length
             known = int(self._plan.catalog.num_frames[rows[i]]) if self._has_one_output() else 0
@@ -184,14 +187,6 @@ class PlannedFrames:
         if count == len(rows):
             return np.array(shares)
         return min(1.0, float(np.mean(shares) + np.std(shares, ddof=1) / count**0.5))
-
-    def _find_positions(self, row: int) -> IntArray:
-        """Find the positions of a source's clips; if the plan is not counted completely, those around one of them."""
-        positions: IntArray = self._positions[self._rows == row]
-        if self._is_counted_completely:
-            return positions
-        neighbours = find_neighbours(self._all_clips, int(positions[0]), _NEIGHBOURS, _NEIGHBOURS)
-        return np.arange(neighbours.start, neighbours.stop)
 
     def _estimate_distinct(self, positions: IntArray, clips: float) -> float:
         """Count the distinct frames of so many clips of a source; of many clips, extrapolate from some."""

@@ -229,7 +229,7 @@ class _AdaptedDecoder(BaseDecoder):
         return hasattr(self._inner, "pictures")
 
     def gives_frames(self, index: FrameIndex) -> bool:
-        if hasattr(self._inner, "gives_frames"):  # a wrapper, such as a cache, whose inner decoder decides it
+        if hasattr(self._inner, "gives_frames"):  # a wrapper whose inner decoder decides it
             return bool(self._inner.gives_frames(index))
         return hasattr(self._inner, "frames")
 

@@ -227,21 +227,22 @@ class Filler:
         """Decode and store runs; return those that failed, with their errors."""
         if not runs:
             return []
-        report = self._decoder.decode(source, index, [self._make_slot(index, run) for run in runs])
+        height, width = index.stream.displayed
+        slots = []
+        for run in runs:
+            output = run.output
+            if self.form == "planes":
+                # Pictures of a sequence may differ in size, and then have no common corner.
+                corner = (0, 0, min(_CORNER, height), min(_CORNER, width))
+                output = OutputSpec(size=(_CORNER, _CORNER)) if has_picture_files(index) else OutputSpec(crop=corner)
+            memory = np.empty((len(run), *output.shape(height, width)), dtype=np.uint8)
+            slots.append(ClipSlot(run.ordinals, output, memory))
+        report = self._decoder.decode(source, index, slots)
         counts.stored += report.counts.frames_stored
         for error in report.errors:
             if isinstance(error, ResourceExhausted):
                 raise error
         return [(run, error) for run, error in zip(runs, report.errors, strict=True) if error is not None]
-
-    def _make_slot(self, index: FrameIndex, run: FrameRun) -> ClipSlot:
-        height, width = index.stream.displayed
-        output = run.output
-        if self.form == "planes":
-            # Pictures of a sequence may differ in size, and then have no common corner.
-            corner = (0, 0, min(_CORNER, height), min(_CORNER, width))
-            output = OutputSpec(size=(_CORNER, _CORNER)) if has_picture_files(index) else OutputSpec(crop=corner)
-        return ClipSlot(run.ordinals, output, np.empty((len(run), *output.shape(height, width)), dtype=np.uint8))
 
     def _find_missing(self, source: MediaSource, index: FrameIndex, run: FrameRun) -> FrameRun:
         """Return the frames of a run that the cache lacks; frames of a changed source count as lacking."""

@@ -259,6 +259,7 @@ def scale_up(
         reason: Why only one codec was measured; empty if there is a choice.
     """
     clip_frames = demand.clip_frames / max(1, demand.clips)
+    # The pictures are counted by plan_runs, as for EpochPlan.describe; what each takes here is measured, not predicted.
     decoding = demand.pictures * sample.fill_seconds / max(1, sample.pictures)
     decoding_cpu = demand.pictures * sample.fill_cpu_seconds / max(1, sample.pictures)
     planning = demand.clips * CLIP_SECONDS

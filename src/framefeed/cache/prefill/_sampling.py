@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter, thread_time
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -71,14 +71,17 @@ class SampleCounts:
     fill_cpu_seconds: float = 0.0
     convert_seconds: float = 0.0
 
-    def __iadd__(self, other: SampleCounts) -> Self:
-        self.clips += other.clips
-        self.clip_frames += other.clip_frames
-        self.decode_seconds += other.decode_seconds
-        self.fill_seconds += other.fill_seconds
-        self.pictures += other.pictures
-        self.fill_cpu_seconds += other.fill_cpu_seconds
-        return self
+    def add_clips(self, clips: Sequence[IntArray], pictures: int) -> None:
+        """Count clips, given by their frames, and the pictures that were decoded for them."""
+        self.clips += len(clips)
+        self.clip_frames += sum(map(len, clips))
+        self.pictures += pictures
+
+    def add_seconds(self, decode: float, fill: float, fill_cpu: float) -> None:
+        """Add times; see the attributes."""
+        self.decode_seconds += decode
+        self.fill_seconds += fill
+        self.fill_cpu_seconds += fill_cpu
 
     def add_failure(self, clips: int, error: Exception) -> None:
         """Count clips that cannot be decoded."""
@@ -177,10 +180,8 @@ class Sampler:
             for frame in slot.out:
                 self._keep(layout, frame.reshape(-1).copy())
         if good:
-            frames = sum(len(slot.indices) for slot in good)
-            self.counts += SampleCounts(
-                len(good), 0, None, frames, seconds, seconds, report.counts.frames_decoded, cpu_seconds
-            )
+            self.counts.add_clips([slot.indices for slot in good], report.counts.frames_decoded)
+            self.counts.add_seconds(seconds, seconds, cpu_seconds)
 
     def _decode_planes(self, source: MediaSource, index: FrameIndex, requests: Sequence[DecodeRequest]) -> None:
         clips = [_limit_length(request.storable) for request in requests]
@@ -207,10 +208,8 @@ class Sampler:
             message = f"{source.name}: the decoder gives no frames of this clip"
             self.counts.add_failure(len(clips) - len(good), CorruptMedia(message))
         if good:
-            frames = sum(map(len, good))
-            self.counts += SampleCounts(
-                len(good), 0, None, frames, seconds, seconds - convert_seconds, counts.frames_decoded, cpu_seconds
-            )
+            self.counts.add_clips(good, counts.frames_decoded)
+            self.counts.add_seconds(seconds, seconds - convert_seconds, cpu_seconds)
 
 
 def _choose_blocks(plan: EpochPlan, clips: int) -> list[range]:
