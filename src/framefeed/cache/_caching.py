@@ -170,7 +170,7 @@ class CachingDecoder(BaseDecoder):
     def _decode_together(
         self, source: MediaSource, index: FrameIndex, part: range, output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        memory = _new_frames(source, (len(part), 1, *output.shape(*index.stream.displayed)))
+        memory = _allocate_frames(source, (len(part), 1, *output.shape(*index.stream.displayed)))
         slots = [ClipSlot(np.array([i], dtype=np.int64), output, clip) for i, clip in zip(part, memory, strict=True)]
         report = self.decode(source, index, slots)
         for ordinal, slot, error in zip(part, slots, report.errors, strict=True):
@@ -218,7 +218,7 @@ class CachingDecoder(BaseDecoder):
             return
         for ordinal, picture in self._inner.frames(source, index, stretch):
             new, shown = _copy_planes_to_store(frames, ordinal, picture)
-            pixels = _new_frames(source, output.shape(*index.stream.displayed))
+            pixels = _allocate_frames(source, output.shape(*index.stream.displayed))
             with naming_source(source):
                 make_writer(shown, index, name_picture(source, int(index.frame_packet[ordinal])))(output, pixels)
             yield ordinal, new, pixels
@@ -271,7 +271,7 @@ class CachingDecoder(BaseDecoder):
         return StreamFrames(self._state, key, SourceCheck(source, index))
 
 
-def _new_frames(source: MediaSource, shape: Sequence[int]) -> Pixels:
+def _allocate_frames(source: MediaSource, shape: Sequence[int]) -> Pixels:
     return allocate_pixels(shape, f"{source.name}: frames {list(shape)}", source=source.name)
 
 
