@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.prefill._build import BuildReport, build
-from framefeed.decode import ClipSlot, DecodeCounts, DecodeReport, describe_recipe, find_decoder, gives_frames
+from framefeed.decode import ClipSlot, DecodeCounts, DecodeReport, find_decoder
 from framefeed.errors import MediaError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
@@ -57,10 +57,10 @@ class Watched:
             self.counts += own
 
     def gives_frames(self, index: FrameIndex) -> bool:
-        return gives_frames(self._inner, index)
+        return bool(self._inner.gives_frames(index))
 
     def recipe(self, index: FrameIndex) -> str:
-        return describe_recipe(self._inner, index)
+        return str(self._inner.recipe(index))
 
     def close(self) -> None:
         self._inner.close()

@@ -128,14 +128,6 @@ class PlannedFrames:
         except (UsageError, MediaError):
             return max(1, 3 * height * width)
 
-    def _estimate_clip_length(self) -> float:
-        if self._plan.frames_per_clip is not None:
-            return float(self._plan.frames_per_clip)
-        step = -(-len(self._positions) // _MAX_REQUESTS)
-        requests = map(self._make_request, self._positions[::step].tolist())
-        lengths = [len(request) for request in requests if request is not None]
-        return float(np.mean(lengths)) if lengths else 1.0
-
     def _make_request(self, position: int, epoch: int = 0) -> DecodeRequest | None:
         try:
             return self._all_clips.with_epoch(self._all_clips.epoch + epoch)[position]
@@ -147,7 +139,12 @@ class PlannedFrames:
         clips = len(self._plan) * self._epochs
         if not clips:
             return PlannedSize(0, 0, 0)
-        length = self._estimate_clip_length()
+        length: float | None = self._plan.frames_per_clip
+        if length is None:
+            step = -(-len(self._positions) // _MAX_REQUESTS)
+            requests = map(self._make_request, self._positions[::step].tolist())
+            lengths = [len(request) for request in requests if request is not None]
+            length = float(np.mean(lengths)) if lengths else 1.0
         rows, back, counts = np.unique(self._rows, return_inverse=True, return_counts=True)
         frames = counts * (clips / len(self._positions) * length)
         if self._is_counted_completely and self._has_one_output():

@@ -182,9 +182,10 @@ def choose_codec(figures: Sequence[CodecFigures], conditions: Conditions) -> Cod
     if not fitting:
         usable = exact
         fitting = [each for each in usable if _is_within_budget(each, conditions)]
-    rejected = _describe_rejected(
-        [("lossy", figures), ("slow to write", exact), ("too large", usable)], fitting or usable
-    )
+    steps = (("lossy", figures, exact), ("slow to write", exact, usable), ("too large", usable, fitting or usable))
+    gone = {why: [each.codec for each in before if each not in after] for why, before, after in steps}
+    lists = [f"{', '.join(labels)} ({why})" for why, labels in gone.items() if labels]
+    rejected = f"; not considered: {', '.join(lists)}" if lists else ""
     if not fitting:
         smallest = min(usable, key=lambda each: (each.stored_bytes, each.read_seconds))
         reason = (
@@ -240,17 +241,6 @@ def _explain(
         return f"{cost}, the fastest of {len(fitting)} codecs, {_format_share(chosen)}"
     others = " and ".join(each.codec for each in cheap if each is not chosen)
     return f"{cost}, about as fast as {others}, and is the smallest of these, {_format_share(chosen)}"
-
-
-def _describe_rejected(steps: Sequence[tuple[str, Sequence[CodecFigures]]], left: Sequence[CodecFigures]) -> str:
-    """List the codecs that were rejected at each step, with the reason."""
-    after = [each for _, each in steps[1:]] + [left]
-    lists = [
-        f"{', '.join(gone)} ({why})"
-        for (why, before), among in zip(steps, after, strict=True)
-        if (gone := [each.codec for each in before if each not in among])
-    ]
-    return f"; not considered: {', '.join(lists)}" if lists else ""
 
 
 def _format_share(figures: CodecFigures) -> str:

@@ -374,7 +374,15 @@ def _list_remarks(estimate: CacheEstimate) -> list[str]:
     lack, size = estimate.room.explain_lack(chosen.nbytes), format_bytes(chosen.nbytes)
     lines.append(f"the frames of these clips {f'do not fit: {size} is {lack}' if lack else f'fit: {size}'}")
     if estimate.outlook.varies:
-        lines.append(f"each epoch needs other frames: {_describe_all_epochs(estimate)}")
+        frames, nbytes = estimate.outlook.frames_at_most, estimate.bytes_at_most
+        if frames is None or nbytes is None:
+            all_epochs = "their number has no limit, so no cache can hold them all"
+        else:
+            lack = estimate.room.explain_lack(nbytes)
+            fits = f"they do not fit, because this is {lack}" if lack else "they fit too"
+            size = f"{format_count(frames, 'frame')}, {format_bytes(nbytes)}"
+            all_epochs = f"all epochs together need up to {size}: {fits}"
+        lines.append(f"each epoch needs other frames: {all_epochs}")
     return lines
 
 
@@ -392,16 +400,6 @@ def _explain_limit(estimate: CacheEstimate) -> list[str]:
             "clips"
         )
     return lines
-
-
-def _describe_all_epochs(estimate: CacheEstimate) -> str:
-    """Describe the frames that all epochs together need, and whether they fit."""
-    frames, nbytes = estimate.outlook.frames_at_most, estimate.bytes_at_most
-    if frames is None or nbytes is None:
-        return "their number has no limit, so no cache can hold them all"
-    lack = estimate.room.explain_lack(nbytes)
-    size = f"all epochs together need up to {format_count(frames, 'frame')}, {format_bytes(nbytes)}"
-    return f"{size}: they do not fit, because this is {lack}" if lack else f"{size}: they fit too"
 
 
 def _format_speed(clips_per_second: float) -> str:
