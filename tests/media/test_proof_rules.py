@@ -22,6 +22,7 @@ from framefeed.errors import FramefeedError
 from framefeed.media import _provers, proofs
 from framefeed.media._details import StreamColors
 from framefeed.media._info import DEFAULT_LIMITS
+from framefeed.media._packets import DISCARD
 from framefeed.media.proofs import _av1, _intra, _proving, _vpx
 from framefeed.media.proofs._av1 import read_frame
 from framefeed.media.proofs._proving import Proof
@@ -152,13 +153,14 @@ def _flags_of(choose: Callable[[Any, Any], Any]) -> Callable[..., Proof]:
     real = _proving.prove_in_packet_order
 
     def prove(walk: Any, is_shown: Any, is_key: Any, first: Any = None) -> Proof:
-        return replace(real(walk, is_shown, is_key, first), is_key=choose(is_key, walk.is_key))
+        return replace(real(walk, is_shown, is_key, first), is_key=choose(is_key, walk.packets.is_key))
 
     return prove
 
 
 def _without_discards(walk: Any, *args: Any) -> Proof:
-    return _proving.prove_in_packet_order(replace(walk, is_discarded=np.zeros(len(walk), bool)), *args)
+    packets = walk.packets.replace_flag(DISCARD, np.zeros(len(walk), bool))
+    return _proving.prove_in_packet_order(replace(walk, packets=packets), *args)
 
 
 def _without_slots(unit: memoryview, sequence: Any) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 from framefeed._arrays import IntArray
 from framefeed._checks import expected
 from framefeed.errors import EmptyVideo, UnsupportedCodec
-from framefeed.index._frame_index import DISPOSABLE, MISSING_PTS, BuiltFrom, FrameIndex, StreamFacts
+from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts
 from framefeed.index._joining import (
     can_carry_parameters,
     index_movie,
@@ -30,8 +30,11 @@ from framefeed.index._joining import (
 from framefeed.index._pictures import index_sequence, index_still
 from framefeed.index._times import DecodingTimeRecorder, DecodingTimes, assume_rate, find_times, read_packet_times
 from framefeed.media import (
+    DISPOSABLE,
     HEAD_BYTES,
+    KEY,
     MAX_PARAMETER_SETS,
+    MISSING_PTS,
     NAL_CODECS,
     DecodedFact,
     Limits,
@@ -229,9 +232,9 @@ def _index_once(
 
 def _read_order_from_tables(opened: OpenedMovie) -> IntArray | None:
     """Order the shown packets of an MP4 file by the times in its tables; None if the tables are not enough."""
-    if opened.facts is None or not opened.walk.has_unique_times:
+    if opened.facts is None or not opened.walk.packets.has_unique_times:
         return None
-    video, order = opened.facts.video, order_shown_packets(opened.walk)
+    video, order = opened.facts.video, order_shown_packets(opened.walk.packets)
     return order if len(order) and not has_damaged_configuration(video.codec, video.extradata) else None
 
 
@@ -243,7 +246,7 @@ def _prove_order_from_tables(opened: OpenedMovie, verify: Verify) -> IntArray | 
         _LOG.debug("an MP4 file alone does not prove its frames: %s", reason)
         return None
     # Only verify="proof" may leave out packets that give no frame.
-    return order if verify == "proof" or np.array_equal(order, order_shown_packets(opened.walk)) else None
+    return order if verify == "proof" or np.array_equal(order, order_shown_packets(opened.walk.packets)) else None
 
 
 def _index_by_proof(
@@ -265,7 +268,8 @@ def _index_by_proof(
         read = walk_and_prove(container, table_walk)
     proven, is_refuted = read.proven, read.is_refuted
     if proven is not None:
-        builder = _Builder(container, replace(read.walk, is_key=proven.proof.is_key), assume_fps, proven.colors)
+        packets = read.walk.packets.replace_flag(KEY, proven.proof.is_key)
+        builder = _Builder(container, replace(read.walk, packets=packets), assume_fps, proven.colors)
         if proven.first is not None:
             return builder.assemble(proven.proof.order, proven.first, "packets+proof")
         try:
@@ -308,10 +312,10 @@ class _Builder:
     def build_from_tables(self) -> tuple[MediaInfo, FrameIndex]:
         """Trust the container's tables if the first frame agrees with them; decode everything otherwise."""
         self._container.reopen()
-        packets = islice(demux_from(self._container, self._walk, 0), _HEAD_PACKETS)
+        packets = islice(demux_from(self._container, self._walk.packets, 0), _HEAD_PACKETS)
         first = next(decode_facts(self._container, packets), None)
-        order = order_shown_packets(self._walk)
-        if first is None or first.packet != order[0] or not self._walk.has_unique_times:
+        order = order_shown_packets(self._walk.packets)
+        if first is None or first.packet != order[0] or not self._walk.packets.has_unique_times:
             return self._build_from_decoding()
         return self.assemble(order, first, "packets")
 
@@ -326,7 +330,7 @@ class _Builder:
         before = decoded[: int((decoded >= proof.begin).argmax())] if len(decoded) else decoded
         after = decoded[len(before) :]
         order = np.concatenate((before, proof.order))
-        times = self._walk.pts[order]
+        times = self._walk.packets.pts[order]
         if not len(after) or not np.array_equal(after, proof.order[: len(after)]) or (times[1:] <= times[:-1]).any():
             raise Refuted("what decoding gives of the beginning does not fit")
         return self.assemble(order, facts[0], "packets+ends")
@@ -342,13 +346,13 @@ class _Builder:
         if verify == "ends" and len(self._walk) > _HEAD_PACKETS and not self._has_complete_tail():
             return self._build_from_decoding()
         built_from: BuiltFrom = "packets" if verify == "none" else "packets+ends"
-        return self.assemble(order_shown_packets(self._walk), head[0], built_from)
+        return self.assemble(order_shown_packets(self._walk.packets), head[0], built_from)
 
     def _decode_from_start(
         self, count: int, refused: list[int] | None = None, recorder: DecodingTimeRecorder | None = None
     ) -> list[DecodedFact]:
         self._container.reopen()  # Before its decoder is opened, whose findings about the stream are read later.
-        packets = demux_from(self._container, self._walk, 0)
+        packets = demux_from(self._container, self._walk.packets, 0)
         return self._decode(packets if recorder is None else recorder.record(packets), count, refused)
 
     def _decode(
@@ -362,7 +366,7 @@ class _Builder:
     def _has_reliable_packets(self, verify: Verify) -> bool:
         """Whether each packet is one frame by the rules of container and codec, and no parameter set is damaged."""
         container, parameter_sets = self._container, self._walk.parameter_sets
-        if not self._walk.has_unique_times:
+        if not self._walk.packets.has_unique_times:
             return False
         is_listed = container.format_name.startswith(_RELIABLE_CONTAINERS) and container.codec_name in _RELIABLE_CODECS
         if not is_listed and verify != "none":
@@ -374,34 +378,34 @@ class _Builder:
     def _agrees_with_packets(self, facts: list[DecodedFact]) -> bool:
         """Whether the decoded frames are those of the first shown packets, without a gap, with the same key frames."""
         decoded = np.array([fact.packet for fact in facts], dtype=np.int64)
-        shown = order_shown_packets(self._walk)
+        shown = order_shown_packets(self._walk.packets)
         if len(self._walk) <= _HEAD_PACKETS and len(decoded) != len(shown):
             return False
         if not np.array_equal(shown[: len(decoded)], decoded) or any(fact.is_corrupt for fact in facts):
             return False
         # The decoder's key frames must be those of the container (M14).
-        is_nal = self._container.codec_name in NAL_CODECS
-        return is_nal or all(fact.is_key for fact in facts if self._walk.is_key[fact.packet])
+        is_key = self._walk.packets.is_key
+        return self._container.codec_name in NAL_CODECS or all(fact.is_key for fact in facts if is_key[fact.packet])
 
     def _has_complete_tail(self) -> bool:
         """Whether each shown packet of the tail gives a frame; decodes from the last key frame before it.
 
         Disposable pictures before the tail are not decoded.
         """
-        walk = self._walk
-        first_checked = max(0, len(walk) - _TAIL_PACKETS)
-        keys = np.flatnonzero(walk.is_key[: first_checked + 1])
-        usable = keys[walk.pts[keys] <= walk.pts[first_checked:].min()]
+        table = self._walk.packets
+        first_checked, is_disposable = max(0, len(table) - _TAIL_PACKETS), table.is_disposable
+        keys = np.flatnonzero(table.is_key[: first_checked + 1])
+        usable = keys[table.pts[keys] <= table.pts[first_checked:].min()]
         packets = (
             (number, packet)
-            for number, packet in demux_from(self._container, walk, int(usable[-1]) if len(usable) else 0)
-            if number >= first_checked or not walk.is_disposable[number]
+            for number, packet in demux_from(self._container, table, int(usable[-1]) if len(usable) else 0)
+            if number >= first_checked or not is_disposable[number]
         )
         try:
-            decoded = {fact.packet for fact in self._decode(packets, len(walk)) if not fact.is_corrupt}
+            decoded = {fact.packet for fact in self._decode(packets, len(table)) if not fact.is_corrupt}
         except MisplacedPacket:
             return False
-        shown = np.flatnonzero(~walk.is_discarded[first_checked:]) + first_checked
+        shown = np.flatnonzero(~table.is_discarded[first_checked:]) + first_checked
         return decoded.issuperset(shown.tolist())
 
     def _build_from_decoding(self) -> tuple[MediaInfo, FrameIndex]:
@@ -412,7 +416,9 @@ class _Builder:
             # A key frame counts if container and decoder agree on it: either alone may be wrong (M14).
             is_decoded_key = np.zeros(len(self._walk), dtype=bool)
             is_decoded_key[[fact.packet for fact in facts if fact.is_key and fact.packet >= 0]] = True
-            self._walk = replace(self._walk, is_key=self._walk.is_key & is_decoded_key)
+            packets = self._walk.packets
+            packets = packets.replace_flag(KEY, packets.is_key & is_decoded_key)
+            self._walk = replace(self._walk, packets=packets)
         if not facts:
             raise make_empty_error(self._container, "index")
         order = np.array([fact.packet for fact in facts], dtype=np.int64)
@@ -438,7 +444,7 @@ class _Builder:
             rotation=rotation,
             mirrored=mirrored,
             contiguous=walk.is_contiguous and container.codec_name in NAL_CODECS,
-            skips_exactly=walk.units is not None and is_one_to_one(walk, order),
+            skips_exactly=walk.units is not None and is_one_to_one(walk.packets, order),
             inband_parameters=can_carry_parameters(walk, container.codec_name),
             color_primaries=self._colors.primaries,
             color_transfer=self._colors.transfer,

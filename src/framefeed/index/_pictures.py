@@ -9,14 +9,16 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed.errors import EmptyVideo, MediaError, NoVideoStream
-from framefeed.index._frame_index import KEY, FrameIndex, PacketTable, StreamFacts
+from framefeed.index._frame_index import FrameIndex, StreamFacts
 from framefeed.media import (
     DEFAULT_LIMITS,
+    KEY,
     SEQUENCE_CONTAINER,
     ImageSequence,
     Limits,
     MediaInfo,
     MediaSource,
+    PacketTable,
     SequenceSource,
     SourceIdentity,
     decode_still,

@@ -45,7 +45,8 @@ def find_declared_rate(container: VideoContainer, walk: PacketWalk) -> Fraction 
         walk: The stream's packets.
     """
     if container.format_name in _RATE_CONTAINERS:
-        known = np.sort(walk.pts[walk.pts != MISSING_PTS])
+        pts = walk.packets.pts
+        known = np.sort(pts[pts != MISSING_PTS])
         # Packets mostly lie a tick apart, so that the rate of ticks is that of frames: IVF may have any clock.
         has_even_ticks = len(known) < 2 or float(np.median(known[1:] - known[:-1])) == 1
         if has_even_ticks and (container_rate := _read_container_rate(container)) is not None:

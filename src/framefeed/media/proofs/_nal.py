@@ -166,7 +166,7 @@ def is_in_order_of_times(container: VideoContainer, walk: PacketWalk, num_decode
         order = np.arange(len(walk), dtype=np.int64)
     if order is None or len(order) != len(walk):
         return False
-    times = walk.pts[order[~walk.is_discarded[order]]]
+    times = walk.packets.pts[order[~walk.packets.is_discarded[order]]]
     return bool((times[1:] > times[:-1]).all())
 
 

@@ -78,11 +78,11 @@ def prove_in_packet_order(
     """
     if walk.is_damaged:
         raise Unproved("the container says that a packet is damaged")
-    is_frame = is_shown & ~walk.is_discarded
+    is_frame = is_shown & ~walk.packets.is_discarded
     order: IntArray = is_frame.nonzero()[0]
     if not len(order) or not is_key[order[0]]:
         raise Unproved("it does not begin with a key frame")
-    times = walk.pts[order]
+    times = walk.packets.pts[order]
     if times[0] == MISSING_PTS or bool((times[1:] < times[:-1]).any()):
         raise Unproved("times are missing or go backward")
-    return Proof(order, is_key & is_frame & walk.is_key, first)
+    return Proof(order, is_key & is_frame & walk.packets.is_key, first)

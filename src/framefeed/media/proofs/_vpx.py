@@ -52,7 +52,7 @@ class Vp8Prover:
         is_key = (tags & _IS_INTER) == 0
         header = np.where(is_key, _KEY_BYTES, _TAG_BYTES)
         first_partition = tags >> 5
-        if ((first_partition == 0) | (first_partition >= walk.size - header)).any():
+        if ((first_partition == 0) | (first_partition >= walk.packets.size - header)).any():
             raise Unproved("a packet ends with its first partition, or in it")
         return prove_in_packet_order(walk, (tags & _IS_SHOWN) != 0, is_key, self._first)
 
@@ -255,7 +255,7 @@ class Vp9Prover:
     def prove(self, walk: PacketWalk) -> Proof:
         """Prove which packets give a frame; see ``Prover.prove``."""
         kinds = np.array(self._kinds, dtype=np.uint8)
-        if (walk.is_key & (kinds & EXISTING != 0)).any():
+        if (walk.packets.is_key & (kinds & EXISTING != 0)).any():
             raise Unproved("a packet that shows an earlier picture, which the container calls a key frame")
         return prove_in_packet_order(walk, kinds & SHOWN != 0, kinds & KEY != 0, self._first)
 
