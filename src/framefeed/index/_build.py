@@ -32,7 +32,6 @@ from framefeed.index._times import DecodingTimeRecorder, DecodingTimes, assume_r
 from framefeed.media import (
     DISPOSABLE,
     HEAD_BYTES,
-    KEY,
     MAX_PARAMETER_SETS,
     MISSING_PTS,
     NAL_CODECS,
@@ -44,6 +43,7 @@ from framefeed.media import (
     OpenedMovie,
     Packet,
     PacketWalk,
+    PictureFormat,
     Proof,
     Refuted,
     SequenceSource,
@@ -207,11 +207,11 @@ def _index_once(
         opened = None if is_image else open_movie(reader, head, media.name, limits, tables_only=is_remote)
         tables_only = is_remote and opened is not None and opened.walk.units is None
         may_suffice = opened is not None and stream_index in (None, opened.number) and verify in ("none", "proof")
-        if opened is not None and opened.facts is not None and may_suffice:
+        if opened is not None and opened.info is not None and may_suffice:
             order = _read_order_from_tables(opened) if tables_only else _prove_order_from_tables(opened, verify)
             if order is not None:
                 built_from: BuiltFrom = "packets" if tables_only or verify == "none" else "packets+proof"
-                return opened.facts.info, index_movie(opened, order, built_from, media.identity_of(reader))
+                return opened.info, index_movie(opened, order, built_from, media.identity_of(reader))
     if is_image:
         return index_still(media, verify, stream_index, limits)
     headers_only = verify == "proof" and not tables_only
@@ -232,9 +232,10 @@ def _index_once(
 
 def _read_order_from_tables(opened: OpenedMovie) -> IntArray | None:
     """Order the shown packets of an MP4 file by the times in its tables; None if the tables are not enough."""
-    if opened.facts is None or not opened.walk.packets.has_unique_times:
+    video = opened.video
+    if video is None or not opened.walk.packets.has_unique_times:
         return None
-    video, order = opened.facts.video, order_shown_packets(opened.walk.packets)
+    order = order_shown_packets(opened.walk.packets)
     return order if len(order) and not has_damaged_configuration(video.codec, video.extradata) else None
 
 
@@ -259,25 +260,23 @@ def _index_by_proof(
         table_walk: Its packets, if they need no demuxing.
         assume_fps: As in ``build_index``.
     """
-    colors = read_stream_colors(container)
     read = walk_and_prove(container, table_walk)
     _check_indexable(read.walk, container)
-    if read.proven is None and container.codec_name in NAL_CODECS and container.open_whole():
+    if read.proof is None and container.codec_name in NAL_CODECS and container.open_whole():
         # Now libav knows how many pictures its decoder holds back.
-        colors = read_stream_colors(container)
         read = walk_and_prove(container, table_walk)
-    proven, is_refuted = read.proven, read.is_refuted
-    if proven is not None:
-        packets = read.walk.packets.replace_flag(KEY, proven.proof.is_key)
-        builder = _Builder(container, replace(read.walk, packets=packets), assume_fps, proven.colors)
-        if proven.first is not None:
-            return builder.assemble(proven.proof.order, proven.first, "packets+proof")
+    is_refuted = read.is_refuted
+    if read.proof is not None:
+        packets = read.walk.packets.replace_flags(read.proof.is_key)
+        builder = _Builder(container, replace(read.walk, packets=packets), assume_fps, read.colors)
+        if read.first is not None:
+            return builder.assemble(read.proof.order, read.first, "packets+proof")
         try:
-            return builder.build_from_partial_proof(proven.proof)
+            return builder.build_from_partial_proof(read.proof)
         except Refuted as reason:
             _LOG.debug("%s: decoded: %s", container.source.name, reason)
             is_refuted = True
-    builder = _Builder(container, read.walk, assume_fps, None if container.open_whole() else colors)
+    builder = _Builder(container, read.walk, assume_fps, None if container.open_whole() else read.colors)
     return builder.build("full" if is_refuted else "ends")
 
 
@@ -317,7 +316,7 @@ class _Builder:
         order = order_shown_packets(self._walk.packets)
         if first is None or first.packet != order[0] or not self._walk.packets.has_unique_times:
             return self._build_from_decoding()
-        return self.assemble(order, first, "packets")
+        return self.assemble(order, first.format, "packets")
 
     def build_from_partial_proof(self, proof: Proof) -> tuple[MediaInfo, FrameIndex]:
         """Decode the beginning, and take the rest from the proof.
@@ -333,7 +332,7 @@ class _Builder:
         times = self._walk.packets.pts[order]
         if not len(after) or not np.array_equal(after, proof.order[: len(after)]) or (times[1:] <= times[:-1]).any():
             raise Refuted("what decoding gives of the beginning does not fit")
-        return self.assemble(order, facts[0], "packets+ends")
+        return self.assemble(order, facts[0].format, "packets+ends")
 
     def build(self, verify: Verify) -> tuple[MediaInfo, FrameIndex]:
         if verify == "full" or not self._has_reliable_packets(verify):
@@ -346,7 +345,7 @@ class _Builder:
         if verify == "ends" and len(self._walk) > _HEAD_PACKETS and not self._has_complete_tail():
             return self._build_from_decoding()
         built_from: BuiltFrom = "packets" if verify == "none" else "packets+ends"
-        return self.assemble(order_shown_packets(self._walk.packets), head[0], built_from)
+        return self.assemble(order_shown_packets(self._walk.packets), head[0].format, built_from)
 
     def _decode_from_start(
         self, count: int, refused: list[int] | None = None, recorder: DecodingTimeRecorder | None = None
@@ -417,18 +416,18 @@ class _Builder:
             is_decoded_key = np.zeros(len(self._walk), dtype=bool)
             is_decoded_key[[fact.packet for fact in facts if fact.is_key and fact.packet >= 0]] = True
             packets = self._walk.packets
-            packets = packets.replace_flag(KEY, packets.is_key & is_decoded_key)
+            packets = packets.replace_flags(packets.is_key & is_decoded_key)
             self._walk = replace(self._walk, packets=packets)
         if not facts:
             raise make_empty_error(self._container, "index")
         order = np.array([fact.packet for fact in facts], dtype=np.int64)
-        info, index = self.assemble(order, facts[0], "decode", recorder.decoding_times(facts))
+        info, index = self.assemble(order, facts[0].format, "decode", recorder.decoding_times(facts))
         flagged = np.flatnonzero([fact.is_corrupt for fact in facts])
         damaged = find_damaged_frames(index, flagged, np.array(refused, dtype=np.int64))
         return info, replace(index, damaged_frame_indices=damaged) if len(damaged) else index
 
     def assemble(
-        self, order: IntArray, first: DecodedFact, built_from: BuiltFrom, decoding: DecodingTimes | None = None
+        self, order: IntArray, first: PictureFormat, built_from: BuiltFrom, decoding: DecodingTimes | None = None
     ) -> tuple[MediaInfo, FrameIndex]:
         container, walk = self._container, self._walk
         times = find_times(container, read_packet_times(walk, order, container.stream.time_base), walk, decoding)

@@ -60,15 +60,15 @@ def index_movie(opened: OpenedMovie, order: IntArray, built_from: BuiltFrom, ide
     """Index an MP4 file from its header alone, without opening a container or decoding.
 
     Args:
-        opened: Its ``facts`` are not None.
+        opened: Its ``video`` is not None.
         order: Number of the packet of each frame, int64 [N].
         built_from: Source of the order.
         identity: Of the file.
     """
-    assert opened.facts is not None
-    video, walk = opened.facts.video, opened.walk
+    video, walk = opened.video, opened.walk
+    assert video is not None
     rotation, mirrored = convert_display_matrix(opened.movie.video.matrix)
-    picture_format, colors = video.format, video.format.colors
+    picture_format, colors = video.sequence.format, video.sequence.colors
     stream = StreamFacts(
         stream_index=opened.number,
         container=MP4_FORMAT_NAME,

@@ -6,6 +6,7 @@ from framefeed.media._container import STREAM_FORMATS, Packet, VideoContainer
 from framefeed.media._declared_rate import find_declared_rate, has_clock
 from framefeed.media._decoding import DecodedFact, convert_display_matrix, decode_facts
 from framefeed.media._details import (
+    PictureFormat,
     StreamColors,
     StreamDetails,
     describe_picture_stream,
@@ -127,6 +128,7 @@ __all__ = [
     "Packet",
     "PacketTable",
     "PacketWalk",
+    "PictureFormat",
     "Proof",
     "Refuted",
     "SequenceSource",

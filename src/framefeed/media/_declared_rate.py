@@ -102,8 +102,8 @@ def _read_set_rates(codec: str, units: Iterable[bytes]) -> set[Fraction | None]:
         if kind != _SPS[codec]:
             continue
         try:
-            _, facts = read_h264_sequence(unit, StreamColors()) if codec == "h264" else read_hevc_sequence(unit)
-            rates.add(facts.frame_rate)
+            sequence = read_h264_sequence(unit, StreamColors()) if codec == "h264" else read_hevc_sequence(unit)
+            rates.add(sequence.frame_rate)
         except OddUnits:
             rates.add(None)
     return rates

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass
 from fractions import Fraction
 
 from framefeed.media._container import VideoContainer
@@ -40,6 +39,27 @@ class StreamDetails:
 
 
 @dataclass(frozen=True, slots=True)
+class PictureFormat:
+    """Format of a picture before rotation, as libav has it of a decoded frame.
+
+    Colours are facts of the stream, not of a picture: see `StreamColors`.
+
+    Attributes:
+        width: Columns behind the codec's own cropping.
+        height: Rows behind the codec's own cropping.
+        pixel_format: libav's name.
+        coded_width: Columns as stored.
+        coded_height: Rows as stored.
+    """
+
+    width: int
+    height: int
+    pixel_format: str
+    coded_width: int
+    coded_height: int
+
+
+@dataclass(frozen=True, slots=True)
 class StreamColors:
     """Colour tags of a stream, from the container and the codec configuration.
 
@@ -55,11 +75,10 @@ class StreamColors:
     space: int = 2
     range: int = 0
 
-    def fill(self, values: Mapping[str, int]) -> StreamColors:
-        """Replace unspecified tags by ``values``, by name; as in libav, the container counts before the codec."""
-        unspecified = StreamColors()
-        names = [name for name in values if getattr(self, name) == getattr(unspecified, name)]
-        return replace(self, **{name: values[name] for name in names})
+    def fill(self, other: StreamColors) -> StreamColors:
+        """Replace unspecified tags by those of ``other``; as in libav, the container counts before the codec."""
+        own, others, unspecified = astuple(self), astuple(other), astuple(StreamColors())
+        return StreamColors(*(b if a == none else a for a, b, none in zip(own, others, unspecified, strict=True)))
 
 
 def read_stream_colors(container: VideoContainer) -> StreamColors:

@@ -87,10 +87,16 @@ class PacketTable:
         times = np.sort(self.pts)
         return not len(times) or (times[0] != MISSING_PTS and bool((times[1:] != times[:-1]).all()))
 
-    def replace_flag(self, flag: int, is_flagged: BoolArray) -> PacketTable:
-        """Copy with one flag at exactly the packets of ``is_flagged``, bool [P]; the other columns are shared."""
-        flags = self.flags & np.uint8(0xFF ^ flag)
-        flags[is_flagged] |= flag
+    def replace_flags(self, is_key: BoolArray, is_disposable: BoolArray | None = None) -> PacketTable:
+        """Copy with other flags ``KEY``, and with more flags ``DISPOSABLE``; the other columns are shared.
+
+        Args:
+            is_key: Packets that get ``KEY``, bool [P]; the others lose it.
+            is_disposable: Packets that get ``DISPOSABLE`` too, bool [P].
+        """
+        flags = self.flags & np.uint8(DISCARD | DISPOSABLE) | is_key * np.uint8(KEY)
+        if is_disposable is not None:
+            flags |= is_disposable * np.uint8(DISPOSABLE)
         return PacketTable(self.offset, self.size, self.pts, flags)
 
 
@@ -167,12 +173,12 @@ class _UnitReader:
         if self._begin:
             self._read_block()
         units = self._walk.facts()
-        packets = walk.packets.replace_flag(DISPOSABLE, units.is_disposable)
+        # A key frame of the container may be none, and a recovery point may become exact only after more frames (M14):
+        # the picture itself must say that decoding can start at it.
+        is_key = walk.packets.is_key & (units.is_start | ~units.has_slice)
         return replace(
             walk,
-            # A key frame of the container may be none, and a recovery point may become exact only after more frames
-            # (M14): the picture itself must say that decoding can start at it.
-            packets=packets.replace_flag(KEY, packets.is_key & (units.is_start | ~units.has_slice)),
+            packets=walk.packets.replace_flags(is_key, units.is_disposable),
             is_contiguous=self.is_contiguous and not walk.is_reconfigured,
             parameter_sets=units.parameter_sets,
             units=units,

@@ -171,7 +171,7 @@ def test_ordinary_movies_go_the_fast_route() -> None:
     ):
         movie = opened(movie_bytes(spec))
         assert movie is not None
-        assert movie.facts is not None
+        assert movie.info is not None
 
 
 @pytest.mark.parametrize("codec", ["libx264", "libx265"])

@@ -14,7 +14,7 @@ import numpy as np
 from framefeed.errors import LimitExceeded
 from framefeed.media._info import Limits, MediaInfo
 from framefeed.media._nal import has_turning_message
-from framefeed.media._packets import DISPOSABLE, KEY, PacketWalk
+from framefeed.media._packets import PacketWalk
 from framefeed.media._parameter_sets import has_damaged_configuration
 from framefeed.media._source import ByteReader, read_bytes
 from framefeed.media.h26x._bits import OddUnits
@@ -108,7 +108,7 @@ def read_packets(reader: ByteReader, movie: Movie, walk: PacketWalk, length_size
         return replace(walk, is_contiguous=has_units)
     units = scan_packets(reader, codec, length_size, packets.offset, packets.size)
     is_key = units.is_start if codec == "h264" else packets.is_key & (units.is_start | ~units.has_slice)
-    packets = packets.replace_flag(KEY, is_key).replace_flag(DISPOSABLE, units.is_disposable)
+    packets = packets.replace_flags(is_key, units.is_disposable)
     return replace(walk, packets=packets, is_contiguous=True, parameter_sets=units.parameter_sets, units=units)
 
 
@@ -137,31 +137,20 @@ _LOG = logging.getLogger("framefeed.media")
 
 
 @dataclass(frozen=True, slots=True)
-class MovieFacts:
-    """Facts of a movie's header about its video, as libav has them.
-
-    Attributes:
-        info: Facts of the file.
-        video: Configuration of the codec.
-    """
-
-    info: MediaInfo
-    video: Configuration
-
-
-@dataclass(frozen=True, slots=True)
 class OpenedMovie:
     """An MP4 file whose sample tables are understood.
 
     Attributes:
         movie: The moov box.
         walk: The packets.
-        facts: None if only libav knows them.
+        info: Facts of the file, as libav has them; None if only libav knows them.
+        video: Configuration of the codec; None if ``info`` is.
     """
 
     movie: Movie
     walk: PacketWalk
-    facts: MovieFacts | None
+    info: MediaInfo | None = None
+    video: Configuration | None = None
 
     @property
     def number(self) -> int:
@@ -174,20 +163,20 @@ class OpenedMovie:
         Raises:
             Unproved: They do not prove it, or the header lacks a fact.
         """
-        units = self.walk.units
-        if self.facts is None or units is None:
+        units, video = self.walk.units, self.video
+        if video is None or units is None:
             raise Unproved("facts that only libav knows")
         # Pictures that libav's decoder surely holds back from the start. If an H.264 stream does not declare it,
         # libav's demuxer finds the depth of reordering in the sample tables (mov_estimate_video_delay), but not in
         # fragments, which it has not read by then.
         num_held = 0
-        if self.facts.video.format.reorder is None and not self.movie.is_fragmented:
+        if video.sequence.reorder is None and not self.movie.is_fragmented:
             num_held = len(find_levels(self.walk.packets.pts)) if b"ctts" in self.movie.video.tables else 0
-        proof = prove_units(self.facts.video, units, self.walk, num_held)
+        proof = prove_units(video, units, self.walk, num_held)
         first = int(proof.order[0])
         if proof.begin or np.count_nonzero(units.has_unknown_messages[1 : first + 1]):
             raise Unproved("a first frame that is turned by messages, or not known")
-        if has_damaged_configuration(self.facts.video.codec, self.facts.video.extradata):
+        if has_damaged_configuration(video.codec, video.extradata):
             raise Unproved("a decoder complains of the parameter sets")
         return proof
 
@@ -238,22 +227,23 @@ def open_movie(
         return None
     with _falling_back_to_libav(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
-        facts: MovieFacts | None = None
+        info: MediaInfo | None = None
+        video: Configuration | None = None
         length_size = None if tables_only and not _may_hold_fields(movie) else read_length_size(movie, movie.video)
         if movie.is_fragmented:
             fragments = read_fragments(reader, movie, movie.video, limits)
             timing = sum_fragment_timing(movie, movie.video, fragments)
             walk = read_packets(reader, movie, fragments.walk, length_size)
             with _falling_back_to_libav(name, limits):
-                video = read_video(movie, movie.video)
-                _check_beginning(reader, movie, fragments, video, limits)
-                facts = MovieFacts(make_media_info(movie, video, timing), video)
-            return OpenedMovie(movie, walk, facts)
+                configuration = read_video(movie, movie.video)
+                _check_beginning(reader, movie, fragments, configuration, limits)
+                info, video = make_media_info(movie, configuration, timing), configuration
+            return OpenedMovie(movie, walk, info, video)
         with _falling_back_to_libav(name, limits):
-            video = read_video(movie, movie.video)
-            facts = MovieFacts(_read_info(reader, movie, video, limits), video)
-        walk = read_tables(movie, facts.video if facts else None, limits)
-        return OpenedMovie(movie, read_packets(reader, movie, walk, length_size), facts)
+            configuration = read_video(movie, movie.video)
+            info, video = _read_info(reader, movie, configuration, limits), configuration
+        walk = read_tables(movie, video, limits)
+        return OpenedMovie(movie, read_packets(reader, movie, walk, length_size), info, video)
     return None
 
 
@@ -271,14 +261,14 @@ def _check_beginning(
     reader: ByteReader, movie: Movie, fragments: Fragments, video: Configuration, limits: Limits
 ) -> None:
     """Raise OddMovie unless the first fragment begins as the header says."""
-    check_size(video.format, limits)
+    check_size(video.sequence.format, limits)
     offset, size = int(fragments.walk.packets.offset[0]), int(fragments.walk.packets.size[0])
     check_first_packet(reader, offset, size, movie.layout.size, video)
 
 
 def _read_info(reader: ByteReader, movie: Movie, video: Configuration, limits: Limits) -> MediaInfo:
     track = movie.video
-    check_size(video.format, limits)
+    check_size(video.sequence.format, limits)
     check_shown(movie, track, limits)
     timing = sum_timing(movie, track)
     offsets = track.tables.get(b"co64") or require_box(track.tables, b"stco")
