@@ -208,7 +208,7 @@ def _index_once(
         tables_only = is_remote and opened is not None and opened.walk.units is None
         may_suffice = opened is not None and stream_index in (None, opened.number) and verify in ("none", "proof")
         if opened is not None and opened.info is not None and may_suffice:
-            order = _read_order_from_tables(opened) if tables_only else _prove_order_from_tables(opened, verify)
+            order = _find_order(opened, None if tables_only else verify)
             if order is not None:
                 built_from: BuiltFrom = "packets" if tables_only or verify == "none" else "packets+proof"
                 return opened.info, index_movie(opened, order, built_from, media.identity_of(reader))
@@ -230,24 +230,26 @@ def _index_once(
         return _Builder(container, walk, assume_fps).build(verify)
 
 
-def _read_order_from_tables(opened: OpenedMovie) -> IntArray | None:
-    """Order the shown packets of an MP4 file by the times in its tables; None if the tables are not enough."""
-    video = opened.video
-    if video is None or not opened.walk.packets.has_unique_times:
-        return None
-    order = order_shown_packets(opened.walk.packets)
-    return order if len(order) and not has_damaged_configuration(video.codec, video.extradata) else None
+def _find_order(opened: OpenedMovie, verify: Verify | None) -> IntArray | None:
+    """List the packets of an MP4 file that give frames, in output order; None if the file alone is not enough.
 
-
-def _prove_order_from_tables(opened: OpenedMovie, verify: Verify) -> IntArray | None:
-    """List the packets that give frames, in output order, as an MP4 file alone proves; None if it proves nothing."""
+    Args:
+        opened: The file.
+        verify: "proof" or "none", by which its packets prove it; None trusts the times in its tables.
+    """
+    packets, video = opened.walk.packets, opened.video
+    if verify is None:
+        if video is None or not packets.has_unique_times:
+            return None
+        order = order_shown_packets(packets)
+        return order if len(order) and not has_damaged_configuration(video.codec, video.extradata) else None
     try:
         order = opened.prove().order
     except Unproved as reason:
         _LOG.debug("an MP4 file alone does not prove its frames: %s", reason)
         return None
     # Only verify="proof" may leave out packets that give no frame.
-    return order if verify == "proof" or np.array_equal(order, order_shown_packets(opened.walk.packets)) else None
+    return order if verify == "proof" or np.array_equal(order, order_shown_packets(packets)) else None
 
 
 def _index_by_proof(

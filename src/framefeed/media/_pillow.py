@@ -408,16 +408,12 @@ def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
             DEFAULT_LIMITS.check_picture(wide, high, name)
         image.load()
         # After loading: Pillow applies the orientation of a TIFF itself, and removes the tag.
-        return _turn_upright(image)
-
-
-def _turn_upright(image: Image.Image) -> Image.Image:
-    try:
-        rotation, mirrored = convert_exif_orientation(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
-    except PILLOW_ERRORS:
-        return image  # a damaged tag counts as upright
-    turned = image.transpose(_TURNS[rotation]) if rotation else image
-    return turned.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if mirrored else turned
+        try:
+            rotation, mirrored = convert_exif_orientation(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
+        except PILLOW_ERRORS:
+            return image  # a damaged tag counts as upright
+        turned = image.transpose(_TURNS[rotation]) if rotation else image
+        return turned.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if mirrored else turned
 
 
 def _make_picture_error(error: BaseException, data: bytes, name: str) -> MediaError:
