@@ -26,7 +26,7 @@ def apply_edits(movie: Movie, track: Track, samples: MovieSamples) -> tuple[int,
         OddMovie: Several edits, or one that shows nothing.
     """
     composed = samples.dts if samples.composition is None else samples.dts + samples.composition
-    flags = samples.is_sync.astype(np.uint8) * np.uint8(KEY)
+    flags = samples.is_sync * np.uint8(KEY)
     if not track.edits:
         return 0, PacketWalk(PacketTable(samples.offset, samples.size, composed, flags), samples.duration)
     gap, begin, length = read_edit_ticks(movie, track)

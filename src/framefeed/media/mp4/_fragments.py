@@ -314,5 +314,5 @@ def _join_runs(runs: tuple[TrackRun, ...], moved: int, limits: Limits) -> Packet
         raise OddMovie("huge packets, or negative composition times")
     if bool((dts[1:] <= dts[:-1]).any()):
         raise OddMovie("fragments that overlap in time")
-    flags = is_sync.astype(np.uint8) * np.uint8(KEY)
+    flags = is_sync * np.uint8(KEY)
     return PacketWalk(PacketTable(offset, size, dts - moved + composition, flags), duration)

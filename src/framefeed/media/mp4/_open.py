@@ -109,7 +109,7 @@ def read_packets(reader: ByteReader, movie: Movie, walk: PacketWalk, length_size
     units = scan_packets(reader, codec, length_size, packets.offset, packets.size)
     is_key = units.is_start if codec == "h264" else packets.is_key & (units.is_start | ~units.has_slice)
     packets = packets.replace_flags(is_key, units.is_disposable)
-    return replace(walk, packets=packets, is_contiguous=True, parameter_sets=units.parameter_sets, units=units)
+    return PacketWalk(packets, walk.duration, is_contiguous=True, parameter_sets=units.parameter_sets, units=units)
 
 
 def read_tables(movie: Movie, video: Configuration | None, limits: Limits) -> PacketWalk:
