@@ -162,7 +162,7 @@ def _survey(source: Any, options: SurveyOptions) -> SurveyResult:
 def _read_claims(source: Any, error: FramefeedError, options: SurveyOptions) -> MediaInfo | None:
     media = MediaSource.of(source)
     if isinstance(error, UnsupportedCodec) and _is_still(media):
-        return describe_picture(media, options.limits).info
+        return describe_picture(media, options.limits)[0]
     return probe(source, limits=options.limits) if options.depth == "frames" else None
 
 

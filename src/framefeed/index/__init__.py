@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from framefeed.index._build import Verify, build_index, find_damaged_frames, find_packet_start, index_media
 from framefeed.index._frame_index import (
-    DISPOSABLE,
-    KEY,
-    MISSING_PTS,
     NO_PICK,
     PICKS,
     BuiltFrom,
     ExactTimes,
     FrameIndex,
-    PacketTable,
     Pick,
     StreamFacts,
     TimesFrom,
@@ -24,6 +20,7 @@ from framefeed.index._frame_index import (
 from framefeed.index._joining import find_frame_starts
 from framefeed.index._pictures import build_still_index, has_picture_files, make_image_sequence
 from framefeed.index._times import TIMES_FROM_IN_WORDS
+from framefeed.media import DISPOSABLE, KEY, MISSING_PTS, PacketTable
 
 __all__ = [
     "DISPOSABLE",

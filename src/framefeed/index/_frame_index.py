@@ -22,7 +22,7 @@ from framefeed._cached import cached_property
 from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.media import SourceIdentity, rotate_size
+from framefeed.media import MISSING_PTS, PacketTable, SourceIdentity, rotate_size
 
 Pick = Literal["played", "nearest", "previous", "next"]
 PICKS: tuple[str, ...] = ("played", "nearest", "previous", "next")
@@ -179,45 +179,9 @@ TimesFrom = Literal["pts", "dts", "rate", "assumed", "none"]
 """Source of frame times: the frames themselves, their decoding times, a constant rate that container or bitstream
 declares, a rate that the caller assumes, or none."""
 
-MISSING_PTS = int(np.iinfo(np.int64).min)
-
 _INT64 = np.dtype(np.int64)
 _MAX_EXACT_INTEGER = 2**53
 """Float64 represents every whole number up to this one (IEEE 754 binary64)."""
-
-KEY = 1
-"""The packet is flagged as a key frame by the container."""
-DISCARD = 2
-"""The packet is decoded for others and never shown (edit lists)."""
-DISPOSABLE = 4
-"""No other picture refers to this packet's picture."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PacketTable:
-    """The packets of one stream in decode order.
-
-    Attributes:
-        offset: Byte position in the file, int64 [P]; -1 where unknown.
-        size: Bytes, int64 [P].
-        pts: In the stream's time base, int64 [P]; ``MISSING_PTS`` where unknown.
-        flags: ``KEY | DISCARD | DISPOSABLE``, uint8 [P].
-    """
-
-    offset: IntArray
-    size: IntArray
-    pts: IntArray
-    flags: npt.NDArray[np.uint8]
-
-    def __post_init__(self) -> None:
-        if not self.offset.shape == self.size.shape == self.pts.shape == self.flags.shape or self.offset.ndim != 1:
-            raise UsageError("a packet table needs four columns of one length")
-
-    def __len__(self) -> int:
-        return len(self.offset)
-
-    def __repr__(self) -> str:
-        return f"PacketTable({len(self)} packets)"
 
 
 @dataclass(frozen=True, slots=True)
