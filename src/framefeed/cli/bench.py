@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from framefeed._checks import check_known
 from framefeed._files import name_special_kind, write_errors
-from framefeed._nearest import did_you_mean
 from framefeed._units import format_count
 from framefeed.bench import Rounds, closing_lines, refuse_pictures, row_lines
 from framefeed.bench.cache import FRAMES, PAIRS, CacheBench, cache_closing_lines, cache_row_lines, run_cache
@@ -235,10 +235,7 @@ def choose_rows(what: str, rows: str | None) -> dict[str, tuple[str, ...]]:
         return {name: tuple(IN_ALL[name]) if what == "all" else () for name in benches}
     given = rows.split(",")
     all_known = set().union(*(known[name] for name in benches))
-    unknown = sorted(set(given) - all_known)
-    if unknown:
-        nearest = did_you_mean(unknown[0], all_known)
-        raise UsageError(f"--rows: expected some of {', '.join(sorted(all_known))}; got {', '.join(unknown)}{nearest}")
+    check_known("--rows", given, all_known)
     chosen = {name: tuple(row for row in given if row in known[name]) for name in benches}
     return {name: names for name, names in chosen.items() if names}
 
