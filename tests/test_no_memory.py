@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import framefeed as ff
+from framefeed._units import format_bytes
 from framefeed.cli import main
 from framefeed.decode import find_decoder
 from tests.cli.running import only_line
@@ -78,10 +79,10 @@ CALLS: dict[str, Callable[[Path, Path], Any]] = {
 def test_what_there_is_no_memory_for_has_a_size_and_a_next_step(
     call: Callable[[Path, Path], Any], clip: Path, tmp_path: Path, refused: list[int]
 ) -> None:
-    with pytest.raises(ff.ResourceExhausted, match=r"ran out of memory for [\d.]+ MiB: .*smaller.*size") as raised:
+    with pytest.raises(ff.ResourceExhausted, match=r"ran out of memory for [\d.]+ [kM]B: .*smaller.*size") as raised:
         call(clip, tmp_path)
     assert raised.value.resource == "memory"
-    assert f"{refused[0] / 2**20:,.1f} MiB" in str(raised.value)
+    assert format_bytes(refused[0]) in str(raised.value)
     assert isinstance(raised.value.__cause__, MemoryError)
 
 

@@ -39,8 +39,10 @@ def test_a_newcomer_names_nothing(tmp_path: Path) -> None:
     assert len(losses) == 2
     assert losses[1] < losses[0] < 1
     assert re.search(r"\d frames are decoded for each delivered frame", out)
-    assert re.search(r"clips/s   waited for data \d+\.\d s of \d+\.\d s \(\d+%\)", out)
-    assert {"scanning", "waiting for data", "training"} <= set(re.findall(r"^  (\S.*?)  +\d+\.\d s", out, re.MULTILINE))
+    assert re.search(r"clips/s   waited for data [\d.]+ m?s of [\d.]+ s \(\d+%\)", out)
+    assert {"scanning", "waiting for data", "training"} <= set(
+        re.findall(r"^  (\S.*?)  +[\d.]+ m?s  ", out, re.MULTILINE)
+    )
     sheet = _sheet(tmp_path / "framefeed-demo" / "first_batch.png")
     assert sheet.shape[1] <= 1920
     assert len(np.unique(sheet.astype(np.int32) @ (1, 1 << 8, 1 << 16))) > 1000  # colours

@@ -36,9 +36,7 @@ def test_what_is_said(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
     out, err = capfd.readouterr()
     lines = out.splitlines()
     assert err == ""
-    assert (
-        lines[0] == "6 videos: 6 clips of 4 frames of 48x32 per epoch, in batches of 4; simulated training step: 0 ms"
-    )
+    assert lines[0] == "6 videos: 6 clips of 4 frames of 48x32 per epoch, in batches of 4; simulated training step: 0 s"
     assert lines[1].startswith("epoch 0: 6 clips in ")
     assert lines[2].startswith("epoch 1: 6 clips in ")
     assert [line.split()[0] for line in lines[4:]] == ["throughput", "decoded", "waited", "bottleneck"]

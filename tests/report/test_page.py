@@ -76,7 +76,7 @@ def test_the_tiles_are_the_catalog_in_numbers() -> None:
     text = shown.text
     for name, value in [
         ("Files", "10"), ("Usable", "9\n90.0 %"), ("Failed", "1\n10.0 %"), ("Videos", "6"), ("Images", "3"),
-        ("Hours of video", "1"), ("Frames of videos", "6,000"), ("Bytes, usable files", "9 MB\n10 MB in all files"),
+        ("Length of videos", "1 h"), ("Frames of videos", "6,000"), ("Bytes, usable files", "9 MB\n10 MB in all files"),
     ]:  # fmt: skip
         assert f"\n{name}\n{value}\n" in text
     assert "My clips" in shown.texts
@@ -84,7 +84,7 @@ def test_the_tiles_are_the_catalog_in_numbers() -> None:
 
 def test_an_unknown_length_is_described() -> None:
     text = Page(make_page(catalog(3, duration_seconds=[None, None, 60.0]), "T")).text
-    assert "\nMinutes of video\n1\nunknown for 2 files\n" in text
+    assert "\nLength of videos\n1 min\nunknown for 2 files\n" in text
 
 
 def test_a_file_that_several_rows_name_counts_once() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from framefeed._units import format_bytes, format_seconds
+
 Row = Mapping[str, Any]
 
 
@@ -62,7 +64,7 @@ def aligned(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
 
 
 def _costs(entry: Row) -> list[str]:
-    return [f"{how}: {seconds:.3f} s, {_paid(entry, how)}" for how, seconds in entry["cpu_seconds"].items()]
+    return [f"{how}: {format_seconds(seconds)}, {_paid(entry, how)}" for how, seconds in entry["cpu_seconds"].items()]
 
 
 def _paid(entry: Row, how: str) -> str:
@@ -149,7 +151,7 @@ def _overhead(row: Row) -> list[str]:
 
 
 def _moving(row: Row) -> list[str]:
-    lines = aligned([[name, f"{value:.2f} ms"] for name, value in row["milliseconds"].items()])
+    lines = aligned([[name, format_seconds(value / 1000)] for name, value in row["milliseconds"].items()])
     lines += [
         f"  wall: {_span(ratio)} x {name} {verdict(ratio['median'], row['floor'], row['aim'])}"
         for name, ratio in row["wall"].items()
@@ -159,8 +161,8 @@ def _moving(row: Row) -> list[str]:
 
 def _memory(row: Row) -> list[str]:
     flat = "flat" if row["is_flat"] else "GROWING"
-    limit = "" if row["limit_mb"] is None else f" (limit {row['limit_mb']})"
-    return [f"  peak {row['peak_mb']:.0f} MB{limit}, {flat} after 50 of {row['batches']} batches"]
+    limit = "" if row["limit_mb"] is None else f" (limit {format_bytes(row['limit_mb'] * 1e6)})"
+    return [f"  peak {format_bytes(row['peak_mb'] * 1e6)}{limit}, {flat} after 50 of {row['batches']} batches"]
 
 
 def _bound(row: Row, form: str) -> str:

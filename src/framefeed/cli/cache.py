@@ -15,7 +15,7 @@ from typing import Any, cast
 from tqdm import tqdm
 
 from framefeed._files import name_special_kind
-from framefeed._units import format_bytes, format_count
+from framefeed._units import format_bytes, format_count, format_seconds
 from framefeed.cache import (
     KEY_VERSION,
     LOCK_FILE_NAME,
@@ -48,7 +48,6 @@ from framefeed.cli._plans import (
     print_trouble,
     suggest_remedy,
 )
-from framefeed.cli.scan import format_duration
 from framefeed.decode import as_decoder, describe_recipe, find_decoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
@@ -296,7 +295,7 @@ def _describe_build(
     codec, info = cache.stats().codec, cache.info()
     with_codec = "" if codec is None or not report.frames_stored else f" with {codec}"
     frames = f"{format_count(report.frames_stored, 'frame')} stored{with_codec}, {format_bytes(report.bytes_written)}"
-    yield f"{frames}, in {format_duration(report.seconds)}{present}{failed}"
+    yield f"{frames}, in {format_seconds(report.seconds)}{present}{failed}"
     if cache.stats().is_full:
         yield f"stopped: {report.stopped_because}"
         of_plan = report.frames_stored + report.frames_present

@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from framefeed._arrays import IntArray
 from framefeed._files import check_writable
-from framefeed._units import format_bytes, format_count
+from framefeed._units import format_bytes, format_count, format_seconds
 from framefeed.catalog import Catalog, CatalogEntry, make_memory_catalog
 from framefeed.cli._arguments import (
     read_at_least,
@@ -277,7 +277,7 @@ def _save_sheet(
         black = make_thumbnail(np.zeros(output.shape(*index.stream.displayed), dtype=np.uint8))
         for ordinal in request.ordinals[request.skipped].tolist():
             saved.thumbnails[ordinal] = black
-    length = "" if metadata.duration_seconds is None else f", {metadata.duration_seconds:.3f} s"
+    length = "" if metadata.duration_seconds is None else f", {format_seconds(metadata.duration_seconds)}"
     title = (
         f"{make_printable(os.path.basename(args.video))}    {metadata.codec} {metadata.width}x{metadata.height}, "
         f"{format_count(metadata.num_frames, 'frame')}{length}"

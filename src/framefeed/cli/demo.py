@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from framefeed._units import format_count
+from framefeed._units import format_count, format_number, format_seconds
 from framefeed.adapters.torch import ClipDataset
 from framefeed.catalog import Catalog
 from framefeed.catalog.scan import VIDEO_SUFFIXES, list_roots, scan
@@ -61,7 +61,7 @@ def _prepare_media(media: str | None, out: Path, stages: Stages) -> tuple[Catalo
     if media is None:
         with stages.timed("making videos"):
             files = make_folder(roots[0], CLASSES, VIDEOS_PER_CLASS, SECONDS)
-        print_out(f"no MEDIA folder given: generated {len(files)} videos of {SECONDS:g} s in {roots[0]}")
+        print_out(f"no MEDIA folder given: generated {len(files)} videos of {format_seconds(SECONDS)} in {roots[0]}")
     with stages.timed("scanning"):
         catalog = scan(roots, out=out / "cat.parquet", label_from="parent")
     print_out(*describe_summary(summarise(catalog)))
@@ -216,8 +216,8 @@ class Training:
             return f"epoch {number}   no clip could be decoded"
         return (
             f"epoch {number}   loss {loss / clips:.3f}   accuracy {right / clips:4.0%}   "
-            f"{clips / seconds:5.1f} clips/s   "
-            f"waited for data {waited:.1f} s of {seconds:.1f} s ({waited / seconds:.0%})"
+            f"{format_number(clips / seconds):>5} clips/s   "
+            f"waited for data {format_seconds(waited)} of {format_seconds(seconds)} ({waited / seconds:.0%})"
         )
 
     def _batches(self, clock: Stages) -> Iterator[Batch]:

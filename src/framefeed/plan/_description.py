@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from framefeed._units import format_seconds
 from framefeed.catalog import Catalog
 from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.index import FrameIndex, has_picture_files
@@ -75,7 +76,8 @@ class PlanDescription:
         lines = [
             f"clips: {self.clips} of {frames}",
             f"decoded frames per delivered frame: {self.decoded_frames_per_delivered_frame:.2f}",
-            f"predicted CPU seconds: {self.predicted_cpu_seconds:.1f} (one core; half to twice that for most files)",
+            f"predicted CPU time: {format_seconds(self.predicted_cpu_seconds)} (one core; half to twice that for most "
+            "files)",
             f"excluded rows: {self.excluded_rows}",
         ]
         if self.unusable_clips:

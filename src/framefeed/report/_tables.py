@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 
+from framefeed._units import UNKNOWN
 from framefeed.report._columns import (
     MAX_NAME,
     MAX_TITLE,
-    UNKNOWN,
     Counts,
     format_count,
     format_share,

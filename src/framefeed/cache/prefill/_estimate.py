@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from framefeed._checks import check_integer, expected
-from framefeed._units import format_bytes, format_count
+from framefeed._units import format_bytes, format_count, format_seconds
 from framefeed.cache._choosing import FRAME_OVERHEAD, RUN_OVERHEAD, find_stored_codec, read_memory_size
 from framefeed.cache._demand import FillOptions, PlanDemand, count_demand, scatter
 from framefeed.cache._frame_cache import FrameCache
@@ -350,7 +350,7 @@ def _make_table(estimate: CacheEstimate) -> list[str]:
                 mark + each.codec,
                 frame_size,
                 format_bytes(each.nbytes),
-                _format_duration(each.build_cpu_seconds),
+                format_seconds(each.build_cpu_seconds),
                 speed,
             )
         )
@@ -393,7 +393,7 @@ def _explain_limit(estimate: CacheEstimate) -> list[str]:
         return []
     lines = [
         f"{_format_speed(_MAX_CLIPS_PER_SECOND)} clips/s is the limit of this estimate: to plan and deliver a clip "
-        f"takes at least {1e3 * CLIP_SECONDS:.2f} ms in Python, in one worker at a time"
+        f"takes at least {format_seconds(CLIP_SECONDS)} in Python, in one worker at a time"
     ]
     if estimate.decode_clips_per_second == _MAX_CLIPS_PER_SECOND:
         lines.append(
@@ -407,7 +407,7 @@ def _describe_build(estimate: CacheEstimate, chosen: CodecEstimate) -> str:
     if estimate.room.share_there == 1:
         return "all frames of these clips are in the cache already: a build has nothing to store"
     workers = format_count(estimate.room.workers, "worker")
-    cpu_time, time = _format_duration(chosen.build_cpu_seconds), _format_duration(chosen.build_seconds)
+    cpu_time, time = format_seconds(chosen.build_cpu_seconds), format_seconds(chosen.build_seconds)
     return (
         f"to build with {chosen.codec}: about {cpu_time} of CPU time; with {workers} about {time}, longer if other "
         "programs use the processor"
@@ -427,9 +427,3 @@ def _describe_all_epochs(estimate: CacheEstimate) -> str:
 def _format_speed(clips_per_second: float) -> str:
     """Format three digits, the precision of an estimate."""
     return f"{float(f'{clips_per_second:.3g}'):,.12g}"
-
-
-def _format_duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:,.1f} h"
