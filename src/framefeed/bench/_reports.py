@@ -64,12 +64,11 @@ def aligned(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
 
 
 def _costs(entry: Row) -> list[str]:
-    return [f"{how}: {format_seconds(seconds)}, {_paid(entry, how)}" for how, seconds in entry["cpu_seconds"].items()]
-
-
-def _paid(entry: Row, how: str) -> str:
-    clips = entry["pays_after_clips"][how]
-    return "never" if clips is None else f"{clips} clips"
+    lines = []
+    for how, seconds in entry["cpu_seconds"].items():
+        clips = entry["pays_after_clips"][how]
+        lines.append(f"{how}: {format_seconds(seconds)}, {'never' if clips is None else f'{clips} clips'}")
+    return lines
 
 
 def _span(interval: Row) -> str:
@@ -91,17 +90,16 @@ def _compared(row: Row) -> list[str]:
             if best["rule"] == rule
             for line in _ratios(best)
         ]
-    return lines + [f"  goal ({_named(goal)}): {line}" for goal in row["goals"] for line in _ratios(goal)]
+    for goal in row["goals"]:
+        peers = " and ".join(goal["peers"]) or "all libraries"
+        lines += [f"  goal ({goal['rule']}, {peers}): {line}" for line in _ratios(goal)]
+    return lines
 
 
 def _contender_cells(entry: Row) -> list[str]:
     right = f"{entry['frames_right']:.1%}"
     speeds = [f"{entry[name]:.2f}" for name in ("clips_per_cpu_second", "clips_per_second")]
     return [entry["name"], *speeds, str(entry["rounds"]), right if entry["frames_right"] == 1 else f"{right} WRONG"]
-
-
-def _named(goal: Row) -> str:
-    return f"{goal['rule']}, {' and '.join(goal['peers']) or 'all libraries'}"
 
 
 def _ratios(outcome: Row) -> list[str]:

@@ -233,15 +233,14 @@ def _compute_length(index: FrameIndex) -> Fraction:
 def _decode_frames(
     decoder: VideoDecoder, entry: CatalogEntry, request: DecodeRequest, limits: Limits
 ) -> Iterator[tuple[int, float, Pixels]]:
-    """Yield (ordinal, seconds, picture) of each frame once, mostly in order; only one picture is in memory."""
+    """Yield (ordinal, seconds, picture) of each frame once, only one picture in memory: damaged ones last."""
     damaged = np.zeros(len(request), dtype=np.bool_) if request.damaged is None else request.damaged
     numbers, first = np.unique(request.ordinals, return_index=True)
     if request.on_damaged != "error":
         numbers, first = numbers[~damaged[first]], first[~damaged[first]]
     seconds = dict(zip(numbers.tolist(), np.asarray(request.pts_seconds)[first].tolist(), strict=True))
-    stream = cast("AutoDecoder", find_decoder(limits=limits)).pictures(
-        MediaSource.of(entry), decoder.frame_index, numbers.tolist(), replace(request.output, dimension_order="NHWC")
-    )
+    output, index, media = replace(request.output, dimension_order="NHWC"), decoder.frame_index, MediaSource.of(entry)
+    stream = cast("AutoDecoder", find_decoder(limits=limits)).pictures(media, index, numbers.tolist(), output)
     hidden = not sys.stderr.isatty()
     with tqdm(total=len(numbers), unit="frame", file=sys.stderr, disable=hidden, leave=False) as bar:
         for ordinal, picture in stream:
@@ -250,21 +249,10 @@ def _decode_frames(
     for ordinal, pts_seconds in seconds.items():
         # The stream leaves out damaged frames: decoding one alone raises the reason.
         yield ordinal, pts_seconds, decoder.get_frame_at(ordinal).data
-    if request.on_damaged == "deliver":
-        yield from _decode_damaged(entry, decoder.frame_index, request, limits)
-
-
-def _decode_damaged(
-    entry: CatalogEntry, index: FrameIndex, request: DecodeRequest, limits: Limits
-) -> Iterator[tuple[int, float, Pixels]]:
-    """Yield (ordinal, seconds, picture) of the damaged frames, as decoded."""
-    if request.damaged is None:
-        return
-    output = replace(request.output, dimension_order="NHWC")
-    for ordinal in np.unique(request.ordinals[request.damaged]).tolist():
+    for ordinal in np.unique(request.ordinals[damaged]).tolist() if request.on_damaged == "deliver" else ():
         memory = np.empty((1, *output.shape(*index.stream.displayed)), dtype=np.uint8)
         slot = ClipSlot(np.array([ordinal]), output, memory, accepts_damaged=True)
-        find_decoder(limits=limits).decode(MediaSource.of(entry), index, [slot]).raise_first()
+        find_decoder(limits=limits).decode(media, index, [slot]).raise_first()
         yield ordinal, float(index.to_seconds(index.pts[[ordinal]])[0]), memory[0]
 
 

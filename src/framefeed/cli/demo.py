@@ -206,10 +206,16 @@ class Training:
         clock, clips, right, loss = Stages(), 0, 0, 0.0
         before = self.stages.get(WAITING)
         for batch in self._batches(clock):
+            labels = batch["label"]
             with self.stages.timed(TRAINING):
-                scores, batch_loss = self._train_step(batch["data"], batch["label"])
+                # [B, T, C, H, W] of bytes to [B, C, T, H, W] from -0.5 to 0.5.
+                scores = self._net(batch["data"].permute(0, 2, 1, 3, 4).float() / 255 - 0.5)
+                batch_loss = torch.nn.functional.cross_entropy(scores, labels)
+                self._optimiser.zero_grad()
+                batch_loss.backward()  # type: ignore[no-untyped-call]
+                self._optimiser.step()
             clips += len(scores)
-            right += int((scores.argmax(1) == batch["label"]).sum())
+            right += int((scores.argmax(1) == labels).sum())
             loss += batch_loss.item() * len(scores)
         waited, seconds = self.stages.get(WAITING) - before, clock.total
         if not clips:
@@ -239,15 +245,6 @@ class Training:
                 decoded = {name: batch[name][is_ok] for name in ("data", "label", "position")}
                 self.first = self.first or decoded
                 yield decoded
-
-    def _train_step(self, clips: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Train on clips uint8 [B, T, C, H, W] with labels int64 [B]; return (scores, loss)."""
-        scores = self._net(clips.permute(0, 2, 1, 3, 4).float() / 255 - 0.5)
-        loss = torch.nn.functional.cross_entropy(scores, labels)
-        self._optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        self._optimiser.step()
-        return scores, loss
 
 
 @contextmanager

@@ -118,8 +118,7 @@ def run(args: argparse.Namespace) -> int:
         print_out(
             *describe_summary(facts),
             *_describe_assumed_rate(args.assume_fps, facts),
-            *_describe_work(done.stats, seconds),
-            *([] if args.out is None else _describe_saved(args.out, args.root)),
+            *_describe_work(done.stats, seconds, args.out, args.root),
         )
         print_failed(catalog.failures)
     return Exit.FAILED_FILES if len(catalog.errors) else Exit.WELL
@@ -254,8 +253,8 @@ def _describe_contents(facts: dict[str, Any]) -> str:
     return shown + (f" and {format_count(videos, 'video')}, {frames}" if videos else "")
 
 
-def _describe_work(stats: ScanStats, seconds: float) -> list[str]:
-    """Describe the work of the scan, and the files and folders that gave no row."""
+def _describe_work(stats: ScanStats, seconds: float, out: str | None, root: str | None) -> list[str]:
+    """Describe the work of the scan, the files and folders that gave no row, and where the catalog is."""
     known = f"; {format_count(stats.known, 'unchanged file')} skipped" if stats.known else ""
     gone = f"; {format_count(stats.gone, 'file')} {_GONE}" if stats.gone else ""
     read = f"read {format_bytes(stats.bytes_read)}"
@@ -270,12 +269,9 @@ def _describe_work(stats: ScanStats, seconds: float) -> list[str]:
         lines.append(
             f"not scanned: {others} with other endings than media: {_list_counts(endings)}; to scan a file, name it"
         )
-    return lines
-
-
-def _describe_saved(out: str, root: str | None) -> list[str]:
-    """Describe the path of the catalog, and how to open it."""
-    lines = [f"saved as {out}"]
+    if out is None:
+        return lines
+    lines.append(f"saved as {out}")
     if root is not None and os.path.realpath(root) != os.path.realpath(os.path.dirname(os.path.abspath(out))):
         lines.append(f"its paths are relative to {root}: open it with root={root!r}, or move it to that folder")
     return lines
