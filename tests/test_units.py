@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import doctest
 from math import inf, nan
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from framefeed import _units
 from framefeed._units import UNITS, format_bytes, format_number, format_seconds, parse_bytes
 from framefeed.errors import UsageError
 
@@ -17,7 +19,7 @@ from framefeed.errors import UsageError
      ("4096", 4096), (" 7 B ", 7), ("2TB", 2 * 10**12), ("2TiB", 2 << 40), ("0.5MB", 500_000), (17, 17),
      (10**30, 10**30)],
 )  # fmt: skip
-def test_sizes(size: str | int, count: int) -> None:
+def test_sizes_are_read(size: str | int, count: int) -> None:
     assert parse_bytes(size) == count
     assert type(parse_bytes(size)) is int
 
@@ -29,12 +31,12 @@ NO_SIZES = [
 
 
 @pytest.mark.parametrize("size", NO_SIZES, ids=range(len(NO_SIZES)))
-def test_what_is_no_size(size: object) -> None:
+def test_text_that_is_no_size_is_refused(size: object) -> None:
     with pytest.raises(UsageError, match="expected a size"):
         parse_bytes(size)  # type: ignore[arg-type]
 
 
-def test_any_whole_number() -> None:
+def test_integers_of_numpy_are_sizes() -> None:
     assert parse_bytes(np.int64(17)) == 17
 
 
@@ -80,3 +82,7 @@ def test_a_size_as_text_is_read_as_nearly_the_same_size(count: int) -> None:
 )  # fmt: skip
 def test_durations_as_text(seconds: float, text: str) -> None:
     assert format_seconds(seconds) == text
+
+
+def test_the_examples_run() -> None:
+    assert doctest.testmod(_units).failed == 0

@@ -93,7 +93,7 @@ def format_scaled(number: float, units: Sequence[str]) -> str:
 
 
 def format_bytes(count: float) -> str:
-    """Write a size in decimal units, which `parse_bytes` reads too.
+    """Write a size in decimal units.
 
     >>> format_bytes(812), format_bytes(3420), format_bytes(200e9)
     ('812 bytes', '3.42 kB', '200 GB')

@@ -149,7 +149,7 @@ def test_failed_files_are_listed_and_the_others_kept(videos: Path, tmp_path: Pat
     assert len(json.loads(result.stdout)["failed"]) == 120
 
 
-def test_a_bar_on_a_terminal_only(videos: Path) -> None:
+def test_a_progress_bar_is_shown_on_a_terminal_only(videos: Path) -> None:
     assert run("scan", videos).stderr == b""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 80))
@@ -265,7 +265,7 @@ def test_scan_doctor_and_report_have_the_same_totals(tmp_path: Path, capfd: pyte
     assert "3 of 3 files can be read: 3 decoded pictures, " in capfd.readouterr().out
 
 
-def test_facts_of_a_catalog_without_its_frame_tables_are_not_claims(
+def test_facts_of_a_catalog_without_its_frame_tables_are_not_called_claims(
     videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "cat.parquet"

@@ -196,7 +196,7 @@ def predict_seconds(index: FrameIndex, runs: DecodeRuns) -> float:
 
 
 _MOST_TEXT = 120
-"""Characters of a rule or of options, so that a state is under 1 KB."""
+"""Characters of a rule or of options, so that a state is under 1 KiB."""
 _HEAD = 90
 _CUT = re.compile(r"\.\.\. \(hash [0-9a-f]{8}\)$")
 
