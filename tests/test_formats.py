@@ -53,7 +53,7 @@ def listed(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def test_versions() -> None:
+def test_versions_are_those_of_the_code() -> None:
     assert [row[:2] for row in table("Files and versions", 1)] == [
         ["catalog file and frame tables", str(FORMAT)],
         ["journal", str(FORMAT)],
@@ -64,7 +64,7 @@ def test_versions() -> None:
     ]
 
 
-def test_catalog_file() -> None:
+def test_columns_of_a_catalog_are_those_of_the_code() -> None:
     assert columns("Catalog file: cat.parquet") == written(pa.schema(FACTS))
     assert JOURNALED.names == [name for name in FACTS if name != "label"]
     metadata = table("Metadata of the schema")
@@ -72,7 +72,7 @@ def test_catalog_file() -> None:
     assert metadata[-1] == ["format", "integer", str(FORMAT)]
 
 
-def test_frame_tables() -> None:
+def test_facts_of_frame_tables_are_those_of_the_code() -> None:
     assert columns("Frame tables: cat.frames.arrow") == [*written(FRAMES_SCHEMA), ("roll", "list")]
     assert columns("Frame tables: cat.frames.arrow", 1) == written(ROLL)
     numbers = list(NUMBERS.names or ())
@@ -83,7 +83,7 @@ def test_frame_tables() -> None:
         assert ", ".join(f"{number} `{name}`" for number, name in enumerate(names)) in TEXT
 
 
-def test_cache_folder() -> None:
+def test_segments_of_a_cache_are_those_of_the_code() -> None:
     assert columns("A segment") == written(_format.SCHEMA)
     limits = [int(row[1]) for row in table("A segment", 3)]
     formats = _format
@@ -96,7 +96,7 @@ def test_cache_folder() -> None:
     assert sorted(first_cells("Keys")) == sorted(described)
 
 
-def test_checkpoints(tmp_path: Path) -> None:
+def test_fields_of_checkpoints_are_those_of_the_code(tmp_path: Path) -> None:
     make_folder(tmp_path / "videos", videos_per_class=1, seconds=1.0)
     plan = ff.plan_clips(ff.scan(tmp_path / "videos", workers=0), ff.Uniform(2), seed=0)
     with ff.ClipLoader(plan, batch_size=1, workers=0) as loader:

@@ -19,6 +19,7 @@ from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import check_integer, check_path, describe_value
 from framefeed._nearest import did_you_mean
+from framefeed._units import format_bytes
 from framefeed.catalog._assembly import CatalogData, ListedRows, survey_rows
 from framefeed.catalog._catalog_file import CatalogHeader, format_rate, get_frames_path, open_catalog, write_catalog
 from framefeed.catalog._catalog_rows import CatalogRows, Verification, verify_rows
@@ -386,8 +387,9 @@ class Catalog(CatalogRows):
         size = table.nbytes + (0 if frames is None else frames.nbytes) + media_bytes
         if size > MAX_PICKLED_BYTES:
             raise UsageError(
-                f"this catalog is not saved and takes {size} bytes, but at most {MAX_PICKLED_BYTES} can be sent to a "
-                "worker process: save it with catalog.to_parquet(path)"
+                f"this catalog is not saved and takes {format_bytes(size)}, but at most "
+                f"{format_bytes(MAX_PICKLED_BYTES)} can be sent to a worker process: save it with "
+                "catalog.to_parquet(path)"
             )
         rest = (data.classes, data.verify, data.root, data.root_is_default, dict(data.buffers), data.assume_fps)
         return (_rebuild, (table, None if frames is None else frames.batches, rest))

@@ -222,7 +222,9 @@ def _open_parquet(path: str) -> tuple[pq.ParquetFile, CatalogHeader]:
         file = try_again_in_shortage(lambda: pq.ParquetFile(path, page_checksum_verification=True), path, "open")
     except (pa.ArrowException, OSError, ValueError) as error:
         if not _is_parquet(path):
-            what = "a catalog is a Parquet file, and this file is none; if it is a list or a media file, scan it first"
+            what = (
+                "a catalog is a Parquet file, and this file is not one; if it is a list or a media file, scan it first"
+            )
             raise _unreadable(path, what, f"framefeed scan {path} -o cat.parquet, or framefeed.scan") from error
         raise _unreadable(path, str(error).rstrip(".")) from error
     return file, _read_header(path, file.schema_arrow)

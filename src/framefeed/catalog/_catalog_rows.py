@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from framefeed._arrays import AnyArray, IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import check_integer, check_position, expected
+from framefeed._checks import check_count_or_share, check_integer, check_position
 from framefeed._names import escape, is_url, resolve_name
 from framefeed.catalog._assembly import CatalogData
 from framefeed.catalog._columns import (
@@ -397,18 +397,8 @@ def sample_rows(rows: IntArray, sample: float | None, seed: int) -> IntArray:
     check_integer("seed", seed, least=0)
     if sample is None:
         return rows
-    if isinstance(sample, bool) or not isinstance(sample, (int, float, np.integer)):
-        raise expected("sample", "a number of rows, a share of them such as 0.01, or None", sample)
-    if isinstance(sample, float):
-        if not 0 <= sample <= 1:
-            raise UsageError(
-                f"sample: expected a share from 0.0 to 1.0, got {sample}; for a number of rows, give an int"
-            )
-        count = ceil(sample * len(rows))
-    else:
-        count = int(sample)
-    if count < 0:
-        raise expected("sample", "a number of rows of at least 0", sample)
+    check_count_or_share("sample", sample)
+    count = ceil(sample * len(rows)) if isinstance(sample, float) else int(sample)
     drawn = np.random.default_rng(seed).permutation(len(rows))[:count]
     return rows[np.sort(drawn)]
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from tqdm import tqdm
 
 from framefeed._names import make_printable
+from framefeed._units import format_bytes
 from framefeed.catalog._columns import FactsBuilder
 from framefeed.catalog._frame_rows import HeaderClaims
 from framefeed.catalog._frame_tables import FrameTableBuilder
@@ -250,7 +251,7 @@ def survey_chunks(
             if visible_bar is not None:
                 read += result.bytes_read
                 failed += len(result) - pc.sum(result.facts.column("error_type").is_null()).as_py()
-                visible_bar.set_postfix_str(f"{read / 1e6:,.1f} MB read, {failed:,} failed", refresh=False)
+                visible_bar.set_postfix_str(f"{format_bytes(read)} read, {failed:,} failed", refresh=False)
                 visible_bar.update(len(result))
 
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, get_args
 
-from framefeed._checks import expected
+from framefeed._checks import check_choice, expected
 from framefeed.catalog._frame_rows import MOST_ITEMS
 from framefeed.errors import FramefeedError, LimitExceeded, MediaError, UnsupportedCodec
 from framefeed.index import FrameIndex, Verify, index_media
@@ -61,10 +61,8 @@ class SurveyOptions:
     assume_fps: Fraction | None = None
 
     def __post_init__(self) -> None:
-        if self.depth not in get_args(Depth):
-            raise expected("depth", "'frames' or 'header'", self.depth)
-        if self.verify not in get_args(Verify):
-            raise expected("verify", "'proof', 'ends', 'none' or 'full'", self.verify)
+        check_choice("depth", self.depth, get_args(Depth))
+        check_choice("verify", self.verify, get_args(Verify))
         if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 0):
             raise expected("workers", "an integer of at least 0, or None for the thread budget", self.workers)
         if self.limits.max_packets > MOST_ITEMS:

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from framefeed._arrays import IntArray
-from framefeed._checks import expected
+from framefeed._checks import check_choice, expected
 from framefeed.errors import EmptyVideo, UnsupportedCodec
 from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts
 from framefeed.index._joining import (
@@ -184,8 +184,7 @@ def index_media(
 ) -> tuple[MediaInfo, FrameIndex]:
     """Describe and index a video in one opening; see ``build_index``."""
     resolved = resolve_limits(limits)
-    if verify not in get_args(Verify):
-        raise expected("verify", "'proof', 'ends', 'none' or 'full'", verify)
+    check_choice("verify", verify, get_args(Verify))
     if stream_index is not None and not hasattr(stream_index, "__index__"):
         raise expected("stream_index", "an integer or None", stream_index)
     media = MediaSource.of(source)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite, isinf, isnan
-from numbers import Real
 from typing import Literal
 
 import numpy as np
 
 from framefeed._arrays import BoolArray, FloatArray, IntArray
-from framefeed._checks import expected
+from framefeed._checks import expected, is_number
 from framefeed._nearest import did_you_mean
 from framefeed.catalog import Catalog
 from framefeed.errors import FrameNotFound, UsageError
@@ -181,8 +180,7 @@ class Picking:
                 error = expected(name, f"one of {', '.join(known)}", value)
                 raise UsageError(f"{error}{did_you_mean(str(value), known)}")
         tolerance = self.tolerance_seconds
-        is_number = isinstance(tolerance, Real) and not isinstance(tolerance, bool)
-        if tolerance is not None and not (is_number and isfinite(tolerance) and tolerance >= 0):
+        if tolerance is not None and not (is_number(tolerance) and isfinite(tolerance) and tolerance >= 0):
             raise expected("tolerance_seconds", "a finite number of at least 0, or None", tolerance)
 
 

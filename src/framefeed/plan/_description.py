@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from framefeed._units import format_seconds
 from framefeed.catalog import Catalog
 from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.index import FrameIndex, has_picture_files
@@ -75,7 +76,8 @@ class PlanDescription:
         lines = [
             f"clips: {self.clips} of {frames}",
             f"decoded frames per delivered frame: {self.decoded_frames_per_delivered_frame:.2f}",
-            f"predicted CPU seconds: {self.predicted_cpu_seconds:.1f} (one core; half to twice that for most files)",
+            f"predicted CPU time: {format_seconds(self.predicted_cpu_seconds)} (one core; half to twice that for most "
+            "files)",
             f"excluded rows: {self.excluded_rows}",
         ]
         if self.unusable_clips:
@@ -194,7 +196,7 @@ def predict_seconds(index: FrameIndex, runs: DecodeRuns) -> float:
 
 
 _MOST_TEXT = 120
-"""Characters of a rule or of options, so that a state is under 1 KB."""
+"""Characters of a rule or of options, so that a state is under 1 KiB."""
 _HEAD = 90
 _CUT = re.compile(r"\.\.\. \(hash [0-9a-f]{8}\)$")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from framefeed._checks import check_integer
-from framefeed._units import format_bytes, format_count
+from framefeed._units import format_bytes, format_count, format_seconds
 from framefeed.cache._choosing import FRAME_OVERHEAD, RUN_OVERHEAD, find_stored_codec, read_memory_size
 from framefeed.cache._demand import FillOptions, PlanDemand, count_demand, scatter
 from framefeed.cache._frame_cache import FrameCache, check_filling
@@ -337,7 +337,7 @@ def _make_table(estimate: CacheEstimate) -> list[str]:
     for each in estimate.codecs:
         name = f"{'> ' if each.codec == estimate.codec else '  '}{each.codec}"
         frame_size, size = format_bytes(each.nbytes / max(1, estimate.outlook.frames)), format_bytes(each.nbytes)
-        cpu_time, speed = _format_duration(each.build_cpu_seconds), _format_speed(each.clips_per_second)
+        cpu_time, speed = format_seconds(each.build_cpu_seconds), _format_speed(each.clips_per_second)
         rows.append((name, frame_size, size, cpu_time, speed))
     rows.append((f"  {_NO_CACHE}", "", "", "", _format_speed(estimate.decode_clips_per_second)))
     first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
@@ -366,7 +366,7 @@ def _list_remarks(estimate: CacheEstimate) -> list[str]:
     if estimate.room.share_there == 1:
         lines.append("all frames of these clips are in the cache already: a build has nothing to store")
     else:
-        cpu_time, time = _format_duration(chosen.build_cpu_seconds), _format_duration(chosen.build_seconds)
+        cpu_time, time = format_seconds(chosen.build_cpu_seconds), format_seconds(chosen.build_seconds)
         lines.append(
             f"to build with {chosen.codec}: about {cpu_time} of CPU time; with {workers} about {time}, longer if other "
             "programs use the processor"
@@ -392,7 +392,7 @@ def _explain_limit(estimate: CacheEstimate) -> list[str]:
         return []
     lines = [
         f"{_format_speed(_MAX_CLIPS_PER_SECOND)} clips/s is the limit of this estimate: to plan and deliver a clip "
-        f"takes at least {1e3 * CLIP_SECONDS:.2f} ms in Python, in one worker at a time"
+        f"takes at least {format_seconds(CLIP_SECONDS)} in Python, in one worker at a time"
     ]
     if estimate.decode_clips_per_second == _MAX_CLIPS_PER_SECOND:
         lines.append(
@@ -405,9 +405,3 @@ def _explain_limit(estimate: CacheEstimate) -> list[str]:
 def _format_speed(clips_per_second: float) -> str:
     """Format three digits, the precision of an estimate."""
     return f"{float(f'{clips_per_second:.3g}'):,.12g}"
-
-
-def _format_duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:,.1f} h"
