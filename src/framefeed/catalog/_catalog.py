@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import check_integer, check_path, describe_value
+from framefeed._checks import check_integer, check_path, check_position, describe_value
 from framefeed._nearest import did_you_mean
 from framefeed.catalog._assembly import CatalogData, ListedRows, survey_rows
 from framefeed.catalog._catalog_file import CatalogHeader, format_rate, get_frames_path, open_catalog, write_catalog
@@ -185,7 +185,7 @@ class Catalog(CatalogRows):
         if isinstance(row, slice):
             return self.take(np.arange(len(self), dtype=np.int64)[row])
         if isinstance(row, SupportsIndex) and not isinstance(row, np.ndarray):
-            return CatalogEntry(self, self._check_row(row))
+            return CatalogEntry(self, check_position("row", row, len(self), "catalog"))
         chosen = _read_rows(row)
         if chosen.dtype == bool and len(chosen) != len(self):
             raise UsageError(f"mask: expected one entry per row ({len(self)}), got {len(chosen)}")

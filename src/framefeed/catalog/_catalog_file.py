@@ -27,6 +27,7 @@ from framefeed._names import make_printable
 from framefeed.catalog._columns import FACTS, Facts, Label, hash_column
 from framefeed.catalog._frame_tables import FrameTables, hash_frame_tables, open_with_roll, write_frame_tables
 from framefeed.catalog._roll import Roll, make_roll
+from framefeed.catalog._survey import SurveyOptions
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.index import Verify
 from framefeed.parallel import raise_shortage, try_again_in_shortage
@@ -69,6 +70,11 @@ class CatalogHeader:
     limits: str = ""
     assume_fps: str | None = None
     format: int = FORMAT
+
+    def has_settings(self, options: SurveyOptions) -> bool:
+        """Whether a scan with these options would read the same facts."""
+        settings = (options.depth, options.verify, repr(options.limits), format_rate(options.assume_fps))
+        return (self.depth, self.verify, self.limits, self.assume_fps) == settings
 
 
 def format_rate(rate: Fraction | None) -> str | None:

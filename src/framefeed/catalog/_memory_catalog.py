@@ -13,7 +13,7 @@ from framefeed.catalog._catalog import Catalog, CatalogEntry
 from framefeed.catalog._survey import SurveyOptions, SurveyResult, survey
 from framefeed.errors import UsageError
 from framefeed.index import Verify
-from framefeed.media import ImageSequence, Limits, MediaSource, SequenceSource, SourceStat, resolve_limits
+from framefeed.media import ImageSequence, Limits, MediaSource, SequenceSource, resolve_limits
 
 Source = str | bytes | os.PathLike[str] | ImageSequence | CatalogEntry
 
@@ -62,8 +62,7 @@ def _identify(source: Source) -> tuple[str, str | bytes | ImageSequence]:
 def _survey_or_raise(source: Source, opened: str | bytes | ImageSequence, options: SurveyOptions) -> SurveyResult:
     index = source.frame_index if isinstance(source, CatalogEntry) else None
     if isinstance(source, CatalogEntry) and index is not None and index.identity is not None:
-        identity = index.identity
-        return SurveyResult(source.info, index, SourceStat(identity.bytes, identity.mtime_ns), identity.fingerprint)
+        return SurveyResult(source.info, index, index.identity)
     result = survey(opened, options)
     if result.error is not None:
         raise result.error
