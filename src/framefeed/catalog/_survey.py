@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, get_args
 
-from framefeed._checks import expected
+from framefeed._checks import check_integer, expected
 from framefeed.catalog._frame_rows import MOST_ITEMS
 from framefeed.errors import FramefeedError, LimitExceeded, MediaError, UnsupportedCodec
 from framefeed.index import FrameIndex, Verify, index_media
@@ -65,8 +65,8 @@ class SurveyOptions:
             raise expected("depth", "'frames' or 'header'", self.depth)
         if self.verify not in get_args(Verify):
             raise expected("verify", "'proof', 'ends', 'none' or 'full'", self.verify)
-        if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 0):
-            raise expected("workers", "an integer of at least 0, or None for the thread budget", self.workers)
+        if self.workers is not None:
+            check_integer("workers", self.workers, least=0)
         if self.limits.max_packets > MOST_ITEMS:
             raise expected("limits.max_packets", f"at most {MOST_ITEMS} for a catalog", self.limits.max_packets)
         check_deadline(self.deadline_seconds)

@@ -230,12 +230,7 @@ def _convert_table(path: str, listed: ListTable, options: ListOptions, *, by_par
     if get_suffix(path) in CSV_SUFFIXES and _LABEL in renamed.table.column_names:
         # 'cat ' and 'cat' are one class.
         at = renamed.table.column_names.index(_LABEL)
-        listed, renamed = (
-            replace(
-                each, table=each.table.set_column(at, each.table.column_names[at], strip_text(each.table.column(at)))
-            )
-            for each in (listed, renamed)
-        )
+        listed, renamed = _strip_column(listed, at), _strip_column(renamed, at)
     if options.path_template is not None:
         path_name, (names, bad) = "", _build_names(listed, renamed, options)
         renamed = _parse_numbers(renamed, bad, options)
@@ -264,6 +259,11 @@ def _convert_table(path: str, listed: ListTable, options: ListOptions, *, by_par
         paths[row] = f"{path} {renamed.name_row(row)}"
         errors[paths[row]] = UnreadableMedia(f"{path}: {reason}", source=path, stage="open")
     return replace(manifest, group=SourceGroup("", paths), bad=errors)
+
+
+def _strip_column(listed: ListTable, at: int) -> ListTable:
+    name, column = listed.table.column_names[at], strip_text(listed.table.column(at))
+    return replace(listed, table=listed.table.set_column(at, name, column))
 
 
 def _build_names(listed: ListTable, renamed: ListTable, options: ListOptions) -> tuple[list[str], dict[int, str]]:

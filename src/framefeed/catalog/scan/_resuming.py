@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, nullcontext, suppress
 from fractions import Fraction
 
@@ -112,25 +112,20 @@ def number_frame_rows(num_key_frames: pa.ChunkedArray) -> IntArray:
 
 def read_earlier_results(target: str | None, journal: Journal, options: SurveyOptions) -> EarlierResults:
     """Read the results of earlier runs: those of the journal, the newest first, then the catalog at ``target``."""
-    return EarlierResults([*list(journal.read_runs())[::-1], *_read_catalog(target, options)])
-
-
-def _read_catalog(target: str | None, options: SurveyOptions) -> Iterator[SurveyedSources]:
+    runs = list(journal.read_runs())[::-1]
     if target is None or not os.path.exists(target):
-        return
+        return EarlierResults(runs)
     with suppress(MediaError):  # An unreadable catalog is ignored.
-        facts, header, frames = open_catalog(target)
-        if not header.has_settings(options) or (frames is None and header.frames_id is not None):
-            return
-        if options.fps is not None and not _has_sequence_rate(facts, frames, options.fps):
-            return
-        batches = () if frames is None else frames.batches
-        numbers = facts.source_numbers
-        if not len(numbers) or int(numbers[-1]) == len(numbers) - 1:
-            yield SurveyedSources(facts, batches)
-        else:  # Lines of a manifest about one file share its facts.
-            first = pa.array(find_first_rows(numbers))
-            yield SurveyedSources(Facts(facts.schema, len(first), lambda name: facts.column(name).take(first)), batches)
+        known, header, frames = open_catalog(target)
+        has_all = header.has_settings(options) and not (frames is None and header.frames_id is not None)
+        if has_all and (options.fps is None or _has_sequence_rate(known, frames, options.fps)):
+            batches, numbers, facts = () if frames is None else frames.batches, known.source_numbers, known
+            if len(numbers) and int(numbers[-1]) != len(numbers) - 1:
+                # Lines of a manifest about one file share its facts.
+                first = pa.array(find_first_rows(numbers))
+                facts = Facts(known.schema, len(first), lambda name: known.column(name).take(first))
+            runs.append(SurveyedSources(facts, batches))
+    return EarlierResults(runs)
 
 
 def _has_sequence_rate(facts: Facts, frames: FrameTables | None, fps: Fraction) -> bool:
