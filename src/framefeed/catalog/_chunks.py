@@ -48,10 +48,10 @@ class SourceGroup:
     def __len__(self) -> int:
         return len(self.names)
 
-    def paths(self) -> list[Any]:
-        """List the complete paths or URLs."""
+    def paths(self) -> Iterator[Any]:
+        """Iterate over the complete paths or URLs."""
         prefix = self.folder and self.folder + os.sep
-        return [prefix + name for name in self.names] if prefix else self.names
+        return (prefix + name for name in self.names) if prefix else iter(self.names)
 
 
 def select_sources(groups: Iterable[SourceGroup], is_selected: BoolArray) -> Iterator[SourceGroup]:
@@ -118,7 +118,7 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
     stills, slow = StillRows(options.limits), dict[int, Any]()
     start, before = 0, count_bytes_read_by_thread()
     for group in chunk.groups:
-        sources = group.paths()
+        sources = list(group.paths())
         if group.kind == "image_folder":
             sources = [ImageSequence(path, fps=options.fps) for path in sources]
         if group.kind == "files" and not options.decodes_pictures:
@@ -276,7 +276,8 @@ def _naming_lost_files(chunks: Sequence[Chunk]) -> Iterator[None]:
                 stage=error.stage,
             ) from error
         chunk = chunks[error.position]
-        first, last = (make_printable(str(path)) for path in (chunk.groups[0].paths()[0], chunk.groups[-1].paths()[-1]))
+        paths = [path for group in (chunk.groups[0], chunk.groups[-1]) for path in group.paths()]
+        first, last = make_printable(str(paths[0])), make_printable(str(paths[-1]))
         raise WorkerLost(
             f"{error.__cause__} while it read {len(chunk)} files, from {first} to {last}: run the same scan again, "
             "which continues where it stopped if it has out=...; with workers=1 (--workers 1) it uses no processes",

@@ -318,14 +318,11 @@ def _is_number_list(lines_with_values: list[PathAndValues | None]) -> bool:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    return text.split() if separator == " " else [_strip_quotes(part) for part in text.split(separator)]
-
-
-def _strip_quotes(text: str) -> str:
-    """Remove blanks and quotes around a value; a single apostrophe is part of it, as in '80s."""
-    bare = text.strip(' "')
-    quoted = _IN_APOSTROPHES.fullmatch(bare) if bare.startswith("'") else None
-    return bare if quoted is None else quoted[1].strip()
+    """Split values, and remove blanks and quotes around them; a single apostrophe is part of a value, as in '80s."""
+    if separator == " ":
+        return text.split()
+    bare = [part.strip(' "') for part in text.split(separator)]
+    return [part if (quoted := _IN_APOSTROPHES.fullmatch(part)) is None else quoted[1].strip() for part in bare]
 
 
 def is_path_among(names: Sequence[str], at: int) -> bool:

@@ -254,7 +254,7 @@ def _convert_table(path: str, listed: ListTable, options: ListOptions, *, by_par
     if not bad:
         return manifest
     # Each bad line is a row with its error, under a name of its own.
-    paths, errors = manifest.group.paths(), dict[str, UnreadableMedia]()
+    paths, errors = list(manifest.group.paths()), dict[str, UnreadableMedia]()
     for row, reason in bad.items():
         paths[row] = f"{path} {renamed.name_row(row)}"
         errors[paths[row]] = UnreadableMedia(f"{path}: {reason}", source=path, stage="open")

@@ -133,7 +133,7 @@ def scan(
     base = None if root is None else make_absolute(os.fsdecode(root))
     lists = ListOptions(columns, path_template, base)
     known = None if classes is None else check_classes(classes)
-    request = ScanRequest(options, out, label_from, base, resume, folders, lists, known)
+    request = ScanRequest(options, out, label_from, resume, folders, lists, known)
     loss = explain_lost_facts(out, options)
     if loss is not None:
         warnings.warn(loss, UserWarning, stacklevel=2)
@@ -198,17 +198,15 @@ class ScanRequest:
         options: Depth of the survey, and its number of workers.
         out: Path of the new catalog, or None.
         label_from: "parent" or None.
-        root: Folder that paths are stored relative to, or None.
         resume: Whether to reuse earlier results.
         image_folders: "image" or "video".
-        lists: Options for reading lists.
+        lists: Options for reading lists; paths below their folder are stored relative to it.
         classes: All labels in the order of their numbers, or None.
     """
 
     options: SurveyOptions
     out: StrPath | None = None
     label_from: Literal["parent"] | None = None
-    root: StrPath | None = None
     resume: bool = True
     image_folders: ImageFolders = "image"
     lists: ListOptions = field(default_factory=ListOptions)
@@ -320,7 +318,7 @@ def check_fps(image_folders: str, fps: float | Fraction | None) -> Fraction | No
 
 def _make_rows(listing: Listing, request: ScanRequest) -> ListedRows:
     """Make the rows of the catalog, and the distinct sources to open."""
-    root = None if request.root is None else make_absolute(os.fsdecode(request.root))
+    root = request.lists.folder
     columns = listing.get_columns()
     labels = columns.column("label") if "label" in columns.column_names else None
     extra = columns.drop_columns(["label"]) if labels is not None else columns
