@@ -27,44 +27,42 @@ from framefeed.errors import MediaError
 from framefeed.media import SEQUENCE_CONTAINER, list_folder
 
 
-class EarlierResults:
-    """Facts and frame tables of earlier runs; of several rows about one source, the first counts.
+class RunResults:
+    """Facts and frame tables of several runs; of several rows about one source, the first counts.
 
     Args:
-        runs: Earlier runs, the most trusted first.
+        runs: Runs, the most trusted first.
     """
 
     def __init__(self, runs: Iterable[SurveyedSources]) -> None:
-        self._runs = [run for run in runs if run.facts.num_rows]
-        self._num_rows = sum(run.facts.num_rows for run in self._runs)
+        self.runs = [run for run in runs if run.facts.num_rows]
+        self._num_rows = sum(run.facts.num_rows for run in self.runs)
 
     def __len__(self) -> int:
         return self._num_rows
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Read a column of ``JOURNALED``."""
-        chunks = [chunk for run in self._runs for chunk in run.facts.column(name).chunks]
+        chunks = [chunk for run in self.runs for chunk in run.facts.column(name).chunks]
         return pa.chunked_array(chunks, JOURNALED.field(name).type)
 
-    @property
-    def facts(self) -> Facts:
-        """Columns of ``SURVEYED``."""
-        return Facts(SURVEYED, len(self), self.column)
+    def join(self) -> SurveyedSources:
+        """Join all rows; a column is read when it is used."""
+        batches = [batch for run in self.runs for batch in run.frames]
+        return SurveyedSources(Facts(SURVEYED, len(self), self.column), batches)
 
-    @property
-    def frames(self) -> list[pa.RecordBatch]:
-        """Batches of frame tables."""
-        return [batch for run in self._runs for batch in run.frames]
-
-    @property
-    def frame_rows(self) -> IntArray:
-        """Row in the frame tables of each row, int64 [K]; -1 for none."""
-        rows, count = [np.empty(0, np.int64)], 0
-        for run in self._runs:
-            run_rows = number_frame_rows(run.facts.column("num_key_frames"))
-            rows.append(np.where(run_rows >= 0, run_rows + count, -1))
+    def select(self, rows: IntArray) -> SurveyedSources:
+        """Copy rows, in the order given."""
+        # Row of all frame tables of each row; a source with an index is one that has a number of key frames.
+        frame_rows, count = list[IntArray](), 0
+        for run in self.runs:
+            numbers = number_true(run.facts.column("num_key_frames").is_valid().to_numpy())
+            frame_rows.append(np.where(numbers >= 0, numbers + count, -1))
             count += sum(batch.num_rows for batch in run.frames)
-        return np.concatenate(rows)
+        used = np.concatenate(frame_rows)[rows]
+        joined = self.join()
+        frames = gather_rows(joined.frames, used[used >= 0], ROWS_PER_BATCH)
+        return SurveyedSources(Facts.of_table(joined.facts.table().take(pa.array(rows))), list(frames))
 
     def match(self, rows: ListedRows) -> IntArray:
         """Find the earlier row of each source, int64 [S]; -1 if it is new, or its size or time is another."""
@@ -105,16 +103,11 @@ class EarlierResults:
         return numbers
 
 
-def number_frame_rows(num_key_frames: pa.ChunkedArray) -> IntArray:
-    """Number the rows that have an index, which are those of the frame tables; -1 for the others."""
-    return number_true(num_key_frames.is_valid().to_numpy())
-
-
-def read_earlier_results(target: str | None, journal: Journal, options: SurveyOptions) -> EarlierResults:
+def read_earlier_results(target: str | None, journal: Journal, options: SurveyOptions) -> RunResults:
     """Read the results of earlier runs: those of the journal, the newest first, then the catalog at ``target``."""
     runs = list(journal.read_runs())[::-1]
     if target is None or not os.path.exists(target):
-        return EarlierResults(runs)
+        return RunResults(runs)
     with suppress(MediaError):  # An unreadable catalog is ignored.
         known, header, frames = open_catalog(target)
         has_all = header.has_settings(options) and not (frames is None and header.frames_id is not None)
@@ -125,7 +118,7 @@ def read_earlier_results(target: str | None, journal: Journal, options: SurveyOp
                 first = pa.array(find_first_rows(numbers))
                 facts = Facts(known.schema, len(first), lambda name: known.column(name).take(first))
             runs.append(SurveyedSources(facts, batches))
-    return EarlierResults(runs)
+    return RunResults(runs)
 
 
 def _has_sequence_rate(facts: Facts, frames: FrameTables | None, fps: Fraction) -> bool:
@@ -140,7 +133,7 @@ def _has_sequence_rate(facts: Facts, frames: FrameTables | None, fps: Fraction) 
 
 def survey_sources(
     rows: ListedRows,
-    earlier: EarlierResults,
+    earlier: RunResults,
     earlier_rows: IntArray,
     journal: Journal | None,
     options: SurveyOptions,
@@ -151,14 +144,14 @@ def survey_sources(
     Args:
         rows: The rows of the scan, and their sources.
         earlier: Results of earlier runs.
-        earlier_rows: Its rows of these sources, as `EarlierResults.match`.
+        earlier_rows: Its rows of these sources, as `RunResults.match`.
         journal: Journal for new results.
         options: Depth of the survey.
         stats: Statistics to complete.
     """
     if earlier.is_unchanged(earlier_rows):
         stats.known = len(earlier)
-        return SurveyedSources(earlier.facts, earlier.frames)
+        return earlier.join()
     is_new, texts = earlier_rows < 0, rows.source_texts
     stats.known, stats.gone = int(np.count_nonzero(~is_new)), earlier.count_others(texts)
     chunks = list(cut_into_chunks(select_sources(rows.sources, is_new), options))
@@ -189,19 +182,10 @@ def survey_sources(
             f"interrupted; the results of {stats.known + writer.num_written:,} of {len(is_new):,} files are saved in "
             f"{journal.folder}: run the same scan again to continue"
         ) from interrupt
-    return _join_results(earlier, earlier_rows, new) if stats.known else new
-
-
-def _join_results(earlier: EarlierResults, earlier_rows: IntArray, new: SurveyedSources) -> SurveyedSources:
-    is_new = earlier_rows < 0
-    rows = np.where(is_new, len(earlier) + np.cumsum(is_new) - 1, earlier_rows)
-    facts = pa.concat_tables([earlier.facts.table(), new.facts.table()]).take(pa.array(rows))
-    new_frame_rows = number_frame_rows(new.facts.column("num_key_frames"))
-    count = sum(batch.num_rows for batch in earlier.frames)
-    frame_rows = np.append(earlier.frame_rows, np.where(new_frame_rows >= 0, new_frame_rows + count, -1))[rows]
-    used = frame_rows[frame_rows >= 0]
-    frames = gather_rows([*earlier.frames, *new.frames], used, ROWS_PER_BATCH)
-    return SurveyedSources(Facts.of_table(facts), list(frames))
+    if not stats.known:
+        return new
+    rows_of_sources = np.where(is_new, len(earlier) + np.cumsum(is_new) - 1, earlier_rows)
+    return RunResults([*earlier.runs, new]).select(rows_of_sources)
 
 
 def stat_all(groups: Sequence[SourceGroup]) -> tuple[IntArray, IntArray]:

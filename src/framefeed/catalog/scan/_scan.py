@@ -33,7 +33,7 @@ from framefeed.catalog.scan._journal import Journal
 from framefeed.catalog.scan._list_columns import ListOptions
 from framefeed.catalog.scan._listing import Roots, check_roots, list_roots
 from framefeed.catalog.scan._resuming import (
-    EarlierResults,
+    RunResults,
     read_earlier_results,
     survey_sources,
 )
@@ -248,7 +248,7 @@ def scan_roots(roots: Sequence[StrPath], request: ScanRequest) -> ScanResult:
         find_classes(rows.plain_labels(), rows.classes)  # Fails before hours of scanning.
     options = request.options
     if target is None:
-        none, stats = EarlierResults([]), listing.stats
+        none, stats = RunResults([]), listing.stats
         surveyed = survey_sources(rows, none, none.match(rows), None, options, stats)
         return ScanResult(Catalog(build_catalog_data(rows, surveyed, options)), stats, listing.remarks)
     settings = {
