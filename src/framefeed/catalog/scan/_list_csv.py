@@ -190,9 +190,7 @@ def read_csv(
     # "007" stays "007".
     kinds = dict.fromkeys(is_path, pa.string())
     table = read(io.BytesIO(data), convert_options=pcsv.ConvertOptions(column_types=kinds))
-    if any("\n" in invalid.text for invalid in invalid_rows.values()) or any(
-        pa.types.is_string(column.type) and pc.any(pc.match_substring(column, "\n")).as_py() for column in table.columns
-    ):
+    if any("\n" in invalid.text for invalid in invalid_rows.values()) or any(map(_has_line_end, table.columns)):
         check_quotes(text, separator)
     table, texts = _restore_lossy_numbers(table, lambda options: read(io.BytesIO(data), convert_options=options))
     bad = {
@@ -213,6 +211,10 @@ def _escape_non_utf8(data: bytes, text: str) -> bytes:
     except UnicodeDecodeError:
         return escape(text).encode()
     return data
+
+
+def _has_line_end(column: pa.ChunkedArray) -> bool:
+    return pa.types.is_string(column.type) and bool(pc.any(pc.match_substring(column, "\n")).as_py())
 
 
 def _check_header(names: Sequence[str], line: int) -> None:
