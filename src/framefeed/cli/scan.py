@@ -136,7 +136,8 @@ def _make_request(args: argparse.Namespace) -> ScanRequest:
         deadline_seconds=args.deadline_seconds,
         assume_fps=None if args.assume_fps is None else parse_rate(args.assume_fps),
     )
-    lists = ListOptions(args.columns, args.path_template, args.root and make_absolute(args.root))
+    root = None if args.root is None else make_absolute(args.root)
+    lists = ListOptions(args.columns, args.path_template, root)
     known: tuple[Label, ...] | None = None
     if args.classes_of is not None:
         classes = Catalog.open(args.classes_of).classes
@@ -146,7 +147,7 @@ def _make_request(args: argparse.Namespace) -> ScanRequest:
                 "parent, or from a list with labels"
             )
         known = check_classes(classes)
-    return ScanRequest(options, args.out, args.label_from, args.root, args.resume, args.image_folders, lists, known)
+    return ScanRequest(options, args.out, args.label_from, args.resume, args.image_folders, lists, known)
 
 
 def summarise(catalog: Catalog) -> dict[str, Any]:
