@@ -16,7 +16,7 @@ from framefeed._cached import cached_property
 from framefeed._checks import OutOfRange, check_integer, check_mapping, check_position, expected
 from framefeed.catalog import Catalog, CatalogEntry
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.plan._choose import Timeline
+from framefeed.index import Timeline
 from framefeed.plan._crops import Crop, RandomCrop, RandomResizedCrop, Size
 from framefeed.plan._description import PlanDescription, describe_plan, find_differences, shorten
 from framefeed.plan._options import PlanOptions, Shuffle

@@ -16,8 +16,8 @@ from framefeed._cached import cached_property
 from framefeed._checks import expected
 from framefeed.catalog import Catalog, RowLists, explain_missing_frames
 from framefeed.errors import UsageError
-from framefeed.index import ExactTimes
-from framefeed.plan._choose import ClipFrames, Picking, Timeline, choose_frames, choose_times
+from framefeed.index import ExactTimes, Timeline
+from framefeed.plan._choose import ClipFrames, Picking, choose_frames, choose_times
 from framefeed.plan._crops import FixedCrop, PictureRule, Size
 from framefeed.plan._options import PlanOptions
 from framefeed.plan._random import ClipContext
@@ -119,7 +119,7 @@ class Requests:
         segments = self.segments[frames]
         if not self.by_time[number]:
             return choose_frames(timeline, self.indices[frames], segments, self.picking.policy)
-        ticks = timeline.ticks(ExactTimes.of(self.seconds[frames].tolist()))
+        ticks = timeline.to_ticks(ExactTimes.of(self.seconds[frames].tolist()))
         return choose_times(timeline, ticks, segments, self.picking)
 
 

@@ -19,8 +19,8 @@ from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import expected
 from framefeed.errors import UsageError
-from framefeed.index import ExactTimes, Pick
-from framefeed.plan._choose import ClipFrames, Picking, Policy, Timeline, choose_frames, choose_times, pick_times
+from framefeed.index import ExactTimes, Pick, Timeline
+from framefeed.plan._choose import ClipFrames, Picking, Policy, choose_frames, choose_times
 from framefeed.plan._random import ClipContext
 
 
@@ -186,7 +186,7 @@ class AtSeconds:
     def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
         """Choose the frames of one clip."""
         segments = np.zeros(self.num_frames, dtype=np.int64)
-        return choose_times(timeline, timeline.ticks(self._times), segments, self._picking)
+        return choose_times(timeline, timeline.to_ticks(self._times), segments, self._picking)
 
 
 @dataclass(frozen=True)
@@ -248,12 +248,12 @@ class Rates:
         """Choose the frames of one clip."""
         first_tick: int | Fraction
         if self.start != "random":
-            first_tick = timeline.ticks(ExactTimes.of([self.start]))[0]
+            first_tick = timeline.to_ticks(ExactTimes.of([self.start]))[0]
         elif num_starts := timeline.count_starts(self._span, self.pick):
             first_tick = int(timeline.pts[context.generator.integers(num_starts)])
         else:
             first_tick = timeline.origin
-        ticks = timeline.ticks(self._offsets, first_tick)
+        ticks = timeline.to_ticks(self._offsets, first_tick)
         return choose_times(timeline, ticks, self._segments, self._picking)
 
 
@@ -311,22 +311,21 @@ class Dense:
         """Choose the frames of one clip."""
         if self._by_time is not None:
             return self._by_time.choose(timeline, context)
-        first, error = self._choose_first(timeline, context)
+        first, error = 0, 0.0
+        if self.start == "random":
+            num_starts = len(timeline) - (self.num_frames - 1) * (self.stride or 1)
+            first = int(context.generator.integers(num_starts)) if num_starts > 0 else 0
+        elif self.start != 0 or timeline.index.has_timestamps:
+            ticks = timeline.to_ticks(ExactTimes.of([self.start]))
+            start = choose_times(timeline, ticks, np.zeros(1, dtype=np.int64), self._picking)
+            first, error = len(timeline), 0.0
+            if start.valid[0]:
+                first, error = int(start.ordinals[0]) - timeline.first, float(start.errors[0])
         numbers = first + np.arange(self.num_frames, dtype=np.int64) * (self.stride or 1)
         chosen = choose_frames(timeline, numbers, np.zeros_like(numbers), self.policy)
         errors = chosen.errors.copy()
         errors[0] += error
         return replace(chosen, errors=errors)
-
-    def _choose_first(self, timeline: Timeline, context: ClipContext) -> tuple[int, float]:
-        """Choose the number of the clip's first frame; return it with its distance from ``start`` in seconds."""
-        if self.start == "random":
-            num_starts = len(timeline) - (self.num_frames - 1) * (self.stride or 1)
-            return int(context.generator.integers(num_starts)) if num_starts > 0 else 0, 0.0
-        if self.start == 0 and not timeline.index.has_timestamps:
-            return 0, 0.0
-        picked = pick_times(timeline, timeline.ticks(ExactTimes.of([self.start])), self._picking)
-        return (len(timeline), 0.0) if picked.past[0] else (int(picked.numbers[0]), float(picked.errors[0]))
 
 
 def _check_rates(rates: Sequence[tuple[Seconds, int]]) -> Iterator[tuple[Seconds, int]]:
