@@ -71,7 +71,7 @@ def seen(source: MediaSource, index: FrameIndex, ordinals: Iterable[int], decode
     """Decode frames in one call."""
     decoder = decoder or PyAVDecoder()
     came: Seen = {}
-    for ordinal, frame in decoder.frames(source, index, list(ordinals)):
+    for ordinal, frame in decoder.iter_native(source, index, list(ordinals)):
         came[ordinal] = hashlib.blake2b(b"".join(read_native_planes(frame)), digest_size=8).hexdigest()
         del frame
     return came

@@ -25,10 +25,10 @@ from framefeed.decode import (
     PlaneLayout,
     adapt_decoder,
     allocate_pixels,
+    can_iter_native,
     copy_planes,
     describe_layout,
     describe_recipe,
-    gives_frames,
     make_output_layout,
     make_writer,
     name_picture,
@@ -50,7 +50,7 @@ _READ_AHEAD = 16
 def planes_error(decoder: Decoder) -> UsageError:
     """Build the error for form="planes" with a decoder that has no method ``frames``."""
     return UsageError(
-        f'form="planes" needs a decoder that gives pictures before their conversion (method frames), which '
+        f'form="planes" needs a decoder that gives pictures before their conversion (method iter_native), which '
         f'{decoder.name!r} does not: use form="output", or backend="auto"'
     )
 
@@ -140,10 +140,10 @@ class CachingDecoder:
                     report.errors[number] = error
         return report
 
-    def pictures(
+    def iter_rgb(
         self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) for consecutive frames; see ``PictureStream.pictures``.
+        """Yield (ordinal, pixels) for consecutive frames; see ``BaseDecoder.iter_rgb``.
 
         Frames that the cache lacks are decoded in order, up to the next frame that it has.
         """
@@ -182,7 +182,7 @@ class CachingDecoder:
         form = self._choose_form(index, [output])
         check = SourceCheck(source, index)
         stamps = None if index.identity is None else _read_stamps_if_possible(check, stretch)
-        if stamps is None or not adapt_decoder(self._inner).gives_pictures(index) or not _can_store(output, index):
+        if stamps is None or not adapt_decoder(self._inner).can_iter_rgb(index) or not _can_store(output, index):
             yield from self._decode_together(source, index, stretch[:_READ_AHEAD], output)
             return stretch.start + len(stretch[:_READ_AHEAD])
         frames = self._open_frames(source, index, form, output if form == "output" else None)
@@ -210,12 +210,12 @@ class CachingDecoder:
         source, index = frames.source, frames.index
         if self._choose_form(index, [output]) == "output":
             layout = make_output_layout(output, *index.stream.displayed)
-            for ordinal, pixels in inner.pictures(source, index, stretch, output):
+            for ordinal, pixels in inner.iter_rgb(source, index, stretch, output):
                 frame = frames.apply_loss(NewFrame(ordinal, layout, pixels.reshape(-1)))
                 # A copy is stored: the pixels belong to the caller, who may write to them before that.
                 yield ordinal, replace(frame, planes=frame.planes.copy()), pixels
             return
-        for ordinal, picture in inner.frames(source, index, stretch):
+        for ordinal, picture in inner.iter_native(source, index, stretch):
             new, shown = _copy_planes_to_store(frames, ordinal, picture)
             pixels = _new_frames(source, output.shape(*index.stream.displayed))
             with naming_source(source):
@@ -254,7 +254,7 @@ class CachingDecoder:
         return describe_recipe(self._inner, index)
 
     def _choose_form(self, index: FrameIndex, outputs: Sequence[OutputSpec]) -> Form:
-        has_planes = gives_frames(self._inner, index)
+        has_planes = can_iter_native(self._inner, index)
         if self._form is None:
             return "planes" if has_planes and any(output.size is None for output in outputs) else "output"
         if self._form == "output" or has_planes:
@@ -470,7 +470,7 @@ class _PlanesDecode:
         def store() -> int:
             return self._frames.store(new, np.array([stamps[frame.ordinal] for frame in new], dtype=np.uint64))
 
-        frames: Iterator[tuple[int, Any]] = adapt_decoder(self._inner).frames(
+        frames: Iterator[tuple[int, Any]] = adapt_decoder(self._inner).iter_native(
             self._source, self._index, missing, counts
         )
         for ordinal, picture in frames:

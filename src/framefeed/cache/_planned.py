@@ -21,9 +21,9 @@ from framefeed.decode import (
     Decoder,
     PlaneLayout,
     adapt_decoder,
+    can_iter_native,
     copy_planes,
     describe_layout,
-    gives_frames,
     make_output_layout,
 )
 from framefeed.errors import FrameNotFound, MediaError, TimeUnavailable, UsageError
@@ -269,10 +269,10 @@ class PlannedFrames:
 
     def _decode_sample(self, request: _SampleRequest) -> Sample | None:
         if self._form == "planes":
-            if not gives_frames(self._inner, request.index):
+            if not can_iter_native(self._inner, request.index):
                 return None
             stream = adapt_decoder(self._inner)
-            for _, picture in stream.frames(request.source, request.index, [request.ordinal]):
+            for _, picture in stream.iter_native(request.source, request.index, [request.ordinal]):
                 layout = describe_layout(picture)
                 planes = new_memory(layout.nbytes)
                 copy_planes(picture, planes)

@@ -239,7 +239,7 @@ def _decode_frames(
     if request.on_damaged != "error":
         numbers, first = numbers[~damaged[first]], first[~damaged[first]]
     seconds = dict(zip(numbers.tolist(), np.asarray(request.pts_seconds)[first].tolist(), strict=True))
-    stream = cast("AutoDecoder", find_decoder(limits=limits)).pictures(
+    stream = cast("AutoDecoder", find_decoder(limits=limits)).iter_rgb(
         MediaSource.of(entry), decoder.frame_index, numbers.tolist(), replace(request.output, dimension_order="NHWC")
     )
     hidden = not sys.stderr.isatty()

@@ -84,7 +84,7 @@ class ForwardReader:
         ahead = ordinal - self._last
         is_next = 0 < ahead <= _MAX_FRAMES_AHEAD and (self._last >= 0 or ordinal == 0)
         self._last = ordinal
-        if not is_next or not self._decoder.gives_pictures(self._index):
+        if not is_next or not self._decoder.can_iter_rgb(self._index):
             self._close_stream()
             return None
         if self._stream is None:
@@ -107,7 +107,7 @@ class ForwardReader:
     def _open_stream(self, ordinal: int) -> None:
         self._close_stream()
         stretch = range(ordinal, min(ordinal + _MAX_FRAMES_PLANNED, len(self._index)))
-        self._stream = self._decoder.pictures(self._source, self._index, stretch, self._output)
+        self._stream = self._decoder.iter_rgb(self._source, self._index, stretch, self._output)
         for surplus in _OPEN_READERS.add(self):
             surplus.close()
 

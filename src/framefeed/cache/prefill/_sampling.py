@@ -20,9 +20,9 @@ from framefeed.decode import (
     Pixels,
     PlaneLayout,
     adapt_decoder,
+    can_iter_native,
     copy_planes,
     describe_layout,
-    gives_frames,
     make_output_layout,
     make_writer,
     name_picture,
@@ -161,7 +161,7 @@ class Sampler:
         requests = [request for request in requests if len(request.storable)]
         if self._form == "output":
             self._decode_outputs(source, index, [_make_slot(request, index) for request in requests])
-        elif gives_frames(self._decoder, index):
+        elif can_iter_native(self._decoder, index):
             self._decode_planes(source, index, requests)
         else:
             raise planes_error(self._decoder)
@@ -190,7 +190,7 @@ class Sampler:
         }
         counts, decoded = DecodeCounts(), set[int]()
         begin, cpu_begin, convert_seconds, cpu_convert_seconds = perf_counter(), thread_time(), 0.0, 0.0
-        for ordinal, picture in adapt_decoder(self._decoder).frames(source, index, sorted(outputs), counts):
+        for ordinal, picture in adapt_decoder(self._decoder).iter_native(source, index, sorted(outputs), counts):
             decoded.add(ordinal)
             layout = describe_layout(picture)
             planes = np.empty(layout.nbytes, dtype=np.uint8)

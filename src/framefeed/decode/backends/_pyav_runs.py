@@ -221,7 +221,7 @@ class RunDecoder:
         self._picture_bytes = index.stream.width * index.stream.height * MOST_PIXEL_BYTES
         self._flags = index.packets.flags if index.stream.skips_exactly else None
 
-    def frames(self, runs: DecodeRuns) -> Iterator[NumberedFrame]:
+    def decode_runs(self, runs: DecodeRuns) -> Iterator[NumberedFrame]:
         """Yield (ordinal, picture) of the missing frames that come out undamaged."""
         send, bounds = runs.send.tolist(), runs.bounds.tolist()
         for first, stop in pairwise(bounds):

@@ -63,14 +63,14 @@ class PyAVDecoder(BaseDecoder):
             pending.report_missing(index)
         return report
 
-    def frames(
+    def iter_native(
         self,
         source: MediaSource,
         index: FrameIndex,
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
     ) -> Iterator[NumberedFrame]:
-        """Yield (ordinal, picture) of some frames before conversion; see ``BaseDecoder.frames``.
+        """Yield (ordinal, picture) of some frames before conversion; see ``BaseDecoder.iter_native``.
 
         Raises:
             ResourceExhausted: Memory or file descriptors ran out, also after idle ones were released.
@@ -106,7 +106,7 @@ class PyAVDecoder(BaseDecoder):
 
         def send(decoder: RunDecoder) -> Iterator[NumberedFrame]:
             is_first = len(missing) == len(runs.ordinals)
-            return decoder.frames(runs if is_first else plan_runs(index, list(missing.values()), skip=self._skip))
+            return decoder.decode_runs(runs if is_first else plan_runs(index, list(missing.values()), skip=self._skip))
 
         yield from _run(missing, source, index, options, counts, send)
         if missing and options.threads != 1:
@@ -149,13 +149,13 @@ class PyAVDecoder(BaseDecoder):
             yield from _run({}, source, index, options, counts, send)
         return ordinals[~is_shared]
 
-    def pictures(
+    def iter_rgb(
         self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) of some frames, each in new memory; see ``BaseDecoder.pictures``."""
+        """Yield (ordinal, RGB pixels) of some frames, each in new memory; see ``BaseDecoder.iter_rgb``."""
         converter = Converter()
         shape = output.shape(*index.stream.displayed)
-        for ordinal, frame in self.frames(source, index, stretch):
+        for ordinal, frame in self.iter_native(source, index, stretch):
             pixels = convert_picture(partial(converter.write, frame, index.stream), output, shape, source)
             del frame
             yield ordinal, pixels

@@ -83,14 +83,14 @@ class StillDecoder(BaseDecoder):
             report.errors[slot] = _make_error(source, index, ordinals, errors[ordinals[0]])
         return report
 
-    def frames(
+    def iter_native(
         self,
         source: MediaSource,
         index: FrameIndex,
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
     ) -> Iterator[tuple[int, VideoFrame]]:
-        """Yield (ordinal, picture) of some frames; see ``BaseDecoder.frames``."""
+        """Yield (ordinal, picture) of some frames, not converted; see ``BaseDecoder.iter_native``."""
         distinct = list(dict.fromkeys(np.asarray(ordinals, dtype=np.int64).tolist()))
         self._check(source, index, distinct)
         for ordinal in distinct:
@@ -100,12 +100,12 @@ class StillDecoder(BaseDecoder):
                 continue
             yield ordinal, frame
 
-    def pictures(
+    def iter_rgb(
         self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) of some frames, each in new memory; see ``BaseDecoder.pictures``."""
+        """Yield (ordinal, RGB pixels) of some frames, each in new memory; see ``BaseDecoder.iter_rgb``."""
         shape = output.shape(*index.stream.displayed)
-        for ordinal, frame in self.frames(source, index, stretch):
+        for ordinal, frame in self.iter_native(source, index, stretch):
             write = make_writer(frame, index, name_picture(source, int(index.frame_packet[ordinal])))
             yield ordinal, convert_picture(write, output, shape, source)
 
