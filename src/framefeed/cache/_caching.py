@@ -48,7 +48,7 @@ _READ_AHEAD = 16
 
 
 def planes_error(decoder: Decoder) -> UsageError:
-    """Build the error for form="planes" with a decoder that has no method ``frames``."""
+    """Build the error for form="planes" with a decoder that has no method ``iter_native``."""
     return UsageError(
         f'form="planes" needs a decoder that gives pictures before their conversion (method iter_native), which '
         f'{decoder.name!r} does not: use form="output", or backend="auto"'
@@ -73,7 +73,7 @@ class CachingDecoder:
             any crop and size can be made; None stores planes where whole pictures are requested.
 
     Raises:
-        UsageError: Raised by ``decode``: form="planes" with a decoder that has no method ``frames``.
+        UsageError: Raised by ``decode``: form="planes" with a decoder that has no method ``iter_native``.
     """
 
     name = "cached"

@@ -20,7 +20,10 @@ Size = tuple[int, int]
 
 
 class Crop(Protocol):
-    """A crop; its ``repr`` must differ from that of every other crop, for the plan's fingerprint."""
+    """A crop; its ``repr`` must differ from that of every other crop, for the plan's fingerprint.
+
+    A crop that draws its box has an attribute ``is_random``, which is True.
+    """
 
     @property
     def size(self) -> Size | None:
@@ -106,6 +109,8 @@ class RandomCrop(_BoxOfSize):
         width: Columns of the box; None for the same as ``height``.
     """
 
+    is_random = True
+
     def box(self, height: int, width: int, context: ClipContext) -> Box:
         """Draw the box of one clip."""
         rows, columns = check_fit(_get_size(self), height, width)
@@ -131,6 +136,7 @@ class RandomResizedCrop:
     scale: tuple[float, float] = (0.08, 1.0)
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
     resizes = True
+    is_random = True
 
     def __post_init__(self) -> None:
         if isinstance(self.height, Sequence):

@@ -17,14 +17,14 @@ from framefeed._checks import OutOfRange, check_integer, check_mapping, check_po
 from framefeed.catalog import Catalog, CatalogEntry
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import Timeline
-from framefeed.plan._crops import Crop, RandomCrop, RandomResizedCrop, Size
+from framefeed.plan._crops import Crop, Size
 from framefeed.plan._description import PlanDescription, describe_plan, find_differences, shorten
 from framefeed.plan._options import PlanOptions, Shuffle
 from framefeed.plan._order import ClipLocation, Permutation, Shard, Tail, make_permutation
 from framefeed.plan._random import ClipContext, generator_at
 from framefeed.plan._request import DecodeRequest, OnDamaged, make_planned_request
 from framefeed.plan._request_rule import Requests, find_mistakes, make_row_requests
-from framefeed.plan._rules import ClipRule, RandomSegments
+from framefeed.plan._rules import ClipRule
 from framefeed.plan._tables import Excluded, PlanTables, describe_source
 
 STATE_VERSION = 1
@@ -226,9 +226,7 @@ class EpochPlan:
     @property
     def is_random(self) -> bool:
         """Whether frames or crops are drawn, so that epochs differ in more than their order."""
-        rule, crop = self.rule, self.options.crop
-        has_random_frames = isinstance(rule, RandomSegments) or getattr(rule, "start", None) == "random"
-        return has_random_frames or isinstance(crop, (RandomCrop, RandomResizedCrop))
+        return any(getattr(each, "is_random", False) for each in (self.rule, self.options.crop))
 
     @property
     def picture_shape(self) -> tuple[int, int, int]:

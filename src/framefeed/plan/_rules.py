@@ -25,7 +25,10 @@ from framefeed.plan._random import ClipContext
 
 
 class ClipRule(Protocol):
-    """A clip rule; its ``repr`` must differ from that of every other rule, for the plan's fingerprint."""
+    """A clip rule; its ``repr`` must differ from that of every other rule, for the plan's fingerprint.
+
+    A rule that draws frames has an attribute ``is_random``, which is True.
+    """
 
     @property
     def num_frames(self) -> int | None:
@@ -70,6 +73,7 @@ class RandomSegments:
     num_frames: int
     _: KW_ONLY
     policy: Policy = "repeat_last"
+    is_random: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "num_frames", check_count("num_frames", self.num_frames))
@@ -223,6 +227,11 @@ class Rates:
         """T, the frames of one clip."""
         return sum(count for _, count in self.rates)
 
+    @property
+    def is_random(self) -> bool:
+        """Whether the start is drawn."""
+        return self.start == "random"
+
     @cached_property
     def _picking(self) -> Picking:
         return Picking(self.pick, self.tolerance_seconds, self.policy)
@@ -295,6 +304,11 @@ class Dense:
         object.__setattr__(self, "start", _check_start(self.start))
         self._picking  # noqa: B018 - made now, so that a wrong rule fails at once
         self._by_time  # noqa: B018
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the start is drawn."""
+        return self.start == "random"
 
     @cached_property
     def _picking(self) -> Picking:
