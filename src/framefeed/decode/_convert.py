@@ -152,26 +152,6 @@ def view_plane(plane: Any, row_bytes: int) -> Pixels:
     return rows[::-1] if plane.line_size < 0 else rows
 
 
-def read_native_planes(frame: VideoFrame) -> list[bytes]:
-    """Copy the planes of a picture as the decoder made them, without padding, for tests to compare."""
-    return [_without_padding(frame, number) for number in range(len(frame.planes))]
-
-
-def _without_padding(frame: VideoFrame, number: int) -> bytes:
-    plane = frame.planes[number]
-    columns = plane.width
-    if len(frame.planes) == 1:
-        bits = frame.format.padded_bits_per_pixel
-        # The last columns have a whole sample of shared packed chroma, even if they are fewer than share one.
-        shared = next(count for count in (4, 2, 1) if frame.format.chroma_width(count) == 1)
-        columns = -(-columns // shared) * shared
-    else:
-        bits = sum(-(-part.bits // 8) * 8 for part in frame.format.components if part.plane == number)
-    stride = abs(plane.line_size)
-    row_bytes = min(-(-columns * bits // 8), stride) or stride
-    return view_plane(plane, row_bytes).tobytes()
-
-
 def _view_as_stored(upright: Pixels, stream: StreamFacts) -> Pixels:
     """View upright memory in the orientation of the stored picture, so that writing the view turns the picture."""
     view = upright[:, :, ::-1] if stream.mirrored else upright

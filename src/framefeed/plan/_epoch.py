@@ -161,13 +161,11 @@ class EpochPlan:
         chosen = self.rule.choose(timeline, context)
         output = self.tables.pictures.output(int(self.catalog.heights[row]), int(self.catalog.widths[row]), context)
         seconds = index.to_seconds(index.pts[chosen.ordinals])
-        on_damaged, valid = self.options.on_damaged, chosen.valid
-        is_damaged = index.is_damaged(chosen.ordinals)
+        is_damaged, on_damaged = index.is_damaged(chosen.ordinals), self.options.on_damaged
         damaged = is_damaged if is_damaged.any() else None
         if damaged is not None and on_damaged == "skip":
-            valid = valid & ~damaged
-        columns = (seconds, chosen.errors, valid, chosen.segments)
-        return make_planned_request(self.catalog.source(row), chosen.ordinals, columns, output, damaged, on_damaged)
+            chosen = replace(chosen, valid=chosen.valid & ~damaged)
+        return make_planned_request(self.catalog.source(row), chosen, seconds, output, damaged, on_damaged)
 
     def columns_at(self, position: SupportsIndex) -> dict[str, np.generic]:
         """Return the chosen columns of one position as a dict: numbers as they are, text as int64 codes."""
@@ -388,21 +386,18 @@ def plan_clips(
     )  # fmt: skip
     plan = _restored(catalog, _check_rule(catalog, rule, at), options)
     if excluded := plan.tables.num_excluded(catalog):
-        warnings.warn(_describe_excluded(plan, excluded), UserWarning, stacklevel=2)
+        count = f"{excluded} of {len(catalog)} rows"
+        message = f"{count} are left out of this plan: plan.excluded lists each with the reason"
+        if not len(plan.tables.layout):
+            source, reason = plan.excluded[0]
+            message = f"{message}. No rows remain, so the plan has no clips. The first row is {source} ({reason})"
+        warnings.warn(message, UserWarning, stacklevel=2)
     if isinstance(plan.rule, Requests):
         for mistake in find_mistakes(catalog, plan.rule):
             warnings.warn(mistake, UserWarning, stacklevel=2)
     if (warning := describe_unknown_damage(catalog, on_damaged)) is not None:
         warnings.warn(warning, UserWarning, stacklevel=2)
     return plan
-
-
-def _describe_excluded(plan: EpochPlan, count: int) -> str:
-    message = f"{count} of {len(plan.catalog)} rows are left out of this plan: plan.excluded lists each with the reason"
-    if len(plan.tables.layout):
-        return message
-    source, reason = plan.excluded[0]
-    return f"{message}. No rows remain, so the plan has no clips. The first row is {source} ({reason})"
 
 
 def describe_unknown_damage(catalog: Catalog, on_damaged: OnDamaged) -> str | None:

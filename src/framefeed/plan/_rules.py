@@ -5,7 +5,7 @@ A rule is a value: frozen, hashable, checked when it is made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from math import isfinite
@@ -17,7 +17,7 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import expected
+from framefeed._checks import check_integer, expected
 from framefeed.errors import UsageError
 from framefeed.index import ExactTimes, Pick, Timeline
 from framefeed.plan._choose import ClipFrames, Picking, Policy, choose_frames, choose_times
@@ -52,7 +52,7 @@ class Uniform:
     policy: Policy = "repeat_last"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "num_frames", check_count("num_frames", self.num_frames))
+        object.__setattr__(self, "num_frames", check_integer("num_frames", self.num_frames, least=1))
         Picking(policy=self.policy)
 
     def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
@@ -76,7 +76,7 @@ class RandomSegments:
     is_random: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "num_frames", check_count("num_frames", self.num_frames))
+        object.__setattr__(self, "num_frames", check_integer("num_frames", self.num_frames, least=1))
         Picking(policy=self.policy)
 
     def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
@@ -134,13 +134,6 @@ class EveryFrame:
         """Choose the frame of one clip."""
         numbers = np.array([context.number], dtype=np.int64)
         return choose_frames(timeline, numbers, np.zeros_like(numbers), self.policy)
-
-
-def check_count(name: str, count: object) -> int:
-    """Return a count as an int, so that equal rules have equal texts; UsageError unless it is an integer above 0."""
-    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
-        raise expected(name, "an integer of at least 1", count)
-    return int(count)
 
 
 Seconds = float | Fraction
@@ -218,7 +211,14 @@ class Rates:
     policy: Policy = "repeat_last"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rates", tuple(_check_rates(self.rates)))
+        try:
+            pairs = [(fps, count) for fps, count in self.rates]
+        except (TypeError, ValueError):
+            raise expected("rates", "a list of (fps, num_frames) such as [(1.0, 8), (2.0, 8)]", self.rates) from None
+        if not pairs:
+            raise UsageError("rates: expected at least one (fps, num_frames), got an empty list")
+        rates = tuple((_check_rate(fps), check_integer("num_frames", count, least=1)) for fps, count in pairs)
+        object.__setattr__(self, "rates", rates)
         object.__setattr__(self, "start", _check_start(self.start))
         self._picking  # noqa: B018 - made now, so that a wrong rule fails at once
 
@@ -294,11 +294,13 @@ class Dense:
     policy: Policy = "repeat_last"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "num_frames", check_count("num_frames", self.num_frames))
+        object.__setattr__(self, "num_frames", check_integer("num_frames", self.num_frames, least=1))
         if self.stride is not None and self.fps is not None:
             raise UsageError("expected either stride= or fps=, got both")
         if self.fps is None:
-            object.__setattr__(self, "stride", 1 if self.stride is None else check_count("stride", self.stride))
+            object.__setattr__(
+                self, "stride", 1 if self.stride is None else check_integer("stride", self.stride, least=1)
+            )
         else:
             object.__setattr__(self, "fps", _check_rate(self.fps))
         object.__setattr__(self, "start", _check_start(self.start))
@@ -342,21 +344,11 @@ class Dense:
         return replace(chosen, errors=errors)
 
 
-def _check_rates(rates: Sequence[tuple[Seconds, int]]) -> Iterator[tuple[Seconds, int]]:
-    try:
-        pairs = [(fps, count) for fps, count in rates]
-    except (TypeError, ValueError):
-        raise expected("rates", "a list of (fps, num_frames) such as [(1.0, 8), (2.0, 8)]", rates) from None
-    if not pairs:
-        raise UsageError("rates: expected at least one (fps, num_frames), got an empty list")
-    for fps, count in pairs:
-        yield _check_rate(fps), check_count("num_frames", count)
-
-
 def _check_rate(fps: Seconds) -> Seconds:
-    if _as_exact_number("fps", fps) <= 0:
+    rate = _as_exact_number("fps", fps)
+    if rate <= 0:
         raise expected("fps", "a number above 0", fps)
-    return _as_exact_number("fps", fps)
+    return rate
 
 
 def _check_start(start: Start) -> Start:
@@ -364,9 +356,10 @@ def _check_start(start: Start) -> Start:
         return "random"
     if isinstance(start, str):
         raise expected("start", "'random' or seconds from the first frame", start)
-    if _as_exact_number("start", start) < 0:
+    seconds = _as_exact_number("start", start)
+    if seconds < 0:
         raise expected("start", "seconds from the first frame, at least 0", start)
-    return _as_exact_number("start", start)
+    return seconds
 
 
 def _as_exact_number(name: str, value: object) -> Seconds:
