@@ -331,7 +331,8 @@ class RunDecoder:
     ) -> Generator[tuple[int, VideoFrame], None, _Attempt]:
         """Decode some frames with a new decoder, up to an event that needs another attempt."""
         self._counts.runs += 1
-        stop = max(map(self._find_stop, packets))
+        stops = self._index.frame_stop
+        stop = max(packets) + 1 if stops is None else max(int(stops[self.missing[packet]]) for packet in packets)
         if self._index.built_from == "packets" and self._index.stream.codec in NAL_CODECS:
             self._learn_disposable(range(start, stop))
         context = self._feed.start(start, with_new_decoder=True)
@@ -424,10 +425,6 @@ class RunDecoder:
 
     def _is_disposable(self, number: int) -> bool:
         return self._flags is not None and bool(self._flags[number] & DISPOSABLE)
-
-    def _find_stop(self, packet: int) -> int:
-        stops = self._index.frame_stop
-        return packet + 1 if stops is None else int(stops[self.missing[packet]])
 
 
 def _count_logged_errors() -> int:

@@ -10,7 +10,7 @@ import av
 import numpy as np
 import numpy.typing as npt
 
-from framefeed._arrays import IntArray
+from framefeed._arrays import BoolArray, IntArray
 from framefeed.decode._auto import check_kind
 from framefeed.decode._convert import Converter, describe_conversion
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Pixels
@@ -140,7 +140,11 @@ class PyAVDecoder(BaseDecoder):
 
         Each start is a run of its own.
         """
-        is_shared = _share_packets(index, ordinals)
+        # The frames of one packet follow each other. `plan_runs` refuses ordinals outside the index.
+        packets, last = index.frame_packet, len(index) - 1
+        before, own, behind = (packets[np.clip(ordinals + step, 0, last)] for step in (-1, 0, 1))
+        is_shared: BoolArray = ((own == before) & (ordinals > 0)) | ((own == behind) & (ordinals < last))
+        is_shared &= (ordinals >= 0) & (ordinals <= last)
         shared = ordinals[is_shared]
         options, starts = replace(self._options, threads=1), index.frame_start[shared]
         for start in np.unique(starts).tolist():
@@ -171,15 +175,6 @@ class PyAVDecoder(BaseDecoder):
     def close(self) -> None:
         """Release this thread's contexts and files."""
         get_thread_pools().clear()
-
-
-def _share_packets(index: FrameIndex, ordinals: IntArray) -> npt.NDArray[np.bool_]:
-    """Find the frames whose packet gives several frames, which then follow each other, bool [T]."""
-    packets, last = index.frame_packet, len(index) - 1
-    before, own, behind = (packets[np.clip(ordinals + step, 0, last)] for step in (-1, 0, 1))
-    shares = ((own == before) & (ordinals > 0)) | ((own == behind) & (ordinals < last))
-    # ``plan_runs`` refuses ordinals outside the index.
-    return np.asarray(shares & (ordinals >= 0) & (ordinals <= last))
 
 
 def _locate_in_packet(index: FrameIndex, ordinal: int) -> tuple[int, int]:

@@ -113,9 +113,6 @@ class StillDecoder(BaseDecoder):
         """Name the libraries and versions that decide the pixels; see ``BaseDecoder.recipe``."""
         return f"still, Pillow {PIL.__version__}, {describe_conversion()}"
 
-    def close(self) -> None:
-        """Do nothing: no file stays open between calls."""
-
     def _check(self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int]) -> None:
         check_kind(self, index, source.name)
         bad = [ordinal for ordinal in ordinals if not 0 <= ordinal < len(index)]
