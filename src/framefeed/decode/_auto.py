@@ -50,10 +50,10 @@ class AutoDecoder(BaseDecoder):
         return self._choose(index).decode(source, index, slots)
 
     def iter_rgb(
-        self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
+        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
         """Yield (ordinal, RGB pixels) of some frames, each in new memory; see ``BaseDecoder.iter_rgb``."""
-        return self._choose(index).iter_rgb(source, index, stretch, output)
+        return self._choose(index).iter_rgb(source, index, ordinals, output)
 
     def iter_native(
         self,

@@ -162,7 +162,7 @@ class BaseDecoder:
         """Release decoder contexts and files; by default there are none."""
 
     def iter_rgb(
-        self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
+        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
         """Yield (ordinal, RGB pixels) of consecutive frames, each in new memory, without those that cannot be decoded.
 
@@ -212,9 +212,9 @@ class _AdaptedDecoder(BaseDecoder):
         self._inner.close()
 
     def iter_rgb(
-        self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
+        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        return cast("Iterator[tuple[int, Pixels]]", self._inner.iter_rgb(source, index, stretch, output))
+        return cast("Iterator[tuple[int, Pixels]]", self._inner.iter_rgb(source, index, ordinals, output))
 
     def iter_native(
         self,

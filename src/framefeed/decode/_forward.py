@@ -110,8 +110,8 @@ class ForwardReader:
 
     def _open_stream(self, ordinal: int) -> None:
         self._close_stream()
-        stretch = range(ordinal, min(ordinal + _MAX_FRAMES_PLANNED, len(self._index)))
-        self._stream = self._decoder.iter_rgb(self._source, self._index, stretch, self._output)
+        ordinals = range(ordinal, min(ordinal + _MAX_FRAMES_PLANNED, len(self._index)))
+        self._stream = self._decoder.iter_rgb(self._source, self._index, ordinals, self._output)
         for surplus in _OPEN_READERS.add(self):
             surplus.close()
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from framefeed._checks import OutOfRange, WrongType, check_integer, describe_value, expected
 from framefeed.errors import UsageError
-from framefeed.index import FrameIndex
+from framefeed.index import FrameIndex, Timeline
 from framefeed.media import StreamDetails
 
 
@@ -209,9 +209,7 @@ class VideoMetadata:
 
 def make_metadata(index: FrameIndex, details: StreamDetails) -> VideoMetadata:
     """Join the claims of the header and the facts found by indexing."""
-    timed = index.has_timestamps
-    begin = float(int(index.pts[0]) * index.time_base) if timed else None
-    end = float(index.end_pts * index.time_base) if timed else None
+    begin, end = Timeline.whole(index).span_seconds if index.has_timestamps else (None, None)
     height, width = index.stream.displayed
     return VideoMetadata(
         num_frames=len(index),

@@ -229,7 +229,7 @@ def resample_frames(
 def _check_range(index: FrameIndex, start_seconds: Any, stop_seconds: Any, name: str) -> tuple[float, float]:
     start_seconds, stop_seconds = as_number(start_seconds, "start_seconds"), as_number(stop_seconds, "stop_seconds")
     require_times(index, name)
-    begin, end = float(int(index.pts[0]) * index.time_base), float(index.end_pts * index.time_base)
+    begin, end = Timeline.whole(index).span_seconds
     if math.isnan(start_seconds):
         raise expected("start_seconds", "a time in seconds", start_seconds)
     if not start_seconds <= stop_seconds:

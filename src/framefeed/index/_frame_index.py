@@ -325,7 +325,7 @@ class FrameIndex:
             number = int(refused.argmax())
             requested = float(ticks[number] * self.time_base)
             if frames[number] == NO_PICK:
-                begin, end = float(timeline.origin * self.time_base), float(self.end_pts * self.time_base)
+                begin, end = timeline.span_seconds
                 raise FrameNotFound(
                     f"there is no frame at {requested:.6f} s for pick={pick!r}: the stream runs from {begin:.6f} s to "
                     f"{end:.6f} s (the end is not included); use a time in this range, or another pick"
@@ -417,6 +417,11 @@ class Timeline:
     def end_pts(self) -> int:
         """When the last frame stops being shown: at the next frame's pts, or at the video's end."""
         return int(self.index.pts[self.stop]) if self.stop < len(self.index) else self.index.end_pts
+
+    @property
+    def span_seconds(self) -> tuple[float, float]:
+        """Begin of the first frame and end of the last, on the stream's own timeline."""
+        return float(self.origin * self.index.time_base), float(self.end_pts * self.index.time_base)
 
     def to_ticks(self, seconds: ExactTimes, origin: int | Fraction | None = None) -> ExactTimes:
         """Convert seconds, counted from ``origin``, to ticks; a time within 1 ns of a pts becomes that pts.

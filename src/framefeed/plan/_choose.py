@@ -133,10 +133,9 @@ def choose_times(timeline: Timeline, ticks: ExactTimes, segments: IntArray, pick
 
 
 def _describe_time(timeline: Timeline, ticks: ExactTimes, number: int) -> str:
-    base = timeline.index.time_base
-    first, end = float(timeline.origin * base), float(timeline.end_pts * base)
+    first, end = timeline.span_seconds
     return (
-        f"the wanted time {float(ticks[number] * base):.6f} s on the stream's timeline (number "
+        f"the wanted time {float(ticks[number] * timeline.index.time_base):.6f} s on the stream's timeline (number "
         f"{number + 1} of the clip's {len(ticks)} times; the video's frames go from {first:.6f} s to {end:.6f} s)"
     )
 

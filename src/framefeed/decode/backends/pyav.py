@@ -154,12 +154,12 @@ class PyAVDecoder(BaseDecoder):
         return ordinals[~is_shared]
 
     def iter_rgb(
-        self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
+        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
         """Yield (ordinal, RGB pixels) of some frames, each in new memory; see ``BaseDecoder.iter_rgb``."""
         converter = Converter()
         shape = output.shape(*index.stream.displayed)
-        for ordinal, frame in self.iter_native(source, index, stretch):
+        for ordinal, frame in self.iter_native(source, index, ordinals):
             pixels = convert_picture(partial(converter.write, frame, index.stream), output, shape, source)
             del frame
             yield ordinal, pixels

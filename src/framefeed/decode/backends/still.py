@@ -101,11 +101,11 @@ class StillDecoder(BaseDecoder):
             yield ordinal, frame
 
     def iter_rgb(
-        self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
+        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
         """Yield (ordinal, RGB pixels) of some frames, each in new memory; see ``BaseDecoder.iter_rgb``."""
         shape = output.shape(*index.stream.displayed)
-        for ordinal, frame in self.iter_native(source, index, stretch):
+        for ordinal, frame in self.iter_native(source, index, ordinals):
             write = make_writer(frame, index, name_picture(source, int(index.frame_packet[ordinal])))
             yield ordinal, convert_picture(write, output, shape, source)
 
