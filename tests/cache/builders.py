@@ -43,7 +43,7 @@ class Watched:
             self.counts += report.counts
         return report
 
-    def frames(
+    def iter_native(
         self,
         source: MediaSource,
         index: FrameIndex,
@@ -52,12 +52,12 @@ class Watched:
     ) -> Iterator[tuple[int, Any]]:
         self._note(source, np.asarray(ordinals).tolist())
         own = DecodeCounts()
-        yield from self._inner.frames(source, index, ordinals, own)
+        yield from self._inner.iter_native(source, index, ordinals, own)
         with self._counting:
             self.counts += own
 
-    def gives_frames(self, index: FrameIndex) -> bool:
-        return bool(self._inner.gives_frames(index))
+    def can_iter_native(self, index: FrameIndex) -> bool:
+        return bool(self._inner.can_iter_native(index))
 
     def recipe(self, index: FrameIndex) -> str:
         return str(self._inner.recipe(index))

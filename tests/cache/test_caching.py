@@ -281,11 +281,12 @@ def test_a_cached_decoder_has_the_optional_methods_of_any_decoder(tmp_path: Path
             decoder = cache.decoder(inner)
             assert adapt_decoder(decoder) is decoder
             assert decoder.recipe(video.index) == adapt_decoder(inner).recipe(video.index)
-            assert decoder.gives_pictures(video.index)
-            assert not decoder.gives_frames(video.index), "frames before conversion are not what a cache is asked for"
-            ordinals = [ordinal for ordinal, _ in decoder.pictures(video.source, video.index, [3, 4, 5], SMALL)]
+            assert decoder.can_iter_rgb(video.index)
+            # A cache is not asked for frames before their conversion.
+            assert not decoder.can_iter_native(video.index)
+            ordinals = [ordinal for ordinal, _ in decoder.iter_rgb(video.source, video.index, [3, 4, 5], SMALL)]
             assert ordinals == [3, 4, 5]
-            assert not list(decoder.pictures(video.source, video.index, [], SMALL))
+            assert not list(decoder.iter_rgb(video.source, video.index, [], SMALL))
 
 
 def test_decoders_do_not_read_each_others_frames(tmp_path: Path) -> None:

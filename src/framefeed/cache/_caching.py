@@ -47,9 +47,9 @@ _READ_AHEAD = 16
 
 
 def make_planes_error(decoder: Decoder) -> UsageError:
-    """Build the error for form="planes" with a decoder that has no method ``frames``."""
+    """Build the error for form="planes" with a decoder that has no method ``iter_native``."""
     return UsageError(
-        f'form="planes" needs a decoder that gives pictures before their conversion (method frames), which '
+        f'form="planes" needs a decoder that gives pictures before their conversion (method iter_native), which '
         f'{decoder.name!r} does not: use form="output", or backend="auto"'
     )
 
@@ -72,7 +72,7 @@ class CachingDecoder(BaseDecoder):
             any crop and size can be made; None stores planes where whole pictures are requested.
 
     Raises:
-        UsageError: Raised by ``decode``: form="planes" with a decoder that has no method ``frames``.
+        UsageError: Raised by ``decode``: form="planes" with a decoder that has no method ``iter_native``.
     """
 
     name = "cached"
@@ -141,10 +141,10 @@ class CachingDecoder(BaseDecoder):
                     report.errors[number] = error
         return report
 
-    def pictures(
+    def iter_rgb(
         self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) of consecutive frames, each in new memory; see ``BaseDecoder.pictures``.
+        """Yield (ordinal, pixels) of consecutive frames, each in new memory; see ``BaseDecoder.iter_rgb``.
 
         Frames that the cache lacks are decoded in order, up to the next frame that it has.
         """
@@ -184,7 +184,7 @@ class CachingDecoder(BaseDecoder):
         form = self._choose_form(index, [output])
         check = SourceCheck(source, index)
         stamps = None if index.identity is None else _read_stamps_if_possible(check, stretch)
-        if stamps is None or not self._inner.gives_pictures(index) or not _can_store(output, index):
+        if stamps is None or not self._inner.can_iter_rgb(index) or not _can_store(output, index):
             yield from self._decode_together(source, index, stretch[:_READ_AHEAD], output)
             return stretch.start + len(stretch[:_READ_AHEAD])
         frames = self._open_frames(source, index, form, output if form == "output" else None)
@@ -211,12 +211,12 @@ class CachingDecoder(BaseDecoder):
         source, index = frames.source, frames.index
         if self._choose_form(index, [output]) == "output":
             layout = make_output_layout(output, *index.stream.displayed)
-            for ordinal, pixels in self._inner.pictures(source, index, stretch, output):
+            for ordinal, pixels in self._inner.iter_rgb(source, index, stretch, output):
                 frame = frames.apply_loss(NewFrame(ordinal, layout, pixels.reshape(-1)))
                 # A copy is stored: the pixels belong to the caller, who may write to them before that.
                 yield ordinal, replace(frame, planes=frame.planes.copy()), pixels
             return
-        for ordinal, picture in self._inner.frames(source, index, stretch):
+        for ordinal, picture in self._inner.iter_native(source, index, stretch):
             new, shown = _copy_planes_to_store(frames, ordinal, picture)
             pixels = _allocate_frames(source, output.shape(*index.stream.displayed))
             with naming_source(source):
@@ -255,7 +255,7 @@ class CachingDecoder(BaseDecoder):
         return self._inner.recipe(index)
 
     def _choose_form(self, index: FrameIndex, outputs: Sequence[OutputSpec]) -> Form:
-        has_planes = self._inner.gives_frames(index)
+        has_planes = self._inner.can_iter_native(index)
         if self._form is None:
             return "planes" if has_planes and any(output.size is None for output in outputs) else "output"
         if self._form == "output" or has_planes:
@@ -464,7 +464,7 @@ class _PlanesDecode:
         def store() -> int:
             return self._frames.store(new, np.array([stamps[frame.ordinal] for frame in new], dtype=np.uint64))
 
-        for ordinal, picture in self._inner.frames(self._source, self._index, missing, counts):
+        for ordinal, picture in self._inner.iter_native(self._source, self._index, missing, counts):
             frame, shown = _copy_planes_to_store(self._frames, ordinal, picture)
             if frame is not None:
                 if new and (new[0].layout != frame.layout or len(new) * frame.layout.nbytes > _STORE_BYTES):

@@ -206,7 +206,7 @@ class PlannedFrames:
     def _has_one_output(self) -> bool:
         """Whether each frame is stored only once, however many clips contain it."""
         crop = self._plan.options.pictures.crop
-        is_plain = self._plan.tables.pictures is self._plan.options.pictures
+        is_plain = self._plan.tables.pictures == self._plan.options.pictures
         return self._form == "planes" or (is_plain and (crop is None or isinstance(crop, (CenterCrop, FixedCrop))))
 
     # --- samples --------------------------------------------------------------------------------------
@@ -254,9 +254,9 @@ class PlannedFrames:
 
     def _decode_sample(self, request: _SampleRequest) -> Sample | None:
         if self._form == "planes":
-            if not self._inner.gives_frames(request.index):
+            if not self._inner.can_iter_native(request.index):
                 return None
-            for _, picture in self._inner.frames(request.source, request.index, [request.ordinal]):
+            for _, picture in self._inner.iter_native(request.source, request.index, [request.ordinal]):
                 layout = describe_layout(picture)
                 planes = allocate_memory(layout.nbytes)
                 copy_planes(picture, planes)

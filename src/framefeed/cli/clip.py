@@ -240,7 +240,7 @@ def _decode_frames(
         numbers, first = numbers[~damaged[first]], first[~damaged[first]]
     seconds = dict(zip(numbers.tolist(), np.asarray(request.pts_seconds)[first].tolist(), strict=True))
     output, index, media = replace(request.output, dimension_order="NHWC"), decoder.frame_index, MediaSource.of(entry)
-    stream = cast("AutoDecoder", find_decoder(limits=limits)).pictures(media, index, numbers.tolist(), output)
+    stream = cast("AutoDecoder", find_decoder(limits=limits)).iter_rgb(media, index, numbers.tolist(), output)
     hidden = not sys.stderr.isatty()
     with tqdm(total=len(numbers), unit="frame", file=sys.stderr, disable=hidden, leave=False) as bar:
         for ordinal, picture in stream:

@@ -159,7 +159,7 @@ class Sampler:
         requests = [request for request in requests if len(request.storable)]
         if self._form == "output":
             self._decode_outputs(source, index, requests)
-        elif self._decoder.gives_frames(index):
+        elif self._decoder.can_iter_native(index):
             self._decode_planes(source, index, requests)
         else:
             raise make_planes_error(self._decoder)
@@ -190,7 +190,7 @@ class Sampler:
         }
         counts, decoded = DecodeCounts(), set[int]()
         begin, cpu_begin, convert_seconds, cpu_convert_seconds = perf_counter(), thread_time(), 0.0, 0.0
-        for ordinal, picture in self._decoder.frames(source, index, sorted(outputs), counts):
+        for ordinal, picture in self._decoder.iter_native(source, index, sorted(outputs), counts):
             decoded.add(ordinal)
             layout = describe_layout(picture)
             planes = np.empty(layout.nbytes, dtype=np.uint8)
