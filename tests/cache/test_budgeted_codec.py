@@ -136,8 +136,8 @@ class Revising(Watched):
         super().__init__()
         self.cache = cache
 
-    def frames(self, *asked: Any) -> Iterator[tuple[int, Any]]:
-        for number, frame in enumerate(super().frames(*asked)):
+    def iter_native(self, *asked: Any) -> Iterator[tuple[int, Any]]:
+        for number, frame in enumerate(super().iter_native(*asked)):
             self.cache.state._codec = find_codec(("zstd", "lz4")[number % 2])
             yield frame
 
@@ -208,6 +208,13 @@ def test_if_the_distinct_raw_frames_fit_nothing_is_sampled(tmp_path: Path, monke
     monkeypatch.setattr(PlannedFrames, "decode_samples", None)
     assert distinct == 2 * (LARGE + SMALL)
     assert kept(plan, tmp_path / "c", form="output", codec="auto", max_bytes=round(1.1 * nbytes))[0] == distinct
+
+
+def test_outputs_of_one_crop_are_estimated_once_each() -> None:
+    catalog = many()
+    plan = plan_clips(catalog, RandomSegments(8), seed=0, size=(32, 32), clips_per_video=40)
+    said = PlannedFrames(plan, find_decoder(), "output", 3).estimate_size()
+    assert said.frames <= int(catalog.num_frames.sum())
 
 
 @pytest.mark.parametrize("order", ["large first", "small first"])
@@ -300,7 +307,7 @@ def test_ratios_are_of_the_whole_mixture_and_times_are_of_the_clock() -> None:
     pictures = []
     for row in range(len(plan.catalog)):
         video = Video.of(plan.catalog.source(row))
-        for _, picture in decoder.frames(video.source, video.index, [0]):
+        for _, picture in decoder.iter_native(video.source, video.index, [0]):
             layout = describe_layout(picture)
             pictures.append((layout, np.empty(layout.nbytes, dtype=np.uint8)))
             copy_planes(picture, pictures[-1][1])

@@ -273,7 +273,7 @@ def test_a_damaged_journal_is_never_believed(data: st.DataObject, tmp_path_facto
     path.write_bytes(content)
     with Journal(os.fspath(folder / "cat.parquet"), {}) as journal:
         for run in journal.read_runs():
-            report = pa.Table.from_batches(run.facts, JOURNALED)
+            report = run.facts.table()
             assert report.equals(pa.Table.from_batches([facts]).slice(0, len(report)))
     shutil.rmtree(folder)
 
@@ -503,7 +503,7 @@ def test_gathered_rows_are_the_selected_rows(sizes: list[int], at_once: int, dat
 
 def test_stat_all_marks_missing_facts(tmp_path: Path) -> None:
     picture(tmp_path / "a.png")
-    parts = [_chunks.SourceGroup(f"{tmp_path}/", ["a.png", "no.png"]), _chunks.SourceGroup("", [b"bytes"], "sources")]
+    parts = [_chunks.SourceGroup(f"{tmp_path}", ["a.png", "no.png"]), _chunks.SourceGroup("", [b"bytes"], "sources")]
     size, time = _resuming.stat_all(parts)
     facts = (tmp_path / "a.png").stat()
     assert (size.tolist(), time.tolist()) == ([facts.st_size, -1, -1], [facts.st_mtime_ns, -1, -1])

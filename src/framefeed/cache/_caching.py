@@ -13,9 +13,10 @@ from framefeed._arrays import IntArray, WordArray
 from framefeed.cache._keys import Form, Recipe, SourceCheck, make_key
 from framefeed.cache._state import CacheState
 from framefeed.cache._stream_frames import NewFrame, StreamFrames
-from framefeed.cache.codecs._codec import BrokenFrame, new_memory
+from framefeed.cache.codecs._codec import BrokenFrame, allocate_memory
 from framefeed.cache.codecs._registry import find_labelled_codec
 from framefeed.decode import (
+    BaseDecoder,
     ClipSlot,
     DecodeCounts,
     Decoder,
@@ -27,8 +28,6 @@ from framefeed.decode import (
     allocate_pixels,
     copy_planes,
     describe_layout,
-    describe_recipe,
-    gives_frames,
     make_output_layout,
     make_writer,
     name_picture,
@@ -47,15 +46,15 @@ _READ_AHEAD = 16
 """Frames that are looked up, or stored, together if a source is read in order."""
 
 
-def planes_error(decoder: Decoder) -> UsageError:
-    """Build the error for form="planes" with a decoder that has no method ``frames``."""
+def make_planes_error(decoder: Decoder) -> UsageError:
+    """Build the error for form="planes" with a decoder that has no method ``iter_native``."""
     return UsageError(
-        f'form="planes" needs a decoder that gives pictures before their conversion (method frames), which '
+        f'form="planes" needs a decoder that gives pictures before their conversion (method iter_native), which '
         f'{decoder.name!r} does not: use form="output", or backend="auto"'
     )
 
 
-class CachingDecoder:
+class CachingDecoder(BaseDecoder):
     """Read frames from a cache if it has them; else decode them with another decoder, and store them.
 
     With an exact codec, the pixels are bit for bit those of the other decoder. With a lossy codec, every frame has the
@@ -73,13 +72,13 @@ class CachingDecoder:
             any crop and size can be made; None stores planes where whole pictures are requested.
 
     Raises:
-        UsageError: Raised by ``decode``: form="planes" with a decoder that has no method ``frames``.
+        UsageError: Raised by ``decode``: form="planes" with a decoder that has no method ``iter_native``.
     """
 
     name = "cached"
 
     def __init__(self, inner: Decoder, state: CacheState, form: Form | None = None) -> None:
-        self._inner = inner
+        self._inner = adapt_decoder(inner)
         self._state = state
         self._form = form
         self._counts_reads = True
@@ -95,7 +94,9 @@ class CachingDecoder:
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Read the clips of one source from the cache, and decode what it lacks; see ``Decoder.decode``."""
-        if index.identity is None or not _has_all_indices(index, slots):
+        # Viewed without a sign, negative numbers are large ones. The other decoder raises the error.
+        has_all = all(not len(slot.indices) or slot.indices.view(np.uint64).max() < len(index) for slot in slots)
+        if index.identity is None or not has_all:
             return self._inner.decode(source, index, slots)
         if any(slot.accepts_damaged for slot in slots):
             return self._decode_damaged_apart(source, index, slots)
@@ -140,21 +141,23 @@ class CachingDecoder:
                     report.errors[number] = error
         return report
 
-    def pictures(
-        self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec
+    def iter_rgb(
+        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) for consecutive frames; see ``PictureStream.pictures``.
+        """Yield (ordinal, pixels) of frames, each in new memory; see ``BaseDecoder.iter_rgb``.
 
         Frames that the cache lacks are decoded in order, up to the next frame that it has.
         """
-        start = stretch.start
-        while start < stretch.stop:
-            part = range(start, min(start + _READ_AHEAD, stretch.stop))
-            if self._has_all(source, index, part, output) is False:
-                start = yield from self._decode_in_order(source, index, range(start, stretch.stop), output)
-            else:
-                yield from self._decode_together(source, index, part, output)
-                start = part.stop
+        numbers = np.asarray(ordinals, np.int64)
+        for run in np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1):
+            start, stop = (int(run[0]), int(run[-1]) + 1) if len(run) else (0, 0)
+            while start < stop:
+                part = range(start, min(start + _READ_AHEAD, stop))
+                if self._has_all(source, index, part, output) is False:
+                    start = yield from self._decode_in_order(source, index, range(start, stop), output)
+                else:
+                    yield from self._decode_together(source, index, part, output)
+                    start = part.stop
 
     def _has_all(self, source: MediaSource, index: FrameIndex, part: range, output: OutputSpec) -> bool | None:
         """Whether the cache has some frames; None if a resource ran out, so that this is unknown."""
@@ -168,7 +171,7 @@ class CachingDecoder:
     def _decode_together(
         self, source: MediaSource, index: FrameIndex, part: range, output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        memory = _new_frames(source, (len(part), 1, *output.shape(*index.stream.displayed)))
+        memory = _allocate_frames(source, (len(part), 1, *output.shape(*index.stream.displayed)))
         slots = [ClipSlot(np.array([i], dtype=np.int64), output, clip) for i, clip in zip(part, memory, strict=True)]
         report = self.decode(source, index, slots)
         for ordinal, slot, error in zip(part, slots, report.errors, strict=True):
@@ -176,48 +179,47 @@ class CachingDecoder:
                 yield ordinal, slot.out[0]
 
     def _decode_in_order(
-        self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec
+        self, source: MediaSource, index: FrameIndex, ordinals: range, output: OutputSpec
     ) -> Generator[tuple[int, Pixels], None, int]:
         """Decode and store until the cache has the frames that follow; return the next ordinal."""
         form = self._choose_form(index, [output])
         check = SourceCheck(source, index)
-        stamps = None if index.identity is None else _read_stamps_if_possible(check, stretch)
-        if stamps is None or not adapt_decoder(self._inner).gives_pictures(index) or not _can_store(output, index):
-            yield from self._decode_together(source, index, stretch[:_READ_AHEAD], output)
-            return stretch.start + len(stretch[:_READ_AHEAD])
+        stamps = None if index.identity is None else _read_stamps_if_possible(check, ordinals)
+        if stamps is None or not self._inner.can_iter_rgb(index) or not _can_store(output, index):
+            yield from self._decode_together(source, index, ordinals[:_READ_AHEAD], output)
+            return ordinals.start + len(ordinals[:_READ_AHEAD])
         frames = self._open_frames(source, index, form, output if form == "output" else None)
         new: list[NewFrame] = []
-        for ordinal, frame, pixels in self._decode_each(frames, stretch, output):
+        for ordinal, frame, pixels in self._decode_each(frames, ordinals, output):
             self._state.counters.add(frames_missed=1)
             new += [frame] if frame is not None else []
             is_full = len(new) == _READ_AHEAD
-            if is_full or ordinal == stretch[-1]:
+            if is_full or ordinal == ordinals[-1]:
                 # Before the frame is yielded: after the last one the caller may not ask for another.
-                frames.store(new, stamps[[each.ordinal - stretch.start for each in new]])
+                frames.store(new, stamps[[each.ordinal - ordinals.start for each in new]])
                 new = []
             yield ordinal, pixels
-            following = stretch[ordinal + 1 - stretch.start :][:_READ_AHEAD]
+            following = ordinals[ordinal + 1 - ordinals.start :][:_READ_AHEAD]
             if is_full and self._has_all(source, index, following, output) is not False:
                 return ordinal + 1
-        frames.store(new, stamps[[each.ordinal - stretch.start for each in new]])
-        return stretch.stop
+        frames.store(new, stamps[[each.ordinal - ordinals.start for each in new]])
+        return ordinals.stop
 
     def _decode_each(
-        self, frames: StreamFrames, stretch: range, output: OutputSpec
+        self, frames: StreamFrames, ordinals: range, output: OutputSpec
     ) -> Iterator[tuple[int, NewFrame | None, Pixels]]:
         """Yield (ordinal, frame to store, pixels) as the other decoder gives them."""
-        inner: Any = self._inner
         source, index = frames.source, frames.index
         if self._choose_form(index, [output]) == "output":
             layout = make_output_layout(output, *index.stream.displayed)
-            for ordinal, pixels in inner.pictures(source, index, stretch, output):
+            for ordinal, pixels in self._inner.iter_rgb(source, index, ordinals, output):
                 frame = frames.apply_loss(NewFrame(ordinal, layout, pixels.reshape(-1)))
                 # A copy is stored: the pixels belong to the caller, who may write to them before that.
                 yield ordinal, replace(frame, planes=frame.planes.copy()), pixels
             return
-        for ordinal, picture in inner.frames(source, index, stretch):
+        for ordinal, picture in self._inner.iter_native(source, index, ordinals):
             new, shown = _copy_planes_to_store(frames, ordinal, picture)
-            pixels = _new_frames(source, output.shape(*index.stream.displayed))
+            pixels = _allocate_frames(source, output.shape(*index.stream.displayed))
             with naming_source(source):
                 make_writer(shown, index, name_picture(source, int(index.frame_packet[ordinal])))(output, pixels)
             yield ordinal, new, pixels
@@ -251,33 +253,27 @@ class CachingDecoder:
 
     def recipe(self, index: FrameIndex) -> str:
         """Return the recipe of the other decoder."""
-        return describe_recipe(self._inner, index)
+        return self._inner.recipe(index)
 
     def _choose_form(self, index: FrameIndex, outputs: Sequence[OutputSpec]) -> Form:
-        has_planes = gives_frames(self._inner, index)
+        has_planes = self._inner.can_iter_native(index)
         if self._form is None:
             return "planes" if has_planes and any(output.size is None for output in outputs) else "output"
         if self._form == "output" or has_planes:
             return self._form
-        raise planes_error(self._inner)
+        raise make_planes_error(self._inner)
 
     def _open_frames(
         self, source: MediaSource, index: FrameIndex, form: Form, output: OutputSpec | None
     ) -> StreamFrames:
         assert index.identity is not None
-        recipe = Recipe(form, output, describe_recipe(self._inner, index), self._state.pixels)
+        recipe = Recipe(form, output, self._inner.recipe(index), self._state.pixels)
         key = make_key(index.identity, index.stream, recipe)
         return StreamFrames(self._state, key, SourceCheck(source, index))
 
 
-def _new_frames(source: MediaSource, shape: Sequence[int]) -> Pixels:
+def _allocate_frames(source: MediaSource, shape: Sequence[int]) -> Pixels:
     return allocate_pixels(shape, f"{source.name}: frames {list(shape)}", source=source.name)
-
-
-def _has_all_indices(index: FrameIndex, slots: Sequence[ClipSlot]) -> bool:
-    """Whether the index has every requested frame; if not, the other decoder raises the error."""
-    # Viewed without a sign, negative numbers are large ones.
-    return all(not len(slot.indices) or slot.indices.view(np.uint64).max() < len(index) for slot in slots)
 
 
 def _can_store(output: OutputSpec, index: FrameIndex) -> bool:
@@ -288,10 +284,10 @@ def _can_store(output: OutputSpec, index: FrameIndex) -> bool:
         return False
 
 
-def _read_stamps_if_possible(check: SourceCheck, stretch: range) -> WordArray | None:
+def _read_stamps_if_possible(check: SourceCheck, ordinals: range) -> WordArray | None:
     """Stamp the files of consecutive frames; None if a resource ran out."""
     try:
-        return check.read_lasting_stamps(np.arange(stretch.start, stretch.stop))
+        return check.read_lasting_stamps(np.arange(ordinals.start, ordinals.stop))
     except OSError as error:
         if find_shortage(error) is None:
             raise
@@ -308,7 +304,7 @@ class _OutputDecode:
         report: For counts and errors; errors are noted under the numbers of the slots.
     """
 
-    def __init__(self, inner: Decoder, frames: StreamFrames, output: OutputSpec, report: DecodeReport) -> None:
+    def __init__(self, inner: BaseDecoder, frames: StreamFrames, output: OutputSpec, report: DecodeReport) -> None:
         self._inner = inner
         self._frames = frames
         self._layout = make_output_layout(output, *frames.index.stream.displayed)
@@ -343,14 +339,21 @@ class _OutputDecode:
                 continue
             try:
                 if frame.data is not None:
-                    find_labelled_codec(frame.kind.codec).decode(frame.data, self._layout, target)
+                    find_labelled_codec(frame.kind.codec).decode_into(frame.data, self._layout, target)
                 missing[i] = False
             except (BrokenFrame, UsageError):
                 self._frames.reject(int(slot.indices[i]))
 
     def _decode_missing(self, incomplete: Sequence[tuple[int, ClipSlot, npt.NDArray[np.bool_]]]) -> None:
         """Decode and store the missing frames of (slot number, slot, which are missing)."""
-        parts = [_make_part(slot, missing) for _, slot, missing in incomplete]
+        parts = []
+        for _, slot, missing in incomplete:
+            part = slot
+            if not missing.all():
+                ordinals = np.unique(slot.indices[missing])
+                memory = np.empty((len(ordinals), *slot.out.shape[1:]), dtype=np.uint8)
+                part = ClipSlot(ordinals, slot.output, memory)
+            parts.append(part)
         stamps = [self._frames.check.read_lasting_stamps(part.indices) for part in parts]
         decoded = self._inner.decode(self._frames.source, self._frames.index, parts)
         self._report.counts += decoded.counts
@@ -378,14 +381,6 @@ class _OutputDecode:
         return self._frames.store(new, stamps[indices])
 
 
-def _make_part(slot: ClipSlot, missing: npt.NDArray[np.bool_]) -> ClipSlot:
-    """Return the slot itself if all of it is missing, else a slot for each missing frame once."""
-    if missing.all():
-        return slot
-    ordinals = np.unique(slot.indices[missing])
-    return ClipSlot(ordinals, slot.output, np.empty((len(ordinals), *slot.out.shape[1:]), dtype=np.uint8))
-
-
 def _copy_part(part: ClipSlot, slot: ClipSlot, missing: npt.NDArray[np.bool_]) -> None:
     """Copy frames that were decoded into a part to the slot."""
     part_indices = np.searchsorted(part.indices, slot.indices[missing])
@@ -411,7 +406,7 @@ def _copy_planes_to_store(frames: StreamFrames, ordinal: int, picture: Any) -> t
         return None, picture
     if not _is_regular(layout, frames.index):
         return None, picture
-    planes = new_memory(layout.nbytes)
+    planes = allocate_memory(layout.nbytes)
     copy_planes(picture, planes)
     frame = frames.apply_loss(NewFrame(ordinal, layout, planes))
     return frames.encode(frame), picture if frame.data is None else rebuild_picture(layout, planes)
@@ -425,7 +420,7 @@ class _PlanesDecode:
         frames: The stored frames.
     """
 
-    def __init__(self, inner: Decoder, frames: StreamFrames) -> None:
+    def __init__(self, inner: BaseDecoder, frames: StreamFrames) -> None:
         self._inner = inner
         self._frames = frames
         self._source, self._index = frames.source, frames.index
@@ -454,7 +449,7 @@ class _PlanesDecode:
                 layout = PlaneLayout.parse(frame.kind.layout)
                 if not _is_regular(layout, self._index):
                     raise BrokenFrame(f"a picture of {layout.text} in this stream")
-                picture = rebuild_picture(layout, find_labelled_codec(frame.kind.codec).decoded(frame.data, layout))
+                picture = rebuild_picture(layout, find_labelled_codec(frame.kind.codec).decode(frame.data, layout))
             except (BrokenFrame, UsageError):
                 self._frames.reject(ordinal)
                 continue
@@ -470,10 +465,7 @@ class _PlanesDecode:
         def store() -> int:
             return self._frames.store(new, np.array([stamps[frame.ordinal] for frame in new], dtype=np.uint64))
 
-        frames: Iterator[tuple[int, Any]] = adapt_decoder(self._inner).frames(
-            self._source, self._index, missing, counts
-        )
-        for ordinal, picture in frames:
+        for ordinal, picture in self._inner.iter_native(self._source, self._index, missing, counts):
             frame, shown = _copy_planes_to_store(self._frames, ordinal, picture)
             if frame is not None:
                 if new and (new[0].layout != frame.layout or len(new) * frame.layout.nbytes > _STORE_BYTES):

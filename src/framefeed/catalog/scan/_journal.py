@@ -16,7 +16,6 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -27,9 +26,10 @@ import xxhash
 
 from framefeed._files import is_full, write_errors
 from framefeed.catalog._arrow import gather_rows
+from framefeed.catalog._assembly import SurveyedSources
 from framefeed.catalog._catalog_file import FORMAT
 from framefeed.catalog._chunks import ChunkResult, tabulate
-from framefeed.catalog._columns import number_true
+from framefeed.catalog._columns import Facts, number_true
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA
 from framefeed.catalog._still_rows import SURVEYED
 from framefeed.catalog._survey import SurveyResult
@@ -41,19 +41,6 @@ _JOURNAL_FILE = re.compile(r"\d{4,}\.(facts|frames)\.arrows")
 _CHECKSUM = b"xxh3"
 _SETTINGS = b"framefeed"
 _LOCKING_ATTEMPTS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class JournaledRun:
-    """Results that one run wrote.
-
-    Attributes:
-        facts: Complete batches of ``JOURNALED``.
-        frames: Complete batches of frame tables.
-    """
-
-    facts: list[pa.RecordBatch]
-    frames: list[pa.RecordBatch]
 
 
 class Journal(ClosedByWith):
@@ -85,8 +72,8 @@ class Journal(ClosedByWith):
                 raise UsageError(f"{target}: another process is scanning to this catalog: wait for it") from error
         self._has_rows = self.was_left
 
-    def read_runs(self) -> Iterator[JournaledRun]:
-        """Read the results of earlier runs, the oldest first."""
+    def read_runs(self) -> Iterator[SurveyedSources]:
+        """Read the results of earlier runs, the oldest first; their facts have the columns of ``JOURNALED``."""
         for name in self._names("facts"):
             facts = _read_stream(self.folder / name, JOURNALED, self._settings)
             frames = _read_stream(self.folder / name.replace("facts", "frames"), SCHEMA, self._settings)
@@ -98,7 +85,7 @@ class Journal(ClosedByWith):
                 if num_left < 0:
                     break
                 complete.append(batch)
-            yield JournaledRun(complete, frames)
+            yield SurveyedSources(Facts.of_table(pa.Table.from_batches(complete, JOURNALED)), frames)
 
     def add(self, facts: pa.RecordBatch, frames: Sequence[pa.RecordBatch]) -> None:
         """Write a chunk.
