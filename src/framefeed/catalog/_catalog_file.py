@@ -31,7 +31,7 @@ from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageEr
 from framefeed.index import Verify
 from framefeed.parallel import raise_shortage, try_again_in_shortage
 
-FORMAT = 4
+FORMAT = 5
 """Version of the files. Version 1 had frame tables of 62 bytes a frame, and workers copied every column for planning;
 2 had no damaged frames; 3 had only the frames' own times, and no proofs."""
 ROWS_PER_GROUP = 131_072
