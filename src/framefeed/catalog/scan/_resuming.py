@@ -23,7 +23,7 @@ from framefeed.catalog._columns import Facts, number_true
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, FrameTables
 from framefeed.catalog._still_rows import SURVEYED, to_time_column
 from framefeed.catalog._survey import SurveyOptions
-from framefeed.catalog.scan._journal import JOURNALED, Journal, JournaledRun, JournalWriter
+from framefeed.catalog.scan._journal import JOURNALED, Journal, JournalPart, JournalWriter
 from framefeed.errors import MediaError
 from framefeed.media import SEQUENCE_CONTAINER, SourceStat, list_folder
 
@@ -43,10 +43,9 @@ class EarlierRun:
     frames: Sequence[pa.RecordBatch]
 
     @classmethod
-    def of(cls, run: JournaledRun) -> EarlierRun:
-        """Wrap a run of a journal."""
-        facts = pa.Table.from_batches(run.facts, JOURNALED)
-        return cls(facts.column, facts.num_rows, run.frames)
+    def of(cls, part: JournalPart) -> EarlierRun:
+        """Wrap a part of a journal."""
+        return cls(part.facts.column, part.facts.num_rows, part.frames)
 
 
 class EarlierResults:
@@ -143,7 +142,7 @@ class DistinctSources:
 
 def read_earlier_results(target: str | None, journal: Journal, options: SurveyOptions) -> EarlierResults:
     """Read the results of earlier runs: those of the journal, the newest first, then the catalog at ``target``."""
-    runs = [EarlierRun.of(run) for run in journal.read_runs()]
+    runs = list(map(EarlierRun.of, journal.read_parts()))
     return EarlierResults([*runs[::-1], *_read_catalog(target, options)])
 
 
