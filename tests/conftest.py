@@ -88,7 +88,7 @@ def hand_clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left_behind() -> Iterator[None]:
-    """Every test ends its loaders and pools, or lets go of them: threads of one test are no business of the next."""
+    """Every test ends its loaders and pools, or drops them: no thread of one test runs in the next."""
     before = set(_own_threads())
     yield
     left = set(_own_threads()) - before

@@ -91,7 +91,7 @@ def steady_index(num_frames: int, *, fps: Fraction | int = 25, start: int = 0, g
 
 @dataclass
 class FakeCatalog:
-    """What a plan takes from a Catalog, over frame indexes in memory."""
+    """The part of a Catalog that a plan uses, over frame indexes in memory."""
 
     indexes: Sequence[FrameIndex]
     sizes: Sequence[tuple[int, int]] | tuple[int, int] = (48, 64)

@@ -1,4 +1,4 @@
-"""Every real AVI with every rule by time: the frames are those whose recorded times were wanted."""
+"""Every rule by time, on every real AVI: the frames are those at the recorded times."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from framefeed._cached import cached_property
 
 
 class Slow:
-    """Waits in its property for as long as it is told to."""
+    """Its property waits for an event, and counts its computations."""
 
     def __init__(self, may_end: threading.Event) -> None:
         self.has_begun, self.may_end, self.times = threading.Event(), may_end, 0
@@ -33,7 +33,7 @@ def ended() -> threading.Event:
     return event
 
 
-def test_it_is_computed_once_and_documented() -> None:
+def test_a_cached_property_is_computed_once_and_keeps_its_docstring() -> None:
     slow = Slow(ended())
     assert slow.value is slow.value
     assert slow.times == 1

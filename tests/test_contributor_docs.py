@@ -43,13 +43,13 @@ def missing_classes(words: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_files_and_classes_exist(page: str) -> None:
+def test_files_and_classes_that_pages_name_exist(page: str) -> None:
     words = quoted(page)
     assert len(words) > 10
     assert missing_paths(words) == []
     assert missing_classes(words) == []
 
 
-def test_missing_ones_are_seen() -> None:
+def test_missing_files_and_classes_are_found() -> None:
     assert missing_paths(["media/_gone.py", "tests/gone/"]) == ["media/_gone.py", "tests/gone/"]
     assert missing_classes(["GoneDecoder", "FrameIndex"]) == ["GoneDecoder"]

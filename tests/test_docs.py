@@ -84,7 +84,7 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def at_home(videos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of one's own with ``videos/`` in it, and being there."""
+    """Make a folder with ``videos/`` in it, and change to it."""
     shutil.copytree(videos, tmp_path / "videos")
     monkeypatch.chdir(tmp_path)
     return tmp_path

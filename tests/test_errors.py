@@ -66,7 +66,7 @@ def test_the_tree_is_drawn_as_it_is() -> None:
     assert _drawn_tree() == _real_tree()
 
 
-def test_second_bases() -> None:
+def test_second_bases_are_as_listed() -> None:
     assert {kind.__name__: kind for kind in ERRORS}.keys() >= SECOND_BASES.keys()
     assert {kind.__name__: _second_base(kind) for kind in ERRORS if _second_base(kind)} == {
         name: base.__name__ for name, base in SECOND_BASES.items()
@@ -74,25 +74,25 @@ def test_second_bases() -> None:
 
 
 @pytest.mark.parametrize("kind", ERRORS)
-def test_has_a_docstring_of_its_own(kind: type[FramefeedError]) -> None:
+def test_each_error_has_a_docstring_of_its_own(kind: type[FramefeedError]) -> None:
     assert "__doc__" in vars(kind)
     assert kind.__doc__
 
 
 @pytest.mark.parametrize("kind", ERRORS)
-def test_is_built_from_its_message_alone(kind: type[FramefeedError]) -> None:
+def test_each_error_can_be_built_from_its_message_alone(kind: type[FramefeedError]) -> None:
     error = kind("what was wanted, what was found, what next")
     assert str(error) == "what was wanted, what was found, what next"
     assert (error.source, error.position, error.stage) == (None, None, None)
 
 
 @pytest.mark.parametrize("kind", ERRORS)
-def test_is_built_from_nothing(kind: type[FramefeedError]) -> None:
+def test_each_error_can_be_built_without_arguments(kind: type[FramefeedError]) -> None:
     assert str(kind()) == ""
 
 
 @pytest.mark.parametrize("kind", ERRORS)
-def test_pytorch_rebuilds_it(kind: type[FramefeedError]) -> None:
+def test_pytorch_can_rebuild_each_error(kind: type[FramefeedError]) -> None:
     # torch/_utils.py, ExceptionWrapper.reraise: `exception = self.exc_type(msg)`; a class with a `message` attribute
     # is built as `self.exc_type(message=msg)`.
     assert not hasattr(kind, "message")
@@ -103,7 +103,7 @@ def test_pytorch_rebuilds_it(kind: type[FramefeedError]) -> None:
 
 @pytest.mark.parametrize("kind", ERRORS)
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
-def test_pickles_with_its_context(kind: type[FramefeedError], protocol: int) -> None:
+def test_each_error_is_pickled_with_its_context(kind: type[FramefeedError], protocol: int) -> None:
     error = kind("no frame 9", **CONTEXT)
     error.add_note("seen twice")
     copy = pickle.loads(pickle.dumps(error, protocol))
@@ -113,7 +113,7 @@ def test_pickles_with_its_context(kind: type[FramefeedError], protocol: int) -> 
     assert copy.__notes__ == ["seen twice"]
 
 
-def test_own_attributes_travel() -> None:
+def test_attributes_of_one_error_are_pickled_too() -> None:
     damaged = errors.CorruptMedia("2 frames", frames=[3, 5], source="a.mp4")
     failed = errors.WorkerLost("died", remote_traceback="Traceback ...", position=4)
     assert pickle.loads(pickle.dumps(damaged)).frames == (3, 5)
@@ -121,7 +121,7 @@ def test_own_attributes_travel() -> None:
 
 
 @pytest.mark.parametrize("kind", ERRORS)
-def test_caught_by_its_second_base(kind: type[FramefeedError]) -> None:
+def test_each_error_is_caught_by_its_second_base(kind: type[FramefeedError]) -> None:
     expected = [base for name, base in SECOND_BASES.items() if issubclass(kind, getattr(errors, name))]
     assert all(issubclass(kind, base) for base in expected)
     assert issubclass(kind, FramefeedError)

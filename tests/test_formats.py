@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import framefeed as ff
 from framefeed.cache import StoreOptions, known_codecs
-from framefeed.cache._keys import KEY_VERSION, Recipe, make_stream_key
+from framefeed.cache._keys import KEY_VERSION, Recipe, make_key
 from framefeed.cache.store import _format
 from framefeed.catalog import FACTS, CatalogHeader
 from framefeed.catalog._catalog_file import FORMAT
@@ -22,6 +22,7 @@ from framefeed.catalog._roll import ROLL
 from framefeed.catalog.scan._journal import JOURNALED
 from framefeed.index import BuiltFrom, StreamFacts, TimesFrom
 from framefeed.load._iteration import STATE_VERSION as LOADER_VERSION
+from framefeed.media import SourceIdentity
 from framefeed.plan._epoch import STATE_VERSION as PLAN_VERSION
 from framefeed.testing import make_folder
 
@@ -52,7 +53,7 @@ def listed(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def test_versions() -> None:
+def test_versions_are_those_of_the_code() -> None:
     assert [row[:2] for row in table("Files and versions", 1)] == [
         ["catalog file and frame tables", str(FORMAT)],
         ["journal", str(FORMAT)],
@@ -63,7 +64,7 @@ def test_versions() -> None:
     ]
 
 
-def test_catalog_file() -> None:
+def test_columns_of_a_catalog_are_those_of_the_code() -> None:
     assert columns("Catalog file: cat.parquet") == written(pa.schema(FACTS))
     assert JOURNALED.names == [name for name in FACTS if name != "label"]
     metadata = table("Metadata of the schema")
@@ -71,7 +72,7 @@ def test_catalog_file() -> None:
     assert metadata[-1] == ["format", "integer", str(FORMAT)]
 
 
-def test_frame_tables() -> None:
+def test_facts_of_frame_tables_are_those_of_the_code() -> None:
     assert columns("Frame tables: cat.frames.arrow") == [*written(FRAMES_SCHEMA), ("roll", "list")]
     assert columns("Frame tables: cat.frames.arrow", 1) == written(ROLL)
     numbers = list(NUMBERS.names or ())
@@ -82,7 +83,7 @@ def test_frame_tables() -> None:
         assert ", ".join(f"{number} `{name}`" for number, name in enumerate(names)) in TEXT
 
 
-def test_cache_folder() -> None:
+def test_segments_of_a_cache_are_those_of_the_code() -> None:
     assert columns("A segment") == written(_format.SCHEMA)
     limits = [int(row[1]) for row in table("A segment", 3)]
     formats = _format
@@ -91,11 +92,11 @@ def test_cache_folder() -> None:
     names = re.findall(r"`(\w+)", " ".join(f"`{cell}" for cell in first_cells("Labels and bytes of codecs")))
     assert set(names) == set(known_codecs())
     stream = StreamFacts(0, "mp4", "h264", None, 16, 16, "yuv420p")
-    described = json.loads(make_stream_key(1, "0", stream, Recipe("planes", None, "pyav")).description)
+    described = json.loads(make_key(SourceIdentity(1, None, "0"), stream, Recipe("planes", None, "pyav")).description)
     assert sorted(first_cells("Keys")) == sorted(described)
 
 
-def test_checkpoints(tmp_path: Path) -> None:
+def test_fields_of_checkpoints_are_those_of_the_code(tmp_path: Path) -> None:
     make_folder(tmp_path / "videos", videos_per_class=1, seconds=1.0)
     plan = ff.plan_clips(ff.scan(tmp_path / "videos", workers=0), ff.Uniform(2), seed=0)
     with ff.ClipLoader(plan, batch_size=1, workers=0) as loader:

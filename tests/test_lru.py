@@ -44,7 +44,9 @@ class Model:
 
 
 @given(CALLS, st.integers(0, 20), st.integers(0, 2), st.none() | st.integers(1, 4))
-def test_any_calls(calls: list[tuple[str, int, int]], weight: int, least: int, most: int | None) -> None:
+def test_any_calls_give_the_results_of_a_list(
+    calls: list[tuple[str, int, int]], weight: int, least: int, most: int | None
+) -> None:
     mapping = Lru[int, int](weight, lambda value: value, min_count=least, max_count=most)
     model = Model(weight, least, most)
     for call, key, value in calls:
@@ -58,7 +60,7 @@ def test_any_calls(calls: list[tuple[str, int, int]], weight: int, least: int, m
         assert len(mapping) == len(model.items)
 
 
-def test_clear() -> None:
+def test_clear_removes_all_values() -> None:
     mapping = Lru[str, str](2)
     mapping.put("a", "1")
     mapping.clear()
@@ -72,6 +74,6 @@ def test_the_example_runs() -> None:
 def test_a_mapping_that_keeps_the_oldest_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lru, "get", lambda self, key: self._values.get(key))
     with pytest.raises(AssertionError):
-        test_any_calls.hypothesis.inner_test(  # type: ignore[attr-defined]
+        test_any_calls_give_the_results_of_a_list.hypothesis.inner_test(  # type: ignore[attr-defined]
             [("put", 1, 1), ("put", 2, 1), ("get", 1, 1), ("put", 3, 1)], 2, 0, None
         )

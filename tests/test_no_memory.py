@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import framefeed as ff
+from framefeed._units import format_bytes
 from framefeed.cli import main
 from framefeed.decode import find_decoder
 from tests.cli.running import only_line
@@ -23,7 +24,7 @@ LARGE = 9000
 
 @pytest.fixture
 def refused(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Refuse the memory of anything large; lists what was asked for."""
+    """Refuse large allocations, and list their sizes."""
     catalog()
     empty, asked = np.empty, list[int]()
 
@@ -75,25 +76,27 @@ CALLS: dict[str, Callable[[Path, Path], Any]] = {
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=list(CALLS))
-def test_what_there_is_no_memory_for_has_a_size_and_a_next_step(
+def test_a_refused_allocation_is_an_error_with_a_size_and_a_next_step(
     call: Callable[[Path, Path], Any], clip: Path, tmp_path: Path, refused: list[int]
 ) -> None:
-    with pytest.raises(ff.ResourceExhausted, match=r"ran out of memory for [\d.]+ MiB: .*smaller.*size") as raised:
+    with pytest.raises(ff.ResourceExhausted, match=r"ran out of memory for [\d.]+ [kM]B: .*smaller.*size") as raised:
         call(clip, tmp_path)
     assert raised.value.resource == "memory"
-    assert f"{refused[0] / 2**20:,.1f} MiB" in str(raised.value)
+    assert format_bytes(refused[0]) in str(raised.value)
     assert isinstance(raised.value.__cause__, MemoryError)
 
 
 @pytest.mark.parametrize("form", ["output", "planes"])
-def test_a_cache_says_so_too(form: Any, tmp_path: Path, refused: list[int]) -> None:
+def test_a_refused_allocation_of_a_cache_is_an_error_too(form: Any, tmp_path: Path, refused: list[int]) -> None:
     plan, cache = plan_of(), cached(tmp_path, form)
     for call in (ff.cache.build, ff.cache.estimate):
         with pytest.raises(ff.ResourceExhausted, match="ran out of memory"):
             call(plan, cache)
 
 
-def test_a_float_tensor_that_does_not_fit(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_float_tensor_that_does_not_fit_is_an_error_with_its_size(
+    clip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: Any, **__: Any) -> torch.Tensor:
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
 
@@ -107,7 +110,7 @@ def test_a_float_tensor_that_does_not_fit(clip: Path, monkeypatch: pytest.Monkey
             frames[0]
 
 
-def test_the_command_line_says_it_in_one_line(
+def test_the_command_line_prints_a_lack_of_memory_in_one_line(
     tmp_path: Path, refused: list[int], capfd: pytest.CaptureFixture[str]
 ) -> None:
     catalog().to_parquet(tmp_path / "cat.parquet")

@@ -64,7 +64,7 @@ def test_names_for_static_tools_are_those_at_run_time() -> None:
         assert getattr(importlib.import_module(module or ""), name) is getattr(ff, name), name
 
 
-def test_import_brings_little_along() -> None:
+def test_import_loads_few_modules() -> None:
     """Public names bring what they need when they are used (design/0015)."""
     code = (
         "import sys, framefeed; "
@@ -85,7 +85,7 @@ def test_exported_is_documented(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LATER)
-def test_later_names_say_so(name: str) -> None:
+def test_names_of_later_versions_say_so(name: str) -> None:
     assert not hasattr(ff, name)
     with pytest.raises(ff.UsageError, match="not in this version"):
         getattr(ff, name)
@@ -100,7 +100,7 @@ IMPORTS: dict[str, Callable[[str], Any]] = {
 
 @pytest.mark.parametrize("statement", IMPORTS)
 @pytest.mark.parametrize("name", [name for name in LATER if name != "map_video"])
-def test_later_modules_say_so_too(name: str, statement: str) -> None:
+def test_modules_of_later_versions_say_so(name: str, statement: str) -> None:
     with pytest.raises(ff.UsageError, match=f"framefeed.{name} is not in this version"):
         IMPORTS[statement](name)
     assert not hasattr(ff, name)
@@ -152,7 +152,7 @@ def test_the_door_of_the_torch_adapter_shows_all_of_it() -> None:
     assert ast.literal_eval(names[1]) == ff.torch.__all__
 
 
-def test_without_pytorch_its_door_names_the_extra() -> None:
+def test_without_pytorch_the_torch_adapter_names_the_extra() -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "from framefeed.errors import MissingDependency\n"
@@ -163,7 +163,7 @@ def test_without_pytorch_its_door_names_the_extra() -> None:
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=100)
 
 
-def test_from_import_says_what_is_not_there() -> None:
+def test_from_import_names_what_does_not_exist() -> None:
     with pytest.raises(ff.NotInThisVersion, match=r"framefeed\.map_video is not in this version"):
         from framefeed import map_video  # noqa: F401
     for name in ("AudioDecoder", "VideoEncoder", "clips_at_random_indices"):

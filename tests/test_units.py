@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import doctest
+from math import inf, nan
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from framefeed._units import UNITS, format_bytes, parse_bytes
+from framefeed import _units
+from framefeed._units import UNITS, format_bytes, format_number, format_seconds, parse_bytes
 from framefeed.errors import UsageError
 
 
@@ -13,7 +19,7 @@ from framefeed.errors import UsageError
      ("4096", 4096), (" 7 B ", 7), ("2TB", 2 * 10**12), ("2TiB", 2 << 40), ("0.5MB", 500_000), (17, 17),
      (10**30, 10**30)],
 )  # fmt: skip
-def test_sizes(size: str | int, count: int) -> None:
+def test_sizes_are_read(size: str | int, count: int) -> None:
     assert parse_bytes(size) == count
     assert type(parse_bytes(size)) is int
 
@@ -25,12 +31,12 @@ NO_SIZES = [
 
 
 @pytest.mark.parametrize("size", NO_SIZES, ids=range(len(NO_SIZES)))
-def test_what_is_no_size(size: object) -> None:
+def test_text_that_is_no_size_is_refused(size: object) -> None:
     with pytest.raises(UsageError, match="expected a size"):
         parse_bytes(size)  # type: ignore[arg-type]
 
 
-def test_any_whole_number() -> None:
+def test_integers_of_numpy_are_sizes() -> None:
     assert parse_bytes(np.int64(17)) == 17
 
 
@@ -40,10 +46,43 @@ def test_units_are_powers_of_1000_and_of_1024() -> None:
         assert parse_bytes(f"3{unit.lower()}") == 3 * factor
 
 
+NOT_FINITE = [(nan, "–"), (inf, "–")]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0"), (0.0125, "0.0125"), (12.5, "12.5"), (99.96, "100"), (1920.4, "1,920"), (1e-9, "1e-9"), *NOT_FINITE],
+)
+def test_numbers_have_three_digits_or_all_of_their_whole_part(number: float, text: str) -> None:
+    assert format_number(number) == text
+
+
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (999_949, "999.9 kB"), (999_951, "1.0 MB"),
-     (123_456_789, "123.5 MB"), (999_960_000, "1.0 GB"), (2_345_678_900_000, "2,345.7 GB")],
+    [(0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (1000, "1 kB"), (80_000, "80 kB"), (999_400, "999 kB"),
+     (999_600, "1 MB"), (1_234_567, "1.23 MB"), (123_456_789, "123 MB"), (2_345_678_900_000, "2.35 TB"),
+     (3e15, "3 PB"), (4e18, "4,000 PB"), *NOT_FINITE],
 )  # fmt: skip
-def test_readable(count: int, text: str) -> None:
+def test_sizes_as_text(count: float, text: str) -> None:
     assert format_bytes(count) == text
+
+
+@given(st.integers(1, 10**16))
+def test_a_size_as_text_is_read_as_nearly_the_same_size(count: int) -> None:
+    text = format_bytes(count).replace(",", "").replace(" bytes", "").replace(" byte", "")
+    assert parse_bytes(text) == pytest.approx(count, rel=0.005)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (0.00024, "0.24 ms"), (0.0994, "99.4 ms"), (0.0996, "0.0996 s"), (0.1, "0.1 s"), (0.4237, "0.424 s"),
+     (12.34, "12.3 s"), (59.94, "59.9 s"), (59.96, "1 min"), (60, "1 min"), (65.2, "1 min 05 s"), (200, "3 min 20 s"),
+     (3599.4, "59 min 59 s"), (3599.6, "1 h"), (3723, "1 h 02 min"), (7200, "2 h"), (7500, "2 h 05 min"),
+     (604_800, "168 h"), (3_600_100, "1,000 h"), *NOT_FINITE],
+)  # fmt: skip
+def test_durations_as_text(seconds: float, text: str) -> None:
+    assert format_seconds(seconds) == text
+
+
+def test_the_examples_run() -> None:
+    assert doctest.testmod(_units).failed == 0

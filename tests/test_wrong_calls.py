@@ -39,7 +39,7 @@ ROW_METHODS = (
 
 @dataclass(frozen=True)
 class Media:
-    """What calls are made with."""
+    """Right arguments of all calls."""
 
     path: str
     catalog: ff.Catalog

@@ -50,7 +50,7 @@ class PlainReader:
             return frames
 
     def before_packet(self, context: av.VideoCodecContext, number: int, wanted: Sequence[int]) -> None:
-        """A place for mistakes."""
+        """Called before each packet: some readers make their mistake here."""
 
 
 class FpsArithmetic(PlainReader):
@@ -93,7 +93,7 @@ class NeverDrains(PlainReader):
 
 
 class SkipsForEveryCodec(PlainReader):
-    """Lets the decoder drop what it believes that nobody refers to, whatever the codec."""
+    """Lets the decoder drop the pictures that it takes for disposable, whatever the codec."""
 
     def fetch(self, ordinals: Sequence[int]) -> dict[int, Planes]:
         frames = dict(self.sequence(ordinals))

@@ -8,9 +8,11 @@ framefeed.errors.UsageError: size: expected (height, width), got the string '224
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Integral, Real
 from operator import index
 from typing import Any
 
+from framefeed._nearest import did_you_mean
 from framefeed.errors import UsageError
 
 _MOST_SHOWN = 80
@@ -95,6 +97,53 @@ def check_position(name: str, number: object, count: int, kind: str) -> int:
         allowed = f"expected {-count} to {count - 1}" if count else "it is empty"
         raise OutOfRange(f"{name}: there is no {name} {whole} in a {kind} of length {count}: {allowed}")
     return whole % count
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a real number of Python or NumPy; a bool is none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_count_or_share(name: str, value: Any) -> None:
+    """Check that a value is a count (an integer) or a share (a float).
+
+    Raises:
+        UsageError: It is neither, or a count below 0, or a share that is not from 0.0 to 1.0.
+    """
+    is_count = isinstance(value, Integral) and not isinstance(value, bool)
+    if not (value >= 0 if is_count else isinstance(value, float) and 0 <= value <= 1):
+        raise expected(name, "a count (int) such as 10, or a share (float) from 0.0 to 1.0", value)
+
+
+def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
+    """Check that a value is one of a few.
+
+    >>> check_choice("depth", "frame", ("frames", "header"))
+    Traceback (most recent call last):
+    framefeed.errors.UsageError: depth: expected 'frames' or 'header', got the string 'frame'; did you mean 'frames'?
+
+    Raises:
+        UsageError: It is none of them.
+    """
+    choices = tuple(choices)
+    if value not in choices:
+        *texts, last = map(repr, choices)
+        error = expected(name, f"{', '.join(texts)} or {last}", value)
+        names = (choice for choice in choices if isinstance(choice, str))
+        raise UsageError(f"{error}{did_you_mean(value, names) if isinstance(value, str) else ''}")
+
+
+def check_known(name: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Check that every name of a list is known.
+
+    Raises:
+        UsageError: Some are not; the message has these and all that are known.
+    """
+    known = sorted(known)
+    unknown = sorted(set(given).difference(known))
+    if unknown:
+        nearest = did_you_mean(unknown[0], known)
+        raise UsageError(f"{name}: expected some of {', '.join(known)}, got {', '.join(unknown)}{nearest}")
 
 
 def check_names(name: str, names: object) -> tuple[str, ...]:

@@ -1,9 +1,14 @@
-"""Parse and write sizes and counts: ``200GB`` is 200 x 1000**3 bytes, ``64MiB`` is 64 x 1024**2."""
+"""Parse sizes, where ``200GB`` is 200 x 1000**3 bytes, and write counts, sizes and durations for people.
+
+A point in time of a video is no duration: messages write it in seconds with as many digits as tell frames apart.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from fractions import Fraction
+from math import isfinite
 from operator import index as whole_number
 from typing import SupportsIndex
 
@@ -45,16 +50,73 @@ def parse_bytes(size: str | SupportsIndex, name: str = "") -> int:
     return count
 
 
+UNKNOWN = "–"
+"""Written for a number that is not finite."""
+
+
 def format_count(count: int, noun: str, nouns: str = "") -> str:
-    """Write a count: ``1 file``, ``2,000 files``."""
+    """Write a count with its noun.
+
+    >>> format_count(1, "file"), format_count(2000, "class", "classes")
+    ('1 file', '2,000 classes')
+    """
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 
+def format_number(number: float) -> str:
+    """Write a number with three significant digits, or all digits of its whole part; also for rates.
+
+    >>> format_number(0.0125), format_number(12.5), format_number(1920.4)
+    ('0.0125', '12.5', '1,920')
+    """
+    if not isfinite(number):
+        return UNKNOWN
+    if 100 <= abs(number) < 1e15:
+        return f"{number:,.0f}"
+    mantissa, _, exponent = f"{number:.3g}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+
+
+def format_scaled(number: float, units: Sequence[str]) -> str:
+    """Write a number in the unit that fits; each unit is 1000 times the one before.
+
+    >>> format_scaled(2.0736, ("Mpx", "Gpx")), format_scaled(15_000, ("Mpx", "Gpx"))
+    ('2.07 Mpx', '15 Gpx')
+    """
+    if not isfinite(number):
+        return UNKNOWN
+    for unit in units[:-1]:
+        if abs(number) < 999.5:
+            return f"{format_number(number)} {unit}"
+        number /= 1000
+    return f"{format_number(number)} {units[-1]}"
+
+
 def format_bytes(count: float) -> str:
-    """Write a size: ``812 bytes``, ``3.4 kB``, ``1,234.5 GB``."""
-    if count < 1000:
-        return f"{count:.0f} bytes"
-    for power, name in enumerate(("kB", "MB"), 1):
-        if count < 999.95 * 1000**power:
-            return f"{count / 1000**power:.1f} {name}"
-    return f"{count / 1e9:,.1f} GB"
+    """Write a size in decimal units.
+
+    >>> format_bytes(812), format_bytes(3420), format_bytes(200e9)
+    ('812 bytes', '3.42 kB', '200 GB')
+    """
+    return "1 byte" if count == 1 else format_scaled(count, ("bytes", "kB", "MB", "GB", "TB", "PB"))
+
+
+def format_seconds(seconds: float) -> str:
+    """Write a duration.
+
+    >>> format_seconds(0.0123), format_seconds(0.42), format_seconds(12.34)
+    ('12.3 ms', '0.42 s', '12.3 s')
+    >>> format_seconds(200), format_seconds(7500), format_seconds(7200)
+    ('3 min 20 s', '2 h 05 min', '2 h')
+    """
+    if not isfinite(seconds):
+        return UNKNOWN
+    if 0 < seconds < 0.0995:
+        return f"{format_number(1000 * seconds)} ms"
+    if seconds < 59.95:
+        return f"{format_number(seconds)} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s" if rest else f"{minutes} min"
+    hours, rest = divmod(round(seconds / 60), 60)
+    return f"{hours:,} h {rest:02d} min" if rest and hours < 100 else f"{round(seconds / 3600):,} h"

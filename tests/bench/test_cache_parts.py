@@ -180,7 +180,7 @@ def test_the_formats_of_the_write_up_are_all_there() -> None:
 # --- cold -----------------------------------------------------------------------------------------
 
 
-def test_a_file_is_forgotten_or_it_is_said_why_not(tmp_path: Path) -> None:
+def test_pages_of_a_file_are_dropped_or_a_reason_is_given(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(10 * 4096 + 1))
     assert resident_pages(str(path)) == num_pages(str(path)) > 0
@@ -190,7 +190,7 @@ def test_a_file_is_forgotten_or_it_is_said_why_not(tmp_path: Path) -> None:
     assert resident_pages(str(path)) == num_pages(str(path))
 
 
-def test_files_of_memory_cannot_be_forgotten() -> None:
+def test_pages_of_files_in_memory_cannot_be_dropped() -> None:
     shm = Path("/dev/shm")
     if not os.access(shm, os.W_OK):
         pytest.skip("no /dev/shm here")
@@ -202,7 +202,7 @@ def test_files_of_memory_cannot_be_forgotten() -> None:
         path.unlink()
 
 
-def test_what_is_not_there_is_said_instead_of_measured(tmp_path: Path) -> None:
+def test_files_whose_pages_cannot_be_dropped_have_a_reason(tmp_path: Path) -> None:
     assert "FileNotFoundError" in str(forget([str(tmp_path / "none")]))
     (tmp_path / "empty").touch()
     assert forget([str(tmp_path / "empty")]) is None

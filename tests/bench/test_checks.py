@@ -70,7 +70,7 @@ def test_baselines_deliver_the_frames_or_say_why_not(name: str, video: BenchVide
     assert all(baseline.versions().values())
 
 
-def test_a_module_that_is_not_there_gives_a_reason() -> None:
+def test_a_missing_module_gives_a_reason() -> None:
     assert load_module("nobody").startswith("ModuleNotFoundError")
     assert find_field(["nobody"]).missing.keys() == {"nobody"}
 

@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def long_gops(folder: Path) -> BenchVideo:
-    """As x264 makes them by default: GOPs of 250, B-frames, most of which nobody refers to."""
+    """As x264 makes them by default: GOPs of 250, B-frames, most of them disposable."""
     spec = ClipSpec(num_frames=FRAMES, gop=250, b_frames=3, codec_options={"preset": "medium"})
     return BenchVideo(write_clip(folder / "long_gops.mp4", spec))
 
@@ -51,7 +51,7 @@ def every(stride: int, start: int) -> list[int]:
 
 
 def needed(video: BenchVideo, ordinals: list[int]) -> set[int]:
-    """The packets that must be decoded, from the packet table alone: key frame to frame, less what nobody needs."""
+    """The packets from key frame to frame, without disposable pictures, from the packet table alone."""
     index, packets = video.index, set[int]()
     keys = np.flatnonzero(index.packets.flags & KEY)
     for packet in index.frame_packet[ordinals].tolist():
@@ -122,7 +122,7 @@ def store(folder: Path) -> MediaStore:
 
 
 @pytest.mark.slow
-def test_length_costs_nothing(store: MediaStore) -> None:
+def test_the_length_of_a_video_costs_no_decoding(store: MediaStore) -> None:
     short, long = store.test_video, store.long_test_video
     assert len(long) == 20 * len(short)
     pairs = clips_of(short, long, rounds=2, clips=3)

@@ -43,7 +43,7 @@ def test_a_row_takes_little_room(made_up: Path) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_plans_travel(made_up: Path, rule: str) -> None:
+def test_plans_over_it_can_be_pickled(made_up: Path, rule: str) -> None:
     plan = plan_clips(Catalog.open(made_up), RULES[rule], seed=0, size=(224, 224), columns=["label"])
     assert len(plan) == 2000
     sent = pickle.dumps(plan)

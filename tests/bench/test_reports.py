@@ -50,7 +50,7 @@ def test_a_batch_of_one_file_is_one_call_for_us() -> None:
     ("ratio", "says"),
     [(2.3, "aim 2.2 reached"), (1.8, "floor 1.75 held, aim 2.2"), (1.7, "BELOW floor 1.75")],
 )
-def test_verdicts(ratio: float, says: str) -> None:
+def test_verdicts_name_floor_and_aim(ratio: float, says: str) -> None:
     assert verdict(ratio, 1.75, 2.2) == says
     assert verdict(ratio, None, None) == ""
 
@@ -88,7 +88,7 @@ def fake_row(shares: float = 1.0) -> dict:
     }  # fmt: skip
 
 
-def test_a_row_says_all_that_matters() -> None:
+def test_the_lines_of_a_row_name_libraries_ratios_and_goals() -> None:
     text = "\n".join(row_lines(fake_row(0.75)))
     for part in (
         "a row",
@@ -102,7 +102,7 @@ def test_a_row_says_all_that_matters() -> None:
     assert "WRONG" not in "\n".join(row_lines(fake_row()))
 
 
-def test_the_end_says_what_is_missing() -> None:
+def test_the_closing_lines_name_missing_libraries() -> None:
     report = {
         "index": [{"row": "test-60", "cpu_seconds": {"ends": 0.5}, "pays_after_clips": {"ends": None}}],
         "skipped": {"trailer-4": "no media"},

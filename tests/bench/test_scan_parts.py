@@ -116,7 +116,7 @@ def test_few_originals_become_sixteen_files(stills: list[Path], tmp_path: Path) 
     assert originals.videos == []
 
 
-def test_marks() -> None:
+def test_a_mark_judges_figures_against_its_floor_and_aim() -> None:
     at_least, at_most = Mark("rate", 30, 60), Mark("memory", 1500, 600, at_most=True, unit=" MB")
     assert [at_least.standing(value) for value in (60, 30, 29)] == [
         "aim 60 reached", "floor 30 held, aim 60", "BELOW floor 30",
@@ -152,7 +152,7 @@ def test_the_kernel_sees_every_opening(tmp_path: Path) -> None:
     ("printed", "size"),
     [(b"1280,851\n", (1280, 851)), (b"", None), (b"N/A,N/A\n", None), (b"0,0\n", None), (b"1,2,3\n", None)],
 )
-def test_what_ffprobe_prints(printed: bytes, size: tuple[int, int] | None) -> None:
+def test_sizes_are_read_from_the_output_of_ffprobe(printed: bytes, size: tuple[int, int] | None) -> None:
     ffprobe = load_module("sizes_ffprobe")
     if isinstance(ffprobe, str):
         pytest.skip(ffprobe)

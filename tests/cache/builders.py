@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.prefill._build import BuildReport, build
-from framefeed.decode import ClipSlot, DecodeCounts, DecodeReport, describe_recipe, find_decoder, gives_frames
+from framefeed.decode import ClipSlot, DecodeCounts, DecodeReport, find_decoder
 from framefeed.errors import MediaError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
@@ -43,7 +43,7 @@ class Watched:
             self.counts += report.counts
         return report
 
-    def frames(
+    def iter_native(
         self,
         source: MediaSource,
         index: FrameIndex,
@@ -52,15 +52,15 @@ class Watched:
     ) -> Iterator[tuple[int, Any]]:
         self._note(source, np.asarray(ordinals).tolist())
         own = DecodeCounts()
-        yield from self._inner.frames(source, index, ordinals, own)
+        yield from self._inner.iter_native(source, index, ordinals, own)
         with self._counting:
             self.counts += own
 
-    def gives_frames(self, index: FrameIndex) -> bool:
-        return gives_frames(self._inner, index)
+    def can_iter_native(self, index: FrameIndex) -> bool:
+        return bool(self._inner.can_iter_native(index))
 
     def recipe(self, index: FrameIndex) -> str:
-        return describe_recipe(self._inner, index)
+        return str(self._inner.recipe(index))
 
     def close(self) -> None:
         self._inner.close()

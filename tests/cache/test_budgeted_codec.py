@@ -136,8 +136,8 @@ class Revising(Watched):
         super().__init__()
         self.cache = cache
 
-    def frames(self, *asked: Any) -> Iterator[tuple[int, Any]]:
-        for number, frame in enumerate(super().frames(*asked)):
+    def iter_native(self, *asked: Any) -> Iterator[tuple[int, Any]]:
+        for number, frame in enumerate(super().iter_native(*asked)):
             self.cache.state._codec = find_codec(("zstd", "lz4")[number % 2])
             yield frame
 
@@ -300,7 +300,7 @@ def test_ratios_are_of_the_whole_mixture_and_times_are_of_the_clock() -> None:
     pictures = []
     for row in range(len(plan.catalog)):
         video = Video.of(plan.catalog.source(row))
-        for _, picture in decoder.frames(video.source, video.index, [0]):
+        for _, picture in decoder.iter_native(video.source, video.index, [0]):
             layout = describe_layout(picture)
             pictures.append((layout, np.empty(layout.nbytes, dtype=np.uint8)))
             copy_planes(picture, pictures[-1][1])

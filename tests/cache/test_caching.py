@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from framefeed.cache import _keys
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.codecs._registry import known_codecs
-from framefeed.decode import ClipSlot, DecodeReport, VideoDecoder, find_decoder
+from framefeed.decode import ClipSlot, DecodeReport, VideoDecoder, adapt_decoder, find_decoder
 from framefeed.errors import CorruptMedia, FrameNotFound, StaleSource, UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import ImageSequence, MediaSource
@@ -272,6 +272,21 @@ def test_form_planes_needs_a_decoder_that_gives_planes(tmp_path: Path) -> None:
     with FrameCache(tmp_path / "c") as cache:
         clips, _ = video.decoded(cache.decoder(FlatDecoder()), ([3], WHOLE))
         assert (clips[0] == 3).all()
+
+
+def test_a_cached_decoder_has_the_optional_methods_of_any_decoder(tmp_path: Path) -> None:
+    video = make_video()
+    with FrameCache(tmp_path / "c") as cache:
+        for inner in (FlatDecoder(), find_decoder()):
+            decoder = cache.decoder(inner)
+            assert adapt_decoder(decoder) is decoder
+            assert decoder.recipe(video.index) == adapt_decoder(inner).recipe(video.index)
+            assert decoder.can_iter_rgb(video.index)
+            # A cache is not asked for frames before their conversion.
+            assert not decoder.can_iter_native(video.index)
+            ordinals = [ordinal for ordinal, _ in decoder.iter_rgb(video.source, video.index, [3, 4, 5], SMALL)]
+            assert ordinals == [3, 4, 5]
+            assert not list(decoder.iter_rgb(video.source, video.index, [], SMALL))
 
 
 def test_decoders_do_not_read_each_others_frames(tmp_path: Path) -> None:
@@ -618,6 +633,7 @@ def test_the_memory_tier_serves_raw_frames_too(tmp_path: Path) -> None:
         for _ in range(3):
             (clip,), _ = video.decoded(cache.decoder(find_decoder()), (CLIP, SMALL))
             np.testing.assert_array_equal(clip, video.fresh((CLIP, SMALL))[0])
+            clip[:] = 77  # The frames in memory are not the caller's.
         assert cache.stats().frames_from_memory == 2 * len(CLIP)
         assert cache.stats().bytes_read == 0
 

@@ -91,10 +91,8 @@ def test_whether_a_cache_fits() -> None:
         assert said.codec == "zstd:1"
         assert said.fits is fits
         assert ("the frames of these clips do not fit: " in str(said)) is not fits
-    assert "more than the 1.0 kB that the disk has left for the cache" in str(
-        estimate_of(room=Room(2, free_bytes=1000))
-    )
-    assert "more than max_bytes, 1.0 kB" in str(estimate_of(room=Room(2, max_bytes=1000)))
+    assert "more than the 1 kB that the disk has left for the cache" in str(estimate_of(room=Room(2, free_bytes=1000)))
+    assert "more than max_bytes, 1 kB" in str(estimate_of(room=Room(2, max_bytes=1000)))
 
 
 def test_the_reason_for_a_codec() -> None:
@@ -121,7 +119,7 @@ def test_the_printed_estimate() -> None:
     )
     assert said[6].startswith("zstd:1: reads a frame ")
     assert said[7] == (
-        "to build with zstd:1: about 20.0 s of CPU time; with 2 workers about 15.0 s, longer if other programs use the "
+        "to build with zstd:1: about 20 s of CPU time; with 2 workers about 15 s, longer if other programs use the "
         "processor"
     )
     assert said[8].startswith("the frames of these clips fit: ")

@@ -122,7 +122,7 @@ def test_cached_iterators_are_abandoned_in_a_cycle_at_every_stage(form: Any, thr
                 for stage in (0, 1, 2, 15, 16, 17, 33, FRAMES):
                     with FrameCache(tmp_path / f"c{stage % 3}", form=form, codec="lz4", memory_bytes=10**5) as cache:
                         decoder = cache.decoder(find_decoder())
-                        pictures = decoder.pictures(video.source, video.index, range(FRAMES), SMALL)
+                        pictures = decoder.iter_rgb(video.source, video.index, range(FRAMES), SMALL)
                         list(islice(pictures, stage))
                         Node(pictures, decoder)
                         reader = VideoDecoder(path, backend=decoder)

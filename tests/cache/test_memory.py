@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.cache._state import MemoryFrame, MemoryTier
-from framefeed.cache.store._format import Kind
+from framefeed.cache._state import MemoryTier
+from framefeed.cache.store._format import Kind, StoredFrame
 
 KIND = Kind("raw", "rgbp 1x1 2 0 p 0")
 OVERHEAD = 400
@@ -26,7 +26,7 @@ def test_it_behaves_like_a_dictionary_with_a_budget(script: list[tuple[str, int,
     tier, model = MemoryTier(budget), OrderedDict[int, bytes]()
     for what, number, size in script:
         if what == "put":
-            tier.put(b"k", number, MemoryFrame(KIND, bytes(size), 1, 2))
+            tier.put(b"k", StoredFrame(number, KIND, bytes(size), size, 1, 2))
             if size + OVERHEAD <= budget:
                 model.pop(number, None)
                 model[number] = bytes(size)
@@ -68,11 +68,11 @@ def assert_counted(tier: Any) -> None:
 
     def work() -> None:
         for number in (1, 2, 3, 1):
-            tier.put(b"k", number, MemoryFrame(KIND, bytes(100 + number), 1, 2))
+            tier.put(b"k", StoredFrame(number, KIND, bytes(100 + number), 0, 1, 2))
         tier.drop(b"k", 2)
         frames.is_done.set()
 
-    first = threading.Thread(target=tier.put, args=(b"k", 1, MemoryFrame(KIND, bytes(150), 1, 2)))
+    first = threading.Thread(target=tier.put, args=(b"k", StoredFrame(1, KIND, bytes(150), 0, 1, 2)))
     first.start()
     assert frames.is_inside.wait(20)
     second = threading.Thread(target=work)

@@ -121,7 +121,7 @@ def failing(module: Any, name: str, at: int) -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "form"), [(_stream_frames, "_scratch", "output"), (_caching, "rebuild_picture", "planes")]
+    ("module", "name", "form"), [(_stream_frames, "_get_scratch", "output"), (_caching, "rebuild_picture", "planes")]
 )
 def test_memory_runs_out(module: Any, name: str, form: Any, tmp_path: Path) -> None:
     video = clip(tmp_path / "v")

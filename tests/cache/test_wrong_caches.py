@@ -63,7 +63,7 @@ def key_without(name: str) -> Patch:
                 identity = replace(identity, fingerprint="", bytes=0)
             elif recipe.output is not None:
                 recipe = replace(recipe, output=replace(recipe.output, **{name: OutputSpec().__getattribute__(name)}))
-            return _keys.make_stream_key(identity.bytes, identity.fingerprint, stream, recipe)
+            return _keys.make_key(identity, stream, recipe)
 
         patcher.setattr(_caching, "make_key", forgetful)
 
@@ -73,7 +73,7 @@ def key_without(name: str) -> Patch:
 def trusts_every_source(patcher: pytest.MonkeyPatch) -> None:
     patcher.setattr(
         _stream_frames.StreamFrames,
-        "_matches_source",
+        "_compare_with_source",
         lambda self, ordinals, stamps, contents: np.ones(len(ordinals), bool),
     )
 

@@ -73,8 +73,8 @@ def media_info(**changes: Any) -> MediaInfo:
 
 def finding(number: int, num_frames: int = 10) -> SurveyResult:
     index = frame_index(num_frames, number)
-    stat = SourceStat(1234 + number, 2**60 + number)
-    return SurveyResult(media_info(width=64 + number), index, stat, f"abc{number}")
+    identity = SourceIdentity(1234 + number, 2**60 + number, f"abc{number}")
+    return SurveyResult(media_info(width=64 + number), index, identity)
 
 
 def failure(number: int) -> SurveyResult:
@@ -102,5 +102,6 @@ def catalog_of_table(table: pa.Table, classes: Sequence[str]) -> Catalog:
 
 def catalog_of_index(source: str, info: MediaInfo, index: FrameIndex, stat: SourceStat) -> Catalog:
     """A catalog of one source, with a frame index that the source need not have."""
-    known = SurveyResult(info, index, stat, index.identity.fingerprint if index.identity else None)
+    fingerprint = index.identity.fingerprint if index.identity else ""
+    known = SurveyResult(info, index, SourceIdentity(stat.bytes, stat.mtime_ns, fingerprint))
     return Catalog(survey_rows(ListedRows(pa.array([source])), [known], SurveyOptions(workers=0)))

@@ -17,7 +17,6 @@ from framefeed.catalog._frame_tables import FrameTables
 from framefeed.catalog._survey import SurveyOptions, SurveyResult, survey
 from framefeed.catalog.scan import _journal
 from framefeed.catalog.scan._journal import WRITE_SECONDS, Journal, JournalWriter
-from framefeed.catalog.scan._resuming import EarlierRun
 from framefeed.catalog.scan._scan import ScanRequest, scan, scan_roots
 from framefeed.errors import UsageError
 from framefeed.testing import ClipSpec
@@ -56,11 +55,12 @@ class Clock:
 def rows_of(opened: Journal) -> list[str]:
     """Names of the files that a journal has rows of; each row has the frame table of its own file."""
     names = list[str]()
-    for part in map(EarlierRun.of, opened.read_parts()):
-        tables = FrameTables(part.frames)
-        here = [os.path.basename(source) for source in part.column("source").to_pylist()]
+    for run in opened.read_parts():
+        facts = run.facts
+        tables = FrameTables(run.frames)
+        here = [os.path.basename(source) for source in facts.column("source").to_pylist()]
         frames = [5 + int(name.removesuffix(".mp4")) for name in here]
-        assert part.column("num_frames").to_pylist() == frames
+        assert facts.column("num_frames").to_pylist() == frames
         assert [len(tables.index(row) or ()) for row in range(len(here))] == frames
         names += here
     return names

@@ -128,7 +128,7 @@ def test_levels_near_the_limit_of_json_are_read_or_refused(tmp_path: Path) -> No
         value = "[" * count + "]" * count
         content = f'{{"path": "a.mp4", "meta": {value}}}\n{{"path": "b.mp4"}}\n'
         manifest = read(tmp_path, "list.jsonl", content)
-        assert manifest.paths[1] == str(tmp_path / "b.mp4")
+        assert list(manifest.group.paths())[1] == str(tmp_path / "b.mp4")
         if manifest.bad:
             assert "recursion" in str(*manifest.bad.values())
         else:

@@ -217,7 +217,7 @@ def test_words_in_most_lines_are_one_value(tmp_path: Path) -> None:
 def test_a_long_list_is_read_in_time_that_grows_with_its_length(tmp_path: Path) -> None:
     # Time that grows with the square of the length takes a quarter of an hour: the suite's timeout ends it.
     content = "".join(f"/v/{number}.mp4 {number} {number % 7}\n" for number in range(300_000))
-    assert len(read(tmp_path, "list.txt", content).names) == 300_000
+    assert len(read(tmp_path, "list.txt", content).group.names) == 300_000
 
 
 # --- lines --------------------------------------------------------------------------------------------
@@ -365,7 +365,7 @@ def test_a_list_of_missing_relative_paths_says_where_they_start(tmp_path: Path, 
 
 def test_absolute_paths_that_are_missing_are_rows_alone(tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("/no/a.mp4 1\nhttps://host/b.mp4 2\n")
-    assert read_manifest(str(tmp_path / "list.txt")).all_missing is None
+    assert read_manifest(str(tmp_path / "list.txt")).remarks == []
 
 
 @pytest.mark.parametrize(
@@ -389,7 +389,7 @@ def test_a_missing_ending_is_named_and_added(tmp_path: Path, values: tuple[str, 
     path = tmp_path / "list.txt"
     path.write_text(f"x/a{values[0]}\nx/b{values[1]}\n")
     lacking = read_manifest(os.fspath(path), ListOptions({"path": 0}))
-    assert lacking.all_missing is not None
-    assert 'columns={"name": 0}, path_template="{name}.mp4"' in lacking.all_missing
+    (remark,) = lacking.remarks
+    assert 'columns={"name": 0}, path_template="{name}.mp4"' in remark
     found = read_manifest(os.fspath(path), ListOptions({"name": 0}, "{name}.mp4"))
-    assert (found.all_missing, names(tmp_path, found)) == (None, ["x/a.mp4", "x/b.mp4"])
+    assert (found.remarks, names(tmp_path, found)) == ([], ["x/a.mp4", "x/b.mp4"])

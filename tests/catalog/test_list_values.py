@@ -191,14 +191,14 @@ def test_a_first_path_of_another_ending_is_no_header(tmp_path: Path, first: str)
     manifest = read(tmp_path, "list.csv", rows.replace(" ", ","))
     assert names(tmp_path, manifest) == [first, "videos/b.mp4", "videos/c.mp4"]
     assert manifest.columns.to_pydict() == {"label": ["cat", "dog", "cat"]}
-    assert len(read(tmp_path, "list.csv", f"{first}\nb.mp4\nc.mp4\n").names) == 3
+    assert len(read(tmp_path, "list.csv", f"{first}\nb.mp4\nc.mp4\n").group.names) == 3
 
 
 @pytest.mark.parametrize("header", ["video.id,km/h", "clip,km/h", "clip.id,clip.label", "path,a/b"])
 def test_names_with_dots_and_slashes_may_be_a_header(tmp_path: Path, header: str) -> None:
     manifest = read(tmp_path, "list.csv", f"{header}\na.mp4,3\nb.mp4,4\n")
     if header == "video.id,km/h":
-        assert len(manifest.names) == 3, "a name with an ending, alone in its line, counts as a path"
+        assert len(manifest.group.names) == 3, "a name with an ending, alone in its line, counts as a path"
     else:
         assert manifest.columns.to_pydict() == {header.split(",")[1]: [3, 4]}
 
@@ -248,7 +248,7 @@ def test_a_list_that_is_refused_shows_the_beginning_of_a_long_line(tmp_path: Pat
 )
 def test_a_line_of_many_blanks_is_read_in_time_that_grows_with_its_length(tmp_path: Path, content: str) -> None:
     # Time that grows with the square of the length takes an hour: the suite's timeout ends it.
-    assert read(tmp_path, "list.txt", content).names
+    assert read(tmp_path, "list.txt", content).group.names
 
 
 def test_options_of_columns_by_number_take_text_too(tmp_path: Path) -> None:

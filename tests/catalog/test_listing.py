@@ -160,11 +160,11 @@ def test_repeated_files_and_folders_are_counted(tmp_path: Path) -> None:
     (tmp_path / "a" / "link.mp4").symlink_to("1.mp4")
     (tmp_path / "a" / "up").symlink_to("..")
     listing = list_roots([tmp_path, tmp_path / "a" / "2.mp4"])
-    assert (listing.num_rows, listing.repeated_files, listing.repeated_folders) == (2, 2, 1)
+    assert (listing.num_rows, listing.stats.repeated_files, listing.stats.repeated_folders) == (2, 2, 1)
     (tmp_path / "list.csv").write_text("path,split\na/1.mp4,train\na/2.mp4,train\n")
     for roots in (["a", "list.csv"], ["list.csv", "a"]):
         listing = list_roots([tmp_path / root for root in roots])
-        assert (listing.num_rows, listing.repeated_files) == (2, 1 if roots[0] == "a" else 0)
+        assert (listing.num_rows, listing.stats.repeated_files) == (2, 1 if roots[0] == "a" else 0)
 
 
 def test_hard_links_are_rows_of_their_own(tmp_path: Path) -> None:

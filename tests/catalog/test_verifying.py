@@ -17,7 +17,7 @@ from PIL import Image
 
 from framefeed.catalog._assembly import ListedRows, survey_rows
 from framefeed.catalog._catalog import Catalog
-from framefeed.catalog._survey import SurveyOptions, SurveyResult, survey
+from framefeed.catalog._survey import SurveyOptions, survey
 from framefeed.catalog.scan._scan import scan
 from framefeed.decode import VideoDecoder
 from framefeed.errors import UsageError
@@ -176,9 +176,7 @@ def test_a_falsified_column_is_found(data: Path, tmp_path: Path) -> None:
     path = os.fspath(data / CLIPS[0])
     finding = survey(path, SurveyOptions())
     assert finding.info is not None
-    false = SurveyResult(
-        replace(finding.info, width=63, codec="hevc"), finding.index, finding.stat, finding.fingerprint
-    )
+    false = replace(finding, info=replace(finding.info, width=63, codec="hevc"))
     made = Catalog(survey_rows(ListedRows(pa.array([path])), [false], SurveyOptions(workers=0)))
     result = made.verify()
     assert [(found.what, found.expected) for found in result.differences] == [("codec", "hevc"), ("width", "63")]

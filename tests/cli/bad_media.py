@@ -1,4 +1,4 @@
-"""What people and data sets put where a video should be, by a short name."""
+"""Files that are named like videos and are none, by a short name."""
 
 from __future__ import annotations
 

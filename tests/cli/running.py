@@ -44,7 +44,7 @@ def run_script(script: str, *words: str | bytes | Path, cwd: Path | None = None)
 
 
 def only_line(stream: bytes | str) -> str:
-    """The one line that a command had to say; printable, and no traceback."""
+    """Return the only line of an output, which must be printable and no traceback."""
     text = stream.decode() if isinstance(stream, bytes) else stream
     lines = text.splitlines()
     assert len(lines) == 1, text

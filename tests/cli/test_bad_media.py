@@ -43,14 +43,14 @@ def test_D03_clip_says_one_line(bad: Path, tmp_path: Path, capfd: pytest.Capture
     assert not (tmp_path / "out").exists()
 
 
-def test_clip_with_json_says_nothing_on_standard_output(bad: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_clip_with_json_prints_errors_on_standard_error_only(bad: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code = main(["clip", os.fspath(bad), "--indices", "0", "--sheet", "sheet.png", "--json"])
     out, err = capfd.readouterr()
     assert (code, out) == (1, "")
     only_line(err)
 
 
-def test_scan_lists_it_as_failed(bad: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_scan_lists_bad_files_as_failed(bad: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     good = clip_file("good.mp4")
     catalog = tmp_path / "cat.parquet"
     if bad.is_dir():
@@ -67,7 +67,7 @@ def test_scan_lists_it_as_failed(bad: Path, tmp_path: Path, capfd: pytest.Captur
     assert failed["error_type"] in {"UnreadableMedia", "MissingMedia", "NoVideoStream", "EmptyVideo", "CorruptMedia"}
 
 
-def test_a_piped_command_says_one_line_too(tmp_path: Path) -> None:
+def test_an_error_is_one_line_in_a_pipe_too(tmp_path: Path) -> None:
     bad = BAD["escapes in its name"](tmp_path)
     result = run("clip", bad, "--at", "0", "-o", tmp_path / "out")
     assert result.returncode == 1
@@ -75,7 +75,7 @@ def test_a_piped_command_says_one_line_too(tmp_path: Path) -> None:
     assert r"red\x1b[31m\x07\nframefeed: all well.mp4" in only_line(result.stderr)
 
 
-def test_D10_a_name_of_other_bytes_is_shown_by_its_bytes(tmp_path: Path) -> None:
+def test_D10_a_name_that_is_not_utf8_is_shown_with_escapes(tmp_path: Path) -> None:
     bad = BAD["not UTF-8"](tmp_path)
     assert rb"caf\xe9.mp4: is text" in run("clip", bad, "--at", "0", "-o", tmp_path / "out").stderr
     for encoding in ("ascii", "latin-1", "utf-8"):
@@ -100,7 +100,7 @@ def test_D10_each_odd_name_opens_its_own_file(tmp_path: Path, capfd: pytest.Capt
     assert not list(tmp_path.glob("pwned*"))
 
 
-def test_S02_a_name_that_looks_like_an_option(tmp_path: Path) -> None:
+def test_S02_a_file_name_may_begin_with_a_minus(tmp_path: Path) -> None:
     (tmp_path / "-x.mp4").write_bytes(clip_file("good.mp4").read_bytes())
     result = run("clip", "--indices", "0", "-o", "out", "--", "-x.mp4", cwd=tmp_path)
     assert (result.returncode, result.stderr) == (0, b"")
@@ -108,7 +108,9 @@ def test_S02_a_name_that_looks_like_an_option(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", READS_OTHERS)
 @pytest.mark.parametrize("command", ["clip", "scan"])
-def test_S01_nothing_else_is_opened(kind: str, command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_S01_files_and_urls_that_media_name_are_not_opened(
+    kind: str, command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     other = tmp_path / "secret.ts"
     other.write_bytes(clip_file("good.ts").read_bytes())
     with _listening() as (port, called), _watching(other) as touched:
@@ -129,7 +131,7 @@ def test_S01_nothing_else_is_opened(kind: str, command: str, tmp_path: Path, cap
 
 @contextmanager
 def _auditing() -> Iterator[list[str]]:
-    """Take down all that Python opens and starts meanwhile."""
+    """List the files that Python opens in the block, and the programs that it starts."""
     _opened.append([])
     try:
         yield _opened[-1]
@@ -154,7 +156,7 @@ def _listening() -> Iterator[tuple[int, Callable[[], bool]]]:
 
 @contextmanager
 def _watching(path: Path) -> Iterator[Callable[[], bool]]:
-    """Whether anyone opens a file, as the kernel sees it: audit hooks do not see what libav opens."""
+    """Watch in the kernel whether a file is opened: audit hooks do not see the files that libav opens."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = libc.inotify_init1(os.O_NONBLOCK)
     assert descriptor >= 0

@@ -14,7 +14,7 @@ ROWS = "own,headers,mp4,original"
 SMALL = ["--rows", ROWS, "--files", "40", "--pairs", "2", "--frames", "2"]
 
 
-def test_all_says_what_it_measures_and_shows_progress_without_a_terminal(
+def test_bench_all_lists_its_measurements_and_prints_progress_without_a_terminal(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     video, report = clip_file("good.mp4"), tmp_path / "all.json"
@@ -37,7 +37,7 @@ def test_all_says_what_it_measures_and_shows_progress_without_a_terminal(
     assert sorted(os.listdir(tmp_path)) == ["all.json"]
 
 
-def test_all_begins_nothing_when_its_time_is_over(capfd: pytest.CaptureFixture[str]) -> None:
+def test_bench_all_starts_no_measurement_after_its_time(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "all", "--minutes", "1e-9", os.fspath(clip_file("good.mp4"))]) == 0
     out, err = capfd.readouterr()
     assert err == ""
@@ -45,7 +45,7 @@ def test_all_begins_nothing_when_its_time_is_over(capfd: pytest.CaptureFixture[s
     assert rows == ["own:clip_good.mp4-4", "headers", "second", "mp4", "table", "original"]
 
 
-def test_all_generates_media_only_with_its_option(
+def test_bench_all_generates_media_only_with_generated(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("FRAMEFEED_MEDIA", raising=False)
@@ -56,7 +56,7 @@ def test_all_generates_media_only_with_its_option(
         assert "'bench all'" in capfd.readouterr().err
 
 
-def test_help_offers_only_what_there_is(capfd: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_only_benches_of_this_version(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "--help"]) == 0
     out, _ = capfd.readouterr()
     assert "decode, scan, cache, or all" in out

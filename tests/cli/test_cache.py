@@ -144,7 +144,7 @@ def test_build_as_json(catalog: str, cache: str, capfd: pytest.CaptureFixture[st
     assert actual["failed"] == []
 
 
-def test_what_was_built_is_served(catalog: str, cache: str) -> None:
+def test_built_frames_are_read_from_the_cache(catalog: str, cache: str) -> None:
     assert main(["cache", "build", catalog, cache, "--rates", "2:3", "--size", "24x32", "--no-estimate"]) == 0
     plan = plan_clips(Catalog.open(catalog), Rates([(2, 3)]), seed=0, size=(24, 32))
     with FrameCache(cache) as opened:
@@ -160,13 +160,15 @@ def share_said(line: str) -> int:
 
 
 def shares_of_feed(capfd: pytest.CaptureFixture[str], catalog: str, cache: str, *words: str) -> list[int]:
-    """What each epoch finds in a cache, in percent."""
+    """Return the share of frames that each epoch reads from a cache, in percent."""
     assert main(["feed", catalog, *words, "--cache", cache, "--json"]) in (0, 3)
     epochs = json.loads(capfd.readouterr().out)["epochs"]
     return [round(100 * epoch["frames_cached"] / epoch["frames"]) for epoch in epochs]
 
 
-def test_what_the_next_epoch_finds_is_said(catalog: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_build_prints_the_share_that_the_next_epoch_finds(
+    catalog: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     def lines(name: str, *words: str) -> list[str]:
         return again(said(capfd, "build", catalog, os.fspath(tmp_path / name), *words, "--no-estimate")[0])
 
@@ -204,7 +206,9 @@ def test_a_long_plan_is_forecast_from_some_of_its_clips(
     assert share_said(line) == pytest.approx(actual, abs=20)
 
 
-def test_what_is_advised_helps(catalog: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_following_the_printed_advice_avoids_misses(
+    catalog: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     def shares(name: str, *words: str) -> list[float]:
         cache = os.fspath(tmp_path / name)
         said(capfd, "build", catalog, cache, "--no-estimate", *words)
@@ -235,7 +239,9 @@ def test_one_video_is_cached_frame_by_frame(tmp_path: Path, cache: str, capfd: p
     assert document(capfd, "info", cache)["forms"] == {"planes": 1, "output": 1}
 
 
-def test_failed_files_are_listed_and_3(tmp_path: Path, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_failed_files_are_listed_and_the_exit_code_is_3(
+    tmp_path: Path, cache: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "videos"
     files = make_folder(folder, videos_per_class=2, seconds=1)
     (folder / "bad.mp4").write_text("no film")
@@ -258,10 +264,12 @@ def test_failed_files_are_listed_and_3(tmp_path: Path, cache: str, capfd: pytest
     assert out == ["none of 1 file can be read: there is nothing to store"]
 
 
-def test_C04_a_full_cache_is_said_and_no_failure(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_C04_a_full_cache_is_reported_and_is_no_failure(
+    catalog: str, cache: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     out, err = said(capfd, "build", catalog, cache, *RATES, "--max-bytes", "80kB", "--codec", "raw")
     assert err == []
-    assert any("these clips do not fit: " in line and "more than max_bytes, 80.0 kB" in line for line in out)
+    assert any("these clips do not fit: " in line and "more than max_bytes, 80 kB" in line for line in out)
     assert any(line.startswith("stopped: ") and "full" in line for line in out)
     assert sum(entry.stat().st_size for entry in os.scandir(cache)) <= 80_000
     (part,) = (line for line in out if "of 24 frames of this plan" in line)
@@ -291,20 +299,24 @@ def test_C04_a_budget_for_less_than_a_frame_is_a_mistake(
     assert "max_bytes=5 is too small" in only_line(err)
 
 
-def test_a_full_cache_of_another_plan(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_cache_full_of_frames_of_another_plan_is_described(
+    catalog: str, cache: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     words = ["build", catalog, cache, "--rates", "2:2,4:2", "--max-bytes", "80kB", "--codec", "raw", "--no-estimate"]
     said(capfd, *words, "--size", "32x48")
     assert "stored: at least 0 of 24 frames of this plan (0 %)" in said(capfd, *words, "--size", "40x48")[0]
 
 
-def test_pictures_are_by_pillow(tmp_path: Path, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_info_names_pillow_as_the_decoder_of_pictures(
+    tmp_path: Path, cache: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     Image.new("RGB", (40, 30)).save(tmp_path / "a.png")
     out, _ = said(capfd, "build", os.fspath(tmp_path / "a.png"), cache, "--no-estimate", "--size", "16")
     assert out[0] == "1 picture: 1 clip of 1 frame of 21x16"
     assert any(" decoded by Pillow " in line for line in said(capfd, "info", cache)[0])
 
 
-def test_C17_a_folder_that_cannot_be_written(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_C17_a_folder_that_cannot_be_written_is_one_line(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
     _, err = said(capfd, "build", catalog, "/proc/self/cache", *RATES, "--no-estimate", code=1)
     assert len(err) == 1
     assert "/proc/self/cache" in err[0]
@@ -339,7 +351,9 @@ def test_C17_a_folder_that_cannot_be_written(catalog: str, capfd: pytest.Capture
         (["clear", "{videos}"], "expected the folder of a frame cache"),
     ],
 )
-def test_mistakes(words: list[str], expected: str, catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_are_one_line(
+    words: list[str], expected: str, catalog: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     videos = os.path.join(os.path.dirname(catalog), "videos")
     out, err = said(capfd, *(word.format(catalog=catalog, videos=videos) for word in words), code=1)
     assert out == []
@@ -347,7 +361,9 @@ def test_mistakes(words: list[str], expected: str, catalog: str, capfd: pytest.C
     assert not os.path.exists("c")
 
 
-def test_what_is_no_media(tmp_path: Path, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_build_refuses_text_and_catalogs_of_headers(
+    tmp_path: Path, cache: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "text.mp4").write_text("no film")
     headers = tmp_path / "headers.parquet"
     scan(write_clip(tmp_path / "v.mp4", ClipSpec(num_frames=5)), out=headers, depth="header")
@@ -356,7 +372,7 @@ def test_what_is_no_media(tmp_path: Path, cache: str, capfd: pytest.CaptureFixtu
         assert expected in only_line("\n".join(err))
 
 
-def test_interrupted_it_goes_on_later(
+def test_an_interrupted_build_continues_when_it_is_run_again(
     catalog: str, cache: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(done: int, total: int | None) -> None:
@@ -389,7 +405,7 @@ def segments(folder: str) -> list[Path]:
     return sorted(Path(folder).glob("frames-*.arrow"))
 
 
-def test_info(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_info_describes_the_stored_frames(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
     out, err = said(capfd, "info", filled)
     assert err == []
     assert out[0].startswith(f"{filled}: 48 frames of 6 sources in 2 files, ")
@@ -414,7 +430,7 @@ def test_info_lists_streams_of_other_versions(
     assert (actual["made_by"], actual["forms"], sum(actual["not_read_any_more"].values())) == ({}, {}, 12)
 
 
-def test_an_empty_cache(filled: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_info_and_verify_of_an_empty_cache(filled: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     empty = os.fspath(tmp_path / "empty")
     os.mkdir(empty)
     assert said(capfd, "info", empty) == ([f"{empty}: no frames"], [])
@@ -423,7 +439,7 @@ def test_an_empty_cache(filled: str, tmp_path: Path, capfd: pytest.CaptureFixtur
     assert said(capfd, "verify", filled)[0] == [f"{filled}: 0 frames in 0 files checked, 0 bytes: no damage found"]
 
 
-def test_C02_verify_lists_what_is_damaged(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_C02_verify_lists_damaged_files(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
     out, err = said(capfd, "verify", filled)
     assert out[0].startswith(f"{filled}: 48 frames in 2 files checked, ")
     assert out[0].endswith(": no damage found")
@@ -447,7 +463,7 @@ def test_C02_verify_lists_what_is_damaged(filled: str, capfd: pytest.CaptureFixt
     assert any(line.startswith(f"cannot be used: {large.name}") for line in said(capfd, "info", filled)[0])
 
 
-def test_C02_what_verify_finds_can_be_repaired(catalog: str, filled: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_C02_repair_removes_damaged_files(catalog: str, filled: str, capfd: pytest.CaptureFixture[str]) -> None:
     large, other = sorted(segments(filled), key=lambda path: path.stat().st_size, reverse=True)
     data = bytearray(large.read_bytes())
     data[len(data) // 3 : len(data) // 3 + 3000] = bytes(3000)
@@ -467,7 +483,7 @@ def test_C02_what_verify_finds_can_be_repaired(catalog: str, filled: str, capfd:
     assert document(capfd, "verify", filled)["frames"] == 48
 
 
-def test_a_repair_leaves_what_is_not_torn(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_repair_keeps_undamaged_files(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
     link = Path(filled) / f"frames-{'a' * 32}.arrow"
     link.symlink_to(segments(filled)[0])
     actual = document(capfd, "verify", filled, "--repair", code=3)
@@ -489,7 +505,7 @@ def test_clear_removes_no_other_files(filled: str, capfd: pytest.CaptureFixture[
     assert err[0].endswith("of a cache, only frames-abc.arrow, notes.txt")
 
 
-def test_C08_hostile_descriptions_are_shown_as_they_are(
+def test_C08_hostile_descriptions_are_shown_as_text(
     cache: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     plan = plan_clips(scan(write_clip(tmp_path / "v.mp4", ClipSpec(num_frames=5))), AtSeconds([0.0]), seed=0, size=16)
@@ -564,7 +580,7 @@ def test_feed_explains_the_cache_of_a_single_epoch(start: Any, is_empty: bool, w
     assert "each epoch has other frames" not in advice
 
 
-def test_feed_goes_on_without_a_cache_that_is_full(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_feed_continues_when_its_cache_is_full(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["feed", catalog, *RATES, "--cache", cache, "--codec", "raw", "--max-bytes", "80kB"]) == 0
     out, err = capfd.readouterr()
     assert "throughput" in out

@@ -109,7 +109,7 @@ def test_size(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
         assert _stamp(path) == 7
 
 
-def test_any_order_is_written_in_the_order_of_frames(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_frames_are_written_in_the_order_of_the_video(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     chosen = [90, 3, 17, 40, 41, 99, 0, 64]
     paths = _clip(capfd, clip_file("good.mp4"), "--indices", ",".join(map(str, chosen)), "-o", tmp_path)
     assert [_stamp(path) for path in paths] == sorted(chosen)
@@ -128,18 +128,20 @@ def test_any_order_is_written_in_the_order_of_frames(tmp_path: Path, capfd: pyte
         (["--fps", "60"], list(range(100))),
     ],
 )
-def test_frames_over_the_whole_video(
+def test_every_and_fps_take_frames_over_the_whole_video(
     words: list[str], frames: list[int], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert [_stamp(path) for path in _clip(capfd, clip_file("good.mp4"), *words, "-o", tmp_path)] == frames
 
 
-def test_the_whole_video_counts_from_its_first_frame(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_fps_counts_from_the_first_frame(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     video = clip_file("ntsc_late.ts", NTSC)
     assert [_stamp(path) for path in _clip(capfd, video, "--fps", "30000/1001", "-o", tmp_path)] == list(range(40))
 
 
-def test_the_whole_of_what_has_no_times_or_too_many(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_frames_at_a_rate_need_times_and_have_a_largest_number(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     for video, words, said in [
         (clip_file("good.mp4"), ["--fps", "1000000"], "--fps 1000000 means 4,000,000 frames of this video, at most"),
         (corpus_file("raw.h264"), ["--every", "1s"], "timestamps"),
@@ -175,7 +177,7 @@ def test_webp_files_and_their_quality(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert sizes[1] < sizes[0]
 
 
-def test_damage_is_said_and_what_came_before_is_kept(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_error_in_the_middle_keeps_the_files_before_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     video = tmp_path / "bad.mkv"
     data = bytearray(clip_file("bad.mkv").read_bytes())
     data[len(data) // 2 : len(data) // 2 + 200] = bytes(200)
@@ -185,7 +187,7 @@ def test_damage_is_said_and_what_came_before_is_kept(tmp_path: Path, capfd: pyte
     assert 0 < len(os.listdir(tmp_path / "out")) < 100
 
 
-def test_sheets_have_bounds(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_sheets_have_a_largest_size_and_number_of_frames(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     sheet = tmp_path / "sheet.png"
     for count in (1, 2, 16, 400):
         assert main(["clip", os.fspath(clip_file("good.mp4")), "--rates", f"25:{count}", "--sheet", str(sheet)]) == 0
@@ -206,7 +208,7 @@ def test_a_stream_without_times_has_names_without_times(tmp_path: Path, capfd: p
     assert len(capfd.readouterr().err.splitlines()) == 1
 
 
-def test_where_nothing_can_be_written(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_targets_that_cannot_be_written_are_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     taken = tmp_path / "taken"
     taken.write_text("a file")
     video = os.fspath(clip_file("good.mp4"))
@@ -270,7 +272,7 @@ def test_D01_damaged_frames_are_skipped(tmp_path: Path, capfd: pytest.CaptureFix
     assert "no file is written for them" in shown.err
 
 
-def test_D01_if_no_frame_is_written_the_reason_is_said(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_D01_the_reason_is_printed_if_no_frame_is_written(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     video, out = damaged_clip("damage.mp4", DAMAGE), os.fspath(tmp_path / "out")
     bad = int(np.flatnonzero(build_index(video, "full").is_damaged(np.arange(40)))[0])
     words = ["clip", os.fspath(video), "-o", out, "--indices"]

@@ -28,7 +28,7 @@ def _sheet(path: Path) -> np.ndarray:
         return np.asarray(image)
 
 
-def test_a_newcomer_names_nothing(tmp_path: Path) -> None:
+def test_demo_without_arguments_generates_videos_and_trains(tmp_path: Path) -> None:
     result = run("demo", cwd=tmp_path)
     assert (result.returncode, result.stderr) == (0, b"")
     out = result.stdout.decode()
@@ -39,15 +39,17 @@ def test_a_newcomer_names_nothing(tmp_path: Path) -> None:
     assert len(losses) == 2
     assert losses[1] < losses[0] < 1
     assert re.search(r"\d frames are decoded for each delivered frame", out)
-    assert re.search(r"clips/s   waited for data \d+\.\d s of \d+\.\d s \(\d+%\)", out)
-    assert {"scanning", "waiting for data", "training"} <= set(re.findall(r"^  (\S.*?)  +\d+\.\d s", out, re.MULTILINE))
+    assert re.search(r"clips/s   waited for data [\d.]+ m?s of [\d.]+ s \(\d+%\)", out)
+    assert {"scanning", "waiting for data", "training"} <= set(
+        re.findall(r"^  (\S.*?)  +[\d.]+ m?s  ", out, re.MULTILINE)
+    )
     sheet = _sheet(tmp_path / "framefeed-demo" / "first_batch.png")
     assert sheet.shape[1] <= 1920
     assert len(np.unique(sheet.astype(np.int32) @ (1, 1 << 8, 1 << 16))) > 1000  # colours
     assert sorted(os.listdir(tmp_path)) == ["framefeed-demo"]
 
 
-def test_the_users_folder_with_bad_files(tmp_path: Path) -> None:
+def test_demo_of_a_folder_lists_its_bad_files(tmp_path: Path) -> None:
     videos = tmp_path / "videos"
     files = make_folder(videos, videos_per_class=2, seconds=2)
     (videos / "red" / "bad\x1b.mp4").write_text("no film")
@@ -65,7 +67,7 @@ def test_the_users_folder_with_bad_files(tmp_path: Path) -> None:
     assert _sheet(tmp_path / "out" / "first_batch.png").shape[1] <= 1920
 
 
-def test_a_clip_that_cannot_be_decoded_does_not_take_its_batch_along(tmp_path: Path) -> None:
+def test_a_clip_that_cannot_be_decoded_leaves_the_others_of_its_batch(tmp_path: Path) -> None:
     bad = make_folder(tmp_path / "videos", videos_per_class=1, seconds=2)[0]
     data = bytearray(bad.read_bytes())
     data[2000:3000] = bytes(1000)  # of the first group of pictures: the headers stay
@@ -80,7 +82,7 @@ def test_a_clip_that_cannot_be_decoded_does_not_take_its_batch_along(tmp_path: P
 
 
 @pytest.mark.parametrize("words", [["missing"], ["empty"], ["-o", "file"], ["a", "b"], ["--epochs", "3"]])
-def test_mistakes(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+def test_wrong_arguments_are_one_line(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                   capfd: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
@@ -91,21 +93,21 @@ def test_mistakes(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPa
     only_line(err)
 
 
-def test_nothing_that_can_be_read(tmp_path: Path) -> None:
+def test_a_folder_without_readable_videos_is_described(tmp_path: Path) -> None:
     (tmp_path / "bad.mp4").write_text("no film")
     result = run("demo", tmp_path, "-o", tmp_path / "out")
     assert result.returncode == 3
     assert "is text, not media" in only_line(result.stderr)
 
 
-def test_without_torch() -> None:
+def test_missing_pytorch_is_named() -> None:
     script = "import sys\nsys.modules['torch'] = None\nfrom framefeed.cli import main\nsys.exit(main(['demo']))"
     result = run_script(script)
     assert (result.returncode, result.stdout) == (1, b"")
     assert "framefeed[torch]" in only_line(result.stderr)
 
 
-def test_interrupted_with_all_its_workers(tmp_path: Path) -> None:
+def test_an_interrupt_ends_the_demo_and_its_workers(tmp_path: Path) -> None:
     make_folder(tmp_path / "videos", videos_per_class=1, seconds=2)
     with running(
         [sys.executable, "-W", "error", "-m", "framefeed", "demo", "videos"],

@@ -9,7 +9,7 @@ from framefeed.cli import main
 from framefeed.cli._versions import Requirement, list_requirements
 
 
-def test_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_versions_limits_and_codecs_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
@@ -85,7 +85,7 @@ def test_the_last_sentence_agrees_with_the_list(
     assert capsys.readouterr().out.splitlines()[-1] == closing
 
 
-def test_a_codec_without_a_decoder_is_said_at_the_end(
+def test_the_last_line_names_codecs_without_a_decoder(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(framefeed.cli.doctor, "CODECS", ("h264", "none_such"))

@@ -31,14 +31,12 @@ def _measured(capfd: pytest.CaptureFixture[str], *words: str) -> dict[str, objec
     return json.loads(out)
 
 
-def test_what_is_said(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_feed_prints_its_work_and_measurements(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["feed", catalog, "--rates", "2:2,4:2", "--batch-size", "4", "--epochs", "2", "--size", "32x48"]) == 0
     out, err = capfd.readouterr()
     lines = out.splitlines()
     assert err == ""
-    assert (
-        lines[0] == "6 videos: 6 clips of 4 frames of 48x32 per epoch, in batches of 4; simulated training step: 0 ms"
-    )
+    assert lines[0] == "6 videos: 6 clips of 4 frames of 48x32 per epoch, in batches of 4; simulated training step: 0 s"
     assert lines[1].startswith("epoch 0: 6 clips in ")
     assert lines[2].startswith("epoch 1: 6 clips in ")
     assert [line.split()[0] for line in lines[4:]] == ["throughput", "decoded", "waited", "bottleneck"]
@@ -122,7 +120,7 @@ def test_D01_damaged_frames(
     )
 
 
-def test_failed_files_are_listed_and_3(tmp_path: Path) -> None:
+def test_failed_files_are_listed_and_the_exit_code_is_3(tmp_path: Path) -> None:
     folder = tmp_path / "videos"
     files = make_folder(folder, videos_per_class=2, seconds=1)
     for name in ("bad.mp4", "worse.mp4"):
@@ -184,7 +182,7 @@ def test_a_failed_file_is_named_without_dots(tmp_path: Path, capfd: pytest.Captu
     assert "lists/.." not in page.read_text()
 
 
-def test_no_bottleneck_where_nothing_was_delivered(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_bottleneck_is_printed_if_no_clip_was_delivered(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = os.fspath(tmp_path / "cat.parquet")
     scan(corpus_file("raw.h264"), out=out)
     assert main(["feed", out, "--rates", "1:2", "--size", "32x32"]) == 3
@@ -194,7 +192,9 @@ def test_no_bottleneck_where_nothing_was_delivered(tmp_path: Path, capfd: pytest
     assert "bottleneck" not in shown.out
 
 
-def test_nothing_to_feed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_catalog_without_readable_files_has_nothing_to_load(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "bad.mp4").write_text("no film")
     scan(tmp_path, out=tmp_path / "cat.parquet")
     assert main(["feed", os.fspath(tmp_path / "cat.parquet"), "--rates", "1:8"]) == 3
@@ -205,7 +205,9 @@ def test_nothing_to_feed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> N
     assert json.loads(capfd.readouterr().out)["clips"] == 0
 
 
-def test_what_is_no_catalog(catalog: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_files_that_are_no_catalogs_are_one_line(
+    catalog: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     text, headers = tmp_path / "text.parquet", tmp_path / "headers.parquet"
     text.write_text("no catalog")
     scan(Catalog.open(catalog).source(0), out=headers, depth="header")
@@ -219,7 +221,7 @@ def test_what_is_no_catalog(catalog: str, tmp_path: Path, capfd: pytest.CaptureF
         assert said in only_line(capfd.readouterr().err)
 
 
-def test_a_catalog_whose_damage_is_unknown_is_said_to_be_that(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_warning_says_that_damage_is_not_known(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
     words = ["feed", catalog, "--rates", "2:2", "--size", "32x48", "--max-batches", "1", "--on-damaged", "skip"]
     assert main(words) == 0
     line = only_line(capfd.readouterr().err)

@@ -103,7 +103,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("words", WRONG, ids=" ".join)
-def test_a_mistake_is_one_line_and_1(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+def test_a_mistake_is_one_line_and_exit_code_1(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                      capfd: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     assert main(words) == 1
@@ -113,7 +113,9 @@ def test_a_mistake_is_one_line_and_1(words: list[str], tmp_path: Path, monkeypat
     assert not list(tmp_path.iterdir())
 
 
-def test_our_bug_is_a_traceback_and_70(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_our_bug_is_a_traceback_and_exit_code_70(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for error in (ZeroDivisionError("ours"), LoadError("a sample failed: ours")):
 
         def fail(_: object, error: Exception = error) -> int:
@@ -128,7 +130,9 @@ def test_our_bug_is_a_traceback_and_70(monkeypatch: pytest.MonkeyPatch, capsys: 
         assert "this is a bug in framefeed" in err
 
 
-def test_many_lines_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_of_several_lines_is_printed_as_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def fail(_: object) -> int:
         raise FramefeedError("first\nsecond\r\x9b31m\u2028third " + "x" * 10_000_000)
 
@@ -151,7 +155,7 @@ def test_a_closed_pipe_ends_the_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
-def test_no_room_for_the_output() -> None:
+def test_a_full_disk_behind_standard_output_is_one_line() -> None:
     with open("/dev/full", "wb") as full:
         result = subprocess.run(
             [sys.executable, "-W", "error", "-m", "framefeed", "doctor"],
@@ -161,7 +165,7 @@ def test_no_room_for_the_output() -> None:
     assert "No space left" in only_line(result.stderr)
 
 
-def test_interrupted_is_130(tmp_path: Path) -> None:
+def test_an_interrupt_is_exit_code_130(tmp_path: Path) -> None:
     catalog = tmp_path / "cat.parquet"
     assert run("scan", clip_file("good.mp4"), "-o", catalog).returncode == 0
     words = ["feed", catalog, "--rates", "1:2", "--epochs", "1000", "--step-ms", "200"]
@@ -177,7 +181,7 @@ def test_interrupted_is_130(tmp_path: Path) -> None:
     assert only_line(err) == "framefeed: interrupted"
 
 
-def test_an_interruption_that_a_library_wrapped(
+def test_an_interrupt_that_a_library_wrapped_is_an_interrupt(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(_: object) -> int:
@@ -206,7 +210,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_scan_is_interrupted_too(tmp_path: Path) -> None:
+def test_an_interrupt_ends_a_scan(tmp_path: Path) -> None:
     for number in range(300):
         (tmp_path / f"{number}.mp4").write_bytes(clip_file("good.mp4").read_bytes())
     result = run_script(INTERRUPTS_ITSELF, "scan", tmp_path, "-o", tmp_path / "cat.parquet")

@@ -20,7 +20,7 @@ from framefeed.cli._arguments import (
 from framefeed.errors import UsageError
 
 
-def test_lists() -> None:
+def test_option_values_are_read() -> None:
     assert read_times("1.5, 2,0.1") == (Fraction(3, 2), 2, Fraction(1, 10))
     assert read_indices("0,-1,+7") == (0, -1, 7)
     assert read_rates("1:8,2.5:4,30000/1001:2") == ((1, 8), (Fraction(5, 2), 4), (Fraction(30000, 1001), 2))
@@ -33,7 +33,7 @@ def test_lists() -> None:
 
 
 @pytest.mark.parametrize("text", ["", ",", "1,", "x", "nan", "inf", "-inf", "1e13", "1e99999999999", "0x10"])
-def test_no_times(text: str) -> None:
+def test_text_that_is_no_times_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="expected times in seconds"):
         read_times(text)
 
@@ -41,13 +41,13 @@ def test_no_times(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "1", "1:", ":8", "1:8:2", "1/0:8", "x:8", "1:x", "1:8,", "nan:8", "1/2/3:8", "0:4", "1:0"]
 )
-def test_no_rates(text: str) -> None:
+def test_text_that_is_no_rates_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="expected FPS:FRAMES"):
         read_rates(text)
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1x", "x1", "1x0", "1x1x1", "1.5", "big"])
-def test_no_size(text: str) -> None:
+def test_text_that_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="expected the short side"):
         read_size(text)
     with pytest.raises(argparse.ArgumentTypeError, match="expected HEIGHTxWIDTH, such as 224x320, or one number for"):
@@ -59,25 +59,25 @@ def test_one_number_for_both_sides() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "1" * 5000, "nan"])
-def test_no_count(text: str) -> None:
+def test_text_that_is_no_count_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="expected an integer of at least 0"):
         read_at_least(0)(text)
 
 
 @pytest.mark.parametrize("text", ["", "-1", "nan", "inf", "x"])
-def test_no_duration(text: str) -> None:
+def test_text_that_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="expected a number of milliseconds"):
         read_milliseconds(text)
 
 
-def test_lists_that_begin_with_a_minus() -> None:
+def test_lists_that_begin_with_a_minus_join_their_option() -> None:
     assert join_negative_numbers(["clip", "--indices", "-2,-1", "-o", "x"]) == ["clip", "--indices=-2,-1", "-o", "x"]
     assert join_negative_numbers(["--at", "-.5,1"]) == ["--at=-.5,1"]
     assert join_negative_numbers(["--json", "-o", "-1"]) == ["--json", "-o", "-1"]
 
 
 def test_a_wrong_word_raises() -> None:
-    with pytest.raises(UsageError, match=r"x: unknown option --no \('x --help' lists all options\)"):
+    with pytest.raises(UsageError, match=r"^unknown option --no \('x --help' lists all options\)"):
         Parser(prog="x").parse_args(["--no"])
     parser = Parser(prog="x")
     parser.add_argument("--long-name", action="store_true")

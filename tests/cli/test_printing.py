@@ -28,18 +28,18 @@ def test_S13_what_is_printed_is_printable(text: str) -> None:
         ("\u202egpj.exe\u2028\x9b\u200b", r"\u202egpj.exe\u2028\x9b\u200b"),
     ],
 )
-def test_escapes(text: str, shown: str) -> None:
+def test_invisible_characters_are_escaped(text: str, shown: str) -> None:
     assert make_printable(text) == shown
 
 
-def test_long_lines_lose_their_middle() -> None:
+def test_long_lines_are_shortened_in_the_middle() -> None:
     shown = make_printable("a" * 10_000_000 + "b" * 10_000_000)
     assert shown.startswith("aaa")
     assert shown.endswith("bbb")
     assert len(shown) == MAX_LINE + 5
 
 
-def test_any_encoding_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_characters_that_the_encoding_lacks_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     buffer = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer, encoding="ascii"))
     print_out("é视\udce9")

@@ -62,7 +62,7 @@ def test_no_media_is_needed(scanned: Path, tmp_path: Path) -> None:
         ["cat.parquet", "-o", "."],
     ],
 )
-def test_mistakes_are_one_line(words: list[str], scanned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+def test_wrong_arguments_are_one_line(words: list[str], scanned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                capfd: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     for name in ("cat.parquet", "cat.frames.arrow"):

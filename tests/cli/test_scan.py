@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from framefeed._units import format_bytes
 from framefeed.catalog import Catalog
 from framefeed.cli import main
-from framefeed.cli.scan import format_duration
-from framefeed.report import format_data_size, make_page
+from framefeed.report import make_page
 from framefeed.testing import make_folder
 from tests.cli.running import SECONDS, environment, only_line, run
 from tests.corpus import corpus_file
@@ -37,8 +37,9 @@ def test_the_summary_of_a_scan(videos: Path, tmp_path: Path, capfd: pytest.Captu
     out, err = capfd.readouterr()
     assert err == ""
     lines = out.splitlines()
+    size = format_bytes(sum(each.stat().st_size for each in videos.rglob("*.mp4")))
     assert lines[:4] == [
-        "4 of 4 files can be read: 120 frames, 4.0 s of video, 0.0 MB",
+        f"4 of 4 files can be read: 120 frames, 4 s of video, {size}",
         "codecs: h264 (4); width x height: 160x120 (4)",
         "frames found by: reading the headers of all packets (4 videos)",
         "2 classes: blue, red",
@@ -148,7 +149,7 @@ def test_failed_files_are_listed_and_the_others_kept(videos: Path, tmp_path: Pat
     assert len(json.loads(result.stdout)["failed"]) == 120
 
 
-def test_a_bar_on_a_terminal_only(videos: Path) -> None:
+def test_a_progress_bar_is_shown_on_a_terminal_only(videos: Path) -> None:
     assert run("scan", videos).stderr == b""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 80))
@@ -170,11 +171,6 @@ def _all_of(terminal: int) -> bytes:
             shown += more
     os.close(terminal)
     return shown
-
-
-def test_durations() -> None:
-    texts = [format_duration(seconds) for seconds in (0, 9.46, 59.9, 205, 3723)]
-    assert texts == ["0.0 s", "9.5 s", "59.9 s", "3:25 min", "1:02:03 h"]
 
 
 @pytest.fixture(scope="module")
@@ -255,7 +251,7 @@ def test_scan_doctor_and_report_have_the_same_totals(tmp_path: Path, capfd: pyte
     path = os.fspath(tmp_path / "cat.parquet")
     assert main(["scan", os.fspath(folder), "-o", path]) == 3
     first = capfd.readouterr().out.splitlines()[0]
-    assert "3 pictures (only headers were read) and 2 videos, 60 frames, 2.0 s of video" in first
+    assert "3 pictures (only headers were read) and 2 videos, 60 frames, 2 s of video" in first
     assert main(["doctor", path]) == 0
     out = capfd.readouterr().out
     assert first in out
@@ -264,12 +260,12 @@ def test_scan_doctor_and_report_have_the_same_totals(tmp_path: Path, capfd: pyte
     assert "\nFrames of videos\n60\n" in shown
     assert "\npackets+proof (reading the headers of all packets)\n" in shown
     usable = sum(entry.info.bytes for entry in Catalog.open(path) if entry.info is not None)
-    assert f"\nBytes, usable files\n{format_data_size(usable)}\n" in shown
+    assert f"\nBytes, usable files\n{format_bytes(usable)}\n" in shown
     assert main(["scan", os.fspath(folder / "pictures"), "--verify", "full"]) == 0
     assert "3 of 3 files can be read: 3 decoded pictures, " in capfd.readouterr().out
 
 
-def test_facts_of_a_catalog_without_its_frame_tables_are_not_claims(
+def test_facts_of_a_catalog_without_its_frame_tables_are_not_called_claims(
     videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "cat.parquet"
@@ -278,7 +274,7 @@ def test_facts_of_a_catalog_without_its_frame_tables_are_not_claims(
     capfd.readouterr()
     assert main(["doctor", os.fspath(path)]) == 0
     out = capfd.readouterr().out
-    assert "4 of 4 files can be read: 120 frames, 4.0 s of video" in out
+    assert "4 of 4 files can be read: 120 frames, 4 s of video" in out
     assert "according to headers" not in out
     assert f"the frame tables are missing, there is no file {tmp_path / 'cat.frames.arrow'}: restore it" in out
 

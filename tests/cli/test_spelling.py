@@ -34,13 +34,13 @@ def test_the_nearest_word_is_named(words: list[str], meant: str, capfd: pytest.C
     assert len(err.splitlines()) == 1
 
 
-def test_what_is_like_nothing_gets_no_suggestion(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_word_unlike_all_others_gets_no_suggestion(capfd: pytest.CaptureFixture[str]) -> None:
     for words in (["xyzzy"], ["doctor", "--xyzzy"]):
         assert main(words) == 1
         assert "did you mean" not in capfd.readouterr().err
 
 
-def test_names_in_python() -> None:
+def test_arguments_in_python_get_suggestions_too() -> None:
     with pytest.raises(ff.UsageError, match=r"did you mean 'magicyuv'\?$"):
         find_codec("magicyuw")
     with pytest.raises(ff.UsageError, match=r"did you mean 'pyav'\?$"):

@@ -54,9 +54,7 @@ def test_a_folder_that_may_not_be_written_to(command: str, folder: Path, capfd: 
 
 
 @pytest.mark.parametrize("command", WRITERS)
-def test_a_fifo_is_said_to_be_one(
-    command: str, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fifo_is_named_as_such(command: str, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     words = words_of(command, folder, f"{tmp_path}/pipe")
     os.mkfifo(words[-1])
     assert main(words) == 1
@@ -76,7 +74,7 @@ def test_frames_go_to_a_folder(target: str, folder: Path, tmp_path: Path, capfd:
     ) in line
 
 
-def test_standard_output_that_takes_no_more(
+def test_a_full_standard_output_is_one_line(
     folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open("/dev/full", "w") as full, monkeypatch.context() as patch:
@@ -87,7 +85,7 @@ def test_standard_output_that_takes_no_more(
 
 @pytest.mark.parametrize("words", [["report", "{}"], ["feed", "{}", "--rates", "1:2"], ["bench", "decode", "{}"]])
 @pytest.mark.parametrize("kind", ["FIFO", "device"])
-def test_what_is_read_must_be_a_file(
+def test_a_file_to_read_must_be_a_regular_file(
     words: list[str], kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = "/dev/zero" if kind == "device" else os.fspath(tmp_path / "pipe")
@@ -128,7 +126,7 @@ def test_a_name_that_is_not_utf8_is_printed_once(tmp_path: Path) -> None:
     assert rb"caf\xe9.mp4: is text, not media (UnreadableMedia)" in result.stderr
 
 
-def test_an_error_of_the_system_is_said_without_its_number(
+def test_an_error_of_the_system_is_printed_without_its_number(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: Any) -> None:

@@ -6,8 +6,9 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
+from av.video.frame import VideoFrame
 
-from framefeed.decode._convert import read_native_planes
+from framefeed.decode._planes import copy_planes, measure_planes
 from framefeed.decode.backends._pyav_pools import get_thread_pools
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.index import FrameIndex
@@ -67,12 +68,19 @@ def packet_ranges(index: FrameIndex) -> list[tuple[int, int]]:
     return [(offset, size) for offset, size in pairs if offset >= 0 and size > 0]
 
 
+def copy_native_planes(frame: VideoFrame) -> bytes:
+    planes = measure_planes(frame.format.name, frame.width, frame.height)
+    out = np.empty(sum(rows * row_bytes for rows, row_bytes in planes), np.uint8)
+    copy_planes(frame, out)
+    return out.tobytes()
+
+
 def seen(source: MediaSource, index: FrameIndex, ordinals: Iterable[int], decoder: PyAVDecoder | None = None) -> Seen:
     """Decode frames in one call."""
     decoder = decoder or PyAVDecoder()
     came: Seen = {}
-    for ordinal, frame in decoder.frames(source, index, list(ordinals)):
-        came[ordinal] = hashlib.blake2b(b"".join(read_native_planes(frame)), digest_size=8).hexdigest()
+    for ordinal, frame in decoder.iter_native(source, index, list(ordinals)):
+        came[ordinal] = hashlib.blake2b(copy_native_planes(frame), digest_size=8).hexdigest()
         del frame
     return came
 

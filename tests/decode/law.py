@@ -43,7 +43,7 @@ class Product:
         return known_pts(self.index)[: self.limit]
 
     def fetch(self, ordinals: Sequence[int]) -> dict[int, Planes]:
-        pictures = self.decoder.frames(self.source, self.index, ordinals)
+        pictures = self.decoder.iter_native(self.source, self.index, ordinals)
         return {ordinal: planes_of(frame) for ordinal, frame in pictures}
 
 

@@ -55,7 +55,7 @@ def in_mid_run(name: str) -> Any:
 
 def between_two_pictures(name: str) -> Any:
     source = MediaSource.of(corpus_file(name))
-    frames = PyAVDecoder().frames(source, build_index(source), range(8))
+    frames = PyAVDecoder().iter_native(source, build_index(source), range(8))
     next(frames)
     return frames
 
@@ -73,8 +73,8 @@ def in_conversion(name: str) -> Any:
     decoder = in_mid_run(name)
 
     class Broken(PyAVDecoder):
-        def pictures(self, *arguments: Any) -> Iterator[Any]:
-            for ordinal, picture in super().pictures(*arguments):
+        def iter_rgb(self, *arguments: Any) -> Iterator[Any]:
+            for ordinal, picture in super().iter_rgb(*arguments):
                 yield ordinal, picture
                 raise CorruptMedia("no conversion today")
 
@@ -208,7 +208,7 @@ def test_what_is_broken_off_in_order_gives_its_things_back(name: str, monkeypatc
             decoder[0], decoder[1]
 
     def stop_generator() -> None:
-        next(PyAVDecoder().frames(source, index, range(8)))
+        next(PyAVDecoder().iter_native(source, index, range(8)))
 
     one = VideoDecoder(path, frame_index=index)
     for action in (break_off, close, stop_generator, lambda: next(iter(one)), lambda: one[3]):
@@ -327,7 +327,7 @@ def test_a_closed_container_is_never_given_back(monkeypatch: pytest.MonkeyPatch)
     source, index = MediaSource.of(path), build_index(path)
     get_thread_pools().clear()
     decoder = PyAVDecoder()
-    list(decoder.frames(source, index, [0]))
+    list(decoder.iter_native(source, index, [0]))
 
     def fail(container: VideoContainer) -> bool:
         container.close()
@@ -336,9 +336,9 @@ def test_a_closed_container_is_never_given_back(monkeypatch: pytest.MonkeyPatch)
     with monkeypatch.context() as patch:
         patch.setattr(VideoContainer, "reopen", fail)
         with pytest.raises(CorruptMedia, match="opened again"):
-            list(decoder.frames(source, index, [0]))
+            list(decoder.iter_native(source, index, [0]))
     counts = DecodeCounts()
-    frames = [frame.pts for _, frame in decoder.frames(source, index, range(len(index)), counts)]
+    frames = [frame.pts for _, frame in decoder.iter_native(source, index, range(len(index)), counts)]
     assert len(frames) == len(index)
     assert counts.opens >= 1
 

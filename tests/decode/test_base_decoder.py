@@ -15,8 +15,8 @@ from framefeed.decode._decoder import (
     Decoder,
     DecodeReport,
     adapt_decoder,
+    can_iter_native,
     describe_recipe,
-    gives_frames,
 )
 from framefeed.decode._registry import as_decoder, find_decoder
 from framefeed.decode._video_decoder import VideoDecoder
@@ -46,11 +46,11 @@ class Minimal:
 class Streaming(Minimal):
     """The same with all optional methods, but without the base class."""
 
-    def pictures(self, *arguments: Any) -> Iterator[Any]:
-        return PyAVDecoder().pictures(*arguments)
+    def iter_rgb(self, *arguments: Any) -> Iterator[Any]:
+        return PyAVDecoder().iter_rgb(*arguments)
 
-    def frames(self, *arguments: Any) -> Iterator[Any]:
-        return PyAVDecoder().frames(*arguments)
+    def iter_native(self, *arguments: Any) -> Iterator[Any]:
+        return PyAVDecoder().iter_native(*arguments)
 
     def recipe(self, index: FrameIndex) -> str:
         return "streaming 1"
@@ -66,9 +66,9 @@ def test_optional_methods_are_found(decoder: Decoder, has_methods: bool, index: 
     adapted = as_decoder(decoder)
     assert isinstance(adapted, BaseDecoder)
     assert adapted is adapt_decoder(adapted)
-    assert (adapted.name, gives_frames(decoder, index)) == (decoder.name, has_methods)
+    assert (adapted.name, can_iter_native(decoder, index)) == (decoder.name, has_methods)
     auto = AutoDecoder(decoder, StillDecoder())
-    assert auto.gives_pictures(index) == auto.gives_frames(index) == adapted.gives_pictures(index) == has_methods
+    assert auto.can_iter_rgb(index) == auto.can_iter_native(index) == adapted.can_iter_rgb(index) == has_methods
 
 
 def test_a_decoder_without_a_recipe_is_known_by_its_class(index: FrameIndex) -> None:

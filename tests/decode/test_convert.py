@@ -18,13 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from framefeed.decode._convert import Converter, read_native_planes
+from framefeed.decode._convert import Converter
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.errors import FormatChanged, UsageError
 from framefeed.index import StreamFacts, build_index
 from framefeed.plan import OutputSpec
 from framefeed.testing import ClipSpec, find_stamp, read_stamp, write_clip
 from tests.corpus import clip_file, corpus_file
+from tests.decode.damaged import copy_native_planes
 from tests.media.files import READABLE, readable_path
 from tests.reference import packed_planes
 
@@ -76,7 +77,7 @@ def psnr(one: Picture, other: Picture) -> float:
 def test_native_planes_are_the_picture_without_padding(name: str) -> None:
     with av.open(str(readable_path(name))) as container:
         frame = next(container.decode(video=0))
-        assert b"".join(read_native_planes(frame)) == packed_planes(frame)
+        assert copy_native_planes(frame) == packed_planes(frame)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_native_planes_are_the_picture_without_padding(name: str) -> None:
 @pytest.mark.parametrize(("height", "width"), [(2, 2), (17, 33), (31, 130)])
 def test_P09_native_planes_of_odd_sizes(pixel_format: str, height: int, width: int) -> None:
     frame = frame_of(natural(height, width), pixel_format)
-    assert b"".join(read_native_planes(frame)) == packed_planes(frame)
+    assert copy_native_planes(frame) == packed_planes(frame)
 
 
 # --- P01: turns -------------------------------------------------------------------------------------

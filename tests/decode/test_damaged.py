@@ -80,11 +80,11 @@ def test_a_decoder_that_met_damage_is_not_used_again(tmp_path: Path) -> None:
     counts = DecodeCounts()
     decoder = PyAVDecoder()
     for _ in range(5):
-        list(decoder.frames(sound, index, range(len(index)), counts))
+        list(decoder.iter_native(sound, index, range(len(index)), counts))
     assert counts.contexts_made == 1, "sound runs share one"
-    list(decoder.frames(broken, _of_source(index, broken), range(len(index)), DecodeCounts()))
+    list(decoder.iter_native(broken, _of_source(index, broken), range(len(index)), DecodeCounts()))
     counts = DecodeCounts()
-    list(decoder.frames(sound, index, range(len(index)), counts))
+    list(decoder.iter_native(sound, index, range(len(index)), counts))
     assert counts.contexts_made == 1, "what met damage is gone"
 
 
@@ -170,7 +170,7 @@ def test_parameter_sets_of_one_file_do_not_reach_another_file(tmp_path: Path) ->
     counts = DecodeCounts()
     for number in numbers:
         for source, index, frames in zip(sources, indexes, expected, strict=True):
-            list(PyAVDecoder().frames(source, index, [number], counts))
+            list(PyAVDecoder().iter_native(source, index, [number], counts))
             assert seen(source, index, [number]) == {number: frames[number]}
     assert (counts.contexts_made, counts.runs) == (2, 2 * len(numbers)), "none was dropped for an error"
 
@@ -180,9 +180,11 @@ def test_M09_a_packet_that_is_left_out_behind_a_seek_changes_no_number() -> None
     path = damaged_clip("landing.webm", (12,), replace(SPEC, codec="libsvtav1", b_frames=None))
     source = MediaSource.of(path)
     index = build_index(source, verify="full")
-    whole = {ordinal: frame.to_ndarray() for ordinal, frame in PyAVDecoder().frames(source, index, range(len(index)))}
+    whole = {
+        ordinal: frame.to_ndarray() for ordinal, frame in PyAVDecoder().iter_native(source, index, range(len(index)))
+    }
     assert len(whole) > 20
     for ordinal in range(len(index)):
-        alone = dict(PyAVDecoder().frames(source, index, [ordinal]))
+        alone = dict(PyAVDecoder().iter_native(source, index, [ordinal]))
         assert set(alone) == {ordinal} & set(whole)
         assert all(np.array_equal(frame.to_ndarray(), whole[ordinal]) for frame in alone.values())

@@ -143,12 +143,12 @@ def test_a_half_read_stream_of_pictures_with_threads_of_its_own_ends_in_a_child(
     """A decoder whose own threads are in the parent is not freed in a child: that would wait for them for ever."""
     path = corpus_file("closed_gop.ts")
     source, index = MediaSource.of(path), build_index(path)
-    frames: list[Any] = [PyAVDecoder(threads=4).frames(source, index, range(len(index)))]
+    frames: list[Any] = [PyAVDecoder(threads=4).iter_native(source, index, range(len(index)))]
     next(frames[0])
 
     def drop() -> str:
         frames.clear()
-        return str(len(list(PyAVDecoder(threads=2).frames(source, index, range(8)))))
+        return str(len(list(PyAVDecoder(threads=2).iter_native(source, index, range(8)))))
 
     child = Child(drop)
     assert child.report() == "8"

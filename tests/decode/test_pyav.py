@@ -224,7 +224,7 @@ def test_an_abandoned_stream_harms_no_later_read(direct: bool) -> None:
         PyAVDecoder(direct=direct),
     )
     for stop in (1, 5, 30):
-        frames = decoder.frames(source, index, range(100))
+        frames = decoder.iter_native(source, index, range(100))
         for _ in range(stop):
             next(frames)
         frames.close()
@@ -236,7 +236,10 @@ def test_an_abandoned_stream_harms_no_later_read(direct: bool) -> None:
 def test_two_readings_of_one_file_at_once_in_one_thread() -> None:
     index, source = build_index(corpus_file("closed_gop.ts")), MediaSource.of(corpus_file("closed_gop.ts"))
     decoder = PyAVDecoder()
-    one, other = decoder.frames(source, index, range(0, 100, 2)), decoder.frames(source, index, range(99, 0, -3))
+    one, other = (
+        decoder.iter_native(source, index, range(0, 100, 2)),
+        decoder.iter_native(source, index, range(99, 0, -3)),
+    )
     first, second = dict[int, str](), dict[int, str]()
     for pair in zip(one, other, strict=False):
         for actual, (ordinal, frame) in zip((first, second), pair, strict=True):
@@ -274,7 +277,7 @@ def test_D09_a_file_that_changes_during_a_call_gives_no_frames(tmp_path: Path) -
     path = tmp_path / "clip.mp4"
     path.write_bytes(corpus_file("base.mp4").read_bytes())
     index = build_index(path)
-    frames = PyAVDecoder().frames(MediaSource.of(path), index, [1, 2])
+    frames = PyAVDecoder().iter_native(MediaSource.of(path), index, [1, 2])
     next(frames)
     path.write_bytes(corpus_file("open_gop.mp4").read_bytes())
     with pytest.raises(StaleSource):
@@ -291,14 +294,14 @@ class Counting(PyAVDecoder):
         super().__init__()
         self.counts = DecodeCounts()
 
-    def frames(
+    def iter_native(
         self,
         source: MediaSource,
         index: FrameIndex,
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
     ) -> Iterator[tuple[int, VideoFrame]]:
-        return super().frames(source, index, ordinals, self.counts)
+        return super().iter_native(source, index, ordinals, self.counts)
 
 
 def reader_of(name: str) -> tuple[Counting, ForwardReader, int]:

@@ -221,5 +221,5 @@ def test_an_open_gop_is_decoded_once_although_its_decoder_complains() -> None:
     counts = DecodeCounts()
     get_thread_pools().clear()
     wanted = range(0, len(index), 7)
-    assert {ordinal for ordinal, _ in PyAVDecoder().frames(source, index, wanted, counts)} == set(wanted)
+    assert {ordinal for ordinal, _ in PyAVDecoder().iter_native(source, index, wanted, counts)} == set(wanted)
     assert counts.contexts_made == 1

@@ -48,7 +48,7 @@ def test_each_run_has_a_new_decoder_and_the_file_is_opened_once(tmp_path: Path, 
     rng = np.random.default_rng(0)
     get_thread_pools().clear()
     for _ in range(10):
-        list(PyAVDecoder().frames(source, index, rng.integers(0, len(index), 4), counts))
+        list(PyAVDecoder().iter_native(source, index, rng.integers(0, len(index), 4), counts))
     assert counts.runs >= 20
     assert counts.contexts_made >= counts.runs
     assert counts.opens == 1

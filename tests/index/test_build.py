@@ -11,9 +11,9 @@ import pytest
 
 from framefeed.errors import EmptyVideo, MediaError, NoVideoStream, UnreadableMedia, UnsupportedCodec, UsageError
 from framefeed.index._build import Verify, build_index, index_media
-from framefeed.index._frame_index import DISCARD, MISSING_PTS, FrameIndex
+from framefeed.index._frame_index import FrameIndex
 from framefeed.index._joining import find_frame_starts
-from framefeed.media import PacketWalk
+from framefeed.media import DISCARD, MISSING_PTS
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.corpus import corpus_file, expected_stamps
 from tests.media.encrypted import encrypted_clip
@@ -263,14 +263,6 @@ def test_D01_frames_that_the_decoder_flags_at_either_end_are_decoded_to_facts(co
 # --- where decoding must start: pure ----------------------------------------------------------------
 
 
-def _walk(keys: str) -> PacketWalk:
-    """Packets in decode order; K is a key frame."""
-    count = len(keys)
-    numbers, no = np.arange(count, dtype=np.int64), np.zeros(count, dtype=bool)
-    is_key = np.array([letter == "K" for letter in keys])
-    return PacketWalk(numbers, numbers, numbers, numbers, is_key, no, no, True, False, False)
-
-
 @pytest.mark.parametrize(
     ("keys", "order", "starts"),
     [
@@ -293,4 +285,5 @@ def _walk(keys: str) -> PacketWalk:
 def test_M04_frames_start_at_a_key_frame_before_them_in_both_orders(
     keys: str, order: list[int], starts: list[int]
 ) -> None:
-    assert find_frame_starts(np.array(order, dtype=np.int64), _walk(keys).is_key).tolist() == starts
+    is_key = np.array([letter == "K" for letter in keys])
+    assert find_frame_starts(np.array(order, dtype=np.int64), is_key).tolist() == starts

@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.index._frame_index import MISSING_PTS, FrameIndex
+from framefeed.index._frame_index import MISSING_PTS, FrameIndex, Timeline
 from tests.fakes import index_of, steady_index
 from tests.plan import oracle
 from tests.plan.timelines import clock, indexes, stream_seconds
@@ -45,6 +45,15 @@ def ours(index: FrameIndex, seconds: float | Fraction, pick: str) -> int:
 @settings(max_examples=400)
 def test_M02_index_at_is_brute_force_over_all_pts(data: st.DataObject, index: FrameIndex, pick: str) -> None:
     check_look_up(ours, index, data.draw(stream_seconds(index)), pick)
+
+
+@given(st.data(), indexes(may_be_far=True))
+@settings(max_examples=200)
+def test_M02_the_frames_before_a_time_are_counted_one_by_one(data: st.DataObject, index: FrameIndex) -> None:
+    seconds = data.draw(stream_seconds(index))
+    time = oracle.meant(clock(index), Fraction(seconds))
+    before = sum(own < time for own in clock(index).times)
+    assert Timeline.whole(index).count_before(seconds, origin=0) == before  # type: ignore[arg-type]
 
 
 @given(st.data(), indexes(may_be_far=True), st.sampled_from(PICKS), st.sampled_from([0.0, 1e-6, 0.001, 0.3]))

@@ -136,7 +136,7 @@ def test_streams_opened_without_decoders_are_the_same(codec: str, container: str
             facts = [stream.time_base, stream.average_rate, stream.duration, stream.frames, stream.start_time]
             facts += [context.width, context.height, context.extradata]
             walk = walk_packets(opened)
-            found.append((facts, walk.pts.tolist(), walk.duration.tolist(), walk.is_key.tolist()))
+            found.append((facts, walk.packets.pts.tolist(), walk.duration.tolist(), walk.packets.flags.tolist()))
             is_withheld = opened.is_withheld
             assert (opened.decoder().pix_fmt is None) == is_withheld
             assert opened.open_whole() == is_withheld

@@ -90,7 +90,7 @@ def test_a_seek_without_an_index_may_read_the_whole_file(tmp_path: Path) -> None
     assert path.stat().st_size > 8 * limits.max_packet_bytes
     index = build_index(path, limits=limits)
     decoder = PyAVDecoder(limits=limits)
-    assert [ordinal for ordinal, _ in decoder.frames(MediaSource.of(path), index, [180])] == [180]
+    assert [ordinal for ordinal, _ in decoder.iter_native(MediaSource.of(path), index, [180])] == [180]
 
 
 def test_bytes_of_one_large_read_count_once(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from framefeed.media._container import VideoContainer
 from framefeed.media._info import DEFAULT_LIMITS
-from framefeed.media._packets import MisplacedPacket, PacketWalk, demux_from, number_after_seek, walk_packets
+from framefeed.media._packets import MisplacedPacket, PacketTable, demux_from, number_after_seek, walk_packets
 from framefeed.media._source import MediaSource
 from tests.corpus import corpus_file
 
@@ -89,14 +89,14 @@ def test_M09_an_ambiguous_packet_behind_a_seek_has_no_number() -> None:
 )
 def test_M09_the_packets_of_real_containers_keep_their_numbers(name: str) -> None:
     with VideoContainer(MediaSource.of(corpus_file(name)), None, DEFAULT_LIMITS) as container:
-        walk = walk_packets(container)
+        walk = walk_packets(container).packets
         for start in range(0, len(walk), 7):
             came = list(demux_from(container, walk, start))
             assert [number for number, _ in came] == list(range(start, len(walk)))
             assert_same(walk, came)
 
 
-def assert_same(walk: PacketWalk, came: list[tuple[int, Any]]) -> None:
+def assert_same(walk: PacketTable, came: list[tuple[int, Any]]) -> None:
     for number, packet in came:
         position = -1 if packet.pos is None else packet.pos
         assert (position, packet.size) == (walk.offset[number], walk.size[number])

@@ -167,7 +167,7 @@ def outcomes_around(data: Any, width: int, height: int) -> tuple[int, set[str | 
     """Frames at exactly the limit, and the limits that are named where a picture is one pixel larger."""
     index = build_index(data, limits=Limits(max_pixels=width * height, max_side=max(width, height)))
     limits, source = Limits(max_pixels=width * height), MediaSource.of(data)
-    came = len(list(PyAVDecoder(limits=limits).frames(source, index, range(len(index)))))
+    came = len(list(PyAVDecoder(limits=limits).iter_native(source, index, range(len(index)))))
     named = set()
     for find in (build_index, probe):
         with pytest.raises(LimitExceeded) as raised:
@@ -265,7 +265,7 @@ def test_S04_an_index_made_under_wider_limits_does_not_widen_a_decoders(name: st
     source = MediaSource.of(corpus_file(name))
     decoder = PyAVDecoder(direct=direct, limits=SMALL)
     with pytest.raises(LimitExceeded):
-        list(decoder.frames(source, build_index(source), [0]))
+        list(decoder.iter_native(source, build_index(source), [0]))
 
 
 @pytest.mark.parametrize("codec", ["av1", "vp9", "vp8", "ffv1", "mjpeg", "rawvideo", "png", "gif"])

@@ -316,7 +316,7 @@ def _without_field(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _prove_times(walk: Any, rows: Any, _: Any) -> Any:
-    return _rules.Proof(rows[walk.pts[rows].argsort(kind="stable")], walk.is_key)
+    return _rules.Proof(rows[walk.packets.pts[rows].argsort(kind="stable")], walk.packets.is_key)
 
 
 WRONG: dict[str, tuple[Any, str, Any, Callable[[], Path | Stream], str]] = {

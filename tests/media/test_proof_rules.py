@@ -6,7 +6,7 @@ import ast
 import inspect
 import pkgutil
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 
 from framefeed import FrameIndex, Limits, build_index
@@ -22,6 +21,7 @@ from framefeed.errors import FramefeedError
 from framefeed.media import _provers, proofs
 from framefeed.media._details import StreamColors
 from framefeed.media._info import DEFAULT_LIMITS
+from framefeed.media._packets import DISPOSABLE, KEY
 from framefeed.media.proofs import _av1, _intra, _proving, _vpx
 from framefeed.media.proofs._av1 import read_frame
 from framefeed.media.proofs._proving import Proof
@@ -151,14 +151,15 @@ def test_a_prover_without_a_rule_is_caught(rule: Rule, monkeypatch: pytest.Monke
 def _flags_of(choose: Callable[[Any, Any], Any]) -> Callable[..., Proof]:
     real = _proving.prove_in_packet_order
 
-    def prove(walk: Any, is_shown: Any, is_key: Any, first: Any = None) -> Proof:
-        return replace(real(walk, is_shown, is_key, first), is_key=choose(is_key, walk.is_key))
+    def prove(walk: Any, is_shown: Any, is_key: Any, *described: Any) -> Proof:
+        return replace(real(walk, is_shown, is_key, *described), is_key=choose(is_key, walk.packets.is_key))
 
     return prove
 
 
 def _without_discards(walk: Any, *args: Any) -> Proof:
-    return _proving.prove_in_packet_order(replace(walk, is_discarded=np.zeros(len(walk), bool)), *args)
+    packets = replace(walk.packets, flags=walk.packets.flags & (KEY | DISPOSABLE))
+    return _proving.prove_in_packet_order(replace(walk, packets=packets), *args)
 
 
 def _without_slots(unit: memoryview, sequence: Any) -> Any:
@@ -182,8 +183,8 @@ def _described() -> bytes:
     return bytes(clip)
 
 
-def _overrule(colors: StreamColors, values: Mapping[str, int]) -> StreamColors:
-    return replace(colors, **values)
+def _overrule(_: StreamColors, other: StreamColors) -> StreamColors:
+    return other
 
 
 WRONG: dict[str, tuple[Any, str, Any, Callable[[], bytes]]] = {

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from framefeed.media._details import PictureFormat, StreamColors
 from framefeed.media.h26x._bits import OddUnits
 from framefeed.media.h26x._order import find_levels, unwrap
 from framefeed.media.h26x._sets import H264Picture, H264Sequence, HevcPicture, HevcSequence
@@ -20,7 +21,8 @@ from framefeed.testing.bitstreams import BitWriter, escape
 P, B, INTRA = 0, 1, 2
 PLAIN = H264Picture(0, 0, False, (1, 1), False, False)
 FULL = H264Picture(3, 0, True, (3, 2), True, True)
-SEQUENCE = H264Sequence(0, 6, 0, 7, False, True)
+FORMAT = (PictureFormat(64, 48, "yuv420p", 64, 48), StreamColors())
+SEQUENCE = H264Sequence(*FORMAT, 0, 6, 0, 7, False, True)
 
 
 def bits_of(headers: list[bytes]) -> SliceBits:
@@ -189,7 +191,7 @@ def test_the_table_of_header_lengths_agrees_with_reading(kind: int) -> None:
 
 
 def test_fields_are_noticed() -> None:
-    sequence = H264Sequence(0, 6, 0, 7, True, True)
+    sequence = H264Sequence(*FORMAT, 0, 6, 0, 7, True, True)
     writer = BitWriter().golomb(0, 7, 0).fixed(1, 6).fixed(1, 1).fixed(0, 1).fixed(3, 7).fixed(0xA5A5A5A5, 32)
     result = read_h264_slices(bits_of([writer.whole()]), np.array([False]), np.array([False]), sequence, {0: PLAIN})
     assert result.is_field.tolist() == [True]
@@ -225,7 +227,7 @@ def test_D01_garbage_is_read_without_another_error(data: bytes, is_idr: bool, is
             SEQUENCE,
             {0: FULL, 3: FULL},
         )
-        read_hevc_slices(bits_of([data]), np.array([1]), HevcSequence(0, 8), {0: HevcPicture(0, 0, False, 0)})
+        read_hevc_slices(bits_of([data]), np.array([1]), HevcSequence(*FORMAT, 0, 8), {0: HevcPicture(0, 0, False, 0)})
     except OddUnits:
         pass
 
@@ -265,7 +267,7 @@ def test_hevc_headers_are_read_as_they_are_written(headers: list[HevcHeader]) ->
         written.append(writer.fixed(0xA5A5, 16).whole())
     pictures = {header.picture.number: header.picture for header in headers}
     kinds = np.array([header.kind for header in headers])
-    result = read_hevc_slices(bits_of(written), kinds, HevcSequence(0, 8), pictures)
+    result = read_hevc_slices(bits_of(written), kinds, HevcSequence(*FORMAT, 0, 8), pictures)
     assert result.order.tolist() == [0 if header.kind in (19, 20) else header.order for header in headers]
     assert result.is_shown.tolist() == [header.is_shown or not header.picture.has_output_flag for header in headers]
     assert result.drops_others.tolist() == [header.drops and header.kind >= 16 for header in headers]

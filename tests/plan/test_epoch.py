@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.index import FrameIndex
-from framefeed.plan._choose import ClipFrames, Timeline
+from framefeed.index import FrameIndex, Timeline
+from framefeed.plan._choose import ClipFrames
 from framefeed.plan._crops import CenterCrop, RandomCrop, RandomResizedCrop
 from framefeed.plan._description import find_differences, shorten
 from framefeed.plan._epoch import EpochPlan, plan_clips

@@ -17,8 +17,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.index import MISSING_PTS, FrameIndex
-from framefeed.plan._choose import ClipFrames, Timeline
+from framefeed.index import MISSING_PTS, FrameIndex, Timeline
+from framefeed.plan._choose import ClipFrames
 from framefeed.plan._random import ClipContext
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
 from tests.fakes import index_of, steady_index

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from framefeed.errors import FrameNotFound
 from framefeed.index import DISPOSABLE, KEY, FrameIndex, PacketTable, StreamFacts, build_index, find_frame_starts
-from framefeed.media import PacketWalk
 from framefeed.plan._runs import DEMUXER_JUMP_COST, DecodeRuns, plan_runs
 from tests.corpus import corpus_file
 
@@ -28,8 +27,6 @@ def index_of(pictures: str, *, contiguous: bool = True, skips: bool = True) -> F
     numbers = np.arange(count, dtype=np.int64)
     pts = np.empty(count, dtype=np.int64)
     pts[order] = numbers
-    no = np.zeros(count, dtype=bool)
-    walk = PacketWalk(numbers, numbers, pts, numbers, flags == KEY, no, flags == DISPOSABLE, True, False, False)
     return FrameIndex(
         pts=numbers.copy(),
         duration=np.ones(count, dtype=np.int64),
@@ -37,7 +34,7 @@ def index_of(pictures: str, *, contiguous: bool = True, skips: bool = True) -> F
         key_frame_indices=np.flatnonzero(flags[order] == KEY).astype(np.int64),
         built_from="decode",
         frame_packet=order,
-        frame_start=find_frame_starts(order, walk.is_key),
+        frame_start=find_frame_starts(order, flags == KEY),
         packets=PacketTable(numbers * 1000, np.full(count, 1000, dtype=np.int64), pts, flags),
         stream=StreamFacts(0, "mov", "h264", None, 64, 48, "yuv420p", contiguous=contiguous, skips_exactly=skips),
     )

@@ -75,7 +75,7 @@ FAINT = """(least) => {
 
 @dataclass
 class Seen:
-    """What a page did while it was looked at."""
+    """Scripts, requests and errors of a page while it was open."""
 
     page: Any
     messages: list[str] = field(default_factory=list)
@@ -154,7 +154,7 @@ def seen(request: pytest.FixtureRequest, scheme: str, browser: Any, report: Path
     seen.page.context.close()
 
 
-def test_the_checks_can_fail(browser: Any, report: Path) -> None:
+def test_each_check_of_a_page_can_fail(browser: Any, report: Path) -> None:
     seen = opened(browser, report, "phone", "light")
     seen.page.evaluate("document.querySelector('h2').style.width = '500px'")
     seen.page.evaluate("document.querySelector('h3').style.color = 'rgb(200, 200, 200)'")
@@ -164,7 +164,7 @@ def test_the_checks_can_fail(browser: Any, report: Path) -> None:
     seen.page.context.close()
 
 
-def test_even_markup_that_got_in_would_not_run(browser: Any, report: Path) -> None:
+def test_the_policy_stops_injected_scripts(browser: Any, report: Path) -> None:
     seen = opened(browser, report, "desk", "light")
     seen.page.evaluate(
         """() => {
@@ -180,7 +180,7 @@ def test_even_markup_that_got_in_would_not_run(browser: Any, report: Path) -> No
     seen.page.context.close()
 
 
-def test_every_plot_is_drawn_and_nothing_sticks_out(seen: Seen, tmp_path: Path) -> None:
+def test_every_plot_is_drawn_and_the_page_is_no_wider_than_the_screen(seen: Seen, tmp_path: Path) -> None:
     plots = seen.page.evaluate(BOXES)
     assert len(plots) == 12
     page = seen.page.evaluate("getComputedStyle(document.querySelector('figure')).backgroundColor")
@@ -198,11 +198,11 @@ def test_every_plot_is_drawn_and_nothing_sticks_out(seen: Seen, tmp_path: Path) 
     assert shot.stat().st_size > 20_000
 
 
-def test_all_text_stands_out_from_what_is_behind_it(seen: Seen) -> None:
+def test_all_text_has_enough_contrast(seen: Seen) -> None:
     assert seen.page.evaluate(FAINT, CONTRAST) == []
 
 
-def test_the_scheme_is_the_readers(seen: Seen, scheme: str) -> None:
+def test_the_colour_scheme_follows_the_system(seen: Seen, scheme: str) -> None:
     colour = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
     levels = [int(part) for part in colour.removeprefix("rgb(").rstrip(")").split(",")]
     assert (max(levels) < 60) == (scheme == "dark")
@@ -259,7 +259,7 @@ def test_S13_hostile_names_are_text(seen: Seen) -> None:
     assert seen.page.locator("h1").text_content() == HOSTILE[0]
 
 
-def test_a_mark_tells_its_numbers_when_it_is_touched(seen: Seen) -> None:
+def test_a_touched_mark_shows_its_numbers(seen: Seen) -> None:
     mark = seen.page.locator("figure.plot .mark").first
     mark.scroll_into_view_if_needed()
     seen.page.mouse.move(0, 0)

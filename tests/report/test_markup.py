@@ -44,7 +44,7 @@ def test_children_keep_their_order_and_none_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("tag", ["a b", "", "a>", "1a"])
-def test_a_name_of_an_element_is_never_data(tag: str) -> None:
+def test_names_of_elements_must_be_identifiers(tag: str) -> None:
     with pytest.raises(ValueError, match="names of markup"):
         make_element(tag)
     with pytest.raises(ValueError, match="names of markup"):

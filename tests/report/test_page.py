@@ -76,7 +76,7 @@ def test_the_tiles_are_the_catalog_in_numbers() -> None:
     text = shown.text
     for name, value in [
         ("Files", "10"), ("Usable", "9\n90.0 %"), ("Failed", "1\n10.0 %"), ("Videos", "6"), ("Images", "3"),
-        ("Hours of video", "1"), ("Frames of videos", "6,000"), ("Bytes, usable files", "9 MB\n10 MB in all files"),
+        ("Length of videos", "1 h"), ("Frames of videos", "6,000"), ("Bytes, usable files", "9 MB\n10 MB in all files"),
     ]:  # fmt: skip
         assert f"\n{name}\n{value}\n" in text
     assert "My clips" in shown.texts
@@ -84,7 +84,7 @@ def test_the_tiles_are_the_catalog_in_numbers() -> None:
 
 def test_an_unknown_length_is_described() -> None:
     text = Page(make_page(catalog(3, duration_seconds=[None, None, 60.0]), "T")).text
-    assert "\nMinutes of video\n1\nunknown for 2 files\n" in text
+    assert "\nLength of videos\n1 min\nunknown for 2 files\n" in text
 
 
 def test_a_file_that_several_rows_name_counts_once() -> None:
@@ -163,7 +163,7 @@ def test_cost_is_the_mean_over_all_frames_of_equal_gops() -> None:
     assert predicted.all_megapixels[0] == pytest.approx(frames * width * height / 1e6)
 
 
-def test_cost_counts_coded_pixels_and_says_nothing_of_what_it_does_not_know() -> None:
+def test_cost_counts_coded_pixels_and_leaves_out_unknown_ones() -> None:
     made = catalog(
         4, kind=["video", "video", "image", "video"], width=100, height=10, coded_width=[128, None, 128, 128],
         coded_height=16, num_frames=[10, 10, None, 10], num_key_frames=[10, 10, None, None],
@@ -246,7 +246,7 @@ def test_images_alone_have_no_sections_about_time() -> None:
 
 
 @pytest.mark.parametrize("folder", ["", "/where/it/was/scanned/"])
-def test_a_message_does_not_say_the_name_again(folder: str) -> None:
+def test_a_message_does_not_repeat_the_file_name(folder: str) -> None:
     made = catalog(
         3,
         source=["caf\0dce9.mp4", "b.mp4", "c.mp4"],
@@ -257,19 +257,19 @@ def test_a_message_does_not_say_the_name_again(folder: str) -> None:
     assert {"caf\\xe9.mp4", "is empty", "b.mp4", "is text: no media", "c.mp4", "not like c.mp4: other"} <= set(texts)
 
 
-def test_what_is_not_known_is_a_dash() -> None:
+def test_unknown_values_are_dashes() -> None:
     made = catalog(2, codec=None, width=None, num_frames=None, num_key_frames=None, duration_seconds=None)
     text = Page(make_page(made, "T")).text
     assert "nan" not in text.replace("a random", "")
     assert "–" in text
 
 
-def test_nothing_but_failed_files() -> None:
+def test_a_catalog_of_failed_files_alone() -> None:
     text = Page(make_page(catalog(2, kind=None, width=None, error_type="UnreadableMedia", error="x"), "T")).text
     assert "2 of 2 files failed." in text
 
 
-def test_numbers_that_no_scan_writes_do_no_harm() -> None:
+def test_impossible_numbers_raise_no_error() -> None:
     extreme = [2**62, -5, 0, 1]
     made = catalog(4, width=extreme, height=extreme, num_frames=extreme, num_key_frames=extreme, bytes=extreme,
                    duration_seconds=[float("inf"), float("nan"), -1.0, 1e300],
@@ -300,7 +300,7 @@ def test_S13_hostile_texts_are_text_everywhere() -> None:
     assert "\u202e" not in shown.text
 
 
-def test_the_policy_lets_nothing_in_but_what_the_page_holds() -> None:
+def test_the_policy_allows_only_the_style_and_script_of_the_page() -> None:
     text = make_page(catalog(3), "T")
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
     assert policy is not None
@@ -326,7 +326,7 @@ def test_anchors_lead_to_sections() -> None:
     assert len(links) == 8
 
 
-def test_no_row_is_read_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
     made = catalog(500, num_key_frames=list(range(1, 501)))
     touched: list[int] = []
 

@@ -28,7 +28,7 @@ def test_an_empty_file_may_be_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"<!DOCTYPE html><title>thesis</title>", b"PAR1", b"\0" * 5000])
-def test_nothing_else_is_replaced(content: bytes, tmp_path: Path) -> None:
+def test_files_that_are_no_reports_are_not_replaced(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "mine.html"
     path.write_bytes(content)
     with pytest.raises(UsageError, match="is not a report"):

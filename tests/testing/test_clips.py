@@ -62,7 +62,7 @@ def test_own_pictures_are_drawn(tmp_path: Path) -> None:
     assert means == pytest.approx([0, 100, 200], abs=3)
 
 
-def test_contradictions_are_refused() -> None:
+def test_contradicting_specs_are_refused() -> None:
     with pytest.raises(ValueError, match="pts: expected one for each"):
         ClipSpec(num_frames=3, pts=(0, 1))
     with pytest.raises(ValueError, match="90 degrees"):

@@ -94,7 +94,7 @@ def take_sample(video: BenchVideo, count: int, size: tuple[int, int]) -> Sample:
     most = max(1, MAX_BYTES // (3 * stream.width * stream.height))
     converter = Converter()
     frames = []
-    for ordinal, picture in PyAVDecoder().frames(video.source, video.index, near_keys(video, min(count, most))):
+    for ordinal, picture in PyAVDecoder().iter_native(video.source, video.index, near_keys(video, min(count, most))):
         layout = describe_layout(picture)
         rgb = np.empty((*stream.displayed, 3), dtype=np.uint8)
         small = np.empty((3, *size), dtype=np.uint8)

@@ -172,7 +172,7 @@ class MediaStore:
     def _write_small(self, path: Path, gop: int | None, b_frames: int | None) -> None:
         trailer = self.trailer
         output = OutputSpec(size=(256, 456), dimension_order="NHWC")
-        pictures = PyAVDecoder().pictures(trailer.source, trailer.index, range(len(trailer)), output)
+        pictures = PyAVDecoder().iter_rgb(trailer.source, trailer.index, range(len(trailer)), output)
         spec = ClipSpec(
             num_frames=len(trailer), height=256, width=456, fps=24, gop=gop, b_frames=b_frames,
             codec_options=_X264_DEFAULTS, draw=lambda ordinal: next(islice(pictures, 1))[1],

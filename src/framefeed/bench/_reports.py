@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from framefeed._units import format_bytes, format_seconds
+
 Row = Mapping[str, Any]
 
 
@@ -62,12 +64,11 @@ def aligned(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
 
 
 def _costs(entry: Row) -> list[str]:
-    return [f"{how}: {seconds:.3f} s, {_paid(entry, how)}" for how, seconds in entry["cpu_seconds"].items()]
-
-
-def _paid(entry: Row, how: str) -> str:
-    clips = entry["pays_after_clips"][how]
-    return "never" if clips is None else f"{clips} clips"
+    lines = []
+    for how, seconds in entry["cpu_seconds"].items():
+        clips = entry["pays_after_clips"][how]
+        lines.append(f"{how}: {format_seconds(seconds)}, {'never' if clips is None else f'{clips} clips'}")
+    return lines
 
 
 def _span(interval: Row) -> str:
@@ -89,17 +90,16 @@ def _compared(row: Row) -> list[str]:
             if best["rule"] == rule
             for line in _ratios(best)
         ]
-    return lines + [f"  goal ({_named(goal)}): {line}" for goal in row["goals"] for line in _ratios(goal)]
+    for goal in row["goals"]:
+        peers = " and ".join(goal["peers"]) or "all libraries"
+        lines += [f"  goal ({goal['rule']}, {peers}): {line}" for line in _ratios(goal)]
+    return lines
 
 
 def _contender_cells(entry: Row) -> list[str]:
     right = f"{entry['frames_right']:.1%}"
     speeds = [f"{entry[name]:.2f}" for name in ("clips_per_cpu_second", "clips_per_second")]
     return [entry["name"], *speeds, str(entry["rounds"]), right if entry["frames_right"] == 1 else f"{right} WRONG"]
-
-
-def _named(goal: Row) -> str:
-    return f"{goal['rule']}, {' and '.join(goal['peers']) or 'all libraries'}"
 
 
 def _ratios(outcome: Row) -> list[str]:
@@ -149,7 +149,7 @@ def _overhead(row: Row) -> list[str]:
 
 
 def _moving(row: Row) -> list[str]:
-    lines = aligned([[name, f"{value:.2f} ms"] for name, value in row["milliseconds"].items()])
+    lines = aligned([[name, format_seconds(value / 1000)] for name, value in row["milliseconds"].items()])
     lines += [
         f"  wall: {_span(ratio)} x {name} {verdict(ratio['median'], row['floor'], row['aim'])}"
         for name, ratio in row["wall"].items()
@@ -159,8 +159,8 @@ def _moving(row: Row) -> list[str]:
 
 def _memory(row: Row) -> list[str]:
     flat = "flat" if row["is_flat"] else "GROWING"
-    limit = "" if row["limit_mb"] is None else f" (limit {row['limit_mb']})"
-    return [f"  peak {row['peak_mb']:.0f} MB{limit}, {flat} after 50 of {row['batches']} batches"]
+    limit = "" if row["limit_mb"] is None else f" (limit {format_bytes(row['limit_mb'] * 1e6)})"
+    return [f"  peak {format_bytes(row['peak_mb'] * 1e6)}{limit}, {flat} after 50 of {row['batches']} batches"]
 
 
 def _bound(row: Row, form: str) -> str:

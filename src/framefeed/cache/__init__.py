@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from framefeed.cache._caching import CachingDecoder
 from framefeed.cache._choosing import read_memory_size
-from framefeed.cache._counters import CacheStats
 from framefeed.cache._demand import FillOptions, count_demand, has_varying_frames
 from framefeed.cache._frame_cache import FrameCache, choose_form
 from framefeed.cache._keys import FORMS, KEY_VERSION, Form
+from framefeed.cache._state import CacheStats
 from framefeed.cache.codecs._auto import CodecChoice, CodecFigures, Conditions, choose_codec
 from framefeed.cache.codecs._registry import find_codec, find_exact_codecs, find_labelled_codec, known_codecs
 from framefeed.cache.prefill._build import LOCK_FILE_NAME, TASK_BYTES, BuildReport, build

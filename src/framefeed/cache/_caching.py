@@ -13,9 +13,10 @@ from framefeed._arrays import IntArray, WordArray
 from framefeed.cache._keys import Form, Recipe, SourceCheck, make_key
 from framefeed.cache._state import CacheState
 from framefeed.cache._stream_frames import NewFrame, StreamFrames
-from framefeed.cache.codecs._codec import BrokenFrame, new_memory
+from framefeed.cache.codecs._codec import BrokenFrame, allocate_memory
 from framefeed.cache.codecs._registry import find_labelled_codec
 from framefeed.decode import (
+    BaseDecoder,
     ClipSlot,
     DecodeCounts,
     Decoder,
@@ -27,8 +28,6 @@ from framefeed.decode import (
     allocate_pixels,
     copy_planes,
     describe_layout,
-    describe_recipe,
-    gives_frames,
     make_output_layout,
     make_writer,
     name_picture,
@@ -47,15 +46,15 @@ _READ_AHEAD = 16
 """Frames that are looked up, or stored, together if a source is read in order."""
 
 
-def planes_error(decoder: Decoder) -> UsageError:
-    """Build the error for form="planes" with a decoder that has no method ``frames``."""
+def make_planes_error(decoder: Decoder) -> UsageError:
+    """Build the error for form="planes" with a decoder that has no method ``iter_native``."""
     return UsageError(
-        f'form="planes" needs a decoder that gives pictures before their conversion (method frames), which '
+        f'form="planes" needs a decoder that gives pictures before their conversion (method iter_native), which '
         f'{decoder.name!r} does not: use form="output", or backend="auto"'
     )
 
 
-class CachingDecoder:
+class CachingDecoder(BaseDecoder):
     """Read frames from a cache if it has them; else decode them with another decoder, and store them.
 
     With an exact codec, the pixels are bit for bit those of the other decoder. With a lossy codec, every frame has the
@@ -73,13 +72,13 @@ class CachingDecoder:
             any crop and size can be made; None stores planes where whole pictures are requested.
 
     Raises:
-        UsageError: Raised by ``decode``: form="planes" with a decoder that has no method ``frames``.
+        UsageError: Raised by ``decode``: form="planes" with a decoder that has no method ``iter_native``.
     """
 
     name = "cached"
 
     def __init__(self, inner: Decoder, state: CacheState, form: Form | None = None) -> None:
-        self._inner = inner
+        self._inner = adapt_decoder(inner)
         self._state = state
         self._form = form
         self._counts_reads = True
@@ -95,7 +94,9 @@ class CachingDecoder:
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Read the clips of one source from the cache, and decode what it lacks; see ``Decoder.decode``."""
-        if index.identity is None or not _has_all_indices(index, slots):
+        # Viewed without a sign, negative numbers are large ones. The other decoder raises the error.
+        has_all = all(not len(slot.indices) or slot.indices.view(np.uint64).max() < len(index) for slot in slots)
+        if index.identity is None or not has_all:
             return self._inner.decode(source, index, slots)
         if any(slot.accepts_damaged for slot in slots):
             return self._decode_damaged_apart(source, index, slots)
@@ -140,13 +141,14 @@ class CachingDecoder:
                     report.errors[number] = error
         return report
 
-    def pictures(
-        self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec
+    def iter_rgb(
+        self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) for consecutive frames; see ``PictureStream.pictures``.
+        """Yield (ordinal, pixels) of consecutive frames, each in new memory; see ``BaseDecoder.iter_rgb``.
 
         Frames that the cache lacks are decoded in order, up to the next frame that it has.
         """
+        stretch = range(stretch[0], stretch[-1] + 1) if len(stretch) else range(0)
         start = stretch.start
         while start < stretch.stop:
             part = range(start, min(start + _READ_AHEAD, stretch.stop))
@@ -168,7 +170,7 @@ class CachingDecoder:
     def _decode_together(
         self, source: MediaSource, index: FrameIndex, part: range, output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        memory = _new_frames(source, (len(part), 1, *output.shape(*index.stream.displayed)))
+        memory = _allocate_frames(source, (len(part), 1, *output.shape(*index.stream.displayed)))
         slots = [ClipSlot(np.array([i], dtype=np.int64), output, clip) for i, clip in zip(part, memory, strict=True)]
         report = self.decode(source, index, slots)
         for ordinal, slot, error in zip(part, slots, report.errors, strict=True):
@@ -182,7 +184,7 @@ class CachingDecoder:
         form = self._choose_form(index, [output])
         check = SourceCheck(source, index)
         stamps = None if index.identity is None else _read_stamps_if_possible(check, stretch)
-        if stamps is None or not adapt_decoder(self._inner).gives_pictures(index) or not _can_store(output, index):
+        if stamps is None or not self._inner.can_iter_rgb(index) or not _can_store(output, index):
             yield from self._decode_together(source, index, stretch[:_READ_AHEAD], output)
             return stretch.start + len(stretch[:_READ_AHEAD])
         frames = self._open_frames(source, index, form, output if form == "output" else None)
@@ -206,18 +208,17 @@ class CachingDecoder:
         self, frames: StreamFrames, stretch: range, output: OutputSpec
     ) -> Iterator[tuple[int, NewFrame | None, Pixels]]:
         """Yield (ordinal, frame to store, pixels) as the other decoder gives them."""
-        inner: Any = self._inner
         source, index = frames.source, frames.index
         if self._choose_form(index, [output]) == "output":
             layout = make_output_layout(output, *index.stream.displayed)
-            for ordinal, pixels in inner.pictures(source, index, stretch, output):
+            for ordinal, pixels in self._inner.iter_rgb(source, index, stretch, output):
                 frame = frames.apply_loss(NewFrame(ordinal, layout, pixels.reshape(-1)))
                 # A copy is stored: the pixels belong to the caller, who may write to them before that.
                 yield ordinal, replace(frame, planes=frame.planes.copy()), pixels
             return
-        for ordinal, picture in inner.frames(source, index, stretch):
+        for ordinal, picture in self._inner.iter_native(source, index, stretch):
             new, shown = _copy_planes_to_store(frames, ordinal, picture)
-            pixels = _new_frames(source, output.shape(*index.stream.displayed))
+            pixels = _allocate_frames(source, output.shape(*index.stream.displayed))
             with naming_source(source):
                 make_writer(shown, index, name_picture(source, int(index.frame_packet[ordinal])))(output, pixels)
             yield ordinal, new, pixels
@@ -251,33 +252,27 @@ class CachingDecoder:
 
     def recipe(self, index: FrameIndex) -> str:
         """Return the recipe of the other decoder."""
-        return describe_recipe(self._inner, index)
+        return self._inner.recipe(index)
 
     def _choose_form(self, index: FrameIndex, outputs: Sequence[OutputSpec]) -> Form:
-        has_planes = gives_frames(self._inner, index)
+        has_planes = self._inner.can_iter_native(index)
         if self._form is None:
             return "planes" if has_planes and any(output.size is None for output in outputs) else "output"
         if self._form == "output" or has_planes:
             return self._form
-        raise planes_error(self._inner)
+        raise make_planes_error(self._inner)
 
     def _open_frames(
         self, source: MediaSource, index: FrameIndex, form: Form, output: OutputSpec | None
     ) -> StreamFrames:
         assert index.identity is not None
-        recipe = Recipe(form, output, describe_recipe(self._inner, index), self._state.pixels)
+        recipe = Recipe(form, output, self._inner.recipe(index), self._state.pixels)
         key = make_key(index.identity, index.stream, recipe)
         return StreamFrames(self._state, key, SourceCheck(source, index))
 
 
-def _new_frames(source: MediaSource, shape: Sequence[int]) -> Pixels:
+def _allocate_frames(source: MediaSource, shape: Sequence[int]) -> Pixels:
     return allocate_pixels(shape, f"{source.name}: frames {list(shape)}", source=source.name)
-
-
-def _has_all_indices(index: FrameIndex, slots: Sequence[ClipSlot]) -> bool:
-    """Whether the index has every requested frame; if not, the other decoder raises the error."""
-    # Viewed without a sign, negative numbers are large ones.
-    return all(not len(slot.indices) or slot.indices.view(np.uint64).max() < len(index) for slot in slots)
 
 
 def _can_store(output: OutputSpec, index: FrameIndex) -> bool:
@@ -308,7 +303,7 @@ class _OutputDecode:
         report: For counts and errors; errors are noted under the numbers of the slots.
     """
 
-    def __init__(self, inner: Decoder, frames: StreamFrames, output: OutputSpec, report: DecodeReport) -> None:
+    def __init__(self, inner: BaseDecoder, frames: StreamFrames, output: OutputSpec, report: DecodeReport) -> None:
         self._inner = inner
         self._frames = frames
         self._layout = make_output_layout(output, *frames.index.stream.displayed)
@@ -343,14 +338,21 @@ class _OutputDecode:
                 continue
             try:
                 if frame.data is not None:
-                    find_labelled_codec(frame.kind.codec).decode(frame.data, self._layout, target)
+                    find_labelled_codec(frame.kind.codec).decode_into(frame.data, self._layout, target)
                 missing[i] = False
             except (BrokenFrame, UsageError):
                 self._frames.reject(int(slot.indices[i]))
 
     def _decode_missing(self, incomplete: Sequence[tuple[int, ClipSlot, npt.NDArray[np.bool_]]]) -> None:
         """Decode and store the missing frames of (slot number, slot, which are missing)."""
-        parts = [_make_part(slot, missing) for _, slot, missing in incomplete]
+        parts = []
+        for _, slot, missing in incomplete:
+            part = slot
+            if not missing.all():
+                ordinals = np.unique(slot.indices[missing])
+                memory = np.empty((len(ordinals), *slot.out.shape[1:]), dtype=np.uint8)
+                part = ClipSlot(ordinals, slot.output, memory)
+            parts.append(part)
         stamps = [self._frames.check.read_lasting_stamps(part.indices) for part in parts]
         decoded = self._inner.decode(self._frames.source, self._frames.index, parts)
         self._report.counts += decoded.counts
@@ -378,14 +380,6 @@ class _OutputDecode:
         return self._frames.store(new, stamps[indices])
 
 
-def _make_part(slot: ClipSlot, missing: npt.NDArray[np.bool_]) -> ClipSlot:
-    """Return the slot itself if all of it is missing, else a slot for each missing frame once."""
-    if missing.all():
-        return slot
-    ordinals = np.unique(slot.indices[missing])
-    return ClipSlot(ordinals, slot.output, np.empty((len(ordinals), *slot.out.shape[1:]), dtype=np.uint8))
-
-
 def _copy_part(part: ClipSlot, slot: ClipSlot, missing: npt.NDArray[np.bool_]) -> None:
     """Copy frames that were decoded into a part to the slot."""
     part_indices = np.searchsorted(part.indices, slot.indices[missing])
@@ -411,7 +405,7 @@ def _copy_planes_to_store(frames: StreamFrames, ordinal: int, picture: Any) -> t
         return None, picture
     if not _is_regular(layout, frames.index):
         return None, picture
-    planes = new_memory(layout.nbytes)
+    planes = allocate_memory(layout.nbytes)
     copy_planes(picture, planes)
     frame = frames.apply_loss(NewFrame(ordinal, layout, planes))
     return frames.encode(frame), picture if frame.data is None else rebuild_picture(layout, planes)
@@ -425,7 +419,7 @@ class _PlanesDecode:
         frames: The stored frames.
     """
 
-    def __init__(self, inner: Decoder, frames: StreamFrames) -> None:
+    def __init__(self, inner: BaseDecoder, frames: StreamFrames) -> None:
         self._inner = inner
         self._frames = frames
         self._source, self._index = frames.source, frames.index
@@ -454,7 +448,7 @@ class _PlanesDecode:
                 layout = PlaneLayout.parse(frame.kind.layout)
                 if not _is_regular(layout, self._index):
                     raise BrokenFrame(f"a picture of {layout.text} in this stream")
-                picture = rebuild_picture(layout, find_labelled_codec(frame.kind.codec).decoded(frame.data, layout))
+                picture = rebuild_picture(layout, find_labelled_codec(frame.kind.codec).decode(frame.data, layout))
             except (BrokenFrame, UsageError):
                 self._frames.reject(ordinal)
                 continue
@@ -470,10 +464,7 @@ class _PlanesDecode:
         def store() -> int:
             return self._frames.store(new, np.array([stamps[frame.ordinal] for frame in new], dtype=np.uint64))
 
-        frames: Iterator[tuple[int, Any]] = adapt_decoder(self._inner).frames(
-            self._source, self._index, missing, counts
-        )
-        for ordinal, picture in frames:
+        for ordinal, picture in self._inner.iter_native(self._source, self._index, missing, counts):
             frame, shown = _copy_planes_to_store(self._frames, ordinal, picture)
             if frame is not None:
                 if new and (new[0].layout != frame.layout or len(new) * frame.layout.nbytes > _STORE_BYTES):

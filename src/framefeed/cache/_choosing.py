@@ -58,7 +58,7 @@ class BudgetedCodec:
         self._overhead = overhead
         self._raw_bytes_left = conditions.expected_raw_bytes or 0
         self._bytes_left = float(conditions.max_bytes or 0)
-        self.codec: str = stored_with if stored_with is not None and self._fits(stored_with) else self._choose()
+        self.codec: str = stored_with if stored_with and self._is_within_budget(stored_with) else self._choose()
 
     def note_stored(self, raw_bytes: int, stored_bytes: int) -> None:
         """Subtract frames that were stored, and revise the choice.
@@ -69,10 +69,10 @@ class BudgetedCodec:
         """
         self._raw_bytes_left = max(0, self._raw_bytes_left - raw_bytes)
         self._bytes_left -= stored_bytes + self._overhead * raw_bytes
-        if not self._fits(self.codec):
+        if not self._is_within_budget(self.codec):
             self.codec = self._choose()
 
-    def _fits(self, label: str) -> bool:
+    def _is_within_budget(self, label: str) -> bool:
         return any(
             each.codec == label and each.ratio * self._raw_bytes_left <= self._bytes_left for each in self._figures
         )
@@ -124,12 +124,12 @@ def choose_exact_codec(
     return codec
 
 
-def overhead_ratio(size: PlannedSize) -> float:
+def compute_overhead(size: PlannedSize) -> float:
     """Divide the bytes that frames take besides their data by their uncompressed bytes."""
     return (size.frames * FRAME_OVERHEAD + size.clips * RUN_OVERHEAD) / max(1, size.raw_bytes)
 
 
-def usable_bytes(max_bytes: int, bytes_on_disk: int) -> int:
+def compute_usable_bytes(max_bytes: int, bytes_on_disk: int) -> int:
     """Return the bytes of a budget that new frames can take."""
     return max(0, int(max_bytes * (1 - _UNUSED_SHARE)) - _UNUSED_BYTES - bytes_on_disk)
 
@@ -152,20 +152,18 @@ def choose_budgeted_codec(
     """
     layouts = {layout for layout, _ in samples}
     timed = [samples[i * len(samples) // _SAMPLES] for i in range(min(_SAMPLES, len(samples)))]
-    figures = [
-        _with_expected_size(measure_codec(codec, timed, clock), codec, samples) for codec in find_exact_codecs(layouts)
-    ]
-    stored = [codec.label for layout in layouts if (codec := find_stored_codec(layout, kinds or {})) is not None]
+    figures = []
+    for codec in find_exact_codecs(layouts):
+        measured = measure_codec(codec, timed, clock)
+        shares = [len(find_codec_for(codec, each[0]).encode(*each)) / each[0].nbytes for each in samples]
+        # The bytes expected of all frames: the mean of the samples plus its standard error.
+        share = np.mean(shares) + (np.std(shares, ddof=1) / len(shares) ** 0.5 if len(shares) > 1 else 0.0)
+        figures.append(replace(measured, stored_bytes=math.ceil(share * measured.raw_bytes)))
+    kept = [find_stored_codec(layout, kinds or {}) for layout in layouts]
+    stored = [codec.label for codec in kept if codec is not None]
     conditions = Conditions(size.raw_bytes, max_bytes, read_memory_size())
     stored_with = max(sorted(stored), key=stored.count, default=None)
-    return BudgetedCodec(figures, conditions, overhead_ratio(size), stored_with)
-
-
-def _with_expected_size(figures: CodecFigures, codec: FrameCodec, samples: Sequence[Sample]) -> CodecFigures:
-    """Replace the stored bytes by those expected of all frames: the mean of the samples plus its standard error."""
-    shares = np.array([len(find_codec_for(codec, sample[0]).encode(*sample)) / sample[0].nbytes for sample in samples])
-    error = shares.std(ddof=1) / len(shares) ** 0.5 if len(shares) > 1 else 0.0
-    return replace(figures, stored_bytes=math.ceil((shares.mean() + error) * figures.raw_bytes))
+    return BudgetedCodec(figures, conditions, compute_overhead(size), stored_with)
 
 
 def find_stored_codec(layout: PlaneLayout, kinds: KindCounts) -> FrameCodec | None:
@@ -176,7 +174,7 @@ def find_stored_codec(layout: PlaneLayout, kinds: KindCounts) -> FrameCodec | No
             codec = find_labelled_codec(label)
         except (UsageError, MissingDependency):
             continue  # Written by another version, or with codecs that are not installed here.
-        if codec.is_exact and codec.takes(layout):
+        if codec.is_exact and codec.can_store(layout):
             return codec
     return None
 

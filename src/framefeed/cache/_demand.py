@@ -149,8 +149,11 @@ def make_source_tasks(
         for part in _cut_long_clip(index, np.array(new, dtype=np.int64), most_frames, options.by_output):
             starts = index.frame_start[part]
             part_bytes = len(part) * frame_bytes
-            is_within_gop = bool(starts.min() <= last_start)
-            if task.runs and _is_too_large(task.num_frames + len(part), nbytes + part_bytes, is_within_gop, options):
+            # A task that would cut a GOP may become larger, unless its pixels are in memory at once.
+            times = _MAX_GROUPS_JOINED if starts.min() <= last_start else 1
+            most_bytes = options.max_bytes * (1 if options.by_output else times)
+            is_full = task.num_frames + len(part) > times * GROUP_FRAMES or nbytes + part_bytes > most_bytes
+            if task.runs and is_full:
                 yield task
                 task, nbytes = FillTask(-1, row), 0
             task.append(part, clip.output)
@@ -159,14 +162,6 @@ def make_source_tasks(
         task.clip_frames += len(clip.storable)
     if task.clip_frames:
         yield task
-
-
-def _is_too_large(num_frames: int, nbytes: int, is_within_gop: bool, options: FillOptions) -> bool:
-    """Whether a task must end before it has so many frames and bytes; one that would cut a GOP may become larger."""
-    if options.by_output and nbytes > options.max_bytes:
-        return True
-    times = _MAX_GROUPS_JOINED if is_within_gop else 1
-    return num_frames > times * GROUP_FRAMES or nbytes > times * options.max_bytes
 
 
 def _cut_long_clip(index: FrameIndex, ordinals: IntArray, most_frames: int, by_output: bool) -> Iterator[IntArray]:
@@ -204,7 +199,7 @@ class PlanDemand:
         clips: Clips of this rank, all epochs together.
         clip_frames: Frames of these clips, repeats included.
         frames: Distinct frames, each of which is stored once.
-        pictures: Pictures that must be decoded for them.
+        pictures: Pictures that must be decoded for them, counted by ``plan_runs``.
         pieces: Runs of frames in which they are stored.
         varies: Whether other epochs need other frames.
         frames_at_most: Frames that all epochs together can need, or None if there is no limit.
@@ -246,7 +241,7 @@ def count_demand(plan: EpochPlan, epochs: int, options: FillOptions) -> PlanDema
         if task.runs:
             ordinals = np.concatenate([run.ordinals for run in task.runs])
             pictures += plan_runs(plan.catalog.frame_index(task.row), ordinals).num_decoded
-    is_endless = options.by_output and _differs(plan, lambda request: request.output)
+    is_endless = options.by_output and _has_varying(plan, lambda request: request.output)
     return PlanDemand(
         clips=num_clips,
         clip_frames=round(clip_frames * share),
@@ -265,7 +260,7 @@ def has_varying_frames(plan: EpochPlan, by_output: bool) -> bool:
         plan: The plan at this epoch.
         by_output: Whether outputs are stored, not whole pictures.
     """
-    return _differs(plan, lambda request: (request.ordinals.tolist(), request.output if by_output else None))
+    return _has_varying(plan, lambda request: (request.ordinals.tolist(), request.output if by_output else None))
 
 
 def scatter(count: int) -> list[int]:
@@ -273,25 +268,44 @@ def scatter(count: int) -> list[int]:
     return sorted(range(count), key=lambda number: number * _GOLDEN_RATIO % 1)
 
 
-def _without_shuffle(plan: EpochPlan, epoch: int) -> EpochPlan:
-    """Return the plan's clips of all ranks in the order of the catalog, so that neighbours are of one source."""
+def order_by_catalog(plan: EpochPlan, later: int = 0) -> EpochPlan:
+    """Return a plan of the clips of all ranks in the order of the catalog, so that neighbours are of one source.
+
+    Args:
+        plan: The plan.
+        later: How many epochs later.
+    """
+    epoch = plan.epoch + later
     return replace(plan, options=replace(plan.options, shuffle=False, rank=0, world_size=1, epoch=epoch))
+
+
+def find_neighbours(plan: EpochPlan, position: int, most_before: int, most: int) -> range:
+    """Find the positions around one that are of the same source, in a plan in the order of the catalog.
+
+    Args:
+        plan: The plan.
+        position: One of its positions.
+        most_before: Most positions before this one.
+        most: Most positions together.
+    """
+    row = plan.row_at(position)
+    first = stop = position
+    while first > max(0, position - most_before) and plan.row_at(first - 1) == row:
+        first -= 1
+    while stop < min(len(plan), first + most) and plan.row_at(stop) == row:
+        stop += 1
+    return range(first, stop)
 
 
 def _sample_windows(plan: EpochPlan, epochs: int) -> Iterator[tuple[int, list[DecodeRequest], int]]:
     """Yield (row, clips of all epochs, number of positions) of neighbours, spread over the plan."""
-    plans = [_without_shuffle(plan, plan.epoch + number) for number in range(epochs)]
+    plans = [order_by_catalog(plan, number) for number in range(epochs)]
     first_plan, num_positions = plans[0], 0
     for number in scatter(_WINDOWS):
         middle = (2 * number + 1) * len(first_plan) // (2 * _WINDOWS)
-        row = first_plan.row_at(middle)
-        first = stop = middle
-        while first > max(0, middle - _WINDOW // 2) and first_plan.row_at(first - 1) == row:
-            first -= 1
-        while stop < min(len(first_plan), first + _WINDOW) and first_plan.row_at(stop) == row:
-            stop += 1
-        yield row, _make_requests(plans, range(first, stop)), (stop - first) * epochs
-        num_positions += (stop - first) * epochs
+        window = find_neighbours(first_plan, middle, _WINDOW // 2, _WINDOW)
+        yield first_plan.row_at(middle), _make_requests(plans, window), len(window) * epochs
+        num_positions += len(window) * epochs
         if num_positions >= PLANNED_CLIPS:
             return
 
@@ -307,9 +321,9 @@ def _make_requests(plans: Sequence[EpochPlan], positions: range) -> list[DecodeR
     return requests
 
 
-def _differs(plan: EpochPlan, fact: Callable[[DecodeRequest], object]) -> bool:
+def _has_varying(plan: EpochPlan, fact: Callable[[DecodeRequest], object]) -> bool:
     """Whether a fact of the same clips differs between this epoch and the next."""
-    now, later = (_without_shuffle(plan, plan.epoch + number) for number in range(2))
+    now, later = order_by_catalog(plan), order_by_catalog(plan, 1)
     step = max(1, len(now) // _COMPARED_CLIPS)
     for position in range(0, len(now), step):
         facts = [[fact(request) for request in _make_requests([each], range(position, position + 1))]

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Literal, SupportsIndex
-
-import numpy as np
-import numpy.typing as npt
 
 from framefeed._checks import check_integer, expected
 from framefeed._units import parse_bytes
 from framefeed.cache._caching import CachingDecoder
-from framefeed.cache._counters import CacheStats
 from framefeed.cache._keys import FORMS, Form
 from framefeed.cache._planned import PlannedFrames
-from framefeed.cache._state import AUTO, CacheOptions, CacheState
+from framefeed.cache._state import AUTO, CacheOptions, CacheState, CacheStats
 from framefeed.cache.store._format import StoreInfo, Verified
 from framefeed.cache.store._store import FrameStore
 from framefeed.decode import Decoder
@@ -77,18 +74,15 @@ class FrameCache(ClosedByWith):
     ) -> None:
         budget = None if max_bytes is None else parse_bytes(max_bytes, "max_bytes")
         memory = 0 if isinstance(memory_bytes, int) and memory_bytes == 0 else parse_bytes(memory_bytes, "memory_bytes")
-        self._start(CacheOptions(_check_folder(path), codec, budget, form, memory, strict, shared))
-
-    def _start(self, options: CacheOptions) -> None:
-        self.state = CacheState(options)
+        self.state = CacheState(CacheOptions(_check_folder(path), codec, budget, form, memory, strict, shared))
 
     def __repr__(self) -> str:
         options = self.options
         budget = "" if options.max_bytes is None else f", max_bytes={options.max_bytes}"
         return f"FrameCache({options.path!r}, codec={options.codec!r}, form={options.form!r}{budget})"
 
-    def __reduce__(self) -> tuple[Callable[[CacheOptions], FrameCache], tuple[CacheOptions]]:
-        return (_rebuild, (self.state.options,))
+    def __reduce__(self) -> tuple[Callable[[], FrameCache], tuple[()]]:
+        return (partial(FrameCache, **asdict(self.options)), ())
 
     @property
     def path(self) -> str:
@@ -151,13 +145,12 @@ class FrameCache(ClosedByWith):
         if len(plan) and not self.state.has_codec:
             self.state.planned = PlannedFrames(plan, inner, form, epochs)
             # Without a reference to this cache: an object in a cycle is closed only by the garbage collector.
-            self.state.find_missing = partial(_find_missing, inner, form)
+            self.state.find_missing = lambda state, *frames: CachingDecoder(inner, state, form).find_missing(*frames)
         return self.decoder(inner, form)
 
     def form_for(self, plan: EpochPlan) -> Form:
         """Return the form in which frames of a plan are stored: "output" or "planes"."""
-        if not isinstance(plan, EpochPlan):
-            raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
+        _check_plan(plan)
         own = self.state.options.form
         return choose_form(plan) if own == "auto" else own
 
@@ -205,8 +198,17 @@ def choose_form(plan: EpochPlan) -> Form:
     return "output" if is_steady and (crop is not None or size is not None) else "planes"
 
 
-def _find_missing(inner: Decoder, form: Form, state: CacheState, *frames: Any) -> npt.NDArray[np.bool_]:
-    return CachingDecoder(inner, state, form).find_missing(*frames)
+def check_filling(plan: object, cache: object, epochs: object) -> None:
+    """Check the plan, cache and number of epochs of a function that fills a cache."""
+    _check_plan(plan)
+    if not isinstance(cache, FrameCache):
+        raise expected("cache", "an ff.FrameCache", cache)
+    check_integer("epochs", epochs, least=1)
+
+
+def _check_plan(plan: object) -> None:
+    if not isinstance(plan, EpochPlan):
+        raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
 
 
 def _check_inner(inner: object) -> None:
@@ -219,9 +221,3 @@ def _check_folder(path: object) -> str:
     if not name or "\0" in name:
         raise expected("path", "a folder such as 'cache/'", path)
     return os.path.abspath(os.path.expanduser(name))
-
-
-def _rebuild(options: CacheOptions) -> FrameCache:
-    cache = FrameCache.__new__(FrameCache)
-    cache._start(options)
-    return cache

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -69,14 +69,13 @@ class StreamKey:
 
 
 @lru_cache(maxsize=4096)
-def make_stream_key(source_bytes: int, fingerprint: str, stream: StreamFacts, recipe: Recipe) -> StreamKey:
+def make_key(identity: SourceIdentity, stream: StreamFacts, recipe: Recipe) -> StreamKey:
     """Make the key of one stream's frames in one form.
 
     It contains neither path nor modification time: a copy of the file has the same frames.
 
     Args:
-        source_bytes: Size of the source.
-        fingerprint: Hash of parts of the source.
+        identity: Size and fingerprint of the source.
         stream: Facts of the stream.
         recipe: All other facts that decide the pixels.
     """
@@ -84,17 +83,12 @@ def make_stream_key(source_bytes: int, fingerprint: str, stream: StreamFacts, re
     facts["extradata"] = None if stream.extradata is None else xxhash.xxh3_128_hexdigest(stream.extradata)
     described = {
         "schema": KEY_VERSION,
-        "source": {"bytes": source_bytes, "fingerprint": fingerprint},
+        "source": {"bytes": identity.bytes, "fingerprint": identity.fingerprint},
         "stream": facts,
         "recipe": asdict(recipe),
     }
     text = json.dumps(described, sort_keys=True, separators=(",", ":"))
     return StreamKey(xxhash.xxh3_128_digest(text.encode()), text)
-
-
-def make_key(identity: SourceIdentity, stream: StreamFacts, recipe: Recipe) -> StreamKey:
-    """Make the key of an indexed source's frames; see ``make_stream_key``."""
-    return make_stream_key(identity.bytes, identity.fingerprint, stream, recipe)
 
 
 NO_STAMP = 0
@@ -274,18 +268,13 @@ def _hash_spans(reader: ByteReader, spans: Sequence[Span], header_bytes: int) ->
     """Hash each span together with the file's header; the common beginning of several spans is read once."""
     hashes: dict[Span, int] = {}
     header = read_bytes(reader, 0, header_bytes)
-    for first, group in groupby(sorted(set(spans)), key=lambda span: span[0]):
-        start, digest = first, xxhash.xxh3_64(header)
-        for span in group:
-            for chunk in _read_chunks(reader, start, span[1]):
-                digest.update(chunk)
-            start = span[1]
-            hashes[span] = digest.intdigest()
+    for start, group in groupby(sorted(set(spans)), key=lambda span: span[0]):
+        digest = xxhash.xxh3_64(header)
+        for first, stop in group:
+            buffer = memoryview(bytearray(max(0, min(_CHUNK_BYTES, stop - start))))
+            for offset in range(start, stop, _CHUNK_BYTES):
+                chunk = buffer[: min(_CHUNK_BYTES, stop - offset)]
+                digest.update(chunk[: reader.read_into(chunk, offset)])
+            start = stop
+            hashes[first, stop] = digest.intdigest()
     return hashes
-
-
-def _read_chunks(reader: ByteReader, start: int, stop: int) -> Iterator[memoryview]:
-    buffer = memoryview(bytearray(max(0, min(_CHUNK_BYTES, stop - start))))
-    for offset in range(start, stop, _CHUNK_BYTES):
-        chunk = buffer[: min(_CHUNK_BYTES, stop - offset)]
-        yield chunk[: reader.read_into(chunk, offset)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
-from framefeed.cache._demand import scatter
+from framefeed.cache._demand import find_neighbours, order_by_catalog, scatter
 from framefeed.cache._keys import Form
 from framefeed.cache.codecs._auto import Sample
-from framefeed.cache.codecs._codec import new_memory
+from framefeed.cache.codecs._codec import allocate_memory
 from framefeed.decode import (
     ClipSlot,
     Decoder,
@@ -23,7 +23,6 @@ from framefeed.decode import (
     adapt_decoder,
     copy_planes,
     describe_layout,
-    gives_frames,
     make_output_layout,
 )
 from framefeed.errors import FrameNotFound, MediaError, TimeUnavailable, UsageError
@@ -89,14 +88,14 @@ class PlannedFrames:
 
     def __init__(self, plan: EpochPlan, inner: Decoder, form: Form, epochs: int = 1) -> None:
         self._plan = plan
-        self._inner = inner
+        self._inner = adapt_decoder(inner)
         self._form = form
         self._epochs = epochs
 
     @cached_property
     def _all_clips(self) -> EpochPlan:
         """The plan's clips of all ranks in the order of the catalog."""
-        return replace(self._plan, options=replace(self._plan.options, shuffle=False, rank=0, world_size=1))
+        return order_by_catalog(self._plan)
 
     @cached_property
     def _positions(self) -> IntArray:
@@ -115,29 +114,19 @@ class PlannedFrames:
             return np.full(len(self._rows), math.prod(self._plan.picture_shape), dtype=np.int64)
         rows, back = np.unique(self._rows, return_inverse=True)
         step = -(-len(rows) // _MAX_ROWS)
-        row_bytes = self._count_planes_bytes if self._form == "planes" else self._count_output_bytes
-        sizes = np.repeat([row_bytes(row) for row in rows[::step].tolist()], step)[: len(rows)]
+        sizes = np.repeat([self._count_frame_bytes(row) for row in rows[::step].tolist()], step)[: len(rows)]
         return np.asarray(sizes[back], dtype=np.int64)
 
-    def _count_output_bytes(self, row: int) -> int:
+    def _count_frame_bytes(self, row: int) -> int:
         catalog = self._plan.catalog
-        return math.prod(self._plan.options.pictures.shape(int(catalog.heights[row]), int(catalog.widths[row])))
-
-    def _count_planes_bytes(self, row: int) -> int:
-        catalog = self._plan.catalog
+        height, width = int(catalog.heights[row]), int(catalog.widths[row])
+        if self._form == "output":
+            return math.prod(self._plan.options.pictures.shape(height, width))
         try:
             stream = catalog.frame_index(row).stream
             return PlaneLayout(stream.pixel_format, stream.width, stream.height).nbytes
         except (UsageError, MediaError):
-            return max(1, 3 * int(catalog.heights[row]) * int(catalog.widths[row]))
-
-    def _mean_clip_length(self) -> float:
-        if self._plan.frames_per_clip is not None:
-            return float(self._plan.frames_per_clip)
-        step = -(-len(self._positions) // _MAX_REQUESTS)
-        requests = map(self._make_request, self._positions[::step].tolist())
-        lengths = [len(request) for request in requests if request is not None]
-        return float(np.mean(lengths)) if lengths else 1.0
+            return max(1, 3 * height * width)
 
     def _make_request(self, position: int, epoch: int = 0) -> DecodeRequest | None:
         try:
@@ -150,7 +139,12 @@ class PlannedFrames:
         clips = len(self._plan) * self._epochs
         if not clips:
             return PlannedSize(0, 0, 0)
-        length = self._mean_clip_length()
+        length: float | None = self._plan.frames_per_clip
+        if length is None:
+            step = -(-len(self._positions) // _MAX_REQUESTS)
+            requests = map(self._make_request, self._positions[::step].tolist())
+            lengths = [len(request) for request in requests if request is not None]
+            length = float(np.mean(lengths)) if lengths else 1.0
         rows, back, counts = np.unique(self._rows, return_inverse=True, return_counts=True)
         frames = counts * (clips / len(self._positions) * length)
         if self._is_counted_completely and self._has_one_output():
@@ -178,7 +172,10 @@ class PlannedFrames:
         count = min(len(rows), _COMPARED_ROWS)
         shares = []
         for i in (np.arange(count) * len(rows) // count).tolist():
-            positions = self._find_positions(int(rows[i]))
+            positions = self._positions[self._rows == rows[i]]
+            if not self._is_counted_completely:
+                around = find_neighbours(self._all_clips, int(positions[0]), _NEIGHBOURS, _NEIGHBOURS)
+                positions = np.arange(around.start, around.stop)
             clips = len(positions) * self._epochs / self._plan.world_size
             counted = frames[i] if self._is_counted_completely else clips * length
             known = int(self._plan.catalog.num_frames[rows[i]]) if self._has_one_output() else 0
@@ -187,18 +184,6 @@ class PlannedFrames:
         if count == len(rows):
             return np.array(shares)
         return min(1.0, float(np.mean(shares) + np.std(shares, ddof=1) / count**0.5))
-
-    def _find_positions(self, row: int) -> IntArray:
-        """Find the positions of a source's clips; if the plan is not counted completely, those around one of them."""
-        positions: IntArray = self._positions[self._rows == row]
-        if self._is_counted_completely:
-            return positions
-        first = stop = int(positions[0])
-        while first > max(0, int(positions[0]) - _NEIGHBOURS) and self._all_clips.row_at(first - 1) == row:
-            first -= 1
-        while stop < min(len(self._all_clips), first + _NEIGHBOURS) and self._all_clips.row_at(stop) == row:
-            stop += 1
-        return np.arange(first, stop)
 
     def _estimate_distinct(self, positions: IntArray, clips: float) -> float:
         """Count the distinct frames of so many clips of a source; of many clips, extrapolate from some."""
@@ -221,7 +206,7 @@ class PlannedFrames:
     def _has_one_output(self) -> bool:
         """Whether each frame is stored only once, however many clips contain it."""
         crop = self._plan.options.pictures.crop
-        is_plain = self._plan.tables.pictures is self._plan.options.pictures
+        is_plain = self._plan.tables.pictures == self._plan.options.pictures
         return self._form == "planes" or (is_plain and (crop is None or isinstance(crop, (CenterCrop, FixedCrop))))
 
     # --- samples --------------------------------------------------------------------------------------
@@ -269,12 +254,11 @@ class PlannedFrames:
 
     def _decode_sample(self, request: _SampleRequest) -> Sample | None:
         if self._form == "planes":
-            if not gives_frames(self._inner, request.index):
+            if not self._inner.can_iter_native(request.index):
                 return None
-            stream = adapt_decoder(self._inner)
-            for _, picture in stream.frames(request.source, request.index, [request.ordinal]):
+            for _, picture in self._inner.iter_native(request.source, request.index, [request.ordinal]):
                 layout = describe_layout(picture)
-                planes = new_memory(layout.nbytes)
+                planes = allocate_memory(layout.nbytes)
                 copy_planes(picture, planes)
                 return layout, planes
             return None

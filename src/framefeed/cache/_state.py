@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,15 +21,14 @@ from framefeed.cache._choosing import (
     BudgetedCodec,
     choose_budgeted_codec,
     choose_exact_codec,
-    overhead_ratio,
-    usable_bytes,
+    compute_overhead,
+    compute_usable_bytes,
 )
-from framefeed.cache._counters import CacheCounters, CacheStats
 from framefeed.cache._keys import EXACT, FORMS, Form
 from framefeed.cache._planned import PlannedFrames
 from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.cache.codecs._registry import find_codec, find_codec_for, find_labelled_codec
-from framefeed.cache.store._format import Kind, StoredFrame, StoreOptions
+from framefeed.cache.store._format import StoredFrame, StoreOptions
 from framefeed.cache.store._store import FrameStore
 from framefeed.decode import Pixels, PlaneLayout
 from framefeed.parallel import renew_after_fork
@@ -38,21 +37,68 @@ _ENTRY_NBYTES = 400
 """Memory of a frame besides its bytes, about: two dictionary entries, the key, the objects."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MemoryFrame:
-    """Stored bytes of one frame in memory.
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    """Counts of a cache in this process since it was made.
+
+    ``ff.cache.build`` adds to the stored frames and bytes only, not to hits and misses: see its `BuildReport`.
 
     Attributes:
-        kind: Codec and layout.
-        data: The bytes.
-        stamp: Of the source file when the frame was decoded.
-        content: Hash of the encoded bytes that the frame depends on.
+        frames_hit: Frames that a loader or a decoder asked for and that were read from memory or disk.
+        frames_missed: Frames that a loader or a decoder asked for and that the cache lacked, or that were damaged.
+        frames_from_memory: Hits that came from memory.
+        frames_stored: Frames written to disk; frames of a file that could not be finished are subtracted again.
+        frames_outdated: Frames that the cache had, but whose source has changed since.
+        frames_damaged: Frames whose stored bytes did not match their checksum.
+        bytes_read: Stored bytes read from disk.
+        bytes_written: Stored bytes written to disk.
+        codec: Label of the codec that frames are written with, or None before the first frame.
+        is_full: Whether ``max_bytes`` is used up, so that no more frames are stored.
+        trouble: Why no more frames are stored, or None.
     """
 
-    kind: Kind
-    data: bytes
-    stamp: int
-    content: int
+    frames_hit: int = 0
+    frames_missed: int = 0
+    frames_from_memory: int = 0
+    frames_stored: int = 0
+    frames_outdated: int = 0
+    frames_damaged: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    codec: str | None = None
+    is_full: bool = False
+    trouble: str | None = None
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of the requested frames that the cache had, from 0 to 1; 0 before the first. Builds do not count."""
+        requested = self.frames_hit + self.frames_missed
+        return self.frames_hit / requested if requested else 0.0
+
+
+class CacheCounters:
+    """Counts of a cache, added by several threads."""
+
+    def __init__(self) -> None:
+        self.after_fork()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Count from zero in a forked process, and replace the lock, which a thread of the parent may have held."""
+        self._sums: dict[str, Any] = {}
+        self._lock = Lock()
+
+    def add(self, **counts: int) -> None:
+        """Add to some of the counts of ``CacheStats``."""
+        with self._lock:
+            for name, count in counts.items():
+                self._sums[name] = self._sums.get(name, 0) + count
+
+    @property
+    def stats(self) -> CacheStats:
+        """The sums so far."""
+        with self._lock:
+            return replace(CacheStats(), **self._sums)
 
 
 class MemoryTier:
@@ -64,7 +110,7 @@ class MemoryTier:
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self._frames = Lru[tuple[bytes, int], MemoryFrame](max_bytes, _count_frame_bytes)
+        self._frames = Lru[tuple[bytes, int], StoredFrame](max_bytes, _count_frame_bytes)
         self.after_fork()
         renew_after_fork(self)
 
@@ -80,19 +126,19 @@ class MemoryTier:
         """Bytes of all frames."""
         return self._frames.weight
 
-    def get(self, key: bytes, packets: Sequence[int]) -> list[MemoryFrame | None]:
+    def get(self, key: bytes, packets: Sequence[int]) -> list[StoredFrame | None]:
         """Look up frames of one stream."""
         if not len(self._frames):
             return [None] * len(packets)
         with self._lock:
             return [self._frames.get((key, packet)) for packet in packets]
 
-    def put(self, key: bytes, packet: int, frame: MemoryFrame) -> None:
-        """Keep a frame, and remove the least recently used ones for it."""
+    def put(self, key: bytes, frame: StoredFrame) -> None:
+        """Keep a frame whose data are its own bytes, and remove the least recently used ones for it."""
         if _count_frame_bytes(frame) > self.max_bytes:
             return
         with self._lock:
-            self._frames.put((key, packet), frame)
+            self._frames.put((key, frame.number), frame)
 
     def drop(self, key: bytes, packet: int) -> None:
         """Remove a frame."""
@@ -105,7 +151,7 @@ class MemoryTier:
             self._frames.clear()
 
 
-def _count_frame_bytes(frame: MemoryFrame) -> int:
+def _count_frame_bytes(frame: StoredFrame) -> int:
     return len(frame.data) + _ENTRY_NBYTES
 
 
@@ -235,11 +281,11 @@ class CacheState:
         if planned is None or size is None or max_bytes is None:
             codec = choose_exact_codec(layout, samples, None if size is None else size.raw_bytes, max_bytes, kinds)
         else:
-            usable = usable_bytes(max_bytes, 0 if info is None else info.bytes_on_disk)
+            usable = compute_usable_bytes(max_bytes, 0 if info is None else info.bytes_on_disk)
             if kinds and self.find_missing is not None:
                 share = planned.estimate_missing_share(partial(self.find_missing, self))
                 size = replace(size, raw_bytes=math.ceil(share * size.raw_bytes))
-            if size.raw_bytes * (1 + overhead_ratio(size)) <= usable:
+            if size.raw_bytes * (1 + compute_overhead(size)) <= usable:
                 codec = choose_exact_codec(layout, samples, size.raw_bytes, None, kinds)
             else:
                 plan_samples = planned.decode_samples() or [(layout, sample) for sample in samples]
@@ -267,7 +313,7 @@ class CacheState:
                 return
             self._has_warned = True
         with suppress(UserWarning):  # Raised if warnings are errors, but this warning must not stop anything.
-            warnings.warn(trouble, UserWarning, stacklevel=_callers_level())
+            warnings.warn(trouble, UserWarning, stacklevel=_find_callers_level())
 
     def stats(self) -> CacheStats:
         """Return the counts of this process, and whether more frames are stored."""
@@ -286,7 +332,7 @@ class CacheState:
         )
 
 
-def _callers_level() -> int:
+def _find_callers_level() -> int:
     """Find the ``stacklevel`` of the line that called framefeed, for a warning of the caller of this function."""
     frame, modules = inspect.currentframe(), list[str]()
     while frame is not None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from framefeed._arrays import IntArray, WordArray
 from framefeed.cache._keys import NO_STAMP, SourceCheck, StreamKey
-from framefeed.cache._state import CacheState, MemoryFrame
+from framefeed.cache._state import CacheState
 from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.cache.store._format import MISS, FrameLocations, Kind, StoredFrame
 from framefeed.decode import Pixels, PlaneLayout
@@ -96,7 +96,7 @@ class StreamFrames:
         absent = np.array([i for i, frame in enumerate(cached) if frame is None], dtype=np.int64)
         if len(absent):
             locations = self._state.store.find(self._key.digest, packets[absent])
-            usable = self._is_usable(locations, ordinals[absent], layout)
+            usable = self._find_usable(locations, ordinals[absent], layout)
             absent_targets = None if targets is None else [targets[i] for i in absent.tolist()]
             for i, frame in zip(absent.tolist(), self._read_disk(locations, usable, absent_targets), strict=True):
                 cached[i] = frame
@@ -141,7 +141,7 @@ class StreamFrames:
     def find_missing(self, ordinals: IntArray, layout: PlaneLayout | None) -> npt.NDArray[np.bool_]:
         """Find the frames that are not on disk, or whose source has changed, bool [N]."""
         locations = self._state.store.find(self._key.digest, self.index.frame_packet[ordinals])
-        return ~self._is_usable(locations, ordinals, layout)
+        return ~self._find_usable(locations, ordinals, layout)
 
     def reject(self, ordinal: int) -> None:
         """Count a frame as damaged whose stored bytes, though intact, do not match their codec and layout."""
@@ -158,7 +158,7 @@ class StreamFrames:
             return cached
         stamps = np.array([frame.stamp for frame in usable.values()], dtype=np.uint64)
         contents = np.array([frame.content for frame in usable.values()], dtype=np.uint64)
-        matches = self._matches_source(ordinals[list(usable)], stamps, contents).tolist()
+        matches = self._compare_with_source(ordinals[list(usable)], stamps, contents).tolist()
         for (i, frame), is_match in zip(usable.items(), matches, strict=True):
             if is_match:
                 cached[i] = CachedFrame(frame.kind, memoryview(frame.data))
@@ -167,7 +167,7 @@ class StreamFrames:
         self._state.counters.add(frames_from_memory=sum(matches))
         return cached
 
-    def _is_usable(
+    def _find_usable(
         self, locations: FrameLocations, ordinals: IntArray, layout: PlaneLayout | None
     ) -> npt.NDArray[np.bool_]:
         """Check whether frames are on disk, of the right layout and of the source as it is now, bool [N]."""
@@ -178,13 +178,13 @@ class StreamFrames:
         indices = np.flatnonzero(usable)
         if len(indices):
             usable = usable.copy()
-            usable[indices] = self._matches_source(
+            usable[indices] = self._compare_with_source(
                 ordinals[indices], locations.stamp[indices], locations.content[indices]
             )
             self._state.counters.add(frames_outdated=len(indices) - int(np.count_nonzero(usable)))
         return usable
 
-    def _matches_source(self, ordinals: IntArray, stamps: WordArray, contents: WordArray) -> npt.NDArray[np.bool_]:
+    def _compare_with_source(self, ordinals: IntArray, stamps: WordArray, contents: WordArray) -> npt.NDArray[np.bool_]:
         """Check whether the source still holds the bytes that each frame was made of, bool [N]."""
         now = self.check.read_stamps(ordinals)
         matches: npt.NDArray[np.bool_] = (stamps == now) & (now != NO_STAMP)
@@ -214,7 +214,7 @@ class StreamFrames:
             targets is not None and kind.codec == RAW and size == raw_size
             for kind, size, raw_size in zip(kinds, sizes, raw_sizes, strict=True)
         ]
-        scratch = _scratch(sum(size for size, is_direct in zip(sizes, direct, strict=True) if not is_direct))
+        scratch = _get_scratch(sum(size for size, is_direct in zip(sizes, direct, strict=True) if not is_direct))
         buffers, start = [], 0
         for i, size, is_direct in zip(indices, sizes, direct, strict=True):
             if is_direct and targets is not None:
@@ -227,8 +227,9 @@ class StreamFrames:
             if is_sound:
                 cached[i] = CachedFrame(kind, None if is_direct else buffer)
                 if self.has_memory:
-                    frame = MemoryFrame(kind, bytes(buffer), int(locations.stamp[i]), int(locations.content[i]))
-                    self._state.memory.put(self._key.digest, int(locations.numbers[i]), frame)
+                    facts = int(locations.raw_nbytes[i]), int(locations.stamp[i]), int(locations.content[i])
+                    frame = StoredFrame(int(locations.numbers[i]), kind, bytes(buffer), *facts)
+                    self._state.memory.put(self._key.digest, frame)
         return cached
 
     # --- storing --------------------------------------------------------------------------------------
@@ -242,7 +243,7 @@ class StreamFrames:
             return frame
         codec = self._state.select_codec(frame.layout, [frame.planes])
         data = codec.encode(frame.layout, frame.planes)
-        codec.decode(memoryview(data), frame.layout, frame.planes)
+        codec.decode_into(memoryview(data), frame.layout, frame.planes)
         return replace(frame, data=data, codec=codec)
 
     def encode(self, frame: NewFrame) -> NewFrame:
@@ -291,12 +292,13 @@ class StreamFrames:
             frame = frames[i]
             codec = frame.codec or default
             data = codec.encode(frame.layout, frame.planes) if frame.data is None else frame.data
+            if self.has_memory:
+                data = bytes(data)  # which may be the caller's pixels
             kind, nbytes = Kind(codec.label, frame.layout.text), frame.layout.nbytes
             kept.append(StoredFrame(int(packets[i]), kind, data, nbytes, int(stamps[i]), int(contents[i])))
         if self.has_memory:
             for each in kept:
-                copied = MemoryFrame(each.kind, bytes(each.data), each.stamp, each.content)
-                state.memory.put(self._key.digest, each.number, copied)
+                state.memory.put(self._key.digest, each)
         if not kept or not state.is_filling:
             return 0
         num_stored = len(kept) if state.store.add(self._key.digest, self._key.description, kept) else 0
@@ -313,7 +315,7 @@ def _has_layout(kind: Kind, layout: PlaneLayout | None) -> bool:
 _local = threading.local()
 
 
-def _scratch(nbytes: int) -> memoryview:
+def _get_scratch(nbytes: int) -> memoryview:
     """Return memory of this thread, of any content: new pages for every clip would cost more than reading it."""
     kept: memoryview | None = getattr(_local, "scratch", None)
     if kept is None or len(kept) < nbytes:

@@ -9,6 +9,7 @@ from fractions import Fraction
 import pyarrow as pa
 
 from framefeed._arrays import IntArray
+from framefeed._cached import cached_property
 from framefeed.catalog._chunks import ChunkResult, SourceGroup, cut_into_chunks, survey_chunks
 from framefeed.catalog._columns import (
     FACTS,
@@ -16,6 +17,7 @@ from framefeed.catalog._columns import (
     Label,
     encode_labels,
     find_classes,
+    find_first_rows,
     normalize_labels,
     number_sources,
 )
@@ -26,13 +28,14 @@ from framefeed.index import Verify
 from framefeed.media import DEFAULT_LIMITS, ImageSequence
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ListedRows:
     """The rows of a catalog before their sources are surveyed.
 
     Attributes:
         texts: Values of the ``source`` column, [R].
-        numbers: Number of each row's source among the distinct ones, int64 [R]; None if every row has its own.
+        sources: The distinct sources to open, [S], in the order of their first rows.
+        numbers: Number of each row's source among these, int64 [R]; None if every row has its own.
         labels: Label of each row, or None.
         extra: The manifest's own columns, or None.
         root: Folder that relative texts are resolved against.
@@ -41,12 +44,18 @@ class ListedRows:
     """
 
     texts: pa.Array
+    sources: Sequence[SourceGroup] = ()
     numbers: IntArray | None = None
     labels: pa.ChunkedArray | None = None
     extra: pa.Table | None = None
     root: str | None = None
     buffers: Mapping[str, bytes | ImageSequence] = field(default_factory=dict)
     classes: tuple[Label, ...] | None = None
+
+    @cached_property
+    def source_texts(self) -> pa.Array:
+        """The texts of the distinct sources, [S]."""
+        return self.texts if self.numbers is None else self.texts.take(pa.array(find_first_rows(self.numbers)))
 
     def plain_labels(self) -> pa.ChunkedArray:
         """Convert the labels to whole numbers or strings; null for a row without one."""
@@ -57,14 +66,14 @@ class ListedRows:
 
 @dataclass(frozen=True, slots=True)
 class SurveyedSources:
-    """Facts and frame tables of distinct sources.
+    """Facts and frame tables of distinct sources, of one run or of all.
 
     Attributes:
-        facts: A row for each source, of ``SURVEYED``.
-        frames: Batches of frame tables: a row for each source that has an index, in order.
+        facts: A row for each source; the columns of ``SURVEYED``, and maybe others.
+        frames: Batches of frame tables: a row for each source that has an index, in order, and then maybe others.
     """
 
-    facts: pa.Table
+    facts: Facts
     frames: Sequence[pa.RecordBatch]
 
     @classmethod
@@ -74,7 +83,7 @@ class SurveyedSources:
         for chunk in chunks:
             facts.append(chunk.facts)
             frames += chunk.frames
-        return cls(pa.Table.from_batches(facts, SURVEYED), frames)
+        return cls(Facts.of_table(pa.Table.from_batches(facts, SURVEYED)), frames)
 
 
 @dataclass(frozen=True)
@@ -125,12 +134,13 @@ def survey_rows(
     """Survey the sources of rows, and build a catalog.
 
     Args:
-        rows: Their ``numbers`` are computed here.
+        rows: Their ``sources`` and ``numbers`` are set here.
         sources: Source of each distinct text, in the order of their first rows; or its result, if it is known.
         options: Depth of the survey, and its number of threads.
     """
-    chunks = list(cut_into_chunks([SourceGroup("", sources, "sources")], options))
-    rows = replace(rows, numbers=number_sources(rows.texts))
+    groups = [SourceGroup("", list(sources), "sources")]
+    rows = replace(rows, sources=groups, numbers=number_sources(rows.texts))
+    chunks = list(cut_into_chunks(groups, options))
     return build_catalog_data(rows, SurveyedSources.of(survey_chunks(chunks, options)), options)
 
 
@@ -138,9 +148,9 @@ def build_catalog_data(rows: ListedRows, surveyed: SurveyedSources, options: Sur
     """Build a catalog of listed rows and their surveyed sources."""
     labels = rows.plain_labels()
     classes = find_classes(labels, rows.classes)
-    # Rows of one source share its facts.
-    facts = surveyed.facts if rows.numbers is None else surveyed.facts.take(pa.array(rows.numbers))
-    columns = {name: facts.column(name) for name in facts.column_names}
+    columns = {name: surveyed.facts.column(name) for name in SURVEYED.names}
+    if rows.numbers is not None:  # Rows of one source share its facts.
+        columns = {name: column.take(pa.array(rows.numbers)) for name, column in columns.items()}
     columns |= {"source": pa.chunked_array([rows.texts]), "label": encode_labels(labels, classes)}
     extra = {} if rows.extra is None else {name: rows.extra.column(name) for name in rows.extra.column_names}
     return CatalogData(

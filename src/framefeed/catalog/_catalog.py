@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import check_integer, check_path, describe_value
+from framefeed._checks import check_integer, check_path, check_position, expected
 from framefeed._nearest import did_you_mean
+from framefeed._units import format_bytes
 from framefeed.catalog._assembly import CatalogData, ListedRows, survey_rows
 from framefeed.catalog._catalog_file import CatalogHeader, format_rate, get_frames_path, open_catalog, write_catalog
 from framefeed.catalog._catalog_rows import CatalogRows, Verification, verify_rows
@@ -58,10 +59,6 @@ class SavedFiles:
     root: str | None
     fingerprint: str
     rows: IntArray | None = None
-
-    def select(self, rows: IntArray) -> SavedFiles:
-        """Describe a view of some rows of this one."""
-        return replace(self, rows=rows if self.rows is None else self.rows[rows])
 
 
 class CatalogEntry:
@@ -185,7 +182,7 @@ class Catalog(CatalogRows):
         if isinstance(row, slice):
             return self.take(np.arange(len(self), dtype=np.int64)[row])
         if isinstance(row, SupportsIndex) and not isinstance(row, np.ndarray):
-            return CatalogEntry(self, self._check_row(row))
+            return CatalogEntry(self, check_position("row", row, len(self), "catalog"))
         chosen = _read_rows(row)
         if chosen.dtype == bool and len(chosen) != len(self):
             raise UsageError(f"mask: expected one entry per row ({len(self)}), got {len(chosen)}")
@@ -214,9 +211,11 @@ class Catalog(CatalogRows):
             raise UsageError("rows: expected row numbers, got a mask: use catalog[mask]")
         if len(local) and not (local.min() >= -len(self) and local.max() < len(self)):
             wrong = local.max() if local.max() >= len(self) else local.min()
-            raise UsageError(f"rows: expected row numbers from {-len(self)} to {len(self) - 1}, got {wrong}")
+            raise expected("rows", f"row numbers from {-len(self)} to {len(self) - 1}", int(wrong))
         local = np.where(local < 0, local + len(self), local)
-        saved = None if self._saved is None else self._saved.select(local)
+        saved = self._saved
+        if saved is not None:
+            saved = replace(saved, rows=local if saved.rows is None else saved.rows[local])
         return Catalog(self._data, local if self._rows is None else self._rows[local], saved)
 
     @property
@@ -240,10 +239,7 @@ class Catalog(CatalogRows):
         elif isinstance(errors, Iterable) and not isinstance(errors, (str, bytes)):
             names = {str(getattr(each, "source", each)) for each in errors}
         else:
-            raise UsageError(
-                "errors: expected a Catalog, the result of catalog.verify(), or a list of sources, "
-                f"got {describe_value(errors)}"
-            )
+            raise expected("errors", "a Catalog, the result of catalog.verify(), or a list of sources", errors)
         listed = (self.shown_name(row) in names or self.name(row) in names for row in range(len(self)))
         return self.take(np.flatnonzero(~np.fromiter(listed, np.bool_, len(self))))
 
@@ -386,8 +382,9 @@ class Catalog(CatalogRows):
         size = table.nbytes + (0 if frames is None else frames.nbytes) + media_bytes
         if size > MAX_PICKLED_BYTES:
             raise UsageError(
-                f"this catalog is not saved and takes {size} bytes, but at most {MAX_PICKLED_BYTES} can be sent to a "
-                "worker process: save it with catalog.to_parquet(path)"
+                f"this catalog is not saved and takes {format_bytes(size)}, but at most "
+                f"{format_bytes(MAX_PICKLED_BYTES)} can be sent to a worker process: save it with "
+                "catalog.to_parquet(path)"
             )
         rest = (data.classes, data.verify, data.root, data.root_is_default, dict(data.buffers), data.assume_fps)
         return (_rebuild, (table, None if frames is None else frames.batches, rest))
@@ -398,16 +395,14 @@ def _read_rows(rows: object) -> npt.NDArray[Any]:
     array = np.asarray(rows)
     if array.ndim == 1 and (array.dtype == bool or not len(array) or np.issubdtype(array.dtype, np.integer)):
         return array if array.dtype == bool else array.astype(np.int64)
-    raise UsageError(
-        f"row: expected an integer, a slice, row numbers or a mask of all rows, got {describe_value(rows)}"
-    )
+    raise expected("row", "an integer, a slice, row numbers or a mask of all rows", rows)
 
 
 def _explain_filter_error(expression: object, reason: str, names: Sequence[str]) -> str:
     columns = f"the columns are {', '.join(names)}"
     if not isinstance(expression, pc.Expression):
-        example = "such as pc.field('width') >= 640 (with import pyarrow.compute as pc)"
-        return f"expression: expected a pyarrow expression, {example}, got {describe_value(expression)}; {columns}"
+        what = "a pyarrow expression, such as pc.field('width') >= 640 (with import pyarrow.compute as pc)"
+        return f"{expected('expression', what, expression)}; {columns}"
     if (missing := _NO_FIELD.search(reason)) is not None:
         return f"expression: this catalog has no column {missing[1]!r}: {columns}{did_you_mean(missing[1], names)}"
     return f"expression: {expression} does not fit the columns: {reason.splitlines()[0]}; {columns}"

@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import get_args
@@ -27,6 +27,7 @@ from framefeed._names import make_printable
 from framefeed.catalog._columns import FACTS, Facts, Label, hash_column
 from framefeed.catalog._frame_tables import FrameTables, hash_frame_tables, open_with_roll, write_frame_tables
 from framefeed.catalog._roll import Roll, make_roll
+from framefeed.catalog._survey import SurveyOptions
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.index import Verify
 from framefeed.parallel import raise_shortage, try_again_in_shortage
@@ -70,6 +71,11 @@ class CatalogHeader:
     assume_fps: str | None = None
     format: int = FORMAT
 
+    def has_settings(self, options: SurveyOptions) -> bool:
+        """Whether a scan with these options would read the same facts."""
+        settings = (options.depth, options.verify, repr(options.limits), format_rate(options.assume_fps))
+        return (self.depth, self.verify, self.limits, self.assume_fps) == settings
+
 
 def format_rate(rate: Fraction | None) -> str | None:
     """Write a rate as an exact fraction."""
@@ -97,7 +103,10 @@ def write_catalog(path: str, table: pa.Table, header: CatalogHeader, frames: Fra
         UsageError: It cannot be written there: no such folder, a file that is no catalog, a full disk.
     """
     check_target(path)
-    before = _read_frames_id(path)
+    try:
+        before = _open_parquet(path)[1].frames_id
+    except UnreadableMedia:  # Also a catalog of another format: its frame tables have their own name.
+        before = None
     header = _set_frames_id(header, table, frames)
     pending = _get_pending_path(path, header.frames_id)
     new_facts, new_frames = f"{path}.{os.getpid()}.tmp", f"{path}.{os.getpid()}.frames.tmp"
@@ -192,21 +201,18 @@ def open_catalog(path: str) -> tuple[Facts, CatalogHeader, FrameTables | None]:
 
 def _open_both(path: str) -> tuple[Facts, CatalogHeader, FrameTables | None]:
     file, header = _open_parquet(path)
-    opened = None if header.frames_id is None else _open_frames(path, header.frames_id, file.metadata.num_rows)
-    frames, roll = opened or (None, None)
-    return _read_facts(path, file, roll), header, frames
-
-
-def _open_frames(path: str, frames_id: str, num_rows: int) -> tuple[FrameTables, Roll] | None:
-    names = [name for name in (get_frames_path(path), _get_pending_path(path, frames_id)) if os.path.isfile(name)]
-    for name in names:
-        frames, metadata, roll = open_with_roll(name)
-        if metadata.get(_KEY) == frames_id.encode():
-            return frames, Roll(roll, num_rows, len(frames), name)
-    if not names:
-        return None
+    names = () if header.frames_id is None else (get_frames_path(path), _get_pending_path(path, header.frames_id))
+    others = list[str]()
+    for name in filter(os.path.isfile, names):
+        frames, metadata, columns = open_with_roll(name)
+        if metadata.get(_KEY) == str(header.frames_id).encode():
+            roll = Roll(columns, file.metadata.num_rows, len(frames), name)
+            return _read_facts(path, file, roll), header, frames
+        others.append(name)
+    if not others:
+        return _read_facts(path, file, None), header, None
     raise StaleSource(
-        f"{names[0]}: these frame tables belong to another catalog than {path}: scan again, or delete them to open "
+        f"{others[0]}: these frame tables belong to another catalog than {path}: scan again, or delete them to open "
         "the facts alone",
         source=path,
         stage="index",
@@ -222,7 +228,9 @@ def _open_parquet(path: str) -> tuple[pq.ParquetFile, CatalogHeader]:
         file = try_again_in_shortage(lambda: pq.ParquetFile(path, page_checksum_verification=True), path, "open")
     except (pa.ArrowException, OSError, ValueError) as error:
         if not _is_parquet(path):
-            what = "a catalog is a Parquet file, and this file is none; if it is a list or a media file, scan it first"
+            what = (
+                "a catalog is a Parquet file, and this file is not one; if it is a list or a media file, scan it first"
+            )
             raise _unreadable(path, what, f"framefeed scan {path} -o cat.parquet, or framefeed.scan") from error
         raise _unreadable(path, str(error).rstrip(".")) from error
     return file, _read_header(path, file.schema_arrow)
@@ -267,11 +275,6 @@ def _read_header(path: str, schema: pa.Schema) -> CatalogHeader:
         header = CatalogHeader(**fields)
     except (ValueError, TypeError, RecursionError) as error:
         raise _unreadable(path, f"{error}") from error
-    _check_header(path, header, schema)
-    return header
-
-
-def _check_header(path: str, header: CatalogHeader, schema: pa.Schema) -> None:
     ids = [header.fingerprint, *([] if header.frames_id is None else [header.frames_id])]
     if not all(isinstance(text, str) and text.isalnum() for text in ids):  # The id becomes part of a file name.
         raise _unreadable(path, "its fingerprint or id is no identifier")
@@ -285,6 +288,7 @@ def _check_header(path: str, header: CatalogHeader, schema: pa.Schema) -> None:
     wrong = [name for name, kind in plain.items() if name not in schema.names or schema.field(name).type != kind]
     if wrong or "label" not in schema.names:
         raise _unreadable(path, f"without the columns {', '.join(wrong or ['label'])} of a catalog")
+    return header
 
 
 _MAGIC = b"PAR1"
@@ -296,22 +300,15 @@ def _unreadable(path: str, what: str, hint: str = _SCAN_HINT) -> UnreadableMedia
     return UnreadableMedia(f"{path}: not readable as a catalog: {what}; {hint}", source=path, stage="index")
 
 
-def _read_frames_id(path: str) -> str | None:
-    try:
-        return _open_parquet(path)[1].frames_id
-    except UnreadableMedia:  # Also a catalog of another format: its frame tables have their own name.
-        return None
-
-
 def _set_frames_id(header: CatalogHeader, table: pa.Table, frames: FrameTables | None) -> CatalogHeader:
     if frames is None:
-        return CatalogHeader(**asdict(header) | {"frames_id": None})
+        return replace(header, frames_id=None)
     # A hash of the content, so that two scans of the same files write the same bytes.
     digest = xxhash.xxh3_128(header.fingerprint.encode())
     for column in table.select(["source", "mtime_ns"]).itercolumns():
         hash_column(digest, column)
     digest.update(hash_frame_tables(frames))
-    return CatalogHeader(**asdict(header) | {"frames_id": digest.hexdigest()})
+    return replace(header, frames_id=digest.hexdigest())
 
 
 def _get_pending_path(path: str, frames_id: str | None) -> str:

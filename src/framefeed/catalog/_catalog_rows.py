@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
-from typing import Any, NamedTuple, SupportsIndex
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from framefeed._arrays import AnyArray, IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import check_integer, check_position, expected
+from framefeed._checks import check_count_or_share, check_integer, check_position
 from framefeed._names import escape, is_url, resolve_name
 from framefeed.catalog._assembly import CatalogData
 from framefeed.catalog._columns import (
@@ -54,7 +54,17 @@ class CatalogRows:
         """Get the path, URL or encoded bytes of a row; or an `ImageSequence` if a folder was indexed as one."""
         text = self.name(row)
         given = self._data.buffers.get(text)
-        return self._make_source(row, resolve_name(text, self._data.root)) if given is None else given
+        if given is not None:
+            return given
+        path = resolve_name(text, self._data.root)
+        if self._data.frames is None:
+            is_sequence = self._scalar("container", row) == SEQUENCE_CONTAINER
+            return ImageSequence(path, fps=self._scalar("average_fps", row)) if is_sequence else path
+        frame_row = int(self._data.facts.frame_rows[self._get_data_row(row)])
+        index = None if frame_row < 0 else self._data.frames.index(frame_row)
+        if index is None or index.stream.container != SEQUENCE_CONTAINER:
+            return path
+        return make_image_sequence(path, index)
 
     def name(self, row: int) -> str:
         """Get the text of the ``source`` column in a row."""
@@ -80,9 +90,7 @@ class CatalogRows:
         info = None if frame_row >= 0 or self.error(row) is not None else self.info(row)
         if info is None or info.kind != "image":
             raise UsageError(f"row {row} ({self.name(row)}) has no frame index: {self.error(row)}")
-        nbytes, mtime_ns = self.row_stat(row)
-        identity = SourceIdentity(nbytes, None if mtime_ns == -1 else mtime_ns, self.row_fingerprint(row) or "")
-        return build_still_index(info, identity)
+        return build_still_index(info, self._identity(row))
 
     def info(self, row: int) -> MediaInfo | None:
         """Get the claims of a row's header; None for a file that could not be read."""
@@ -242,22 +250,15 @@ class CatalogRows:
 
     # --- reading --------------------------------------------------------------------------------------
 
-    def _check_row(self, row: SupportsIndex) -> int:
-        return check_position("row", row, len(self), "catalog")
-
     def _get_data_row(self, row: int) -> int:
-        checked = self._check_row(row)
+        checked = check_position("row", row, len(self), "catalog")
         return checked if self._rows is None else int(self._rows[checked])
 
-    def _make_source(self, row: int, path: str) -> str | ImageSequence:
-        if self._data.frames is None:
-            is_sequence = self._scalar("container", row) == SEQUENCE_CONTAINER
-            return ImageSequence(path, fps=self._scalar("average_fps", row)) if is_sequence else path
-        frame_row = int(self._data.facts.frame_rows[self._get_data_row(row)])
-        index = None if frame_row < 0 else self._data.frames.index(frame_row)
-        return (
-            path if index is None or index.stream.container != SEQUENCE_CONTAINER else make_image_sequence(path, index)
-        )
+    def _identity(self, row: int) -> SourceIdentity:
+        """Get the identity of the scanned file."""
+        nbytes, mtime_ns = self.row_stat(row)
+        # Times before 1970 are negative: -1 ns alone is unknown.
+        return SourceIdentity(nbytes, None if mtime_ns == -1 else mtime_ns, self.row_fingerprint(row) or "")
 
     def _scalar(self, name: str, row: int) -> Any:
         return self._data.facts.column(name)[self._get_data_row(row)].as_py()
@@ -397,18 +398,8 @@ def sample_rows(rows: IntArray, sample: float | None, seed: int) -> IntArray:
     check_integer("seed", seed, least=0)
     if sample is None:
         return rows
-    if isinstance(sample, bool) or not isinstance(sample, (int, float, np.integer)):
-        raise expected("sample", "a number of rows, a share of them such as 0.01, or None", sample)
-    if isinstance(sample, float):
-        if not 0 <= sample <= 1:
-            raise UsageError(
-                f"sample: expected a share from 0.0 to 1.0, got {sample}; for a number of rows, give an int"
-            )
-        count = ceil(sample * len(rows))
-    else:
-        count = int(sample)
-    if count < 0:
-        raise expected("sample", "a number of rows of at least 0", sample)
+    check_count_or_share("sample", sample)
+    count = ceil(sample * len(rows)) if isinstance(sample, float) else int(sample)
     drawn = np.random.default_rng(seed).permutation(len(rows))[:count]
     return rows[np.sort(drawn)]
 
@@ -425,9 +416,7 @@ def _verify_row(catalog: CatalogRows, row: int) -> list[Difference | Failure]:
             now, decoded = index_media(media, "full", assume_fps=assumed)
             differences = [*_compare_info(info, now), *_compare_frames(index, decoded)]
         else:
-            size, mtime_ns = catalog.row_stat(row)
-            fingerprint = catalog.row_fingerprint(row) or ""
-            media.check_identity(SourceIdentity(size, None if mtime_ns < 0 else mtime_ns, fingerprint))
+            media.check_identity(catalog._identity(row))
             differences = _compare_info(info, probe(media))
     except StaleSource as error:
         return [Difference(name, "file", "the file that was scanned", str(error))]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tqdm import tqdm
 
+from framefeed._arrays import BoolArray
 from framefeed._names import make_printable
+from framefeed._units import format_bytes
 from framefeed.catalog._columns import FactsBuilder
 from framefeed.catalog._frame_rows import HeaderClaims
 from framefeed.catalog._frame_tables import FrameTableBuilder
@@ -27,26 +30,41 @@ from framefeed.parallel import ordered_map, thread_budget
 
 @dataclass(frozen=True, slots=True)
 class SourceGroup:
-    """Sources of one folder and kind.
+    """Consecutive sources of one folder and kind, from their listing to their survey.
 
     Attributes:
-        prefix: Folder of all of them with its trailing slash, or "".
-        names: File names; or, with kind "sources", paths, encoded bytes and `SurveyResult` objects.
-        kind: "files" were regular files when they were listed, "image_folder" are folders of pictures.
+        folder: Absolute path without a trailing slash, or "" if the names are complete paths or URLs.
+        names: Path of each source relative to the folder: its name if a walk listed it; a manifest may name files in
+            subfolders. With kind "sources": paths, encoded bytes and `SurveyResult` objects.
+        kind: "image_folder" if the names are folders whose pictures are the frames of one video.
+        found_by: "walk" and "glob" list files in the folder itself, and record which are links; a walk lists none
+            twice. Anything else is found by its "name".
     """
 
-    prefix: str
-    names: Sequence[Any]
+    folder: str
+    names: list[Any]
     kind: Literal["files", "sources", "image_folder"] = "files"
+    found_by: Literal["walk", "glob", "name"] = "name"
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def sources(self, options: SurveyOptions) -> Sequence[Any]:
-        """List the sources to open."""
-        if self.kind == "image_folder":
-            return [ImageSequence(self.prefix + name, fps=options.fps) for name in self.names]
-        return [self.prefix + name for name in self.names] if self.prefix else self.names
+    def paths(self) -> Iterator[Any]:
+        """Iterate over the complete paths or URLs."""
+        prefix = self.folder and self.folder + os.sep
+        return (prefix + name for name in self.names) if prefix else iter(self.names)
+
+
+def select_sources(groups: Iterable[SourceGroup], is_selected: BoolArray) -> Iterator[SourceGroup]:
+    """Select sources of groups by a mask over all of them."""
+    start = 0
+    for group in groups:
+        selected = np.flatnonzero(is_selected[start : start + len(group)]).tolist()
+        start += len(group)
+        if len(selected) == len(group):
+            yield group
+        elif selected:
+            yield replace(group, names=[group.names[number] for number in selected])
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +119,9 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
     stills, slow = StillRows(options.limits), dict[int, Any]()
     start, before = 0, count_bytes_read_by_thread()
     for group in chunk.groups:
-        sources = group.sources(options)
+        sources = list(group.paths())
+        if group.kind == "image_folder":
+            sources = [ImageSequence(path, fps=options.fps) for path in sources]
         if group.kind == "files" and not options.decodes_pictures:
             num_unread = len(stills.unread)
             stills.read(sources, start)
@@ -109,7 +129,15 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
         else:
             slow |= dict(enumerate(sources, start))
         start += len(sources)
-    others, frames = tabulate(_survey_each(slow, options, chunk.start, record))
+
+    def survey_others() -> Iterator[SurveyResult]:
+        for position, source in slow.items():
+            result = source if isinstance(source, SurveyResult) else survey(source, options)
+            yield result
+            if record is not None:
+                record(chunk.start + position, result)
+
+    others, frames = tabulate(survey_others())
     pictures = stills.to_batch(count_one_frame=options.depth == "frames")
     by_library = pc.sum(pc.equal(others.column("kind"), "image")).as_py() or 0
     facts = pictures
@@ -122,16 +150,6 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
     return ChunkResult(facts, frames, count_bytes_read_by_thread() - before, by_library)
 
 
-def _survey_each(
-    sources: Mapping[int, Any], options: SurveyOptions, start: int, record: RecordResult | None
-) -> Iterator[SurveyResult]:
-    for position, source in sources.items():
-        result = source if isinstance(source, SurveyResult) else survey(source, options)
-        yield result
-        if record is not None:
-            record(start + position, result)
-
-
 def tabulate(results: Iterable[SurveyResult]) -> tuple[pa.RecordBatch, tuple[pa.RecordBatch, ...]]:
     """Convert results to columns: facts of ``SURVEYED``, and frame tables of the sources that have an index."""
     builder, batches = FactsBuilder(), list[pa.RecordBatch]()
@@ -140,11 +158,9 @@ def tabulate(results: Iterable[SurveyResult]) -> tuple[pa.RecordBatch, tuple[pa.
         builder.append(result)
         if result.index is not None:
             info = result.info
-            claims = HeaderClaims()
-            if info is not None:
-                claims = HeaderClaims(
-                    info.num_frames_from_header, info.duration_seconds_from_header, info.average_fps_from_header
-                )
+            claims = None if info is None else HeaderClaims(
+                info.num_frames_from_header, info.duration_seconds_from_header, info.average_fps_from_header
+            )  # fmt: skip
             tables.append(result.index, claims)
     tables.finish()
     return pa.RecordBatch.from_pydict(builder.columns(), schema=SURVEYED), tuple(batches)
@@ -186,29 +202,23 @@ def cut_into_chunks(groups: Iterable[SourceGroup], options: SurveyOptions) -> It
     for group in groups:
         start = 0
         while start < len(group):
-            count, weight_left = _count_fitting_names(group, start, weight_left, picture_weight)
-            chunk.append(replace(group, names=group.names[start : start + count]))
-            start += count
+            names = group.names[start : start + -(-weight_left // picture_weight)]
+            if group.kind == "files" and _PICTURE_ENDINGS.issuperset(name[-3:] for name in names):
+                weight_left -= len(names) * picture_weight
+            else:
+                for count, name in enumerate(names, 1):
+                    is_picture = group.kind == "files" and name[-3:] in _PICTURE_ENDINGS
+                    weight_left -= picture_weight if is_picture else VIDEO_WEIGHT
+                    if weight_left <= 0:
+                        names = names[:count]
+                        break
+            chunk.append(replace(group, names=names))
+            start += len(names)
             if weight_left <= 0:
                 yield (full := Chunk(tuple(chunk), first))
                 chunk, first, weight_left = [], first + len(full), CHUNK_WEIGHT
     if chunk:
         yield Chunk(tuple(chunk), first)
-
-
-def _count_fitting_names(group: SourceGroup, start: int, weight_left: int, picture_weight: int) -> tuple[int, int]:
-    """Count the names from ``start`` on that fill a chunk, at least one; and the weight that is left."""
-    names = group.names[start : start + -(-weight_left // picture_weight)]
-    if group.kind == "files" and _PICTURE_ENDINGS.issuperset(name[-3:] for name in names):
-        return len(names), weight_left - len(names) * picture_weight
-    count = 0
-    for name in names:
-        is_picture = group.kind == "files" and name[-3:] in _PICTURE_ENDINGS
-        weight_left -= picture_weight if is_picture else VIDEO_WEIGHT
-        count += 1
-        if weight_left <= 0:
-            break
-    return count, weight_left
 
 
 def survey_chunks(
@@ -237,7 +247,7 @@ def survey_chunks(
         kind=kind,
         max_in_flight=IN_FLIGHT_PER_WORKER * max(1, workers),
         max_bytes=MAX_BYTES_IN_FLIGHT,
-        size_of=_count_bytes,
+        size_of=lambda surveyed: surveyed.facts.nbytes + sum(batch.nbytes for batch in surveyed.frames),
     )
     # Not with tqdm's disable=True, which starts a thread, too.
     bar = tqdm(
@@ -250,7 +260,7 @@ def survey_chunks(
             if visible_bar is not None:
                 read += result.bytes_read
                 failed += len(result) - pc.sum(result.facts.column("error_type").is_null()).as_py()
-                visible_bar.set_postfix_str(f"{read / 1e6:,.1f} MB read, {failed:,} failed", refresh=False)
+                visible_bar.set_postfix_str(f"{format_bytes(read)} read, {failed:,} failed", refresh=False)
                 visible_bar.update(len(result))
 
 
@@ -267,10 +277,8 @@ def _naming_lost_files(chunks: Sequence[Chunk]) -> Iterator[None]:
                 stage=error.stage,
             ) from error
         chunk = chunks[error.position]
-        first, last = (
-            make_printable(f"{group.prefix}{group.names[number]}")
-            for group, number in ((chunk.groups[0], 0), (chunk.groups[-1], -1))
-        )
+        paths = [path for group in (chunk.groups[0], chunk.groups[-1]) for path in group.paths()]
+        first, last = make_printable(str(paths[0])), make_printable(str(paths[-1]))
         raise WorkerLost(
             f"{error.__cause__} while it read {len(chunk)} files, from {first} to {last}: run the same scan again, "
             "which continues where it stopped if it has out=...; with workers=1 (--workers 1) it uses no processes",
@@ -286,21 +294,12 @@ def choose_workers(chunks: Sequence[Chunk], options: SurveyOptions) -> tuple[int
     than their start. Videos are mostly read by libav, which threads run in parallel.
     """
     workers = min(thread_budget().threads if options.workers is None else options.workers, len(chunks))
-    files = sum(map(len, chunks))
-    pictures = sum(map(_count_pictures, chunks))
+    files, pictures = sum(map(len, chunks)), 0
+    for chunk in chunks:
+        # A large chunk has almost nothing but pictures.
+        pictures += len(chunk) if len(chunk) > CHUNK_WEIGHT // 2 else sum(
+            name[-3:] in _PICTURE_ENDINGS for group in chunk.groups if group.kind == "files" for name in group.names
+        )  # fmt: skip
     if workers < 2 or (pictures == files and pictures < MIN_PICTURES_FOR_PROCESSES):
         return 0, "threads"
     return workers, "processes" if pictures >= MIN_PICTURES_FOR_PROCESSES else "threads"
-
-
-def _count_pictures(chunk: Chunk) -> int:
-    """Count the files with the ending of a picture; a large chunk has almost nothing else."""
-    size = len(chunk)
-    if size > CHUNK_WEIGHT // 2:
-        return size
-    files = (name for group in chunk.groups if group.kind == "files" for name in group.names)
-    return sum(name[-3:] in _PICTURE_ENDINGS for name in files)
-
-
-def _count_bytes(surveyed: ChunkResult) -> int:
-    return int(surveyed.facts.nbytes + sum(batch.nbytes for batch in surveyed.frames))

@@ -75,7 +75,7 @@ _LOCATION_COLUMNS = frozenset({"source", "mtime_ns", "error"})
 
 def collect_facts(result: SurveyResult) -> dict[str, Any]:
     """Give the facts of one source by column, without source and label."""
-    facts: dict[str, Any] = {"fingerprint": result.fingerprint, "num_damaged_frames": result.num_damaged_frames}
+    facts: dict[str, Any] = {"num_damaged_frames": result.num_damaged_frames}
     if result.info is not None:
         facts |= {name: getattr(result.info, name) for name in (*INFO_COLUMNS, "bytes")}
         facts |= {
@@ -83,8 +83,9 @@ def collect_facts(result: SurveyResult) -> dict[str, Any]:
             "duration_seconds": result.info.duration_seconds_from_header,
             "average_fps": result.info.average_fps_from_header,
         }
-    if result.stat is not None:
-        facts |= {"bytes": result.stat.bytes, "mtime_ns": result.stat.mtime_ns}
+    identity = result.identity
+    if identity is not None:
+        facts |= {"bytes": identity.bytes, "mtime_ns": identity.mtime_ns, "fingerprint": identity.fingerprint or None}
     if result.error is not None:
         facts |= {"error_type": type(result.error).__name__, "error": make_printable(str(result.error))}
     index = result.index
@@ -348,6 +349,11 @@ def number_sources(texts: pa.Array) -> IntArray:
     """Number the distinct texts in the order of their first rows, int64 [R]."""
     numbers: IntArray = texts.dictionary_encode().indices.cast(pa.int64()).to_numpy()
     return numbers
+
+
+def find_first_rows(numbers: IntArray) -> IntArray:
+    """Find the first row of each source by the result of `number_sources`, int64 [S], ascending."""
+    return np.unique(numbers, return_index=True)[1]
 
 
 def number_true(mask: npt.NDArray[np.bool_]) -> IntArray:

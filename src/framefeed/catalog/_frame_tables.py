@@ -22,6 +22,7 @@ import xxhash
 
 from framefeed._arrays import AnyArray, IntArray
 from framefeed._lru import Lru
+from framefeed._units import format_bytes
 from framefeed.catalog._arrow import Ragged, gather_rows, view_numbers, view_ragged
 from framefeed.catalog._frame_rows import (
     NUMBER_FIELDS,
@@ -287,7 +288,7 @@ class FrameTables:
         return len(self._reader)
 
     def __repr__(self) -> str:
-        return f"FrameTables({len(self)} sources, {self.nbytes} bytes)"
+        return f"FrameTables({len(self)} sources, {format_bytes(self.nbytes)})"
 
     @property
     def batches(self) -> tuple[pa.RecordBatch, ...]:

@@ -13,7 +13,7 @@ from framefeed.catalog._catalog import Catalog, CatalogEntry
 from framefeed.catalog._survey import SurveyOptions, SurveyResult, survey
 from framefeed.errors import UsageError
 from framefeed.index import Verify
-from framefeed.media import ImageSequence, Limits, MediaSource, SequenceSource, SourceStat, resolve_limits
+from framefeed.media import ImageSequence, Limits, MediaSource, SequenceSource, resolve_limits
 
 Source = str | bytes | os.PathLike[str] | ImageSequence | CatalogEntry
 
@@ -39,8 +39,15 @@ def make_memory_catalog(sources: Sequence[Source], limits: Limits | None = None,
         texts.append(text)
         if not isinstance(opened, str):
             buffers[text] = opened
-        if text not in results:
-            results[text] = _survey_or_raise(source, opened, options)
+        if text in results:
+            continue
+        index = source.frame_index if isinstance(source, CatalogEntry) else None
+        if isinstance(source, CatalogEntry) and index is not None and index.identity is not None:
+            results[text] = SurveyResult(source.info, index, index.identity)
+            continue
+        results[text] = result = survey(opened, options)
+        if result.error is not None:
+            raise result.error
     rows = ListedRows(pa.array(texts, pa.string()), buffers=buffers)
     return Catalog(survey_rows(rows, list(results.values()), options))
 
@@ -57,14 +64,3 @@ def _identify(source: Source) -> tuple[str, str | bytes | ImageSequence]:
     if media.kind in ("path", "url"):
         return escape(media.path), media.path
     raise UsageError(f"{media.name}: an open file cannot be sent to a worker: give its path, or its bytes")
-
-
-def _survey_or_raise(source: Source, opened: str | bytes | ImageSequence, options: SurveyOptions) -> SurveyResult:
-    index = source.frame_index if isinstance(source, CatalogEntry) else None
-    if isinstance(source, CatalogEntry) and index is not None and index.identity is not None:
-        identity = index.identity
-        return SurveyResult(source.info, index, SourceStat(identity.bytes, identity.mtime_ns), identity.fingerprint)
-    result = survey(opened, options)
-    if result.error is not None:
-        raise result.error
-    return result

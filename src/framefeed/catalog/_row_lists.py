@@ -52,7 +52,17 @@ class RowLists:
             lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
             offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
             column = pc.list_flatten(column)
-        values = _read_numbers(column, name)
+        kind = column.type
+        values: IntArray | FloatArray
+        if pa.types.is_null(kind) or pa.types.is_floating(kind):
+            values = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy()
+        elif pa.types.is_integer(kind):
+            try:
+                values = pc.fill_null(column.cast(pa.int64()), 0).to_numpy()
+            except pa.ArrowInvalid as error:
+                raise UsageError(f"column {name!r} holds a number that cannot be a frame number: {error}") from None
+        else:
+            raise UsageError(f"column {name!r} holds {_describe_column(column)}: {_EXPECTED}. {_REMEDY}")
         missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
         rows_of_values = np.repeat(np.arange(len(has_null)), np.diff(offsets))
         has_null = has_null | (np.bincount(rows_of_values, missing, len(has_null)) > 0)
@@ -72,20 +82,6 @@ class RowLists:
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
         indices = np.arange(offsets[-1]) + np.repeat(self.offsets[rows] - offsets[:-1], lengths)
         return RowLists(self.values[indices], offsets, self.has_null[rows])
-
-
-def _read_numbers(column: pa.Array, name: str) -> IntArray | FloatArray:
-    kind = column.type
-    if pa.types.is_null(kind) or pa.types.is_floating(kind):
-        seconds: FloatArray = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy()
-        return seconds
-    if pa.types.is_integer(kind):
-        try:
-            numbers: IntArray = pc.fill_null(column.cast(pa.int64()), 0).to_numpy()
-        except pa.ArrowInvalid as error:
-            raise UsageError(f"column {name!r} holds a number that cannot be a frame number: {error}") from None
-        return numbers
-    raise UsageError(f"column {name!r} holds {_describe_column(column)}: {_EXPECTED}. {_REMEDY}")
 
 
 def _describe_column(column: pa.Array) -> str:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from framefeed._arrays import IntArray
+from framefeed._checks import expected
 from framefeed.errors import UsageError
 
 VALUES_AT_ONCE = 65_536
@@ -34,32 +35,23 @@ def assign_rows(
     """
     codes = groups.combine_chunks().dictionary_encode(null_encoding="encode")
     hashes = _hash_values(codes.dictionary, seed)
+    ends = list(accumulate(fractions))[:-1]
     if strata is None:
-        parts = _assign_by_hash(hashes, fractions)
+        # Every hash is below 2**64: a bound from there on would not fit into uint64, and its part is empty.
+        bounds = [bound for end in ends if (bound := round(end * 2**64)) < 2**64]
+        parts = np.array(bounds, np.uint64).searchsorted(hashes, side="right")
     else:
+        # The groups of each value, in the order of their hashes, are cut at the fractions of their number.
         values = strata.combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
-        first_rows = np.unique(codes.indices.to_numpy(), return_index=True)[1]
-        parts = _assign_by_rank(hashes, values[first_rows], fractions)
+        values = values[np.unique(codes.indices.to_numpy(), return_index=True)[1]]
+        order = np.lexsort((hashes, values))
+        counts = np.bincount(values)
+        rank = np.arange(len(order)) - np.repeat(counts.cumsum() - counts, counts)
+        share = (rank + 0.5) / np.repeat(counts, counts)
+        parts = np.empty(len(order), np.int64)
+        parts[order] = np.array(ends).searchsorted(share, side="right")
     part_of_row = parts[codes.indices.to_numpy()]
     return [np.flatnonzero(part_of_row == part).astype(np.int64) for part in range(len(fractions))]
-
-
-def _assign_by_hash(hashes: npt.NDArray[np.uint64], fractions: Sequence[float]) -> IntArray:
-    ends = [round(end * 2**64) for end in accumulate(fractions)]
-    # Every hash is below 2**64: a bound from there on would not fit into uint64, and its part is empty.
-    bounds = np.array([end for end in ends[:-1] if end < 2**64], dtype=np.uint64)
-    return bounds.searchsorted(hashes, side="right")
-
-
-def _assign_by_rank(hashes: npt.NDArray[np.uint64], values: IntArray, fractions: Sequence[float]) -> IntArray:
-    """Cut the groups of each value, in the order of their hashes, at the fractions of their number."""
-    order = np.lexsort((hashes, values))
-    counts = np.bincount(values)
-    rank = np.arange(len(order)) - np.repeat(counts.cumsum() - counts, counts)
-    share = (rank + 0.5) / np.repeat(counts, counts)
-    parts = np.empty(len(order), np.int64)
-    parts[order] = np.array(list(accumulate(fractions))[:-1]).searchsorted(share, side="right")
-    return parts
 
 
 def check_fractions(fractions: Mapping[str, float] | Sequence[float]) -> list[float]:
@@ -69,7 +61,7 @@ def check_fractions(fractions: Mapping[str, float] | Sequence[float]) -> list[fl
         UsageError: One is negative, or they do not add up to 1.
     """
     if isinstance(fractions, str) or not isinstance(fractions, (Mapping, Sequence)):
-        raise UsageError(f"expected fractions such as [0.8, 0.2] or {{'train': 0.8, 'val': 0.2}}, got {fractions!r}")
+        raise expected("", "fractions such as [0.8, 0.2] or {'train': 0.8, 'val': 0.2}", fractions)
     shares = [float(share) for share in (fractions.values() if isinstance(fractions, Mapping) else fractions)]
     if not shares or min(shares) < 0 or not isclose(sum(shares), 1.0, abs_tol=1e-9):
         raise UsageError(f"fractions must be at least 0 and add up to 1, not {shares}: name a part for the rest")

@@ -125,7 +125,14 @@ class StillRows:
                 raise _NotPlain
             heads = list(map(os.pread, descriptors, repeat(HEAD_BYTES), repeat(0)))
             sizes = list(map(_SIZE, facts))
-            headers, odd = _read_headers(heads, descriptors, sizes, self.limits.max_header_bytes)
+            max_bytes = self.limits.max_header_bytes
+            headers, odd, more = list[StillHeader](), list[int](), CountedReads(os.pread, -1, max_bytes)
+            for head, descriptor, size in zip(heads, descriptors, sizes, strict=True):
+                more.file, more.bytes_left = descriptor, max_bytes
+                try:
+                    headers.append(read_still_header(head, more, size))
+                except OddHeader:
+                    odd.append(len(headers) + len(odd))
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -133,7 +140,11 @@ class StillRows:
         for position in reversed(odd):
             del heads[position], sizes[position], times[position]
         fields = [list(map(field_of, headers)) for field_of in _NUMBER_GETTERS]
-        _check_limits(fields[0], fields[1], self.limits)
+        widths, heights, limits = fields[0], fields[1], self.limits
+        if max(widths, default=0) > limits.max_side or max(heights, default=0) > limits.max_side:
+            raise _NotPlain
+        if max(map(mul, widths, heights), default=0) > limits.max_pixels:
+            raise _NotPlain
         kinds = list(map(self.kinds.__getitem__, map(_get_kind, headers)))
         for column, values in zip(self.numbers, fields, strict=True):
             column += values
@@ -174,13 +185,10 @@ class StillRows:
                 HEAD_FINGERPRINT_PREFIX, pa.array(self.digests, pa.string()), ""
             ),
         }
-        return pa.RecordBatch.from_arrays(
-            [
-                _make_column(columns.get(name), kind, count)
-                for name, kind in zip(SURVEYED.names, SURVEYED.types, strict=True)
-            ],
-            schema=SURVEYED,
-        )
+        arrays = {field.name: pa.nulls(count, field.type) for field in SURVEYED}
+        for name, values in columns.items():
+            arrays[name] = values if isinstance(values, pa.Array) else pa.array(values, SURVEYED.field(name).type)
+        return pa.RecordBatch.from_arrays(list(arrays.values()), schema=SURVEYED)
 
 
 def to_time_column(times: Sequence[int]) -> IntArray:
@@ -197,33 +205,6 @@ class _NotPlain(Exception):
 
 _NOT_READ = (_NotPlain, OSError, ValueError, MemoryError, LimitExceeded)
 """Errors that leave a file to `survey`, which reads it again and reports them; LimitExceeded is a deadline."""
-
-
-def _read_headers(
-    heads: Sequence[bytes], descriptors: Sequence[int], sizes: Sequence[int], max_bytes: int
-) -> tuple[list[StillHeader], list[int]]:
-    """Read the headers of files, and list the positions of the files without one."""
-    headers, odd, more = list[StillHeader](), list[int](), CountedReads(os.pread, -1, max_bytes)
-    for head, descriptor, size in zip(heads, descriptors, sizes, strict=True):
-        more.file, more.bytes_left = descriptor, max_bytes
-        try:
-            headers.append(read_still_header(head, more, size))
-        except OddHeader:
-            odd.append(len(headers) + len(odd))
-    return headers, odd
-
-
-def _check_limits(widths: Sequence[int], heights: Sequence[int], limits: Limits) -> None:
-    if max(widths, default=0) > limits.max_side or max(heights, default=0) > limits.max_side:
-        raise _NotPlain
-    if max(map(mul, widths, heights), default=0) > limits.max_pixels:
-        raise _NotPlain
-
-
-def _make_column(values: Any, kind: pa.DataType, count: int) -> pa.Array:
-    if values is None:
-        return pa.nulls(count, kind)
-    return values if isinstance(values, pa.Array) else pa.array(values, kind)
 
 
 def _decode_names(names: Sequence[str], numbers: npt.NDArray[np.int32]) -> pa.Array:

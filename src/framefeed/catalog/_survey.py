@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, get_args
 
-from framefeed._checks import expected
+from framefeed._checks import check_choice, check_integer, expected
 from framefeed.catalog._frame_rows import MOST_ITEMS
 from framefeed.errors import FramefeedError, LimitExceeded, MediaError, UnsupportedCodec
 from framefeed.index import FrameIndex, Verify, index_media
@@ -20,7 +20,7 @@ from framefeed.media import (
     MediaInfo,
     MediaSource,
     SequenceSource,
-    SourceStat,
+    SourceIdentity,
     check_decodable,
     describe_picture,
     probe,
@@ -61,12 +61,10 @@ class SurveyOptions:
     assume_fps: Fraction | None = None
 
     def __post_init__(self) -> None:
-        if self.depth not in get_args(Depth):
-            raise expected("depth", "'frames' or 'header'", self.depth)
-        if self.verify not in get_args(Verify):
-            raise expected("verify", "'proof', 'ends', 'none' or 'full'", self.verify)
-        if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 0):
-            raise expected("workers", "an integer of at least 0, or None for the thread budget", self.workers)
+        check_choice("depth", self.depth, get_args(Depth))
+        check_choice("verify", self.verify, get_args(Verify))
+        if self.workers is not None:
+            check_integer("workers", self.workers, least=0)
         if self.limits.max_packets > MOST_ITEMS:
             raise expected("limits.max_packets", f"at most {MOST_ITEMS} for a catalog", self.limits.max_packets)
         check_deadline(self.deadline_seconds)
@@ -84,17 +82,16 @@ class SurveyResult:
     Attributes:
         info: Claims of the header.
         index: Its frame index; None at depth "header", and for a still picture.
-        stat: Size and time before it was read, so that a change meanwhile is noticed by the next scan.
-        fingerprint: Hash of its content.
+        identity: Size and time before it was read, so that a change meanwhile is noticed by the next scan; and hash of
+            its content, "" for a failed source.
         error: Reason of the failure.
         num_damaged_frames: Without an index: 0 for a picture that was decoded, else None.
     """
 
     info: MediaInfo | None = None
     index: FrameIndex | None = None
-    stat: SourceStat | None = None
-    fingerprint: str | None = None
-    error: FramefeedError | None = field(default=None)
+    identity: SourceIdentity | None = None
+    error: FramefeedError | None = None
     num_damaged_frames: int | None = None
 
 
@@ -130,7 +127,7 @@ def survey(source: Any, options: SurveyOptions) -> SurveyResult:
 
 
 def _survey(source: Any, options: SurveyOptions) -> SurveyResult:
-    info, stat = None, None
+    media, info, stat = None, None, None
     try:
         media = MediaSource.of(source)
         if isinstance(media, SequenceSource):
@@ -147,33 +144,28 @@ def _survey(source: Any, options: SurveyOptions) -> SurveyResult:
                 info = replace(info, num_frames_from_header=1)
             # A damaged picture is a failed row, so a decoded one has no damaged frame.
             damaged = 0 if options.decodes_pictures else None
-            return SurveyResult(info, None, stat, fingerprint, num_damaged_frames=damaged)
+            identity = SourceIdentity(stat.bytes, stat.mtime_ns, fingerprint)
+            return SurveyResult(info, None, identity, num_damaged_frames=damaged)
         info, index = index_media(media, options.verify, assume_fps=options.assume_fps, limits=options.limits)
-        return SurveyResult(info, index, stat, index.identity.fingerprint if index.identity else media.fingerprint())
+        fingerprint = index.identity.fingerprint if index.identity else media.fingerprint()
+        return SurveyResult(info, index, SourceIdentity(stat.bytes, stat.mtime_ns, fingerprint))
     except FramefeedError as error:
         if find_shortage(error) is not None:
             raise
         # The header's claims help to identify a file that failed.
         with suppress(MediaError):
-            info = info or (_read_claims(source, error, options) if stat else None)
-        return SurveyResult(info, None, None if _can_succeed_later(error) else stat, None, error)
-
-
-def _read_claims(source: Any, error: FramefeedError, options: SurveyOptions) -> MediaInfo | None:
-    media = MediaSource.of(source)
-    if isinstance(error, UnsupportedCodec) and _is_still(media):
-        return describe_picture(media, options.limits).info
-    return probe(source, limits=options.limits) if options.depth == "frames" else None
-
-
-def _can_succeed_later(error: FramefeedError) -> bool:
-    """Whether the next scan should try the file again: after an error of the system, or a passed deadline.
-
-    The row of such a file has no time.
-    """
-    # Pillow raises OSError without a number for a damaged picture.
-    cause = error.__cause__
-    return getattr(error, "limit", None) == DEADLINE or (isinstance(cause, OSError) and cause.errno is not None)
+            if info is None and media is not None and stat is not None:
+                if isinstance(error, UnsupportedCodec) and _is_still(media):
+                    info = describe_picture(media, options.limits)[0]
+                elif options.depth == "frames":
+                    info = probe(media, limits=options.limits)
+        # After an error of the system, or a passed deadline, the next scan tries again: the row has no size and time.
+        # Pillow raises OSError without a number for a damaged picture.
+        cause = error.__cause__
+        if getattr(error, "limit", None) == DEADLINE or (isinstance(cause, OSError) and cause.errno is not None):
+            stat = None
+        known = None if stat is None else SourceIdentity(stat.bytes, stat.mtime_ns, "")
+        return SurveyResult(info, None, known, error)
 
 
 def _is_still(media: MediaSource) -> bool:

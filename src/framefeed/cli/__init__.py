@@ -77,7 +77,7 @@ def _dispatch(words: list[str]) -> int:
             unknown = []
     if unknown:
         command = f"framefeed {chosen}" if chosen in COMMANDS else "framefeed"
-        raise UsageError(f"{command}: unexpected argument {' '.join(unknown)} ('{command} --help' lists all arguments)")
+        raise UsageError(f"unexpected argument {' '.join(unknown)} ('{command} --help' lists all arguments)")
     run = getattr(args, "run", None)
     if run is None:
         raise UsageError(f"expected a command: {', '.join(COMMANDS)} ('framefeed --help' describes them)")

@@ -37,9 +37,7 @@ class Parser(argparse.ArgumentParser):
                 name = word.partition("=")[0]
                 if name.startswith("--") and name not in self._option_string_actions:
                     nearest = did_you_mean(name, self._option_string_actions)
-                    raise UsageError(
-                        f"{self.prog}: unknown option {name}{nearest} ('{self.prog} --help' lists all options)"
-                    )
+                    raise UsageError(f"unknown option {name}{nearest} ('{self.prog} --help' lists all options)")
         return super().parse_known_args(args, namespace)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

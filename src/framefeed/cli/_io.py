@@ -17,6 +17,7 @@ import numpy as np
 from framefeed._files import make_write_error, name_special_kind
 from framefeed._names import escape, escape_invisible, remove_dots
 from framefeed._names import make_printable as utf8
+from framefeed._units import format_seconds
 from framefeed.errors import UsageError
 
 # Characters. Names may be 4096 bytes long and tags of a file megabytes; a longer message than this is not read.
@@ -191,8 +192,8 @@ class Stages:
         """List stage, seconds and share of the total; the time outside stages comes last."""
         total = self.total
         seconds = {**self.seconds, "other": total - sum(self.seconds.values())}
-        rows = [(stage, f"{spent:.1f} s", f"{spent / total:.0%}") for stage, spent in seconds.items()]
-        return [*rows, ("total", f"{total:.1f} s", "")]
+        rows = [(stage, format_seconds(spent), f"{spent / total:.0%}") for stage, spent in seconds.items()]
+        return [*rows, ("total", format_seconds(total), "")]
 
 
 def print_failed(failed: Sequence[Failed], *, known: int = 0) -> None:

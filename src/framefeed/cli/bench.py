@@ -13,9 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from framefeed._checks import check_known
 from framefeed._files import name_special_kind, write_errors
-from framefeed._nearest import did_you_mean
-from framefeed._units import format_count
+from framefeed._units import format_count, format_seconds
 from framefeed.bench import Rounds, closing_lines, refuse_pictures, row_lines
 from framefeed.bench.cache import FRAMES, PAIRS, CacheBench, cache_closing_lines, cache_row_lines, run_cache
 from framefeed.bench.cache import ROW_SECONDS as CACHE_SECONDS
@@ -174,9 +174,11 @@ def _describe_work(args: argparse.Namespace, media: Sequence[Path], chosen: Mapp
     for bench, names in chosen.items():
         for row in names:
             seconds = least_seconds[bench].get(row)
-            least = "" if seconds is None else f"{seconds} s or more"
+            least = "" if seconds is None else f"{format_seconds(seconds)} or more"
             rows.append((bench, row, least, IN_ALL[bench].get(row, "")))
-    all_of_it = f"within {args.minutes:g} min (--minutes): measurements that would take longer are not started"
+    all_of_it = (
+        f"within {format_seconds(60 * args.minutes)} (--minutes): measurements that would take longer are not started"
+    )
     return [
         f"{format_count(len(rows), 'measurement')} of {what}, {all_of_it}",
         *format_table(rows, "llrl", indent="  "),
@@ -200,8 +202,9 @@ def _make_progress(args: argparse.Namespace) -> Callable[[str], None]:
     def begin(what: str) -> None:
         if args.what != "all" and not sys.stderr.isatty():
             return
-        left = "" if args.until is None else f" ({max(0.0, args.until - time.perf_counter()):.0f} s left)"
-        print_error(f"{what}{left}")
+        if args.until is not None:
+            what += f" ({format_seconds(round(max(0.0, args.until - time.perf_counter())))} left)"
+        print_error(what)
 
     return begin
 
@@ -235,10 +238,7 @@ def choose_rows(what: str, rows: str | None) -> dict[str, tuple[str, ...]]:
         return {name: tuple(IN_ALL[name]) if what == "all" else () for name in benches}
     given = rows.split(",")
     all_known = set().union(*(known[name] for name in benches))
-    unknown = sorted(set(given) - all_known)
-    if unknown:
-        nearest = did_you_mean(unknown[0], all_known)
-        raise UsageError(f"--rows: expected some of {', '.join(sorted(all_known))}; got {', '.join(unknown)}{nearest}")
+    check_known("--rows", given, all_known)
     chosen = {name: tuple(row for row in given if row in known[name]) for name in benches}
     return {name: names for name, names in chosen.items() if names}
 

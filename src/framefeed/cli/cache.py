@@ -15,7 +15,7 @@ from typing import Any, cast
 from tqdm import tqdm
 
 from framefeed._files import name_special_kind
-from framefeed._units import format_bytes, format_count
+from framefeed._units import format_bytes, format_count, format_seconds
 from framefeed.cache import (
     KEY_VERSION,
     LOCK_FILE_NAME,
@@ -48,7 +48,6 @@ from framefeed.cli._plans import (
     print_trouble,
     suggest_remedy,
 )
-from framefeed.cli.scan import format_duration
 from framefeed.decode import as_decoder, describe_recipe, find_decoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
@@ -113,7 +112,13 @@ def _is_current(recipe: str) -> bool:
 
 def describe_facts(folder: str, facts: Mapping[str, Any]) -> list[str]:
     """Describe the contents of a cache, in sentences."""
-    lines = [_describe_size(folder, facts)]
+    lines = [f"{folder}: no frames"]
+    if facts["frames"]:
+        what = f"{format_count(facts['frames'], 'frame')} of {format_count(facts['sources'], 'source')}"
+        disk = f"{format_count(facts['files'], 'file')}, {format_bytes(facts['bytes_on_disk'])}"
+        times = f"{facts['raw_bytes'] / max(1, facts['stored_bytes']):.1f}"
+        more = "" if times == "1.0" else f" ({times} times as much)"
+        lines = [f"{folder}: {what} in {disk}; without compression: {format_bytes(facts['raw_bytes'])}{more}"]
     if facts["kinds"]:
         rows = [("stored with", "pictures", "frames", "size", "per frame")]
         for kind in facts["kinds"][:_MAX_KINDS]:
@@ -139,16 +144,6 @@ def describe_facts(folder: str, facts: Mapping[str, Any]) -> list[str]:
         )
     lines += [f"cannot be used: {name}: {why}" for name, why in facts["refused"].items()]
     return lines
-
-
-def _describe_size(folder: str, facts: Mapping[str, Any]) -> str:
-    if not facts["frames"]:
-        return f"{folder}: no frames"
-    what = f"{format_count(facts['frames'], 'frame')} of {format_count(facts['sources'], 'source')}"
-    disk = f"{format_count(facts['files'], 'file')}, {format_bytes(facts['bytes_on_disk'])}"
-    times = f"{facts['raw_bytes'] / max(1, facts['stored_bytes']):.1f}"
-    more = "" if times == "1.0" else f" ({times} times as much)"
-    return f"{folder}: {what} in {disk}; without compression: {format_bytes(facts['raw_bytes'])}{more}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -229,8 +224,7 @@ def _build(args: argparse.Namespace) -> int:
             "build": {**values, "is_complete": report.is_complete},
         }
         if not args.json:
-            planned = _count_frames(args, plan, cache, expected) if cache.stats().is_full else 0
-            print_out(*_describe_build(args, plan, report, cache, planned))
+            print_out(*_describe_build(args, plan, report, cache, expected))
         return _finish(args, plan, cache, document, report.failed)
 
 
@@ -288,7 +282,11 @@ def _describe_work(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) 
 
 
 def _describe_build(
-    args: argparse.Namespace, plan: EpochPlan, report: BuildReport, cache: FrameCache, planned: int
+    args: argparse.Namespace,
+    plan: EpochPlan,
+    report: BuildReport,
+    cache: FrameCache,
+    expected: CacheEstimate | None,
 ) -> Iterator[str]:
     """Describe the stored frames, those of a plan that a full cache has, and a next epoch that misses many."""
     present = f"; {report.frames_present:,} were stored before" if report.frames_present else ""
@@ -296,9 +294,14 @@ def _describe_build(
     codec, info = cache.stats().codec, cache.info()
     with_codec = "" if codec is None or not report.frames_stored else f" with {codec}"
     frames = f"{format_count(report.frames_stored, 'frame')} stored{with_codec}, {format_bytes(report.bytes_written)}"
-    yield f"{frames}, in {format_duration(report.seconds)}{present}{failed}"
+    yield f"{frames}, in {format_seconds(report.seconds)}{present}{failed}"
     if cache.stats().is_full:
         yield f"stopped: {report.stopped_because}"
+        if expected is not None:
+            planned = expected.outlook.frames
+        else:
+            options = FillOptions(cache.form_for(plan) == "output", TASK_BYTES)
+            planned = count_demand(plan, args.epochs, options).frames
         of_plan = report.frames_stored + report.frames_present
         # More frames of this plan may have been stored earlier: the search for them ended when the cache was full.
         least = "at least " if info.num_frames > of_plan else ""
@@ -311,13 +314,6 @@ def _describe_build(
         if next_share < _MIN_CACHED_SHARE:
             cached = f"about {format_percent(next_share)} of its frames in the cache"
             yield f"after this build, the next epoch finds {cached}: {suggest_remedy(args)}"
-
-
-def _count_frames(args: argparse.Namespace, plan: EpochPlan, cache: FrameCache, expected: CacheEstimate | None) -> int:
-    """Count the distinct frames of a plan."""
-    if expected is not None:
-        return expected.outlook.frames
-    return count_demand(plan, args.epochs, FillOptions(cache.form_for(plan) == "output", TASK_BYTES)).frames
 
 
 # --- info, verify, clear ------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from framefeed._arrays import IntArray
 from framefeed._files import check_writable
-from framefeed._units import format_bytes, format_count
+from framefeed._units import format_bytes, format_count, format_seconds
 from framefeed.catalog import Catalog, CatalogEntry, make_memory_catalog
 from framefeed.cli._arguments import (
     read_at_least,
@@ -233,15 +233,14 @@ def _compute_length(index: FrameIndex) -> Fraction:
 def _decode_frames(
     decoder: VideoDecoder, entry: CatalogEntry, request: DecodeRequest, limits: Limits
 ) -> Iterator[tuple[int, float, Pixels]]:
-    """Yield (ordinal, seconds, picture) of each frame once, mostly in order; only one picture is in memory."""
+    """Yield (ordinal, seconds, picture) of each frame once, only one picture in memory: damaged ones last."""
     damaged = np.zeros(len(request), dtype=np.bool_) if request.damaged is None else request.damaged
     numbers, first = np.unique(request.ordinals, return_index=True)
     if request.on_damaged != "error":
         numbers, first = numbers[~damaged[first]], first[~damaged[first]]
     seconds = dict(zip(numbers.tolist(), np.asarray(request.pts_seconds)[first].tolist(), strict=True))
-    stream = cast("AutoDecoder", find_decoder(limits=limits)).pictures(
-        MediaSource.of(entry), decoder.frame_index, numbers.tolist(), replace(request.output, dimension_order="NHWC")
-    )
+    output, index, media = replace(request.output, dimension_order="NHWC"), decoder.frame_index, MediaSource.of(entry)
+    stream = cast("AutoDecoder", find_decoder(limits=limits)).iter_rgb(media, index, numbers.tolist(), output)
     hidden = not sys.stderr.isatty()
     with tqdm(total=len(numbers), unit="frame", file=sys.stderr, disable=hidden, leave=False) as bar:
         for ordinal, picture in stream:
@@ -250,21 +249,10 @@ def _decode_frames(
     for ordinal, pts_seconds in seconds.items():
         # The stream leaves out damaged frames: decoding one alone raises the reason.
         yield ordinal, pts_seconds, decoder.get_frame_at(ordinal).data
-    if request.on_damaged == "deliver":
-        yield from _decode_damaged(entry, decoder.frame_index, request, limits)
-
-
-def _decode_damaged(
-    entry: CatalogEntry, index: FrameIndex, request: DecodeRequest, limits: Limits
-) -> Iterator[tuple[int, float, Pixels]]:
-    """Yield (ordinal, seconds, picture) of the damaged frames, as decoded."""
-    if request.damaged is None:
-        return
-    output = replace(request.output, dimension_order="NHWC")
-    for ordinal in np.unique(request.ordinals[request.damaged]).tolist():
+    for ordinal in np.unique(request.ordinals[damaged]).tolist() if request.on_damaged == "deliver" else ():
         memory = np.empty((1, *output.shape(*index.stream.displayed)), dtype=np.uint8)
         slot = ClipSlot(np.array([ordinal]), output, memory, accepts_damaged=True)
-        find_decoder(limits=limits).decode(MediaSource.of(entry), index, [slot]).raise_first()
+        find_decoder(limits=limits).decode(media, index, [slot]).raise_first()
         yield ordinal, float(index.to_seconds(index.pts[[ordinal]])[0]), memory[0]
 
 
@@ -277,7 +265,7 @@ def _save_sheet(
         black = make_thumbnail(np.zeros(output.shape(*index.stream.displayed), dtype=np.uint8))
         for ordinal in request.ordinals[request.skipped].tolist():
             saved.thumbnails[ordinal] = black
-    length = "" if metadata.duration_seconds is None else f", {metadata.duration_seconds:.3f} s"
+    length = "" if metadata.duration_seconds is None else f", {format_seconds(metadata.duration_seconds)}"
     title = (
         f"{make_printable(os.path.basename(args.video))}    {metadata.codec} {metadata.width}x{metadata.height}, "
         f"{format_count(metadata.num_frames, 'frame')}{length}"

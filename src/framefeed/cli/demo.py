@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from framefeed._units import format_count
+from framefeed._units import format_count, format_number, format_seconds
 from framefeed.adapters.torch import ClipDataset
 from framefeed.catalog import Catalog
 from framefeed.catalog.scan import VIDEO_SUFFIXES, list_roots, scan
@@ -61,7 +61,7 @@ def _prepare_media(media: str | None, out: Path, stages: Stages) -> tuple[Catalo
     if media is None:
         with stages.timed("making videos"):
             files = make_folder(roots[0], CLASSES, VIDEOS_PER_CLASS, SECONDS)
-        print_out(f"no MEDIA folder given: generated {len(files)} videos of {SECONDS:g} s in {roots[0]}")
+        print_out(f"no MEDIA folder given: generated {len(files)} videos of {format_seconds(SECONDS)} in {roots[0]}")
     with stages.timed("scanning"):
         catalog = scan(roots, out=out / "cat.parquet", label_from="parent")
     print_out(*describe_summary(summarise(catalog)))
@@ -206,18 +206,24 @@ class Training:
         clock, clips, right, loss = Stages(), 0, 0, 0.0
         before = self.stages.get(WAITING)
         for batch in self._batches(clock):
+            labels = batch["label"]
             with self.stages.timed(TRAINING):
-                scores, batch_loss = self._train_step(batch["data"], batch["label"])
+                # [B, T, C, H, W] of bytes to [B, C, T, H, W] from -0.5 to 0.5.
+                scores = self._net(batch["data"].permute(0, 2, 1, 3, 4).float() / 255 - 0.5)
+                batch_loss = torch.nn.functional.cross_entropy(scores, labels)
+                self._optimiser.zero_grad()
+                batch_loss.backward()  # type: ignore[no-untyped-call]
+                self._optimiser.step()
             clips += len(scores)
-            right += int((scores.argmax(1) == batch["label"]).sum())
+            right += int((scores.argmax(1) == labels).sum())
             loss += batch_loss.item() * len(scores)
         waited, seconds = self.stages.get(WAITING) - before, clock.total
         if not clips:
             return f"epoch {number}   no clip could be decoded"
         return (
             f"epoch {number}   loss {loss / clips:.3f}   accuracy {right / clips:4.0%}   "
-            f"{clips / seconds:5.1f} clips/s   "
-            f"waited for data {waited:.1f} s of {seconds:.1f} s ({waited / seconds:.0%})"
+            f"{format_number(clips / seconds):>5} clips/s   "
+            f"waited for data {format_seconds(waited)} of {format_seconds(seconds)} ({waited / seconds:.0%})"
         )
 
     def _batches(self, clock: Stages) -> Iterator[Batch]:
@@ -239,15 +245,6 @@ class Training:
                 decoded = {name: batch[name][is_ok] for name in ("data", "label", "position")}
                 self.first = self.first or decoded
                 yield decoded
-
-    def _train_step(self, clips: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Train on clips uint8 [B, T, C, H, W] with labels int64 [B]; return (scores, loss)."""
-        scores = self._net(clips.permute(0, 2, 1, 3, 4).float() / 255 - 0.5)
-        loss = torch.nn.functional.cross_entropy(scores, labels)
-        self._optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        self._optimiser.step()
-        return scores, loss
 
 
 @contextmanager

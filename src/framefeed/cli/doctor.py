@@ -9,7 +9,7 @@ import resource
 from collections.abc import Iterator
 from typing import Any
 
-from framefeed._units import format_count
+from framefeed._units import format_bytes, format_count
 from framefeed.catalog import Catalog
 from framefeed.cli._io import Exit, format_table, make_printable, print_json, print_out
 from framefeed.cli._versions import Requirement, describe_version, find_version, list_requirements
@@ -84,7 +84,7 @@ def _list_warnings(required: list[Requirement], open_files: int, shared: int | N
     if open_files != resource.RLIM_INFINITY and open_files < MIN_OPEN_FILES:
         yield f"at most {open_files} files can be open at once, which may be too few: run 'ulimit -n {MIN_OPEN_FILES}'"
     if shared is not None and shared < MIN_SHARED_BYTES:
-        yield (f"{SHARED_MEMORY} has {shared / 1e6:.0f} MB, which may be too little: PyTorch's workers pass batches "
+        yield (f"{SHARED_MEMORY} has {format_bytes(shared)}, which may be too little: PyTorch's workers pass batches "
                "through it; in Docker, use 'docker run --shm-size=2g'")  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def _describe_facts(facts: dict[str, Any]) -> Iterator[str]:
     limits = facts["limits"]
     shared = limits["shared_memory_bytes"]
     yield f"open files: {limits['open_files'] if limits['open_files'] != resource.RLIM_INFINITY else 'unlimited'}"
-    yield f"{SHARED_MEMORY}: {'none' if shared is None else f'{shared / 1e9:.1f} GB'}"
+    yield f"{SHARED_MEMORY}: {'none' if shared is None else format_bytes(shared)}"
     yield ""
     rows = [[name, *(", ".join(names) or "none" for names in has.values())] for name, has in facts["codecs"].items()]
     yield from format_table([["codec", "decoders", "encoders"], *rows], "lll")

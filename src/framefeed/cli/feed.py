@@ -12,7 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from framefeed._units import format_bytes, format_count
+from framefeed._units import format_bytes, format_count, format_number, format_seconds
 from framefeed.cache import FrameCache
 from framefeed.catalog import Catalog
 from framefeed.cli._arguments import read_at_least, read_milliseconds
@@ -94,10 +94,10 @@ class EpochResult:
         return self.frames_cached / max(1, self.frames)
 
     def __str__(self) -> str:
-        clips, rate = format_count(self.clips, "clip"), f"{self.clips / self.seconds:,.1f} clips/s"
+        clips, rate = format_count(self.clips, "clip"), f"{format_number(self.clips / self.seconds)} clips/s"
         if not self.failed:
-            return f"{clips} in {self.seconds:.2f} s, {rate}"
-        return f"{clips} delivered, {self.failed:,} failed, in {self.seconds:.2f} s, {rate}"
+            return f"{clips} in {format_seconds(self.seconds)}, {rate}"
+        return f"{clips} delivered, {self.failed:,} failed, in {format_seconds(self.seconds)}, {rate}"
 
 
 @dataclass(slots=True)
@@ -218,7 +218,7 @@ def _describe_work(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) 
     return (
         f"{describe_contents(catalog)}: {format_count(len(plan), 'clip')} of "
         f"{format_count(plan.frames_per_clip or 0, 'frame')} of {width}x{height} per epoch, "
-        f"in batches of {args.batch_size}; simulated training step: {args.step_ms:g} ms"
+        f"in batches of {args.batch_size}; simulated training step: {format_seconds(args.step_ms / 1000)}"
     )
 
 
@@ -242,12 +242,13 @@ def _describe_result(plan: EpochPlan, stats: LoadStats, result: FeedResult, advi
         return []
     frames = stats.clips_per_second * (plan.frames_per_clip or 0)
     first, *others = result.waits
-    later = f", then {1e3 * median(others):.1f} ms (median), at most {1e3 * max(others):.0f} ms" if others else ""
+    later = f", then {format_seconds(median(others))} (median), at most {format_seconds(max(others))}" if others else ""
     rows = [
-        ("throughput", f"{stats.clips_per_second:,.1f} clips/s, {frames:,.0f} frames/s, {stats.workers} workers"),
+        ("throughput", f"{format_number(stats.clips_per_second)} clips/s, {format_number(frames)} frames/s, "
+                       f"{format_count(stats.workers, 'worker')}"),
         ("decoded", f"{stats.decoded_frames_per_delivered_frame:.2f} frames for each delivered frame"),
-        ("waited", f"{stats.wait_seconds:.2f} s of {stats.wall_seconds:.2f} s ({stats.wait_share:.0%}): "
-                   f"{1e3 * first:.0f} ms for the first batch{later}"),
+        ("waited", f"{format_seconds(stats.wait_seconds)} of {format_seconds(stats.wall_seconds)} "
+                   f"({stats.wait_share:.0%}): {format_seconds(first)} for the first batch{later}"),
         ("bottleneck", f"{stats.bottleneck}: {advice}"),
     ]  # fmt: skip
     if stats.cache is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from framefeed._units import format_count
+from framefeed._units import format_bytes, format_count
 from framefeed.catalog import Catalog, get_missing_frames_path
 from framefeed.cli._io import Exit, make_printable, print_error, print_json, print_out
 from framefeed.cli._plans import check_media
@@ -42,5 +42,5 @@ def run(args: argparse.Namespace) -> int:
         print_json({"report": args.out, "catalog": args.catalog, "bytes": size, **counts})
     else:
         rows = format_count(len(catalog), "row")
-        print_out(f"{make_printable(args.out)} written: {rows}, {failed:,} failed, {size / 1e3:,.0f} kB")
+        print_out(f"{make_printable(args.out)} written: {rows}, {failed:,} failed, {format_bytes(size)}")
     return Exit.WELL

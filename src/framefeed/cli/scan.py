@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framefeed._names import make_absolute
-from framefeed._units import format_count
+from framefeed._units import format_bytes, format_count, format_seconds
 from framefeed.catalog import (
     BUILT_FROM_IN_WORDS,
     Catalog,
@@ -118,8 +118,7 @@ def run(args: argparse.Namespace) -> int:
         print_out(
             *describe_summary(facts),
             *_describe_assumed_rate(args.assume_fps, facts),
-            *_describe_work(done.stats, seconds),
-            *([] if args.out is None else _describe_saved(args.out, args.root)),
+            *_describe_work(done.stats, seconds, args.out, args.root),
         )
         print_failed(catalog.failures)
     return Exit.FAILED_FILES if len(catalog.errors) else Exit.WELL
@@ -137,7 +136,8 @@ def _make_request(args: argparse.Namespace) -> ScanRequest:
         deadline_seconds=args.deadline_seconds,
         assume_fps=None if args.assume_fps is None else parse_rate(args.assume_fps),
     )
-    lists = ListOptions(args.columns, args.path_template, args.root and make_absolute(args.root))
+    root = None if args.root is None else make_absolute(args.root)
+    lists = ListOptions(args.columns, args.path_template, root)
     known: tuple[Label, ...] | None = None
     if args.classes_of is not None:
         classes = Catalog.open(args.classes_of).classes
@@ -147,7 +147,7 @@ def _make_request(args: argparse.Namespace) -> ScanRequest:
                 "parent, or from a list with labels"
             )
         known = check_classes(classes)
-    return ScanRequest(options, args.out, args.label_from, args.root, args.resume, args.image_folders, lists, known)
+    return ScanRequest(options, args.out, args.label_from, args.resume, args.image_folders, lists, known)
 
 
 def summarise(catalog: Catalog) -> dict[str, Any]:
@@ -192,7 +192,7 @@ def _count_values(column: pa.ChunkedArray) -> dict[str, int]:
 def describe_summary(facts: dict[str, Any]) -> list[str]:
     """Describe the contents of a catalog in sentences."""
     readable = f"{facts['usable']:,} of {format_count(facts['files'], 'file')} can be read"
-    lines = [f"{readable}: {_describe_contents(facts)}, {facts['bytes'] / 1e6:,.1f} MB"]
+    lines = [f"{readable}: {_describe_contents(facts)}, {format_bytes(facts['bytes'])}"]
     if facts["codecs"]:
         lines.append(f"codecs: {_list_counts(facts['codecs'])}; width x height: {_list_counts(facts['sizes'])}")
     if facts["frames_known_by"]:
@@ -243,7 +243,7 @@ def _describe_contents(facts: dict[str, Any]) -> str:
     is_claimed = facts["depth"] == "header" and facts["missing_frame_tables"] is None
     claimed = " according to headers" if is_claimed else ""
     is_known = facts["seconds"] or not videos
-    length = f"{format_duration(facts['seconds'])} of video{claimed}" if is_known else "length of the video unknown"
+    length = f"{format_seconds(facts['seconds'])} of video{claimed}" if is_known else "length of the video unknown"
     frames = f"{format_count(facts['video_frames'], 'frame')}, {length}"
     if not pictures:
         return frames
@@ -254,12 +254,12 @@ def _describe_contents(facts: dict[str, Any]) -> str:
     return shown + (f" and {format_count(videos, 'video')}, {frames}" if videos else "")
 
 
-def _describe_work(stats: ScanStats, seconds: float) -> list[str]:
-    """Describe the work of the scan, and the files and folders that gave no row."""
+def _describe_work(stats: ScanStats, seconds: float, out: str | None, root: str | None) -> list[str]:
+    """Describe the work of the scan, the files and folders that gave no row, and where the catalog is."""
     known = f"; {format_count(stats.known, 'unchanged file')} skipped" if stats.known else ""
     gone = f"; {format_count(stats.gone, 'file')} {_GONE}" if stats.gone else ""
-    read = f"read {stats.bytes_read / 1e6:,.1f} MB"
-    lines = [f"opened {format_count(stats.surveyed, 'file')} in {format_duration(seconds)}, {read}{known}{gone}"]
+    read = f"read {format_bytes(stats.bytes_read)}"
+    lines = [f"opened {format_count(stats.surveyed, 'file')} in {format_seconds(seconds)}, {read}{known}{gone}"]
     counts = ((stats.repeated_files, "file"), (stats.repeated_folders, "folder"))
     repeated = [format_count(count, noun) for count, noun in counts if count]
     if repeated:
@@ -270,23 +270,12 @@ def _describe_work(stats: ScanStats, seconds: float) -> list[str]:
         lines.append(
             f"not scanned: {others} with other endings than media: {_list_counts(endings)}; to scan a file, name it"
         )
-    return lines
-
-
-def _describe_saved(out: str, root: str | None) -> list[str]:
-    """Describe the path of the catalog, and how to open it."""
-    lines = [f"saved as {out}"]
+    if out is None:
+        return lines
+    lines.append(f"saved as {out}")
     if root is not None and os.path.realpath(root) != os.path.realpath(os.path.dirname(os.path.abspath(out))):
         lines.append(f"its paths are relative to {root}: open it with root={root!r}, or move it to that folder")
     return lines
-
-
-def format_duration(seconds: float) -> str:
-    """Write a duration, as in ``9.5 s``, ``3:25 min``, ``1:02:03 h``."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02d} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02d}:{rest:02d} h"
 
 
 def _list_counts(counts: dict[str, int]) -> str:

@@ -13,8 +13,8 @@ from framefeed.decode._decoder import (
     Pixels,
     adapt_decoder,
     allocate_pixels,
+    can_iter_native,
     describe_recipe,
-    gives_frames,
 )
 from framefeed.decode._frames import Frame, FrameBatch, VideoMetadata
 from framefeed.decode._planes import (
@@ -52,6 +52,7 @@ __all__ = [
     "adapt_decoder",
     "allocate_pixels",
     "as_decoder",
+    "can_iter_native",
     "check_frame_index",
     "clip_slice",
     "copy_planes",
@@ -59,7 +60,6 @@ __all__ = [
     "describe_recipe",
     "find_decoder",
     "get_thread_converter",
-    "gives_frames",
     "make_auto_decoder",
     "make_output_layout",
     "make_writer",

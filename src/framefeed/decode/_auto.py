@@ -49,29 +49,29 @@ class AutoDecoder(BaseDecoder):
         """Decode the clips of one source; see ``Decoder.decode``."""
         return self._choose(index).decode(source, index, slots)
 
-    def pictures(
-        self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
+    def iter_rgb(
+        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) of some frames, each in new memory; see ``BaseDecoder.pictures``."""
-        return self._choose(index).pictures(source, index, stretch, output)
+        """Yield (ordinal, RGB pixels) of some frames, each in new memory; see ``BaseDecoder.iter_rgb``."""
+        return self._choose(index).iter_rgb(source, index, ordinals, output)
 
-    def frames(
+    def iter_native(
         self,
         source: MediaSource,
         index: FrameIndex,
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
     ) -> Iterator[tuple[int, Any]]:
-        """Yield (ordinal, picture) of some frames; see ``BaseDecoder.frames``."""
-        return self._choose(index).frames(source, index, ordinals, counts)
+        """Yield (ordinal, picture) of some frames, not converted; see ``BaseDecoder.iter_native``."""
+        return self._choose(index).iter_native(source, index, ordinals, counts)
 
-    def gives_pictures(self, index: FrameIndex) -> bool:
-        """Whether the backend for a source of this kind has a method ``pictures``."""
-        return self._choose(index).gives_pictures(index)
+    def can_iter_rgb(self, index: FrameIndex) -> bool:
+        """Whether the backend for a source of this kind has a method ``iter_rgb``."""
+        return self._choose(index).can_iter_rgb(index)
 
-    def gives_frames(self, index: FrameIndex) -> bool:
-        """Whether the backend for a source of this kind has a method ``frames``."""
-        return self._choose(index).gives_frames(index)
+    def can_iter_native(self, index: FrameIndex) -> bool:
+        """Whether the backend for a source of this kind has a method ``iter_native``."""
+        return self._choose(index).can_iter_native(index)
 
     def recipe(self, index: FrameIndex) -> str:
         """Name the libraries and versions that decide the pixels; see ``BaseDecoder.recipe``."""

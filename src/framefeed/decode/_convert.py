@@ -89,8 +89,10 @@ class Converter:
                 f"(on the command line: --size HEIGHTxWIDTH, such as --size {height}x{width})"
             )
         planar = output.dimension_order == "NCHW"
-        upright = out if planar else out.transpose(2, 0, 1)
-        target = _view_as_stored(upright, stream)
+        target = out if planar else out.transpose(2, 0, 1)
+        # In the orientation of the stored picture, so that writing the view turns the picture.
+        target = target[:, :, ::-1] if stream.mirrored else target
+        target = np.rot90(target, -(stream.rotation // 90), axes=(1, 2)) if stream.rotation else target
         box = (0, 0, frame.height, frame.width) if output.crop is None else _turn_to_stored_box(output.crop, stream)
         if box[0] + box[2] > frame.height or box[1] + box[3] > frame.width:
             raise UsageError(
@@ -105,13 +107,11 @@ class Converter:
                 f"out: expected memory for {box[2]} rows x {box[3]} columns as stored, got {rows} x {columns}"
             )
         else:
-            self._write_scaled(self._crop(frame, box), target)
-
-    def _write_scaled(self, frame: VideoFrame, target: Pixels) -> None:
-        rows, columns = target.shape[1:]
-        small = self._scaler.reformat(frame, columns, rows, "gbrp", interpolation=_FLAGS, threads=1)
-        for channel, plane in enumerate(_GBRP_PLANES):
-            target[channel] = view_plane(small.planes[plane], columns)
+            rows, columns = target.shape[1:]
+            frame = self._crop(frame, box)
+            small = self._scaler.reformat(frame, columns, rows, "gbrp", interpolation=_FLAGS, threads=1)
+            for channel, plane in enumerate(_GBRP_PLANES):
+                target[channel] = view_plane(small.planes[plane], columns)
 
     def _write_unscaled(self, frame: VideoFrame, box: Box, target: Pixels, planar: bool) -> None:
         if _can_crop_exactly(frame, box):
@@ -150,32 +150,6 @@ def view_plane(plane: Any, row_bytes: int) -> Pixels:
     # A negative line size means rows from bottom to top; the buffer begins at the lowest address.
     rows = flat.reshape(plane.height, abs(plane.line_size))[:, :row_bytes]
     return rows[::-1] if plane.line_size < 0 else rows
-
-
-def read_native_planes(frame: VideoFrame) -> list[bytes]:
-    """Copy the planes of a picture as the decoder made them, without padding, for tests to compare."""
-    return [_without_padding(frame, number) for number in range(len(frame.planes))]
-
-
-def _without_padding(frame: VideoFrame, number: int) -> bytes:
-    plane = frame.planes[number]
-    columns = plane.width
-    if len(frame.planes) == 1:
-        bits = frame.format.padded_bits_per_pixel
-        # The last columns have a whole sample of shared packed chroma, even if they are fewer than share one.
-        shared = next(count for count in (4, 2, 1) if frame.format.chroma_width(count) == 1)
-        columns = -(-columns // shared) * shared
-    else:
-        bits = sum(-(-part.bits // 8) * 8 for part in frame.format.components if part.plane == number)
-    stride = abs(plane.line_size)
-    row_bytes = min(-(-columns * bits // 8), stride) or stride
-    return view_plane(plane, row_bytes).tobytes()
-
-
-def _view_as_stored(upright: Pixels, stream: StreamFacts) -> Pixels:
-    """View upright memory in the orientation of the stored picture, so that writing the view turns the picture."""
-    view = upright[:, :, ::-1] if stream.mirrored else upright
-    return np.rot90(view, -(stream.rotation // 90), axes=(1, 2)) if stream.rotation else view
 
 
 def _turn_to_stored_box(box: Box, stream: StreamFacts) -> Box:

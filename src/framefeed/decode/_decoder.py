@@ -161,36 +161,36 @@ class BaseDecoder:
     def close(self) -> None:
         """Release decoder contexts and files; by default there are none."""
 
-    def pictures(
-        self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
+    def iter_rgb(
+        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) of consecutive frames, each in new memory; leave out frames that cannot be decoded.
+        """Yield (ordinal, RGB pixels) of consecutive frames, each in new memory, without those that cannot be decoded.
 
         Optional: with it, reading one frame after the other costs one decoded frame each.
         """
         raise NotImplementedError
 
-    def frames(
+    def iter_native(
         self,
         source: MediaSource,
         index: FrameIndex,
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
     ) -> Iterator[tuple[int, Any]]:
-        """Yield (ordinal, picture) of some frames before conversion to RGB; leave out frames that cannot be decoded.
+        """Yield (ordinal, picture) of some frames as the decoder made them, without those that cannot be decoded.
 
         Each frame comes once. A picture is a PyAV ``VideoFrame``; it is valid until the next one is requested.
         Optional: with it, a cache can store planes.
         """
         raise NotImplementedError
 
-    def gives_pictures(self, index: FrameIndex) -> bool:
-        """Whether ``pictures`` can be called for a source of this kind."""
-        return type(self).pictures is not BaseDecoder.pictures
+    def can_iter_rgb(self, index: FrameIndex) -> bool:
+        """Whether ``iter_rgb`` can be called for a source of this kind."""
+        return type(self).iter_rgb is not BaseDecoder.iter_rgb
 
-    def gives_frames(self, index: FrameIndex) -> bool:
-        """Whether ``frames`` can be called for a source of this kind."""
-        return type(self).frames is not BaseDecoder.frames
+    def can_iter_native(self, index: FrameIndex) -> bool:
+        """Whether ``iter_native`` can be called for a source of this kind."""
+        return type(self).iter_native is not BaseDecoder.iter_native
 
     def recipe(self, index: FrameIndex) -> str:
         """Name all that decides the pixels besides the source: the decoder, its libraries and their versions."""
@@ -211,27 +211,27 @@ class _AdaptedDecoder(BaseDecoder):
     def close(self) -> None:
         self._inner.close()
 
-    def pictures(
-        self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
+    def iter_rgb(
+        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        return cast("Iterator[tuple[int, Pixels]]", self._inner.pictures(source, index, stretch, output))
+        return cast("Iterator[tuple[int, Pixels]]", self._inner.iter_rgb(source, index, ordinals, output))
 
-    def frames(
+    def iter_native(
         self,
         source: MediaSource,
         index: FrameIndex,
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
     ) -> Iterator[tuple[int, Any]]:
-        return cast("Iterator[tuple[int, Any]]", self._inner.frames(source, index, ordinals, counts))
+        return cast("Iterator[tuple[int, Any]]", self._inner.iter_native(source, index, ordinals, counts))
 
-    def gives_pictures(self, index: FrameIndex) -> bool:
-        return hasattr(self._inner, "pictures")
+    def can_iter_rgb(self, index: FrameIndex) -> bool:
+        return hasattr(self._inner, "iter_rgb")
 
-    def gives_frames(self, index: FrameIndex) -> bool:
-        if hasattr(self._inner, "gives_frames"):  # a wrapper, such as a cache, whose inner decoder decides it
-            return bool(self._inner.gives_frames(index))
-        return hasattr(self._inner, "frames")
+    def can_iter_native(self, index: FrameIndex) -> bool:
+        if hasattr(self._inner, "can_iter_native"):  # a wrapper, such as a cache, whose inner decoder decides it
+            return bool(self._inner.can_iter_native(index))
+        return hasattr(self._inner, "iter_native")
 
     def recipe(self, index: FrameIndex) -> str:
         return str(self._inner.recipe(index)) if hasattr(self._inner, "recipe") else _name_class(self._inner)
@@ -242,9 +242,9 @@ def adapt_decoder(decoder: Decoder) -> BaseDecoder:
     return decoder if isinstance(decoder, BaseDecoder) else _AdaptedDecoder(decoder)
 
 
-def gives_frames(decoder: Decoder, index: FrameIndex) -> bool:
-    """Whether a decoder gives pictures before their conversion to RGB, of a source of this kind."""
-    return adapt_decoder(decoder).gives_frames(index)
+def can_iter_native(decoder: Decoder, index: FrameIndex) -> bool:
+    """Whether a decoder gives pictures of a source of this kind as it made them, before conversion to RGB."""
+    return adapt_decoder(decoder).can_iter_native(index)
 
 
 def describe_recipe(decoder: Decoder, index: FrameIndex) -> str:

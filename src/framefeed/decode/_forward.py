@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, Pixels, allocate_pixels
-from framefeed.errors import FramefeedError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.parallel import finalise_after_fork, renew_after_fork, try_again_in_shortage
@@ -64,7 +63,12 @@ class ForwardReader:
                 self._close_if_requested()
             if pixels is not None:
                 return pixels
-        return self._decode_single(ordinal)
+        shape = 1, *self._output.shape(*self._index.stream.displayed)
+        out = allocate_pixels(shape, f"{self._source.name}: a frame {list(shape[1:])}", source=self._source.name)
+        slot = ClipSlot(np.array([ordinal], dtype=np.int64), self._output, out)
+        self._decoder.decode(self._source, self._index, [slot]).raise_first()
+        single: Pixels = out[0]
+        return single
 
     def close(self) -> None:
         """Close the open stream, at once or at the end of the call that is reading."""
@@ -84,7 +88,7 @@ class ForwardReader:
         ahead = ordinal - self._last
         is_next = 0 < ahead <= _MAX_FRAMES_AHEAD and (self._last >= 0 or ordinal == 0)
         self._last = ordinal
-        if not is_next or not self._decoder.gives_pictures(self._index):
+        if not is_next or not self._decoder.can_iter_rgb(self._index):
             self._close_stream()
             return None
         if self._stream is None:
@@ -106,8 +110,8 @@ class ForwardReader:
 
     def _open_stream(self, ordinal: int) -> None:
         self._close_stream()
-        stretch = range(ordinal, min(ordinal + _MAX_FRAMES_PLANNED, len(self._index)))
-        self._stream = self._decoder.pictures(self._source, self._index, stretch, self._output)
+        ordinals = range(ordinal, min(ordinal + _MAX_FRAMES_PLANNED, len(self._index)))
+        self._stream = self._decoder.iter_rgb(self._source, self._index, ordinals, self._output)
         for surplus in _OPEN_READERS.add(self):
             surplus.close()
 
@@ -118,16 +122,6 @@ class ForwardReader:
             close = getattr(stream, "close", None)
             if close is not None:
                 close()
-
-    def _decode_single(self, ordinal: int) -> Pixels:
-        shape = 1, *self._output.shape(*self._index.stream.displayed)
-        out = allocate_pixels(shape, f"{self._source.name}: a frame {list(shape[1:])}", source=self._source.name)
-        slot = ClipSlot(np.array([ordinal], dtype=np.int64), self._output, out)
-        error: FramefeedError | None = self._decoder.decode(self._source, self._index, [slot]).errors[0]
-        if error is not None:
-            raise error
-        single: Pixels = out[0]
-        return single
 
 
 class _OpenReaders:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from framefeed._checks import OutOfRange, WrongType, check_integer, describe_value, expected
 from framefeed.errors import UsageError
-from framefeed.index import FrameIndex
+from framefeed.index import FrameIndex, Timeline
 from framefeed.media import StreamDetails
 
 
@@ -98,8 +98,8 @@ class FrameBatch:
 
     def __getitem__(self, key: Any) -> FrameBatch:
         try:
-            columns = [_to_column(column[key]) for column in (self.pts_seconds, self.duration_seconds, self.indices)]
-            return FrameBatch(self.data[key], *columns)
+            parts = [column[key] for column in (self.pts_seconds, self.duration_seconds, self.indices)]
+            return FrameBatch(self.data[key], *(np.asarray(part) if np.isscalar(part) else part for part in parts))
         except (IndexError, TypeError, ValueError) as error:
             kind = OutOfRange if isinstance(error, IndexError) else WrongType
             length = "one frame" if self.data.ndim < 4 else f"a batch of {len(self)} frames"
@@ -136,10 +136,6 @@ def _is_unpacking_three(caller: FrameType | None) -> bool:
 def _is_array(value: object) -> bool:
     """Whether a value is an array of NumPy or a tensor of any framework."""
     return not isinstance(value, type) and hasattr(value, "ndim") and hasattr(value, "shape")
-
-
-def _to_column(value: Any) -> Any:
-    return np.asarray(value) if np.isscalar(value) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +209,7 @@ class VideoMetadata:
 
 def make_metadata(index: FrameIndex, details: StreamDetails) -> VideoMetadata:
     """Join the claims of the header and the facts found by indexing."""
-    timed = index.has_timestamps
-    begin = float(int(index.pts[0]) * index.time_base) if timed else None
-    end = float(index.end_pts * index.time_base) if timed else None
+    begin, end = Timeline.whole(index).span_seconds if index.has_timestamps else (None, None)
     height, width = index.stream.displayed
     return VideoMetadata(
         num_frames=len(index),
@@ -238,9 +232,9 @@ def make_metadata(index: FrameIndex, details: StreamDetails) -> VideoMetadata:
         times_from=index.times_from,
         bit_rate=details.bit_rate,
         pixel_aspect_ratio=details.pixel_aspect_ratio,
-        color_primaries=details.color_primaries,
-        color_space=details.color_space,
-        color_transfer_characteristic=details.color_transfer_characteristic,
+        color_primaries=details.colors.primaries,
+        color_space=details.colors.space,
+        color_transfer_characteristic=details.colors.transfer,
         num_frames_from_header=details.num_frames,
         num_frames_from_content=len(index),
         duration_seconds_from_header=details.duration_seconds,

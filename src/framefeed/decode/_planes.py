@@ -127,13 +127,30 @@ class PlaneLayout:
         return f"{self.pixel_format} {self.width}x{self.height} {numbers}"
 
     @staticmethod
+    @lru_cache(maxsize=1024)
     def parse(text: str) -> PlaneLayout:
         """Read a layout from its ``text``.
 
         Raises:
             UsageError: The text is not a layout, its pixel format is unknown, or its picture exceeds the limits.
         """
-        return _parse(text)
+        try:
+            pixel_format, size, color_space, color_range, scan, location = text.split(" ")
+            width, height = size.split("x")
+            layout = PlaneLayout(
+                pixel_format,
+                int(width),
+                int(height),
+                int(color_space),
+                int(color_range),
+                _IS_INTERLACED[scan],
+                int(location),
+            )
+        except (ValueError, KeyError) as error:
+            raise UsageError(f"expected the text of a PlaneLayout, got {text[:80]!r}: {error}") from error
+        if layout.text != text:
+            raise UsageError(f"expected the text of a PlaneLayout such as {layout.text!r}, got {text[:80]!r}")
+        return layout
 
 
 def make_output_layout(output: OutputSpec, height: int, width: int) -> PlaneLayout:
@@ -180,27 +197,6 @@ def _is_settled(pixel_format: str, width: int, height: int, interlaced: bool) ->
     if form.is_bayer:
         return not (width % 2 or height % 2)
     return not interlaced or form.chroma_height(height // 2) <= form.chroma_height() // 2
-
-
-@lru_cache(maxsize=1024)
-def _parse(text: str) -> PlaneLayout:
-    try:
-        pixel_format, size, color_space, color_range, scan, location = text.split(" ")
-        width, height = size.split("x")
-        layout = PlaneLayout(
-            pixel_format,
-            int(width),
-            int(height),
-            int(color_space),
-            int(color_range),
-            _IS_INTERLACED[scan],
-            int(location),
-        )
-    except (ValueError, KeyError) as error:
-        raise UsageError(f"expected the text of a PlaneLayout, got {text[:80]!r}: {error}") from error
-    if layout.text != text:
-        raise UsageError(f"expected the text of a PlaneLayout such as {layout.text!r}, got {text[:80]!r}")
-    return layout
 
 
 def make_raw_video_decoder(layout: PlaneLayout) -> VideoCodecContext:
@@ -342,16 +338,11 @@ def rebuild_picture(layout: PlaneLayout, data: Pixels) -> VideoFrame:
         raise UsageError(f"layout: expected the layout of a decoded picture, got that of output pixels, {layout.text}")
     packet = Packet(cast("bytes", data))  # PyAV takes any buffer; its stub names bytes only
     (frame,) = _local.get_decoder(layout).decode(packet)
-    if not _is_read_in_place(layout, data):
+    is_read_in_place = layout.pixel_format in _READ_IN_PLACE and not data.ctypes.data % _ALIGNMENT
+    if not is_read_in_place or any(row_bytes % _ALIGNMENT for _, row_bytes in layout.planes):
         # This copies, because the packet holds the memory too.
         frame.make_writable()
     return frame
-
-
-def _is_read_in_place(layout: PlaneLayout, data: Pixels) -> bool:
-    if layout.pixel_format not in _READ_IN_PLACE or data.ctypes.data % _ALIGNMENT:
-        return False
-    return all(row_bytes % _ALIGNMENT == 0 for _, row_bytes in layout.planes)
 
 
 def _check_bytes(data: Pixels, nbytes: int) -> None:

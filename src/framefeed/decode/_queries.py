@@ -14,7 +14,7 @@ import numpy.typing as npt
 from framefeed._arrays import FloatArray, IntArray
 from framefeed._checks import describe_value, expected
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.index import NO_PICK, ExactTimes, FrameIndex, convert_to_ticks, pick_frames
+from framefeed.index import FrameIndex, Timeline
 
 # Frames of one call with ``fps``: far more than fit into memory.
 _MAX_RESAMPLED = 1_000_000
@@ -189,9 +189,7 @@ def find_frames_in_range(index: FrameIndex, start_seconds: float, stop_seconds: 
     if start_seconds == stop_seconds:
         return np.empty(0, dtype=np.int64)
     first = index.index_at(start_seconds)
-    ticks = convert_to_ticks(index.pts, ExactTimes.of([stop_seconds]), index.time_base, index.end_pts)
-    following = int(pick_frames(index.pts, ticks, "next")[0])
-    stop = len(index) if following == NO_PICK else following
+    stop = Timeline.whole(index).count_before(stop_seconds, origin=0)
     # Start and stop may be rounded to the same pts: the frame shown at the start is in the range even then.
     return np.arange(first, max(stop, first + 1), dtype=np.int64)
 
@@ -231,7 +229,7 @@ def resample_frames(
 def _check_range(index: FrameIndex, start_seconds: Any, stop_seconds: Any, name: str) -> tuple[float, float]:
     start_seconds, stop_seconds = as_number(start_seconds, "start_seconds"), as_number(stop_seconds, "stop_seconds")
     require_times(index, name)
-    begin, end = float(int(index.pts[0]) * index.time_base), float(index.end_pts * index.time_base)
+    begin, end = Timeline.whole(index).span_seconds
     if math.isnan(start_seconds):
         raise expected("start_seconds", "a time in seconds", start_seconds)
     if not start_seconds <= stop_seconds:

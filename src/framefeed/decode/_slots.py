@@ -168,7 +168,7 @@ def make_writer(frame: Any, index: FrameIndex, name: str) -> Write:
     """Make a function that converts a decoded picture to any output form, as its backend does.
 
     Args:
-        frame: A ``VideoFrame`` from the backend's ``frames``.
+        frame: A ``VideoFrame`` from the backend's ``iter_native``.
         index: Index of its source.
         name: Name of the picture's file, for messages.
     """

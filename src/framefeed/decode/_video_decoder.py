@@ -27,7 +27,7 @@ from framefeed.decode._queries import (
 )
 from framefeed.decode._registry import as_decoder
 from framefeed.errors import UsageError
-from framefeed.index import FrameIndex, has_picture_files, index_media
+from framefeed.index import FrameIndex, Timeline, has_picture_files, index_media
 from framefeed.media import (
     Limits,
     MediaInfo,
@@ -193,10 +193,7 @@ class VideoDecoder:
         if fps is None:
             return self._make_batch(np.arange(len(self), dtype=np.int64))
         require_times(self._index, self._source.name)
-        begin, end = int(self._index.pts[0]), self._index.end_pts
-        return self.get_frames_played_in_range(
-            float(begin * self._index.time_base), float(end * self._index.time_base), fps
-        )
+        return self.get_frames_played_in_range(*Timeline.whole(self._index).span_seconds, fps)
 
     def close(self) -> None:
         """Release files and decoders; may be called more than once. After that, no frame can be decoded."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import ceil
@@ -133,17 +133,7 @@ def draw_contact_sheet(clips: Sequence[SheetClip]) -> ByteArray:
     if not clips or sum(len(clip.frames) for clip in clips) > MAX_FRAMES:
         count = sum(len(clip.frames) for clip in clips)
         raise UsageError(f"clips: expected 1 to {MAX_FRAMES} frames for a contact sheet, got {count}")
-    layout = _choose_layout(clips)
-    sheet = Image.new("RGB", (layout.width, layout.height), _PAPER)
-    top = _MARGIN
-    for clip in clips:
-        _draw_clip(sheet, clip, layout, top)
-        top += _clip_height(clip, layout.cell, layout.columns)
-    return np.asarray(sheet)
-
-
-def _choose_layout(clips: Sequence[SheetClip]) -> _Layout:
-    """Choose the largest cells with which the sheet fits on a screen, or the smallest cells if none fits."""
+    # The largest cells with which the sheet fits on a screen, or the smallest ones if none fits.
     widest = max(frame.shape[1] for clip in clips for frame in clip.frames)
     layout = _make_layout(clips, MIN_CELL)
     for cell in range(MIN_CELL + _CELL_STEP, max(MIN_CELL, min(MAX_CELL, widest)) + 1, _CELL_STEP):
@@ -154,18 +144,23 @@ def _choose_layout(clips: Sequence[SheetClip]) -> _Layout:
         raise UsageError(
             f"clips: {len(clips)} clips need a contact sheet of {layout.height} rows, more than {MAX_HEIGHT}: use fewer"
         )
-    return layout
+    sheet = Image.new("RGB", (layout.width, layout.height), _PAPER)
+    top = _MARGIN
+    for clip in clips:
+        _draw_clip(sheet, clip, layout, top)
+        top += _measure_clip(clip, layout.cell, layout.columns)
+    return np.asarray(sheet)
 
 
 def _make_layout(clips: Sequence[SheetClip], cell: int) -> _Layout:
     most = max(len(clip.frames) for clip in clips)
     lines = -(-most // ((MAX_WIDTH - 2 * _MARGIN + _GAP) // (cell + _GAP)))
     columns = -(-most // lines)  # The lines of a clip have the same length if possible.
-    height = 2 * _MARGIN + sum(_clip_height(clip, cell, columns) for clip in clips)
+    height = 2 * _MARGIN + sum(_measure_clip(clip, cell, columns) for clip in clips)
     return _Layout(columns, cell, 2 * _MARGIN + columns * (cell + _GAP) - _GAP, height)
 
 
-def _picture_size(picture: ByteArray, cell: int) -> tuple[int, int]:
+def _fit_picture(picture: ByteArray, cell: int) -> tuple[int, int]:
     """Compute (width, height) in a cell: reduced to fit, or enlarged by an integer factor if tiny."""
     height, width = picture.shape[:2]
     if width * 2 <= cell and height * 2 <= cell:
@@ -175,19 +170,14 @@ def _picture_size(picture: ByteArray, cell: int) -> tuple[int, int]:
     return max(1, round(width * scale)), max(1, round(height * scale))
 
 
-def _line_height(clip: SheetClip, cell: int) -> int:
-    return max(_picture_size(frame, cell)[1] for frame in clip.frames)
+def _measure_line(clip: SheetClip, cell: int) -> int:
+    return max(_fit_picture(frame, cell)[1] for frame in clip.frames)
 
 
-def _lines(clip: SheetClip, columns: int) -> Iterator[range]:
-    for first in range(0, len(clip.frames), columns):
-        yield range(first, min(first + columns, len(clip.frames)))
-
-
-def _clip_height(clip: SheetClip, cell: int, columns: int) -> int:
+def _measure_clip(clip: SheetClip, cell: int, columns: int) -> int:
     bar = _BAR_HEIGHT if clip.groups else 0
-    line = _line_height(clip, cell) + bar + _CAPTION_HEIGHT
-    return _TITLE_HEIGHT + len(list(_lines(clip, columns))) * line + _GAP
+    line = _measure_line(clip, cell) + bar + _CAPTION_HEIGHT
+    return _TITLE_HEIGHT + -(-len(clip.frames) // columns) * line + _GAP
 
 
 def _draw_clip(sheet: Image.Image, clip: SheetClip, layout: _Layout, top: int) -> None:
@@ -195,27 +185,20 @@ def _draw_clip(sheet: Image.Image, clip: SheetClip, layout: _Layout, top: int) -
     title = shorten(escape_undrawable(clip.title, TITLE), TITLE, layout.width - 2 * _MARGIN)
     draw.text((_MARGIN, top + _TITLE_HEIGHT - 8), title, fill=_INK, font=TITLE, anchor="ls")
     top += _TITLE_HEIGHT
-    picture_height = _line_height(clip, layout.cell)
-    for line in _lines(clip, layout.columns):
-        for column, number in enumerate(line):
-            left = _MARGIN + column * (layout.cell + _GAP)
-            _draw_frame(sheet, clip, number, (left, top, layout.cell, picture_height))
-        top += picture_height + (_BAR_HEIGHT if clip.groups else 0) + _CAPTION_HEIGHT
-
-
-def _draw_frame(sheet: Image.Image, clip: SheetClip, number: int, box: tuple[int, int, int, int]) -> None:
-    left, top, cell, height = box
-    draw = ImageDraw.Draw(sheet)
-    draw.rectangle((left, top, left + cell - 1, top + height - 1), fill=_EMPTY)
-    picture = clip.frames[number]
-    size = _picture_size(picture, cell)
-    enlarged = size[0] > picture.shape[1]
-    image = make_image(picture).resize(size, Image.Resampling.NEAREST if enlarged else Image.Resampling.LANCZOS)
-    sheet.paste(image, (left + (cell - size[0]) // 2, top + (height - size[1]) // 2))
-    bottom = top + height
-    if clip.groups:
-        colour = _BARS[clip.groups[number] % len(_BARS)]
-        draw.rectangle((left, bottom + 2, left + cell - 1, bottom + _BAR_HEIGHT - 1), fill=colour)
-        bottom += _BAR_HEIGHT
-    caption = shorten(escape_undrawable(clip.captions[number], CAPTION), CAPTION, cell)
-    draw.text((left, bottom + 3), caption, fill=_GREY, font=CAPTION, anchor="la")
+    cell, height = layout.cell, _measure_line(clip, layout.cell)
+    for number, picture in enumerate(clip.frames):
+        column = number % layout.columns
+        if number and not column:
+            top += height + (_BAR_HEIGHT if clip.groups else 0) + _CAPTION_HEIGHT
+        left, bottom = _MARGIN + column * (cell + _GAP), top + height
+        draw.rectangle((left, top, left + cell - 1, bottom - 1), fill=_EMPTY)
+        size = _fit_picture(picture, cell)
+        is_enlarged = size[0] > picture.shape[1]
+        image = make_image(picture).resize(size, Image.Resampling.NEAREST if is_enlarged else Image.Resampling.LANCZOS)
+        sheet.paste(image, (left + (cell - size[0]) // 2, top + (height - size[1]) // 2))
+        if clip.groups:
+            colour = _BARS[clip.groups[number] % len(_BARS)]
+            draw.rectangle((left, bottom + 2, left + cell - 1, bottom + _BAR_HEIGHT - 1), fill=colour)
+            bottom += _BAR_HEIGHT
+        caption = shorten(escape_undrawable(clip.captions[number], CAPTION), CAPTION, cell)
+        draw.text((left, bottom + 3), caption, fill=_GREY, font=CAPTION, anchor="la")

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from framefeed.index._build import Verify, build_index, find_damaged_frames, find_packet_start, index_media
 from framefeed.index._frame_index import (
-    DISPOSABLE,
-    KEY,
-    MISSING_PTS,
-    NO_PICK,
-    PICKS,
     BuiltFrom,
-    ExactTimes,
     FrameIndex,
-    PacketTable,
-    Pick,
     StreamFacts,
+    Timeline,
     TimesFrom,
-    compute_float_rounding,
-    convert_nanosecond_to_ticks,
-    convert_to_ticks,
-    pick_frames,
 )
 from framefeed.index._joining import find_frame_starts
+from framefeed.index._picking import NO_PICK, PICKS, ExactTimes, Pick
 from framefeed.index._pictures import build_still_index, has_picture_files, make_image_sequence
 from framefeed.index._times import TIMES_FROM_IN_WORDS
+from framefeed.media import DISPOSABLE, KEY, MISSING_PTS, PacketTable
 
 __all__ = [
     "DISPOSABLE",
@@ -38,18 +29,15 @@ __all__ = [
     "PacketTable",
     "Pick",
     "StreamFacts",
+    "Timeline",
     "TimesFrom",
     "Verify",
     "build_index",
     "build_still_index",
-    "compute_float_rounding",
-    "convert_nanosecond_to_ticks",
-    "convert_to_ticks",
     "find_damaged_frames",
     "find_frame_starts",
     "find_packet_start",
     "has_picture_files",
     "index_media",
     "make_image_sequence",
-    "pick_frames",
 ]

@@ -17,9 +17,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from framefeed._arrays import IntArray
-from framefeed._checks import expected
+from framefeed._checks import check_choice, expected
 from framefeed.errors import EmptyVideo, UnsupportedCodec
-from framefeed.index._frame_index import DISPOSABLE, MISSING_PTS, BuiltFrom, FrameIndex, StreamFacts
+from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts
 from framefeed.index._joining import (
     can_carry_parameters,
     index_movie,
@@ -30,8 +30,10 @@ from framefeed.index._joining import (
 from framefeed.index._pictures import index_sequence, index_still
 from framefeed.index._times import DecodingTimeRecorder, DecodingTimes, assume_rate, find_times, read_packet_times
 from framefeed.media import (
+    DISPOSABLE,
     HEAD_BYTES,
     MAX_PARAMETER_SETS,
+    MISSING_PTS,
     NAL_CODECS,
     DecodedFact,
     Limits,
@@ -41,6 +43,7 @@ from framefeed.media import (
     OpenedMovie,
     Packet,
     PacketWalk,
+    PictureFormat,
     Proof,
     Refuted,
     SequenceSource,
@@ -181,8 +184,7 @@ def index_media(
 ) -> tuple[MediaInfo, FrameIndex]:
     """Describe and index a video in one opening; see ``build_index``."""
     resolved = resolve_limits(limits)
-    if verify not in get_args(Verify):
-        raise expected("verify", "'proof', 'ends', 'none' or 'full'", verify)
+    check_choice("verify", verify, get_args(Verify))
     if stream_index is not None and not hasattr(stream_index, "__index__"):
         raise expected("stream_index", "an integer or None", stream_index)
     media = MediaSource.of(source)
@@ -204,11 +206,11 @@ def _index_once(
         opened = None if is_image else open_movie(reader, head, media.name, limits, tables_only=is_remote)
         tables_only = is_remote and opened is not None and opened.walk.units is None
         may_suffice = opened is not None and stream_index in (None, opened.number) and verify in ("none", "proof")
-        if opened is not None and opened.facts is not None and may_suffice:
-            order = _read_order_from_tables(opened) if tables_only else _prove_order_from_tables(opened, verify)
+        if opened is not None and opened.info is not None and may_suffice:
+            order = _find_order(opened, None if tables_only else verify)
             if order is not None:
                 built_from: BuiltFrom = "packets" if tables_only or verify == "none" else "packets+proof"
-                return opened.facts.info, index_movie(opened, order, built_from, media.identity_of(reader))
+                return opened.info, index_movie(opened, order, built_from, media.identity_of(reader))
     if is_image:
         return index_still(media, verify, stream_index, limits)
     headers_only = verify == "proof" and not tables_only
@@ -227,23 +229,26 @@ def _index_once(
         return _Builder(container, walk, assume_fps).build(verify)
 
 
-def _read_order_from_tables(opened: OpenedMovie) -> IntArray | None:
-    """Order the shown packets of an MP4 file by the times in its tables; None if the tables are not enough."""
-    if opened.facts is None or not opened.walk.has_unique_times:
-        return None
-    video, order = opened.facts.video, order_shown_packets(opened.walk)
-    return order if len(order) and not has_damaged_configuration(video.codec, video.extradata) else None
+def _find_order(opened: OpenedMovie, verify: Verify | None) -> IntArray | None:
+    """List the packets of an MP4 file that give frames, in output order; None if the file alone is not enough.
 
-
-def _prove_order_from_tables(opened: OpenedMovie, verify: Verify) -> IntArray | None:
-    """List the packets that give frames, in output order, as an MP4 file alone proves; None if it proves nothing."""
+    Args:
+        opened: The file.
+        verify: "proof" or "none", by which its packets prove it; None trusts the times in its tables.
+    """
+    packets, video = opened.walk.packets, opened.video
+    if verify is None:
+        if video is None or not packets.has_unique_times:
+            return None
+        order = order_shown_packets(packets)
+        return order if len(order) and not has_damaged_configuration(video.codec, video.extradata) else None
     try:
         order = opened.prove().order
     except Unproved as reason:
         _LOG.debug("an MP4 file alone does not prove its frames: %s", reason)
         return None
     # Only verify="proof" may leave out packets that give no frame.
-    return order if verify == "proof" or np.array_equal(order, order_shown_packets(opened.walk)) else None
+    return order if verify == "proof" or np.array_equal(order, order_shown_packets(packets)) else None
 
 
 def _index_by_proof(
@@ -256,24 +261,23 @@ def _index_by_proof(
         table_walk: Its packets, if they need no demuxing.
         assume_fps: As in ``build_index``.
     """
-    colors = read_stream_colors(container)
     read = walk_and_prove(container, table_walk)
     _check_indexable(read.walk, container)
-    if read.proven is None and container.codec_name in NAL_CODECS and container.open_whole():
+    if read.proof is None and container.codec_name in NAL_CODECS and container.open_whole():
         # Now libav knows how many pictures its decoder holds back.
-        colors = read_stream_colors(container)
         read = walk_and_prove(container, table_walk)
-    proven, is_refuted = read.proven, read.is_refuted
-    if proven is not None:
-        builder = _Builder(container, replace(read.walk, is_key=proven.proof.is_key), assume_fps, proven.colors)
-        if proven.first is not None:
-            return builder.assemble(proven.proof.order, proven.first, "packets+proof")
+    is_refuted = read.is_refuted
+    if read.proof is not None:
+        packets = read.walk.packets.replace_flags(read.proof.is_key)
+        builder = _Builder(container, replace(read.walk, packets=packets), assume_fps, read.colors)
+        if read.first is not None:
+            return builder.assemble(read.proof.order, read.first, "packets+proof")
         try:
-            return builder.build_from_partial_proof(proven.proof)
+            return builder.build_from_partial_proof(read.proof)
         except Refuted as reason:
             _LOG.debug("%s: decoded: %s", container.source.name, reason)
             is_refuted = True
-    builder = _Builder(container, read.walk, assume_fps, None if container.open_whole() else colors)
+    builder = _Builder(container, read.walk, assume_fps, None if container.open_whole() else read.colors)
     return builder.build("full" if is_refuted else "ends")
 
 
@@ -308,12 +312,12 @@ class _Builder:
     def build_from_tables(self) -> tuple[MediaInfo, FrameIndex]:
         """Trust the container's tables if the first frame agrees with them; decode everything otherwise."""
         self._container.reopen()
-        packets = islice(demux_from(self._container, self._walk, 0), _HEAD_PACKETS)
+        packets = islice(demux_from(self._container, self._walk.packets, 0), _HEAD_PACKETS)
         first = next(decode_facts(self._container, packets), None)
-        order = order_shown_packets(self._walk)
-        if first is None or first.packet != order[0] or not self._walk.has_unique_times:
+        order = order_shown_packets(self._walk.packets)
+        if first is None or first.packet != order[0] or not self._walk.packets.has_unique_times:
             return self._build_from_decoding()
-        return self.assemble(order, first, "packets")
+        return self.assemble(order, first.format, "packets")
 
     def build_from_partial_proof(self, proof: Proof) -> tuple[MediaInfo, FrameIndex]:
         """Decode the beginning, and take the rest from the proof.
@@ -326,10 +330,10 @@ class _Builder:
         before = decoded[: int((decoded >= proof.begin).argmax())] if len(decoded) else decoded
         after = decoded[len(before) :]
         order = np.concatenate((before, proof.order))
-        times = self._walk.pts[order]
+        times = self._walk.packets.pts[order]
         if not len(after) or not np.array_equal(after, proof.order[: len(after)]) or (times[1:] <= times[:-1]).any():
             raise Refuted("what decoding gives of the beginning does not fit")
-        return self.assemble(order, facts[0], "packets+ends")
+        return self.assemble(order, facts[0].format, "packets+ends")
 
     def build(self, verify: Verify) -> tuple[MediaInfo, FrameIndex]:
         if verify == "full" or not self._has_reliable_packets(verify):
@@ -342,13 +346,13 @@ class _Builder:
         if verify == "ends" and len(self._walk) > _HEAD_PACKETS and not self._has_complete_tail():
             return self._build_from_decoding()
         built_from: BuiltFrom = "packets" if verify == "none" else "packets+ends"
-        return self.assemble(order_shown_packets(self._walk), head[0], built_from)
+        return self.assemble(order_shown_packets(self._walk.packets), head[0].format, built_from)
 
     def _decode_from_start(
         self, count: int, refused: list[int] | None = None, recorder: DecodingTimeRecorder | None = None
     ) -> list[DecodedFact]:
         self._container.reopen()  # Before its decoder is opened, whose findings about the stream are read later.
-        packets = demux_from(self._container, self._walk, 0)
+        packets = demux_from(self._container, self._walk.packets, 0)
         return self._decode(packets if recorder is None else recorder.record(packets), count, refused)
 
     def _decode(
@@ -362,7 +366,7 @@ class _Builder:
     def _has_reliable_packets(self, verify: Verify) -> bool:
         """Whether each packet is one frame by the rules of container and codec, and no parameter set is damaged."""
         container, parameter_sets = self._container, self._walk.parameter_sets
-        if not self._walk.has_unique_times:
+        if not self._walk.packets.has_unique_times:
             return False
         is_listed = container.format_name.startswith(_RELIABLE_CONTAINERS) and container.codec_name in _RELIABLE_CODECS
         if not is_listed and verify != "none":
@@ -374,34 +378,34 @@ class _Builder:
     def _agrees_with_packets(self, facts: list[DecodedFact]) -> bool:
         """Whether the decoded frames are those of the first shown packets, without a gap, with the same key frames."""
         decoded = np.array([fact.packet for fact in facts], dtype=np.int64)
-        shown = order_shown_packets(self._walk)
+        shown = order_shown_packets(self._walk.packets)
         if len(self._walk) <= _HEAD_PACKETS and len(decoded) != len(shown):
             return False
         if not np.array_equal(shown[: len(decoded)], decoded) or any(fact.is_corrupt for fact in facts):
             return False
         # The decoder's key frames must be those of the container (M14).
-        is_nal = self._container.codec_name in NAL_CODECS
-        return is_nal or all(fact.is_key for fact in facts if self._walk.is_key[fact.packet])
+        is_key = self._walk.packets.is_key
+        return self._container.codec_name in NAL_CODECS or all(fact.is_key for fact in facts if is_key[fact.packet])
 
     def _has_complete_tail(self) -> bool:
         """Whether each shown packet of the tail gives a frame; decodes from the last key frame before it.
 
         Disposable pictures before the tail are not decoded.
         """
-        walk = self._walk
-        first_checked = max(0, len(walk) - _TAIL_PACKETS)
-        keys = np.flatnonzero(walk.is_key[: first_checked + 1])
-        usable = keys[walk.pts[keys] <= walk.pts[first_checked:].min()]
+        table = self._walk.packets
+        first_checked, is_disposable = max(0, len(table) - _TAIL_PACKETS), table.is_disposable
+        keys = np.flatnonzero(table.is_key[: first_checked + 1])
+        usable = keys[table.pts[keys] <= table.pts[first_checked:].min()]
         packets = (
             (number, packet)
-            for number, packet in demux_from(self._container, walk, int(usable[-1]) if len(usable) else 0)
-            if number >= first_checked or not walk.is_disposable[number]
+            for number, packet in demux_from(self._container, table, int(usable[-1]) if len(usable) else 0)
+            if number >= first_checked or not is_disposable[number]
         )
         try:
-            decoded = {fact.packet for fact in self._decode(packets, len(walk)) if not fact.is_corrupt}
+            decoded = {fact.packet for fact in self._decode(packets, len(table)) if not fact.is_corrupt}
         except MisplacedPacket:
             return False
-        shown = np.flatnonzero(~walk.is_discarded[first_checked:]) + first_checked
+        shown = np.flatnonzero(~table.is_discarded[first_checked:]) + first_checked
         return decoded.issuperset(shown.tolist())
 
     def _build_from_decoding(self) -> tuple[MediaInfo, FrameIndex]:
@@ -412,17 +416,19 @@ class _Builder:
             # A key frame counts if container and decoder agree on it: either alone may be wrong (M14).
             is_decoded_key = np.zeros(len(self._walk), dtype=bool)
             is_decoded_key[[fact.packet for fact in facts if fact.is_key and fact.packet >= 0]] = True
-            self._walk = replace(self._walk, is_key=self._walk.is_key & is_decoded_key)
+            packets = self._walk.packets
+            packets = packets.replace_flags(packets.is_key & is_decoded_key)
+            self._walk = replace(self._walk, packets=packets)
         if not facts:
             raise make_empty_error(self._container, "index")
         order = np.array([fact.packet for fact in facts], dtype=np.int64)
-        info, index = self.assemble(order, facts[0], "decode", recorder.decoding_times(facts))
+        info, index = self.assemble(order, facts[0].format, "decode", recorder.decoding_times(facts))
         flagged = np.flatnonzero([fact.is_corrupt for fact in facts])
         damaged = find_damaged_frames(index, flagged, np.array(refused, dtype=np.int64))
         return info, replace(index, damaged_frame_indices=damaged) if len(damaged) else index
 
     def assemble(
-        self, order: IntArray, first: DecodedFact, built_from: BuiltFrom, decoding: DecodingTimes | None = None
+        self, order: IntArray, first: PictureFormat, built_from: BuiltFrom, decoding: DecodingTimes | None = None
     ) -> tuple[MediaInfo, FrameIndex]:
         container, walk = self._container, self._walk
         times = find_times(container, read_packet_times(walk, order, container.stream.time_base), walk, decoding)
@@ -438,7 +444,7 @@ class _Builder:
             rotation=rotation,
             mirrored=mirrored,
             contiguous=walk.is_contiguous and container.codec_name in NAL_CODECS,
-            skips_exactly=walk.units is not None and is_one_to_one(walk, order),
+            skips_exactly=walk.units is not None and is_one_to_one(walk.packets, order),
             inband_parameters=can_carry_parameters(walk, container.codec_name),
             color_primaries=self._colors.primaries,
             color_transfer=self._colors.transfer,

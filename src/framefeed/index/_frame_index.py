@@ -1,177 +1,34 @@
-"""FrameIndex: every output frame of one video stream, with its time and its bytes; and the rules that pick frames.
+"""FrameIndex: every output frame of one video stream, with its time and its bytes.
 
-Times are compared as exact fractions of a tick, so that no rounding decides which frame is shown (docs/reference.md,
-Timeline).
+Timeline: frames of an index by time. It alone converts seconds to frame numbers, by the rules of docs/reference.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import repeat
-from math import floor, isfinite, lcm, ulp
+from math import isfinite, isinf, isnan
 from numbers import Real
 from typing import Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from framefeed._arrays import FloatArray, IntArray
+from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import expected
-from framefeed._nearest import did_you_mean
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.media import SourceIdentity, rotate_size
-
-Pick = Literal["played", "nearest", "previous", "next"]
-PICKS: tuple[str, ...] = ("played", "nearest", "previous", "next")
-NO_PICK = -1
-"""Stands for the number of a frame if no frame can be picked."""
-
-NANOSECONDS = 1_000_000_000
-"""Nanoseconds in a second: a time within 1 ns of a frame's pts means that pts."""
-
-_SECONDS_OF_ONE_NS = 2**23
-"""Below this number of seconds, neighbouring float64 values are less than 1 ns apart."""
-
-FLOAT_BITS = 52
-"""Bits of a float's fraction (IEEE 754 binary64)."""
-
-_MAX_INT64 = 2**63 - 1
-"""NumPy's search takes int64; a time beyond it is past every frame anyway."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExactTimes:
-    """Times as fractions with one denominator, in seconds or in ticks."""
-
-    numerators: tuple[int, ...]
-    denominator: int
-
-    @classmethod
-    def of(cls, times: Iterable[float | Fraction]) -> ExactTimes:
-        """Convert times without rounding; a float is its exact binary fraction."""
-        ratios = [time.as_integer_ratio() for time in times]
-        common = lcm(*(denominator for _, denominator in ratios))
-        return cls(tuple(numerator * (common // denominator) for numerator, denominator in ratios), common)
-
-    def __len__(self) -> int:
-        return len(self.numerators)
-
-    def __getitem__(self, number: int) -> Fraction:
-        return Fraction(self.numerators[number], self.denominator)
-
-    def in_ticks(self, time_base: Fraction, origin: int | Fraction = 0) -> ExactTimes:
-        """Convert seconds counted from the tick ``origin`` to ticks of the stream's own timeline."""
-        common = self.denominator * time_base.numerator
-        zero = origin.numerator * common
-        scale = time_base.denominator * origin.denominator
-        return ExactTimes(tuple(zero + numerator * scale for numerator in self.numerators), common * origin.denominator)
-
-    def floors(self) -> list[int]:
-        """Round each time down to a whole number."""
-        return [numerator // self.denominator for numerator in self.numerators]
-
-    def ceilings(self) -> list[int]:
-        """Round each time up to a whole number."""
-        return [-(-numerator // self.denominator) for numerator in self.numerators]
-
-
-def convert_to_ticks(
-    pts: IntArray, seconds: ExactTimes, time_base: Fraction, end_pts: int, origin: int | Fraction = 0
-) -> ExactTimes:
-    """Convert seconds to ticks, and replace a time that means a frame's pts by that pts.
-
-    A time means the nearest pts within 1 ns, or within one unit in the last place of its float64, whichever is more. A
-    time that differs from the last frame's end only by the rounding of a float means that end, so that a video's own
-    duration is past its last frame.
-
-    Args:
-        pts: Ascending presentation times in ticks, int64 [N].
-        seconds: Times counted from the tick ``origin``.
-        time_base: Seconds in one tick.
-        end_pts: When the last frame ends, in ticks.
-        origin: In ticks of the stream's own timeline.
-
-    Returns:
-        Times in ticks of the stream's own timeline.
-    """
-    ticks = seconds.in_ticks(time_base, origin)
-    common = ticks.denominator
-    end = end_pts * common
-    rounding = compute_float_rounding(end)
-    after = np.searchsorted(pts, _clamp_to_int64(ticks.floors()), side="right")
-    neighbours = zip(*(pts[np.clip(at, 0, len(pts) - 1)].tolist() for at in (after - 1, after)), strict=True)
-    meant = []
-    for numerator, pair, reach in zip(
-        ticks.numerators, neighbours, _compute_tolerances(seconds, ticks, time_base), strict=False
-    ):
-        low, high = pair[0] * common, pair[1] * common
-        to_low, to_high = abs(numerator - low), abs(high - numerator)
-        if min(to_low, to_high) <= reach:
-            meant.append(low if to_low <= to_high else high)
-        else:
-            meant.append(end if abs(end - numerator) <= rounding else numerator)
-    return ExactTimes(tuple(meant), common)
-
-
-def _compute_tolerances(seconds: ExactTimes, ticks: ExactTimes, time_base: Fraction) -> Iterable[int]:
-    """Compute how far each time may be from the pts that it means, in parts of a tick as in ``ticks``."""
-    nanosecond = convert_nanosecond_to_ticks(ticks.denominator, time_base)
-    furthest = max(map(abs, seconds.numerators), default=0)
-    if furthest < seconds.denominator * _SECONDS_OF_ONE_NS:
-        return repeat(nanosecond)
-    units = (Fraction(ulp(numerator / seconds.denominator)) for numerator in seconds.numerators)
-    return (max(nanosecond, floor(unit * ticks.denominator / time_base)) for unit in units)
-
-
-def convert_nanosecond_to_ticks(denominator: int, time_base: Fraction) -> int:
-    """Convert 1 ns to ticks of ``time_base``, in parts of ``1 / denominator``."""
-    return denominator * time_base.denominator // (time_base.numerator * NANOSECONDS)
-
-
-def compute_float_rounding(numerator: int) -> int:
-    """Compute the largest rounding error of a float for this time, in the unit of the time."""
-    return abs(numerator) >> FLOAT_BITS
-
-
-def pick_frames(pts: IntArray, ticks: ExactTimes, pick: Pick) -> IntArray:
-    """Apply a pick rule to times, without checking the end of the last frame.
-
-    Args:
-        pts: Ascending presentation times in ticks, int64 [N]; N >= 1.
-        ticks: T times in ticks.
-        pick: "played" and "previous": last pts <= t; "next": first pts >= t; "nearest": least distance, ties to the
-            earlier frame.
-
-    Returns:
-        Frame numbers, int64 [T]; ``NO_PICK`` where no frame can be picked.
-    """
-    if pick not in PICKS:
-        error = expected("pick", f"one of {', '.join(PICKS)}", pick)
-        raise UsageError(f"{error}{did_you_mean(str(pick), PICKS)}")
-    before = np.searchsorted(pts, _clamp_to_int64(ticks.floors()), side="right") - 1
-    if pick in ("played", "previous"):
-        return before
-    after = np.searchsorted(pts, _clamp_to_int64(ticks.ceilings()), side="left")
-    if pick == "next":
-        return np.where(after < len(pts), after, NO_PICK)
-    last = len(pts) - 1
-    pairs = zip(pts[np.maximum(before, 0)].tolist(), pts[np.minimum(after, last)].tolist(), strict=True)
-    common = ticks.denominator
-    joined = zip(ticks.numerators, pairs, strict=True)
-    gaps = [(numerator - low * common, high * common - numerator) for numerator, (low, high) in joined]
-    closer = np.array([to_before <= to_after for to_before, to_after in gaps], dtype=np.bool_)
-    earlier = (before >= 0) & ((after > last) | closer)
-    # Of frames with one pts the first is the earlier.
-    first_of_before = np.searchsorted(pts, pts[np.maximum(before, 0)], side="left")
-    return np.where(earlier, first_of_before, after).astype(np.int64)
-
-
-def _clamp_to_int64(values: Sequence[int]) -> IntArray:
-    return np.array([max(-_MAX_INT64, min(_MAX_INT64, value)) for value in values], dtype=np.int64)
-
+from framefeed.index._picking import (
+    NO_PICK,
+    ExactTimes,
+    Pick,
+    compute_float_rounding,
+    convert_nanosecond_to_ticks,
+    convert_to_ticks,
+    measure_errors,
+    pick_frames,
+)
+from framefeed.media import MISSING_PTS, PacketTable, SourceIdentity, rotate_size
 
 BuiltFrom = Literal["packets", "packets+proof", "packets+ends", "decode"]
 
@@ -179,45 +36,9 @@ TimesFrom = Literal["pts", "dts", "rate", "assumed", "none"]
 """Source of frame times: the frames themselves, their decoding times, a constant rate that container or bitstream
 declares, a rate that the caller assumes, or none."""
 
-MISSING_PTS = int(np.iinfo(np.int64).min)
-
 _INT64 = np.dtype(np.int64)
 _MAX_EXACT_INTEGER = 2**53
 """Float64 represents every whole number up to this one (IEEE 754 binary64)."""
-
-KEY = 1
-"""The packet is flagged as a key frame by the container."""
-DISCARD = 2
-"""The packet is decoded for others and never shown (edit lists)."""
-DISPOSABLE = 4
-"""No other picture refers to this packet's picture."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PacketTable:
-    """The packets of one stream in decode order.
-
-    Attributes:
-        offset: Byte position in the file, int64 [P]; -1 where unknown.
-        size: Bytes, int64 [P].
-        pts: In the stream's time base, int64 [P]; ``MISSING_PTS`` where unknown.
-        flags: ``KEY | DISCARD | DISPOSABLE``, uint8 [P].
-    """
-
-    offset: IntArray
-    size: IntArray
-    pts: IntArray
-    flags: npt.NDArray[np.uint8]
-
-    def __post_init__(self) -> None:
-        if not self.offset.shape == self.size.shape == self.pts.shape == self.flags.shape or self.offset.ndim != 1:
-            raise UsageError("a packet table needs four columns of one length")
-
-    def __len__(self) -> int:
-        return len(self.offset)
-
-    def __repr__(self) -> str:
-        return f"PacketTable({len(self)} packets)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,31 +276,29 @@ class FrameIndex:
         times = _read_times(seconds)
         if tolerance_seconds is not None and not (isinstance(tolerance_seconds, Real) and tolerance_seconds >= 0):
             raise expected("tolerance_seconds", "a number of at least 0, or None", tolerance_seconds)
-        ticks = convert_to_ticks(self.pts, ExactTimes.of(times), self.time_base, self.end_pts)
-        frames = pick_frames(self.pts, ticks, pick)
+        timeline = Timeline.whole(self)
+        ticks = timeline.to_ticks(ExactTimes.of(times), origin=0)
+        frames, is_past = timeline.pick(ticks, pick)
         if pick == "played":
-            frames = np.where([tick >= self.end_pts for tick in ticks.floors()], NO_PICK, frames)
-        self._check_picked(frames, ticks, pick, tolerance_seconds)
+            frames = np.where(is_past, NO_PICK, frames)
+        errors = np.zeros(len(ticks))
+        if tolerance_seconds is not None:
+            errors = np.abs(timeline.measure_errors(frames, ticks))
+        refused = (frames == NO_PICK) | (errors > (tolerance_seconds or 0))
+        if refused.any():
+            number = int(refused.argmax())
+            requested = float(ticks[number] * self.time_base)
+            if frames[number] == NO_PICK:
+                begin, end = timeline.span_seconds
+                raise FrameNotFound(
+                    f"there is no frame at {requested:.6f} s for pick={pick!r}: the stream runs from {begin:.6f} s to "
+                    f"{end:.6f} s (the end is not included); use a time in this range, or another pick"
+                )
+            raise FrameNotFound(
+                f"the frame picked ({pick}) for {requested:.6f} s lies {errors[number]:.6f} s away, "
+                f"more than tolerance_seconds={tolerance_seconds}: allow more, or use another pick"
+            )
         return frames.reshape(np.shape(seconds)) if np.ndim(seconds) else int(frames[0])  # type: ignore[arg-type]
-
-    def _check_picked(self, frames: IntArray, ticks: ExactTimes, pick: Pick, tolerance: float | None) -> None:
-        for number, frame in enumerate(frames.tolist()):
-            seconds = float(ticks[number] * self.time_base)
-            if frame == NO_PICK:
-                raise FrameNotFound(
-                    f"there is no frame at {seconds:.6f} s for pick={pick!r}: the stream runs "
-                    f"from {self._as_seconds(int(self.pts[0])):.6f} s to {self._as_seconds(self.end_pts):.6f} s "
-                    "(the end is not included); use a time in this range, or another pick"
-                )
-            error = float(abs(int(self.pts[frame]) - ticks[number]) * self.time_base)
-            if tolerance is not None and error > tolerance:
-                raise FrameNotFound(
-                    f"the frame picked ({pick}) for {seconds:.6f} s lies {error:.6f} s away, "
-                    f"more than tolerance_seconds={tolerance}: allow more, or use another pick"
-                )
-
-    def _as_seconds(self, ticks: int) -> float:
-        return float(ticks * self.time_base)
 
 
 def _read_times(seconds: object) -> list[float] | list[Fraction]:
@@ -492,3 +311,137 @@ def _read_times(seconds: object) -> list[float] | list[Fraction]:
     if isinstance(seconds, (str, bytes)) or not all(isfinite(time) for time in times):
         raise expected("seconds", "finite numbers", seconds)
     return times
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Frames [first, stop) of an index, as if the video had no other frames; times are exact.
+
+    Frame 0 of a timeline is the index's frame ``first``; second 0 is its pts.
+
+    Attributes:
+        index: Frame index of the video.
+        first: Ordinal of the first frame.
+        stop: Ordinal after the last frame.
+    """
+
+    index: FrameIndex
+    first: int
+    stop: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.first < self.stop <= len(self.index):
+            raise FrameNotFound(f"no frame in [{self.first}, {self.stop}) of {len(self.index)} frames")
+
+    def __len__(self) -> int:
+        return self.stop - self.first
+
+    @classmethod
+    def whole(cls, index: FrameIndex) -> Timeline:
+        """All frames of a video."""
+        return cls(index, 0, len(index))
+
+    @classmethod
+    def within(cls, index: FrameIndex, start_seconds: float, end_seconds: float) -> Timeline:
+        """The frames with start <= t < end, where t is counted from the video's first frame.
+
+        Args:
+            index: Frame index of the video.
+            start_seconds: NaN for the video's start.
+            end_seconds: NaN for the video's end.
+
+        Raises:
+            FrameNotFound: No frame lies in the window.
+            TimeUnavailable: The stream has no usable timestamps.
+        """
+        index.require_timestamps()
+        whole = cls.whole(index)
+        first = 0 if isnan(start_seconds) else whole.count_before(start_seconds)
+        stop = len(index) if isnan(end_seconds) else whole.count_before(end_seconds)
+        if first >= stop:
+            raise FrameNotFound(
+                f"no frame in the window from {start_seconds} s to {end_seconds} s: the video's {len(index)} frames "
+                f"have times from 0 s to {float((int(index.pts[-1]) - whole.origin) * index.time_base):.6f} s; "
+                "correct the window's columns or filter the row out"
+            )
+        return cls(index, first, stop)
+
+    @property
+    def pts(self) -> IntArray:
+        """Presentation times of the frames in ticks, int64 [N]."""
+        return self.index.pts[self.first : self.stop]
+
+    @property
+    def origin(self) -> int:
+        """The pts that seconds are counted from."""
+        self.index.require_timestamps()
+        return int(self.index.pts[self.first])
+
+    @property
+    def end_pts(self) -> int:
+        """When the last frame stops being shown: at the next frame's pts, or at the video's end."""
+        return int(self.index.pts[self.stop]) if self.stop < len(self.index) else self.index.end_pts
+
+    @property
+    def span_seconds(self) -> tuple[float, float]:
+        """Begin of the first frame and end of the last, on the stream's own timeline."""
+        return float(self.origin * self.index.time_base), float(self.end_pts * self.index.time_base)
+
+    def to_ticks(self, seconds: ExactTimes, origin: int | Fraction | None = None) -> ExactTimes:
+        """Convert seconds, counted from ``origin``, to ticks; a time within 1 ns of a pts becomes that pts.
+
+        Args:
+            seconds: T times.
+            origin: Ticks of the stream; None for the first frame's pts.
+        """
+        start = self.origin if origin is None else origin
+        # With the pts of the frame after the last one: a time near it is past the end.
+        pts = self.index.pts[self.first : self.stop + 1]
+        return convert_to_ticks(pts, seconds, self.index.time_base, self.end_pts, start)
+
+    def pick(self, ticks: ExactTimes, pick: Pick) -> tuple[IntArray, BoolArray]:
+        """Pick a frame for each time.
+
+        Args:
+            ticks: T times as ``to_ticks`` gives them.
+            pick: Pick rule; see ``pick_frames``.
+
+        Returns:
+            Frames counted from the timeline's first, int64 [T], ``NO_PICK`` where no frame can be picked; and whether
+            each time is past the end, bool [T].
+        """
+        end = self.end_pts * ticks.denominator
+        is_past = np.array([numerator >= end for numerator in ticks.numerators], dtype=np.bool_)
+        return pick_frames(self.pts, ticks, pick), is_past
+
+    def measure_errors(self, numbers: IntArray, ticks: ExactTimes) -> FloatArray:
+        """Compute picked minus requested time in seconds, float64 [T]; it has no meaning for ``NO_PICK``."""
+        return measure_errors(self.pts, numbers, ticks, self.index.time_base)
+
+    def count_before(self, seconds: float, origin: int | Fraction | None = None) -> int:
+        """Count the frames that begin before a time, counted from ``origin`` as in ``to_ticks``."""
+        if isinf(seconds):
+            return len(self) if seconds > 0 else 0
+        after = pick_frames(self.pts, self.to_ticks(ExactTimes.of([seconds]), origin), "next")[0]
+        return len(self) if after == NO_PICK else int(after)
+
+    def count_starts(self, span_seconds: ExactTimes, pick: Pick) -> int:
+        """Count the frames at which a clip can begin so that there is a frame to pick for its last time.
+
+        Args:
+            span_seconds: One time: from a clip's start to its last time.
+            pick: With "next" a frame must begin at or after the last time; otherwise the last frame must not have
+                ended.
+        """
+        pts, base = self.pts, self.index.time_base
+        span = span_seconds.in_ticks(base)
+        above, below = span.numerators[0], span.denominator
+        near = convert_nanosecond_to_ticks(below, base)
+        if pick == "next":
+            latest = (int(pts[-1]) * below + near - above) // below
+            return int(pts.searchsorted(max(latest, int(pts[0]) - 1), side="right"))
+        end = self.end_pts * below
+        # A time that rounds to the end, see `convert_to_ticks`, is past it.
+        slack = near if self.stop < len(self.index) else compute_float_rounding(end)
+        bound = -((above + slack - end) // below)
+        return int(pts.searchsorted(max(bound, int(pts[0])), side="left"))

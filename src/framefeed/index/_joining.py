@@ -7,9 +7,17 @@ from fractions import Fraction
 import numpy as np
 
 from framefeed._arrays import BoolArray, IntArray
-from framefeed.index._frame_index import DISCARD, DISPOSABLE, KEY, BuiltFrom, FrameIndex, PacketTable, StreamFacts
+from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts
 from framefeed.index._times import FrameTimes, read_packet_times
-from framefeed.media import MP4_FORMAT_NAME, NAL_CODECS, OpenedMovie, PacketWalk, SourceIdentity, convert_display_matrix
+from framefeed.media import (
+    MP4_FORMAT_NAME,
+    NAL_CODECS,
+    OpenedMovie,
+    PacketTable,
+    PacketWalk,
+    SourceIdentity,
+    convert_display_matrix,
+)
 
 
 def join_packets_and_frames(
@@ -30,12 +38,8 @@ def join_packets_and_frames(
         stream: Facts about the stream.
         identity: Of the file; None for no check.
     """
-    flags = np.zeros(len(walk), np.uint8)
-    flags[walk.is_key] = KEY
-    for flag, is_flagged in ((DISCARD, walk.is_discarded), (DISPOSABLE, walk.is_disposable)):
-        if np.count_nonzero(is_flagged):
-            flags[is_flagged] |= flag
-    is_key = walk.is_key[order] & (order >= 0)
+    packet_is_key = walk.packets.is_key
+    is_key = packet_is_key[order] & (order >= 0)
     return FrameIndex(
         pts=times.pts,
         duration=times.duration,
@@ -43,8 +47,8 @@ def join_packets_and_frames(
         key_frame_indices=is_key.nonzero()[0],
         built_from=built_from,
         frame_packet=order,
-        frame_start=find_frame_starts(order, walk.is_key),
-        packets=PacketTable(offset=walk.offset, size=walk.size, pts=walk.pts, flags=flags),
+        frame_start=find_frame_starts(order, packet_is_key),
+        packets=walk.packets,
         stream=stream,
         identity=identity,
         times_from=times.times_from,
@@ -56,15 +60,15 @@ def index_movie(opened: OpenedMovie, order: IntArray, built_from: BuiltFrom, ide
     """Index an MP4 file from its header alone, without opening a container or decoding.
 
     Args:
-        opened: Its ``facts`` are not None.
+        opened: Its ``video`` is not None.
         order: Number of the packet of each frame, int64 [N].
         built_from: Source of the order.
         identity: Of the file.
     """
-    assert opened.facts is not None
-    video, walk = opened.facts.video, opened.walk
+    video, walk = opened.video, opened.walk
+    assert video is not None
     rotation, mirrored = convert_display_matrix(opened.movie.video.matrix)
-    picture_format, colors = video.format, video.format.colors
+    picture_format, colors = video.sequence.format, video.sequence.colors
     stream = StreamFacts(
         stream_index=opened.number,
         container=MP4_FORMAT_NAME,
@@ -76,7 +80,7 @@ def index_movie(opened: OpenedMovie, order: IntArray, built_from: BuiltFrom, ide
         rotation=rotation,
         mirrored=mirrored,
         contiguous=walk.is_contiguous,
-        skips_exactly=walk.units is not None and is_one_to_one(walk, order),
+        skips_exactly=walk.units is not None and is_one_to_one(walk.packets, order),
         inband_parameters=can_carry_parameters(walk, video.codec),
         color_primaries=colors.primaries,
         color_transfer=colors.transfer,
@@ -87,17 +91,18 @@ def index_movie(opened: OpenedMovie, order: IntArray, built_from: BuiltFrom, ide
     return join_packets_and_frames(walk, order, times, built_from, stream, identity)
 
 
-def order_shown_packets(walk: PacketWalk) -> IntArray:
+def order_shown_packets(packets: PacketTable) -> IntArray:
     """List the numbers of the shown packets by presentation time, int64 [N]."""
-    if not np.count_nonzero(walk.is_discarded):
-        return walk.pts.argsort(kind="stable")
-    shown = (~walk.is_discarded).nonzero()[0]
-    return shown[walk.pts[shown].argsort(kind="stable")]
+    is_discarded = packets.is_discarded
+    if not np.count_nonzero(is_discarded):
+        return packets.pts.argsort(kind="stable")
+    shown = (~is_discarded).nonzero()[0]
+    return shown[packets.pts[shown].argsort(kind="stable")]
 
 
-def is_one_to_one(walk: PacketWalk, order: IntArray) -> bool:
+def is_one_to_one(packets: PacketTable, order: IntArray) -> bool:
     """Whether each shown packet gives one frame, and no other packet gives any."""
-    if len(order) != len(walk) - np.count_nonzero(walk.is_discarded) or np.count_nonzero(order < 0) > 1:
+    if len(order) != len(packets) - np.count_nonzero(packets.is_discarded) or np.count_nonzero(order < 0) > 1:
         return False
     frames = np.bincount(order[order >= 0], minlength=1)
     return bool(frames[frames.argmax()] <= 1)

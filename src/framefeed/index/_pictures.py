@@ -9,14 +9,16 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed.errors import EmptyVideo, MediaError, NoVideoStream
-from framefeed.index._frame_index import KEY, FrameIndex, PacketTable, StreamFacts
+from framefeed.index._frame_index import FrameIndex, StreamFacts
 from framefeed.media import (
     DEFAULT_LIMITS,
+    KEY,
     SEQUENCE_CONTAINER,
     ImageSequence,
     Limits,
     MediaInfo,
     MediaSource,
+    PacketTable,
     SequenceSource,
     SourceIdentity,
     decode_still,
@@ -89,7 +91,16 @@ def index_sequence(
     index = _build_index(info, SEQUENCE_CONTAINER, times.pts, times.duration, times.time_base, files.sizes, identity)
     if verify != "full":
         return info, index
-    frames = _find_decodable_files(media, identity, limits)
+    decodable = list[int]()
+    for number, path in enumerate(files.paths):
+        data = media.read_file(number, identity)
+        try:
+            decode_still(data, path, limits)
+        except MediaError:
+            check_stop()  # A timeout says nothing about the picture.
+            continue
+        decodable.append(number)
+    frames = np.array(decodable, dtype=np.int64)
     if not len(frames):
         raise EmptyVideo(f"{media.name}: none of its {len(index)} pictures decodes", source=media.name, stage="index")
     return info, replace(
@@ -148,19 +159,6 @@ def _build_index(
         stream=stream,
         identity=identity,
     )
-
-
-def _find_decodable_files(media: SequenceSource, identity: SourceIdentity, limits: Limits) -> IntArray:
-    decodable = list[int]()
-    for number, path in enumerate(media.files().paths):
-        data = media.read_file(number, identity)
-        try:
-            decode_still(data, path, limits)
-        except MediaError:
-            check_stop()  # A timeout says nothing about the picture.
-            continue
-        decodable.append(number)
-    return np.array(decodable, dtype=np.int64)
 
 
 def _check_stream(media: MediaSource, stream_index: int | None) -> None:

@@ -14,8 +14,8 @@ from fractions import Fraction
 import numpy as np
 
 from framefeed._arrays import IntArray
-from framefeed.index._frame_index import MISSING_PTS, TimesFrom
-from framefeed.media import DecodedFact, Packet, PacketWalk, VideoContainer, find_declared_rate, has_clock
+from framefeed.index._frame_index import TimesFrom
+from framefeed.media import MISSING_PTS, DecodedFact, Packet, PacketWalk, VideoContainer, find_declared_rate, has_clock
 
 TIMES_FROM_IN_WORDS: Mapping[TimesFrom, str] = {
     "pts": "presentation times in the file",
@@ -86,7 +86,7 @@ def read_packet_times(walk: PacketWalk, order: IntArray, time_base: Fraction | N
         order: Packet number of each output frame, in output order, int64 [N]; -1 where unknown.
         time_base: Seconds in one tick.
     """
-    pts, duration = walk.pts[order], walk.duration[order]
+    pts, duration = walk.packets.pts[order], walk.duration[order]
     is_unknown = order < 0
     if np.count_nonzero(is_unknown):
         pts[is_unknown], duration[is_unknown] = MISSING_PTS, 0

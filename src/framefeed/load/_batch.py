@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import AnyArray
+from framefeed._units import format_bytes
 from framefeed.errors import FramefeedError, UsageError
 from framefeed.parallel import allocate
 
@@ -90,7 +91,9 @@ class BufferPool:
         self._use = use
 
     def __repr__(self) -> str:
-        return f"BufferPool({len(self._idle)} of at most {self._idle.maxlen} blocks idle, {self.idle_bytes} bytes)"
+        return (
+            f"BufferPool({len(self._idle)} of at most {self._idle.maxlen} blocks idle, {format_bytes(self.idle_bytes)})"
+        )
 
     @property
     def idle_bytes(self) -> int:

@@ -11,7 +11,7 @@ from itertools import chain, repeat
 from operator import attrgetter
 from typing import Any
 
-from framefeed._checks import describe_value
+from framefeed._checks import check_integer, describe_value
 from framefeed.errors import DeadlineExceeded, FramefeedError, LoadError, ResourceExhausted, UsageError
 from framefeed.load._batch import ClipBatch
 from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
@@ -70,19 +70,13 @@ def load_cursor(state: Mapping[str, Any], plan: EpochPlan, options: LoaderOption
     planned = state.get("plan")
     if not isinstance(planned, Mapping):
         raise UsageError("state: expected what loader.state_dict() returned, got a dict without 'plan'")
-    batch_size, delivered = _read_integer(state, "batch_size", 1), _read_integer(state, "delivered", 0)
+    batch_size = check_integer("state['batch_size']", state.get("batch_size"), least=1)
+    delivered = check_integer("state['delivered']", state.get("delivered"), least=0)
     restored = plan.with_state(planned)
-    world_size = _read_integer(planned, "world_size", 1)
+    world_size = check_integer("state['world_size']", planned.get("world_size"), least=1)
     if (batch_size, world_size) != (options.batch_size, plan.world_size):
         delivered = _convert_delivered(delivered, batch_size, world_size, plan, options)
     return BatchCursor(restored.epoch, min(delivered, count_batches(plan, options)), is_restored=True)
-
-
-def _read_integer(state: Mapping[str, Any], name: str, least: int) -> int:
-    number = state.get(name)
-    if isinstance(number, bool) or not isinstance(number, int) or number < least:
-        raise UsageError(f"state[{name!r}]: expected an integer of at least {least}, got {describe_value(number)}")
-    return number
 
 
 def _convert_delivered(
@@ -201,7 +195,12 @@ class BatchIterator(Iterator[ClipBatch]):
             raise self._ended_error()
         self._meter.begin_wait()
         if self._next >= self._total:
-            self._exhaust()
+            if not self._is_exhausted:  # the caller may ask again
+                self._is_exhausted = True
+                self._cursor.epoch += 1
+                self._cursor.delivered = 0
+                if self._options.cache is not None:
+                    self._options.cache.flush()
             raise StopIteration
         batch = self._collect_batch().finish(self._worker.apply_transform)
         self._next += 1
@@ -299,14 +298,6 @@ class BatchIterator(Iterator[ClipBatch]):
         self._cursor.delivered = self._next
         self._meter.count_batch(len(batch), len(batch) - int(batch.ok.sum()))
         return batch
-
-    def _exhaust(self) -> None:
-        if not self._is_exhausted:  # the caller may ask again
-            self._is_exhausted = True
-            self._cursor.epoch += 1
-            self._cursor.delivered = 0
-            if self._options.cache is not None:
-                self._options.cache.flush()
 
 
 _SAMPLED_PICTURES = 100

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from textwrap import shorten
 from typing import Any, overload
 
-from framefeed._checks import expected
+from framefeed._checks import check_count_or_share
 from framefeed._names import escape_invisible
 from framefeed._units import format_count
 from framefeed.errors import FramefeedError, LoadError, UsageError
@@ -198,9 +198,7 @@ def check_max_failed(max_failed: int | float | None, on_error: str) -> None:
         raise UsageError(
             "max_failed needs on_error='skip': with on_error='raise' the first clip that fails raises its error"
         )
-    is_count = isinstance(max_failed, int) and not isinstance(max_failed, bool) and max_failed >= 0
-    if not is_count and not (isinstance(max_failed, float) and 0 <= max_failed <= 1):
-        raise expected("max_failed", "a count (int) such as 10, or a share (float) from 0.0 to 1.0", max_failed)
+    check_count_or_share("max_failed", max_failed)
 
 
 def make_max_failed_error(ledger: Ledger, max_failed: int | float | None, epoch: int, clips: int) -> LoadError | None:

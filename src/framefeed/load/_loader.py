@@ -144,7 +144,7 @@ class ClipLoader(ClosedByWith):
         return iterator
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position after the last delivered batch, as JSON under 1 KB; prefetched batches do not count."""
+        """Return the position after the last delivered batch, as JSON under 1 KiB; prefetched batches do not count."""
         return dump_cursor(self._cursor, self._plan, self._options)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

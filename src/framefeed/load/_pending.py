@@ -240,6 +240,10 @@ class PendingBatch:
         if self._stack is not None:
             assert apply_transform is not None
             self._pixels = self._stack_results(self._stack, apply_transform)
+        columns = {name: np.array([values[name] for values in self._columns]) for name in self._columns[0]}
+        for name, column in columns.items():
+            if column.dtype.kind in "iu":
+                columns[name] = column.astype(np.int64)
         # Moved, not shared: the traceback of one error refers to this object, and would keep all its errors alive.
         errors, self._errors = self._errors, []
         return ClipBatch(
@@ -247,7 +251,7 @@ class PendingBatch:
             pts_seconds=self._pts_seconds,
             valid=self._valid,
             positions=self._global_positions,
-            columns=_join_columns(self._columns),
+            columns=columns,
             sources=[source.name if isinstance(source, ImageSequence) else source for source in self._sources],
             ok=np.array([error is None for error in errors]),
             errors=errors,
@@ -286,9 +290,3 @@ def _find_clip_length(plan: EpochPlan, positions: Sequence[int]) -> int:
             f"position {there} has {other}: make one plan for each length, or repeat frames"
         )
     return next(iter(lengths), 1)
-
-
-def _join_columns(columns: list[dict[str, np.generic]]) -> dict[str, npt.NDArray[Any]]:
-    """Join one dict for each clip to one array [B] for each column; integers become int64."""
-    joined = {name: np.array([values[name] for values in columns]) for name in columns[0]}
-    return {name: column.astype(np.int64) if column.dtype.kind in "iu" else column for name, column in joined.items()}

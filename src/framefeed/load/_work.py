@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -104,22 +104,23 @@ class ClipWorker:
         if not requests:
             return {}
         clips = {slot: task.batch.lease_clip(slot) for slot in requests}
-        parts = [part for slot, request in requests.items() for part in _split_damaged(slot, request, clips[slot])]
+        # Slot in the batch, frames of the clip, and where they are decoded.
+        parts = [(slot, *part) for slot, request in requests.items() for part in _split_damaged(request, clips[slot])]
         errors: list[Any] = []
         if parts:
-            outcome = catch_outcome(self._decode_row, (task.row, [part.clip_slot for part in parts]))
+            outcome = catch_outcome(self._decode_row, (task.row, [clip_slot for _, _, clip_slot in parts]))
             if isinstance(outcome, Err):
                 errors = [outcome.error] * len(parts)
             else:
                 counts += outcome.value.counts
                 errors = list(outcome.value.errors)
-        for part, error in zip(parts, errors, strict=True):
-            if error is not None and part.slot in clips:
-                task.batch.fail(part.slot, error, task.stage)
-                del clips[part.slot]
-        for part in parts:
-            if part.in_clip is not None and part.slot in clips:
-                clips[part.slot][part.in_clip] = part.clip_slot.out
+        for (slot, _, _), error in zip(parts, errors, strict=True):
+            if error is not None and slot in clips:
+                task.batch.fail(slot, error, task.stage)
+                del clips[slot]
+        for slot, mask, clip_slot in parts:
+            if mask is not None and slot in clips:
+                clips[slot][mask] = clip_slot.out
         for slot, clip in clips.items():
             if (skipped := requests[slot].skipped) is not None:
                 clip[skipped] = 0
@@ -143,30 +144,19 @@ class ClipWorker:
         return nbytes
 
 
-class _ClipPart(NamedTuple):
-    """Frames of one clip that are decoded into one ClipSlot.
+def _split_damaged(request: DecodeRequest, clip: Pixels) -> Iterator[tuple[BoolArray | None, ClipSlot]]:
+    """Yield the whole clip; if damaged frames are no error, its intact frames, and the damaged ones to be delivered.
 
-    Attributes:
-        slot: Slot of the clip in the batch.
-        in_clip: The frames' mask in the clip, bool [T]; None if the ClipSlot is the whole clip and has its memory.
-        clip_slot: Frames and memory for the decoder.
+    Parts of a clip have a mask, bool [T], and memory of their own; the whole clip has None.
     """
-
-    slot: int
-    in_clip: BoolArray | None
-    clip_slot: ClipSlot
-
-
-def _split_damaged(slot: int, request: DecodeRequest, clip: Pixels) -> Iterator[_ClipPart]:
-    """Yield the whole clip; if damaged frames are no error, its intact frames, and the damaged ones to be delivered."""
     if request.damaged is None or request.on_damaged == "error":
-        yield _ClipPart(slot, None, ClipSlot(request.ordinals, request.output, clip))
+        yield None, ClipSlot(request.ordinals, request.output, clip)
         return
     for mask, is_damaged in ((~request.damaged, False), (request.damaged, True)):
         if mask.any() and (not is_damaged or request.on_damaged == "deliver"):
             shape = np.count_nonzero(mask), *clip.shape[1:]
             memory = allocate_pixels(shape, f"{shape[0]} frames of a clip {list(shape)}")
-            yield _ClipPart(slot, mask, ClipSlot(request.ordinals[mask], request.output, memory, is_damaged))
+            yield mask, ClipSlot(request.ordinals[mask], request.output, memory, is_damaged)
 
 
 def load_batch(plan: EpochPlan, positions: Sequence[int], decoder: Decoder, buffers: BufferPools) -> ClipBatch:

@@ -6,6 +6,7 @@ from framefeed.media._container import STREAM_FORMATS, Packet, VideoContainer
 from framefeed.media._declared_rate import find_declared_rate, has_clock
 from framefeed.media._decoding import DecodedFact, convert_display_matrix, decode_facts
 from framefeed.media._details import (
+    PictureFormat,
     StreamColors,
     StreamDetails,
     describe_picture_stream,
@@ -37,8 +38,13 @@ from framefeed.media._libav_errors import (
 )
 from framefeed.media._nal import MAX_PARAMETER_SETS, read_h264_facts, read_hevc_facts, read_nal_length_size
 from framefeed.media._packets import (
+    DISCARD,
+    DISPOSABLE,
+    KEY,
+    MISSING_PTS,
     NAL_CODECS,
     MisplacedPacket,
+    PacketTable,
     PacketWalk,
     demux_from,
     make_empty_error,
@@ -87,12 +93,16 @@ __all__ = [
     "BLOCK_BYTES",
     "BLOCK_PADDING",
     "DEFAULT_LIMITS",
+    "DISCARD",
+    "DISPOSABLE",
     "FINGERPRINT_BLOCK",
     "HEAD_BYTES",
     "HEAD_FINGERPRINT_PREFIX",
+    "KEY",
     "LIBAV_EXCEPTIONS",
     "MATRICES",
     "MAX_PARAMETER_SETS",
+    "MISSING_PTS",
     "MOST_PIXEL_BYTES",
     "MP4_FORMAT_NAME",
     "NAL_CODECS",
@@ -116,7 +126,9 @@ __all__ = [
     "OddHeader",
     "OpenedMovie",
     "Packet",
+    "PacketTable",
     "PacketWalk",
+    "PictureFormat",
     "Proof",
     "Refuted",
     "SequenceSource",

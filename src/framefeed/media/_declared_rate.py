@@ -45,7 +45,8 @@ def find_declared_rate(container: VideoContainer, walk: PacketWalk) -> Fraction 
         walk: The stream's packets.
     """
     if container.format_name in _RATE_CONTAINERS:
-        known = np.sort(walk.pts[walk.pts != MISSING_PTS])
+        pts = walk.packets.pts
+        known = np.sort(pts[pts != MISSING_PTS])
         # Packets mostly lie a tick apart, so that the rate of ticks is that of frames: IVF may have any clock.
         has_even_ticks = len(known) < 2 or float(np.median(known[1:] - known[:-1])) == 1
         if has_even_ticks and (container_rate := _read_container_rate(container)) is not None:
@@ -53,7 +54,14 @@ def find_declared_rate(container: VideoContainer, walk: PacketWalk) -> Fraction 
     codec = container.codec_name
     rates = set[Fraction | None]()
     if codec in _SPS:
-        rates = _read_set_rates(codec, [*_split_configuration(container), *walk.parameter_sets])
+        for unit in [*_split_configuration(container), *walk.parameter_sets]:
+            if (unit[0] & 31 if codec == "h264" else unit[0] >> 1 & 63) != _SPS[codec]:
+                continue
+            try:
+                sequence = read_h264_sequence(unit, StreamColors()) if codec == "h264" else read_hevc_sequence(unit)
+                rates.add(sequence.frame_rate)
+            except OddUnits:
+                rates.add(None)
     elif codec in ("mpeg1video", "mpeg2video"):
         with VideoContainer(container.source, container.stream.index, container.limits) as again:
             rates = read_mpeg_rates(bytes(packet) for packet in again.packets())
@@ -92,20 +100,6 @@ def read_avi_rate(reader: ByteReader, stream_index: int) -> Fraction | None:
             return _make_rate(rate, scale) or _make_rate(_MICROSECONDS, period)
         at += 8 + size + size % 2
     return None
-
-
-def _read_set_rates(codec: str, units: Iterable[bytes]) -> set[Fraction | None]:
-    rates = set[Fraction | None]()
-    for unit in units:
-        kind = unit[0] & 31 if codec == "h264" else unit[0] >> 1 & 63
-        if kind != _SPS[codec]:
-            continue
-        try:
-            _, facts = read_h264_sequence(unit, StreamColors()) if codec == "h264" else read_hevc_sequence(unit)
-            rates.add(facts.frame_rate)
-        except OddUnits:
-            rates.add(None)
-    return rates
 
 
 def _split_configuration(container: VideoContainer) -> Iterator[bytes]:

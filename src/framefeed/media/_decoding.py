@@ -12,6 +12,7 @@ from av.sidedata.sidedata import SideDataContainer
 from av.video.frame import VideoFrame
 
 from framefeed.media._container import Packet, VideoContainer, decode_packet
+from framefeed.media._details import PictureFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,22 +21,14 @@ class DecodedFact:
 
     Attributes:
         packet: Number of the frame's packet, in demuxing order; -1 if the decoder does not say.
-        width: Columns before rotation.
-        height: Rows before rotation.
-        coded_width: Columns as stored: the decoder knows them once it has decoded, and forgets them when reopened.
-        coded_height: Rows as stored.
-        pixel_format: libav's name.
+        format: Of the frame; frames of one format share it.
         is_key: Flagged as a key frame.
         is_corrupt: Flagged as damaged.
         dts: Decoding time that the decoder copies to the frame, in ticks; None if it has none.
     """
 
     packet: int
-    width: int
-    height: int
-    coded_width: int
-    coded_height: int
-    pixel_format: str
+    format: PictureFormat
     is_key: bool
     is_corrupt: bool
     dts: int | None
@@ -58,14 +51,25 @@ def decode_facts(
         refused: Filled with the numbers of packets that the decoder could not decode, or not to the end.
     """
     last: list[tuple[int, Packet | None]] = [(-1, None)] if drain else []
+    formats: dict[tuple[int, int, str, int, int], PictureFormat] = {}
     for number, packet in chain(packets, last):
         if packet is not None:
             packet.pts = number
         for frame in decode_packet(container, packet, refused):
-            if container.accepts(frame):
-                yield _describe_frame(frame, container)
-            elif refused is not None and frame.pts is not None:
-                refused.append(frame.pts)
+            if not container.accepts(frame):
+                if refused is not None and frame.pts is not None:
+                    refused.append(frame.pts)
+                continue
+            if not container.has_decoded:
+                container.has_decoded, container.matrix = True, _read_matrix(frame)
+            width, height, context = frame.width, frame.height, container.decoder()
+            # The decoder knows the size as stored once it has decoded, and forgets it when reopened.
+            coded_width, coded_height = context.coded_width or width, context.coded_height or height
+            values = width, height, frame.format.name, coded_width, coded_height
+            if values not in formats:
+                formats[values] = PictureFormat(*values)
+            packet_number = -1 if frame.pts is None else frame.pts
+            yield DecodedFact(packet_number, formats[values], bool(frame.key_frame), bool(frame.is_corrupt), frame.dts)
 
 
 def decode_alone(container: VideoContainer, packet: Packet) -> list[DecodedFact]:
@@ -73,24 +77,6 @@ def decode_alone(container: VideoContainer, packet: Packet) -> list[DecodedFact]
     facts = list(decode_facts(container, iter([(0, packet)])))
     container.decoder().flush_buffers()
     return facts
-
-
-def _describe_frame(frame: VideoFrame, container: VideoContainer) -> DecodedFact:
-    context = container.decoder()
-    if not container.has_decoded:
-        container.has_decoded = True
-        container.matrix = _read_matrix(frame)
-    return DecodedFact(
-        packet=-1 if frame.pts is None else frame.pts,
-        width=frame.width,
-        height=frame.height,
-        coded_width=context.coded_width or frame.width,
-        coded_height=context.coded_height or frame.height,
-        pixel_format=frame.format.name,
-        is_key=bool(frame.key_frame),
-        is_corrupt=bool(frame.is_corrupt),
-        dts=frame.dts,
-    )
 
 
 def _read_matrix(frame: VideoFrame) -> tuple[int, ...] | None:

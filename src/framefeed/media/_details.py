@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass
 from fractions import Fraction
 
 from framefeed.media._container import VideoContainer
@@ -23,9 +22,7 @@ class StreamDetails:
         bit_rate: Bits a second.
         begin_seconds: Time of the first frame, from the header.
         pixel_aspect_ratio: Width to height of one sample.
-        color_primaries: ITU-T H.273 code.
-        color_space: ITU-T H.273 matrix code.
-        color_transfer_characteristic: ITU-T H.273 code.
+        colors: Colour tags.
     """
 
     num_frames: int | None
@@ -34,9 +31,28 @@ class StreamDetails:
     bit_rate: int | None
     begin_seconds: float | None
     pixel_aspect_ratio: Fraction | None
-    color_primaries: int
-    color_space: int
-    color_transfer_characteristic: int
+    colors: StreamColors
+
+
+@dataclass(frozen=True, slots=True)
+class PictureFormat:
+    """Format of a picture before rotation, as libav has it of a decoded frame.
+
+    Colours are facts of the stream, not of a picture: see `StreamColors`.
+
+    Attributes:
+        width: Columns behind the codec's own cropping.
+        height: Rows behind the codec's own cropping.
+        pixel_format: libav's name.
+        coded_width: Columns as stored.
+        coded_height: Rows as stored.
+    """
+
+    width: int
+    height: int
+    pixel_format: str
+    coded_width: int
+    coded_height: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +71,10 @@ class StreamColors:
     space: int = 2
     range: int = 0
 
-    def fill(self, values: Mapping[str, int]) -> StreamColors:
-        """Replace unspecified tags by ``values``, by name; as in libav, the container counts before the codec."""
-        unspecified = StreamColors()
-        names = [name for name in values if getattr(self, name) == getattr(unspecified, name)]
-        return replace(self, **{name: values[name] for name in names})
+    def fill(self, other: StreamColors) -> StreamColors:
+        """Replace unspecified tags by those of ``other``; as in libav, the container counts before the codec."""
+        own, others, unspecified = astuple(self), astuple(other), astuple(StreamColors())
+        return StreamColors(*(b if a == none else a for a, b, none in zip(own, others, unspecified, strict=True)))
 
 
 def read_stream_colors(container: VideoContainer) -> StreamColors:
@@ -79,9 +94,7 @@ def describe_picture_stream(info: MediaInfo) -> StreamDetails:
         bit_rate=None,
         begin_seconds=None,
         pixel_aspect_ratio=None,
-        color_primaries=2,  # unspecified
-        color_space=2,
-        color_transfer_characteristic=2,
+        colors=StreamColors(),
     )
 
 
@@ -98,7 +111,7 @@ def read_claimed_duration(container: VideoContainer) -> float | None:
 def read_stream_details(source: MediaSource, stream_index: int, limits: Limits = DEFAULT_LIMITS) -> StreamDetails:
     """Open a source and describe one of its streams; errors as ``probe``."""
     with VideoContainer(source, stream_index, limits) as container, libav_errors(source.name, "open"):
-        stream, colors = container.stream, read_stream_colors(container)
+        stream = container.stream
         starts = stream.start_time is not None and stream.time_base is not None
         return StreamDetails(
             num_frames=stream.frames or None,
@@ -107,7 +120,5 @@ def read_stream_details(source: MediaSource, stream_index: int, limits: Limits =
             bit_rate=stream.bit_rate or None,
             begin_seconds=float((stream.start_time or 0) * (stream.time_base or 0)) if starts else None,
             pixel_aspect_ratio=stream.sample_aspect_ratio or None,
-            color_primaries=colors.primaries,
-            color_space=colors.space,
-            color_transfer_characteristic=colors.transfer,
+            colors=read_stream_colors(container),
         )

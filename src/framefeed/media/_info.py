@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
-from framefeed._checks import expected
+from framefeed._checks import check_integer, expected
 from framefeed.errors import LimitExceeded
 
 
@@ -89,9 +87,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
-            value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-                raise expected(name, "an integer of at least 1", value)
+            check_integer(name, getattr(self, name), 1)
 
     def check_picture(self, width: int, height: int, name: str) -> None:
         """Raise LimitExceeded if a picture of this size is larger than allowed."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from framefeed._arrays import BoolArray, IntArray
-from framefeed.errors import EmptyVideo, MediaError
+from framefeed.errors import EmptyVideo, MediaError, UsageError
 from framefeed.media._container import Packet, VideoContainer
 from framefeed.media._info import is_size_allowed, make_limit_error, make_size_error
 from framefeed.media._libav_errors import in_one_line
@@ -32,18 +32,81 @@ _BORDER = 255
 """Byte between packets, so that the end of one and the beginning of the next form no start code."""
 
 
-@dataclass(frozen=True, slots=True)
-class PacketWalk:
-    """What a demuxer says of one stream's packets, columns of length P in demuxing order.
+KEY = 1
+"""Decoding can start at the packet, as far as container, headers and, of decoded streams, the decoder tell."""
+DISCARD = 2
+"""The packet is decoded for others and never shown (edit lists)."""
+DISPOSABLE = 4
+"""No other picture refers to this packet's picture, and the packet holds nothing else."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PacketTable:
+    """The packets of one stream in decode order.
 
     Attributes:
-        offset: Byte position in the file, int64; -1 where unknown.
-        size: Bytes, int64.
-        pts: Presentation time in ticks, int64; ``MISSING_PTS`` where unknown.
-        duration: In ticks, int64; 0 where unknown.
-        is_key: Decoding can start here, as far as container and NAL headers tell, bool.
-        is_discarded: Decoded but never shown, bool.
-        is_disposable: No other picture refers to it, and it holds nothing else, bool.
+        offset: Byte position in the file, int64 [P]; -1 where unknown.
+        size: Bytes, int64 [P].
+        pts: In the stream's time base, int64 [P]; ``MISSING_PTS`` where unknown.
+        flags: ``KEY | DISCARD | DISPOSABLE``, uint8 [P].
+    """
+
+    offset: IntArray
+    size: IntArray
+    pts: IntArray
+    flags: npt.NDArray[np.uint8]
+
+    def __post_init__(self) -> None:
+        if not self.offset.shape == self.size.shape == self.pts.shape == self.flags.shape or self.offset.ndim != 1:
+            raise UsageError("a packet table needs four columns of one length")
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def __repr__(self) -> str:
+        return f"PacketTable({len(self)} packets)"
+
+    @property
+    def is_key(self) -> BoolArray:
+        """Packets that have the flag ``KEY``, bool [P]."""
+        return (self.flags & KEY).astype(np.bool_)
+
+    @property
+    def is_discarded(self) -> BoolArray:
+        """Packets that have the flag ``DISCARD``, bool [P]."""
+        return (self.flags & DISCARD).astype(np.bool_)
+
+    @property
+    def is_disposable(self) -> BoolArray:
+        """Packets that have the flag ``DISPOSABLE``, bool [P]."""
+        return (self.flags & DISPOSABLE).astype(np.bool_)
+
+    @property
+    def has_unique_times(self) -> bool:
+        """Whether every packet has a pts and no two share one."""
+        times = np.sort(self.pts)
+        return not len(times) or (times[0] != MISSING_PTS and bool((times[1:] != times[:-1]).all()))
+
+    def replace_flags(self, is_key: BoolArray, is_disposable: BoolArray | None = None) -> PacketTable:
+        """Copy with other flags ``KEY``, and with more flags ``DISPOSABLE``; the other columns are shared.
+
+        Args:
+            is_key: Packets that get ``KEY``, bool [P]; the others lose it.
+            is_disposable: Packets that get ``DISPOSABLE`` too, bool [P].
+        """
+        flags = self.flags & np.uint8(DISCARD | DISPOSABLE) | is_key * np.uint8(KEY)
+        if is_disposable is not None:
+            flags |= is_disposable * np.uint8(DISPOSABLE)
+        return PacketTable(self.offset, self.size, self.pts, flags)
+
+
+@dataclass(frozen=True, slots=True)
+class PacketWalk:
+    """What a demuxer says of one stream.
+
+    Attributes:
+        packets: In demuxing order.
+        duration: Of each packet in ticks, int64 [P]; 0 where unknown.
         is_contiguous: Each packet's bytes are those of the file at its offset, and one configuration serves all.
         is_encrypted: Some packet is encrypted.
         parameter_sets: Distinct ones that packets carry, in the order met, at most ``MAX_PARAMETER_SETS``.
@@ -52,57 +115,17 @@ class PacketWalk:
         units: What the NAL units of H.264 and HEVC say; None of other codecs, and where no packet was read.
     """
 
-    offset: IntArray
-    size: IntArray
-    pts: IntArray
+    packets: PacketTable
     duration: IntArray
-    is_key: BoolArray
-    is_discarded: BoolArray
-    is_disposable: BoolArray
-    is_contiguous: bool
-    is_encrypted: bool
+    is_contiguous: bool = False
+    is_encrypted: bool = False
     parameter_sets: tuple[bytes, ...] = ()
     is_damaged: bool = False
     is_reconfigured: bool = False
     units: UnitFacts | None = field(default=None, repr=False, compare=False)
 
     def __len__(self) -> int:
-        return len(self.offset)
-
-    @property
-    def has_unique_times(self) -> bool:
-        """Whether every packet has a pts and no two share one."""
-        times = np.sort(self.pts)
-        return not len(self) or (times[0] != MISSING_PTS and bool((times[1:] != times[:-1]).all()))
-
-
-@dataclass(slots=True)
-class _Columns:
-    """Columns of a packet walk while packets are read."""
-
-    offset: list[int] = field(default_factory=list)
-    size: list[int] = field(default_factory=list)
-    pts: list[int] = field(default_factory=list)
-    duration: list[int] = field(default_factory=list)
-    is_key: list[bool] = field(default_factory=list)
-    is_discarded: list[bool] = field(default_factory=list)
-    is_changed: bool = False
-    is_encrypted: bool = False
-    is_damaged: bool = False
-
-    def add(self, batch: list[Packet]) -> None:
-        self.offset += [-1 if (offset := packet.pos) is None else offset for packet in batch]
-        self.size += [packet.size for packet in batch]
-        self.pts += [MISSING_PTS if (pts := packet.pts) is None else pts for packet in batch]
-        self.duration += [packet.duration or 0 for packet in batch]
-        self.is_key += [packet.is_keyframe for packet in batch]
-        self.is_discarded += [packet.is_discard for packet in batch]
-        self.is_damaged = self.is_damaged or any(packet.is_corrupt for packet in batch)
-        for packet in batch:
-            # Most have none, and asking for one by its name takes longer than demuxing the packet.
-            if next(packet.iter_sidedata(), None) is not None:
-                self.is_changed = self.is_changed or packet.has_sidedata("new_extradata")
-                self.is_encrypted = self.is_encrypted or packet.has_sidedata("encryption_info")
+        return len(self.packets)
 
 
 class _UnitReader:
@@ -146,17 +169,17 @@ class _UnitReader:
         extents = zip(begin.tolist(), offset.tolist(), size.tolist(), strict=True)
         return all(data[at : at + count] == read_bytes(self._reader, start, count) for at, start, count in extents)
 
-    def complete(self, walk: PacketWalk, is_changed: bool) -> PacketWalk:
+    def complete(self, walk: PacketWalk) -> PacketWalk:
         if self._begin:
             self._read_block()
         units = self._walk.facts()
+        # A key frame of the container may be none, and a recovery point may become exact only after more frames (M14):
+        # the picture itself must say that decoding can start at it.
+        is_key = walk.packets.is_key & (units.is_start | ~units.has_slice)
         return replace(
             walk,
-            # A key frame of the container may be none, and a recovery point may become exact only after more frames
-            # (M14): the picture itself must say that decoding can start at it.
-            is_key=walk.is_key & (units.is_start | ~units.has_slice),
-            is_disposable=units.is_disposable,
-            is_contiguous=self.is_contiguous and not is_changed,
+            packets=walk.packets.replace_flags(is_key, units.is_disposable),
+            is_contiguous=self.is_contiguous and not walk.is_reconfigured,
             parameter_sets=units.parameter_sets,
             units=units,
         )
@@ -178,11 +201,23 @@ def walk_packets(
         UnreadableMedia: The container breaks off in a way that libav reports as an error.
         LimitExceeded: More packets than the limits allow.
     """
-    columns, limits = _Columns(), container.limits
+    offset, size, pts, duration = (array("q") for _ in range(4))
+    flags, limits = bytearray(), container.limits
+    is_damaged = is_reconfigured = is_encrypted = False
     units = _UnitReader(container) if container.codec_name in NAL_CODECS else None
     for batch in container.batches():
-        columns.add(batch)
-        if len(columns.size) > limits.max_packets:
+        offset.extend([-1 if (position := packet.pos) is None else position for packet in batch])
+        size.extend([packet.size for packet in batch])
+        pts.extend([MISSING_PTS if (time := packet.pts) is None else time for packet in batch])
+        duration.extend([packet.duration or 0 for packet in batch])
+        flags += bytes([KEY * packet.is_keyframe | DISCARD * packet.is_discard for packet in batch])
+        is_damaged = is_damaged or any(packet.is_corrupt for packet in batch)
+        for packet in batch:
+            # Most have none, and asking for one by its name takes longer than demuxing the packet.
+            if next(packet.iter_sidedata(), None) is not None:
+                is_reconfigured = is_reconfigured or packet.has_sidedata("new_extradata")
+                is_encrypted = is_encrypted or packet.has_sidedata("encryption_info")
+        if len(size) > limits.max_packets:
             claim = f"at least {limits.max_packets + 1} packets"
             raise make_limit_error(limits, "max_packets", claim, container.source.name, "index")
         if units is not None:
@@ -193,40 +228,29 @@ def walk_packets(
         if take_first is not None:
             take_first(batch[0])
             take_first = None
-    walk = _make_walk(columns)
-    return walk if units is None else units.complete(walk, columns.is_changed)
-
-
-def _make_walk(columns: _Columns) -> PacketWalk:
-    integers: Any = partial(np.array, dtype=np.int64)
-    return PacketWalk(
-        offset=integers(columns.offset),
-        size=integers(columns.size),
-        pts=integers(columns.pts),
-        duration=integers(columns.duration),
-        is_key=np.array(columns.is_key, dtype=bool),
-        is_discarded=np.array(columns.is_discarded, dtype=bool),
-        is_disposable=np.zeros(len(columns.size), dtype=bool),
-        is_contiguous=False,
-        is_encrypted=columns.is_encrypted,
-        is_damaged=columns.is_damaged,
-        is_reconfigured=columns.is_changed,
+    walk = PacketWalk(
+        PacketTable(np.array(offset), np.array(size), np.array(pts), np.array(flags)),
+        np.array(duration),
+        is_encrypted=is_encrypted,
+        is_damaged=is_damaged,
+        is_reconfigured=is_reconfigured,
     )
+    return walk if units is None else units.complete(walk)
 
 
 class MisplacedPacket(Exception):
-    """A packet behind a seek is not the one that the walk has there: the seek cannot be used."""
+    """A packet behind a seek is not the one that the table has there: the seek cannot be used."""
 
 
-def demux_from(container: VideoContainer, walk: PacketWalk, start: int) -> Iterator[tuple[int, Packet]]:
+def demux_from(container: VideoContainer, table: PacketTable, start: int) -> Iterator[tuple[int, Packet]]:
     """Demux from packet ``start`` on; seek if the packets show that the seek ended at or before it.
 
     Raises:
-        MisplacedPacket: Later, where a packet is not the one that the walk has under its number.
+        MisplacedPacket: Later, where a packet is not the one that the table has under its number.
     """
-    if start and walk.pts[start] != MISSING_PTS:
-        landed = container.try_seek(int(walk.pts[start]))
-        numbered = number_after_seek(container.packets(), walk.offset, walk.size) if landed else None
+    if start and table.pts[start] != MISSING_PTS:
+        landed = container.try_seek(int(table.pts[start]))
+        numbered = number_after_seek(container.packets(), table.offset, table.size) if landed else None
         if numbered is not None and numbered[0] <= start:
             first, packets = numbered
             for number, packet in enumerate(packets, first):
@@ -263,7 +287,7 @@ def number_after_seek(
 
 
 def _check_sizes(packets: Iterable[Packet], first: int, sizes: IntArray) -> Iterator[Packet]:
-    """Yield packets, and compare the size of each with the walk's: damaged files may skip packets."""
+    """Yield packets, and compare the size of each with the table's: damaged files may skip packets."""
     for number, packet in enumerate(packets, first):
         if number >= len(sizes) or packet.size != sizes[number]:
             raise MisplacedPacket(f"packet {number} has {packet.size} bytes")

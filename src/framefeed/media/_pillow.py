@@ -10,7 +10,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, cast
 
 from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 from PIL.TiffImagePlugin import TiffImageFile
@@ -243,26 +243,17 @@ def probe_image(source: MediaSource, limits: Limits) -> MediaInfo:
             RGB.
         LimitExceeded: It claims more pixels than ``limits``, or its header goes on without end.
     """
-    described = describe_picture(source, limits)
-    if described.problem is not None:
-        raise UnsupportedCodec(described.problem, source=source.name, stage="open")
-    return described.info
+    info, problem = describe_picture(source, limits)
+    if problem is not None:
+        raise UnsupportedCodec(problem, source=source.name, stage="open")
+    return info
 
 
-class PictureDescription(NamedTuple):
-    """Description of a picture with a valid header.
-
-    Attributes:
-        info: What the header claims.
-        problem: Why framefeed cannot decode it; None if it can.
-    """
-
-    info: MediaInfo
-    problem: str | None = None
-
-
-def describe_picture(source: MediaSource, limits: Limits) -> PictureDescription:
+def describe_picture(source: MediaSource, limits: Limits) -> tuple[MediaInfo, str | None]:
     """Describe a still picture from its header, also one that framefeed cannot decode.
+
+    Returns:
+        What the header claims; and why framefeed cannot decode it, None if it can.
 
     Raises:
         UnreadableMedia: None of the known formats, or a damaged header.
@@ -289,7 +280,7 @@ def describe_picture(source: MediaSource, limits: Limits) -> PictureDescription:
     limits.check_picture(header.width, header.height, source.name)
     if header.mode in UNCONVERTIBLE_MODES:
         problem = _explain_mode(header.mode, source.name)
-    return PictureDescription(describe_header(header, size), problem)
+    return describe_header(header, size), problem
 
 
 def make_mode_error(mode: str, name: str, stage: str) -> UnsupportedCodec:
@@ -417,16 +408,12 @@ def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
             DEFAULT_LIMITS.check_picture(wide, high, name)
         image.load()
         # After loading: Pillow applies the orientation of a TIFF itself, and removes the tag.
-        return _turn_upright(image)
-
-
-def _turn_upright(image: Image.Image) -> Image.Image:
-    try:
-        rotation, mirrored = convert_exif_orientation(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
-    except PILLOW_ERRORS:
-        return image  # a damaged tag counts as upright
-    turned = image.transpose(_TURNS[rotation]) if rotation else image
-    return turned.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if mirrored else turned
+        try:
+            rotation, mirrored = convert_exif_orientation(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
+        except PILLOW_ERRORS:
+            return image  # a damaged tag counts as upright
+        turned = image.transpose(_TURNS[rotation]) if rotation else image
+        return turned.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if mirrored else turned
 
 
 def _make_picture_error(error: BaseException, data: bytes, name: str) -> MediaError:

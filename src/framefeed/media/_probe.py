@@ -9,8 +9,8 @@ from typing import Any
 
 from framefeed.errors import FormatChanged, UnsupportedCodec
 from framefeed.media._container import Packet, VideoContainer
-from framefeed.media._decoding import DecodedFact, convert_display_matrix, decode_facts
-from framefeed.media._details import read_claimed_duration
+from framefeed.media._decoding import convert_display_matrix, decode_facts
+from framefeed.media._details import PictureFormat, read_claimed_duration
 from framefeed.media._info import Limits, MediaInfo, make_limit_error, resolve_limits, rotate_size
 from framefeed.media._packets import make_empty_error
 from framefeed.media._pillow import probe_image
@@ -104,7 +104,7 @@ def _probe(media: MediaSource, limits: Limits) -> MediaInfo:
     if info is not None:
         return info
     with VideoContainer(media, limits=limits) as container:
-        return describe_video(container, decode_first_fact(container))
+        return describe_video(container, decode_first_format(container))
 
 
 def _heic_info(media: MediaSource, head: bytes, limits: Limits) -> MediaInfo:
@@ -114,7 +114,7 @@ def _heic_info(media: MediaSource, head: bytes, limits: Limits) -> MediaInfo:
     with VideoContainer(media, limits=limits) as container:
         if not container.is_whole_picture:
             raise _make_tiles_error(media.name)
-        info = describe_video(container, decode_first_fact(container))
+        info = describe_video(container, decode_first_format(container))
         return replace(info, kind="image", num_frames_from_header=1, average_fps_from_header=None)
 
 
@@ -127,8 +127,8 @@ def _make_tiles_error(name: str) -> UnsupportedCodec:
     )
 
 
-def decode_first_fact(container: VideoContainer) -> DecodedFact:
-    """Decode up to the first frame, which alone tells the rotation.
+def decode_first_format(container: VideoContainer) -> PictureFormat:
+    """Decode up to the first frame, which alone tells the rotation, and return its format.
 
     Raises:
         EmptyVideo: No packet gives a frame: an index would be empty.
@@ -138,7 +138,7 @@ def decode_first_fact(container: VideoContainer) -> DecodedFact:
     fact = next(decode_facts(container, enumerate(_refuse_encrypted(container))), None)
     if fact is None:
         raise make_empty_error(container, "open")
-    return fact
+    return fact.format
 
 
 def _refuse_encrypted(container: VideoContainer) -> Iterator[Packet]:
@@ -149,23 +149,23 @@ def _refuse_encrypted(container: VideoContainer) -> Iterator[Packet]:
         yield packet
 
 
-def describe_video(container: VideoContainer, fact: DecodedFact) -> MediaInfo:
-    """Describe an open container, given its first frame."""
+def describe_video(container: VideoContainer, picture: PictureFormat) -> MediaInfo:
+    """Describe an open container, given the format of its first frame."""
     stream = container.stream
     rotation, mirrored = convert_display_matrix(container.matrix)
-    width, height = rotate_size(fact.width, fact.height, rotation)
-    container.limits.check_picture(fact.width, fact.height, container.source.name)
+    width, height = rotate_size(picture.width, picture.height, rotation)
+    container.limits.check_picture(picture.width, picture.height, container.source.name)
     return MediaInfo(
         kind="video",
         container=container.format_name,
         codec=container.codec_name,
         width=width,
         height=height,
-        coded_width=fact.coded_width,
-        coded_height=fact.coded_height,
+        coded_width=picture.coded_width,
+        coded_height=picture.coded_height,
         rotation=rotation,
         mirrored=mirrored,
-        pixel_format=fact.pixel_format,
+        pixel_format=picture.pixel_format,
         num_frames_from_header=stream.frames or None,
         duration_seconds_from_header=read_claimed_duration(container),
         average_fps_from_header=float(stream.average_rate) if stream.average_rate else None,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from framefeed.media._container import Packet, VideoContainer
 from framefeed.media._decoding import DecodedFact, decode_alone, decode_facts
-from framefeed.media._details import StreamColors, read_stream_colors
+from framefeed.media._details import PictureFormat, StreamColors, read_stream_colors
 from framefeed.media._nal import cut_first_slice, read_nal_length_size
 from framefeed.media._packets import NAL_CODECS, PacketWalk, walk_packets
 from framefeed.media._parameter_sets import make_packet
@@ -66,32 +66,21 @@ def has_prover(container: VideoContainer) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class ProvenStream:
-    """Facts about a stream that needs no decoding.
-
-    Attributes:
-        proof: Proof of its frames.
-        first: Facts of the first frame; None if the proof begins behind it.
-        colors: Colour tags.
-    """
-
-    proof: Proof
-    first: DecodedFact | None
-    colors: StreamColors
-
-
-@dataclass(frozen=True, slots=True)
 class DemuxedStream:
     """A stream that was demuxed as a whole.
 
     Attributes:
         walk: Its packets.
-        proven: What they prove; None if they prove nothing.
-        is_refuted: They deny, or leave open, that frames come in the order of their times.
+        colors: Colour tags.
+        proof: Which frames come of the packets; None if they do not prove it.
+        first: Format of the first frame; None without a proof, or if the proof begins behind it.
+        is_refuted: The packets deny, or leave open, that frames come in the order of their times.
     """
 
     walk: PacketWalk
-    proven: ProvenStream | None = None
+    colors: StreamColors
+    proof: Proof | None = None
+    first: PictureFormat | None = None
     is_refuted: bool = False
 
 
@@ -106,23 +95,23 @@ def walk_and_prove(container: VideoContainer, known: PacketWalk | None = None) -
         UnreadableMedia: As ``walk_packets``.
         LimitExceeded: As ``walk_packets``.
     """
-    if not has_prover(container):
-        return DemuxedStream(known or walk_packets(container))
     colors = read_stream_colors(container)
+    if not has_prover(container):
+        return DemuxedStream(known or walk_packets(container), colors)
     feed, firsts = _ProverFeed(_PROVERS[container.codec_name](container)), list[Packet]()
     walk = known or walk_packets(container, feed.add, firsts.append)
     try:
         proof = feed.prove(walk)
-        fact = None
+        first = None
         if not proof.begin:
-            fact = _find_first_fact(container, proof, firsts[0] if firsts else next(container.packets()))
+            first = _find_first_format(container, proof, firsts[0] if firsts else next(container.packets()))
     except Unproved as reason:
         _LOG.debug("%s: decoded, for its packets do not prove their frames: %s", container.source.name, reason)
-        return DemuxedStream(walk, is_refuted=isinstance(reason, Refuted))
-    values = proof.first.colors if proof.first is not None else {}
-    # Sequence parameter sets count before the container, headers of other codecs behind it.
-    known_colors = replace(colors, **values) if container.codec_name in NAL_CODECS else colors.fill(values)
-    return DemuxedStream(walk, ProvenStream(proof, fact, known_colors))
+        return DemuxedStream(walk, colors, is_refuted=isinstance(reason, Refuted))
+    if proof.colors is not None:
+        # Sequence parameter sets count before the container, headers of other codecs behind it.
+        colors = proof.colors if container.codec_name in NAL_CODECS else colors.fill(proof.colors)
+    return DemuxedStream(walk, colors, proof, first)
 
 
 class _ProverFeed:
@@ -145,27 +134,15 @@ class _ProverFeed:
         return self._prover.prove(walk)
 
 
-def _find_first_fact(container: VideoContainer, proof: Proof, packet: Packet) -> DecodedFact:
-    """Take the facts of the first frame from headers, or decode it if they do not suffice."""
-    first = proof.first
-    if first is not None and not first.may_turn and is_upright(container):
-        coded_width, coded_height = first.coded_size or (first.width, first.height)
-        return DecodedFact(
-            packet=int(proof.order[0]),
-            width=first.width,
-            height=first.height,
-            coded_width=coded_width,
-            coded_height=coded_height,
-            pixel_format=first.pixel_format,
-            is_key=True,
-            is_corrupt=False,
-            dts=None,
-        )
+def _find_first_format(container: VideoContainer, proof: Proof, packet: Packet) -> PictureFormat:
+    """Take the format of the first frame from headers, or decode the frame if they do not suffice."""
+    if proof.first is not None and not proof.may_turn and is_upright(container):
+        return proof.first
     fact = _decode_first_header(container, packet) if container.codec_name in NAL_CODECS else None
     facts = [fact] if fact is not None else decode_alone(container, packet)
     if not facts:
         raise Unproved("the first packet gives no frame by itself")
-    return facts[0]
+    return facts[0].format
 
 
 def _decode_first_header(container: VideoContainer, packet: Packet) -> DecodedFact | None:

@@ -87,7 +87,16 @@ class ImageSequence:
         if (fps is None) == (timestamps is None):
             given = "neither" if fps is None else "both"
             raise UsageError(f"ImageSequence: expected either fps= or timestamps=, got {given}")
-        folder, paths = _parse_files(folder_or_paths)
+        folder: str | None = None
+        paths: tuple[str, ...] | None = None
+        if isinstance(folder_or_paths, (str, os.PathLike)):
+            folder = _parse_path(folder_or_paths)
+        elif isinstance(folder_or_paths, (bytes, bytearray)) or not isinstance(folder_or_paths, Sequence):
+            raise expected("folder_or_paths", "a folder, or a list of paths", folder_or_paths)
+        elif not folder_or_paths:
+            raise UsageError("folder_or_paths: expected at least one file, got an empty list")
+        else:
+            paths = tuple(_parse_path(path) for path in folder_or_paths)
         object.__setattr__(self, "folder", folder)
         object.__setattr__(self, "paths", paths)
         object.__setattr__(self, "fps", None if fps is None else parse_rate(fps))
@@ -236,7 +245,12 @@ class SequenceSource(MediaSource):
         stamp = (self.sequence, files.stat)
         if indexed is None:
             return stamp
-        if self._is_same(files, indexed, (stamp, indexed.fingerprint)):
+        accepted = (stamp, indexed.fingerprint)
+        is_same = files.stat == indexed.stat or accepted in _ACCEPTED
+        if not is_same and files.stat.bytes == indexed.bytes and files.fingerprint() == indexed.fingerprint:
+            is_same = True
+            _ACCEPTED.add(accepted)
+        if is_same:
             _VERIFIED.put(self.sequence, files)
             return stamp
         verified = _VERIFIED.peek(self.sequence)
@@ -274,14 +288,6 @@ class SequenceSource(MediaSource):
         if number >= len(files):
             raise self._make_stale_error(f"it has {len(files)} files, and none is number {number}")
         return files.read(number)
-
-    def _is_same(self, files: SequenceFiles, indexed: SourceIdentity, accepted: tuple[Hashable, str]) -> bool:
-        if files.stat == SourceStat(indexed.bytes, indexed.mtime_ns) or accepted in _ACCEPTED:
-            return True
-        if files.stat.bytes != indexed.bytes or files.fingerprint() != indexed.fingerprint:
-            return False
-        _ACCEPTED.add(accepted)
-        return True
 
     def _make_stale_error(self, why: str) -> StaleSource:
         message = f"{self.name}: the image sequence has changed since it was indexed ({why}): scan or index it again"
@@ -334,16 +340,6 @@ _LISTED = _Listings(_MAX_LISTED_FILES)
 _VERIFIED = _Listings(_MAX_LISTED_FILES)
 """Listings that agreed with the index last, so that an error can name the file that changed."""
 _ACCEPTED: set[tuple[Hashable, str]] = set()
-
-
-def _parse_files(given: object) -> tuple[str | None, tuple[str, ...] | None]:
-    if isinstance(given, (str, os.PathLike)):
-        return _parse_path(given), None
-    if isinstance(given, (bytes, bytearray)) or not isinstance(given, Sequence):
-        raise expected("folder_or_paths", "a folder, or a list of paths", given)
-    if not given:
-        raise UsageError("folder_or_paths: expected at least one file, got an empty list")
-    return None, tuple(_parse_path(path) for path in given)
 
 
 def _parse_path(path: object) -> str:

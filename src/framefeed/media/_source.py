@@ -32,7 +32,14 @@ class SourceStat:
     bytes: int
     mtime_ns: int | None = None
 
+    @classmethod
+    def of(cls, facts: os.stat_result) -> SourceStat:
+        """Take size and time from what the system says of a file; the time is clamped."""
+        return cls(facts.st_size, clamp_ns(facts.st_mtime_ns))
 
+
+# A type of its own, and not a stat whose fingerprint may be missing: a stat costs no read, and must not stand where
+# frames are found again by their file's bytes.
 @dataclass(frozen=True, slots=True)
 class SourceIdentity:
     """Size, modification time, and hash of head, middle and tail: another file under the same name differs in one."""
@@ -40,6 +47,11 @@ class SourceIdentity:
     bytes: int
     mtime_ns: int | None
     fingerprint: str
+
+    @property
+    def stat(self) -> SourceStat:
+        """What the file system said of the file."""
+        return SourceStat(self.bytes, self.mtime_ns)
 
 
 def clamp_ns(ns: int) -> int:
@@ -99,10 +111,9 @@ class FileReader:
     def stat(self) -> SourceStat:
         """Size and time of the file that is open."""
         try:
-            facts = os.fstat(self._descriptor)
+            return SourceStat.of(os.fstat(self._descriptor))
         except OSError as error:
             raise_file_error(error, self._path, "read")
-        return SourceStat(facts.st_size, clamp_ns(facts.st_mtime_ns))
 
     def close(self) -> None:
         """Close the file; more than once is fine."""
@@ -363,8 +374,7 @@ class MediaSource:
     def stat(self) -> SourceStat:
         """Size in bytes and modification time, without opening a path."""
         if self.kind == "path":
-            facts = stat_regular(self.path)
-            return SourceStat(facts.st_size, clamp_ns(facts.st_mtime_ns))
+            return SourceStat.of(stat_regular(self.path))
         if self.kind == "url":
             with self.opened() as reader:
                 return reader.stat()

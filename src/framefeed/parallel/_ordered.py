@@ -19,7 +19,6 @@ import operator
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from time import monotonic
 from typing import Generic, NoReturn, TypeVar
 from weakref import finalize, proxy
@@ -42,55 +41,38 @@ STAGE = "parallel"
 LIVENESS_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class RunLimits(Generic[R]):
-    """Limits of a run.
-
-    Attributes:
-        max_in_flight: Most items that are read and not yet yielded.
-        max_bytes: Bytes of finished results above which only the call for the next result may start.
-        size_of: Returns the bytes of a result.
-        deadline_seconds: Longest wait for one next result.
-    """
-
-    max_in_flight: int
-    max_bytes: int | None = None
-    size_of: Callable[[R], int] | None = None
-    deadline_seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        check_integer("max_in_flight", self.max_in_flight, least=1)
-        if self.size_of is not None and not callable(self.size_of):
-            raise expected("size_of", "a function that gives the bytes of one result, or None", self.size_of)
-        if self.max_bytes is not None:
-            check_integer("max_bytes", self.max_bytes, least=0)
-        if self.max_bytes is not None and self.size_of is None:
-            raise UsageError(
-                "max_bytes needs size_of, the bytes of one result, such as size_of=lambda array: array.nbytes"
-            )
-        check_deadline(self.deadline_seconds)
-
-
 class OrderedRun(Generic[T, R]):
     """The part of an iteration that its workers refer to: not the iterator, so that an abandoned one is freed.
 
     Args:
         function: Called with each item.
         pool: Runs the calls.
-        limits: Limits of the run.
         owns_pool: Whether the pool is closed with the run.
+        max_in_flight: Most items that are read and not yet yielded.
+        max_bytes: Bytes of finished results above which only the call for the next result may start.
+        size_of: Returns the bytes of a result.
+        deadline_seconds: Longest wait for one next result.
     """
 
-    def __init__(self, function: Callable[[T], R], pool: Pool, limits: RunLimits[R], *, owns_pool: bool) -> None:
+    def __init__(
+        self,
+        function: Callable[[T], R],
+        pool: Pool,
+        *,
+        owns_pool: bool,
+        max_in_flight: int,
+        max_bytes: int | None = None,
+        size_of: Callable[[R], int] | None = None,
+        deadline_seconds: float | None = None,
+    ) -> None:
         self._function = function
         # A call that hangs keeps its run alive, which must not keep another owner's pool alive.
         self._pool: Pool = pool if owns_pool else proxy(pool)
         self._owns_pool = owns_pool
-        self._size_of = limits.size_of if limits.max_bytes is not None else None
-        self._deadline_seconds = limits.deadline_seconds
+        self._size_of = size_of if max_bytes is not None else None
+        self._deadline_seconds = deadline_seconds
         # Inline nothing runs ahead: an item is read when its result is requested.
-        max_count = limits.max_in_flight if pool.workers else 1
-        self._buffer: ReorderBuffer[T, Ok[R] | Err] = ReorderBuffer(max_count, limits.max_bytes)
+        self._buffer: ReorderBuffer[T, Ok[R] | Err] = ReorderBuffer(max_in_flight if pool.workers else 1, max_bytes)
         self._workers: dict[int, threading.Thread] = {}
         self._late: threading.Thread | None = None
         self._tickets = 0
@@ -121,7 +103,13 @@ class OrderedRun(Generic[T, R]):
             DeadlineExceeded: If it is late.
         """
         with self._changed:
-            self._await_head()
+            until = None if self._deadline_seconds is None else monotonic() + self._deadline_seconds
+            while not self._cancelled and not self._buffer.head_is_ready:
+                left = LIVENESS_SECONDS if until is None else until - monotonic()
+                if left <= 0:
+                    raise self._deadline_error()
+                if not self._changed.wait(min(left, LIVENESS_SECONDS)):
+                    self._replace_dead_worker()
             if self._cancelled:
                 return None
             outcome = self._buffer.take()
@@ -198,15 +186,6 @@ class OrderedRun(Generic[T, R]):
                 self._buffer.finish(position, Ok(value), weight)
             if position == self._buffer.head:
                 self._changed.notify_all()
-
-    def _await_head(self) -> None:
-        until = None if self._deadline_seconds is None else monotonic() + self._deadline_seconds
-        while not self._cancelled and not self._buffer.head_is_ready:
-            left = LIVENESS_SECONDS if until is None else until - monotonic()
-            if left <= 0:
-                raise self._deadline_error()
-            if not self._changed.wait(min(left, LIVENESS_SECONDS)):
-                self._replace_dead_worker()
 
     def _replace_dead_worker(self) -> None:
         position = self._buffer.head
@@ -399,7 +378,16 @@ def ordered_outcomes(
     """
     if not callable(function):
         raise expected("function", "a function that takes one item", function)
-    limits = RunLimits(max_in_flight, max_bytes, size_of, deadline_seconds)
+    check_integer("max_in_flight", max_in_flight, least=1)
+    if size_of is not None and not callable(size_of):
+        raise expected("size_of", "a function that gives the bytes of one result, or None", size_of)
+    if max_bytes is not None:
+        check_integer("max_bytes", max_bytes, least=0)
+        if size_of is None:
+            raise UsageError(
+                "max_bytes needs size_of, the bytes of one result, such as size_of=lambda array: array.nbytes"
+            )
+    check_deadline(deadline_seconds)
     if pool is not None and workers is not None:
         raise UsageError(
             f"expected workers= or pool=, got both (workers={workers}): a pool has its own number of workers"
@@ -415,7 +403,16 @@ def ordered_outcomes(
         workers = thread_budget().threads if workers is None else check_integer("workers", workers, least=0)
         pool = own_pool = open_pool(min(workers, max_in_flight), kind)
     calls = RemoteCalls(function) if isinstance(pool, ProcessPool) else function
-    return OrderedOutcomes(OrderedRun(calls, pool, limits, owns_pool=own_pool is not None), iterator, pool)
+    run = OrderedRun(
+        calls,
+        pool,
+        owns_pool=own_pool is not None,
+        max_in_flight=max_in_flight,
+        max_bytes=max_bytes,
+        size_of=size_of,
+        deadline_seconds=deadline_seconds,
+    )
+    return OrderedOutcomes(run, iterator, pool)
 
 
 def ordered_map(

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+from framefeed._units import format_bytes
 from framefeed.errors import FramefeedError, ResourceExhausted
 
 R = TypeVar("R")
@@ -124,7 +125,7 @@ def allocate(make: Callable[[], R], nbytes: int, what: str, advice: str, source:
     try:
         return make()
     except MemoryError as error:
-        message = f"{what}: ran out of memory for {nbytes / 2**20:,.1f} MiB: {advice}, or give the process more memory"
+        message = f"{what}: ran out of memory for {format_bytes(nbytes)}: {advice}, or give the process more memory"
         raise ResourceExhausted(message, resource=_RESOURCES[errno.ENOMEM], source=source) from error
 
 

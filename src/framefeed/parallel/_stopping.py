@@ -9,10 +9,10 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from numbers import Real
 from time import monotonic
 from typing import cast
 
+from framefeed._checks import is_number
 from framefeed.errors import LimitExceeded, UsageError
 
 DEADLINE = "deadline_seconds"
@@ -55,8 +55,7 @@ def check_stop() -> None:
 
 def check_deadline(seconds: object) -> None:
     """Raise UsageError unless ``deadline_seconds`` is a duration or None."""
-    is_number = isinstance(seconds, Real) and not isinstance(seconds, bool)
-    if seconds is not None and not (is_number and cast("float", seconds) > 0):
+    if seconds is not None and not (is_number(seconds) and cast("float", seconds) > 0):
         raise UsageError(f"deadline_seconds must be more than 0, or None for no bound, not {seconds!r}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp, isfinite, log, sqrt
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,13 +14,15 @@ from framefeed._checks import check_integer, expected
 from framefeed.errors import UsageError
 from framefeed.plan._random import ClipContext
 from framefeed.plan._request import Box, OutputSpec
-from framefeed.plan._rules import check_count
 
 Size = tuple[int, int]
 
 
 class Crop(Protocol):
-    """A crop; its ``repr`` must differ from that of every other crop, for the plan's fingerprint."""
+    """A crop; its ``repr`` must differ from that of every other crop, for the plan's fingerprint.
+
+    A crop that draws its box has an attribute ``is_random``, which is True.
+    """
 
     @property
     def size(self) -> Size | None:
@@ -106,6 +108,8 @@ class RandomCrop(_BoxOfSize):
         width: Columns of the box; None for the same as ``height``.
     """
 
+    is_random = True
+
     def box(self, height: int, width: int, context: ClipContext) -> Box:
         """Draw the box of one clip."""
         rows, columns = check_fit(_get_size(self), height, width)
@@ -131,6 +135,7 @@ class RandomResizedCrop:
     scale: tuple[float, float] = (0.08, 1.0)
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
     resizes = True
+    is_random = True
 
     def __post_init__(self) -> None:
         if isinstance(self.height, Sequence):
@@ -144,8 +149,14 @@ class RandomResizedCrop:
         if self.height is not None:
             _fill_width(self)
         for name in ("scale", "ratio"):
-            low, high = _check_interval(name, getattr(self, name))
-            object.__setattr__(self, name, (low, high))
+            given = getattr(self, name)
+            try:
+                bounds = tuple(float(bound) for bound in given)
+            except (TypeError, ValueError):
+                bounds = ()
+            if len(bounds) != 2 or not all(isfinite(bound) for bound in bounds) or not 0 < bounds[0] <= bounds[1]:
+                raise expected(name, "(smallest, largest), two numbers above 0 in this order", given)
+            object.__setattr__(self, name, bounds)
         if self.scale[1] > 1:
             raise expected("scale", "shares of the picture's area, at most 1", self.scale)
 
@@ -167,15 +178,12 @@ class RandomResizedCrop:
             rows, columns = round(sqrt(area / ratio)), round(sqrt(area * ratio))
             if 0 < rows <= height and 0 < columns <= width:
                 return *_draw_corner(height - rows, width - columns, context), rows, columns
-        rows, columns = self._nearest_size(height, width)
-        return (height - rows) // 2, (width - columns) // 2, rows, columns
-
-    def _nearest_size(self, height: int, width: int) -> Size:
+        rows, columns = height, width
         if width / height < self.ratio[0]:
-            return max(1, min(height, round(width / self.ratio[0]))), width
-        if width / height > self.ratio[1]:
-            return height, max(1, min(width, round(height * self.ratio[1])))
-        return height, width
+            rows = max(1, min(height, round(width / self.ratio[0])))
+        elif width / height > self.ratio[1]:
+            columns = max(1, min(width, round(height * self.ratio[1])))
+        return (height - rows) // 2, (width - columns) // 2, rows, columns
 
 
 def as_crop(crop: Crop | Sequence[int] | None) -> Crop | None:
@@ -209,23 +217,13 @@ def _draw_corner(free_rows: int, free_columns: int, context: ClipContext) -> tup
 def _fill_width(crop: _BoxOfSize | RandomResizedCrop) -> None:
     if crop.width is None:
         object.__setattr__(crop, "width", crop.height)
-    object.__setattr__(crop, "height", check_count("height", crop.height))
-    object.__setattr__(crop, "width", check_count("width", crop.width))
+    object.__setattr__(crop, "height", check_integer("height", crop.height, least=1))
+    object.__setattr__(crop, "width", check_integer("width", crop.width, least=1))
 
 
 def _get_size(crop: _BoxOfSize | RandomResizedCrop) -> Size:
-    assert isinstance(crop.height, int) and crop.width is not None  # _complete saw to it
+    assert isinstance(crop.height, int) and crop.width is not None  # by _fill_width
     return crop.height, crop.width
-
-
-def _check_interval(name: str, given: Sequence[float]) -> tuple[float, float]:
-    try:
-        bounds = tuple(float(bound) for bound in given)
-    except (TypeError, ValueError):
-        raise expected(name, "(smallest, largest), two numbers above 0 in this order", given) from None
-    if len(bounds) != 2 or not all(isfinite(bound) for bound in bounds) or not 0 < bounds[0] <= bounds[1]:
-        raise expected(name, "(smallest, largest), two numbers above 0 in this order", given)
-    return bounds[0], bounds[1]
 
 
 @dataclass(frozen=True)
@@ -241,7 +239,13 @@ class PictureRule:
     crop: Crop | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "size", _check_size(self.size))
+        size: Any = self.size
+        if isinstance(size, (int, np.integer)) and not isinstance(size, bool):
+            object.__setattr__(self, "size", check_integer("size", size, least=1))
+        elif isinstance(size, (list, tuple, np.ndarray)):
+            object.__setattr__(self, "size", OutputSpec(size).size)  # type: ignore[arg-type]
+        elif size is not None:
+            raise expected("size", "(height, width), or an integer for the short side", size)
         if self.crop is None or not self.crop.resizes:
             return
         if not isinstance(self.size or self.crop.size, tuple):
@@ -333,13 +337,3 @@ def scale_short_side(size: int, height: int, width: int) -> Size:
     if height <= width:
         return size, size * width // height
     return size * height // width, size
-
-
-def _check_size(size: Size | int | Sequence[int] | None) -> Size | int | None:
-    if size is None:
-        return None
-    if isinstance(size, (int, np.integer)) and not isinstance(size, bool):
-        return check_integer("size", size, least=1)
-    if isinstance(size, (list, tuple, np.ndarray)):
-        return OutputSpec(size).size  # type: ignore[arg-type]
-    raise expected("size", "(height, width), or an integer for the short side", size)

@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from framefeed._arrays import BoolArray
+from framefeed._units import format_seconds
 from framefeed.catalog import Catalog
 from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.index import FrameIndex, has_picture_files
@@ -75,7 +77,8 @@ class PlanDescription:
         lines = [
             f"clips: {self.clips} of {frames}",
             f"decoded frames per delivered frame: {self.decoded_frames_per_delivered_frame:.2f}",
-            f"predicted CPU seconds: {self.predicted_cpu_seconds:.1f} (one core; half to twice that for most files)",
+            f"predicted CPU time: {format_seconds(self.predicted_cpu_seconds)} (one core; half to twice that for most "
+            "files)",
             f"excluded rows: {self.excluded_rows}",
         ]
         if self.unusable_clips:
@@ -120,61 +123,47 @@ def describe_plan(plan: Plan, unit: int) -> PlanDescription:
         plan: Plan to describe.
         unit: Number of consecutive positions that are of one video, and so are decoded together.
     """
-    cost = _Cost()
     # Whole units at equal distances, so that clips that are decoded together are sampled together.
     num_units = len(plan) // unit
     num_sampled = min(num_units, max(1, SAMPLED_CLIPS // unit))
     firsts = [number * num_units // num_sampled * unit for number in range(num_sampled)]
     groups = [range(first, first + min(unit, SAMPLED_CLIPS)) for first in firsts]
+    num_clips = delivered = decoded = damaged = past_end = 0
+    seconds = 0.0
     for positions in groups:
-        cost.add(plan, positions)
+        clips: list[DecodeRequest] = []
+        for position in positions:
+            with suppress(FrameNotFound, TimeUnavailable):  # a clip that raises an error costs nothing
+                clips.append(plan[position])
+        if not clips:
+            continue
+        index = plan.catalog.frame_index(plan.row_at(positions[0]))
+        frames = [clip.ordinals if clip.skipped is None else clip.ordinals[~clip.skipped] for clip in clips]
+        runs = plan_runs(index, np.concatenate(frames))
+        num_clips += len(clips)
+        decoded += runs.num_decoded
+        seconds += predict_seconds(index, runs)
+        for clip in clips:
+            delivered += len(clip)
+            damaged += _count_true(clip.damaged)
+            past_end += len(clip) - _count_true(clip.valid) - _count_true(clip.skipped)
     sampled = sum(map(len, groups))
     return PlanDescription(
         clips=len(plan),
         frames_per_clip=plan.frames_per_clip,
-        decoded_frames_per_delivered_frame=cost.decoded / max(1, cost.delivered),
-        predicted_cpu_seconds=cost.seconds / max(1, cost.clips) * len(plan),
+        decoded_frames_per_delivered_frame=decoded / max(1, delivered),
+        predicted_cpu_seconds=seconds / max(1, num_clips) * len(plan),
         excluded_rows=len(plan.excluded),
         sampled_clips=sampled,
-        unusable_clips=sampled - cost.clips,
-        sampled_frames=cost.delivered,
-        damaged_frames=cost.damaged,
-        past_end_frames=cost.past_end,
+        unusable_clips=sampled - num_clips,
+        sampled_frames=delivered,
+        damaged_frames=damaged,
+        past_end_frames=past_end,
     )
 
 
-@dataclass(slots=True)
-class _Cost:
-    """Sums over sampled clips."""
-
-    clips: int = 0
-    delivered: int = 0
-    decoded: int = 0
-    damaged: int = 0
-    past_end: int = 0
-    seconds: float = 0.0
-
-    def add(self, plan: Plan, positions: Sequence[int]) -> None:
-        """Add clips of one source that are decoded together; a clip that raises an error costs nothing."""
-        clips: list[DecodeRequest] = []
-        for position in positions:
-            with suppress(FrameNotFound, TimeUnavailable):
-                clips.append(plan[position])
-        if not clips:
-            return
-        row = plan.row_at(positions[0])
-        index = plan.catalog.frame_index(row)
-        frames = [clip.ordinals if clip.skipped is None else clip.ordinals[~clip.skipped] for clip in clips]
-        runs = plan_runs(index, np.concatenate(frames))
-        self.clips += len(clips)
-        self.delivered += sum(map(len, clips))
-        self.damaged += sum(int(np.count_nonzero(clip.damaged)) for clip in clips if clip.damaged is not None)
-        invalid = sum(int(np.count_nonzero(~clip.valid)) for clip in clips if clip.valid is not None)
-        self.past_end += invalid - sum(
-            int(np.count_nonzero(clip.skipped)) for clip in clips if clip.skipped is not None
-        )
-        self.decoded += runs.num_decoded
-        self.seconds += predict_seconds(index, runs)
+def _count_true(mask: BoolArray | None) -> int:
+    return 0 if mask is None else int(np.count_nonzero(mask))
 
 
 def predict_seconds(index: FrameIndex, runs: DecodeRuns) -> float:
@@ -194,7 +183,7 @@ def predict_seconds(index: FrameIndex, runs: DecodeRuns) -> float:
 
 
 _MOST_TEXT = 120
-"""Characters of a rule or of options, so that a state is under 1 KB."""
+"""Characters of a rule or of options, so that a state is under 1 KiB."""
 _HEAD = 90
 _CUT = re.compile(r"\.\.\. \(hash [0-9a-f]{8}\)$")
 

@@ -16,15 +16,15 @@ from framefeed._cached import cached_property
 from framefeed._checks import OutOfRange, check_integer, check_mapping, check_position, expected
 from framefeed.catalog import Catalog, CatalogEntry
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.plan._choose import Timeline
-from framefeed.plan._crops import Crop, RandomCrop, RandomResizedCrop, Size
+from framefeed.index import Timeline
+from framefeed.plan._crops import Crop, Size
 from framefeed.plan._description import PlanDescription, describe_plan, find_differences, shorten
 from framefeed.plan._options import PlanOptions, Shuffle
 from framefeed.plan._order import ClipLocation, Permutation, Shard, Tail, make_permutation
 from framefeed.plan._random import ClipContext, generator_at
 from framefeed.plan._request import DecodeRequest, OnDamaged, make_planned_request
 from framefeed.plan._request_rule import Requests, find_mistakes, make_row_requests
-from framefeed.plan._rules import ClipRule, RandomSegments
+from framefeed.plan._rules import ClipRule
 from framefeed.plan._tables import Excluded, PlanTables, describe_source
 
 STATE_VERSION = 1
@@ -161,13 +161,11 @@ class EpochPlan:
         chosen = self.rule.choose(timeline, context)
         output = self.tables.pictures.output(int(self.catalog.heights[row]), int(self.catalog.widths[row]), context)
         seconds = index.to_seconds(index.pts[chosen.ordinals])
-        on_damaged, valid = self.options.on_damaged, chosen.valid
-        is_damaged = index.is_damaged(chosen.ordinals)
+        is_damaged, on_damaged = index.is_damaged(chosen.ordinals), self.options.on_damaged
         damaged = is_damaged if is_damaged.any() else None
         if damaged is not None and on_damaged == "skip":
-            valid = valid & ~damaged
-        columns = (seconds, chosen.errors, valid, chosen.segments)
-        return make_planned_request(self.catalog.source(row), chosen.ordinals, columns, output, damaged, on_damaged)
+            chosen = replace(chosen, valid=chosen.valid & ~damaged)
+        return make_planned_request(self.catalog.source(row), chosen, seconds, output, damaged, on_damaged)
 
     def columns_at(self, position: SupportsIndex) -> dict[str, np.generic]:
         """Return the chosen columns of one position as a dict: numbers as they are, text as int64 codes."""
@@ -226,9 +224,7 @@ class EpochPlan:
     @property
     def is_random(self) -> bool:
         """Whether frames or crops are drawn, so that epochs differ in more than their order."""
-        rule, crop = self.rule, self.options.crop
-        has_random_frames = isinstance(rule, RandomSegments) or getattr(rule, "start", None) == "random"
-        return has_random_frames or isinstance(crop, (RandomCrop, RandomResizedCrop))
+        return any(getattr(each, "is_random", False) for each in (self.rule, self.options.crop))
 
     @property
     def picture_shape(self) -> tuple[int, int, int]:
@@ -390,21 +386,18 @@ def plan_clips(
     )  # fmt: skip
     plan = _restored(catalog, _check_rule(catalog, rule, at), options)
     if excluded := plan.tables.num_excluded(catalog):
-        warnings.warn(_describe_excluded(plan, excluded), UserWarning, stacklevel=2)
+        count = f"{excluded} of {len(catalog)} rows"
+        message = f"{count} are left out of this plan: plan.excluded lists each with the reason"
+        if not len(plan.tables.layout):
+            source, reason = plan.excluded[0]
+            message = f"{message}. No rows remain, so the plan has no clips. The first row is {source} ({reason})"
+        warnings.warn(message, UserWarning, stacklevel=2)
     if isinstance(plan.rule, Requests):
         for mistake in find_mistakes(catalog, plan.rule):
             warnings.warn(mistake, UserWarning, stacklevel=2)
     if (warning := describe_unknown_damage(catalog, on_damaged)) is not None:
         warnings.warn(warning, UserWarning, stacklevel=2)
     return plan
-
-
-def _describe_excluded(plan: EpochPlan, count: int) -> str:
-    message = f"{count} of {len(plan.catalog)} rows are left out of this plan: plan.excluded lists each with the reason"
-    if len(plan.tables.layout):
-        return message
-    source, reason = plan.excluded[0]
-    return f"{message}. No rows remain, so the plan has no clips. The first row is {source} ({reason})"
 
 
 def describe_unknown_damage(catalog: Catalog, on_damaged: OnDamaged) -> str | None:

@@ -11,7 +11,6 @@ from framefeed.plan._crops import Crop, PictureRule, Size, as_crop
 from framefeed.plan._order import Shard, Tail
 from framefeed.plan._random import check_seed
 from framefeed.plan._request import OnDamaged, check_on_damaged
-from framefeed.plan._rules import check_count
 
 Shuffle = bool | Literal["videos"]
 
@@ -44,7 +43,7 @@ class PlanOptions:
         object.__setattr__(self, "shuffle", "videos" if self.shuffle == "videos" else bool(self.shuffle))
         for name in ("epoch", "rank", "world_size"):
             object.__setattr__(self, name, check_integer(name, getattr(self, name), least=0))
-        object.__setattr__(self, "clips_per_video", check_count("clips_per_video", self.clips_per_video))
+        object.__setattr__(self, "clips_per_video", check_integer("clips_per_video", self.clips_per_video, least=1))
         Shard(0, self.rank, self.world_size, self.tail)
         if self.within is not None:
             names = tuple(self.within) if isinstance(self.within, (tuple, list)) else ()

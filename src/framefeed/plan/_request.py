@@ -14,6 +14,7 @@ from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._checks import expected, refuse_catalog
 from framefeed.errors import UsageError
 from framefeed.media import ImageSequence, source_name
+from framefeed.plan._choose import ClipFrames
 
 Box = tuple[int, int, int, int]
 DimensionOrder = Literal["NCHW", "NHWC"]
@@ -200,13 +201,10 @@ class DecodeRequest:
         return f"DecodeRequest({self.name!r}, {len(self)} frames, {self.output})"
 
 
-_PLANNED = ("indices", "pts_seconds", "pick_error_seconds", "valid", "segment")
-
-
 def make_planned_request(
     source: str | bytes | ImageSequence,
-    indices: IntArray,
-    chosen: tuple[Any, ...],
+    chosen: ClipFrames,
+    pts_seconds: FloatArray,
     output: OutputSpec,
     damaged: BoolArray | None = None,
     on_damaged: OnDamaged = "error",
@@ -215,8 +213,8 @@ def make_planned_request(
 
     Args:
         source: Source, as in the catalog.
-        indices: int64 [T].
-        chosen: The columns from ``pts_seconds`` to ``segment``.
+        chosen: The frames.
+        pts_seconds: Their times, float64 [T].
         output: Form of the pixels.
         damaged: bool [T], or None.
         on_damaged: Option for the damaged frames.
@@ -226,14 +224,17 @@ def make_planned_request(
     put(request, "source", source)
     put(request, "entry", None)
     put(request, "seconds", None)
+    put(request, "indices", chosen.ordinals)
+    put(request, "pts_seconds", pts_seconds)
+    put(request, "pick_error_seconds", chosen.errors)
+    put(request, "valid", chosen.valid)
+    put(request, "segment", chosen.segments)
     put(request, "output", output)
     put(request, "damaged", damaged)
     put(request, "on_damaged", on_damaged)
-    if damaged is not None:
-        damaged.flags.writeable = False
-    for name, column in zip(_PLANNED, (indices, *chosen), strict=True):
-        column.flags.writeable = False
-        put(request, name, column)
+    for column in request._columns():
+        if column is not None:
+            column.flags.writeable = False
     return request
 
 

@@ -16,8 +16,8 @@ from framefeed._cached import cached_property
 from framefeed._checks import expected
 from framefeed.catalog import Catalog, RowLists, explain_missing_frames
 from framefeed.errors import UsageError
-from framefeed.index import ExactTimes
-from framefeed.plan._choose import ClipFrames, Picking, Timeline, choose_frames, choose_times
+from framefeed.index import ExactTimes, Timeline
+from framefeed.plan._choose import ClipFrames, Picking, choose_frames, choose_times
 from framefeed.plan._crops import FixedCrop, PictureRule, Size
 from framefeed.plan._options import PlanOptions
 from framefeed.plan._random import ClipContext
@@ -119,40 +119,30 @@ class Requests:
         segments = self.segments[frames]
         if not self.by_time[number]:
             return choose_frames(timeline, self.indices[frames], segments, self.picking.policy)
-        ticks = timeline.ticks(ExactTimes.of(self.seconds[frames].tolist()))
+        ticks = timeline.to_ticks(ExactTimes.of(self.seconds[frames].tolist()))
         return choose_times(timeline, ticks, segments, self.picking)
 
-
-@dataclass(frozen=True, eq=False)
-class RequestPictures:
-    """Crop and size of requests that have their own.
-
-    Attributes:
-        requests: The requests.
-    """
-
-    requests: Requests
+    # --- crop and size of requests that have their own ------------------------------------------------
 
     @cached_property
-    def _rules(self) -> tuple[PictureRule, ...]:
+    def _picture_rules(self) -> tuple[PictureRule, ...]:
         return tuple(
-            PictureRule(output.size, None if output.crop is None else FixedCrop(output.crop))
-            for output in self.requests.outputs
+            PictureRule(output.size, None if output.crop is None else FixedCrop(output.crop)) for output in self.outputs
         )
 
     def output(self, height: int, width: int, context: ClipContext) -> OutputSpec:
         """Choose the crop and size of one request in a displayed picture of height x width."""
-        return self._rules[int(self.requests.output_of[context.number])].output(height, width, context)
+        return self._picture_rules[int(self.output_of[context.number])].output(height, width, context)
 
     def common_picture(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> Size | None:
         """Find the one (height, width) of all requests; see ``PictureRule.common_picture``."""
         output_by_size: dict[Size, str] = {}
-        for number, rule in enumerate(self._rules):
-            rows = self.requests.rows[self.requests.output_of == number]
+        for number, rule in enumerate(self._picture_rules):
+            rows = self.rows[self.output_of == number]
             names = [name(row) for row in rows.tolist()]
             size = rule.common_picture(heights[rows], widths[rows], names.__getitem__)
             if size is not None:
-                output_by_size.setdefault(size, f"{self.requests.outputs[number]}")
+                output_by_size.setdefault(size, f"{self.outputs[number]}")
         if len(output_by_size) > 1:
             raise UsageError(
                 f"all pictures of a plan must have the same size, but the requests ask for {output_by_size}"

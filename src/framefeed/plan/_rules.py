@@ -5,7 +5,7 @@ A rule is a value: frozen, hashable, checked when it is made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from math import isfinite
@@ -17,15 +17,18 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import expected
+from framefeed._checks import check_integer, expected
 from framefeed.errors import UsageError
-from framefeed.index import ExactTimes, Pick
-from framefeed.plan._choose import ClipFrames, Picking, Policy, Timeline, choose_frames, choose_times, pick_times
+from framefeed.index import ExactTimes, Pick, Timeline
+from framefeed.plan._choose import ClipFrames, Picking, Policy, choose_frames, choose_times
 from framefeed.plan._random import ClipContext
 
 
 class ClipRule(Protocol):
-    """A clip rule; its ``repr`` must differ from that of every other rule, for the plan's fingerprint."""
+    """A clip rule; its ``repr`` must differ from that of every other rule, for the plan's fingerprint.
+
+    A rule that draws frames has an attribute ``is_random``, which is True.
+    """
 
     @property
     def num_frames(self) -> int | None:
@@ -49,7 +52,7 @@ class Uniform:
     policy: Policy = "repeat_last"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "num_frames", check_count("num_frames", self.num_frames))
+        object.__setattr__(self, "num_frames", check_integer("num_frames", self.num_frames, least=1))
         Picking(policy=self.policy)
 
     def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
@@ -70,9 +73,10 @@ class RandomSegments:
     num_frames: int
     _: KW_ONLY
     policy: Policy = "repeat_last"
+    is_random: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "num_frames", check_count("num_frames", self.num_frames))
+        object.__setattr__(self, "num_frames", check_integer("num_frames", self.num_frames, least=1))
         Picking(policy=self.policy)
 
     def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
@@ -132,13 +136,6 @@ class EveryFrame:
         return choose_frames(timeline, numbers, np.zeros_like(numbers), self.policy)
 
 
-def check_count(name: str, count: object) -> int:
-    """Return a count as an int, so that equal rules have equal texts; UsageError unless it is an integer above 0."""
-    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
-        raise expected(name, "an integer of at least 1", count)
-    return int(count)
-
-
 Seconds = float | Fraction
 Start = Literal["random"] | Seconds
 
@@ -186,7 +183,7 @@ class AtSeconds:
     def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
         """Choose the frames of one clip."""
         segments = np.zeros(self.num_frames, dtype=np.int64)
-        return choose_times(timeline, timeline.ticks(self._times), segments, self._picking)
+        return choose_times(timeline, timeline.to_ticks(self._times), segments, self._picking)
 
 
 @dataclass(frozen=True)
@@ -214,7 +211,14 @@ class Rates:
     policy: Policy = "repeat_last"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rates", tuple(_check_rates(self.rates)))
+        try:
+            pairs = [(fps, count) for fps, count in self.rates]
+        except (TypeError, ValueError):
+            raise expected("rates", "a list of (fps, num_frames) such as [(1.0, 8), (2.0, 8)]", self.rates) from None
+        if not pairs:
+            raise UsageError("rates: expected at least one (fps, num_frames), got an empty list")
+        rates = tuple((_check_rate(fps), check_integer("num_frames", count, least=1)) for fps, count in pairs)
+        object.__setattr__(self, "rates", rates)
         object.__setattr__(self, "start", _check_start(self.start))
         self._picking  # noqa: B018 - made now, so that a wrong rule fails at once
 
@@ -222,6 +226,11 @@ class Rates:
     def num_frames(self) -> int:
         """T, the frames of one clip."""
         return sum(count for _, count in self.rates)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the start is drawn."""
+        return self.start == "random"
 
     @cached_property
     def _picking(self) -> Picking:
@@ -248,12 +257,12 @@ class Rates:
         """Choose the frames of one clip."""
         first_tick: int | Fraction
         if self.start != "random":
-            first_tick = timeline.ticks(ExactTimes.of([self.start]))[0]
+            first_tick = timeline.to_ticks(ExactTimes.of([self.start]))[0]
         elif num_starts := timeline.count_starts(self._span, self.pick):
             first_tick = int(timeline.pts[context.generator.integers(num_starts)])
         else:
             first_tick = timeline.origin
-        ticks = timeline.ticks(self._offsets, first_tick)
+        ticks = timeline.to_ticks(self._offsets, first_tick)
         return choose_times(timeline, ticks, self._segments, self._picking)
 
 
@@ -285,16 +294,23 @@ class Dense:
     policy: Policy = "repeat_last"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "num_frames", check_count("num_frames", self.num_frames))
+        object.__setattr__(self, "num_frames", check_integer("num_frames", self.num_frames, least=1))
         if self.stride is not None and self.fps is not None:
             raise UsageError("expected either stride= or fps=, got both")
         if self.fps is None:
-            object.__setattr__(self, "stride", 1 if self.stride is None else check_count("stride", self.stride))
+            object.__setattr__(
+                self, "stride", 1 if self.stride is None else check_integer("stride", self.stride, least=1)
+            )
         else:
             object.__setattr__(self, "fps", _check_rate(self.fps))
         object.__setattr__(self, "start", _check_start(self.start))
         self._picking  # noqa: B018 - made now, so that a wrong rule fails at once
         self._by_time  # noqa: B018
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the start is drawn."""
+        return self.start == "random"
 
     @cached_property
     def _picking(self) -> Picking:
@@ -311,39 +327,28 @@ class Dense:
         """Choose the frames of one clip."""
         if self._by_time is not None:
             return self._by_time.choose(timeline, context)
-        first, error = self._choose_first(timeline, context)
+        first, error = 0, 0.0
+        if self.start == "random":
+            num_starts = len(timeline) - (self.num_frames - 1) * (self.stride or 1)
+            first = int(context.generator.integers(num_starts)) if num_starts > 0 else 0
+        elif self.start != 0 or timeline.index.has_timestamps:
+            ticks = timeline.to_ticks(ExactTimes.of([self.start]))
+            start = choose_times(timeline, ticks, np.zeros(1, dtype=np.int64), self._picking)
+            first, error = len(timeline), 0.0
+            if start.valid[0]:
+                first, error = int(start.ordinals[0]) - timeline.first, float(start.errors[0])
         numbers = first + np.arange(self.num_frames, dtype=np.int64) * (self.stride or 1)
         chosen = choose_frames(timeline, numbers, np.zeros_like(numbers), self.policy)
         errors = chosen.errors.copy()
         errors[0] += error
         return replace(chosen, errors=errors)
 
-    def _choose_first(self, timeline: Timeline, context: ClipContext) -> tuple[int, float]:
-        """Choose the number of the clip's first frame; return it with its distance from ``start`` in seconds."""
-        if self.start == "random":
-            num_starts = len(timeline) - (self.num_frames - 1) * (self.stride or 1)
-            return int(context.generator.integers(num_starts)) if num_starts > 0 else 0, 0.0
-        if self.start == 0 and not timeline.index.has_timestamps:
-            return 0, 0.0
-        picked = pick_times(timeline, timeline.ticks(ExactTimes.of([self.start])), self._picking)
-        return (len(timeline), 0.0) if picked.past[0] else (int(picked.numbers[0]), float(picked.errors[0]))
-
-
-def _check_rates(rates: Sequence[tuple[Seconds, int]]) -> Iterator[tuple[Seconds, int]]:
-    try:
-        pairs = [(fps, count) for fps, count in rates]
-    except (TypeError, ValueError):
-        raise expected("rates", "a list of (fps, num_frames) such as [(1.0, 8), (2.0, 8)]", rates) from None
-    if not pairs:
-        raise UsageError("rates: expected at least one (fps, num_frames), got an empty list")
-    for fps, count in pairs:
-        yield _check_rate(fps), check_count("num_frames", count)
-
 
 def _check_rate(fps: Seconds) -> Seconds:
-    if _as_exact_number("fps", fps) <= 0:
+    rate = _as_exact_number("fps", fps)
+    if rate <= 0:
         raise expected("fps", "a number above 0", fps)
-    return _as_exact_number("fps", fps)
+    return rate
 
 
 def _check_start(start: Start) -> Start:
@@ -351,9 +356,10 @@ def _check_start(start: Start) -> Start:
         return "random"
     if isinstance(start, str):
         raise expected("start", "'random' or seconds from the first frame", start)
-    if _as_exact_number("start", start) < 0:
+    seconds = _as_exact_number("start", start)
+    if seconds < 0:
         raise expected("start", "seconds from the first frame, at least 0", start)
-    return _as_exact_number("start", start)
+    return seconds
 
 
 def _as_exact_number(name: str, value: object) -> Seconds:

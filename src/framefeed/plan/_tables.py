@@ -19,7 +19,7 @@ from framefeed.plan._options import PlanOptions
 from framefeed.plan._order import Layout, RequestRows, VideoClips, VideoFrames
 from framefeed.plan._random import ClipContext
 from framefeed.plan._request import OutputSpec
-from framefeed.plan._request_rule import RequestPictures, Requests
+from framefeed.plan._request_rule import Requests
 from framefeed.plan._rules import ClipRule, EveryFrame
 
 ROWS_AT_ONCE = 65_536
@@ -156,7 +156,7 @@ def _make_request_tables(catalog: Catalog, rule: Requests, options: PlanOptions)
         raise UsageError("give size= and crop= either to plan_requests, or as output= of its requests, but not both")
     pictures: Pictures
     if own_forms:
-        pictures = RequestPictures(rule)
+        pictures = rule
         picture = pictures.common_picture(catalog.heights, catalog.widths, lambda row: describe_source(catalog, row))
     else:
         pictures = options.pictures

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from math import isfinite
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,7 @@ import pyarrow.compute as pc
 from framefeed._arrays import FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._names import escape_invisible, unescape
+from framefeed._units import format_scaled
 from framefeed.catalog import Catalog
 
 
@@ -131,7 +131,6 @@ class Columns:
 MAX_NAME = 72
 # Characters of a tooltip: more than the longest name that Linux allows.
 MAX_TITLE = 5000
-UNKNOWN = "–"
 
 
 def format_count(value: float) -> str:
@@ -154,39 +153,14 @@ def format_share(part: float, whole: float) -> str:
     return f"{percent:.1f} %" if part != whole else "100 %"
 
 
-def format_number(value: float) -> str:
-    """Write a number with three significant digits or all of its whole ones: ``0.0125``, ``12.5``, ``1,920``."""
-    if not isfinite(value):
-        return UNKNOWN
-    if 100 <= abs(value) < 1e15:
-        return f"{value:,.0f}"
-    mantissa, _, exponent = f"{value:.3g}".partition("e")
-    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
-
-
 def format_short(value: float) -> str:
     """Write a large number briefly: ``1.25 M``, ``3.2 G``."""
-    return _format_scaled(value, ("", "k", "M", "G", "T")).strip()
-
-
-def format_data_size(value: float) -> str:
-    """Write a number of bytes: ``820 B``, ``1.25 MB``; 1 kB is 1000 bytes."""
-    return _format_scaled(value, ("B", "kB", "MB", "GB", "TB", "PB"))
+    return format_scaled(value, ("", "k", "M", "G", "T")).strip()
 
 
 def format_megapixels(value: float) -> str:
     """Write megapixels: ``2.07 Mpx``, ``1.5 Gpx``."""
-    return _format_scaled(value, ("Mpx", "Gpx", "Tpx", "Ppx"))
-
-
-def format_seconds(value: float) -> str:
-    """Write a duration in its largest fitting unit: ``0.5 s``, ``2.5 min``, ``1.5 h``, ``41.7 days``."""
-    if not isfinite(value):
-        return UNKNOWN
-    for unit, length in (("days", 172_800), ("h", 3600), ("min", 60)):
-        if value >= length:
-            return f"{format_number(value / (86_400 if unit == 'days' else length))} {unit}"
-    return f"{format_number(value)} s"
+    return format_scaled(value, ("Mpx", "Gpx", "Tpx", "Ppx"))
 
 
 def show_full_name(text: str) -> str:
@@ -200,16 +174,6 @@ def shorten(text: str, length: int) -> str:
         return text
     tail = length * 2 // 5
     return f"{text[: length - tail - 1]}…{text[-tail:]}"
-
-
-def _format_scaled(value: float, units: tuple[str, ...]) -> str:
-    if not isfinite(value):
-        return UNKNOWN
-    for unit in units[:-1]:
-        if abs(value) < 999.5:
-            return f"{format_number(value)} {unit}"
-        value /= 1000
-    return f"{format_number(value)} {units[-1]}"
 
 
 # Median of 93 real H.264 videos on two busy x86-64 cores; a quarter took less than 1.2, a quarter more than 3.5.

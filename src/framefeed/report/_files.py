@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from framefeed._arrays import FloatArray, IntArray
 from framefeed._names import make_printable, remove_dots, unescape
+from framefeed._units import UNKNOWN, format_bytes, format_number, format_seconds
 from framefeed.report import _columns
 from framefeed.report._columns import (
     MILLISECONDS_PER_MEGAPIXEL,
@@ -91,8 +92,8 @@ def make_damaged_section(columns: Columns) -> Section | None:
     cells = list(
         zip(
             [make_name_cell(name, columns.common_folder) for name in columns.texts("source", rows[order])],
-            _make_cells(counts[order], _columns.format_number),
-            _make_cells(frames, _columns.format_number),
+            _make_cells(counts[order], format_number),
+            _make_cells(frames, format_number),
             _make_cells(counts[order] / frames, lambda share: _columns.format_share(share, 1)),
             strict=True,
         )
@@ -125,7 +126,7 @@ def make_cost_section(columns: Columns) -> Section | None:
     sort_by = predicted.random_megapixels if by_random else predicted.all_megapixels
     known = sort_by[np.isfinite(sort_by) & (sort_by > 0)]
     axis = Axis("megapixels decoded for one random frame" if by_random else "megapixels of all frames",
-                _columns.format_number)  # fmt: skip
+                format_number)  # fmt: skip
     plot = draw_histogram(
         "Cost", make_histogram(known, choose_edges(ONE_TWO_FIVE, known)), axis, len(sort_by) - len(known)
     )
@@ -151,7 +152,7 @@ def make_cost_section(columns: Columns) -> Section | None:
 
 
 def _describe_cost(by_random: bool) -> str:
-    time = f"100 megapixels take about {100 * MILLISECONDS_PER_MEGAPIXEL:.0f} ms of one core"
+    time = f"100 megapixels take about {format_seconds(0.1 * MILLISECONDS_PER_MEGAPIXEL)} of one core"
     if not by_random:
         return (
             "This catalog does not have the positions of key frames, so the cost of a random frame is not known: files "
@@ -213,7 +214,7 @@ def _make_file_table(columns: Columns, predicted: Costs, chosen: IntArray, capti
     rows = predicted.rows[chosen]
     width, height = (columns.numbers(name, rows) for name in ("width", "height"))
     sizes = [
-        Cell(_columns.UNKNOWN if np.isnan(w * h) else f"{w:.0f}×{h:.0f}", w * h)
+        Cell(UNKNOWN if np.isnan(w * h) else f"{w:.0f}×{h:.0f}", w * h)
         for w, h in zip(width.tolist(), height.tolist(), strict=True)
     ]
     facts = {
@@ -221,9 +222,9 @@ def _make_file_table(columns: Columns, predicted: Costs, chosen: IntArray, capti
         ALL: _make_cells(predicted.all_megapixels[chosen], _columns.format_megapixels),
         "codec": [make_text_cell(codec) for codec in columns.texts("codec", rows)],
         "size": sizes,
-        "frames": _make_cells(columns.numbers("num_frames", rows), _columns.format_number),
-        "GOP": _make_cells(predicted.gop[chosen], _columns.format_number),
-        "bytes": _make_cells(columns.numbers("bytes", rows), _columns.format_data_size),
+        "frames": _make_cells(columns.numbers("num_frames", rows), format_number),
+        "GOP": _make_cells(predicted.gop[chosen], format_number),
+        "bytes": _make_cells(columns.numbers("bytes", rows), format_bytes),
     }
     heads = [sorted_by, *(head for head in facts if head != sorted_by)]
     names = [make_name_cell(name, columns.common_folder) for name in columns.texts("source", rows)]

@@ -73,19 +73,17 @@ def _write_parts(node: Node) -> Iterator[str]:
     for child in node.children:
         if isinstance(child, Node):
             yield from _write_parts(child)
+        elif node.tag not in _RAW:
+            yield _escape(child)
+        elif "</" in child or "<!--" in child:
+            raise ValueError(f"a {node.tag} must not hold what ends it")
         else:
-            yield _check_raw(node.tag, child) if node.tag in _RAW else _escape(child)
+            yield child
     yield f"</{node.tag}>"
 
 
 def _escape(text: str) -> str:
     return html.escape(_NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text), quote=True)
-
-
-def _check_raw(tag: str, text: str) -> str:
-    if "</" in text or "<!--" in text:
-        raise ValueError(f"a {tag} must not hold what ends it")
-    return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from framefeed._arrays import FloatArray
 from framefeed._files import check_writable, replacing, write_errors
+from framefeed._units import format_bytes, format_seconds
 from framefeed.catalog import Catalog
 from framefeed.report import _columns
 from framefeed.report._columns import Columns
@@ -135,25 +136,23 @@ def _make_tiles(columns: Columns) -> Node:
     frames = columns.numbers("num_frames", columns.videos)
     durations = columns.numbers("duration_seconds", columns.videos)
     seconds, note = float(np.nansum(durations)), _describe_unknown(durations)
-    hours = Tile("Hours of video", _columns.format_number(seconds / 3600) if seconds else "0", note)
-    minutes = Tile("Minutes of video", _columns.format_number(seconds / 60), note)
     damaged = columns.numbers("num_damaged_frames", columns.usable)
     damaged_files = int(np.count_nonzero(damaged > 0))
     damaged_note = f"in {_columns.format_count_of(damaged_files, 'file')}" if damaged_files else ""
     damaged_frames = _columns.format_count(float(np.nansum(damaged)))
     damage = Tile("Damaged frames", damaged_frames, damaged_note, is_bad=damaged_files > 0)
     size, all_files = (float(np.nansum(columns.numbers("bytes", rows))) for rows in (columns.usable, columns.files))
-    more = f"{_columns.format_data_size(all_files)} in all files" if all_files > size else ""
+    more = f"{format_bytes(all_files)} in all files" if all_files > size else ""
     tiles = [
         _make_large_number_tile("Files", files),
         Tile("Usable", _columns.format_count(usable), _columns.format_share(usable, files)),
         Tile("Failed", _columns.format_count(failed), _columns.format_share(failed, files), is_bad=failed > 0),
         Tile("Videos", _columns.format_count(videos)),
         Tile("Images", _columns.format_count(images)),
-        minutes if 0 < seconds < 3600 else hours,
+        Tile("Length of videos", format_seconds(seconds), note),
         _make_large_number_tile("Frames of videos", float(np.nansum(frames)), _describe_unknown(frames)),
         *([damage] if np.isfinite(damaged).any() else []),
-        Tile("Bytes, usable files", _columns.format_data_size(size), more),
+        Tile("Bytes, usable files", format_bytes(size), more),
     ]
     drawn = [
         make_element(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from framefeed._arrays import FloatArray, IntArray
+from framefeed._units import format_number, format_seconds
 from framefeed.catalog import BUILT_FROM_IN_WORDS, count_built_from
 from framefeed.index import TIMES_FROM_IN_WORDS
 from framefeed.media import MATRICES, PRIMARIES, TRANSFERS
@@ -50,7 +51,7 @@ def make_sizes_section(columns: Columns) -> Section | None:
     pixels = Axis("pixels", _columns.format_count, is_whole=True)
     aspect = make_histogram(widths / heights, choose_edges(ASPECTS, widths / heights))
     aspect_plot = draw_histogram(
-        "Aspect ratio", aspect, Axis("width : height", _columns.format_number, list_aspect_marks()), unknown
+        "Aspect ratio", aspect, Axis("width : height", format_number, list_aspect_marks()), unknown
     )
     area = widths * heights / 1e6
     return Section(
@@ -69,7 +70,7 @@ def make_sizes_section(columns: Columns) -> Section | None:
                 draw_histogram(
                     "Area",
                     make_histogram(area, choose_edges(ONE_TWO_FIVE, area)),
-                    Axis("megapixels", _columns.format_number),
+                    Axis("megapixels", format_number),
                     unknown,
                 ),
             ),
@@ -179,9 +180,9 @@ def make_time_section(columns: Columns) -> Section | None:
     kinds = [int(np.count_nonzero(variable == 0)), int(np.count_nonzero(variable == 1))]
     rate_kinds = count_by_name(["constant", "variable", None], [*kinds, len(rows) - sum(kinds)])
     frame_axis = Axis("frames of a video", _columns.format_count, is_whole=True)
-    rate_axis = Axis("frames per second", _columns.format_number)
+    rate_axis = Axis("frames per second", format_number)
     figures = (
-        _make_histogram_plot("Duration", seconds, SECONDS, Axis("duration", _columns.format_seconds)),
+        _make_histogram_plot("Duration", seconds, SECONDS, Axis("duration", format_seconds)),
         _make_histogram_plot("Frames", frames, HALF_OCTAVES, frame_axis),
         draw_histogram(
             "Frame rate", make_histogram(known, choose_linear_edges(known)), rate_axis, len(rows) - len(known)
@@ -189,9 +190,7 @@ def make_time_section(columns: Columns) -> Section | None:
         make_count_list("Nominal frame rates", count_nominal_rates(rates), limit=MAX_RATES),
         make_count_list("Constant or variable", rate_kinds, note=VARIABLE),
         *_make_origin_lists(columns, rows),
-        _make_histogram_plot(
-            "Bit rate", bits, ONE_TWO_FIVE, Axis("megabits per second, whole file", _columns.format_number)
-        ),
+        _make_histogram_plot("Bit rate", bits, ONE_TWO_FIVE, Axis("megabits per second, whole file", format_number)),
     )
     return Section("time", "Time", (*lead, make_grid(*figures)))
 
@@ -244,14 +243,12 @@ def make_gop_section(columns: Columns) -> Section | None:
         "61 to 250 frames": int(np.count_nonzero((known > 60) & (known <= 250))),
         "longer than 250": int(np.count_nonzero(known > 250)),
     }
-    plot = _make_histogram_plot(
-        "GOP length", lengths, HALF_OCTAVES, Axis("frames per key frame", _columns.format_number)
-    )
+    plot = _make_histogram_plot("GOP length", lengths, HALF_OCTAVES, Axis("frames per key frame", format_number))
     text = "Frames per key frame, the mean of each video. To read one random frame, about half a GOP is decoded."
     classes = make_count_list("Classes", Counts(tuple(kinds), tuple(kinds.values()), len(lengths) - len(known)))
     seconds = columns.numbers("duration_seconds", rows) / columns.numbers("num_frames", rows) * lengths
     interval_plot = _make_histogram_plot(
-        "Time between key frames", seconds, SECONDS, Axis("mean of a video", _columns.format_seconds)
+        "Time between key frames", seconds, SECONDS, Axis("mean of a video", format_seconds)
     )
     return Section("gops", "GOP lengths", (make_paragraph(text), make_grid(plot, interval_plot, classes)))
 

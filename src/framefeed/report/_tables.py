@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 
+from framefeed._units import UNKNOWN
 from framefeed.report._columns import (
     MAX_NAME,
     MAX_TITLE,
-    UNKNOWN,
     Counts,
     format_count,
     format_share,
@@ -79,7 +79,16 @@ def make_sortable_table(
         button = make_element("button", name, make_element("span", class_="arrow", aria_hidden="true"), type="button")
         order = "descending" if column == sorted_by else "none"
         head.append(make_element("th", button, scope="col", class_=kind, aria_sort=order))
-    body = [make_element("tr", *[_make_cell(cell) for cell in row]) for row in rows]
+    body = []
+    for row in rows:
+        cells = []
+        for cell in row:
+            content: Node | str = make_element("bdi", cell.shown, dir="ltr") if cell.is_name else cell.shown
+            what = "name" if cell.is_name else "told" if cell.is_sentence else None
+            kind = what or ("number" if cell.value is not None else None)
+            key = None if cell.value is None else "" if isnan(cell.value) else f"{cell.value:.17g}"
+            cells.append(make_element("td", content, class_=kind, title=cell.title, data_value=key))
+        body.append(make_element("tr", *cells))
     table = make_element(
         "table",
         make_element("caption", caption),
@@ -89,13 +98,6 @@ def make_sortable_table(
     )
     # Focusable, so that the keyboard can scroll it.
     return make_element("div", table, class_="scroll", tabindex="0", role="region", aria_label=caption)
-
-
-def _make_cell(cell: Cell) -> Node:
-    content: Node | str = make_element("bdi", cell.shown, dir="ltr") if cell.is_name else cell.shown
-    kind = "name" if cell.is_name else "told" if cell.is_sentence else "number" if cell.value is not None else None
-    key = None if cell.value is None else "" if isnan(cell.value) else f"{cell.value:.17g}"
-    return make_element("td", content, class_=kind, title=cell.title, data_value=key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -271,13 +271,9 @@ def draw_planes(spec: ClipSpec, ordinal: int) -> tuple[Picture, Picture, Picture
 
 def _draw_coded(spec: ClipSpec, ordinal: int, reformatter: VideoReformatter) -> av.VideoFrame:
     picture = draw_frame(spec, ordinal)
-    if spec.pixel_format == "pal8":
-        return _convert_to_palette(picture)
-    return reformatter.reformat(av.VideoFrame.from_ndarray(picture, "rgb24"), format=spec.pixel_format, threads=1)
-
-
-def _convert_to_palette(picture: Picture) -> av.VideoFrame:
-    """Round to 6 x 6 x 6 colours: libav itself converts from palettes, not to them."""
+    if spec.pixel_format != "pal8":
+        return reformatter.reformat(av.VideoFrame.from_ndarray(picture, "rgb24"), format=spec.pixel_format, threads=1)
+    # Rounded to 6 x 6 x 6 colours: libav itself converts from palettes, not to them.
     indices = (picture // 43).astype(np.uint8) @ np.array([36, 6, 1], np.uint8)
     levels = np.arange(6, dtype=np.uint8) * 51
     palette = np.full((256, 4), 255, np.uint8)

@@ -112,8 +112,8 @@ def outcome(codec: FrameCodec, layout: PlaneLayout, data: bytes) -> str:
     """What comes of decoding, both ways."""
     out = np.empty(layout.nbytes, np.uint8)
     try:
-        codec.decode(memoryview(data), layout, out)
-        planes = codec.decoded(memoryview(data), layout)
+        codec.decode_into(memoryview(data), layout, out)
+        planes = codec.decode(memoryview(data), layout)
     except BrokenFrame:
         return "broken"
     assert planes.shape == (layout.nbytes,)
@@ -127,7 +127,7 @@ def fuzz(seed: int) -> Counter[str]:
     for codec in CODECS:
         for name in USUAL_FORMATS:
             layout = PlaneLayout(name, int(chance.integers(1, 70)), int(chance.integers(1, 70)))
-            if not codec.takes(layout):
+            if not codec.can_store(layout):
                 continue
             for data in damaged(stored(codec, layout, content("steps", layout, seed)), chance):
                 results[f"{codec.name}: {outcome(codec, layout, data)}"] += 1

@@ -33,7 +33,7 @@ Picture = tuple[PlaneLayout, Pixels]
 
 
 def taken(codec: FrameCodec, formats: list[str]) -> list[str]:
-    return [name for name in formats if codec.takes(PlaneLayout(name, 16, 16))]
+    return [name for name in formats if codec.can_store(PlaneLayout(name, 16, 16))]
 
 
 def psnr(one: Pixels, other: Pixels) -> float:
@@ -43,11 +43,11 @@ def psnr(one: Pixels, other: Pixels) -> float:
 
 def read_back(codec: FrameCodec, layout: PlaneLayout, data: bytes) -> Pixels:
     """Both ways of reading, which must agree."""
-    own = codec.decoded(memoryview(data), layout)
+    own = codec.decode(memoryview(data), layout)
     assert own.shape == (layout.nbytes,)
     assert own.dtype == np.uint8
     out = np.full(layout.nbytes, 77, np.uint8)
-    codec.decode(memoryview(data), layout, out)
+    codec.decode_into(memoryview(data), layout, out)
     np.testing.assert_array_equal(own, out)
     return out
 
@@ -92,17 +92,17 @@ class _Wrong:
     recipe: str = ""
     is_exact: bool = True
 
-    def takes(self, layout: PlaneLayout) -> bool:
-        return self.inner.takes(layout)
+    def can_store(self, layout: PlaneLayout) -> bool:
+        return self.inner.can_store(layout)
 
     def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes | memoryview:
         return self.inner.encode(layout, self.spoil(planes))
 
-    def decode(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
-        self.inner.decode(data, layout, out)
+    def decode_into(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
+        self.inner.decode_into(data, layout, out)
 
-    def decoded(self, data: memoryview, layout: PlaneLayout) -> Pixels:
-        return self.inner.decoded(data, layout)
+    def decode(self, data: memoryview, layout: PlaneLayout) -> Pixels:
+        return self.inner.decode(data, layout)
 
 
 def _in_place(planes: Pixels) -> Pixels:
@@ -214,13 +214,13 @@ def test_formats_that_a_codec_does_not_take_are_stored_with_zstd() -> None:
         for name in ALL_FORMATS:
             layout = PlaneLayout(name, 16, 16)
             chosen = find_codec_for(codec, layout)
-            assert chosen.takes(layout)
+            assert chosen.can_store(layout)
             assert chosen is codec or chosen.name == "zstd"
-            if not codec.takes(layout):
+            if not codec.can_store(layout):
                 with pytest.raises(UsageError):
                     codec.encode(layout, np.zeros(layout.nbytes, np.uint8))
     assert [
-        codec.takes(PlaneLayout("yuv420p10le", 16, 16)) for codec in (find_codec("magicyuv"), find_codec("jpeg"))
+        codec.can_store(PlaneLayout("yuv420p10le", 16, 16)) for codec in (find_codec("magicyuv"), find_codec("jpeg"))
     ] == [
         False,
         False,
@@ -230,7 +230,7 @@ def test_formats_that_a_codec_does_not_take_are_stored_with_zstd() -> None:
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.label)
 def test_decoded_memory_can_become_a_picture_without_a_copy(codec: FrameCodec) -> None:
     layout = PlaneLayout("yuv420p", 128, 64)
-    planes = codec.decoded(memoryview(stored(codec, layout, natural(layout))), layout)
+    planes = codec.decode(memoryview(stored(codec, layout, natural(layout))), layout)
     assert np.shares_memory(np.frombuffer(rebuild_picture(layout, planes).planes[0], np.uint8), planes)
 
 

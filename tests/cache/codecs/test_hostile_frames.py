@@ -60,17 +60,17 @@ def test_frames_that_were_cut_are_broken(codec: FrameCodec) -> None:
         data = stored(codec, layout, natural(layout))
         for length in range(len(data)):
             with pytest.raises(BrokenFrame):
-                codec.decode(memoryview(data)[:length], layout, np.empty(layout.nbytes, np.uint8))
+                codec.decode_into(memoryview(data)[:length], layout, np.empty(layout.nbytes, np.uint8))
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.label)
 @given(st.data())
 def test_bytes_of_one_layout_are_not_a_picture_of_another(codec: FrameCodec, data: st.DataObject) -> None:
-    formats = [name for name in USUAL_FORMATS if codec.takes(PlaneLayout(name, 16, 16))]
+    formats = [name for name in USUAL_FORMATS if codec.can_store(PlaneLayout(name, 16, 16))]
     layout, planes = data.draw(pictures(formats))
     other = data.draw(pictures(formats))[0]
     try:
-        decoded_planes = codec.decoded(memoryview(stored(codec, layout, planes)), other)
+        decoded_planes = codec.decode(memoryview(stored(codec, layout, planes)), other)
     except BrokenFrame:
         return
     # Another layout of as many bytes cannot be told apart by those that know nothing of pictures.
@@ -86,20 +86,20 @@ def test_garbage_is_broken(codec: FrameCodec, data: bytes) -> None:
         if codec.name == "raw" and len(data) == layout.nbytes:
             continue
         with pytest.raises(BrokenFrame):
-            codec.decoded(memoryview(data), layout)
+            codec.decode(memoryview(data), layout)
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.label)
 def test_a_codec_reads_valid_frames_after_broken_ones(codec: FrameCodec) -> None:
     layout = PlaneLayout("yuv420p", 40, 30)
     data = stored(codec, layout, content("steps", layout))
-    expected = codec.decoded(memoryview(data), layout).tobytes()
+    expected = codec.decode(memoryview(data), layout).tobytes()
     for broken in (b"", data[:-1], data[: len(data) // 2], data[:40] + bytes(len(data) - 40)):
         try:
-            codec.decoded(memoryview(broken), layout)
+            codec.decode(memoryview(broken), layout)
         except BrokenFrame:
             pass
-        assert codec.decoded(memoryview(data), layout).tobytes() == expected
+        assert codec.decode(memoryview(data), layout).tobytes() == expected
 
 
 def test_an_lz4_block_that_gives_less_is_broken_even_in_memory_that_was_used() -> None:
@@ -117,4 +117,4 @@ def test_data_after_the_last_picture_is_broken() -> None:
         codec = find_codec(name)
         data = stored(codec, layout, content("steps", layout))
         with pytest.raises(BrokenFrame):
-            codec.decoded(memoryview(data + b"\0"), layout)
+            codec.decode(memoryview(data + b"\0"), layout)

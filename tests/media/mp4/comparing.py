@@ -98,11 +98,9 @@ def differences(ours: Any, theirs: Any) -> list[str]:
     if isinstance(ours, Answer):
         return _of_fields(ours, theirs, ("info", "index", "indexed"))
     if isinstance(ours, FrameIndex):
-        return _of_fields(ours, theirs, _INDEX) + _of_fields(
-            ours.packets, theirs.packets, [field.name for field in fields(PacketTable)]
-        )
-    if isinstance(ours, PacketWalk):
-        return _of_fields(ours, theirs, [field.name for field in fields(PacketWalk) if field.compare])
+        return _of_fields(ours, theirs, (*_INDEX, "packets"))
+    if isinstance(ours, (PacketTable, PacketWalk)):
+        return _of_fields(ours, theirs, [field.name for field in fields(ours) if field.compare])
     if isinstance(ours, tuple) and len(ours) == len(theirs):
         return [difference for pair in zip(ours, theirs, strict=True) for difference in differences(*pair)]
     if isinstance(ours, np.ndarray):

@@ -329,7 +329,14 @@ class ClipDataset(Dataset[Any]):
                     raise error
                 finally:
                     del error
-        self._record(error, plan, batch, slot)
+        name, position = source_name(batch.sources[slot]), int(batch.positions[slot])
+        self._ledger.record(LedgerEntry.of(error, name, position, plan.epoch))
+        too_many = make_max_failed_error(self._ledger, self._max_failed, plan.epoch, len(plan))
+        if too_many is not None:
+            try:
+                raise too_many
+            finally:
+                del too_many, error
         # The transform's result for a black clip has the form of the other items.
         black = as_output(np.zeros_like(batch.data[slot]), self._output)
         outcome = self._apply_transform(plan, black, number)
@@ -350,16 +357,6 @@ class ClipDataset(Dataset[Any]):
             return Ok(clip)
         with seeding_torch(int(plan.generator_at(number).integers(1 << 63))):
             return catch_outcome(self._transform, clip)
-
-    def _record(self, error: FramefeedError, plan: EpochPlan, batch: ClipBatch, slot: int) -> None:
-        name, position = source_name(batch.sources[slot]), int(batch.positions[slot])
-        self._ledger.record(LedgerEntry.of(error, name, position, plan.epoch))
-        too_many = make_max_failed_error(self._ledger, self._max_failed, plan.epoch, len(plan))
-        if too_many is not None:
-            try:
-                raise too_many
-            finally:
-                del too_many
 
 
 @contextmanager

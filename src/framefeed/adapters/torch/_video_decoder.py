@@ -9,7 +9,6 @@ from numbers import Integral
 from typing import Any, Literal, Self, cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from framefeed._cached import cached_property
@@ -106,7 +105,15 @@ def check_mappings(mappings: Any, index: FrameIndex) -> None:
         InvalidMappings: Not such JSON.
         UsageError: Other frames.
     """
-    claimed = np.sort(_read_pts(mappings))
+    frames = _read_frames(mappings)
+    try:
+        keys = [_find_key(frames[0], names) for names in _KEYS]
+        columns = [[int(frame[key]) for frame in frames] for key in keys]
+        claimed = np.sort(np.array(columns[0], dtype=np.int64))
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        raise InvalidMappings(
+            f"invalid custom frame mappings: each frame needs integers for {_KEYS}: {error!r}"
+        ) from error
     # The pts of packets, not of frames, which may come from elsewhere. Frames without a known packet have none.
     own = index.packets.pts[index.frame_packet[index.frame_packet >= 0]]
     if not np.array_equal(claimed, np.sort(own)):
@@ -114,18 +121,6 @@ def check_mappings(mappings: Any, index: FrameIndex) -> None:
             f"invalid custom frame mappings: they list {len(claimed)} frames, the stream has {len(index)}, "
             "or their pts differ: make the mappings again from this file and stream"
         )
-
-
-def _read_pts(mappings: Any) -> npt.NDArray[np.int64]:
-    frames = _read_frames(mappings)
-    try:
-        keys = [_find_key(frames[0], names) for names in _KEYS]
-        columns = [[int(frame[key]) for frame in frames] for key in keys]
-        return np.array(columns[0], dtype=np.int64)
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-        raise InvalidMappings(
-            f"invalid custom frame mappings: each frame needs integers for {_KEYS}: {error!r}"
-        ) from error
 
 
 def _read_frames(mappings: Any) -> list[Any]:

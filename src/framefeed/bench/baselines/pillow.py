@@ -27,7 +27,7 @@ def resized_by_pillow(video: BenchVideo, ordinals: Sequence[int]) -> Pixels:
     """
     reformatter = VideoReformatter()
     pictures = {}
-    for ordinal, frame in PyAVDecoder(skip=False).frames(video.source, video.index, ordinals):
+    for ordinal, frame in PyAVDecoder(skip=False).iter_native(video.source, video.index, ordinals):
         full = reformatter.reformat(frame, format="rgb24", interpolation=_FULL_CHROMA, threads=1)
         small = Image.fromarray(full.to_ndarray()).resize((SIZE, SIZE), Image.Resampling.BILINEAR)
         pictures[ordinal] = np.asarray(small)

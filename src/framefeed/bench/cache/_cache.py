@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from framefeed._checks import check_known
 from framefeed.bench._cache_samples import take_sample, video_of
 from framefeed.bench._measuring import NO_TIME, Rounds, machine_facts
 from framefeed.bench.cache._advice import advice_on
@@ -26,7 +27,7 @@ from framefeed.bench.cache._scene import Scene
 from framefeed.bench.cache._table import FormatTable, all_formats, measure_table
 from framefeed.cache import read_memory_size
 from framefeed.encode import save_still
-from framefeed.errors import FramefeedError, MissingMedia, UsageError
+from framefeed.errors import FramefeedError, MissingMedia
 
 FRAMES = 64
 PAIRS = 6
@@ -76,9 +77,7 @@ class CacheBench:
     crops: Path | None = None
 
     def __post_init__(self) -> None:
-        unknown = sorted(set(self.rows) - ROWS.keys())
-        if unknown:
-            raise UsageError(f"rows: expected some of {', '.join(ROWS)}, got {', '.join(unknown)}")
+        check_known("rows", self.rows, ROWS)
 
 
 def run_cache(

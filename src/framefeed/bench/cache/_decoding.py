@@ -56,7 +56,7 @@ def _entry(scene: Scene, title: str, rates: dict[str, float]) -> dict[str, Any]:
 
 def _ours_in_order(scene: Scene) -> Iterator[Pixels]:
     video = scene.sample.video
-    pictures = PyAVDecoder().pictures(video.source, video.index, range(len(video)), FULL_SIZE)
+    pictures = PyAVDecoder().iter_rgb(video.source, video.index, range(len(video)), FULL_SIZE)
     return (pixels for _, pixels in pictures)
 
 

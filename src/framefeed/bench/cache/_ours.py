@@ -121,13 +121,13 @@ class StoreHolding:
         layout = PlaneLayout.parse(kind.layout)
         codec = find_labelled_codec(kind.codec)
         if gives == "planes":
-            return codec.decoded(data, layout)
+            return codec.decode(data, layout)
         if self._of == "planes":
             output = FULL_SIZE if gives == "rgb" else self._sample.output
-            picture = rebuild_picture(layout, codec.decoded(data, layout))
+            picture = rebuild_picture(layout, codec.decode(data, layout))
             get_thread_converter().write(picture, self._sample.frames[0].stream, output, out)
         else:
-            codec.decode(data, layout, out.reshape(-1))
+            codec.decode_into(data, layout, out.reshape(-1))
         return out
 
     def _memory(self, name: str, shape: tuple[int, ...]) -> Pixels:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from framefeed._units import format_bytes, format_seconds
 from framefeed.bench._reports import aligned
 from framefeed.bench.scan._reports import scan_closing_lines, scan_row_lines
 
@@ -29,8 +30,9 @@ def cache_row_lines(row: Row, with_goals: bool = False) -> list[str]:
     title, *rest = scan_row_lines(shown, with_goals)[1:]
     lines = ["", title, *_describe_reads(reads)]
     if "stored" in row:
-        lines.append(f"  stored: {row['stored']['bytes'] / 1e6:.1f} MB, codec {row['stored']['codec']}")
-    lines += [f"  {name}: {value:.2f} ms" for name, value in row.get("milliseconds_a_batch", {}).items()]
+        lines.append(f"  stored: {format_bytes(row['stored']['bytes'])}, codec {row['stored']['codec']}")
+    times = row.get("milliseconds_a_batch", {})
+    lines += [f"  {name}: {format_seconds(value / 1000)}" for name, value in times.items()]
     lines += rest
     return lines + [f"  {name}: {text}" for name, text in row.get("reported", {}).items()]
 
@@ -58,7 +60,8 @@ def table_lines(table: Row) -> list[str]:
     if isinstance(disk, str):
         lines.append(f"  the disk's own speed not measured: {disk}")
     else:
-        lines.append(f"  the disk, one large file: reads {disk['read']:,.0f} MB/s cold, writes {disk['write']:,.0f}")
+        reads, writes = (format_bytes(1e6 * disk[name]) for name in ("read", "write"))
+        lines.append(f"  the disk, one large file: reads {reads}/s cold, writes {writes}/s")
     return lines + ([f"  crops: {table['crops']}"] if table.get("crops") else [])
 
 

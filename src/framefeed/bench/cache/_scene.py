@@ -16,7 +16,16 @@ from framefeed.bench.cache._checking import check
 from framefeed.bench.cache._field import FrameField
 from framefeed.bench.cache._ours import CLIP
 from framefeed.cache import Form, FrameCache, find_exact_codecs
-from framefeed.decode import ClipSlot, DecodeCounts, DecodeReport, PendingFrames, Pixels, make_writer, rebuild_picture
+from framefeed.decode import (
+    BaseDecoder,
+    ClipSlot,
+    DecodeCounts,
+    DecodeReport,
+    PendingFrames,
+    Pixels,
+    make_writer,
+    rebuild_picture,
+)
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
@@ -53,7 +62,7 @@ class Scene:
         return [codec.name for codec in find_exact_codecs({frame.layout for frame in self.sample.frames})]
 
 
-class SampledDecoder:
+class SampledDecoder(BaseDecoder):
     """Gives the pictures of a sample that was decoded already, and says that it is the decoder that decoded them."""
 
     name = PyAVDecoder.name
@@ -62,14 +71,14 @@ class SampledDecoder:
         self._frames = {frame.ordinal: frame for frame in sample.frames}
         self._like = PyAVDecoder()
 
-    def frames(
+    def iter_native(
         self,
         source: MediaSource,
         index: FrameIndex,
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
     ) -> Iterator[tuple[int, Any]]:
-        """Yield (ordinal, picture); see ``BaseDecoder.frames``."""
+        """Yield (ordinal, picture); see ``BaseDecoder.iter_native``."""
         for ordinal in dict.fromkeys(np.asarray(ordinals, dtype=np.int64).tolist()):
             frame = self._frames.get(ordinal)
             if frame is not None:
@@ -79,7 +88,7 @@ class SampledDecoder:
         """Write them; see ``Decoder.decode``."""
         report = DecodeReport([None] * len(slots))
         numbers = PendingFrames(slots, report, source)
-        for ordinal, picture in self.frames(source, index, numbers.waiting):
+        for ordinal, picture in self.iter_native(source, index, numbers.waiting):
             numbers.fill(ordinal, make_writer(picture, index, source.name))
         numbers.report_missing(index)
         return report
@@ -87,9 +96,6 @@ class SampledDecoder:
     def recipe(self, index: FrameIndex) -> str:
         """That of the decoder; see ``describe_recipe``."""
         return self._like.recipe(index)
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 class CachedSample:

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from framefeed._checks import check_known
 from framefeed.bench._measuring import NO_TIME, Rounds, machine_facts
 from framefeed.bench._media import MediaStore
 from framefeed.bench._memory import feed_memory
@@ -20,7 +21,7 @@ from framefeed.bench.decode._indexing import index_rows
 from framefeed.bench.decode._lengths import compare_lengths
 from framefeed.bench.decode._loader import loader_overhead, moving_batches
 from framefeed.bench.decode._owned import own_workloads
-from framefeed.errors import MissingMedia, UsageError
+from framefeed.errors import MissingMedia
 
 OTHER_ROWS = {
     "length": "the same clip in a video 50 times as long",
@@ -52,9 +53,7 @@ class DecodeBench:
     rounds: Rounds = field(default_factory=Rounds)
 
     def __post_init__(self) -> None:
-        unknown = sorted(set(self.rows) - known_rows())
-        if unknown:
-            raise UsageError(f"rows: expected some of {', '.join(sorted(known_rows()))}, got {', '.join(unknown)}")
+        check_known("rows", self.rows, known_rows())
 
 
 def known_rows() -> set[str]:

@@ -56,21 +56,21 @@ def _cells(engine: Row) -> list[str]:
 def _goal(goal: Row) -> list[str]:
     lines = [f"  {goal['what']}: {goal['standing']}"]
     for name, figure in goal["figures"].items():
-        text = f"{figure['median']:.2f}{goal['unit']}"
-        if "pairs" in figure:
-            text += f" ({figure['low']:.2f}-{figure['high']:.2f}, {figure['pairs']} pairs)"
-        lines.append(f"    {name}: {text}")
+        lines.append(f"    {name}: {_figure(figure, goal['unit'])}")
     return lines
 
 
 def _figures(goal: Row) -> list[str]:
     lines: list[str] = []
     for name, figure in goal["figures"].items():
-        text = f"{figure['median']:.2f}{goal['unit']}"
-        if "pairs" in figure:
-            text += f" ({figure['low']:.2f}-{figure['high']:.2f}, {figure['pairs']} pairs)"
+        text = _figure(figure, goal["unit"])
         lines.append(f"    {text}: {name}" if lines else f"  {goal['what']}: {text}: {name}")
     return lines
+
+
+def _figure(figure: Row, unit: str) -> str:
+    pairs = f" ({figure['low']:.2f}-{figure['high']:.2f}, {figure['pairs']} pairs)" if "pairs" in figure else ""
+    return f"{figure['median']:.2f}{unit}{pairs}"
 
 
 def _shown(value: Any) -> str:

@@ -11,6 +11,7 @@ from subprocess import SubprocessError
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from framefeed._checks import check_known
 from framefeed.bench._measuring import NO_TIME, Rounds, machine_facts
 from framefeed.bench.baselines import load_module
 from framefeed.bench.scan._headers import EngineField, find_engines, headers_row
@@ -21,7 +22,7 @@ from framefeed.bench.scan._mp4 import mp4_row
 from framefeed.bench.scan._trees import Tree, linked_tree
 from framefeed.bench.scan._videos import videos_row
 from framefeed.bench.scan._whole import Pair, scan_row, second_row
-from framefeed.errors import FramefeedError, UsageError
+from framefeed.errors import FramefeedError
 
 FILES = 100_000
 ROWS = {
@@ -59,9 +60,7 @@ class ScanBench:
     makes: bool = True
 
     def __post_init__(self) -> None:
-        unknown = sorted(set(self.rows) - ROWS.keys())
-        if unknown:
-            raise UsageError(f"rows: expected some of {', '.join(sorted(ROWS))}, got {', '.join(unknown)}")
+        check_known("rows", self.rows, ROWS)
 
 
 def run_scan(

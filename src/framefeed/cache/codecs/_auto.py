@@ -14,7 +14,7 @@ from time import thread_time
 import numpy as np
 import xxhash
 
-from framefeed.cache.codecs._codec import FrameCodec, new_memory
+from framefeed.cache.codecs._codec import FrameCodec, allocate_memory
 from framefeed.cache.codecs._registry import find_codec, find_codec_for, find_exact_codecs
 from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout
 from framefeed.errors import UsageError
@@ -133,7 +133,7 @@ def measure_codec(
 
 
 def _write(codec: FrameCodec, samples: Sequence[Sample], clock: Callable[[], float]) -> tuple[float, list[bytes]]:
-    scratch = new_memory(2 * max((layout.nbytes for layout, _ in samples), default=0) + 2**16)
+    scratch = allocate_memory(2 * max((layout.nbytes for layout, _ in samples), default=0) + 2**16)
     begin = clock()
     stored = [bytes(_copy_and_hash(find_codec_for(codec, sample[0]).encode(*sample), scratch)) for sample in samples]
     return clock() - begin, stored
@@ -141,15 +141,15 @@ def _write(codec: FrameCodec, samples: Sequence[Sample], clock: Callable[[], flo
 
 def _read(codec: FrameCodec, samples: Sequence[Sample], stored: Sequence[bytes], clock: Callable[[], float]) -> float:
     """Read frames as a cache does: outputs into the batch, planes into new memory."""
-    scratch = new_memory(max(map(len, stored), default=0))
-    out = new_memory(max((layout.nbytes for layout, _ in samples), default=0))
+    scratch = allocate_memory(max(map(len, stored), default=0))
+    out = allocate_memory(max((layout.nbytes for layout, _ in samples), default=0))
     begin = clock()
     for (layout, _), data in zip(samples, stored, strict=True):
         used, copied = find_codec_for(codec, layout), _copy_and_hash(data, scratch)
         if layout.pixel_format in _OUTPUTS:
-            used.decode(copied, layout, out[: layout.nbytes])
+            used.decode_into(copied, layout, out[: layout.nbytes])
         else:
-            used.decoded(copied, layout)
+            used.decode(copied, layout)
     return clock() - begin
 
 
@@ -178,13 +178,14 @@ def choose_codec(figures: Sequence[CodecFigures], conditions: Conditions) -> Cod
     usable = _select_fast_writers(exact, conditions)
     if not usable:
         raise UsageError("figures: expected those of at least one exact codec, got none")
-    fitting = [each for each in usable if _fits(each, conditions)]
+    fitting = [each for each in usable if _is_within_budget(each, conditions)]
     if not fitting:
         usable = exact
-        fitting = [each for each in usable if _fits(each, conditions)]
-    rejected = _describe_rejected(
-        [("lossy", figures), ("slow to write", exact), ("too large", usable)], fitting or usable
-    )
+        fitting = [each for each in usable if _is_within_budget(each, conditions)]
+    steps = (("lossy", figures, exact), ("slow to write", exact, usable), ("too large", usable, fitting or usable))
+    gone = {why: [each.codec for each in before if each not in after] for why, before, after in steps}
+    lists = [f"{', '.join(labels)} ({why})" for why, labels in gone.items() if labels]
+    rejected = f"; not considered: {', '.join(lists)}" if lists else ""
     if not fitting:
         smallest = min(usable, key=lambda each: (each.stored_bytes, each.read_seconds))
         reason = (
@@ -211,20 +212,20 @@ def _select_fast_writers(figures: Sequence[CodecFigures], conditions: Conditions
     return [each for each in figures if each.write_seconds / each.num_frames <= max(limit, quickest)]
 
 
-def _fits(figures: CodecFigures, conditions: Conditions) -> bool:
+def _is_within_budget(figures: CodecFigures, conditions: Conditions) -> bool:
     if conditions.max_bytes is None or conditions.expected_raw_bytes is None:
         return True
     return figures.ratio * conditions.expected_raw_bytes <= conditions.max_bytes
 
 
-def _stays_in_memory(figures: CodecFigures, conditions: Conditions) -> bool:
+def _is_kept_in_memory(figures: CodecFigures, conditions: Conditions) -> bool:
     expected = conditions.expected_raw_bytes
     return expected is not None and figures.ratio * expected <= _MEMORY_SHARE * conditions.memory_bytes
 
 
 def _compute_cost(figures: CodecFigures, conditions: Conditions) -> float:
     """Compute the seconds to read a frame."""
-    disk = 0.0 if _stays_in_memory(figures, conditions) else figures.stored_bytes / conditions.disk_bytes_per_second
+    disk = 0.0 if _is_kept_in_memory(figures, conditions) else figures.stored_bytes / conditions.disk_bytes_per_second
     return (figures.read_seconds + disk) / figures.num_frames
 
 
@@ -234,23 +235,12 @@ def _explain(
     """Explain the choice from codecs of about equal cost, and from all that fit."""
     if len(fitting) == 1:
         return f"the only codec with which all frames fit the budget, {_format_share(chosen)}"
-    where = "memory" if _stays_in_memory(chosen, conditions) else "disk"
+    where = "memory" if _is_kept_in_memory(chosen, conditions) else "disk"
     cost = f"reads a frame from {where} in {1e3 * _compute_cost(chosen, conditions):.3g} ms"
     if len(cheap) == 1:
         return f"{cost}, the fastest of {len(fitting)} codecs, {_format_share(chosen)}"
     others = " and ".join(each.codec for each in cheap if each is not chosen)
     return f"{cost}, about as fast as {others}, and is the smallest of these, {_format_share(chosen)}"
-
-
-def _describe_rejected(steps: Sequence[tuple[str, Sequence[CodecFigures]]], left: Sequence[CodecFigures]) -> str:
-    """List the codecs that were rejected at each step, with the reason."""
-    after = [each for _, each in steps[1:]] + [left]
-    lists = [
-        f"{', '.join(gone)} ({why})"
-        for (why, before), among in zip(steps, after, strict=True)
-        if (gone := [each.codec for each in before if each not in among])
-    ]
-    return f"; not considered: {', '.join(lists)}" if lists else ""
 
 
 def _format_share(figures: CodecFigures) -> str:

@@ -43,7 +43,7 @@ class FrameCodec(Protocol):
         """Text that is stored with each frame; ``find_labelled_codec`` finds the codec that reads it."""
         ...
 
-    def takes(self, layout: PlaneLayout) -> bool:
+    def can_store(self, layout: PlaneLayout) -> bool:
         """Whether the codec can store planes of this layout."""
         ...
 
@@ -62,7 +62,7 @@ class FrameCodec(Protocol):
         """
         ...
 
-    def decode(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
+    def decode_into(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
         """Decode planes into the caller's memory.
 
         Args:
@@ -75,7 +75,7 @@ class FrameCodec(Protocol):
         """
         ...
 
-    def decoded(self, data: memoryview, layout: PlaneLayout) -> Pixels:
+    def decode(self, data: memoryview, layout: PlaneLayout) -> Pixels:
         """Decode planes into new memory, uint8 [nbytes], which may be read-only.
 
         Raises:
@@ -86,7 +86,7 @@ class FrameCodec(Protocol):
 
 def check_planes(codec: FrameCodec, layout: PlaneLayout, planes: Pixels) -> None:
     """Raise UsageError if a codec cannot store planes of a layout, or the planes do not have that layout."""
-    if not codec.takes(layout):
+    if not codec.can_store(layout):
         raise UsageError(
             f"layout: the codec {codec.name} cannot store {layout.text}: use codec 'zstd', which stores all"
         )
@@ -97,7 +97,7 @@ def check_planes(codec: FrameCodec, layout: PlaneLayout, planes: Pixels) -> None
         )
 
 
-def new_memory(nbytes: int) -> Pixels:
+def allocate_memory(nbytes: int) -> Pixels:
     """Make memory of arbitrary content, uint8 [nbytes].
 
     Arrow's allocator aligns it, so that pictures can be views of it, and reuses memory, so that the system need
@@ -110,7 +110,7 @@ PACKED = {"rgb24": (0, 1, 2), "bgr24": (2, 1, 0)}
 """Formats of one plane with three samples a pixel: indices of red, green and blue."""
 
 
-def plane_views(layout: PlaneLayout, planes: Pixels) -> Sequence[Pixels]:
+def view_planes(layout: PlaneLayout, planes: Pixels) -> Sequence[Pixels]:
     """View each plane as uint8 [rows, row bytes]."""
     views, start = [], 0
     for rows, row_bytes in layout.planes:
@@ -120,10 +120,10 @@ def plane_views(layout: PlaneLayout, planes: Pixels) -> Sequence[Pixels]:
     return views
 
 
-def channel_views(layout: PlaneLayout, planes: Pixels) -> Sequence[Pixels]:
-    """View each plane as `plane_views` does, and packed pixels as red, green and blue, each [rows, columns]."""
+def view_channels(layout: PlaneLayout, planes: Pixels) -> Sequence[Pixels]:
+    """View each plane as `view_planes` does, and packed pixels as red, green and blue, each [rows, columns]."""
     order = PACKED.get(layout.pixel_format)
     if order is None:
-        return plane_views(layout, planes)
+        return view_planes(layout, planes)
     pixels = planes.reshape(layout.height, layout.width, 3)
     return [pixels[:, :, channel] for channel in order]

@@ -14,7 +14,7 @@ from importlib.metadata import version
 
 import numpy as np
 
-from framefeed.cache.codecs._codec import PACKED, BrokenFrame, channel_views, check_planes, new_memory
+from framefeed.cache.codecs._codec import PACKED, BrokenFrame, allocate_memory, check_planes, view_channels
 from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout
 from framefeed.errors import MissingDependency, UsageError
 
@@ -78,21 +78,27 @@ class JpegCodec:
         """Library, version, quality and chroma subsampling."""
         return f"simplejpeg {version('simplejpeg')}, quality {self.quality}, RGB as 4:4:4, YUV planes apart"
 
-    def takes(self, layout: PlaneLayout) -> bool:
+    def can_store(self, layout: PlaneLayout) -> bool:
         """Accept 8-bit planes of YUV and grey in the usual formats, and RGB."""
         return layout.pixel_format in _PLANES_APART or layout.pixel_format in _RGB
 
     def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes:
         """Compress; see ``FrameCodec.encode``."""
         check_planes(self, layout, planes)
-        pictures = [_compress(pixels, self.quality) for pixels in _make_pictures(layout, planes)]
+        channels = view_channels(layout, planes)
+        order = _RGB.get(layout.pixel_format)
+        if order is None:
+            pixels = [channel[:, :, None] for channel in channels]
+        else:
+            pixels = [np.stack([channels[number] for number in order], axis=2)]
+        pictures = [_compress(each, self.quality) for each in pixels]
         return b"".join([_SIZE.pack(len(picture)) + picture for picture in pictures])
 
-    def decode(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
-        """Decompress; see ``FrameCodec.decode``."""
-        if not self.takes(layout):
+    def decode_into(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
+        """Decompress; see ``FrameCodec.decode_into``."""
+        if not self.can_store(layout):
             raise BrokenFrame(f"{layout.text} is not stored as JPEG")
-        channels = channel_views(layout, out)
+        channels = view_channels(layout, out)
         order = _RGB.get(layout.pixel_format)
         if order is None:
             for channel, picture in zip(channels, _split_pictures(data, len(channels)), strict=True):
@@ -104,23 +110,15 @@ class JpegCodec:
         for number, target in enumerate(order):
             channels[target][:] = pixels[:, :, number]
 
-    def decoded(self, data: memoryview, layout: PlaneLayout) -> Pixels:
-        """Decompress; see ``FrameCodec.decoded``."""
-        out = new_memory(layout.nbytes)
-        self.decode(data, layout, out)
+    def decode(self, data: memoryview, layout: PlaneLayout) -> Pixels:
+        """Decompress; see ``FrameCodec.decode``."""
+        out = allocate_memory(layout.nbytes)
+        self.decode_into(data, layout, out)
         return out
 
 
-def _make_pictures(layout: PlaneLayout, planes: Pixels) -> Sequence[Pixels]:
-    """Make the pictures to compress: one uint8 [H, W, 3], or each plane as a grey one [rows, columns, 1]."""
-    channels = channel_views(layout, planes)
-    order = _RGB.get(layout.pixel_format)
-    if order is None:
-        return [channel[:, :, None] for channel in channels]
-    return [np.stack([channels[channel] for channel in order], axis=2)]
-
-
 def _compress(pixels: Pixels, quality: int) -> bytes:
+    """Compress RGB, uint8 [H, W, 3], or a grey picture, uint8 [H, W, 1]."""
     grey = pixels.shape[2] == 1
     picture: bytes = simplejpeg.encode_jpeg(pixels, quality, "GRAY" if grey else "RGB", "Gray" if grey else "444")
     return picture

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import cast
+from typing import Literal, cast
 
 import av
 import numpy as np
@@ -21,7 +21,7 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 
 from framefeed._lru import Lru
-from framefeed.cache.codecs._codec import PACKED, BrokenFrame, channel_views, check_planes, new_memory
+from framefeed.cache.codecs._codec import PACKED, BrokenFrame, allocate_memory, check_planes, view_channels
 from framefeed.cache.codecs._plain import compress_block, decompress_block
 from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout, view_plane
 from framefeed.errors import MissingDependency
@@ -78,60 +78,53 @@ class MagicYuvCodec:
     recipe: str = ""
     label: str = "magicyuv"
 
-    def takes(self, layout: PlaneLayout) -> bool:
+    def can_store(self, layout: PlaneLayout) -> bool:
         """Accept 8-bit planes of YUV and grey in the usual formats, and RGB."""
         return layout.pixel_format in _CARRIERS
 
     def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes:
         """Compress; see ``FrameCodec.encode``."""
         check_planes(self, layout, planes)
-        kind = _find_kind(layout)
-        picture = VideoFrame(kind.width, kind.height, kind.pixel_format)
+        carrier = _make_carrier(layout)
+        picture = VideoFrame(carrier.width, carrier.height, carrier.pixel_format)
         for plane, channel in zip(picture.planes, _order_channels(layout, planes), strict=True):
             view_plane(plane, channel.shape[1])[:] = channel
-        packet = _contexts.encode(kind, picture)
+        packet = _contexts.encode(carrier, picture)
         padded = np.zeros(len(packet) + _PADDING, np.uint8)
         padded[: len(packet)] = np.frombuffer(packet, np.uint8)
         return len(padded).to_bytes(_LENGTH_BYTES, "little") + compress_block(padded, _LZ4_LEVEL)
 
-    def decode(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
-        """Decompress; see ``FrameCodec.decode``."""
-        if not self.takes(layout):
+    def decode_into(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
+        """Decompress; see ``FrameCodec.decode_into``."""
+        if not self.can_store(layout):
             raise BrokenFrame(f"{layout.text} is not stored as MagicYUV")
-        kind = _find_kind(layout)
+        carrier = _make_carrier(layout)
         length = int.from_bytes(data[:_LENGTH_BYTES], "little")
         if not _HEADER_BYTES + _PADDING < length <= 2 * layout.nbytes + 2**16:
             raise BrokenFrame(f"a MagicYUV packet of {length} bytes for {layout.text}")
         padded = decompress_block(data[_LENGTH_BYTES:], length)
-        if padded[:_HEADER_BYTES].tobytes() != _make_header(kind) or padded[-_PADDING:].any():
+        if padded[:_HEADER_BYTES].tobytes() != _make_header(carrier) or padded[-_PADDING:].any():
             raise BrokenFrame(f"a MagicYUV packet of another picture than {layout.text}")
-        picture = _contexts.decode(kind, padded[:-_PADDING])
+        picture = _contexts.decode(carrier, padded[:-_PADDING])
         for plane, channel in zip(picture.planes, _order_channels(layout, out), strict=True):
             channel[:] = view_plane(plane, channel.shape[1])
 
-    def decoded(self, data: memoryview, layout: PlaneLayout) -> Pixels:
-        """Decompress; see ``FrameCodec.decoded``."""
-        out = new_memory(layout.nbytes)
-        self.decode(data, layout, out)
+    def decode(self, data: memoryview, layout: PlaneLayout) -> Pixels:
+        """Decompress; see ``FrameCodec.decode``."""
+        out = allocate_memory(layout.nbytes)
+        self.decode_into(data, layout, out)
         return out
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """Format and size that a codec context is set up for."""
-
-    pixel_format: str
-    width: int
-    height: int
-
-
-def _find_kind(layout: PlaneLayout) -> _Kind:
-    return _Kind(_CARRIERS[layout.pixel_format][0], layout.width, layout.height)
+@lru_cache(maxsize=256)
+def _make_carrier(layout: PlaneLayout) -> PlaneLayout:
+    """Make the layout of the picture that is encoded; it has the facts that a codec context is set up for."""
+    return PlaneLayout(_CARRIERS[layout.pixel_format][0], layout.width, layout.height)
 
 
 def _order_channels(layout: PlaneLayout, planes: Pixels) -> Sequence[Pixels]:
     """View each channel, uint8 [rows, columns], in the order of the encoded format's planes."""
-    channels = channel_views(layout, planes)
+    channels = view_channels(layout, planes)
     return [channels[number] for number in _CARRIERS[layout.pixel_format][1]]
 
 
@@ -139,18 +132,27 @@ class _Contexts(threading.local):
     """Encoders and decoders of one thread; no picture depends on another."""
 
     def __init__(self) -> None:
-        self._encoders = Lru[_Kind, VideoCodecContext](_MAX_CONTEXTS)
-        self._decoders = Lru[_Kind, VideoCodecContext](_MAX_CONTEXTS)
+        self._encoders = Lru[PlaneLayout, VideoCodecContext](_MAX_CONTEXTS)
+        self._decoders = Lru[PlaneLayout, VideoCodecContext](_MAX_CONTEXTS)
 
-    def encode(self, kind: _Kind, picture: VideoFrame) -> bytes:
-        encoder = self._encoders.pop(kind) or _make_encoder(kind)
+    def encode(self, layout: PlaneLayout, picture: VideoFrame) -> bytes:
+        encoder = self._encoders.pop(layout)
+        if encoder is None:
+            encoder = _make_context("w", layout)
+            encoder.time_base = Fraction(1, 25)
+            # One slice: several slices are for several threads.
+            encoder.options = {"pred": "gradient", "slices": "1"}
         picture.pts = 0
         (packet,) = encoder.encode(picture)
-        self._encoders.put(kind, encoder)
+        self._encoders.put(layout, encoder)
         return bytes(packet)
 
-    def decode(self, kind: _Kind, packet: Pixels) -> VideoFrame:
-        decoder = self._decoders.pop(kind) or _make_decoder(kind)
+    def decode(self, layout: PlaneLayout, packet: Pixels) -> VideoFrame:
+        decoder = self._decoders.pop(layout)
+        if decoder is None:
+            decoder = _make_context("r", layout)
+            # libav pads rows.
+            decoder.options = {"max_pixels": str((layout.width + _ROW_PADDING) * layout.height)}
         try:
             # PyAV takes any buffer; its stub names bytes only.
             pictures = decoder.decode(Packet(cast("bytes", packet)))
@@ -159,42 +161,27 @@ class _Contexts(threading.local):
                 raise
             raise BrokenFrame(f"MagicYUV: {error}") from error
         if [(each.format.name, each.width, each.height) for each in pictures] != [
-            (kind.pixel_format, kind.width, kind.height)
+            (layout.pixel_format, layout.width, layout.height)
         ]:
-            raise BrokenFrame(f"MagicYUV gives {pictures} instead of {kind}")
+            raise BrokenFrame(f"MagicYUV gives {pictures} instead of {layout.text}")
         # A decoder that raised an error is not used again.
-        self._decoders.put(kind, decoder)
+        self._decoders.put(layout, decoder)
         return pictures[0]
 
 
-def _make_encoder(kind: _Kind) -> VideoCodecContext:
-    context = _make_context("w", kind)
-    context.time_base = Fraction(1, 25)
-    # One slice: several slices are for several threads.
-    context.options = {"pred": "gradient", "slices": "1"}
-    return context
-
-
-def _make_decoder(kind: _Kind) -> VideoCodecContext:
-    context = _make_context("r", kind)
-    # libav pads rows.
-    context.options = {"max_pixels": str((kind.width + _ROW_PADDING) * kind.height)}
-    return context
-
-
-def _make_context(mode: str, kind: _Kind) -> VideoCodecContext:
-    context = CodecContext.create("magicyuv", "w" if mode == "w" else "r")
+def _make_context(mode: Literal["r", "w"], layout: PlaneLayout) -> VideoCodecContext:
+    context = CodecContext.create("magicyuv", mode)
     assert isinstance(context, VideoCodecContext)
-    context.width, context.height, context.pix_fmt = kind.width, kind.height, kind.pixel_format
+    context.width, context.height, context.pix_fmt = layout.width, layout.height, layout.pixel_format
     context.thread_count, context.thread_type = 1, "NONE"
     return context
 
 
 @lru_cache(maxsize=256)
-def _make_header(kind: _Kind) -> bytes:
+def _make_header(layout: PlaneLayout) -> bytes:
     """Make the first bytes of every packet of such pictures."""
-    picture = VideoFrame(kind.width, kind.height, kind.pixel_format)
-    return _Contexts().encode(kind, picture)[:_HEADER_BYTES]
+    picture = VideoFrame(layout.width, layout.height, layout.pixel_format)
+    return _Contexts().encode(layout, picture)[:_HEADER_BYTES]
 
 
 _contexts = _Contexts()

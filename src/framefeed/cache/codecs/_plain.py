@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from framefeed.cache.codecs._codec import BrokenFrame, check_planes, new_memory
+from framefeed.cache.codecs._codec import BrokenFrame, allocate_memory, check_planes
 from framefeed.decode import Pixels, PlaneLayout
 from framefeed.errors import UsageError
 
@@ -22,7 +22,7 @@ class RawCodec:
     recipe: str = ""
     label: str = "raw"
 
-    def takes(self, layout: PlaneLayout) -> bool:
+    def can_store(self, layout: PlaneLayout) -> bool:
         """Accept every layout."""
         return True
 
@@ -31,21 +31,17 @@ class RawCodec:
         check_planes(self, layout, planes)
         return planes.data
 
-    def decode(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
+    def decode_into(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
+        """Copy the planes; see ``FrameCodec.decode_into``."""
+        if len(data) != layout.nbytes:
+            raise BrokenFrame(f"{len(data)} bytes stored raw, where {layout.text} has {layout.nbytes}")
+        out[:] = np.frombuffer(data, np.uint8)
+
+    def decode(self, data: memoryview, layout: PlaneLayout) -> Pixels:
         """Copy the planes; see ``FrameCodec.decode``."""
-        out[:] = _check_size(data, layout)
-
-    def decoded(self, data: memoryview, layout: PlaneLayout) -> Pixels:
-        """Copy the planes; see ``FrameCodec.decoded``."""
-        out = new_memory(layout.nbytes)
-        self.decode(data, layout, out)
+        out = allocate_memory(layout.nbytes)
+        self.decode_into(data, layout, out)
         return out
-
-
-def _check_size(data: memoryview, layout: PlaneLayout) -> Pixels:
-    if len(data) != layout.nbytes:
-        raise BrokenFrame(f"{len(data)} bytes stored raw, where {layout.text} has {layout.nbytes}")
-    return np.frombuffer(data, np.uint8)
 
 
 _HASH_BYTES = 8
@@ -69,7 +65,7 @@ class Lz4Codec:
         """Name without the level: frames of all levels are read in the same way."""
         return self.name
 
-    def takes(self, layout: PlaneLayout) -> bool:
+    def can_store(self, layout: PlaneLayout) -> bool:
         """Accept every layout."""
         return True
 
@@ -78,12 +74,12 @@ class Lz4Codec:
         check_planes(self, layout, planes)
         return compress_block(planes, self.level)
 
-    def decode(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
-        """Decompress; see ``FrameCodec.decode``."""
+    def decode_into(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
+        """Decompress; see ``FrameCodec.decode_into``."""
         out[:] = decompress_block(data, layout.nbytes)
 
-    def decoded(self, data: memoryview, layout: PlaneLayout) -> Pixels:
-        """Decompress; see ``FrameCodec.decoded``."""
+    def decode(self, data: memoryview, layout: PlaneLayout) -> Pixels:
+        """Decompress; see ``FrameCodec.decode``."""
         return decompress_block(data, layout.nbytes)
 
 
@@ -156,7 +152,7 @@ class ZstdCodec:
         """Name and level."""
         return f"{self.name}:{self.level}"
 
-    def takes(self, layout: PlaneLayout) -> bool:
+    def can_store(self, layout: PlaneLayout) -> bool:
         """Accept every layout."""
         return True
 
@@ -167,12 +163,12 @@ class ZstdCodec:
         data: bytes = pa.Codec("zstd", compression_level=self.level).compress(planes, asbytes=True)
         return data
 
-    def decode(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
-        """Decompress; see ``FrameCodec.decode``."""
-        out[:] = self.decoded(data, layout)
+    def decode_into(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
+        """Decompress; see ``FrameCodec.decode_into``."""
+        out[:] = self.decode(data, layout)
 
-    def decoded(self, data: memoryview, layout: PlaneLayout) -> Pixels:
-        """Decompress; see ``FrameCodec.decoded``."""
+    def decode(self, data: memoryview, layout: PlaneLayout) -> Pixels:
+        """Decompress; see ``FrameCodec.decode``."""
         # With the expected size, so that no memory is allocated for the size or window that the frame claims.
         try:
             return np.frombuffer(pa.Codec("zstd").decompress(data, layout.nbytes), np.uint8)

@@ -60,7 +60,7 @@ def find_exact_codecs(layouts: Collection[PlaneLayout]) -> list[FrameCodec]:
             codec = find_codec(name)
         except MissingDependency:
             continue
-        if codec.is_exact and all(map(codec.takes, layouts)):
+        if codec.is_exact and all(map(codec.can_store, layouts)):
             codecs.append(codec)
     return codecs
 
@@ -77,4 +77,4 @@ def find_labelled_codec(label: str) -> FrameCodec:
 
 def find_codec_for(codec: FrameCodec, layout: PlaneLayout) -> FrameCodec:
     """Return the codec if it accepts the layout, else Zstandard, which accepts all."""
-    return codec if codec.takes(layout) else find_codec("zstd")
+    return codec if codec.can_store(layout) else find_codec("zstd")

@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from framefeed._checks import check_integer, expected
 from framefeed.cache._demand import FillOptions, FillTask, FrameRun, make_tasks
-from framefeed.cache._frame_cache import FrameCache
+from framefeed.cache._frame_cache import FrameCache, check_filling
 from framefeed.cache.store._folder import file_mode, make_folder
 from framefeed.decode import ClipSlot, Decoder, as_decoder
 from framefeed.errors import CacheError, ResourceExhausted, UsageError
@@ -227,21 +227,22 @@ class Filler:
         """Decode and store runs; return those that failed, with their errors."""
         if not runs:
             return []
-        report = self._decoder.decode(source, index, [self._make_slot(index, run) for run in runs])
+        height, width = index.stream.displayed
+        slots = []
+        for run in runs:
+            output = run.output
+            if self.form == "planes":
+                # Pictures of a sequence may differ in size, and then have no common corner.
+                corner = (0, 0, min(_CORNER, height), min(_CORNER, width))
+                output = OutputSpec(size=(_CORNER, _CORNER)) if has_picture_files(index) else OutputSpec(crop=corner)
+            memory = np.empty((len(run), *output.shape(height, width)), dtype=np.uint8)
+            slots.append(ClipSlot(run.ordinals, output, memory))
+        report = self._decoder.decode(source, index, slots)
         counts.stored += report.counts.frames_stored
         for error in report.errors:
             if isinstance(error, ResourceExhausted):
                 raise error
         return [(run, error) for run, error in zip(runs, report.errors, strict=True) if error is not None]
-
-    def _make_slot(self, index: FrameIndex, run: FrameRun) -> ClipSlot:
-        height, width = index.stream.displayed
-        output = run.output
-        if self.form == "planes":
-            # Pictures of a sequence may differ in size, and then have no common corner.
-            corner = (0, 0, min(_CORNER, height), min(_CORNER, width))
-            output = OutputSpec(size=(_CORNER, _CORNER)) if has_picture_files(index) else OutputSpec(crop=corner)
-        return ClipSlot(run.ordinals, output, np.empty((len(run), *output.shape(height, width)), dtype=np.uint8))
 
     def _find_missing(self, source: MediaSource, index: FrameIndex, run: FrameRun) -> FrameRun:
         """Return the frames of a run that the cache lacks; frames of a changed source count as lacking."""
@@ -325,11 +326,7 @@ def build(
         CacheError: The folder of the cache cannot be used.
         ResourceExhausted: Memory or file descriptors ran out; stored frames are kept, and the next build continues.
     """
-    if not isinstance(plan, EpochPlan):
-        raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
-    if not isinstance(cache, FrameCache):
-        raise expected("cache", "an ff.FrameCache", cache)
-    check_integer("epochs", epochs, least=1)
+    check_filling(plan, cache, epochs)
     is_function = callable(progress) and not isinstance(progress, type)
     if not (progress is None or isinstance(progress, bool) or is_function):
         raise expected("progress", "True, False, None or a function of two numbers", progress)
@@ -339,7 +336,9 @@ def build(
     try:
         filler = Filler(plan, cache, as_decoder(backend, limits), epochs)
         results = _fill_plan(filler, plan, epochs, cache, count)
-        with _showing(_count_frames(plan, epochs), progress) as show, closing(results):
+        per_clip = plan.frames_per_clip
+        total = None if per_clip is None else len(plan) * per_clip * epochs
+        with _showing(total, progress) as show, closing(results):
             for result in results:
                 done += result
                 show(done.clip_frames)
@@ -405,14 +404,9 @@ def _do_tasks(filler: Filler, tasks: Iterable[FillTask], cache: FrameCache, work
             yield outcome.value
 
 
-def _count_frames(plan: EpochPlan, epochs: int) -> int | None:
-    """Count the frames of all clips, repeats included; None if clips differ in length."""
-    return None if plan.frames_per_clip is None else len(plan) * plan.frames_per_clip * epochs
-
-
 @contextmanager
 def _showing(total: int | None, progress: bool | Show | None) -> Iterator[Callable[[int], object]]:
-    """Yield a function that shows the number of frames done."""
+    """Yield a function that shows the number of frames done; ``total`` is None if clips differ in length."""
     if callable(progress):
         yield lambda done: progress(done, total)
         return

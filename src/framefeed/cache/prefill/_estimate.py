@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from framefeed._checks import check_integer, expected
-from framefeed._units import format_bytes, format_count
+from framefeed._checks import check_integer
+from framefeed._units import format_bytes, format_count, format_seconds
 from framefeed.cache._choosing import FRAME_OVERHEAD, RUN_OVERHEAD, find_stored_codec, read_memory_size
 from framefeed.cache._demand import FillOptions, PlanDemand, count_demand, scatter
-from framefeed.cache._frame_cache import FrameCache
+from framefeed.cache._frame_cache import FrameCache, check_filling
 from framefeed.cache._keys import Form
 from framefeed.cache._state import AUTO
 from framefeed.cache.codecs._auto import CodecFigures, Conditions, choose_codec, measure_codec
 from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.cache.codecs._registry import find_codec, find_codec_for, find_exact_codecs
-from framefeed.cache.prefill._sampling import SampleCounts, Sampler, measure_conversion
+from framefeed.cache.prefill._sampling import SampleCounts, Sampler
 from framefeed.decode import Decoder, PlaneLayout, as_decoder
 from framefeed.errors import FrameNotFound, MediaError, TimeUnavailable
 from framefeed.media import Limits, MediaSource
@@ -171,7 +171,11 @@ class CacheEstimate:
         return None if demand.frames_at_most is None else round(nbytes / max(1, demand.frames) * demand.frames_at_most)
 
     def __str__(self) -> str:
-        return "\n".join([_describe_demand(self), *_make_table(self), *_list_remarks(self)])
+        form = "after crop and resize" if self.form == "output" else "as whole pictures"
+        demand = self.outlook
+        clips, frames = format_count(demand.clips, "clip"), format_count(demand.frames, "different frame")
+        head = f"{clips} {'needs' if demand.clips == 1 else 'need'} {frames}, stored {form}:"
+        return "\n".join([head, *_make_table(self), *_list_remarks(self)])
 
 
 def estimate(
@@ -206,11 +210,7 @@ def estimate(
         CacheError: The folder of the cache cannot be used.
         ResourceExhausted: Memory ran out.
     """
-    if not isinstance(plan, EpochPlan):
-        raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
-    if not isinstance(cache, FrameCache):
-        raise expected("cache", "an ff.FrameCache", cache)
-    check_integer("epochs", epochs, least=1)
+    check_filling(plan, cache, epochs)
     check_integer("clips", clips, least=1)
     if workers != "auto":
         check_integer("workers", workers, least=0)
@@ -231,11 +231,10 @@ def estimate(
             room = replace(room, share_there=share)
         if len(plan):
             sampler.decode_clips(clips)
-        if sampler.frames:
-            candidates, reason = _find_candidates(cache, sampler.frames[0].layout)
-            samples = [(frame.layout, frame.planes) for frame in sampler.frames]
-            figures = [measure_codec(codec, samples) for codec in candidates]
-            sampler.counts.convert_seconds = measure_conversion(sampler.frames)
+        if sampler.samples:
+            candidates, reason = _find_candidates(cache, sampler.samples[0][0])
+            figures = [measure_codec(codec, sampler.samples) for codec in candidates]
+            sampler.counts.convert_seconds = sampler.measure_conversion()
     except MemoryError as error:
         raise make_shortage_error("memory", cache.path, "estimate") from error
     return scale_up(demand, form, sampler.counts, figures, room, reason)
@@ -260,6 +259,7 @@ def scale_up(
         reason: Why only one codec was measured; empty if there is a choice.
     """
     clip_frames = demand.clip_frames / max(1, demand.clips)
+    # The pictures are counted by plan_runs, as for EpochPlan.describe; what each takes here is measured, not predicted.
     decoding = demand.pictures * sample.fill_seconds / max(1, sample.pictures)
     decoding_cpu = demand.pictures * sample.fill_cpu_seconds / max(1, sample.pictures)
     planning = demand.clips * CLIP_SECONDS
@@ -332,28 +332,13 @@ def _measure_room(cache: FrameCache, workers: int) -> Room:
 # --- in words -----------------------------------------------------------------------------------------
 
 
-def _describe_demand(estimate: CacheEstimate) -> str:
-    demand = estimate.outlook
-    form = "after crop and resize" if estimate.form == "output" else "as whole pictures"
-    clips, frames = format_count(demand.clips, "clip"), format_count(demand.frames, "different frame")
-    return f"{clips} {'needs' if demand.clips == 1 else 'need'} {frames}, stored {form}:"
-
-
 def _make_table(estimate: CacheEstimate) -> list[str]:
     rows = [("", "a frame", "on disk", "CPU to build", "then clips/s, at most")]
     for each in estimate.codecs:
-        frame_size = format_bytes(each.nbytes / max(1, estimate.outlook.frames))
-        mark = "> " if each.codec == estimate.codec else "  "
-        speed = _format_speed(each.clips_per_second)
-        rows.append(
-            (
-                mark + each.codec,
-                frame_size,
-                format_bytes(each.nbytes),
-                _format_duration(each.build_cpu_seconds),
-                speed,
-            )
-        )
+        name = f"{'> ' if each.codec == estimate.codec else '  '}{each.codec}"
+        frame_size, size = format_bytes(each.nbytes / max(1, estimate.outlook.frames)), format_bytes(each.nbytes)
+        cpu_time, speed = format_seconds(each.build_cpu_seconds), _format_speed(each.clips_per_second)
+        rows.append((name, frame_size, size, cpu_time, speed))
     rows.append((f"  {_NO_CACHE}", "", "", "", _format_speed(estimate.decode_clips_per_second)))
     first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
     lines = []
@@ -377,14 +362,28 @@ def _list_remarks(estimate: CacheEstimate) -> list[str]:
         lines.append(f"{sample.failed:,} of {clips:,} sampled clips cannot be decoded: {sample.error}")
     if chosen is None:
         return lines
+    lines.append(estimate.reason)
+    if estimate.room.share_there == 1:
+        lines.append("all frames of these clips are in the cache already: a build has nothing to store")
+    else:
+        cpu_time, time = format_seconds(chosen.build_cpu_seconds), format_seconds(chosen.build_seconds)
+        lines.append(
+            f"to build with {chosen.codec}: about {cpu_time} of CPU time; with {workers} about {time}, longer if other "
+            "programs use the processor"
+        )
     lack, size = estimate.room.explain_lack(chosen.nbytes), format_bytes(chosen.nbytes)
-    fits = f"do not fit: {size} is {lack}" if lack else f"fit: {size}"
-    lines += [estimate.reason, _describe_build(estimate, chosen), f"the frames of these clips {fits}"]
-    return (
-        [*lines, f"each epoch needs other frames: {_describe_all_epochs(estimate)}"]
-        if estimate.outlook.varies
-        else lines
-    )
+    lines.append(f"the frames of these clips {f'do not fit: {size} is {lack}' if lack else f'fit: {size}'}")
+    if estimate.outlook.varies:
+        frames, nbytes = estimate.outlook.frames_at_most, estimate.bytes_at_most
+        if frames is None or nbytes is None:
+            all_epochs = "their number has no limit, so no cache can hold them all"
+        else:
+            lack = estimate.room.explain_lack(nbytes)
+            fits = f"they do not fit, because this is {lack}" if lack else "they fit too"
+            size = f"{format_count(frames, 'frame')}, {format_bytes(nbytes)}"
+            all_epochs = f"all epochs together need up to {size}: {fits}"
+        lines.append(f"each epoch needs other frames: {all_epochs}")
+    return lines
 
 
 def _explain_limit(estimate: CacheEstimate) -> list[str]:
@@ -393,7 +392,7 @@ def _explain_limit(estimate: CacheEstimate) -> list[str]:
         return []
     lines = [
         f"{_format_speed(_MAX_CLIPS_PER_SECOND)} clips/s is the limit of this estimate: to plan and deliver a clip "
-        f"takes at least {1e3 * CLIP_SECONDS:.2f} ms in Python, in one worker at a time"
+        f"takes at least {format_seconds(CLIP_SECONDS)} in Python, in one worker at a time"
     ]
     if estimate.decode_clips_per_second == _MAX_CLIPS_PER_SECOND:
         lines.append(
@@ -403,33 +402,6 @@ def _explain_limit(estimate: CacheEstimate) -> list[str]:
     return lines
 
 
-def _describe_build(estimate: CacheEstimate, chosen: CodecEstimate) -> str:
-    if estimate.room.share_there == 1:
-        return "all frames of these clips are in the cache already: a build has nothing to store"
-    workers = format_count(estimate.room.workers, "worker")
-    cpu_time, time = _format_duration(chosen.build_cpu_seconds), _format_duration(chosen.build_seconds)
-    return (
-        f"to build with {chosen.codec}: about {cpu_time} of CPU time; with {workers} about {time}, longer if other "
-        "programs use the processor"
-    )
-
-
-def _describe_all_epochs(estimate: CacheEstimate) -> str:
-    """Describe the frames that all epochs together need, and whether they fit."""
-    frames, nbytes = estimate.outlook.frames_at_most, estimate.bytes_at_most
-    if frames is None or nbytes is None:
-        return "their number has no limit, so no cache can hold them all"
-    lack = estimate.room.explain_lack(nbytes)
-    size = f"all epochs together need up to {format_count(frames, 'frame')}, {format_bytes(nbytes)}"
-    return f"{size}: they do not fit, because this is {lack}" if lack else f"{size}: they fit too"
-
-
 def _format_speed(clips_per_second: float) -> str:
     """Format three digits, the precision of an estimate."""
     return f"{float(f'{clips_per_second:.3g}'):,.12g}"
-
-
-def _format_duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:,.1f} h"

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter, thread_time
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from framefeed._arrays import IntArray
-from framefeed.cache._caching import planes_error
+from framefeed.cache._caching import make_planes_error
 from framefeed.cache._demand import scatter
 from framefeed.cache._keys import Form
+from framefeed.cache.codecs._auto import Sample
 from framefeed.decode import (
     ClipSlot,
     DecodeCounts,
@@ -22,7 +23,6 @@ from framefeed.decode import (
     adapt_decoder,
     copy_planes,
     describe_layout,
-    gives_frames,
     make_output_layout,
     make_writer,
     name_picture,
@@ -43,21 +43,6 @@ _NEIGHBOURS = 16
 """So many neighbouring clips of one frame are decoded together, as in a batch."""
 _MIN_BLOCKS = 4
 _ROUNDS = 2
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SampledFrame:
-    """One frame as it would be stored.
-
-    Attributes:
-        layout: Of its bytes.
-        planes: The bytes, uint8 [layout.nbytes].
-        convert: Converts planes to the requested pixels; None if the planes are the pixels.
-    """
-
-    layout: PlaneLayout
-    planes: Pixels
-    convert: Callable[[Pixels], None] | None
 
 
 @dataclass(slots=True)
@@ -86,14 +71,17 @@ class SampleCounts:
     fill_cpu_seconds: float = 0.0
     convert_seconds: float = 0.0
 
-    def __iadd__(self, other: SampleCounts) -> Self:
-        self.clips += other.clips
-        self.clip_frames += other.clip_frames
-        self.decode_seconds += other.decode_seconds
-        self.fill_seconds += other.fill_seconds
-        self.pictures += other.pictures
-        self.fill_cpu_seconds += other.fill_cpu_seconds
-        return self
+    def add_clips(self, clips: Sequence[IntArray], pictures: int) -> None:
+        """Count clips, given by their frames, and the pictures that were decoded for them."""
+        self.clips += len(clips)
+        self.clip_frames += sum(map(len, clips))
+        self.pictures += pictures
+
+    def add_seconds(self, decode: float, fill: float, fill_cpu: float) -> None:
+        """Add times; see the attributes."""
+        self.decode_seconds += decode
+        self.fill_seconds += fill
+        self.fill_cpu_seconds += fill_cpu
 
     def add_failure(self, clips: int, error: Exception) -> None:
         """Count clips that cannot be decoded."""
@@ -111,22 +99,32 @@ class Sampler:
 
     Attributes:
         counts: Counts and times.
-        frames: Some of the frames.
+        samples: Some of the frames as they would be stored.
     """
 
     def __init__(self, plan: EpochPlan, decoder: Decoder, form: Form) -> None:
         self._plan = plan
-        self._decoder = decoder
+        self._decoder = adapt_decoder(decoder)
         self._form = form
         self.counts = SampleCounts()
-        self.frames: list[SampledFrame] = []
+        self.samples: list[Sample] = []
+        # Of planes: one for each sample, which converts it to the requested pixels.
+        self._converters: list[Callable[[Pixels], None]] = []
         self._seen = 0
         self._step = 1
 
     def decode_clips(self, clips: int) -> None:
         """Decode about so many clips, or groups of neighbours, spread over the plan."""
         for positions in _choose_blocks(self._plan, clips):
-            for row, requests in self._make_requests(positions).items():
+            by_row: dict[int, list[DecodeRequest]] = {}
+            for position in positions:
+                try:
+                    request = self._plan[position]
+                except (FrameNotFound, TimeUnavailable) as error:
+                    self.counts.add_failure(1, error)
+                else:
+                    by_row.setdefault(self._plan.row_at(position), []).append(request)
+            for row, requests in by_row.items():
                 try:
                     self._decode(row, requests)
                 except (MediaError, OSError) as error:
@@ -134,39 +132,43 @@ class Sampler:
             if self.counts.decode_seconds > MAX_SECONDS:
                 break
 
-    def _make_requests(self, positions: range) -> dict[int, list[DecodeRequest]]:
-        by_row: dict[int, list[DecodeRequest]] = {}
-        for position in positions:
-            try:
-                request = self._plan[position]
-            except (FrameNotFound, TimeUnavailable) as error:
-                self.counts.add_failure(1, error)
-            else:
-                by_row.setdefault(self._plan.row_at(position), []).append(request)
-        return by_row
+    def measure_conversion(self) -> float:
+        """Measure the seconds to convert one sample to the requested pixels; 0 if samples are these pixels."""
+        rounds = []
+        for _ in range(_ROUNDS):
+            begin = thread_time()
+            for (_, planes), convert in zip(self.samples, self._converters, strict=False):
+                convert(planes)
+            rounds.append(thread_time() - begin)
+        return min(rounds) / len(self.samples)
 
-    def _keep(self, frame: SampledFrame) -> None:
+    def _keep(self, layout: PlaneLayout, planes: Pixels, convert: Callable[[Pixels], None] | None = None) -> None:
         """Keep every n-th frame, and double n when the kept frames become too large."""
         self._seen += 1
         if self._seen % self._step:
             return
-        self.frames.append(frame)
-        if sum(frame.layout.nbytes for frame in self.frames) > MAX_BYTES and len(self.frames) > 1:
+        self.samples.append((layout, planes))
+        self._converters += [] if convert is None else [convert]
+        if sum(kept.nbytes for kept, _ in self.samples) > MAX_BYTES and len(self.samples) > 1:
             self._step *= 2
-            self.frames = self.frames[1::2]
+            self.samples, self._converters = self.samples[1::2], self._converters[1::2]
 
     def _decode(self, row: int, requests: Sequence[DecodeRequest]) -> None:
         catalog = self._plan.catalog
         source, index = MediaSource.of(catalog.source(row)), catalog.frame_index(row)
         requests = [request for request in requests if len(request.storable)]
         if self._form == "output":
-            self._decode_outputs(source, index, [_make_slot(request, index) for request in requests])
-        elif gives_frames(self._decoder, index):
+            self._decode_outputs(source, index, requests)
+        elif self._decoder.can_iter_native(index):
             self._decode_planes(source, index, requests)
         else:
-            raise planes_error(self._decoder)
+            raise make_planes_error(self._decoder)
 
-    def _decode_outputs(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> None:
+    def _decode_outputs(self, source: MediaSource, index: FrameIndex, requests: Sequence[DecodeRequest]) -> None:
+        slots = []
+        for request in requests:
+            ordinals, shape = _limit_length(request.storable), request.output.shape(*index.stream.displayed)
+            slots.append(ClipSlot(ordinals, request.output, np.empty((len(ordinals), *shape), dtype=np.uint8)))
         begin, cpu_begin = perf_counter(), thread_time()
         report = self._decoder.decode(source, index, slots)
         seconds, cpu_seconds = perf_counter() - begin, thread_time() - cpu_begin
@@ -176,12 +178,10 @@ class Sampler:
         for slot in good:
             layout = make_output_layout(slot.output, *index.stream.displayed)
             for frame in slot.out:
-                self._keep(SampledFrame(layout, frame.reshape(-1).copy(), None))
+                self._keep(layout, frame.reshape(-1).copy())
         if good:
-            frames = sum(len(slot.indices) for slot in good)
-            self.counts += SampleCounts(
-                len(good), 0, None, frames, seconds, seconds, report.counts.frames_decoded, cpu_seconds
-            )
+            self.counts.add_clips([slot.indices for slot in good], report.counts.frames_decoded)
+            self.counts.add_seconds(seconds, seconds, cpu_seconds)
 
     def _decode_planes(self, source: MediaSource, index: FrameIndex, requests: Sequence[DecodeRequest]) -> None:
         clips = [_limit_length(request.storable) for request in requests]
@@ -190,7 +190,7 @@ class Sampler:
         }
         counts, decoded = DecodeCounts(), set[int]()
         begin, cpu_begin, convert_seconds, cpu_convert_seconds = perf_counter(), thread_time(), 0.0, 0.0
-        for ordinal, picture in adapt_decoder(self._decoder).frames(source, index, sorted(outputs), counts):
+        for ordinal, picture in self._decoder.iter_native(source, index, sorted(outputs), counts):
             decoded.add(ordinal)
             layout = describe_layout(picture)
             planes = np.empty(layout.nbytes, dtype=np.uint8)
@@ -199,7 +199,7 @@ class Sampler:
             name = name_picture(source, int(index.frame_packet[ordinal]))
             convert = _make_converter(layout, index, name, outputs[ordinal])
             convert(planes)
-            self._keep(SampledFrame(layout, planes, convert))
+            self._keep(layout, planes, convert)
             convert_seconds += perf_counter() - convert_begin
             cpu_convert_seconds += thread_time() - cpu_convert_begin
         seconds, cpu_seconds = perf_counter() - begin, thread_time() - cpu_begin - cpu_convert_seconds
@@ -208,22 +208,8 @@ class Sampler:
             message = f"{source.name}: the decoder gives no frames of this clip"
             self.counts.add_failure(len(clips) - len(good), CorruptMedia(message))
         if good:
-            frames = sum(map(len, good))
-            self.counts += SampleCounts(
-                len(good), 0, None, frames, seconds, seconds - convert_seconds, counts.frames_decoded, cpu_seconds
-            )
-
-
-def measure_conversion(frames: Sequence[SampledFrame]) -> float:
-    """Measure the seconds to convert one frame to the requested pixels."""
-    rounds = []
-    for _ in range(_ROUNDS):
-        begin = thread_time()
-        for frame in frames:
-            if frame.convert is not None:
-                frame.convert(frame.planes)
-        rounds.append(thread_time() - begin)
-    return min(rounds) / len(frames)
+            self.counts.add_clips(good, counts.frames_decoded)
+            self.counts.add_seconds(seconds, seconds - convert_seconds, cpu_seconds)
 
 
 def _choose_blocks(plan: EpochPlan, clips: int) -> list[range]:
@@ -235,12 +221,6 @@ def _choose_blocks(plan: EpochPlan, clips: int) -> list[range]:
     count = max(1, min(clips, most, len(plan) // length))
     firsts = [number * (len(plan) - length) // max(1, count - 1) for number in scatter(count)]
     return [range(first, first + length) for first in firsts]
-
-
-def _make_slot(request: DecodeRequest, index: FrameIndex) -> ClipSlot:
-    ordinals = _limit_length(request.storable)
-    shape = request.output.shape(*index.stream.displayed)
-    return ClipSlot(ordinals, request.output, np.empty((len(ordinals), *shape), dtype=np.uint8))
 
 
 def _limit_length(ordinals: IntArray) -> IntArray:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from framefeed.catalog.scan._list_columns import ListOptions
 from framefeed.catalog.scan._listing import list_roots
-from framefeed.catalog.scan._resuming import ScanStats
-from framefeed.catalog.scan._rows import VIDEO_SUFFIXES
+from framefeed.catalog.scan._rows import VIDEO_SUFFIXES, ScanStats
 from framefeed.catalog.scan._scan import (
     ScanRequest,
     check_fps,

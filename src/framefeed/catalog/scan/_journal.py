@@ -16,7 +16,6 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -28,9 +27,10 @@ import xxhash
 
 from framefeed._files import is_full, write_errors
 from framefeed.catalog._arrow import gather_rows
+from framefeed.catalog._assembly import SurveyedSources
 from framefeed.catalog._catalog_file import FORMAT
 from framefeed.catalog._chunks import ChunkResult, tabulate
-from framefeed.catalog._columns import number_true
+from framefeed.catalog._columns import Facts, number_true
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA
 from framefeed.catalog._still_rows import SURVEYED
 from framefeed.catalog._survey import SurveyResult
@@ -42,19 +42,6 @@ _PART = re.compile(r"(\d{6,})-([0-9a-f]{16})\.part")
 _UNFINISHED = "unfinished.tmp"
 _SETTINGS = b"framefeed"
 _LOCKING_ATTEMPTS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class JournalPart:
-    """Results that were written at once.
-
-    Attributes:
-        facts: Of ``JOURNALED``.
-        frames: Batches of frame tables: a row for each source with an index, in the same order.
-    """
-
-    facts: pa.Table
-    frames: Sequence[pa.RecordBatch]
 
 
 class Journal(ClosedByWith):
@@ -86,15 +73,18 @@ class Journal(ClosedByWith):
         self._has_rows = self.was_left
         self._next_number = max((int(name.split("-")[0]) for name in self._list_parts()), default=-1) + 1
 
-    def read_parts(self) -> Iterator[JournalPart]:
-        """Read the results of earlier scans, the oldest first; what is damaged or of other settings is left out."""
+    def read_parts(self) -> Iterator[SurveyedSources]:
+        """Read the results of earlier scans, the oldest first, but for damaged parts and those of other settings.
+
+        Their facts have the columns of ``JOURNALED``.
+        """
         for name in self._list_parts():
             with suppress(pa.ArrowException, OSError, ValueError):
                 part = try_again_in_shortage(partial(self._read_part, name), os.fspath(self.folder / name), "read")
                 if part is not None:
                     yield part
 
-    def _read_part(self, name: str) -> JournalPart | None:
+    def _read_part(self, name: str) -> SurveyedSources | None:
         data = (self.folder / name).read_bytes()
         if f"-{xxhash.xxh3_64_hexdigest(data)}." not in name:
             return None
@@ -108,7 +98,7 @@ class Journal(ClosedByWith):
         facts.validate(full=True)
         for batch in frames:
             batch.validate(full=True)
-        return JournalPart(facts, frames)
+        return SurveyedSources(Facts.of_table(facts), frames)
 
     def add(self, facts: Sequence[pa.RecordBatch], frames: Sequence[pa.RecordBatch]) -> None:
         """Write a part.

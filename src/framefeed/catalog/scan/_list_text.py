@@ -238,7 +238,11 @@ def split_lines(lines: Lines) -> ListTable:
     separator = _find_most_common(separators)
     rows = _split_values(lines_with_values, separator)
     width = _find_most_common(len(row) for row in rows if row)
-    header = _read_header(lines.texts[0], separator, width) if rows[0] is None else None
+    header = None
+    if rows[0] is None:
+        names = _split(lines.texts[0], separator)
+        is_header = len(names) == len(set(names)) == width and all(_NAME.fullmatch(name) for name in names)
+        header = names if is_header and not is_path_among(names, 0) else None
     first = 0 if header is None else 1
     bad = {
         number - first: f"{lines.shown(number)}: {_describe_misfit(lines.texts[number], row, width - 1, separator)}"
@@ -314,20 +318,11 @@ def _is_number_list(lines_with_values: list[PathAndValues | None]) -> bool:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    return text.split() if separator == " " else [_strip_quotes(part) for part in text.split(separator)]
-
-
-def _strip_quotes(text: str) -> str:
-    """Remove blanks and quotes around a value; a single apostrophe is part of it, as in '80s."""
-    bare = text.strip(' "')
-    quoted = _IN_APOSTROPHES.fullmatch(bare) if bare.startswith("'") else None
-    return bare if quoted is None else quoted[1].strip()
-
-
-def _read_header(line: str, separator: str, width: int) -> list[str] | None:
-    names = _split(line, separator)
-    is_header = len(names) == len(set(names)) == width and all(_NAME.fullmatch(name) for name in names)
-    return names if is_header and not is_path_among(names, 0) else None
+    """Split values, and remove blanks and quotes around them; a single apostrophe is part of a value, as in '80s."""
+    if separator == " ":
+        return text.split()
+    bare = [part.strip(' "') for part in text.split(separator)]
+    return [part if (quoted := _IN_APOSTROPHES.fullmatch(part)) is None else quoted[1].strip() for part in bare]
 
 
 def is_path_among(names: Sequence[str], at: int) -> bool:

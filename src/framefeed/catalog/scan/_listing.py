@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -20,108 +21,59 @@ import pyarrow as pa
 from framefeed._arrays import IntArray
 from framefeed._checks import expected
 from framefeed._names import is_url, make_absolute
+from framefeed.catalog._chunks import SourceGroup, select_sources
 from framefeed.catalog.scan._list_columns import ListOptions
 from framefeed.catalog.scan._manifests import MANIFEST_SUFFIXES, read_manifest
 from framefeed.catalog.scan._rows import (
     ALL_MEDIA_SUFFIXES,
     NO_COLUMN_ROW,
     Listing,
-    PathGroup,
     get_suffix,
 )
 from framefeed.catalog.scan._walk import ImageFolders, Walk, WalkFacts, is_glob, list_glob
-from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
+from framefeed.errors import MissingMedia, UsageError
 
 _ROWS_AT_ONCE = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class ListedGroup:
-    """A group of rows, and its origin.
-
-    Attributes:
-        group: The rows.
-        is_walked: Whether the real path of the folder and its links are recorded in `WalkFacts`.
-        may_repeat: Whether rows that are no links may be in another group too. No folder is walked twice.
-        first_column_row: Row of the manifests' columns that belongs to the first row (the others follow); or -1.
-    """
-
-    group: PathGroup
-    is_walked: bool = False
-    may_repeat: bool = False
-    first_column_row: int = NO_COLUMN_ROW
-
-    def number_column_rows(self) -> IntArray:
-        """Number the rows of the manifests' columns that belong to the rows; -1 for none."""
-        size = len(self.group.names)
-        if self.first_column_row == NO_COLUMN_ROW:
-            return np.full(size, NO_COLUMN_ROW, np.int64)
-        return np.arange(self.first_column_row, self.first_column_row + size, dtype=np.int64)
-
-
-def drop_repeats(
-    groups: Sequence[ListedGroup], columns: pa.Table, facts: WalkFacts, *, by_parent: bool = False
-) -> Listing:
+def drop_repeats(listing: Listing, facts: WalkFacts, *, by_parent: bool = False) -> None:
     """Drop the rows of a file that is listed again without columns, or with the columns of an earlier row.
 
-    Lines of a manifest that name one file with different columns are different rows: segments of one video.
+    Lines of a manifest that name one file with different columns are different rows: segments of one video. A row
+    without columns gets those of a later row of the same file.
 
     Args:
-        groups: The rows.
-        columns: Columns of all manifests.
+        listing: The rows.
         facts: Facts about the walked folders.
         by_parent: Keep a row for each label if folders of different names contain one file.
     """
-    column_rows = np.concatenate([np.empty(0, np.int64), *(listed.number_column_rows() for listed in groups)])
-    kept = np.ones(len(column_rows), np.bool_)
-    repeated = 0
-    if facts.links or facts.is_relisted or not all(listed.is_walked and not listed.may_repeat for listed in groups):
-        repeated = _mark_repeats(_RealPaths(groups, facts, by_parent=by_parent), columns, column_rows, kept)
-    kept_groups, start = list[PathGroup](), 0
-    for group in (listed.group for listed in groups):
-        these = kept[start : start + len(group.names)]
-        start += len(these)
-        if these.all():
-            kept_groups.append(group)
-        elif these.any():
-            names = [group.names[number] for number in np.flatnonzero(these).tolist()]
-            kept_groups.append(PathGroup(group.folder, names, group.kind))
-    return Listing(
-        kept_groups,
-        column_rows[kept],
-        columns,
-        facts.unlistable,
-        repeated,
-        facts.repeated_folders,
-        facts.passed_over,
-    )
-
-
-def _mark_repeats(reals: _RealPaths, columns: pa.Table, column_rows: IntArray, kept: np.ndarray) -> int:
-    """Mark the rows to drop in ``kept``; a row without columns gets those of a later row of the same file.
-
-    Returns:
-        Number of dropped rows, without rows whose file has a line in a manifest.
-    """
-    rows = np.flatnonzero(_find_equal_hashes(reals.hash_paths()))
+    if not facts.links and not facts.is_relisted and all(group.found_by == "walk" for group in listing.groups):
+        return
+    reals = _RealPaths(listing.groups, facts, by_parent=by_parent)
+    hashes = reals.hash_paths()
+    order = np.argsort(hashes, kind="stable")
+    equal = hashes[order[1:]] == hashes[order[:-1]]
+    rows = np.unique(np.concatenate([order[1:][equal], order[:-1][equal]]))
     files = list(reals.resolve_rows(rows))
-    keys = list(_make_line_keys(columns, column_rows[rows]))
+    column_rows, kept = listing.column_rows, np.ones(listing.num_rows, np.bool_)
+    keys = list(_make_line_keys(listing.columns, column_rows[rows]))
     bare = _choose_bare_rows(rows.tolist(), files, keys)
-    completed, kept_keys, repeated = set[str](), set[tuple[str, str]](), 0
+    completed, kept_keys = set[str](), set[tuple[str, str]]()
     for row, (real, _), key in zip(rows.tolist(), files, keys, strict=True):
+        is_counted = True  # But for a row whose file has a line in a manifest.
         if key is None:
-            kept[row] = bare.get(real) == row
-            repeated += real in bare and not kept[row]
+            kept[row], is_counted = bare.get(real) == row, real in bare
         elif real in bare and real not in completed:
             column_rows[bare[real]] = column_rows[row]
             completed.add(real)
             kept_keys.add((real, key))
-            kept[row] = False
+            kept[row], is_counted = False, False
         else:
             kept[row] = (real, key) not in kept_keys
-            repeated += not kept[row]
             kept_keys.add((real, key))
-    return repeated
+        listing.stats.repeated_files += is_counted and not kept[row]
+    listing.groups = list(select_sources(listing.groups, kept))
+    listing.column_rows = column_rows[kept]
 
 
 def _choose_bare_rows(
@@ -143,15 +95,6 @@ def _choose_bare_rows(
     return bare
 
 
-def _find_equal_hashes(hashes: IntArray) -> np.ndarray:
-    order = np.argsort(hashes, kind="stable")
-    equal = hashes[order[1:]] == hashes[order[:-1]]
-    again = np.zeros(len(hashes), np.bool_)
-    again[order[1:][equal]] = True
-    again[order[:-1][equal]] = True
-    return again
-
-
 def _make_line_keys(columns: pa.Table, column_rows: IntArray) -> Iterator[str | None]:
     """Make keys that distinguish lines about one file; None for rows without columns."""
     for start in range(0, len(column_rows), _ROWS_AT_ONCE):
@@ -171,7 +114,7 @@ class _RealPaths:
         by_parent: Distinguish rows of one file by the names of their folders.
     """
 
-    def __init__(self, groups: Sequence[ListedGroup], facts: WalkFacts, *, by_parent: bool) -> None:
+    def __init__(self, groups: Sequence[SourceGroup], facts: WalkFacts, *, by_parent: bool) -> None:
         self._groups = groups
         self._facts = facts
         self._by_parent = by_parent
@@ -179,10 +122,9 @@ class _RealPaths:
 
     def hash_paths(self) -> IntArray:
         """Hash the real path of each row."""
-        sizes = [len(listed.group.names) for listed in self._groups]
         parts = [
-            np.fromiter(map(hash, self._resolve_group(listed, listed.group.names)), np.int64, size)
-            for listed, size in zip(self._groups, sizes, strict=True)
+            np.fromiter(map(hash, self._resolve_group(group, group.names)), np.int64, len(group))
+            for group in self._groups
         ]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
@@ -192,26 +134,26 @@ class _RealPaths:
         Args:
             rows: Rows, ascending.
         """
-        ends = np.cumsum([len(listed.group.names) for listed in self._groups])
-        groups = np.searchsorted(ends, rows, side="right")
-        for group in np.unique(groups).tolist():
-            listed = self._groups[group]
-            first = int(ends[group]) - len(listed.group.names)
-            names = [listed.group.names[row - first] for row in rows[groups == group].tolist()]
-            links = self._facts.links.get(listed.group.folder, ()) if listed.is_walked else None
-            for name, real in zip(names, self._resolve_group(listed, names), strict=True):
-                path = os.path.join(listed.group.folder, name)
+        ends = np.cumsum([len(group) for group in self._groups])
+        numbers = np.searchsorted(ends, rows, side="right")
+        for number in np.unique(numbers).tolist():
+            group = self._groups[number]
+            first = int(ends[number]) - len(group)
+            names = [group.names[row - first] for row in rows[numbers == number].tolist()]
+            links = None if group.found_by == "name" else self._facts.links.get(group.folder, ())
+            for name, real in zip(names, self._resolve_group(group, names), strict=True):
+                path = os.path.join(group.folder, name)
                 label = f"{os.path.basename(os.path.dirname(path))}{os.sep}" if self._by_parent else ""
                 yield label + real, os.path.islink(path) if links is None else name in links
 
-    def _resolve_group(self, groups: ListedGroup, names: Sequence[str]) -> Iterator[str]:
-        folder = groups.group.folder
-        if not groups.is_walked:
+    def _resolve_group(self, group: SourceGroup, names: Sequence[str]) -> Iterator[str]:
+        folder = group.folder
+        if group.found_by == "name":
             start = folder and folder + os.sep
             yield from (self._resolve_path(start + name) for name in names)
             return
         links = self._facts.links.get(folder, ())
-        prefix = self._facts.real_folder(folder) + os.sep
+        prefix = self._facts.real_folders.get(folder, folder) + os.sep
         for name in names:
             yield self._resolve_path(os.path.join(folder, name)) if name in links else prefix + name
 
@@ -259,40 +201,41 @@ def list_roots(
     """
     names = check_roots(roots)
     walk = Walk(suffixes, image_folders, by_parent=by_parent)
-    groups, columns = list[ListedGroup](), pa.table({})
-    num_lists, bad, remarks = 0, dict[str, UnreadableMedia](), list[str]()
+    listing = Listing([], np.empty(0, np.int64), pa.table({}), walk.facts.unlistable, [], walk.facts.stats)
+    column_rows, num_lists = [listing.column_rows], 0
     for root in names:
         path = make_absolute(os.fsdecode(root))
         if len(names) == 1 or get_suffix(path) not in ALL_MEDIA_SUFFIXES:
             _check_exists(path)
+        groups, first_column_row = [SourceGroup("", [path])], NO_COLUMN_ROW
         if is_url(path) or "\0" in path:
-            groups.append(ListedGroup(PathGroup("", [path])))
+            pass
         elif os.path.isdir(path):
-            groups += [ListedGroup(group, _is_walked(group)) for group in walk.list_folder(path)]
+            groups = _note_origin(walk.list_folder(path), "walk")
         elif is_glob(path):
-            matches = list_glob(path, walk, without)
-            groups += [ListedGroup(group, _is_walked(group), may_repeat=True) for group in matches]
+            groups = _note_origin(list_glob(path, walk, without), "glob")
         elif get_suffix(path) in MANIFEST_SUFFIXES:
-            manifest = read_manifest(path, lists)
+            manifest = read_manifest(path, lists, by_parent=by_parent)
             num_lists += 1
-            bad |= manifest.bad
-            # Without a label in the list, the name of the folder is the label.
-            missing_label = None if by_parent else manifest.missing_label
-            remarks += filter(None, (manifest.all_missing, manifest.stray_label, missing_label))
-            start = columns.num_rows if manifest.columns.column_names else NO_COLUMN_ROW
-            groups.append(ListedGroup(PathGroup(manifest.folder, manifest.names), first_column_row=start))
-            columns = _join_columns(columns, manifest.columns)
+            listing.unlistable |= manifest.bad
+            listing.remarks += manifest.remarks
+            groups = [manifest.group]
+            if manifest.columns.column_names:
+                first_column_row = listing.columns.num_rows
+                listing.columns = _join_columns(listing.columns, manifest.columns)
+        listing.groups += groups
+        count = sum(map(len, groups))
+        if first_column_row == NO_COLUMN_ROW:
+            column_rows.append(np.full(count, NO_COLUMN_ROW, np.int64))
         else:
-            groups.append(ListedGroup(PathGroup("", [path])))
+            column_rows.append(np.arange(first_column_row, first_column_row + count, dtype=np.int64))
     if lists is not None and (lists.columns or lists.path_template) and not num_lists:
         raise UsageError(
             "columns and path_template are for lists of media files, and no root is a list: leave them out, or "
-            "name a list "
-            "such as train.txt"
+            "name a list such as train.txt"
         )
-    listing = drop_repeats(groups, columns, walk.facts, by_parent=by_parent)
-    listing.unlistable |= bad
-    listing.remarks = remarks
+    listing.column_rows = np.concatenate(column_rows)
+    drop_repeats(listing, walk.facts, by_parent=by_parent)
     return listing
 
 
@@ -325,14 +268,15 @@ def _check_exists(path: str) -> None:
         pass  # It exists: the scan reports its error.
 
 
-def _is_walked(group: PathGroup) -> bool:
-    return bool(group.folder) and group.kind == "files"
+def _note_origin(groups: list[SourceGroup], found_by: Literal["walk", "glob"]) -> list[SourceGroup]:
+    """Note how files were found; a folder of pictures, or a path as a whole, is compared as if it was named."""
+    return [replace(group, found_by=found_by) if group.folder and group.kind == "files" else group for group in groups]
 
 
 def _join_columns(first: pa.Table, second: pa.Table) -> pa.Table:
     """Join the columns of two manifests; columns of different types, except numbers, become strings."""
-    if not first.column_names or not second.column_names:
-        return first if first.column_names else second
+    if not first.column_names:
+        return second
     for name in set(first.column_names) & set(second.column_names):
         kinds = {first.schema.field(name).type, second.schema.field(name).type} - {pa.null()}
         if len(kinds) > 1 and not all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds):

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from framefeed._files import stat_regular
 from framefeed._names import escape, escape_invisible, is_url, make_absolute, unescape
+from framefeed.catalog._chunks import SourceGroup
 from framefeed.catalog._columns import FACTS, decode_dictionary
 from framefeed.catalog.scan._list_columns import ListOptions, build_paths, find_path_column, rename_columns
 from framefeed.catalog.scan._list_csv import find_separator, read_csv
@@ -133,35 +134,26 @@ class Manifest:
     """The lines of a manifest.
 
     Attributes:
-        folder: Absolute path of the folder that the names are relative to; "" if they are complete.
-        names: Path or URL of each line; "" for a line without one.
+        group: Path or URL of each line; "" for a line without one.
         columns: The other columns.
         bad: Errors of bad lines, by their names.
-        stray_label: Warning about a label that is text among integers, or None.
-        missing_label: Warning about rows without a label, or None.
-        all_missing: Warning that none of the relative paths exists, or None.
+        remarks: Warnings: that none of the relative paths exists, a label that is text among integers, rows without a
+            label.
     """
 
-    folder: str
-    names: list[str]
+    group: SourceGroup
     columns: pa.Table
     bad: dict[str, UnreadableMedia] = field(default_factory=dict)
-    stray_label: str | None = None
-    missing_label: str | None = None
-    all_missing: str | None = None
-
-    @property
-    def paths(self) -> list[str]:
-        """List of the absolute paths or URLs of the lines."""
-        return [os.path.join(self.folder, name) for name in self.names] if self.folder else self.names
+    remarks: list[str] = field(default_factory=list)
 
 
-def read_manifest(path: str, options: ListOptions | None = None) -> Manifest:
+def read_manifest(path: str, options: ListOptions | None = None, *, by_parent: bool = False) -> Manifest:
     """Read a manifest; the format depends on its ending.
 
     Args:
         path: Absolute path.
         options: Options for reading it, or None.
+        by_parent: A line without a label gets the name of its folder, and no warning.
 
     Raises:
         MissingMedia: There is no such file.
@@ -178,7 +170,7 @@ def read_manifest(path: str, options: ListOptions | None = None) -> Manifest:
         raise UnreadableMedia(f"list {error}", source=path, stage="open") from error
     try:
         listed = try_again_in_shortage(partial(_read_table, path, options), path, "open")
-        return listed if isinstance(listed, Manifest) else _convert_table(path, listed, options)
+        return listed if isinstance(listed, Manifest) else _convert_table(path, listed, options, by_parent=by_parent)
     except UsageError as error:
         raise UsageError(f"list {path}: {error}", source=path) from error
     except (pa.ArrowException, OSError, UnicodeError, ValueError, csv.Error) as error:
@@ -220,7 +212,7 @@ def _read_table(path: str, options: ListOptions) -> ListTable | Manifest:
             'columns={"path": 0, "label": 1}; if it is a path as a whole, put the list into a CSV file with one column'
         )
     check_paths_alone(lines, folder)
-    return _make_manifest(path, unquote_paths(lines, folder), pa.table({}), options.folder)
+    return _make_manifest(path, unquote_paths(lines, folder), pa.table({}), options)
 
 
 def _read_bytes(path: str) -> bytes:
@@ -228,15 +220,17 @@ def _read_bytes(path: str) -> bytes:
         return file.read()
 
 
-def _convert_table(path: str, listed: ListTable, options: ListOptions) -> Manifest:
+def _convert_table(path: str, listed: ListTable, options: ListOptions, *, by_parent: bool) -> Manifest:
     if not listed.table.column_names:
         if get_suffix(path) != ".parquet":
-            return Manifest("", [], listed.table)
+            return Manifest(SourceGroup("", []), listed.table)
         raise UsageError("has no columns: expected one with paths, called path")
     renamed = reject_nested_labels(rename_columns(listed, options))
     listed = replace(listed, bad=renamed.bad)
-    if get_suffix(path) in CSV_SUFFIXES:
-        listed, renamed = (_strip_labels(each, renamed.table.column_names) for each in (listed, renamed))
+    if get_suffix(path) in CSV_SUFFIXES and _LABEL in renamed.table.column_names:
+        # 'cat ' and 'cat' are one class.
+        at = renamed.table.column_names.index(_LABEL)
+        listed, renamed = _strip_column(listed, at), _strip_column(renamed, at)
     if options.path_template is not None:
         path_name, (names, bad) = "", _build_names(listed, renamed, options)
         renamed = _parse_numbers(renamed, bad, options)
@@ -244,6 +238,7 @@ def _convert_table(path: str, listed: ListTable, options: ListOptions) -> Manife
         path_name = find_path_column(renamed.table)
         names, bad = _read_names(renamed, path_name)
     renamed = _restore_text(renamed, {"label"})
+    renamed = replace(renamed, bad=bad)
     table = renamed.table
     if get_suffix(path) != ".parquet":
         _check_text(renamed, path_name)
@@ -251,30 +246,22 @@ def _convert_table(path: str, listed: ListTable, options: ListOptions) -> Manife
         raise UsageError(f"no line fits: {bad[min(bad)]}")
     new_names = _rename_fact_columns([name for name in table.column_names if name != path_name])
     others = {new: _normalize(table.column(name)) for name, new in new_names.items()}
-    manifest = _make_manifest(path, names, pa.table(others), options.folder)
-    renamed = replace(renamed, bad=bad)
-    manifest = _add_bad_rows(path, manifest, renamed) if bad else manifest
-    stray = describe_stray_label(renamed)
-    missing = describe_missing_labels(renamed) if get_suffix(path) in CSV_SUFFIXES else None
-    hint = "; or correct path_template" if options.path_template else ""
-    return replace(
-        manifest,
-        all_missing=manifest.all_missing and manifest.all_missing + hint,
-        stray_label=stray and f"list {path}: {stray}",
-        missing_label=missing and f"list {path}: {missing}",
-    )
+    manifest = _make_manifest(path, names, pa.table(others), options)
+    remarks = [describe_stray_label(renamed)]
+    if get_suffix(path) in CSV_SUFFIXES and not by_parent:
+        remarks.append(describe_missing_labels(renamed))
+    manifest.remarks.extend(f"list {path}: {remark}" for remark in remarks if remark)
+    if not bad:
+        return manifest
+    # Each bad line is a row with its error, under a name of its own.
+    paths, errors = list(manifest.group.paths()), dict[str, UnreadableMedia]()
+    for row, reason in bad.items():
+        paths[row] = f"{path} {renamed.name_row(row)}"
+        errors[paths[row]] = UnreadableMedia(f"{path}: {reason}", source=path, stage="open")
+    return replace(manifest, group=SourceGroup("", paths), bad=errors)
 
 
-def _strip_labels(listed: ListTable, names: list[str]) -> ListTable:
-    """Remove blanks around labels: 'cat ' and 'cat' are one class.
-
-    Args:
-        listed: The list.
-        names: New names of its columns, in order.
-    """
-    if "label" not in names:
-        return listed
-    at = names.index("label")
+def _strip_column(listed: ListTable, at: int) -> ListTable:
     name, column = listed.table.column_names[at], strip_text(listed.table.column(at))
     return replace(listed, table=listed.table.set_column(at, name, column))
 
@@ -346,28 +333,21 @@ def _check_text(listed: ListTable, path_name: str) -> None:
             )
 
 
-def _add_bad_rows(path: str, manifest: Manifest, listed: ListTable) -> Manifest:
-    """Replace the names of bad lines, so that each is a row with its error."""
-    names, errors = manifest.paths, dict[str, UnreadableMedia]()
-    for row, reason in listed.bad.items():
-        names[row] = f"{path} {listed.name_row(row)}"
-        errors[names[row]] = UnreadableMedia(f"{path}: {reason}", source=path, stage="open")
-    return replace(manifest, folder="", names=names, bad=errors)
-
-
-def _make_manifest(path: str, names: list[str], columns: pa.Table, given: str | None) -> Manifest:
-    folder, text = given or os.path.dirname(path), "\n".join(["", *names, ""])
-    remark = _describe_missing_paths(path, names, folder, is_given=given is not None)
+def _make_manifest(path: str, names: list[str], columns: pa.Table, options: ListOptions) -> Manifest:
+    folder, text = options.folder or os.path.dirname(path), "\n".join(["", *names, ""])
+    remark = _describe_missing_paths(path, names, folder, options)
+    remarks = [] if remark is None else [remark]
     # A name may contain line ends: then the lines of the text are not the names.
     if text.count("\n") == len(names) + 1 and not any(odd in text for odd in _ODD):
         # Fast for a million names: `make_absolute` would only put the folder before each, or before none.
         num_complete = text.count("\n/")
         if num_complete in (0, len(names)) and folder != os.sep:
-            return Manifest("" if num_complete else folder, names, columns, all_missing=remark)
-    return Manifest("", [make_absolute(name, folder) for name in names], columns, all_missing=remark)
+            return Manifest(SourceGroup("" if num_complete else folder, names), columns, remarks=remarks)
+    group = SourceGroup("", [make_absolute(name, folder) for name in names])
+    return Manifest(group, columns, remarks=remarks)
 
 
-def _describe_missing_paths(path: str, names: list[str], folder: str, *, is_given: bool) -> str | None:
+def _describe_missing_paths(path: str, names: list[str], folder: str, options: ListOptions) -> str | None:
     """Explain where relative paths start if none of them exists; else None."""
     if is_url(folder):
         return None
@@ -384,7 +364,9 @@ def _describe_missing_paths(path: str, names: list[str], folder: str, *, is_give
     ending = ""
     if not any(os.path.splitext(name)[1] for name in relative):
         ending = '; if only their ending is missing, add it: columns={"name": 0}, path_template="{name}.mp4"'
-    start = f"root={folder}" if is_given else f"the folder of the list ({folder})"
+    if options.path_template:
+        ending += "; or correct path_template"
+    start = f"the folder of the list ({folder})" if options.folder is None else f"root={folder}"
     return (
         f"list {path}: {problem}: relative paths start at {start}; if they start "
         'elsewhere, name that folder: scan(..., root="FOLDER"), on the command line --root FOLDER'

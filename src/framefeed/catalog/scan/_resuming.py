@@ -3,111 +3,94 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, nullcontext, suppress
-from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framefeed._arrays import BoolArray, IntArray
+from framefeed._arrays import IntArray
 from framefeed._names import make_printable, resolve_name
 from framefeed.catalog._arrow import gather_rows
-from framefeed.catalog._assembly import SurveyedSources
-from framefeed.catalog._catalog_file import format_rate, open_catalog
-from framefeed.catalog._chunks import ChunkResult, SourceGroup, cut_into_chunks, survey_chunks
-from framefeed.catalog._columns import Facts, number_true
+from framefeed.catalog._assembly import ListedRows, SurveyedSources
+from framefeed.catalog._catalog_file import open_catalog
+from framefeed.catalog._chunks import ChunkResult, SourceGroup, cut_into_chunks, select_sources, survey_chunks
+from framefeed.catalog._columns import Facts, find_first_rows, number_true
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, FrameTables
 from framefeed.catalog._still_rows import SURVEYED, to_time_column
 from framefeed.catalog._survey import SurveyOptions
-from framefeed.catalog.scan._journal import JOURNALED, Journal, JournalPart, JournalWriter
+from framefeed.catalog.scan._journal import JOURNALED, Journal, JournalWriter
+from framefeed.catalog.scan._rows import ScanStats
 from framefeed.errors import MediaError
-from framefeed.media import SEQUENCE_CONTAINER, SourceStat, list_folder
+from framefeed.media import SEQUENCE_CONTAINER, list_folder
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierRun:
-    """Results of one run.
-
-    Attributes:
-        column: Function that reads a column of ``JOURNALED``.
-        num_rows: Number of rows.
-        frames: Batches of frame tables: a row for each source with an index, in order, and then maybe others.
-    """
-
-    column: Callable[[str], pa.ChunkedArray]
-    num_rows: int
-    frames: Sequence[pa.RecordBatch]
-
-    @classmethod
-    def of(cls, part: JournalPart) -> EarlierRun:
-        """Wrap a part of a journal."""
-        return cls(part.facts.column, part.facts.num_rows, part.frames)
-
-
-class EarlierResults:
-    """Facts and frame tables of earlier runs; of several rows about one source, the first counts.
+class RunResults:
+    """Facts and frame tables of several runs; of several rows about one source, the first counts.
 
     Args:
-        runs: Earlier runs, the most trusted first.
+        runs: Runs, the most trusted first.
     """
 
-    def __init__(self, runs: Sequence[EarlierRun]) -> None:
-        self._runs = [run for run in runs if run.num_rows]
-        self._num_rows = sum(run.num_rows for run in self._runs)
+    def __init__(self, runs: Iterable[SurveyedSources]) -> None:
+        self.runs = [run for run in runs if run.facts.num_rows]
+        self._num_rows = sum(run.facts.num_rows for run in self.runs)
 
     def __len__(self) -> int:
         return self._num_rows
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Read a column of ``JOURNALED``."""
-        chunks = [chunk for run in self._runs for chunk in run.column(name).chunks]
+        chunks = [chunk for run in self.runs for chunk in run.facts.column(name).chunks]
         return pa.chunked_array(chunks, JOURNALED.field(name).type)
 
-    @property
-    def facts(self) -> pa.Table:
-        """All columns but the source."""
-        return pa.table({name: self.column(name) for name in SURVEYED.names}, SURVEYED)
+    def join(self) -> SurveyedSources:
+        """Join all rows; a column is read when it is used."""
+        batches = [batch for run in self.runs for batch in run.frames]
+        return SurveyedSources(Facts(SURVEYED, len(self), self.column), batches)
 
-    @property
-    def frames(self) -> list[pa.RecordBatch]:
-        """Batches of frame tables."""
-        return [batch for run in self._runs for batch in run.frames]
-
-    @property
-    def frame_rows(self) -> IntArray:
-        """Row in the frame tables of each row, int64 [K]; -1 for none."""
-        rows, count = [np.empty(0, np.int64)], 0
-        for run in self._runs:
-            run_rows = number_frame_rows(run.column("num_key_frames"))
-            rows.append(np.where(run_rows >= 0, run_rows + count, -1))
+    def select(self, rows: IntArray) -> SurveyedSources:
+        """Copy rows, in the order given."""
+        # Row of all frame tables of each row; a source with an index is one that has a number of key frames.
+        frame_rows, count = list[IntArray](), 0
+        for run in self.runs:
+            numbers = number_true(run.facts.column("num_key_frames").is_valid().to_numpy())
+            frame_rows.append(np.where(numbers >= 0, numbers + count, -1))
             count += sum(batch.num_rows for batch in run.frames)
-        return np.concatenate(rows)
+        used = np.concatenate(frame_rows)[rows]
+        joined = self.join()
+        frames = gather_rows(joined.frames, used[used >= 0], ROWS_PER_BATCH)
+        return SurveyedSources(Facts.of_table(joined.facts.table().take(pa.array(rows))), list(frames))
 
-    def match(self, texts: pa.Array, size: IntArray, mtime_ns: IntArray) -> IntArray:
-        """Find the rows of sources that have not changed.
-
-        Args:
-            texts: Sources.
-            size: Their current sizes in bytes; -1 if unknown.
-            mtime_ns: Their current modification times.
-
-        Returns:
-            Row of each source if its size and time are the same; else -1. int64 [N].
-        """
+    def match(self, rows: ListedRows) -> IntArray:
+        """Find the earlier row of each source, int64 [S]; -1 if it is new, or its size or time is another."""
+        texts = rows.source_texts
+        if not len(self):
+            return np.full(len(texts), -1, np.int64)
         sources = self.column("source")
         if len(texts) == len(self) and sources.equals(pa.chunked_array([texts])):
-            rows = np.arange(len(self), dtype=np.int64)
+            numbers = np.arange(len(self), dtype=np.int64)
         else:
             indices = pc.index_in(texts, value_set=sources.combine_chunks())
-            rows = indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        if not len(self):
-            return rows
-        is_same = (self._numbers("bytes")[rows] == size) & (self._numbers("mtime_ns")[rows] == mtime_ns)
-        return np.where((rows >= 0) & (size >= 0) & is_same, rows, -1)
+            numbers = indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        size, mtime_ns = stat_all(rows.sources)
+        is_same = (self._numbers("bytes")[numbers] == size) & (self._numbers("mtime_ns")[numbers] == mtime_ns)
+        earlier_rows = np.where((numbers >= 0) & (size >= 0) & is_same, numbers, -1)
+        if rows.root is not None:
+            # The error of a failed source names another path if its folder has been moved: it is surveyed again.
+            failed = self.column("error_type").is_valid().to_numpy()
+            suspects = np.flatnonzero((earlier_rows >= 0) & failed[earlier_rows])
+            errors = self.column("error").take(pa.array(earlier_rows[suspects])).to_pylist()
+            for number, text, error in zip(suspects, texts.take(pa.array(suspects)).to_pylist(), errors, strict=True):
+                if make_printable(resolve_name(text, rows.root)) not in error:
+                    earlier_rows[number] = -1
+        return earlier_rows
+
+    def is_unchanged(self, earlier_rows: IntArray) -> bool:
+        """Whether these are all rows, in their order."""
+        return 0 < len(self) == len(earlier_rows) and np.array_equal(earlier_rows, np.arange(len(self)))
 
     def count_others(self, texts: pa.Array) -> int:
         """Count the rows of sources that are not among ``texts``."""
@@ -120,50 +103,22 @@ class EarlierResults:
         return numbers
 
 
-def number_frame_rows(num_key_frames: pa.ChunkedArray) -> IntArray:
-    """Number the rows that have an index, which are those of the frame tables; -1 for the others."""
-    return number_true(num_key_frames.is_valid().to_numpy())
-
-
-@dataclass(frozen=True, slots=True)
-class DistinctSources:
-    """The distinct sources of a scan.
-
-    Attributes:
-        texts: Their names in the catalog, [S].
-        groups: The sources to open, in the same order.
-        root: Folder that the texts are relative to, or None.
-    """
-
-    texts: pa.Array
-    groups: Sequence[SourceGroup]
-    root: str | None = None
-
-
-def read_earlier_results(target: str | None, journal: Journal, options: SurveyOptions) -> EarlierResults:
+def read_earlier_results(target: str | None, journal: Journal, options: SurveyOptions) -> RunResults:
     """Read the results of earlier runs: those of the journal, the newest first, then the catalog at ``target``."""
-    runs = list(map(EarlierRun.of, journal.read_parts()))
-    return EarlierResults([*runs[::-1], *_read_catalog(target, options)])
-
-
-def _read_catalog(target: str | None, options: SurveyOptions) -> Iterator[EarlierRun]:
+    runs = list(journal.read_parts())[::-1]
     if target is None or not os.path.exists(target):
-        return
+        return RunResults(runs)
     with suppress(MediaError):  # An unreadable catalog is ignored.
-        facts, header, frames = open_catalog(target)
-        lacks_frames = frames is None and header.frames_id is not None
-        settings = (options.depth, options.verify, repr(options.limits), format_rate(options.assume_fps))
-        if lacks_frames or (header.depth, header.verify, header.limits, header.assume_fps) != settings:
-            return
-        if options.fps is not None and not _has_sequence_rate(facts, frames, options.fps):
-            return
-        batches = () if frames is None else frames.batches
-        numbers = facts.source_numbers
-        if not len(numbers) or int(numbers[-1]) == len(numbers) - 1:
-            yield EarlierRun(facts.column, facts.num_rows, batches)
-        else:  # Lines of a manifest about one file share its facts.
-            first = pa.array(np.unique(numbers, return_index=True)[1])
-            yield EarlierRun(lambda name: facts.column(name).take(first), len(first), batches)
+        known, header, frames = open_catalog(target)
+        has_all = header.has_settings(options) and not (frames is None and header.frames_id is not None)
+        if has_all and (options.fps is None or _has_sequence_rate(known, frames, options.fps)):
+            batches, numbers, facts = () if frames is None else frames.batches, known.source_numbers, known
+            if len(numbers) and int(numbers[-1]) != len(numbers) - 1:
+                # Lines of a manifest about one file share its facts.
+                first = pa.array(find_first_rows(numbers))
+                facts = Facts(known.schema, len(first), lambda name: known.column(name).take(first))
+            runs.append(SurveyedSources(facts, batches))
+    return RunResults(runs)
 
 
 def _has_sequence_rate(facts: Facts, frames: FrameTables | None, fps: Fraction) -> bool:
@@ -176,81 +131,50 @@ def _has_sequence_rate(facts: Facts, frames: FrameTables | None, fps: Fraction) 
     return index is None or index.time_base == 1 / fps
 
 
-@dataclass(slots=True)
-class ScanStats:
-    """Statistics of a scan. The names of the fields are also keys of the command's JSON.
-
-    Attributes:
-        known: Number of sources that were not opened, because they have not changed.
-        surveyed: Number of sources that were opened.
-        bytes_read: Bytes read from these.
-        by_library: Number of pictures whose headers a library had to read.
-        gone: Number of sources of the earlier scan that this scan does not include.
-        repeated_files: Number of files that were listed again, by a link or a second name, and gave no row.
-        repeated_folders: Number of folders that were found again, and not listed again.
-        passed_over: Number of files in folders without the ending of a media file, by ending.
-    """
-
-    known: int = 0
-    surveyed: int = 0
-    bytes_read: int = 0
-    by_library: int = 0
-    gone: int = 0
-    repeated_files: int = 0
-    repeated_folders: int = 0
-    passed_over: Counter[str] = field(default_factory=Counter)
-
-    def count(self, surveyed: ChunkResult) -> None:
-        """Add a chunk."""
-        self.surveyed += len(surveyed)
-        self.bytes_read += surveyed.bytes_read
-        self.by_library += surveyed.by_library
-
-
-@dataclass(frozen=True, slots=True)
-class ResumedSurvey:
-    """Results of a scan that reuses earlier ones.
-
-    Attributes:
-        collect: Function that returns the results of all sources.
-        is_unchanged: Whether they are, row by row, the earlier results.
-        stats: Statistics of the scan.
-    """
-
-    collect: Callable[[], SurveyedSources]
-    is_unchanged: bool
-    stats: ScanStats
-
-
 def survey_sources(
-    sources: DistinctSources, earlier: EarlierResults, journal: Journal | None, options: SurveyOptions
-) -> ResumedSurvey:
-    """Survey the sources that are new or have changed.
+    rows: ListedRows,
+    earlier: RunResults,
+    earlier_rows: IntArray,
+    journal: Journal | None,
+    options: SurveyOptions,
+    stats: ScanStats,
+) -> SurveyedSources:
+    """Survey the sources that are new or have changed; each chunk is written before the next one is surveyed.
 
     Args:
-        sources: The sources of the scan.
+        rows: The rows of the scan, and their sources.
         earlier: Results of earlier runs.
+        earlier_rows: Its rows of these sources, as `RunResults.match`.
         journal: Journal for new results.
         options: Depth of the survey.
+        stats: Statistics to complete.
     """
-    if not len(earlier):
-        earlier_rows = np.full(len(sources.texts), -1, dtype=np.int64)
-    else:
-        earlier_rows = earlier.match(sources.texts, *stat_all(sources.groups))
-        if sources.root is not None:
-            earlier_rows[_find_moved_failures(sources, earlier, earlier_rows)] = -1
-        if len(earlier_rows) == len(earlier) and np.array_equal(earlier_rows, np.arange(len(earlier_rows))):
-            stats = ScanStats(len(earlier_rows))
-            return ResumedSurvey(lambda: SurveyedSources(earlier.facts, earlier.frames), True, stats)
-    is_new = earlier_rows < 0
-    num_known = len(is_new) - int(np.count_nonzero(is_new))
-    stats = ScanStats(num_known, gone=earlier.count_others(sources.texts))
-    texts = sources.texts.take(pa.array(np.flatnonzero(is_new))) if num_known else sources.texts
-    new_sources = DistinctSources(texts, list(select_sources(sources.groups, is_new)))
-    writer = None if journal is None else JournalWriter(journal, new_sources.texts)
+    if earlier.is_unchanged(earlier_rows):
+        stats.known = len(earlier)
+        return earlier.join()
+    is_new, texts = earlier_rows < 0, rows.source_texts
+    stats.known, stats.gone = int(np.count_nonzero(~is_new)), earlier.count_others(texts)
+    chunks = list(cut_into_chunks(select_sources(rows.sources, is_new), options))
+    new_texts = texts.filter(pa.array(is_new)) if stats.known else texts
+    writer = None if journal is None else JournalWriter(journal, new_texts)
+
+    def survey_and_record() -> Generator[ChunkResult]:
+        start, record = 0, None if writer is None else writer.record
+        # Closed here: otherwise the traceback of a kept error would keep the workers alive.
+        with (
+            nullcontext() if writer is None else writer,
+            closing(survey_chunks(chunks, options, num_known=stats.known, record=record)) as results,
+        ):
+            for result in results:
+                if writer is not None:
+                    writer.write(start, result)
+                start += len(result)
+                stats.count(result)
+                yield result
+
     try:
-        with closing(_survey_and_record(new_sources, writer, options, stats)) as chunks:
-            new = SurveyedSources.of(chunks)
+        with closing(survey_and_record()) as results:
+            new = SurveyedSources.of(results)
     except KeyboardInterrupt as interrupt:
         if journal is None or writer is None:
             raise
@@ -258,48 +182,10 @@ def survey_sources(
             f"interrupted; the results of {stats.known + writer.num_written:,} of {len(is_new):,} files are saved in "
             f"{journal.folder}: run the same scan again to continue"
         ) from interrupt
-    results = _join_results(earlier, earlier_rows, new) if stats.known else new
-    return ResumedSurvey(lambda: results, False, stats)
-
-
-def _find_moved_failures(sources: DistinctSources, earlier: EarlierResults, earlier_rows: IntArray) -> list[int]:
-    """Find failed sources whose error names another path: their folder has been moved."""
-    failed = earlier.column("error_type").is_valid().to_numpy()
-    numbers = np.flatnonzero((earlier_rows >= 0) & failed[earlier_rows])
-    errors = earlier.column("error").take(pa.array(earlier_rows[numbers])).to_pylist()
-    texts = sources.texts.take(pa.array(numbers)).to_pylist()
-    paths = (make_printable(resolve_name(text, sources.root)) for text in texts)
-    return [number for number, path, error in zip(numbers.tolist(), paths, errors, strict=True) if path not in error]
-
-
-def _survey_and_record(
-    sources: DistinctSources, writer: JournalWriter | None, options: SurveyOptions, stats: ScanStats
-) -> Generator[ChunkResult]:
-    """Survey sources; each chunk is written before the next one is surveyed."""
-    start, chunks = 0, list(cut_into_chunks(sources.groups, options))
-    record = None if writer is None else writer.record
-    # Closed here: otherwise the traceback of a kept error would keep the workers alive.
-    with (
-        nullcontext() if writer is None else writer,
-        closing(survey_chunks(chunks, options, num_known=stats.known, record=record)) as results,
-    ):
-        for result in results:
-            if writer is not None:
-                writer.write(start, result)
-            start += len(result)
-            stats.count(result)
-            yield result
-
-
-def _join_results(earlier: EarlierResults, earlier_rows: IntArray, new: SurveyedSources) -> SurveyedSources:
-    is_new = earlier_rows < 0
-    rows = np.where(is_new, len(earlier) + np.cumsum(is_new) - 1, earlier_rows)
-    facts = pa.concat_tables([earlier.facts, new.facts]).take(pa.array(rows))
-    new_frame_rows = number_frame_rows(new.facts.column("num_key_frames"))
-    count = sum(batch.num_rows for batch in earlier.frames)
-    frame_rows = np.append(earlier.frame_rows, np.where(new_frame_rows >= 0, new_frame_rows + count, -1))[rows]
-    used = frame_rows[frame_rows >= 0]
-    return SurveyedSources(facts, list(gather_rows([*earlier.frames, *new.frames], used, ROWS_PER_BATCH)))
+    if not stats.known:
+        return new
+    rows_of_sources = np.where(is_new, len(earlier) + np.cumsum(is_new) - 1, earlier_rows)
+    return RunResults([*earlier.runs, new]).select(rows_of_sources)
 
 
 def stat_all(groups: Sequence[SourceGroup]) -> tuple[IntArray, IntArray]:
@@ -311,42 +197,20 @@ def stat_all(groups: Sequence[SourceGroup]) -> tuple[IntArray, IntArray]:
 
 
 def _stat_group(group: SourceGroup) -> tuple[IntArray, IntArray]:
+    sizes, times = [-1] * len(group), [-1] * len(group)
     if group.kind == "image_folder":
-        return _stat_folders(group)
-    if group.kind != "files":
-        return np.full(len(group), -1, np.int64), np.full(len(group), -1, np.int64)
-    sizes, times = list[int](), list[int]()
-    stat, prefix = os.stat, group.prefix
-    for name in group.names:
-        try:
-            facts = stat(prefix + name)
-        except (OSError, ValueError):
-            sizes.append(-1)
-            times.append(-1)
-        else:
-            sizes.append(facts.st_size)
-            times.append(facts.st_mtime_ns)
+        # The same facts of folders of pictures as `ImageSequence`, without opening their files.
+        for number, path in enumerate(group.paths()):
+            with suppress(MediaError):
+                stat = list_folder(path).stat
+                sizes[number], times[number] = stat.bytes, stat.mtime_ns or 0
+    elif group.kind == "files":
+        stat_path = os.stat
+        for number, path in enumerate(group.paths()):
+            try:
+                facts = stat_path(path)
+            except (OSError, ValueError):
+                continue
+            sizes[number] = facts.st_size
+            times[number] = facts.st_mtime_ns
     return np.array(sizes, np.int64), to_time_column(times)
-
-
-def _stat_folders(group: SourceGroup) -> tuple[IntArray, IntArray]:
-    """Get the same facts of folders of pictures as `ImageSequence`, without opening their files."""
-    stats = list[SourceStat]()
-    for name in group.names:
-        try:
-            stats.append(list_folder(group.prefix + name).stat)
-        except MediaError:
-            stats.append(SourceStat(-1))
-    return np.array([each.bytes for each in stats], np.int64), to_time_column([each.mtime_ns or 0 for each in stats])
-
-
-def select_sources(groups: Sequence[SourceGroup], is_selected: BoolArray) -> Iterator[SourceGroup]:
-    """Select sources of groups by a mask over all of them."""
-    start = 0
-    for group in groups:
-        selected = np.flatnonzero(is_selected[start : start + len(group)]).tolist()
-        start += len(group)
-        if len(selected) == len(group):
-            yield group
-        elif selected:
-            yield SourceGroup(group.prefix, [group.names[number] for number in selected], group.kind)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
 from framefeed._arrays import IntArray
 from framefeed._names import escape, to_stored_name
+from framefeed.catalog._chunks import ChunkResult, SourceGroup
 from framefeed.errors import UnreadableMedia
 from framefeed.media import PICTURE_SUFFIXES
 
@@ -22,25 +22,35 @@ NO_COLUMN_ROW = -1
 _ROWS_AT_ONCE = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class PathGroup:
-    """Consecutive rows whose files are in one folder.
+@dataclass(slots=True)
+class ScanStats:
+    """Statistics of a scan. The names of the fields are also keys of the command's JSON.
 
     Attributes:
-        folder: Absolute path without a trailing slash, or "" for rows whose names are complete paths or URLs.
-        names: Path of each row's file relative to the folder, in row order: its name if a walk listed it; a manifest
-            may name files in subfolders.
-        kind: "image_folder" if the names are folders whose pictures are the frames of one video.
+        known: Number of sources that were not opened, because they have not changed.
+        surveyed: Number of sources that were opened.
+        bytes_read: Bytes read from these.
+        by_library: Number of pictures whose headers a library had to read.
+        gone: Number of sources of the earlier scan that this scan does not include.
+        repeated_files: Number of files that were listed again, by a link or a second name, and gave no row.
+        repeated_folders: Number of folders that were found again, and not listed again.
+        passed_over: Number of files in folders without the ending of a media file, by ending.
     """
 
-    folder: str
-    names: list[str]
-    kind: Literal["files", "image_folder"] = "files"
+    known: int = 0
+    surveyed: int = 0
+    bytes_read: int = 0
+    by_library: int = 0
+    gone: int = 0
+    repeated_files: int = 0
+    repeated_folders: int = 0
+    passed_over: Counter[str] = field(default_factory=Counter)
 
-    def paths(self) -> Iterator[str]:
-        """Iterate over the complete paths or URLs of the rows."""
-        prefix = self.folder and self.folder + os.sep
-        return (prefix + name for name in self.names)
+    def count(self, surveyed: ChunkResult) -> None:
+        """Add a chunk."""
+        self.surveyed += len(surveyed)
+        self.bytes_read += surveyed.bytes_read
+        self.by_library += surveyed.by_library
 
 
 @dataclass(slots=True)
@@ -51,21 +61,17 @@ class Listing:
         groups: The rows.
         column_rows: Row of ``columns`` that belongs to each row, -1 for none, int64 [N].
         columns: Columns of all manifests.
-        unlistable: Folders that could not be read, which are rows too.
-        repeated_files: Number of rows that were dropped because their file already has one.
-        repeated_folders: Number of folders that were found again, and not listed again.
-        passed_over: Number of files in folders without the ending of a media file, by ending.
+        unlistable: Errors of folders and lines that could not be read, which are rows too.
         remarks: Warnings about the paths and labels of lists.
+        stats: Statistics of the scan; here of the files and folders that gave no row.
     """
 
-    groups: list[PathGroup] = field(default_factory=list)
-    column_rows: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-    columns: pa.Table = field(default_factory=lambda: pa.table({}))
-    unlistable: dict[str, UnreadableMedia] = field(default_factory=dict)
-    repeated_files: int = 0
-    repeated_folders: int = 0
-    passed_over: Counter[str] = field(default_factory=Counter)
-    remarks: list[str] = field(default_factory=list)
+    groups: list[SourceGroup]
+    column_rows: IntArray
+    columns: pa.Table
+    unlistable: dict[str, UnreadableMedia]
+    remarks: list[str]
+    stats: ScanStats
 
     @property
     def num_rows(self) -> int:
@@ -180,11 +186,6 @@ ALL_MEDIA_SUFFIXES = VIDEO_SUFFIXES | PICTURE_SUFFIXES
 def get_suffix(name: str) -> str:
     """Get the lower-case ending of a file name, with its dot."""
     return os.path.splitext(name)[1].lower()
-
-
-def list_other_endings(names: Sequence[str]) -> list[str]:
-    """List the lower-case endings of the file names that do not end like media files."""
-    return [ending for name in names if (ending := get_suffix(name)) not in ALL_MEDIA_SUFFIXES]
 
 
 class Endings:

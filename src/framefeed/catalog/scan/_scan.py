@@ -19,21 +19,25 @@ from framefeed._names import is_url, make_absolute, make_printable
 from framefeed.catalog._assembly import ListedRows, build_catalog_data
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._catalog_file import check_target, format_rate, get_frames_path, open_catalog
-from framefeed.catalog._chunks import SourceGroup
-from framefeed.catalog._columns import Label, check_classes, decode_dictionary, find_classes, number_sources
+from framefeed.catalog._chunks import SourceGroup, select_sources
+from framefeed.catalog._columns import (
+    Label,
+    check_classes,
+    decode_dictionary,
+    find_classes,
+    find_first_rows,
+    number_sources,
+)
 from framefeed.catalog._survey import Depth, SurveyOptions, SurveyResult
 from framefeed.catalog.scan._journal import Journal
 from framefeed.catalog.scan._list_columns import ListOptions
 from framefeed.catalog.scan._listing import Roots, check_roots, list_roots
 from framefeed.catalog.scan._resuming import (
-    DistinctSources,
-    EarlierResults,
-    ScanStats,
+    RunResults,
     read_earlier_results,
-    select_sources,
     survey_sources,
 )
-from framefeed.catalog.scan._rows import Listing
+from framefeed.catalog.scan._rows import Listing, ScanStats
 from framefeed.catalog.scan._walk import ImageFolders
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.index import TimesFrom, Verify
@@ -129,7 +133,7 @@ def scan(
     base = None if root is None else make_absolute(os.fsdecode(root))
     lists = ListOptions(columns, path_template, base)
     known = None if classes is None else check_classes(classes)
-    request = ScanRequest(options, out, label_from, base, resume, folders, lists, known)
+    request = ScanRequest(options, out, label_from, resume, folders, lists, known)
     loss = explain_lost_facts(out, options)
     if loss is not None:
         warnings.warn(loss, UserWarning, stacklevel=2)
@@ -194,17 +198,15 @@ class ScanRequest:
         options: Depth of the survey, and its number of workers.
         out: Path of the new catalog, or None.
         label_from: "parent" or None.
-        root: Folder that paths are stored relative to, or None.
         resume: Whether to reuse earlier results.
         image_folders: "image" or "video".
-        lists: Options for reading lists.
+        lists: Options for reading lists; paths below their folder are stored relative to it.
         classes: All labels in the order of their numbers, or None.
     """
 
     options: SurveyOptions
     out: StrPath | None = None
     label_from: Literal["parent"] | None = None
-    root: StrPath | None = None
     resume: bool = True
     image_folders: ImageFolders = "image"
     lists: ListOptions = field(default_factory=ListOptions)
@@ -227,12 +229,11 @@ class ScanResult:
 
     catalog: Catalog
     stats: ScanStats
-    remarks: list[str] = field(default_factory=list)
+    remarks: list[str]
 
 
 def scan_roots(roots: Sequence[StrPath], request: ScanRequest) -> ScanResult:
     """Scan roots without warnings; see `scan`."""
-    base = None if request.root is None else make_absolute(os.fsdecode(request.root))
     target = None if request.out is None else _resolve_target(request.out, roots)
     own = frozenset[str]() if target is None else frozenset((target, get_frames_path(target)))
     by_parent = request.label_from == "parent"
@@ -242,22 +243,14 @@ def scan_roots(roots: Sequence[StrPath], request: ScanRequest) -> ScanResult:
     for root in map(os.fsdecode, roots):
         if is_url(root):
             check_url(root)
-    rows = replace(_make_rows(listing, request.label_from, base), classes=request.classes)
+    rows = _make_rows(listing, request)
     if rows.classes is not None:
         find_classes(rows.plain_labels(), rows.classes)  # Fails before hours of scanning.
-    sources = _list_sources(listing, rows)
-    if target is not None:
-        result = _scan_to_file(target, rows, sources, request)
-    else:
-        resumed = survey_sources(sources, EarlierResults([]), None, request.options)
-        result = ScanResult(Catalog(build_catalog_data(rows, resumed.collect(), request.options)), resumed.stats)
-    result.stats.repeated_files, result.stats.repeated_folders = listing.repeated_files, listing.repeated_folders
-    result.stats.passed_over = listing.passed_over
-    return replace(result, remarks=listing.remarks)
-
-
-def _scan_to_file(target: str, rows: ListedRows, sources: DistinctSources, request: ScanRequest) -> ScanResult:
     options = request.options
+    if target is None:
+        none, stats = RunResults([]), listing.stats
+        surveyed = survey_sources(rows, none, none.match(rows), None, options, stats)
+        return ScanResult(Catalog(build_catalog_data(rows, surveyed, options)), stats, listing.remarks)
     settings = {
         "depth": options.depth,
         "verify": options.verify,
@@ -268,31 +261,33 @@ def _scan_to_file(target: str, rows: ListedRows, sources: DistinctSources, reque
     with Journal(target, settings) as journal:
         if not request.resume:
             journal.clear()
+        stats = replace(listing.stats)
         try:
-            stats = _update_catalog(target, journal, rows, sources, options, use_old_catalog=request.resume)
+            _update_catalog(target, journal, rows, options, stats, use_old_catalog=request.resume)
         except UnreadableMedia:
             # Unreadable media are rows, so this error is about a damaged column of the old catalog.
-            stats = _update_catalog(target, journal, rows, sources, options, use_old_catalog=False)
+            stats = replace(listing.stats)
+            _update_catalog(target, journal, rows, options, stats, use_old_catalog=False)
         journal.remove()
-    return ScanResult(Catalog.open(target, rows.root), stats)
+    return ScanResult(Catalog.open(target, rows.root), stats, listing.remarks)
 
 
 def _update_catalog(
     target: str,
     journal: Journal,
     rows: ListedRows,
-    sources: DistinctSources,
     options: SurveyOptions,
+    stats: ScanStats,
     *,
     use_old_catalog: bool,
-) -> ScanStats:
+) -> None:
     """Survey new and changed sources, and write the catalog if it changes."""
     earlier = read_earlier_results(target if use_old_catalog else None, journal, options)
-    resumed = survey_sources(sources, earlier, journal, options)
+    earlier_rows = earlier.match(rows)
+    surveyed = survey_sources(rows, earlier, earlier_rows, journal, options, stats)
     # An interrupted scan may have left a pending file beside the catalog: writing removes it.
-    if journal.was_left or not (resumed.is_unchanged and _is_up_to_date(target, rows, options)):
-        Catalog(build_catalog_data(rows, resumed.collect(), options)).to_parquet(target)
-    return resumed.stats
+    if journal.was_left or not (earlier.is_unchanged(earlier_rows) and _is_up_to_date(target, rows, options)):
+        Catalog(build_catalog_data(rows, surveyed, options)).to_parquet(target)
 
 
 def _resolve_target(out: StrPath, roots: Sequence[StrPath]) -> str:
@@ -321,11 +316,13 @@ def check_fps(image_folders: str, fps: float | Fraction | None) -> Fraction | No
     return None if fps is None else parse_rate(fps)
 
 
-def _make_rows(listing: Listing, label_from: str | None, root: str | None) -> ListedRows:
+def _make_rows(listing: Listing, request: ScanRequest) -> ListedRows:
+    """Make the rows of the catalog, and the distinct sources to open."""
+    root = request.lists.folder
     columns = listing.get_columns()
     labels = columns.column("label") if "label" in columns.column_names else None
     extra = columns.drop_columns(["label"]) if labels is not None else columns
-    if label_from == "parent" and (labels is None or labels.null_count):
+    if request.label_from == "parent" and (labels is None or labels.null_count):
         parents = listing.label_by_folder().cast(pa.string())
         filled = parents if labels is None else pc.coalesce(labels.cast(pa.string()).combine_chunks(), parents)
         labels = pa.chunked_array([filled])
@@ -334,24 +331,21 @@ def _make_rows(listing: Listing, label_from: str | None, root: str | None) -> Li
         raise UsageError(
             f"root={root}: none of the {len(texts):,} paths is inside this folder, for example {texts[0].as_py()}"
         )
-    # Only a manifest can name one file several times.
-    numbers = number_sources(texts) if columns.column_names else None
-    return ListedRows(texts, numbers, labels, extra if extra.column_names else None, root)
-
-
-def _list_sources(listing: Listing, rows: ListedRows) -> DistinctSources:
-    unlistable, groups = listing.unlistable, list[SourceGroup]()
+    unlistable, sources, numbers = listing.unlistable, list[SourceGroup](), None
     for group in listing.groups:
-        if not group.folder and unlistable and any(name in unlistable for name in group.names):
-            sources = [SurveyResult(error=unlistable[name]) if name in unlistable else name for name in group.names]
-            groups.append(SourceGroup("", sources, "sources"))
+        if not group.folder and not unlistable.keys().isdisjoint(group.names):
+            names = [SurveyResult(error=unlistable[name]) if name in unlistable else name for name in group.names]
+            sources.append(SourceGroup("", names, "sources"))
         else:
-            groups.append(SourceGroup(group.folder and group.folder + os.sep, group.names, group.kind))
-    if rows.numbers is None:
-        return DistinctSources(rows.texts, groups, rows.root)
-    is_first = np.zeros(len(rows.texts), dtype=bool)
-    is_first[np.unique(rows.numbers, return_index=True)[1]] = True
-    return DistinctSources(rows.texts.filter(pa.array(is_first)), list(select_sources(groups, is_first)), rows.root)
+            sources.append(group)
+    if columns.column_names:  # Only a manifest can name one file several times.
+        numbers = number_sources(texts)
+        is_first = np.zeros(len(texts), dtype=bool)
+        is_first[find_first_rows(numbers)] = True
+        sources = list(select_sources(sources, is_first))
+    return ListedRows(
+        texts, sources, numbers, labels, extra if extra.column_names else None, root, classes=request.classes
+    )
 
 
 def _is_up_to_date(target: str, rows: ListedRows, options: SurveyOptions) -> bool:
@@ -359,11 +353,9 @@ def _is_up_to_date(target: str, rows: ListedRows, options: SurveyOptions) -> boo
     with suppress(MediaError):
         facts, header, frames = open_catalog(target)
         labels = rows.plain_labels()
-        settings = (options.depth, options.verify, repr(options.limits), format_rate(options.assume_fps))
-        is_same = (header.depth, header.verify, header.limits, header.assume_fps) == settings
-        is_same &= tuple(header.classes) == find_classes(labels, rows.classes)
-        is_same &= (frames is None) == (header.frames_id is None)
         extra = pa.table({}) if rows.extra is None else rows.extra
+        is_same = header.has_settings(options) and (frames is None) == (header.frames_id is None)
+        is_same &= tuple(header.classes) == find_classes(labels, rows.classes)
         if not is_same or facts.extra_names != extra.column_names:
             return False
         columns = {"source": pa.chunked_array([rows.texts]), "label": labels}

@@ -12,22 +12,23 @@ import fnmatch
 import os
 import re
 from bisect import bisect_left
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
-from framefeed.catalog.scan._rows import Endings, PathGroup, list_other_endings, sort_by_bytes
+from framefeed.catalog._chunks import SourceGroup
+from framefeed.catalog.scan._rows import ALL_MEDIA_SUFFIXES, Endings, ScanStats, get_suffix, sort_by_bytes
 from framefeed.errors import UnreadableMedia, UsageError
 from framefeed.media import PICTURE_SUFFIXES
 from framefeed.parallel import raise_shortage, try_again_in_shortage
 
 ImageFolders = Literal["image", "video"]
 # Groups in order; an empty list is filled when its folder is walked.
-_NestedGroups: TypeAlias = "list[PathGroup | _NestedGroups]"
+_NestedGroups: TypeAlias = "list[SourceGroup | _NestedGroups]"
 
 
 @dataclass(slots=True)
@@ -39,22 +40,16 @@ class WalkFacts:
         unlistable: Errors of folders that could not be listed.
         links: Names of files that are symbolic links, by folder.
         real_folders: Real path of each folder whose path contains a link.
-        repeated_folders: Number of folders that were found again, and not listed again.
         is_relisted: Whether a folder was listed again under another of its names.
-        passed_over: Number of files without the ending of a media file, by ending.
+        stats: Statistics of the scan, for folders that were found again, and for files that are no media.
     """
 
     seen: set[tuple[int, int]] = field(default_factory=set)
     unlistable: dict[str, UnreadableMedia] = field(default_factory=dict)
     links: dict[str, set[str]] = field(default_factory=dict)
     real_folders: dict[str, str] = field(default_factory=dict)
-    repeated_folders: int = 0
     is_relisted: bool = False
-    passed_over: Counter[str] = field(default_factory=Counter)
-
-    def real_folder(self, folder: str) -> str:
-        """Get the real path of a walked folder."""
-        return self.real_folders.get(folder, folder)
+    stats: ScanStats = field(default_factory=ScanStats)
 
     def note(self, folder: str, real: str, links: set[str]) -> None:
         """Record the real path of a folder, and the names of its links."""
@@ -63,11 +58,11 @@ class WalkFacts:
         if links:
             self.links[folder] = links | self.links.get(folder, set())
 
-    def unlistable_row(self, folder: str, error: OSError) -> PathGroup:
+    def unlistable_row(self, folder: str, error: OSError) -> SourceGroup:
         """Make the row of a folder that cannot be listed."""
         message = f"{folder}: this folder cannot be listed: {error.strerror}"
         self.unlistable[folder] = UnreadableMedia(message, source=folder, stage="open")
-        return PathGroup("", [folder])
+        return SourceGroup("", [folder])
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +100,7 @@ class Walk:
         self._files = Endings(suffixes if image_folders == "image" else suffixes - PICTURE_SUFFIXES)
         self._frames = Endings(suffixes & PICTURE_SUFFIXES) if image_folders == "video" else None
 
-    def list_folder(self, path: str) -> list[PathGroup]:
+    def list_folder(self, path: str) -> list[SourceGroup]:
         """List a folder and everything below it; a folder that was listed before gives nothing.
 
         Real subfolders come before linked ones, and linked ones in the order of their discovery: so a file with several
@@ -122,7 +117,20 @@ class Walk:
                 continue
             folders += reversed(inner)
             links += linked
-        return _flatten([top.row, top.content])
+        # Join neighbours of the same folder and kind.
+        nested: _NestedGroups = [top.row, top.content]
+        groups, iterators = list[SourceGroup](), [iter(nested)]
+        while iterators:
+            part = next(iterators[-1], None)
+            if part is None:
+                iterators.pop()
+            elif isinstance(part, list):
+                iterators.append(iter(part))
+            elif groups and (groups[-1].folder, groups[-1].kind) == (part.folder, part.kind):
+                groups[-1].names.extend(part.names)
+            elif part.names:
+                groups.append(part)
+        return groups
 
     def _list(self, folder: _Folder) -> tuple[list[_Folder], list[_Folder]]:
         """Add the rows of a folder, and return its subfolders as `_add`; none if it was listed before."""
@@ -130,7 +138,8 @@ class Walk:
         if (stat.st_dev, stat.st_ino) not in self.facts.seen:
             entries = _list_entries(folder.path)
             self.facts.seen.add((stat.st_dev, stat.st_ino))
-            self.facts.passed_over.update(list_other_endings(_list_file_names(entries)))
+            endings = map(get_suffix, _list_file_names(entries))
+            self.facts.stats.passed_over.update(ending for ending in endings if ending not in ALL_MEDIA_SUFFIXES)
             return self._add(folder, entries)
         if self._by_parent and not _is_loop(folder):
             self.facts.is_relisted = True
@@ -140,42 +149,60 @@ class Walk:
                 if not _is_loop(subfolder) and self._holds_frames(_list_file_names(_list_entries(subfolder.path))):
                     subfolder.row.append(_make_image_folder_group(subfolder.path))
         else:
-            self.facts.repeated_folders += 1
+            self.facts.stats.repeated_folders += 1
         return [], []
 
     def _holds_frames(self, names: list[str]) -> bool:
         return self._frames is not None and any(map(self._frames.has_ending, names))
 
     def _add(self, folder: _Folder, entries: _Entries) -> tuple[list[_Folder], list[_Folder]]:
-        """Add the rows of a folder to its lists, and return its real and its linked subfolders."""
+        """Add the rows of a folder to its lists, and return its real and its linked subfolders.
+
+        Its files and subfolders are ordered by the bytes of their paths: ``a-b`` < ``a/b`` < ``ab``.
+        """
         path, names = folder.path, _list_file_names(entries)
-        inner = [entry for entry in entries.others if entry.is_dir(follow_symlinks=False)]
-        linked = [entry for entry in entries.others if entry.is_symlink() and is_folder(entry)]
         if self._holds_frames(names):
             folder.row.append(_make_image_folder_group(path))
         files = self._files.sorted_names(names)
         links = {entry.name for entry in entries.others if entry.is_symlink()}.intersection(files)
         self.facts.note(path, folder.real, links)
-        here = _sort_folders([_Folder(entry.path, os.path.join(folder.real, entry.name)) for entry in inner])
-        elsewhere = _sort_folders([_Folder(entry.path, os.path.realpath(entry.path)) for entry in linked])
-        _order_content(folder, files, [*here, *elsewhere])
+        here = [
+            _Folder(entry.path, os.path.join(folder.real, entry.name))
+            for entry in entries.others
+            if entry.is_dir(follow_symlinks=False)
+        ]
+        elsewhere = [
+            _Folder(entry.path, os.path.realpath(entry.path))
+            for entry in entries.others
+            if entry.is_symlink() and is_folder(entry)
+        ]
+        here.sort(key=_get_content_key)
+        elsewhere.sort(key=_get_content_key)
+        keyed = [(os.fsencode(subfolder.path), subfolder.row) for subfolder in (*here, *elsewhere)]
+        keyed += [(_get_content_key(subfolder), subfolder.content) for subfolder in (*here, *elsewhere)]
+        prefix_size = len(os.fsencode(os.path.join(path, "")))
+        start = 0
+        for key, parts in sorted(keyed, key=itemgetter(0)):
+            end = bisect_left(files, key[prefix_size:], lo=start, key=os.fsencode)
+            folder.content.extend([make_files_group(path, files[start:end]), parts])
+            start = end
+        folder.content.append(make_files_group(path, files[start:] if start else files))
         return here, elsewhere
 
 
 def _list_entries(folder: str) -> _Entries:
-    return try_again_in_shortage(partial(_read_entries, folder), folder, "open")
+    def read() -> _Entries:
+        listed = _Entries()
+        add = listed.names.append
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_file(follow_symlinks=False):
+                    add(entry.name)
+                else:
+                    listed.others.append(entry)
+        return listed
 
-
-def _read_entries(folder: str) -> _Entries:
-    listed = _Entries()
-    add = listed.names.append
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_file(follow_symlinks=False):
-                add(entry.name)
-            else:
-                listed.others.append(entry)
-    return listed
+    return try_again_in_shortage(read, folder, "open")
 
 
 def _list_file_names(entries: _Entries) -> list[str]:
@@ -190,35 +217,18 @@ def _is_loop(folder: _Folder) -> bool:
     return (os.path.realpath(os.path.dirname(folder.path)) + os.sep).startswith(os.path.join(folder.real, ""))
 
 
-def _order_content(folder: _Folder, files: list[str], subfolders: Sequence[_Folder]) -> None:
-    """Order a folder's files and subfolders by the bytes of their paths: ``a-b`` < ``a/b`` < ``ab``."""
-    entries = [(os.fsencode(subfolder.path), subfolder.row) for subfolder in subfolders]
-    entries += [(_get_content_key(subfolder), subfolder.content) for subfolder in subfolders]
-    prefix_size = len(os.fsencode(os.path.join(folder.path, "")))
-    start = 0
-    for key, parts in sorted(entries, key=itemgetter(0)):
-        end = bisect_left(files, key[prefix_size:], lo=start, key=os.fsencode)
-        folder.content.extend([make_files_group(folder.path, files[start:end]), parts])
-        start = end
-    folder.content.append(make_files_group(folder.path, files[start:] if start else files))
-
-
-def _sort_folders(folders: list[_Folder]) -> list[_Folder]:
-    return sorted(folders, key=_get_content_key)
-
-
 def _get_content_key(folder: _Folder) -> bytes:
     return os.fsencode(folder.path + os.sep)
 
 
-def make_files_group(folder: str, names: list[str]) -> PathGroup:
+def make_files_group(folder: str, names: list[str]) -> SourceGroup:
     """Make the group of files in a folder."""
-    return PathGroup("", [folder + name for name in names]) if folder == os.sep else PathGroup(folder, names)
+    return SourceGroup("", [folder + name for name in names]) if folder == os.sep else SourceGroup(folder, names)
 
 
-def _make_image_folder_group(path: str) -> PathGroup:
+def _make_image_folder_group(path: str) -> SourceGroup:
     folder, name = os.path.split(path)
-    return PathGroup("", [path], "image_folder") if folder == os.sep else PathGroup(folder, [name], "image_folder")
+    return SourceGroup("", [path], "image_folder") if folder == os.sep else SourceGroup(folder, [name], "image_folder")
 
 
 def is_folder(entry: os.DirEntry[str]) -> bool:
@@ -227,22 +237,6 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:  # A link to itself.
         return False
-
-
-def _flatten(parts: _NestedGroups) -> list[PathGroup]:
-    """List the groups of nested lists in order, and join neighbours of the same folder and kind."""
-    groups, iterators = list[PathGroup](), [iter(parts)]
-    while iterators:
-        part = next(iterators[-1], None)
-        if part is None:
-            iterators.pop()
-        elif isinstance(part, list):
-            iterators.append(iter(part))
-        elif groups and (groups[-1].folder, groups[-1].kind) == (part.folder, part.kind):
-            groups[-1].names.extend(part.names)
-        elif part.names:
-            groups.append(part)
-    return groups
 
 
 _ANY_DEPTH = "**"
@@ -254,7 +248,7 @@ def is_glob(path: str) -> bool:
     return _MAGIC.search(path) is not None and not os.path.lexists(path)
 
 
-def list_glob(pattern: str, walk: Walk, without: frozenset[str] = frozenset()) -> list[PathGroup]:
+def list_glob(pattern: str, walk: Walk, without: frozenset[str] = frozenset()) -> list[SourceGroup]:
     """List the matches of a glob, in the order of ``os.fsencode(path)``.
 
     Files match with any ending. A matched folder is walked, as if it was a root, except for patterns with ``**``, which
@@ -283,102 +277,12 @@ def list_glob(pattern: str, walk: Walk, without: frozenset[str] = frozenset()) -
             f"{pattern}: this pattern matches no file: check the names of its folders, and put it in quotes in a shell"
         )
     groups += [group for folder in globbing.matched_folders for group in walk.list_folder(folder)]
-    return _sort_groups(groups)
 
-
-@dataclass(slots=True)
-class _GlobMatches:
-    """Matches of a glob pattern."""
-
-    walk: Walk
-    without: frozenset[str]
-    groups: list[PathGroup] = field(default_factory=list)
-    matched_folders: list[str] = field(default_factory=list)
-
-    def find_folders(self, folder: str, part: str) -> Iterator[str]:
-        """Find the folders in a folder that match one part of a pattern."""
-        if part == _ANY_DEPTH:
-            yield from self._below(folder)
-        elif not _MAGIC.search(part):
-            yield folder + os.sep + part
-        else:
-            matches = _compile_pattern(part)
-            yield from (entry.path for entry in self._list_entries(folder) if matches(entry.name) and entry.is_folder)
-
-    def match(self, folder: str, part: str) -> None:
-        """Add the entries of a folder that match the last part of a pattern."""
-        if part == _ANY_DEPTH:
-            for inner in self._below(folder):
-                self.match(inner, "*")
-            return
-        matches = _compile_pattern(part)
-        names, links = list[str](), set[str]()
-        for entry in self._list_entries(folder):
-            if not matches(entry.name) or (self.without and os.path.join(folder, entry.name) in self.without):
-                continue
-            if entry.is_folder:
-                self.matched_folders.append(entry.path)
-            else:
-                names.append(entry.name)
-                if entry.is_link:
-                    links.add(entry.name)
-        if names:
-            sort_by_bytes(names)
-            self.groups.append(make_files_group(folder or os.sep, names))
-            self.walk.facts.note(folder, os.path.realpath(folder), links)
-
-    def _below(self, folder: str) -> Iterator[str]:
-        folders = [folder]
-        while folders:
-            folder = folders.pop()
-            yield folder
-            entries = self._list_entries(folder)
-            folders += [
-                entry.path
-                for entry in entries
-                if entry.is_folder and not entry.is_link and not entry.name.startswith(".")
-            ]
-
-    def _list_entries(self, folder: str) -> Iterator[_Entry]:
-        folder = folder or os.sep
-        try:
-            with try_again_in_shortage(partial(os.scandir, folder), folder, "open") as entries:
-                for entry in entries:
-                    if entry.is_file(follow_symlinks=False):
-                        yield _Entry(entry.name)
-                    else:
-                        yield _Entry(entry.name, entry.path, is_folder(entry), entry.is_symlink())
-        except (FileNotFoundError, NotADirectoryError):
-            pass  # A part without wildcards need not exist in each folder.
-        except OSError as error:
-            raise_shortage(error, folder, "open")
-            self.groups.append(self.walk.facts.unlistable_row(folder, error))
-
-
-class _Entry(NamedTuple):
-    """An entry of a folder; a regular file has only a name."""
-
-    name: str
-    path: str = ""
-    is_folder: bool = False
-    is_link: bool = False
-
-
-def _compile_pattern(part: str) -> Callable[[str], bool]:
-    """Compile a part of a pattern; it matches hidden names only if it begins with a dot."""
-    match = re.compile(fnmatch.translate(part)).match
-    if part.startswith("."):
-        return lambda name: match(name) is not None
-    return lambda name: match(name) is not None and not name.startswith(".")
-
-
-def _sort_groups(groups: list[PathGroup]) -> list[PathGroup]:
-    """Sort the rows of groups by the bytes of their paths; each group is sorted already."""
-
-    def get_path(group: PathGroup, number: int = 0) -> bytes:
+    # By the bytes of the paths; each group is sorted already.
+    def get_path(group: SourceGroup, number: int = 0) -> bytes:
         return os.fsencode(os.path.join(group.folder, group.names[number]))
 
-    groups = sorted(groups, key=get_path)
+    groups.sort(key=get_path)
     if all(get_path(group, -1) < get_path(later) for group, later in pairwise(groups)):
         return groups
     # Files of a subfolder come between those of its folder.
@@ -389,6 +293,78 @@ def _sort_groups(groups: list[PathGroup]) -> list[PathGroup]:
     ]
     rows.sort(key=itemgetter(0))
     return [
-        PathGroup(folder, [name for _, name, _ in part], kind)
+        SourceGroup(folder, [name for _, name, _ in part], kind)
         for (folder, kind), part in groupby(rows, lambda row: (row[2].folder, row[2].kind))
     ]
+
+
+@dataclass(slots=True)
+class _GlobMatches:
+    """Matches of a glob pattern."""
+
+    walk: Walk
+    without: frozenset[str]
+    groups: list[SourceGroup] = field(default_factory=list)
+    matched_folders: list[str] = field(default_factory=list)
+
+    def find_folders(self, folder: str, part: str) -> Iterator[str]:
+        """Find the folders in a folder that match one part of a pattern."""
+        if part == _ANY_DEPTH:
+            yield from self._below(folder)
+        elif not _MAGIC.search(part):
+            yield folder + os.sep + part
+        else:
+            matches = _compile_pattern(part)
+            yield from (entry.path for entry in self._list(folder).others if matches(entry.name) and is_folder(entry))
+
+    def match(self, folder: str, part: str) -> None:
+        """Add the entries of a folder that match the last part of a pattern."""
+        if part == _ANY_DEPTH:
+            for inner in self._below(folder):
+                self.match(inner, "*")
+            return
+        matches = _compile_pattern(part)
+
+        def is_listed(name: str) -> bool:
+            return matches(name) and (not self.without or os.path.join(folder, name) not in self.without)
+
+        entries = self._list(folder)
+        others = [entry for entry in entries.others if is_listed(entry.name)]
+        self.matched_folders += [entry.path for entry in others if is_folder(entry)]
+        files = [entry for entry in others if not is_folder(entry)]
+        names = [*filter(is_listed, entries.names), *(entry.name for entry in files)]
+        if names:
+            sort_by_bytes(names)
+            self.groups.append(make_files_group(folder or os.sep, names))
+            links = {entry.name for entry in files if entry.is_symlink()}
+            self.walk.facts.note(folder, os.path.realpath(folder), links)
+
+    def _below(self, folder: str) -> Iterator[str]:
+        folders = [folder]
+        while folders:
+            folder = folders.pop()
+            yield folder
+            folders += [
+                entry.path
+                for entry in self._list(folder).others
+                if is_folder(entry) and not entry.is_symlink() and not entry.name.startswith(".")
+            ]
+
+    def _list(self, folder: str) -> _Entries:
+        folder = folder or os.sep
+        try:
+            return _list_entries(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # A part without wildcards need not exist in each folder.
+        except OSError as error:
+            raise_shortage(error, folder, "open")
+            self.groups.append(self.walk.facts.unlistable_row(folder, error))
+        return _Entries()
+
+
+def _compile_pattern(part: str) -> Callable[[str], bool]:
+    """Compile a part of a pattern; it matches hidden names only if it begins with a dot."""
+    match = re.compile(fnmatch.translate(part)).match
+    if part.startswith("."):
+        return lambda name: match(name) is not None
+    return lambda name: match(name) is not None and not name.startswith(".")

@@ -81,7 +81,11 @@ def move_false_starts(index: FrameIndex, ordinals: IntArray, known: dict[int, bo
     """
     keys, reach = np.flatnonzero(index.packets.flags & KEY), 1
     while True:
-        proved = _remove_false_starts(index, known)
+        proved, false = index, [number for number, is_start in known.items() if not is_start]
+        if false:
+            is_key = (index.packets.flags & KEY) != 0
+            is_key[false] = False
+            proved = replace(index, frame_start=find_frame_starts(index.frame_packet, is_key))
         starts = [start for start in np.unique(proved.frame_start[ordinals]).tolist() if start and start not in known]
         if not starts:
             return proved
@@ -90,15 +94,6 @@ def move_false_starts(index: FrameIndex, ordinals: IntArray, known: dict[int, bo
         unchecked = {int(key) for number in last for key in keys[max(0, number + 1 - reach) : number + 1]}
         known.update(check(sorted(unchecked - known.keys())))
         reach *= 2
-
-
-def _remove_false_starts(index: FrameIndex, known: dict[int, bool]) -> FrameIndex:
-    false = [number for number, is_start in known.items() if not is_start]
-    if not false:
-        return index
-    is_key = (index.packets.flags & KEY) != 0
-    is_key[false] = False
-    return replace(index, frame_start=find_frame_starts(index.frame_packet, is_key))
 
 
 def find_disposable(feed: Feed, stream: StreamFacts, numbers: range) -> BoolArray:
@@ -221,7 +216,7 @@ class RunDecoder:
         self._picture_bytes = index.stream.width * index.stream.height * MOST_PIXEL_BYTES
         self._flags = index.packets.flags if index.stream.skips_exactly else None
 
-    def frames(self, runs: DecodeRuns) -> Iterator[NumberedFrame]:
+    def decode_runs(self, runs: DecodeRuns) -> Iterator[NumberedFrame]:
         """Yield (ordinal, picture) of the missing frames that come out undamaged."""
         send, bounds = runs.send.tolist(), runs.bounds.tolist()
         for first, stop in pairwise(bounds):
@@ -230,7 +225,11 @@ class RunDecoder:
                 yield from self._run(numbers)
             if self._threads == 1:
                 begin, end = np.searchsorted(runs.packets, [numbers[0], numbers[-1] + 1]).tolist()
-                for start, packets in self._group_missing(runs.packets[begin:end].tolist()).items():
+                by_start: dict[int, list[int]] = {}
+                for packet in runs.packets[begin:end].tolist():
+                    if packet in self.missing:
+                        by_start.setdefault(int(self._index.frame_start[self.missing[packet]]), []).append(packet)
+                for start, packets in by_start.items():
                     yield from self._decode_again(start, packets)
 
     def decode_with_damage(self, numbers: range) -> Iterator[NumberedFrame]:
@@ -298,14 +297,6 @@ class RunDecoder:
         self._feed.drop_decoder()
         return not self._is_leading(number, run_start)
 
-    def _group_missing(self, packets: list[int]) -> dict[int, list[int]]:
-        """Group the packets whose frames are missing by the packet at which their decoding starts."""
-        waiting: dict[int, list[int]] = {}
-        for packet in packets:
-            if packet in self.missing:
-                waiting.setdefault(int(self._index.frame_start[self.missing[packet]]), []).append(packet)
-        return waiting
-
     def _decode_again(self, start: int, packets: list[int]) -> Iterator[NumberedFrame]:
         """Decode the frames of some packets that have one start; frames that come out damaged stay missing.
 
@@ -331,7 +322,8 @@ class RunDecoder:
     ) -> Generator[tuple[int, VideoFrame], None, _Attempt]:
         """Decode some frames with a new decoder, up to an event that needs another attempt."""
         self._counts.runs += 1
-        stop = max(map(self._find_stop, packets))
+        stops = self._index.frame_stop
+        stop = max(packets) + 1 if stops is None else max(int(stops[self.missing[packet]]) for packet in packets)
         if self._index.built_from == "packets" and self._index.stream.codec in NAL_CODECS:
             self._learn_disposable(range(start, stop))
         context = self._feed.start(start, with_new_decoder=True)
@@ -424,10 +416,6 @@ class RunDecoder:
 
     def _is_disposable(self, number: int) -> bool:
         return self._flags is not None and bool(self._flags[number] & DISPOSABLE)
-
-    def _find_stop(self, packet: int) -> int:
-        stops = self._index.frame_stop
-        return packet + 1 if stops is None else int(stops[self.missing[packet]])
 
 
 def _count_logged_errors() -> int:

@@ -10,7 +10,7 @@ import av
 import numpy as np
 import numpy.typing as npt
 
-from framefeed._arrays import IntArray
+from framefeed._arrays import BoolArray, IntArray
 from framefeed.decode._auto import check_kind
 from framefeed.decode._convert import Converter, describe_conversion
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Pixels
@@ -63,14 +63,14 @@ class PyAVDecoder(BaseDecoder):
             pending.report_missing(index)
         return report
 
-    def frames(
+    def iter_native(
         self,
         source: MediaSource,
         index: FrameIndex,
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
     ) -> Iterator[NumberedFrame]:
-        """Yield (ordinal, picture) of some frames before conversion; see ``BaseDecoder.frames``.
+        """Yield (ordinal, picture) of some frames before conversion; see ``BaseDecoder.iter_native``.
 
         Raises:
             ResourceExhausted: Memory or file descriptors ran out, also after idle ones were released.
@@ -106,7 +106,7 @@ class PyAVDecoder(BaseDecoder):
 
         def send(decoder: RunDecoder) -> Iterator[NumberedFrame]:
             is_first = len(missing) == len(runs.ordinals)
-            return decoder.frames(runs if is_first else plan_runs(index, list(missing.values()), skip=self._skip))
+            return decoder.decode_runs(runs if is_first else plan_runs(index, list(missing.values()), skip=self._skip))
 
         yield from _run(missing, source, index, options, counts, send)
         if missing and options.threads != 1:
@@ -140,7 +140,11 @@ class PyAVDecoder(BaseDecoder):
 
         Each start is a run of its own.
         """
-        is_shared = _share_packets(index, ordinals)
+        # The frames of one packet follow each other. `plan_runs` refuses ordinals outside the index.
+        packets, last = index.frame_packet, len(index) - 1
+        before, own, behind = (packets[np.clip(ordinals + step, 0, last)] for step in (-1, 0, 1))
+        is_shared: BoolArray = ((own == before) & (ordinals > 0)) | ((own == behind) & (ordinals < last))
+        is_shared &= (ordinals >= 0) & (ordinals <= last)
         shared = ordinals[is_shared]
         options, starts = replace(self._options, threads=1), index.frame_start[shared]
         for start in np.unique(starts).tolist():
@@ -149,13 +153,13 @@ class PyAVDecoder(BaseDecoder):
             yield from _run({}, source, index, options, counts, send)
         return ordinals[~is_shared]
 
-    def pictures(
-        self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
+    def iter_rgb(
+        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) of some frames, each in new memory; see ``BaseDecoder.pictures``."""
+        """Yield (ordinal, RGB pixels) of some frames, each in new memory; see ``BaseDecoder.iter_rgb``."""
         converter = Converter()
         shape = output.shape(*index.stream.displayed)
-        for ordinal, frame in self.frames(source, index, stretch):
+        for ordinal, frame in self.iter_native(source, index, ordinals):
             pixels = convert_picture(partial(converter.write, frame, index.stream), output, shape, source)
             del frame
             yield ordinal, pixels
@@ -171,15 +175,6 @@ class PyAVDecoder(BaseDecoder):
     def close(self) -> None:
         """Release this thread's contexts and files."""
         get_thread_pools().clear()
-
-
-def _share_packets(index: FrameIndex, ordinals: IntArray) -> npt.NDArray[np.bool_]:
-    """Find the frames whose packet gives several frames, which then follow each other, bool [T]."""
-    packets, last = index.frame_packet, len(index) - 1
-    before, own, behind = (packets[np.clip(ordinals + step, 0, last)] for step in (-1, 0, 1))
-    shares = ((own == before) & (ordinals > 0)) | ((own == behind) & (ordinals < last))
-    # ``plan_runs`` refuses ordinals outside the index.
-    return np.asarray(shares & (ordinals >= 0) & (ordinals <= last))
 
 
 def _locate_in_packet(index: FrameIndex, ordinal: int) -> tuple[int, int]:

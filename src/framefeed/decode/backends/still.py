@@ -83,14 +83,14 @@ class StillDecoder(BaseDecoder):
             report.errors[slot] = _make_error(source, index, ordinals, errors[ordinals[0]])
         return report
 
-    def frames(
+    def iter_native(
         self,
         source: MediaSource,
         index: FrameIndex,
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
     ) -> Iterator[tuple[int, VideoFrame]]:
-        """Yield (ordinal, picture) of some frames; see ``BaseDecoder.frames``."""
+        """Yield (ordinal, picture) of some frames, not converted; see ``BaseDecoder.iter_native``."""
         distinct = list(dict.fromkeys(np.asarray(ordinals, dtype=np.int64).tolist()))
         self._check(source, index, distinct)
         for ordinal in distinct:
@@ -100,21 +100,18 @@ class StillDecoder(BaseDecoder):
                 continue
             yield ordinal, frame
 
-    def pictures(
-        self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
+    def iter_rgb(
+        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) of some frames, each in new memory; see ``BaseDecoder.pictures``."""
+        """Yield (ordinal, RGB pixels) of some frames, each in new memory; see ``BaseDecoder.iter_rgb``."""
         shape = output.shape(*index.stream.displayed)
-        for ordinal, frame in self.frames(source, index, stretch):
+        for ordinal, frame in self.iter_native(source, index, ordinals):
             write = make_writer(frame, index, name_picture(source, int(index.frame_packet[ordinal])))
             yield ordinal, convert_picture(write, output, shape, source)
 
     def recipe(self, index: FrameIndex) -> str:
         """Name the libraries and versions that decide the pixels; see ``BaseDecoder.recipe``."""
         return f"still, Pillow {PIL.__version__}, {describe_conversion()}"
-
-    def close(self) -> None:
-        """Do nothing: no file stays open between calls."""
 
     def _check(self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int]) -> None:
         check_kind(self, index, source.name)

@@ -9,7 +9,6 @@ from functools import lru_cache
 from framefeed.media._details import StreamColors
 from framefeed.media._nal import read_nal_length_size, split_nal_units
 from framefeed.media.h26x._bits import OddUnits
-from framefeed.media.h26x._formats import PictureFormat
 from framefeed.media.h26x._sets import (
     H264Picture,
     H264Sequence,
@@ -36,8 +35,7 @@ class Configuration:
         length_size: Bytes of the length before each NAL unit; 0 for start codes.
         units: Its NAL units, without zero bytes behind them.
         sequence_unit: The one sequence parameter set, as stored.
-        format: Its facts about pictures.
-        sequence: Its facts about slice headers.
+        sequence: Its facts.
         pictures: Picture parameter sets by their number; a later one replaces an earlier one. None if one of them is
             not understood exactly.
     """
@@ -47,7 +45,6 @@ class Configuration:
     length_size: int
     units: frozenset[bytes]
     sequence_unit: bytes
-    format: PictureFormat
     sequence: H264Sequence | HevcSequence
     pictures: dict[int, H264Picture | HevcPicture] | None
 
@@ -79,15 +76,11 @@ def _read(codec: str, extradata: bytes, colors: StreamColors) -> Configuration:
         raise OddUnits("not one sequence parameter set, or no picture parameter set")
     if codec == "hevc" and any(len(unit) < 2 or unit[0] & 1 or unit[1] >> 3 for unit in units):
         raise OddUnits("parameter sets of several layers")
-    sequence: H264Sequence | HevcSequence
-    if codec == "h264":
-        sequence, picture_format = read_h264_sequence(sequences[0], colors)
-    else:
-        sequence, picture_format = read_hevc_sequence(sequences[0])
+    sequence = read_h264_sequence(sequences[0], colors) if codec == "h264" else read_hevc_sequence(sequences[0])
     stripped = frozenset(unit.rstrip(b"\0") for unit in units)
     sets = _read_pictures(codec, pictures, sequence.number)
     length_size = read_nal_length_size(codec, extradata)
-    return Configuration(codec, extradata, length_size, stripped, sequences[0], picture_format, sequence, sets)
+    return Configuration(codec, extradata, length_size, stripped, sequences[0], sequence, sets)
 
 
 # The files of a data set come from few encoders at few settings, so that their configurations are the same bytes. Both

@@ -1,9 +1,6 @@
-"""Formats of pictures: sizes, pixel format, colours, frame rate."""
+"""Name pixel formats and colours of H.264 and HEVC as libav does."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from fractions import Fraction
 
 from framefeed.media._details import StreamColors
 from framefeed.media.h26x._bits import HeaderBits, OddUnits
@@ -15,33 +12,6 @@ _UNSPECIFIED = 2
 FULL_RANGE = 2
 LIMITED_RANGE = 1
 _GBR = 0
-
-
-@dataclass(frozen=True, slots=True)
-class PictureFormat:
-    """Facts of parameter sets about pictures.
-
-    Attributes:
-        coded_width: Columns as stored.
-        coded_height: Rows as stored.
-        width: Columns behind the codec's own cropping.
-        height: Rows behind the codec's own cropping.
-        pixel_format: libav's name.
-        colors: Colour tags.
-        reorder: Pictures that may come before one in decode order and after it for display; None if unknown.
-        frame_rate: The constant rate that it declares, or None.
-        clock_rate: The rate of an H.264 stream's clock, constant or not, or None.
-    """
-
-    coded_width: int
-    coded_height: int
-    width: int
-    height: int
-    pixel_format: str
-    colors: StreamColors
-    reorder: int | None
-    frame_rate: Fraction | None = None
-    clock_rate: Fraction | None = None
 
 
 def make_known_colors(primaries: int, transfer: int, space: int, color_range: int) -> StreamColors:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from framefeed.media._details import StreamColors
+from framefeed.media._details import PictureFormat, StreamColors
 from framefeed.media.h26x._bits import HeaderBits, OddUnits
-from framefeed.media.h26x._formats import LIMITED_RANGE, PictureFormat, name_pixel_format, read_signalled_colors
+from framefeed.media.h26x._formats import LIMITED_RANGE, name_pixel_format, read_signalled_colors
 
 _HIGH_PROFILES = frozenset({100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135})
 _EXTENDED_ASPECT = 255
@@ -24,9 +24,11 @@ _MOST_H264_PICTURE_SETS = 256
 
 @dataclass(frozen=True, slots=True)
 class H264Sequence:
-    """Facts of a sequence parameter set about slice headers.
+    """Facts of a sequence parameter set.
 
     Attributes:
+        format: Of the pictures.
+        colors: Colour tags.
         number: Its number, which picture parameter sets name.
         number_bits: Bits of a frame's number.
         order_kind: How the order of pictures is coded: 0, 1 or 2.
@@ -34,8 +36,13 @@ class H264Sequence:
         has_fields: Pictures may be coded as two fields.
         has_chroma: There is more than luma.
         has_structures: Messages may say for how many ticks a picture is shown.
+        reorder: Pictures that may come before one in decode order and after it for display; None if unknown.
+        clock_rate: The rate of the stream's clock, constant or not, or None.
+        frame_rate: The constant rate that it declares, or None.
     """
 
+    format: PictureFormat
+    colors: StreamColors
     number: int
     number_bits: int
     order_kind: int
@@ -43,6 +50,9 @@ class H264Sequence:
     has_fields: bool
     has_chroma: bool
     has_structures: bool = False
+    reorder: int | None = None
+    clock_rate: Fraction | None = None
+    frame_rate: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +76,7 @@ class H264Picture:
     has_weights_of_two: bool
 
 
-def read_h264_sequence(unit: bytes, given: StreamColors) -> tuple[H264Sequence, PictureFormat]:
+def read_h264_sequence(unit: bytes, given: StreamColors) -> H264Sequence:
     """Read a sequence parameter set.
 
     Args:
@@ -96,22 +106,21 @@ def read_h264_sequence(unit: bytes, given: StreamColors) -> tuple[H264Sequence, 
     if left + right >= columns or top + bottom >= rows:
         raise OddUnits("everything is cropped")
     usability = _read_usability(bits, given) if bits.read_flag() else _Usability(given)
-    colors = usability.colors
-    picture_format = PictureFormat(
-        coded_width=columns,
-        coded_height=rows,
-        width=columns - left - right,
-        height=rows - top - bottom,
-        pixel_format=name_pixel_format(chroma, depth, colors, luma_depth),
-        colors=colors,
+    pixel_format = name_pixel_format(chroma, depth, usability.colors, luma_depth)
+    return H264Sequence(
+        format=PictureFormat(columns - left - right, rows - top - bottom, pixel_format, columns, rows),
+        colors=usability.colors,
+        number=number,
+        number_bits=number_bits,
+        order_kind=order_kind,
+        order_bits=order_bits,
+        has_fields=not is_progressive,
+        has_chroma=chroma != 0,
+        has_structures=usability.has_structures,
         reorder=usability.reorder,
-        frame_rate=usability.clock_rate if usability.is_constant else None,
         clock_rate=usability.clock_rate,
+        frame_rate=usability.clock_rate if usability.is_constant else None,
     )
-    sequence = H264Sequence(
-        number, number_bits, order_kind, order_bits, not is_progressive, chroma != 0, usability.has_structures
-    )
-    return sequence, picture_format
 
 
 def read_h264_picture(unit: bytes) -> H264Picture:
@@ -243,15 +252,23 @@ _MOST_SEQUENCES, _MOST_HEVC_PICTURE_SETS = 16, 64
 
 @dataclass(frozen=True, slots=True)
 class HevcSequence:
-    """Facts of a sequence parameter set about slice headers.
+    """Facts of a sequence parameter set.
 
     Attributes:
+        format: Of the pictures.
+        colors: Colour tags.
         number: Its number, which picture parameter sets name.
         order_bits: Bits of a picture's order.
+        reorder: Pictures that may come before one in decode order and after it for display.
+        frame_rate: The constant rate that it declares, or None.
     """
 
+    format: PictureFormat
+    colors: StreamColors
     number: int
     order_bits: int
+    reorder: int = 0
+    frame_rate: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +288,7 @@ class HevcPicture:
     extra_bits: int
 
 
-def read_hevc_sequence(unit: bytes) -> tuple[HevcSequence, PictureFormat]:
+def read_hevc_sequence(unit: bytes) -> HevcSequence:
     """Read a sequence parameter set; the container's colours never count beside it.
 
     Args:
@@ -300,17 +317,10 @@ def read_hevc_sequence(unit: bytes) -> tuple[HevcSequence, PictureFormat]:
         raise OddUnits("a sequence parameter set of numbers beyond their ranges")
     has_usability = _skip_to_usability(bits, order_bits)
     colors = _read_colors(bits) if has_usability else StreamColors(range=LIMITED_RANGE)
-    picture_format = PictureFormat(
-        coded_width=columns,
-        coded_height=rows,
-        width=columns - (left + right) * across,
-        height=rows - (top + bottom) * down,
-        pixel_format=name_pixel_format(chroma, depth, colors, luma_depth),
-        colors=colors,
-        reorder=reorder,
-        frame_rate=_read_frame_rate(bits, sub_layers) if has_usability else None,
-    )
-    return HevcSequence(number, order_bits), picture_format
+    width, height = columns - (left + right) * across, rows - (top + bottom) * down
+    picture_format = PictureFormat(width, height, name_pixel_format(chroma, depth, colors, luma_depth), columns, rows)
+    frame_rate = _read_frame_rate(bits, sub_layers) if has_usability else None
+    return HevcSequence(picture_format, colors, number, order_bits, reorder, frame_rate)
 
 
 def read_hevc_picture(unit: bytes) -> HevcPicture:

@@ -72,7 +72,7 @@ def read_video(movie: Movie, track: Track) -> Configuration:
         raise OddMovie(f"facts of {codec} are libav's")
     extradata, colors = _find_configuration(movie, track, codec)
     video = read_configuration(codec, extradata, colors)
-    if unpack(movie.data, track.entry, _SIZE, 24) != (video.format.width, video.format.height):
+    if unpack(movie.data, track.entry, _SIZE, 24) != (video.sequence.format.width, video.sequence.format.height):
         raise OddMovie("container and codec that differ in the size of pictures")
     return video
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
 
 import numpy as np
 
-from framefeed._arrays import BoolArray, IntArray
+from framefeed._arrays import IntArray
 from framefeed.media._info import Limits
+from framefeed.media._packets import DISCARD, KEY, PacketTable, PacketWalk
 from framefeed.media.mp4._boxes import OddMovie, unpack
 from framefeed.media.mp4._movie import Edit, Movie, Track
 from framefeed.media.mp4._samples import MovieSamples, read_samples
@@ -16,32 +16,19 @@ from framefeed.media.mp4._samples import MovieSamples, read_samples
 _GAP = -1
 
 
-@dataclass(frozen=True, slots=True)
-class EditedSamples:
-    """A track's samples after its edit list.
-
-    Attributes:
-        first: The first sample that is a packet.
-        stop: The sample after the last one.
-        pts: Presentation time of each packet in ticks, int64 [stop - first].
-        is_discarded: Decoded and never shown, bool [stop - first].
-    """
-
-    first: int
-    stop: int
-    pts: IntArray
-    is_discarded: BoolArray
-
-
-def apply_edits(movie: Movie, track: Track, samples: MovieSamples) -> EditedSamples:
+def apply_edits(movie: Movie, track: Track, samples: MovieSamples) -> tuple[int, PacketWalk]:
     """Apply a track's edit list: none, or one edit, and a gap before it.
+
+    Returns:
+        The first sample that is a packet, and the packets as the tables describe them.
 
     Raises:
         OddMovie: Several edits, or one that shows nothing.
     """
     composed = samples.dts if samples.composition is None else samples.dts + samples.composition
+    flags = samples.is_sync * np.uint8(KEY)
     if not track.edits:
-        return EditedSamples(0, len(samples), composed, np.zeros(len(samples), bool))
+        return 0, PacketWalk(PacketTable(samples.offset, samples.size, composed, flags), samples.duration)
     gap, begin, length = read_edit_ticks(movie, track)
     if not samples.is_sync[0]:
         raise OddMovie("an edit before the first key frame")
@@ -58,7 +45,10 @@ def apply_edits(movie: Movie, track: Track, samples: MovieSamples) -> EditedSamp
     # Times count from the first sample that is shown, at the end of the gap.
     corrected = composed - samples.dts[shown[0]] + gap
     moved = max(0, _find_least(corrected[shown]) - gap)
-    return EditedSamples(first, stop, corrected[first:stop] - moved, is_discarded[first:stop])
+    flags[is_discarded] |= DISCARD
+    kept = slice(first, stop)
+    packets = PacketTable(samples.offset[kept], samples.size[kept], corrected[kept] - moved, flags[kept])
+    return first, PacketWalk(packets, samples.duration[kept])
 
 
 def check_shown(movie: Movie, track: Track, limits: Limits) -> None:
@@ -72,7 +62,7 @@ def check_shown(movie: Movie, track: Track, limits: Limits) -> None:
     first = 0
     if b"ctts" in track.tables:
         (first,) = unpack(movie.data, track.tables[b"ctts"], Struct(">i"), 12)
-    if not begin <= first < begin + length and apply_edits(movie, track, read_samples(movie, track, limits)).first:
+    if not begin <= first < begin + length and apply_edits(movie, track, read_samples(movie, track, limits))[0]:
         raise OddMovie("an edit that leaves out the first packet")
 
 

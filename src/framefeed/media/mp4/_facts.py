@@ -8,9 +8,9 @@ from math import gcd
 from operator import itemgetter, mul
 
 from framefeed.media._decoding import convert_display_matrix
+from framefeed.media._details import PictureFormat
 from framefeed.media._info import Limits, MediaInfo, bound_padded_pixels, is_size_allowed, rotate_size
 from framefeed.media.h26x._configuration import Configuration
-from framefeed.media.h26x._formats import PictureFormat
 from framefeed.media.h26x._sets import H264Sequence
 from framefeed.media.mp4._boxes import OddMovie, require_box
 from framefeed.media.mp4._edits import read_edit_ticks
@@ -108,7 +108,7 @@ def find_default_duration(movie: Movie, track: Track, video: Configuration | Non
     if isinstance(sequence, H264Sequence) and not sequence.has_fields and not sequence.has_structures:
         if track.time_scale < _COARSE_SCALE:
             return 1
-        rate = video.format.clock_rate
+        rate = sequence.clock_rate
         if rate is not None and rate < _FAST_RATE and max(rate.as_integer_ratio()) <= _MAX_CLOCK:
             return int(track.time_scale / rate)
     raise OddMovie("a last sample that lasts for nothing")
@@ -123,7 +123,7 @@ def check_size(picture: PictureFormat, limits: Limits) -> None:
 
 def make_media_info(movie: Movie, video: Configuration, timing: Timing) -> MediaInfo:
     """Describe a movie's video."""
-    track, picture = movie.video, video.format
+    track, picture = movie.video, video.sequence.format
     rotation, mirrored = convert_display_matrix(track.matrix)
     width, height = rotate_size(picture.width, picture.height, rotation)
     return MediaInfo(

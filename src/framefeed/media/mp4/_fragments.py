@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from framefeed._arrays import BoolArray, IntArray
 from framefeed.media._info import Limits
+from framefeed.media._packets import KEY, PacketTable, PacketWalk
 from framefeed.media._source import ByteReader, read_bytes
 from framefeed.media.mp4._boxes import Box, OddMovie, list_boxes, require_box, unpack
 from framefeed.media.mp4._edits import read_edit_offset
@@ -135,37 +136,16 @@ class TrackRun:
 
 
 @dataclass(frozen=True, slots=True)
-class TimedSamples:
-    """Samples that are packets, columns of length P in decode order.
-
-    Attributes:
-        offset: Byte offset in the file, int64.
-        size: Bytes, int64.
-        pts: Presentation time in ticks, int64.
-        duration: In ticks, int64.
-        is_sync: Key frame according to the container, bool.
-        is_discarded: Decoded and never shown, bool.
-    """
-
-    offset: IntArray
-    size: IntArray
-    pts: IntArray
-    duration: IntArray
-    is_sync: BoolArray
-    is_discarded: BoolArray
-
-
-@dataclass(frozen=True, slots=True)
 class Fragments:
     """The fragments of one track.
 
     Attributes:
-        samples: All of them.
+        walk: All their samples, as their boxes describe them.
         runs: Their runs, in the file's order.
         indexes: The file's segment indexes, in its order.
     """
 
-    samples: TimedSamples
+    walk: PacketWalk
     runs: tuple[TrackRun, ...]
     indexes: tuple[MovieSegmentIndex, ...]
 
@@ -324,7 +304,7 @@ def _read_run_columns(data: bytes, box: Box, flags: int, count: int, known: Defa
     return columns
 
 
-def _join_runs(runs: tuple[TrackRun, ...], moved: int, limits: Limits) -> TimedSamples:
+def _join_runs(runs: tuple[TrackRun, ...], moved: int, limits: Limits) -> PacketWalk:
     if not runs:
         raise OddMovie("no fragments of the video")
     columns = [np.concatenate([getattr(run, name) for run in runs]) for name in
@@ -334,4 +314,5 @@ def _join_runs(runs: tuple[TrackRun, ...], moved: int, limits: Limits) -> TimedS
         raise OddMovie("huge packets, or negative composition times")
     if bool((dts[1:] <= dts[:-1]).any()):
         raise OddMovie("fragments that overlap in time")
-    return TimedSamples(offset, size, dts - moved + composition, duration, is_sync, np.zeros(len(dts), bool))
+    flags = is_sync * np.uint8(KEY)
+    return PacketWalk(PacketTable(offset, size, dts - moved + composition, flags), duration)

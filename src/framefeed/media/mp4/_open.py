@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
 from typing import cast
 
@@ -21,7 +21,6 @@ from framefeed.media.h26x._bits import OddUnits
 from framefeed.media.h26x._configuration import Configuration
 from framefeed.media.h26x._order import find_levels
 from framefeed.media.h26x._sets import H264Sequence
-from framefeed.media.h26x._units import UnitFacts
 from framefeed.media.mp4._boxes import COUNTED_KINDS, OddMovie, TooManyBoxes, require_box, unpack
 from framefeed.media.mp4._description import find_codec, read_length_size, read_video
 from framefeed.media.mp4._edits import apply_edits, check_shown
@@ -32,7 +31,7 @@ from framefeed.media.mp4._facts import (
     sum_fragment_timing,
     sum_timing,
 )
-from framefeed.media.mp4._fragments import Fragments, TimedSamples, read_fragments
+from framefeed.media.mp4._fragments import Fragments, read_fragments
 from framefeed.media.mp4._movie import Movie
 from framefeed.media.mp4._nal_scan import scan_packets
 from framefeed.media.mp4._samples import check_counts, check_locations, read_first_size, read_movie, read_samples
@@ -86,48 +85,35 @@ def check_first_packet(reader: ByteReader, offset: int, size: int, file_size: in
 _ODD_GROUPS = frozenset({b"rap ", b"sync"})
 
 
-def walk_samples(reader: ByteReader, movie: Movie, samples: TimedSamples, length_size: int | None) -> PacketWalk:
-    """Turn the samples of a movie's video into a packet walk.
+def read_packets(reader: ByteReader, movie: Movie, walk: PacketWalk, length_size: int | None) -> PacketWalk:
+    """Complete the walk of a movie's video by what its packets say.
 
     Args:
         reader: The file.
         movie: Its moov box.
-        samples: The samples of its video.
+        walk: The packets of its video, as its tables describe them.
         length_size: Bytes of the length before each NAL unit; 0 for codecs without NAL units. With None no packet is
             read, and the tables alone say which packets are key frames.
 
     Raises:
         OddMovie: The packets, or the marks of key frames, are not understood exactly.
     """
-    track = movie.video
+    track, packets = movie.video, walk.packets
     codec = find_codec(track)
     # libav takes key frames of H.264 from its parser, not from the container; edits take them from the container.
     if track.groups & _ODD_GROUPS and (codec != "h264" or track.edits):
         raise OddMovie("key frames in sample groups")
-    units: UnitFacts | None = None
     has_units = codec in ("h264", "hevc")
-    if has_units and length_size is not None:
-        units = scan_packets(reader, codec, length_size, samples.offset, samples.size)
-    is_key = samples.is_sync
-    if units is not None:
-        is_key = units.is_start if codec == "h264" else samples.is_sync & (units.is_start | ~units.has_slice)
-    return PacketWalk(
-        offset=samples.offset,
-        size=samples.size,
-        pts=samples.pts,
-        duration=samples.duration,
-        is_key=is_key,
-        is_discarded=samples.is_discarded,
-        is_disposable=np.zeros(len(is_key), bool) if units is None else units.is_disposable,
-        is_contiguous=has_units,
-        is_encrypted=False,
-        parameter_sets=() if units is None else units.parameter_sets,
-        units=units,
-    )
+    if not has_units or length_size is None:
+        return replace(walk, is_contiguous=has_units)
+    units = scan_packets(reader, codec, length_size, packets.offset, packets.size)
+    is_key = units.is_start if codec == "h264" else packets.is_key & (units.is_start | ~units.has_slice)
+    packets = packets.replace_flags(is_key, units.is_disposable)
+    return PacketWalk(packets, walk.duration, is_contiguous=True, parameter_sets=units.parameter_sets, units=units)
 
 
-def read_tables(movie: Movie, video: Configuration | None, limits: Limits) -> TimedSamples:
-    """Read the samples of a movie's video from its tables.
+def read_tables(movie: Movie, video: Configuration | None, limits: Limits) -> PacketWalk:
+    """Read the packets of a movie's video from its tables.
 
     Args:
         movie: The moov box.
@@ -144,32 +130,10 @@ def read_tables(movie: Movie, video: Configuration | None, limits: Limits) -> Ti
     for other in movie.tracks:
         if other is not track:
             check_locations(movie, other, limits)
-    shown = apply_edits(movie, track, samples)
-    kept = slice(shown.first, shown.stop)
-    return TimedSamples(
-        offset=samples.offset[kept],
-        size=samples.size[kept],
-        pts=shown.pts,
-        duration=samples.duration[kept],
-        is_sync=samples.is_sync[kept],
-        is_discarded=shown.is_discarded,
-    )
+    return apply_edits(movie, track, samples)[1]
 
 
 _LOG = logging.getLogger("framefeed.media")
-
-
-@dataclass(frozen=True, slots=True)
-class MovieFacts:
-    """Facts of a movie's header about its video, as libav has them.
-
-    Attributes:
-        info: Facts of the file.
-        video: Configuration of the codec.
-    """
-
-    info: MediaInfo
-    video: Configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +143,14 @@ class OpenedMovie:
     Attributes:
         movie: The moov box.
         walk: The packets.
-        facts: None if only libav knows them.
+        info: Facts of the file, as libav has them; None if only libav knows them.
+        video: Configuration of the codec; None if ``info`` is.
     """
 
     movie: Movie
     walk: PacketWalk
-    facts: MovieFacts | None
+    info: MediaInfo | None = None
+    video: Configuration | None = None
 
     @property
     def number(self) -> int:
@@ -197,20 +163,20 @@ class OpenedMovie:
         Raises:
             Unproved: They do not prove it, or the header lacks a fact.
         """
-        units = self.walk.units
-        if self.facts is None or units is None:
+        units, video = self.walk.units, self.video
+        if video is None or units is None:
             raise Unproved("facts that only libav knows")
         # Pictures that libav's decoder surely holds back from the start. If an H.264 stream does not declare it,
         # libav's demuxer finds the depth of reordering in the sample tables (mov_estimate_video_delay), but not in
         # fragments, which it has not read by then.
         num_held = 0
-        if self.facts.video.format.reorder is None and not self.movie.is_fragmented:
-            num_held = len(find_levels(self.walk.pts)) if b"ctts" in self.movie.video.tables else 0
-        proof = prove_units(self.facts.video, units, self.walk, num_held)
+        if video.sequence.reorder is None and not self.movie.is_fragmented:
+            num_held = len(find_levels(self.walk.packets.pts)) if b"ctts" in self.movie.video.tables else 0
+        proof = prove_units(video, units, self.walk, num_held)
         first = int(proof.order[0])
         if proof.begin or np.count_nonzero(units.has_unknown_messages[1 : first + 1]):
             raise Unproved("a first frame that is turned by messages, or not known")
-        if has_damaged_configuration(self.facts.video.codec, self.facts.video.extradata):
+        if has_damaged_configuration(video.codec, video.extradata):
             raise Unproved("a decoder complains of the parameter sets")
         return proof
 
@@ -261,22 +227,23 @@ def open_movie(
         return None
     with _falling_back_to_libav(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
-        facts: MovieFacts | None = None
+        info: MediaInfo | None = None
+        video: Configuration | None = None
         length_size = None if tables_only and not _may_hold_fields(movie) else read_length_size(movie, movie.video)
         if movie.is_fragmented:
             fragments = read_fragments(reader, movie, movie.video, limits)
             timing = sum_fragment_timing(movie, movie.video, fragments)
-            walk = walk_samples(reader, movie, fragments.samples, length_size)
+            walk = read_packets(reader, movie, fragments.walk, length_size)
             with _falling_back_to_libav(name, limits):
-                video = read_video(movie, movie.video)
-                _check_beginning(reader, movie, fragments, video, limits)
-                facts = MovieFacts(make_media_info(movie, video, timing), video)
-            return OpenedMovie(movie, walk, facts)
+                configuration = read_video(movie, movie.video)
+                _check_beginning(reader, movie, fragments, configuration, limits)
+                info, video = make_media_info(movie, configuration, timing), configuration
+            return OpenedMovie(movie, walk, info, video)
         with _falling_back_to_libav(name, limits):
-            video = read_video(movie, movie.video)
-            facts = MovieFacts(_read_info(reader, movie, video, limits), video)
-        samples = read_tables(movie, facts.video if facts else None, limits)
-        return OpenedMovie(movie, walk_samples(reader, movie, samples, length_size), facts)
+            configuration = read_video(movie, movie.video)
+            info, video = _read_info(reader, movie, configuration, limits), configuration
+        walk = read_tables(movie, video, limits)
+        return OpenedMovie(movie, read_packets(reader, movie, walk, length_size), info, video)
     return None
 
 
@@ -294,14 +261,14 @@ def _check_beginning(
     reader: ByteReader, movie: Movie, fragments: Fragments, video: Configuration, limits: Limits
 ) -> None:
     """Raise OddMovie unless the first fragment begins as the header says."""
-    check_size(video.format, limits)
-    offset, size = int(fragments.samples.offset[0]), int(fragments.samples.size[0])
+    check_size(video.sequence.format, limits)
+    offset, size = int(fragments.walk.packets.offset[0]), int(fragments.walk.packets.size[0])
     check_first_packet(reader, offset, size, movie.layout.size, video)
 
 
 def _read_info(reader: ByteReader, movie: Movie, video: Configuration, limits: Limits) -> MediaInfo:
     track = movie.video
-    check_size(video.format, limits)
+    check_size(video.sequence.format, limits)
     check_shown(movie, track, limits)
     timing = sum_timing(movie, track)
     offsets = track.tables.get(b"co64") or require_box(track.tables, b"stco")

@@ -6,13 +6,14 @@ Source: AV1 bitstream specification 1.0.0 with errata 1, clauses 5.3, 5.5, 5.9 a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from framefeed.media._details import PictureFormat, StreamColors
 from framefeed.media._packets import PacketWalk
-from framefeed.media.proofs._proving import FirstPicture, Proof, Unproved, prove_in_packet_order
+from framefeed.media.proofs._proving import Proof, Unproved, prove_in_packet_order
 
 _CHUNK_BYTES = 16
 """Bytes read first: most headers are shorter, and shifting a longer number takes longer."""
@@ -68,7 +69,7 @@ _SELECT = 2
 _KEY, _INTRA_ONLY, _SWITCH = 0, 2, 3
 _ALL_SLOTS = 0xFF
 # As libav numbers them (ITU-T H.273).
-_UNSPECIFIED, _BT709, _SRGB, _IDENTITY = 2, 1, 13, 0
+_BT709, _SRGB, _IDENTITY = 1, 13, 0
 _LIMITED, _FULL = 1, 2
 _CHROMA = {(True, True): "yuv420p", (True, False): "yuv422p", (False, False): "yuv444p"}
 """By whether columns and rows of chroma are halved."""
@@ -87,7 +88,8 @@ class Sequence:
         integer_motion: Whether motion vectors are whole; ``_SELECT``.
         id_bits: Bits of the number of a frame.
         order_bits: Bits of the display order of a frame.
-        first: Picture of a frame without its own size.
+        format: Of a frame without its own size.
+        colors: Colour tags.
     """
 
     is_still: bool
@@ -98,7 +100,8 @@ class Sequence:
     integer_motion: int
     id_bits: int
     order_bits: int
-    first: FirstPicture
+    format: PictureFormat
+    colors: StreamColors
 
 
 class FrameHeader(NamedTuple):
@@ -145,8 +148,19 @@ def read_sequence(unit: memoryview) -> Sequence:
             integer_motion = _SELECT if bits.flag() else bits.number(1)
         order_bits = bits.number(3) + 1 if has_order else 0
     bits.number(3)
-    first = FirstPicture(width, height, *_read_colors(bits, profile))
-    return Sequence(is_still, layers, has_model, time_bits, screen_tools, integer_motion, id_bits, order_bits, first)
+    pixel_format, colors = _read_colors(bits, profile)
+    return Sequence(
+        is_still=is_still,
+        layers=layers,
+        has_model=has_model,
+        time_bits=time_bits,
+        screen_tools=screen_tools,
+        integer_motion=integer_motion,
+        id_bits=id_bits,
+        order_bits=order_bits,
+        format=PictureFormat(width, height, pixel_format, width, height),
+        colors=colors,
+    )
 
 
 def _read_operating_points(bits: Bits) -> tuple[int, bool, int]:
@@ -179,17 +193,18 @@ def _read_operating_points(bits: Bits) -> tuple[int, bool, int]:
     return layers[0], has_model, 0 if is_even else time_bits
 
 
-def _read_colors(bits: Bits, profile: int) -> tuple[str, dict[str, int]]:
+def _read_colors(bits: Bits, profile: int) -> tuple[str, StreamColors]:
     """Read the pixel format, as libav names it, and the colours of a sequence (color_config)."""
     depth = ("", "10le")[bits.number(1)]
     if profile == 2 and depth:
         depth = ("10le", "12le")[bits.number(1)]
     is_gray = profile != 1 and bits.flag()
-    described = [bits.number(8) for _ in range(3)] if bits.flag() else [_UNSPECIFIED] * 3
-    colors = dict(zip(("primaries", "transfer", "space"), described, strict=True))
-    if not is_gray and described == [_BT709, _SRGB, _IDENTITY]:
-        return "gbrp" + depth, colors | {"range": _FULL}
-    colors["range"] = _FULL if bits.flag() else _LIMITED
+    described = StreamColors()
+    if bits.flag():
+        described = StreamColors(bits.number(8), bits.number(8), bits.number(8))
+    if not is_gray and described == StreamColors(_BT709, _SRGB, _IDENTITY):
+        return "gbrp" + depth, replace(described, range=_FULL)
+    colors = replace(described, range=_FULL if bits.flag() else _LIMITED)
     if is_gray:
         return "gray" + depth, colors
     is_halved = (profile == 0, profile == 0)
@@ -242,7 +257,7 @@ class Av1Prover:
         self._has_frame = False
         self._key_slots = 0
         self._is_key: list[bool] = []
-        self._first: FirstPicture | None = None
+        self._first: PictureFormat | None = None
 
     def add(self, packet: memoryview) -> None:
         """Take the next packet."""
@@ -300,7 +315,7 @@ class Av1Prover:
             if not (frame.is_key and frame.is_shown):
                 raise Unproved("it does not begin with a shown key frame")
             self._has_frame = True
-            self._first = None if frame.has_own_size else self._sequence.first
+            self._first = None if frame.has_own_size else self._sequence.format
         if frame.is_key:
             self._key_slots |= frame.refreshed
         else:
@@ -312,7 +327,8 @@ class Av1Prover:
     def prove(self, walk: PacketWalk) -> Proof:
         """Prove that each packet gives a frame; see ``Prover.prove``."""
         is_key = np.array(self._is_key, dtype=bool)
-        return prove_in_packet_order(walk, np.ones(len(walk), dtype=bool), is_key, self._first)
+        colors = None if self._first is None or self._sequence is None else self._sequence.colors
+        return prove_in_packet_order(walk, np.ones(len(walk), dtype=bool), is_key, self._first, colors)
 
 
 def _read_size(packet: memoryview, at: int) -> tuple[int, int]:

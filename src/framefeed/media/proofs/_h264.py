@@ -67,7 +67,7 @@ def prove_h264(configuration: Configuration, units: UnitFacts, walk: PacketWalk,
     if np.count_nonzero(slices.resets):
         raise Refuted("a picture at which the order begins anew (MMCO 5)")
     _check_numbers(slices.number, is_idr, sequence.number_bits)
-    _check_depth(number, is_idr, slices.is_b, configuration.format.reorder, held)
+    _check_depth(number, is_idr, slices.is_b, sequence.reorder, held)
     proof = prove_order_of_times(walk, packets, number)
     if not is_idr[0]:
         raise Unproved("it does not begin with an IDR picture")

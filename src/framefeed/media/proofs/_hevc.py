@@ -65,8 +65,8 @@ def prove_hevc(configuration: Configuration, units: UnitFacts, walk: PacketWalk)
     is_shown = slices.is_shown & ~_find_lost(kind)
     packets, number = packets[is_shown], number[is_shown]
     depth = len(find_levels(number))
-    if depth > (configuration.format.reorder or 0):
-        raise Refuted(f"pictures are reordered by {depth}, and {configuration.format.reorder} is what is declared")
+    if depth > sequence.reorder:
+        raise Refuted(f"pictures are reordered by {depth}, and {sequence.reorder} is what is declared")
     return prove_order_of_times(walk, packets, number)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, replace
+from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
@@ -15,9 +16,10 @@ from framefeed.media._packets import NAL_CODECS, PacketWalk
 from framefeed.media._parameter_sets import has_damaged_configuration
 from framefeed.media.h26x._bits import OddUnits
 from framefeed.media.h26x._configuration import Configuration, read_configuration
+from framefeed.media.h26x._sets import H264Sequence
 from framefeed.media.h26x._units import UnitFacts
 from framefeed.media.proofs import _h264, _hevc
-from framefeed.media.proofs._proving import FirstPicture, Proof, Refuted, Unproved
+from framefeed.media.proofs._proving import Proof, Refuted, Unproved
 from framefeed.media.proofs._rules import name_unknown
 
 
@@ -90,8 +92,17 @@ class NalProver:
         proof = prove_units(configuration, walk.units, walk, self._held)
         if has_damaged_configuration(self._codec, self._extradata):
             raise Unproved("a decoder complains of the parameter sets")
-        may_turn = bool(proof.order[0]) or proof.begin > 0 or self._has_turning_message()
-        return replace(proof, first=self._describe_first_picture(configuration, may_turn))
+        picture = configuration.sequence.format
+        is_known = self._known == (picture.width, picture.height, None if self._is_withheld else picture.pixel_format)
+        if self._is_withheld and not is_known:
+            raise Unproved("container and codec that differ in the size of pictures")
+        return replace(
+            proof,
+            first=picture if is_known else None,
+            # Sequence parameter sets count before the container; libav has done so where it opened a decoder.
+            colors=configuration.sequence.colors if self._is_withheld else self._colors,
+            may_turn=bool(proof.order[0]) or proof.begin > 0 or self._has_turning_message(),
+        )
 
     def _check_times(self, configuration: Configuration, walk: PacketWalk) -> None:
         """Raise Unproved if libav's times of packets may change when it decodes them.
@@ -100,30 +111,14 @@ class NalProver:
         times, and with them durations and the stream's start (``has_decode_delay_been_guessed``). It also makes up
         missing durations of packets in MP4, which their sum shows; for H.264 its parser knows the rate.
         """
-        has_clock = self._codec == "h264" and configuration.format.clock_rate is not None
+        has_clock = self._codec == "h264" and cast("H264Sequence", configuration.sequence).clock_rate is not None
         is_made_up = self._duration is not None and int(walk.duration.sum()) > self._duration
         if self._is_withheld and is_made_up and not has_clock:
             raise Unproved("packets without a duration")
-        depth = configuration.format.reorder
+        depth = configuration.sequence.reorder
         is_short = self._may_guess and (not depth or len(walk) < _PROBED_PACKETS)
         if self._is_withheld and self._codec == "h264" and (depth is None or is_short):
             raise Unproved("a stream of which libav learns more by decoding")
-
-    def _describe_first_picture(self, configuration: Configuration, may_turn: bool) -> FirstPicture | None:
-        """Describe the first packet's picture by the configuration; None if the container differs from it."""
-        picture = configuration.format
-        if self._known != (picture.width, picture.height, None if self._is_withheld else picture.pixel_format):
-            if self._is_withheld:
-                raise Unproved("container and codec that differ in the size of pictures")
-            return None
-        return FirstPicture(
-            width=picture.width,
-            height=picture.height,
-            pixel_format=picture.pixel_format,
-            colors=asdict(picture.colors) if self._is_withheld else {},
-            coded_size=(picture.coded_width, picture.coded_height),
-            may_turn=may_turn,
-        )
 
     def _has_turning_message(self) -> bool:
         if self._first is None:
@@ -166,7 +161,7 @@ def is_in_order_of_times(container: VideoContainer, walk: PacketWalk, num_decode
         order = np.arange(len(walk), dtype=np.int64)
     if order is None or len(order) != len(walk):
         return False
-    times = walk.pts[order[~walk.is_discarded[order]]]
+    times = walk.packets.pts[order[~walk.packets.is_discarded[order]]]
     return bool((times[1:] > times[:-1]).all())
 
 

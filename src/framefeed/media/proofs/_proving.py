@@ -6,10 +6,10 @@ start, exactly as decoding everything finds them; only damage of picture data st
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from framefeed._arrays import BoolArray, IntArray
+from framefeed.media._details import PictureFormat, StreamColors
 from framefeed.media._packets import MISSING_PTS, PacketWalk
 
 
@@ -22,46 +22,33 @@ class Refuted(Unproved):
 
 
 @dataclass(frozen=True, slots=True)
-class FirstPicture:
-    """Facts of the first packet's headers about the first frame, as libav has them of a decoded one.
-
-    Attributes:
-        width: Columns.
-        height: Rows.
-        pixel_format: libav's name.
-        colors: Colour tags, by the names of `StreamColors`.
-        coded_size: (columns, rows) as stored, if they differ.
-        may_turn: Messages in the packet may rotate it.
-    """
-
-    width: int
-    height: int
-    pixel_format: str
-    colors: Mapping[str, int] = field(default_factory=dict)
-    coded_size: tuple[int, int] | None = None
-    may_turn: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Proof:
     """Which frames come of a stream's packets.
 
     Attributes:
         order: Number of the packet of each output frame, in output order, int64 [N].
         is_key: Decoding can start at the packet, as full verification finds, bool [P].
-        first: Facts about the first frame; None if only decoding gives them.
+        first: Format of the first frame, by the headers of its packet; None if only decoding gives it.
+        colors: Colour tags of the stream, by the same headers; None if they have none.
+        may_turn: Messages in the first packet may rotate the first frame.
         begin: The first packet of the proof; later ones do not depend on those before it. The frames before it, which
             come first, must be decoded.
     """
 
     order: IntArray
     is_key: BoolArray
-    first: FirstPicture | None = None
+    first: PictureFormat | None = None
+    colors: StreamColors | None = None
+    may_turn: bool = False
     begin: int = 0
 
 
 def prove_in_packet_order(
-    walk: PacketWalk, is_shown: BoolArray, is_key: BoolArray, first: FirstPicture | None = None
+    walk: PacketWalk,
+    is_shown: BoolArray,
+    is_key: BoolArray,
+    first: PictureFormat | None = None,
+    colors: StreamColors | None = None,
 ) -> Proof:
     """Prove the frames of a codec whose decoder outputs the frame of a packet before it takes the next packet.
 
@@ -72,17 +59,18 @@ def prove_in_packet_order(
         is_shown: Whether a packet gives a frame, if the container does not discard it, bool [P].
         is_key: Whether that frame is a key frame, bool [P].
         first: See `Proof`.
+        colors: See `Proof`.
 
     Raises:
         Unproved: Times are missing or go backward, the first frame is no key frame, or a packet is damaged.
     """
     if walk.is_damaged:
         raise Unproved("the container says that a packet is damaged")
-    is_frame = is_shown & ~walk.is_discarded
+    is_frame = is_shown & ~walk.packets.is_discarded
     order: IntArray = is_frame.nonzero()[0]
     if not len(order) or not is_key[order[0]]:
         raise Unproved("it does not begin with a key frame")
-    times = walk.pts[order]
+    times = walk.packets.pts[order]
     if times[0] == MISSING_PTS or bool((times[1:] < times[:-1]).any()):
         raise Unproved("times are missing or go backward")
-    return Proof(order, is_key & is_frame & walk.is_key, first)
+    return Proof(order, is_key & is_frame & walk.packets.is_key, first, colors)

@@ -70,10 +70,10 @@ def prove_order_of_times(walk: PacketWalk, packets: IntArray, number: IntArray) 
     if np.count_nonzero(number[1:] == number[:-1]):
         raise Refuted("two pictures of one order")
     order = packets[rising]
-    order = order[~walk.is_discarded[order]]
+    order = order[~walk.packets.is_discarded[order]]
     if not len(order):
         raise Refuted("no packet gives a frame")
-    times = walk.pts[order]
+    times = walk.packets.pts[order]
     if np.count_nonzero(times[1:] <= times[:-1]) or times[0] == MISSING_PTS:
         raise Refuted("times in another order than the pictures")
-    return Proof(order, walk.is_key)
+    return Proof(order, walk.packets.is_key)

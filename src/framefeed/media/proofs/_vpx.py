@@ -11,9 +11,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from framefeed.media._details import PictureFormat, StreamColors
 from framefeed.media._info import Limits
 from framefeed.media._packets import PacketWalk
-from framefeed.media.proofs._proving import FirstPicture, Proof, Unproved, prove_in_packet_order
+from framefeed.media.proofs._proving import Proof, Unproved, prove_in_packet_order
 
 _IS_INTER, _IS_SHOWN = 1, 16
 _TAG_BYTES, _KEY_BYTES = 3, 10
@@ -27,7 +28,7 @@ class Vp8Prover:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._tags: list[int] = []
-        self._first: FirstPicture | None = None
+        self._first: PictureFormat | None = None
 
     def add(self, packet: memoryview) -> None:
         """Take the next packet."""
@@ -44,7 +45,7 @@ class Vp8Prover:
         if not 0 < width * height <= self._limits.max_pixels:
             raise Unproved("pictures larger than allowed, or of no size")
         # No colours: libav reads nothing but the size before it decodes.
-        self._first = self._first or FirstPicture(width, height, "yuv420p")
+        self._first = self._first or PictureFormat(width, height, "yuv420p", width, height)
 
     def prove(self, walk: PacketWalk) -> Proof:
         """Prove which packets are shown; see ``Prover.prove``."""
@@ -52,7 +53,7 @@ class Vp8Prover:
         is_key = (tags & _IS_INTER) == 0
         header = np.where(is_key, _KEY_BYTES, _TAG_BYTES)
         first_partition = tags >> 5
-        if ((first_partition == 0) | (first_partition >= walk.size - header)).any():
+        if ((first_partition == 0) | (first_partition >= walk.packets.size - header)).any():
             raise Unproved("a packet ends with its first partition, or in it")
         return prove_in_packet_order(walk, (tags & _IS_SHOWN) != 0, is_key, self._first)
 
@@ -131,7 +132,8 @@ class FrameReader:
         limits: How large pictures may be.
 
     Attributes:
-        picture: Facts of the last key frame.
+        format: Of the last key frame.
+        colors: Colour tags of the last key frame.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -139,7 +141,8 @@ class FrameReader:
         self._syntax: re.Pattern[str] | None = None
         self._sizes: list[Size] = []
         self._common: Size | None = None
-        self.picture: FirstPicture | None = None
+        self.format: PictureFormat | None = None
+        self.colors = StreamColors()
 
     def read(self, frame: memoryview) -> int:
         """Read one frame; return its flags of ``SHOWN``, ``KEY`` and ``EXISTING``.
@@ -182,7 +185,8 @@ class FrameReader:
         """Keep a picture's size for frames that refer to it."""
         if header["key"] is not None:
             self._sizes, self._common = [size] * _NUM_SLOTS, size
-            self.picture = FirstPicture(*size, *_read_format(header))
+            pixel_format, self.colors = _read_format(header)
+            self.format = PictureFormat(*size, pixel_format, *size)
         elif size != self._common:
             for reference in self._find_references(header):
                 for own, other in zip(size, reference, strict=True):
@@ -194,13 +198,13 @@ class FrameReader:
             self._common = size if self._sizes == [size] * _NUM_SLOTS else None
 
 
-def _read_format(header: re.Match[str]) -> tuple[str, dict[str, int]]:
+def _read_format(header: re.Match[str]) -> tuple[str, StreamColors]:
     """Read the pixel format of a key frame, as libav names it, and its colours."""
     depth = _DEPTHS[header["depth"]]
     if header["rgb"]:
-        return "gbrp" + depth, {"space": _RGB, "range": _FULL}
-    colors = {"space": _SPACES[int(header["space"], 2)], "range": _FULL if header["range"] == "1" else _LIMITED}
-    return _CHROMA[header["halved"]] + depth, colors
+        return "gbrp" + depth, StreamColors(space=_RGB, range=_FULL)
+    space, color_range = _SPACES[int(header["space"], 2)], _FULL if header["range"] == "1" else _LIMITED
+    return _CHROMA[header["halved"]] + depth, StreamColors(space=space, range=color_range)
 
 
 def _check_parts(frame: memoryview, text: str, fewest: int, tiles: re.Match[str]) -> None:
@@ -234,7 +238,8 @@ class Vp9Prover:
     def __init__(self, limits: Limits) -> None:
         self._reader = FrameReader(limits)
         self._kinds: list[int] = []
-        self._first: FirstPicture | None = None
+        self._first: PictureFormat | None = None
+        self._colors = StreamColors()
 
     def add(self, packet: memoryview) -> None:
         """Take the next packet."""
@@ -248,16 +253,16 @@ class Vp9Prover:
         else:
             kind = self._reader.read(packet)
         if not self._kinds:
-            self._first = self._reader.picture
+            self._first, self._colors = self._reader.format, self._reader.colors
         # A frame that is not shown is no frame of the packet.
         self._kinds.append(kind if kind & SHOWN else 0)
 
     def prove(self, walk: PacketWalk) -> Proof:
         """Prove which packets give a frame; see ``Prover.prove``."""
         kinds = np.array(self._kinds, dtype=np.uint8)
-        if (walk.is_key & (kinds & EXISTING != 0)).any():
+        if (walk.packets.is_key & (kinds & EXISTING != 0)).any():
             raise Unproved("a packet that shows an earlier picture, which the container calls a key frame")
-        return prove_in_packet_order(walk, kinds & SHOWN != 0, kinds & KEY != 0, self._first)
+        return prove_in_packet_order(walk, kinds & SHOWN != 0, kinds & KEY != 0, self._first, self._colors)
 
 
 def _split_superframe(packet: memoryview) -> list[memoryview]:
