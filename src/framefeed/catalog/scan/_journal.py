@@ -30,8 +30,9 @@ from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._assembly import SurveyedSources
 from framefeed.catalog._catalog_file import FORMAT
 from framefeed.catalog._chunks import ChunkResult, tabulate
-from framefeed.catalog._columns import Facts, number_true
+from framefeed.catalog._columns import Facts
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA
+from framefeed.catalog._plan_columns import number_true
 from framefeed.catalog._still_rows import SURVEYED
 from framefeed.catalog._survey import SurveyResult
 from framefeed.errors import FramefeedError, UsageError
