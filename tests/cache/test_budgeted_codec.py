@@ -210,6 +210,13 @@ def test_if_the_distinct_raw_frames_fit_nothing_is_sampled(tmp_path: Path, monke
     assert kept(plan, tmp_path / "c", form="output", codec="auto", max_bytes=round(1.1 * nbytes))[0] == distinct
 
 
+def test_outputs_of_one_crop_are_estimated_once_each() -> None:
+    catalog = many()
+    plan = plan_clips(catalog, RandomSegments(8), seed=0, size=(32, 32), clips_per_video=40)
+    said = PlannedFrames(plan, find_decoder(), "output", 3).estimate_size()
+    assert said.frames <= int(catalog.num_frames.sum())
+
+
 @pytest.mark.parametrize("order", ["large first", "small first"])
 def test_samples_stand_for_equal_shares_of_the_bytes(order: str) -> None:
     sizes = [layout.nbytes for layout, _ in PlannedFrames(mixed(order), find_decoder(), "planes").decode_samples()]

@@ -287,6 +287,11 @@ def test_a_cached_decoder_has_the_optional_methods_of_any_decoder(tmp_path: Path
             ordinals = [ordinal for ordinal, _ in decoder.iter_rgb(video.source, video.index, [3, 4, 5], SMALL)]
             assert ordinals == [3, 4, 5]
             assert not list(decoder.iter_rgb(video.source, video.index, [], SMALL))
+            assert [ordinal for ordinal, _ in decoder.iter_rgb(video.source, video.index, [2, 5, 6], SMALL)] == [
+                2,
+                5,
+                6,
+            ]
 
 
 def test_decoders_do_not_read_each_others_frames(tmp_path: Path) -> None:

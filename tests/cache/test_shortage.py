@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import gc
 import os
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ import pytest
 
 from framefeed.cache import _caching, _keys, _stream_frames
 from framefeed.cache._frame_cache import FrameCache
-from framefeed.decode import VideoDecoder, find_decoder
+from framefeed.decode import BaseDecoder, ClipSlot, DecodeReport, VideoDecoder, find_decoder
 from framefeed.errors import ResourceExhausted
+from framefeed.index import FrameIndex
+from framefeed.media import MediaSource
 from framefeed.parallel import Ok, catch_outcome, find_shortage
 from framefeed.plan import OutputSpec
 from framefeed.testing import ClipSpec, write_clip
@@ -246,3 +249,31 @@ def test_a_build_blames_no_source_where_it_cannot_be_stamped(tmp_path: Path, mon
         monkeypatch.setattr(_keys, "os", NoStat(number))
         with FrameCache(tmp_path / f"c{number}", codec="raw") as cache, pytest.raises(ResourceExhausted):
             built(plan, cache, workers=0)
+
+
+class ExhaustedDecoder(BaseDecoder):
+    """Reports of each slot that memory ran out."""
+
+    name = "exhausted"
+
+    def __init__(self) -> None:
+        self.memory: list[weakref.ref[np.ndarray]] = []
+
+    def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
+        self.memory += [weakref.ref(slot.out) for slot in slots]
+        return DecodeReport(errors=[ResourceExhausted("memory ran out", resource="memory") for _ in slots])
+
+    def close(self) -> None:
+        pass
+
+
+def test_an_error_of_a_build_holds_no_pixels(tmp_path: Path) -> None:
+    plan, decoder = plan_of(size=(16, 16)), ExhaustedDecoder()
+    with (
+        FrameCache(tmp_path / "c", codec="raw") as cache,
+        pytest.raises(ResourceExhausted) as caught,
+    ):
+        built(plan, cache, backend=decoder, workers=0)
+    assert decoder.memory
+    assert [each() for each in decoder.memory] == [None] * len(decoder.memory), "pixels of a failed build are held"
+    assert caught.value.resource == "memory"

@@ -590,3 +590,24 @@ def test_plans_warn_of_nothing_when_nothing_is_left_out() -> None:
         warnings.simplefilter("error")
         plan = plan_clips(catalog_of(2), Uniform(2), seed=1)
     assert "2 clips" in repr(plan)
+
+
+@pytest.mark.parametrize(
+    ("rule", "crop", "is_random"),
+    [
+        (Uniform(4), None, False),
+        (RandomSegments(4), None, True),
+        (Dense(4, stride=1), None, True),
+        (Dense(4, stride=1, start=0), None, False),
+        (Rates([(5, 4)]), None, True),
+        (Rates([(5, 4)], start=0), None, False),
+        (AtIndices([0, 1]), None, False),
+        (AtSeconds([0.0]), None, False),
+        (EveryFrame(), None, False),
+        (Uniform(4), CenterCrop(8, 8), False),
+        (Uniform(4), RandomCrop(8, 8), True),
+        (Uniform(4), RandomResizedCrop(8, 8), True),
+    ],
+)  # fmt: skip
+def test_a_plan_knows_whether_frames_or_crops_are_drawn(rule: ClipRule, crop: Any, is_random: bool) -> None:
+    assert plan_clips(catalog_of(3), rule, seed=0, crop=crop).is_random is is_random

@@ -142,21 +142,22 @@ class CachingDecoder(BaseDecoder):
         return report
 
     def iter_rgb(
-        self, source: MediaSource, index: FrameIndex, stretch: Sequence[int], output: OutputSpec
+        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, pixels) of consecutive frames, each in new memory; see ``BaseDecoder.iter_rgb``.
+        """Yield (ordinal, pixels) of frames, each in new memory; see ``BaseDecoder.iter_rgb``.
 
         Frames that the cache lacks are decoded in order, up to the next frame that it has.
         """
-        stretch = range(stretch[0], stretch[-1] + 1) if len(stretch) else range(0)
-        start = stretch.start
-        while start < stretch.stop:
-            part = range(start, min(start + _READ_AHEAD, stretch.stop))
-            if self._has_all(source, index, part, output) is False:
-                start = yield from self._decode_in_order(source, index, range(start, stretch.stop), output)
-            else:
-                yield from self._decode_together(source, index, part, output)
-                start = part.stop
+        numbers = np.asarray(ordinals, np.int64)
+        for run in np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1):
+            start, stop = (int(run[0]), int(run[-1]) + 1) if len(run) else (0, 0)
+            while start < stop:
+                part = range(start, min(start + _READ_AHEAD, stop))
+                if self._has_all(source, index, part, output) is False:
+                    start = yield from self._decode_in_order(source, index, range(start, stop), output)
+                else:
+                    yield from self._decode_together(source, index, part, output)
+                    start = part.stop
 
     def _has_all(self, source: MediaSource, index: FrameIndex, part: range, output: OutputSpec) -> bool | None:
         """Whether the cache has some frames; None if a resource ran out, so that this is unknown."""
@@ -178,45 +179,45 @@ class CachingDecoder(BaseDecoder):
                 yield ordinal, slot.out[0]
 
     def _decode_in_order(
-        self, source: MediaSource, index: FrameIndex, stretch: range, output: OutputSpec
+        self, source: MediaSource, index: FrameIndex, ordinals: range, output: OutputSpec
     ) -> Generator[tuple[int, Pixels], None, int]:
         """Decode and store until the cache has the frames that follow; return the next ordinal."""
         form = self._choose_form(index, [output])
         check = SourceCheck(source, index)
-        stamps = None if index.identity is None else _read_stamps_if_possible(check, stretch)
+        stamps = None if index.identity is None else _read_stamps_if_possible(check, ordinals)
         if stamps is None or not self._inner.can_iter_rgb(index) or not _can_store(output, index):
-            yield from self._decode_together(source, index, stretch[:_READ_AHEAD], output)
-            return stretch.start + len(stretch[:_READ_AHEAD])
+            yield from self._decode_together(source, index, ordinals[:_READ_AHEAD], output)
+            return ordinals.start + len(ordinals[:_READ_AHEAD])
         frames = self._open_frames(source, index, form, output if form == "output" else None)
         new: list[NewFrame] = []
-        for ordinal, frame, pixels in self._decode_each(frames, stretch, output):
+        for ordinal, frame, pixels in self._decode_each(frames, ordinals, output):
             self._state.counters.add(frames_missed=1)
             new += [frame] if frame is not None else []
             is_full = len(new) == _READ_AHEAD
-            if is_full or ordinal == stretch[-1]:
+            if is_full or ordinal == ordinals[-1]:
                 # Before the frame is yielded: after the last one the caller may not ask for another.
-                frames.store(new, stamps[[each.ordinal - stretch.start for each in new]])
+                frames.store(new, stamps[[each.ordinal - ordinals.start for each in new]])
                 new = []
             yield ordinal, pixels
-            following = stretch[ordinal + 1 - stretch.start :][:_READ_AHEAD]
+            following = ordinals[ordinal + 1 - ordinals.start :][:_READ_AHEAD]
             if is_full and self._has_all(source, index, following, output) is not False:
                 return ordinal + 1
-        frames.store(new, stamps[[each.ordinal - stretch.start for each in new]])
-        return stretch.stop
+        frames.store(new, stamps[[each.ordinal - ordinals.start for each in new]])
+        return ordinals.stop
 
     def _decode_each(
-        self, frames: StreamFrames, stretch: range, output: OutputSpec
+        self, frames: StreamFrames, ordinals: range, output: OutputSpec
     ) -> Iterator[tuple[int, NewFrame | None, Pixels]]:
         """Yield (ordinal, frame to store, pixels) as the other decoder gives them."""
         source, index = frames.source, frames.index
         if self._choose_form(index, [output]) == "output":
             layout = make_output_layout(output, *index.stream.displayed)
-            for ordinal, pixels in self._inner.iter_rgb(source, index, stretch, output):
+            for ordinal, pixels in self._inner.iter_rgb(source, index, ordinals, output):
                 frame = frames.apply_loss(NewFrame(ordinal, layout, pixels.reshape(-1)))
                 # A copy is stored: the pixels belong to the caller, who may write to them before that.
                 yield ordinal, replace(frame, planes=frame.planes.copy()), pixels
             return
-        for ordinal, picture in self._inner.iter_native(source, index, stretch):
+        for ordinal, picture in self._inner.iter_native(source, index, ordinals):
             new, shown = _copy_planes_to_store(frames, ordinal, picture)
             pixels = _allocate_frames(source, output.shape(*index.stream.displayed))
             with naming_source(source):
@@ -283,10 +284,10 @@ def _can_store(output: OutputSpec, index: FrameIndex) -> bool:
         return False
 
 
-def _read_stamps_if_possible(check: SourceCheck, stretch: range) -> WordArray | None:
+def _read_stamps_if_possible(check: SourceCheck, ordinals: range) -> WordArray | None:
     """Stamp the files of consecutive frames; None if a resource ran out."""
     try:
-        return check.read_lasting_stamps(np.arange(stretch.start, stretch.stop))
+        return check.read_lasting_stamps(np.arange(ordinals.start, ordinals.stop))
     except OSError as error:
         if find_shortage(error) is None:
             raise

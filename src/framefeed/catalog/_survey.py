@@ -64,7 +64,7 @@ class SurveyOptions:
         check_choice("depth", self.depth, get_args(Depth))
         check_choice("verify", self.verify, get_args(Verify))
         if self.workers is not None:
-            check_integer("workers", self.workers, least=0)
+            object.__setattr__(self, "workers", check_integer("workers", self.workers, least=0))
         if self.limits.max_packets > MOST_ITEMS:
             raise expected("limits.max_packets", f"at most {MOST_ITEMS} for a catalog", self.limits.max_packets)
         check_deadline(self.deadline_seconds)

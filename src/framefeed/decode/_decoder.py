@@ -226,6 +226,8 @@ class _AdaptedDecoder(BaseDecoder):
         return cast("Iterator[tuple[int, Any]]", self._inner.iter_native(source, index, ordinals, counts))
 
     def can_iter_rgb(self, index: FrameIndex) -> bool:
+        if hasattr(self._inner, "can_iter_rgb"):
+            return bool(self._inner.can_iter_rgb(index))
         return hasattr(self._inner, "iter_rgb")
 
     def can_iter_native(self, index: FrameIndex) -> bool:

@@ -87,7 +87,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
-            check_integer(name, getattr(self, name), 1)
+            object.__setattr__(self, name, check_integer(name, getattr(self, name), 1))
 
     def check_picture(self, width: int, height: int, name: str) -> None:
         """Raise LimitExceeded if a picture of this size is larger than allowed."""

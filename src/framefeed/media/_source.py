@@ -39,7 +39,7 @@ class SourceStat:
 
 
 # A type of its own, and not a stat whose fingerprint may be missing: a stat costs no read, and must not stand where
-# frames are found again by their file's bytes.
+# frames are found again by their file's bytes. Only a failed row of a catalog has one that is empty.
 @dataclass(frozen=True, slots=True)
 class SourceIdentity:
     """Size, modification time, and hash of head, middle and tail: another file under the same name differs in one."""

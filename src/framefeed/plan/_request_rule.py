@@ -86,6 +86,9 @@ class Requests:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_picture_rules"}
+
     def __repr__(self) -> str:
         return f"Requests({len(self)} requests, {self._digest}, {self.picking})"
 

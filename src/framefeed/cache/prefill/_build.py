@@ -235,9 +235,11 @@ class Filler:
                 # Pictures of a sequence may differ in size, and then have no common corner.
                 corner = (0, 0, min(_CORNER, height), min(_CORNER, width))
                 output = OutputSpec(size=(_CORNER, _CORNER)) if has_picture_files(index) else OutputSpec(crop=corner)
-            memory = np.empty((len(run), *output.shape(height, width)), dtype=np.uint8)
-            slots.append(ClipSlot(run.ordinals, output, memory))
+            shape = (len(run), *output.shape(height, width))
+            slots.append(ClipSlot(run.ordinals, output, np.empty(shape, dtype=np.uint8)))
         report = self._decoder.decode(source, index, slots)
+        # Not held by the traceback of an error: memory may be what ran out.
+        del slots
         counts.stored += report.counts.frames_stored
         for error in report.errors:
             if isinstance(error, ResourceExhausted):
