@@ -18,7 +18,7 @@ from framefeed.catalog import FACTS, CatalogHeader
 from framefeed.catalog._catalog_file import FORMAT
 from framefeed.catalog._frame_tables import NUMBERS
 from framefeed.catalog._frame_tables import SCHEMA as FRAMES_SCHEMA
-from framefeed.catalog._roll import ROLL
+from framefeed.catalog._plan_columns import PLAN_COLUMNS
 from framefeed.catalog.scan._journal import JOURNALED
 from framefeed.index import BuiltFrom, StreamFacts, TimesFrom
 from framefeed.load._iteration import STATE_VERSION as LOADER_VERSION
@@ -73,8 +73,8 @@ def test_columns_of_a_catalog_are_those_of_the_code() -> None:
 
 
 def test_facts_of_frame_tables_are_those_of_the_code() -> None:
-    assert columns("Frame tables: cat.frames.arrow") == [*written(FRAMES_SCHEMA), ("roll", "list")]
-    assert columns("Frame tables: cat.frames.arrow", 1) == written(ROLL)
+    assert columns("Frame tables: cat.frames.arrow") == [*written(FRAMES_SCHEMA), ("plan_columns", "list")]
+    assert columns("Frame tables: cat.frames.arrow", 1) == written(PLAN_COLUMNS)
     numbers = list(NUMBERS.names or ())
     assert f"one after the other: {listed(numbers)}." in TEXT
     texts = [field.name for field in fields(StreamFacts) if field.name not in numbers]

@@ -7,11 +7,13 @@ import os
 import sys
 
 from framefeed.catalog import _chunks
+from framefeed.catalog.scan import _journal
 from framefeed.catalog.scan._scan import scan
 from framefeed.errors import WorkerLost
 from tests.catalog import killed_worker
 
 folder, target = sys.argv[1:]
+_journal.WRITE_SECONDS = 0.0
 _chunks.CHUNK_WEIGHT, _chunks.VIDEO_WEIGHT, _chunks.MIN_PICTURES_FOR_PROCESSES = 8, 4, 1
 harmless, _chunks.survey_chunk = _chunks.survey_chunk, killed_worker.survey_chunk
 try:
@@ -19,7 +21,7 @@ try:
     message = ""
 except WorkerLost as error:
     message = str(error)
-kept = os.path.getsize(f"{target}.journal/0000.facts.arrows")
+kept = sum(entry.stat().st_size for entry in os.scandir(f"{target}.journal"))
 _chunks.survey_chunk = harmless
 rows = len(scan(folder, out=target, workers=2))
 print(json.dumps({"told": message, "kept": kept, "rows": rows}))  # the report

@@ -24,6 +24,7 @@ from framefeed.errors import FramefeedError
 
 _chunks.CHUNK_WEIGHT = 8  # several chunks of few files
 _chunks.VIDEO_WEIGHT = 4
+_journal.WRITE_SECONDS = 0.0  # each chunk is written at once
 os.fsync = os.fstat  # type: ignore[assignment]  # what a killed process wrote is kept without it
 STEPS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "fcntl.flock"}
 FINISHED, FAILED = 0, 3

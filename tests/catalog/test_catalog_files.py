@@ -283,8 +283,8 @@ def test_parquet_of_another_program(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        (b'"format": 4', b'"format": 5'),
-        (b'"format": 4', b'"format": 1'),
+        (b'"format": 5', b'"format": 4'),
+        (b'"format": 5', b'"format": 1'),
         (b'"verify": "proof"', b'"verify": "hope"'),
         (b'"assume_fps": null', b'"assume_fps": "0/0"'),
         (b'"assume_fps": null', b'"assume_fps": "1/0"'),
@@ -329,6 +329,7 @@ OLDER = {
     1: (["times_from", "num_damaged_frames"], ["limits", "assume_fps"]),
     2: (["times_from", "num_damaged_frames"], ["limits", "assume_fps"]),
     3: (["times_from"], ["assume_fps"]),
+    4: ([], []),
 }
 """Columns, and entries of the header, that a catalog of each older format has not."""
 

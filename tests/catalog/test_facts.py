@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from framefeed.catalog import _catalog_file, _columns
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._columns import FACTS, Facts, FactsBuilder, compute_label_codes, content_fingerprint, hash_column
-from framefeed.catalog._roll import Roll, find_usable_rows, make_roll
+from framefeed.catalog._plan_columns import PlanColumns, find_usable_rows, make_plan_columns
 from framefeed.catalog._splitting import assign_rows
 from framefeed.errors import UnreadableMedia
 from tests.catalog.synthetic import catalog, failure, finding, names
@@ -102,55 +102,63 @@ def test_parts_take_all_rows_once(fractions: list[float]) -> None:
     assert all(bool(len(part)) == bool(share) for part, share in zip(parts, fractions, strict=True))
 
 
-# --- the roll ---------------------------------------------------------------------------------------
+# --- columns for plans ------------------------------------------------------------------------------
 
 
-def roll(**changes: list[int]) -> Roll:
-    numbers = {"frame_row": [0, -1, 1], "num_frames": [4, -1, 0], "width": [5, -1, 7], "height": [6, -1, 8]} | changes
-    columns = {name: np.array(values, np.int64) for name, values in numbers.items()}
-    made = make_roll(pa.chunked_array([["a", "b", "é"]]), columns, np.array([False, True, False]))
-    return Roll(made, 3, 2, "x.arrow")
+def made_columns() -> pa.StructArray:
+    """Of three rows: with an index, failed, and without a frame."""
+    table = pa.table(
+        {
+            "source": ["a", "b", "é"],
+            "num_frames": [4, None, 0],
+            "width": [5, None, 7],
+            "height": [6, None, 8],
+            "num_key_frames": [1, None, 1],
+            "error_type": [None, "EmptyVideo", None],
+        }
+    )
+    return make_plan_columns(table.column)
 
 
-def test_a_roll_returns_its_columns() -> None:
-    made = roll()
+def plan_columns(**changes: list[int]) -> PlanColumns:
+    made = made_columns()
+    columns = {name: made.field(name) for name in made.type.names} | {n: pa.array(v) for n, v in changes.items()}
+    return PlanColumns(pa.StructArray.from_arrays(list(columns.values()), fields=list(made.type)), 3, 2, "x.arrow")
+
+
+def test_columns_for_plans_are_those_of_the_catalog() -> None:
+    made = plan_columns()
     assert [made.source(row) for row in range(3)] == ["a", "b", "é"]
     assert (made.numbers("num_frames").tolist(), made.numbers("width").tolist()) == ([4, -1, 0], [5, -1, 7])
     assert (made.has_failed.tolist(), made.usable_rows.tolist()) == ([False, True, False], [0])
-    assert (made.frame_rows.tolist(), len(made)) == ([0, -1, 1], 3)
+    assert made.frame_rows.tolist() == [0, -1, 1]
     assert find_usable_rows(np.array([False, True, False]), np.array([-1, 3, 0])).tolist() == [0]
 
 
 @pytest.mark.parametrize("rows", [[0, -1, 2], [0, -2, 1], [2**62, 0, 0]])
 def test_C12_frame_rows_outside_the_tables_are_refused(rows: list[int]) -> None:
     with pytest.raises(UnreadableMedia, match=r"x\.arrow"):
-        _ = roll(frame_row=rows).frame_rows
+        _ = plan_columns(frame_row=rows).frame_rows
 
 
 @pytest.mark.parametrize("usable", [[3, -1, -1], [1, 0, -1], [-2, 0, 1], [0, -1, 1], [1, 1, -1]])
 def test_C12_usable_rows_that_are_none_are_refused(usable: list[int]) -> None:
     with pytest.raises(UnreadableMedia, match="usable rows"):
-        _ = roll(usable_row=usable).usable_rows
+        _ = plan_columns(usable_row=usable).usable_rows
 
 
-def test_C12_a_roll_of_other_rows_is_refused() -> None:
-    columns = {name: np.zeros(2, np.int64) for name in ("frame_row", "num_frames", "width", "height")}
-    made = make_roll(pa.chunked_array([["a", "b"]]), columns, np.zeros(2, bool))
-    other = pa.StructArray.from_arrays([pa.array([1, 2])], names=["source"])
-    for given_columns, count in ((made, 3), (None, 2), (other, 2)):
+def test_C12_columns_of_other_rows_are_refused() -> None:
+    other = pa.StructArray.from_arrays([pa.array([1, 2, 3])], names=["source"])
+    for given_columns, count in ((made_columns(), 4), (other, 3)):
         with pytest.raises(UnreadableMedia, match="rows of the facts"):
-            Roll(given_columns, count, 1, "x.arrow")
+            PlanColumns(given_columns, count, 1, "x.arrow")
 
 
 def test_C12_a_source_that_is_no_text_is_refused() -> None:
-    made = make_roll(
-        pa.chunked_array([["abc"]]),
-        {name: np.zeros(1, np.int64) for name in ("frame_row", "num_frames", "width", "height")},
-        np.zeros(1, bool),
-    )
+    made = made_columns()
     texts = made.field("source")
-    bad = pa.Array.from_buffers(pa.large_string(), 1, [None, texts.buffers()[1], pa.py_buffer(b"\xff\xfe\xff")])
+    bad = pa.Array.from_buffers(pa.large_string(), 3, [None, texts.buffers()[1], pa.py_buffer(b"\xff\xfe\xff\xff")])
     columns = [bad, *(made.field(number) for number in range(1, made.type.num_fields))]
     damaged = pa.StructArray.from_arrays(columns, fields=list(made.type))
     with pytest.raises(UnreadableMedia, match="row 0"):
-        Roll(damaged, 1, 1, "x.arrow").source(0)
+        PlanColumns(damaged, 3, 1, "x.arrow").source(0)

@@ -24,12 +24,14 @@ from framefeed.catalog._frame_tables import (
     open_frame_tables,
     write_frame_tables,
 )
+from framefeed.catalog._plan_columns import PLAN_COLUMNS
 from framefeed.errors import FramefeedError, LimitExceeded, UnreadableMedia, UsageError
 from framefeed.index import MISSING_PTS, FrameIndex, PacketTable, StreamFacts
 from framefeed.media import SourceIdentity
 from tests.catalog.synthetic import frame_index, same
 
 EMPTY = np.empty(0, np.int64)
+NO_ROWS = pa.array([], PLAN_COLUMNS)
 
 
 def tables(*indexes: FrameIndex | None) -> FrameTables:
@@ -42,7 +44,7 @@ def tables(*indexes: FrameIndex | None) -> FrameTables:
 
 
 def saved(path: Path, *indexes: FrameIndex | None) -> FrameTables:
-    write_frame_tables(str(path), tables(*indexes).batches, {b"a": b"b"})
+    write_frame_tables(str(path), tables(*indexes).batches, {b"a": b"b"}, NO_ROWS)
     return open_frame_tables(str(path))[0]
 
 
@@ -122,7 +124,7 @@ def test_a_file_does_not_depend_on_the_batches_of_its_rows(
     ways.append(FrameTables([ways[0].batches[0].slice(start, 4) for start in range(0, 60, 4)]))
     written = []
     for number, way in enumerate(ways):
-        write_frame_tables(str(tmp_path / f"{number}"), way.batches, {})
+        write_frame_tables(str(tmp_path / f"{number}"), way.batches, {}, NO_ROWS)
         written.append((tmp_path / f"{number}").read_bytes())
         assert hash_frame_tables(way) == hash_frame_tables(ways[0])
     assert all(each == written[0] for each in written)

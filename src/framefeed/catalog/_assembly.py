@@ -19,9 +19,9 @@ from framefeed.catalog._columns import (
     find_classes,
     find_first_rows,
     normalize_labels,
-    number_sources,
 )
 from framefeed.catalog._frame_tables import FrameTables
+from framefeed.catalog._plan_columns import number_sources
 from framefeed.catalog._still_rows import SURVEYED
 from framefeed.catalog._survey import SurveyOptions, SurveyResult
 from framefeed.index import Verify

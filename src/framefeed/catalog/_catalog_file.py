@@ -25,14 +25,14 @@ import xxhash
 from framefeed._files import check_writable, flush_folder, holding_file, name_special_kind, remove_unlocked
 from framefeed._names import make_printable
 from framefeed.catalog._columns import FACTS, Facts, Label, hash_column
-from framefeed.catalog._frame_tables import FrameTables, hash_frame_tables, open_with_roll, write_frame_tables
-from framefeed.catalog._roll import Roll, make_roll
+from framefeed.catalog._frame_tables import FrameTables, hash_frame_tables, open_frame_tables, write_frame_tables
+from framefeed.catalog._plan_columns import PlanColumns, make_plan_columns
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.index import Verify
 from framefeed.parallel import raise_shortage, try_again_in_shortage
 
-FORMAT = 4
+FORMAT = 5
 """Version of the files. Version 1 had frame tables of 62 bytes a frame, and workers copied every column for planning;
 2 had no damaged frames; 3 had only the frames' own times, and no proofs."""
 ROWS_PER_GROUP = 131_072
@@ -117,10 +117,8 @@ def write_catalog(path: str, table: pa.Table, header: CatalogHeader, frames: Fra
             for name in (new_frames, new_facts):
                 claims.enter_context(holding_file(name))
             if frames is not None and header.frames_id is not None:
-                facts = Facts.of_table(table)
-                numbers = {name: facts.numbers(name) for name in ("num_frames", "width", "height")}
-                roll = make_roll(table.column("source"), numbers | {"frame_row": facts.frame_rows}, facts.has_failed)
-                write_frame_tables(new_frames, frames.batches, {_KEY: header.frames_id.encode()}, roll)
+                columns = make_plan_columns(table.column)
+                write_frame_tables(new_frames, frames.batches, {_KEY: header.frames_id.encode()}, columns)
                 os.replace(new_frames, pending)
                 flush_folder(
                     os.path.dirname(path) or "."
@@ -204,10 +202,10 @@ def _open_both(path: str) -> tuple[Facts, CatalogHeader, FrameTables | None]:
     names = () if header.frames_id is None else (get_frames_path(path), _get_pending_path(path, header.frames_id))
     others = list[str]()
     for name in filter(os.path.isfile, names):
-        frames, metadata, columns = open_with_roll(name)
+        frames, metadata, columns = open_frame_tables(name)
         if metadata.get(_KEY) == str(header.frames_id).encode():
-            roll = Roll(columns, file.metadata.num_rows, len(frames), name)
-            return _read_facts(path, file, roll), header, frames
+            plan_columns = PlanColumns(columns, file.metadata.num_rows, len(frames), name)
+            return _read_facts(path, file, plan_columns), header, frames
         others.append(name)
     if not others:
         return _read_facts(path, file, None), header, None
@@ -245,7 +243,7 @@ def _is_parquet(path: str) -> bool:
         return True
 
 
-def _read_facts(path: str, file: pq.ParquetFile, roll: Roll | None) -> Facts:
+def _read_facts(path: str, file: pq.ParquetFile, plan_columns: PlanColumns | None) -> Facts:
     def read(name: str) -> pa.ChunkedArray:
         read_table = partial(file.read, columns=[name], use_threads=False)
         try:
@@ -257,7 +255,7 @@ def _read_facts(path: str, file: pq.ParquetFile, roll: Roll | None) -> Facts:
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
             raise _unreadable(path, f"column {name}: {error}; delete it") from error
 
-    return Facts(file.schema_arrow, file.metadata.num_rows, read, roll)
+    return Facts(file.schema_arrow, file.metadata.num_rows, read, plan_columns)
 
 
 def _read_header(path: str, schema: pa.Schema) -> CatalogHeader:

@@ -26,7 +26,7 @@ from framefeed.catalog._columns import (
     encode_labels,
     list_distinct,
 )
-from framefeed.catalog._roll import find_usable_rows
+from framefeed.catalog._plan_columns import find_usable_rows
 from framefeed.errors import FramefeedError, StaleSource, UsageError
 from framefeed.index import FrameIndex, build_still_index, index_media, make_image_sequence
 from framefeed.media import SEQUENCE_CONTAINER, ImageSequence, MediaInfo, MediaSource, SourceIdentity, probe
@@ -60,7 +60,7 @@ class CatalogRows:
         if self._data.frames is None:
             is_sequence = self._scalar("container", row) == SEQUENCE_CONTAINER
             return ImageSequence(path, fps=self._scalar("average_fps", row)) if is_sequence else path
-        frame_row = int(self._data.facts.frame_rows[self._get_data_row(row)])
+        frame_row = int(self._data.facts.plan_columns.frame_rows[self._get_data_row(row)])
         index = None if frame_row < 0 else self._data.frames.index(frame_row)
         if index is None or index.stream.container != SEQUENCE_CONTAINER:
             return path
@@ -68,7 +68,7 @@ class CatalogRows:
 
     def name(self, row: int) -> str:
         """Get the text of the ``source`` column in a row."""
-        return self._data.facts.source(self._get_data_row(row))
+        return self._data.facts.plan_columns.source(self._get_data_row(row))
 
     def error(self, row: int) -> str | None:
         """Get the error message of a row, or None."""
@@ -83,7 +83,7 @@ class CatalogRows:
         """
         if self._data.frames is None:
             raise UsageError(self._data.why_no_frames("call catalog.with_frame_indexes()"))
-        frame_row = int(self._data.facts.frame_rows[self._get_data_row(row)])
+        frame_row = int(self._data.facts.plan_columns.frame_rows[self._get_data_row(row)])
         index = None if frame_row < 0 else self._data.frames.index(frame_row)
         if index is not None:
             return index
@@ -98,7 +98,9 @@ class CatalogRows:
         if facts["kind"] is None:
             return None
         names = ("num_frames", "duration_seconds", "average_fps")
-        frame_row = -1 if self._data.frames is None else int(self._data.facts.frame_rows[self._get_data_row(row)])
+        frame_row = (
+            -1 if self._data.frames is None else int(self._data.facts.plan_columns.frame_rows[self._get_data_row(row)])
+        )
         if self._data.frames is not None and frame_row >= 0:
             claims = self._data.frames.claims(frame_row)
             facts |= {f"{name}_from_header": getattr(claims, name) for name in names}
@@ -144,23 +146,23 @@ class CatalogRows:
     def usable_rows(self) -> IntArray:
         """Numbers of the rows that can be read, int64 [U]: without error, and not known to have no frames."""
         if self._rows is None:
-            return self._data.facts.usable_rows
-        return find_usable_rows(self._select(self._data.facts.has_failed), self.num_frames)
+            return self._data.facts.plan_columns.usable_rows
+        return find_usable_rows(self._select(self._data.facts.plan_columns.has_failed), self.num_frames)
 
     @cached_property
     def num_frames(self) -> IntArray:
         """Frames of each row, int64 [R]; -1 where unknown."""
-        return self._numbers("num_frames")
+        return self._select(self._data.facts.plan_columns.numbers("num_frames"))
 
     @cached_property
     def widths(self) -> IntArray:
         """Displayed width of each row in pixels, int64 [R]; -1 where unknown."""
-        return self._numbers("width")
+        return self._select(self._data.facts.plan_columns.numbers("width"))
 
     @cached_property
     def heights(self) -> IntArray:
         """Displayed height of each row in pixels, int64 [R]; -1 where unknown."""
-        return self._numbers("height")
+        return self._select(self._data.facts.plan_columns.numbers("height"))
 
     def column_values(self, name: str) -> AnyArray:
         """Read a column as a NumPy array [R]: numbers as they are, everything else as codes.
@@ -202,7 +204,7 @@ class CatalogRows:
             raise UsageError(self._data.why_no_frames("call catalog.with_frame_indexes()"))
         # A last value for rows without an index, whose frame row is -1.
         values = np.append(self._data.frames.stream_column(name), -1)
-        return self._select(values[self._data.facts.frame_rows])
+        return self._select(values[self._data.facts.plan_columns.frame_rows])
 
     @property
     def failures(self) -> list[tuple[str, str, str]]:
@@ -216,7 +218,7 @@ class CatalogRows:
     @cached_property
     def failed_rows(self) -> IntArray:
         """Numbers of the rows that failed, int64 [F]."""
-        return np.flatnonzero(self._select(self._data.facts.has_failed)).astype(np.int64)
+        return np.flatnonzero(self._select(self._data.facts.plan_columns.has_failed)).astype(np.int64)
 
     def compact(self) -> CatalogData:
         """Copy the data of this view alone."""
@@ -225,7 +227,7 @@ class CatalogRows:
         frames = self._data.frames
         if frames is not None:
             frames = frames.select(
-                row for row in dict.fromkeys(self._data.facts.frame_rows[self._rows].tolist()) if row >= 0
+                row for row in dict.fromkeys(self._data.facts.plan_columns.frame_rows[self._rows].tolist()) if row >= 0
             )
         buffers = self._data.buffers
         if buffers:
@@ -297,7 +299,7 @@ def read_built_from_codes(catalog: CatalogRows) -> IntArray:
     if frames is None:
         return np.full(len(catalog), -1, np.int64)
     # A last value for rows without an index, whose frame row is -1.
-    return catalog._select(np.append(frames.built_from(), -1)[catalog._data.facts.frame_rows])
+    return catalog._select(np.append(frames.built_from(), -1)[catalog._data.facts.plan_columns.frame_rows])
 
 
 def get_missing_frames_path(catalog: CatalogRows) -> str | None:

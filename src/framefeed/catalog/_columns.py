@@ -8,7 +8,6 @@ from threading import RLock
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
@@ -19,7 +18,7 @@ from framefeed._checks import expected
 from framefeed._names import make_printable
 from framefeed._nearest import did_you_mean
 from framefeed.catalog._arrow import Texts, view_ragged
-from framefeed.catalog._roll import Roll, find_usable_rows
+from framefeed.catalog._plan_columns import PlanColumns, convert_to_numbers, make_plan_columns, number_sources
 from framefeed.catalog._survey import SurveyResult
 from framefeed.errors import UsageError
 from framefeed.parallel import renew_after_fork
@@ -235,16 +234,20 @@ class Facts:
         schema: Names and types.
         num_rows: Number of rows.
         read: Function that reads one column.
-        roll: Some of the columns, mapped from a file that all processes share.
+        plan_columns: Those that plans read of every row, mapped from a file; None to make them of the others.
     """
 
     def __init__(
-        self, schema: pa.Schema, num_rows: int, read: Callable[[str], pa.ChunkedArray], roll: Roll | None = None
+        self,
+        schema: pa.Schema,
+        num_rows: int,
+        read: Callable[[str], pa.ChunkedArray],
+        plan_columns: PlanColumns | None = None,
     ) -> None:
         self.schema = schema
         self.num_rows = num_rows
         self._read = read
-        self._roll = roll
+        self._plan_columns = plan_columns
         self._columns: dict[str, pa.ChunkedArray] = {}
         self._numbers: dict[str, IntArray] = {}
         self._texts: dict[str, Texts] = {}
@@ -289,14 +292,19 @@ class Facts:
         """Read all columns."""
         return pa.table({name: self.column(name) for name in self.names})
 
+    @property
+    def plan_columns(self) -> PlanColumns:
+        """The columns that plans read of every row."""
+        with self._lock:
+            if self._plan_columns is None:
+                made = make_plan_columns(self.column)
+                self._plan_columns = PlanColumns(made, self.num_rows, self.num_rows, "the catalog in memory")
+            return self._plan_columns
+
     def numbers(self, name: str) -> IntArray:
         """Read a column of whole numbers or truth values as int64 [R], nulls as -1."""
-        if self._roll is not None and name in self._roll:
-            return self._roll.numbers(name)
         if name not in self._numbers:
-            numbers: IntArray = self.column(name).cast(pa.int64()).fill_null(-1).to_numpy()
-            numbers.flags.writeable = False
-            self._numbers[name] = numbers
+            self._numbers[name] = convert_to_numbers(self.column(name))
         return self._numbers[name]
 
     def texts(self, name: str) -> Texts:
@@ -305,60 +313,15 @@ class Facts:
             self._texts[name] = Texts(self.column(name))
         return self._texts[name]
 
-    def source(self, row: int) -> str:
-        """Read the ``source`` column of one row."""
-        return (self.texts("source")[row] or "") if self._roll is None else self._roll.source(row)
-
-    def is_null(self, name: str) -> npt.NDArray[np.bool_]:
-        """Tell where a column is null, bool [R]."""
-        nulls: npt.NDArray[np.bool_] = self.column(name).is_null().to_numpy()
-        return nulls
-
-    @cached_property
-    def has_failed(self) -> npt.NDArray[np.bool_]:
-        """Tell which rows have an error, bool [R]."""
-        return ~self.is_null("error_type") if self._roll is None else self._roll.has_failed
-
-    @cached_property
-    def usable_rows(self) -> IntArray:
-        """Rows that can be read, int64 [U]: no error, and at least one frame or an unknown number (depth "header")."""
-        if self._roll is not None:
-            return self._roll.usable_rows
-        return find_usable_rows(self.has_failed, self.numbers("num_frames"))
-
     @cached_property
     def source_numbers(self) -> IntArray:
         """Number of each row's source among the distinct sources in the order of their first rows, int64 [R]."""
         return number_sources(self.column("source").combine_chunks())
 
-    @cached_property
-    def frame_rows(self) -> IntArray:
-        """Row of the frame tables of each row, int64 [R]; -1 without an index: still pictures and failed rows.
-
-        The tables hold a row for each distinct source with an index, in the order of their first rows.
-        """
-        if self._roll is not None:
-            return self._roll.frame_rows
-        numbers = self.source_numbers
-        has_index = np.zeros(int(numbers.max(initial=-1)) + 1, dtype=bool)
-        has_index[numbers] = ~self.is_null("num_key_frames")
-        return number_true(has_index)[numbers]
-
-
-def number_sources(texts: pa.Array) -> IntArray:
-    """Number the distinct texts in the order of their first rows, int64 [R]."""
-    numbers: IntArray = texts.dictionary_encode().indices.cast(pa.int64()).to_numpy()
-    return numbers
-
 
 def find_first_rows(numbers: IntArray) -> IntArray:
     """Find the first row of each source by the result of `number_sources`, int64 [S], ascending."""
     return np.unique(numbers, return_index=True)[1]
-
-
-def number_true(mask: npt.NDArray[np.bool_]) -> IntArray:
-    """Number the true elements in their order, int64 [N]; -1 for the others."""
-    return np.where(mask, np.cumsum(mask) - 1, -1).astype(np.int64)
 
 
 def content_fingerprint(table: pa.Table, settings: Sequence[str]) -> str:

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import IntArray
 from framefeed.catalog._arrow import Ragged
-from framefeed.catalog._frame_numbers import DELTA, PLAIN, RAMP, ByteCursor, Damaged, pack
+from framefeed.catalog._frame_numbers import ByteCursor, Damaged, bound_packed_bytes, compress, decompress, pack
 from framefeed.errors import LimitExceeded, UsageError
 from framefeed.index import BuiltFrom, FrameIndex, PacketTable, StreamFacts, TimesFrom
 from framefeed.media import DEFAULT_LIMITS, SourceIdentity
 
 MOST_ITEMS = DEFAULT_LIMITS.max_packets
-"""Most frames or packets of one row. An even column takes no bytes, so the bytes of a row do not limit its memory."""
+"""Most frames or packets of one row. An even column takes 17 bytes, so the bytes of a row do not limit its memory."""
 
 _STREAM = {field.name: str(field.type) for field in fields(StreamFacts)}
 """Fields of StreamFacts and their types as written there."""
@@ -34,15 +34,15 @@ NUMBER_FIELDS: Mapping[str, type[int]] = {
 """Fields of StreamFacts that are columns, to be asked for of all rows at once: a new field becomes one by itself."""
 _TEXT_FIELDS = tuple(name for name in _STREAM if name not in NUMBER_FIELDS)
 
-_PRESENT, _CLAIMS, _IDENTITY, _MTIME, _CHAINED, _SCATTERED, _STEPPED, _DAMAGED = (1 << bit for bit in range(8))
+_PRESENT, _CLAIMS, _IDENTITY, _MTIME, _CHAINED, _SCATTERED, _STEPPED = (1 << bit for bit in range(7))
 _CHECKSUM = struct.Struct("<I")
 """CRC-32 of all bytes after it."""
 _FLAGS = struct.Struct("<H")
 """Which of the above."""
-_COUNT = struct.Struct("<I")
 _CLAIMED = struct.Struct("<qdd")
-_FIXED = struct.Struct("<BBqqqqqIII")
-"""Built from, times from and their shift, time base, identity's bytes and time, frames, packets, key frames."""
+_FIXED = struct.Struct("<BBqqqqqIIII")
+"""Built from, times from and their shift, time base, identity's bytes and time, frames, packets, key frames, damaged
+frames."""
 _LENGTHS = struct.Struct(f"<{len(_TEXT_FIELDS) + 1}q")
 _BUILT_FROM: tuple[BuiltFrom, ...] = get_args(BuiltFrom)
 _TIMES_FROM: tuple[TimesFrom, ...] = get_args(TimesFrom)
@@ -56,13 +56,6 @@ class HeaderClaims:
     num_frames: int | None = None
     duration_seconds: float | None = None
     average_fps: float | None = None
-
-
-class _Columns(NamedTuple):
-    """The packed columns, and flags for the predictions of some of them."""
-
-    flags: int
-    packed: bytes
 
 
 def pack_row(index: FrameIndex | None, claims: HeaderClaims) -> bytes:
@@ -80,9 +73,9 @@ def pack_row(index: FrameIndex | None, claims: HeaderClaims) -> bytes:
         flags |= _CLAIMS
         parts.append(_pack_claims(claims))
     if index is not None:
-        columns = _pack_columns(index)
-        flags |= _PRESENT | columns.flags | _get_identity_flags(index.identity)
-        parts += [_pack_fixed_fields(index), _pack_texts(index), columns.packed]
+        predictions, columns = _pack_columns(index)
+        flags |= _PRESENT | predictions | _get_identity_flags(index.identity)
+        parts += [_pack_fixed_fields(index), _pack_texts(index), columns]
     body = _FLAGS.pack(flags) + b"".join(parts)
     return _CHECKSUM.pack(zlib.crc32(body)) + body
 
@@ -110,17 +103,17 @@ def read_index(data: memoryview, numbers: Mapping[str, Any]) -> FrameIndex | Non
     if not flags & _PRESENT:
         return None
     built_from, times_from, shift, numerator, denominator, size, mtime, *counts = cursor.fields(_FIXED)
-    num_frames, num_packets, num_keys = counts
+    num_frames, num_packets, *_ = counts
     if numerator < 1 or denominator < 1:
         raise Damaged(f"time base {numerator}/{denominator}")
     if built_from >= len(_BUILT_FROM) or times_from >= len(_TIMES_FROM):
         raise Damaged(f"built from {built_from}, times from {times_from}")
-    if max(num_frames, num_packets, num_keys) > MOST_ITEMS:
+    if max(counts) > MOST_ITEMS:
         raise Damaged(f"it claims {num_frames} frames and {num_packets} packets, more than {MOST_ITEMS}")
     if numbers["rotation"] not in (0, 90, 180, 270):
         raise Damaged(f"rotation {numbers['rotation']}")
     texts, fingerprint = _read_texts(cursor)
-    columns = _read_columns(cursor, flags, (num_frames, num_packets, num_keys))
+    columns = _read_columns(data[cursor.offset :], flags, counts)
     return FrameIndex(
         **columns,
         time_base=Fraction(numerator, denominator),
@@ -185,7 +178,7 @@ def _pack_claims(claims: HeaderClaims) -> bytes:
 
 
 def _pack_fixed_fields(index: FrameIndex) -> bytes:
-    counts = (len(index), len(index.packets), len(index.key_frame_indices))
+    counts = (len(index), len(index.packets), len(index.key_frame_indices), len(index.damaged_frame_indices))
     if max(counts) > MOST_ITEMS:
         raise LimitExceeded(
             f"a frame table holds up to {MOST_ITEMS} frames or packets of a video (max_packets), not {max(counts)}: "
@@ -234,39 +227,48 @@ def _decode_text(text: bytes | None) -> str:
 # --- columns ----------------------------------------------------------------------------------------
 
 
-def _pack_columns(index: FrameIndex) -> _Columns:
-    packets, flags, parts = index.packets, 0, []
-    parts.append(pack(index.key_frame_indices, DELTA))
-    parts.append(pack(index.frame_packet, RAMP, DELTA))
-    parts.append(pack(index.pts, DELTA, PLAIN))
+def _pack_columns(index: FrameIndex) -> tuple[int, bytes]:
+    """Pack the columns: flags for the predictions of some of them, and the bytes."""
+    packets, flags = index.packets, 0
     duration = pack(index.duration)
     # With varying durations, most frames last until the next one.
-    stepped = pack(index.duration - _compute_steps(index.pts)) if len(duration) > len(index) // 2 else duration
-    flags |= _STEPPED * (len(stepped) < len(duration))
-    parts.append(min(duration, stepped, key=len))
-    parts.append(pack(index.frame_start, DELTA, PLAIN))
-    parts.append(pack(packets.size))
+    stepped = pack(index.duration - _compute_steps(index.pts))
+    if len(stepped) <= len(duration):
+        flags, duration = flags | _STEPPED, stepped
+    offset = pack(packets.offset)
     # Most packets begin at the end of the packet before, except for bytes of other streams between them.
     chained = pack(packets.offset - _compute_ends(packets))
-    offset = pack(packets.offset, DELTA, PLAIN) if len(chained) > len(packets) else chained
-    flags |= _CHAINED * (offset is chained)
-    parts.append(offset)
+    if len(chained) <= len(offset):
+        flags, offset = flags | _CHAINED, chained
+    pts = pack(packets.pts)
     # The time of a packet is mostly that of its frame.
     scattered = pack(packets.pts - _scatter_times(index.pts, index.frame_packet, len(packets)))
-    pts = pack(packets.pts, DELTA, PLAIN) if len(scattered) > len(packets) else scattered
-    flags |= _SCATTERED * (pts is scattered)
-    parts.append(pts)
-    parts.append(pack(packets.flags.astype(np.int64)))
-    if len(index.damaged_frame_indices):
-        flags |= _DAMAGED
-        parts += [_COUNT.pack(len(index.damaged_frame_indices)), pack(index.damaged_frame_indices, DELTA)]
-    return _Columns(flags, b"".join(parts))
+    if len(scattered) <= len(pts):
+        flags, pts = flags | _SCATTERED, scattered
+    columns = [
+        pack(index.key_frame_indices),
+        pack(index.frame_packet - np.arange(len(index))),
+        pack(index.pts),
+        duration,
+        pack(index.frame_start),
+        pack(packets.size),
+        offset,
+        pts,
+        pack(packets.flags.astype(np.int64)),
+        pack(index.damaged_frame_indices),
+    ]
+    return flags, compress(columns)
 
 
-def _read_columns(cursor: ByteCursor, flags: int, counts: tuple[int, int, int]) -> dict[str, Any]:
-    num_frames, num_packets, num_keys = counts
+def _read_columns(data: memoryview, flags: int, counts: Sequence[int]) -> dict[str, Any]:
+    num_frames, num_packets, num_keys, num_damaged = counts
+    if num_damaged > num_frames:
+        raise Damaged(f"{num_damaged} damaged frames of {num_frames}")
+    cursor = decompress(data, bound_packed_bytes([num_keys, *[num_frames] * 4, *[num_packets] * 4, num_damaged]))
     keys = _check_range("a key frame", cursor.column(num_keys), 0, num_frames)
-    frame_packet = _check_range("the packet of a frame", cursor.column(num_frames), -1, num_packets)
+    frame_packet = cursor.column(num_frames)
+    frame_packet += np.arange(num_frames)
+    _check_range("the packet of a frame", frame_packet, -1, num_packets)
     pts = cursor.column(num_frames)
     duration = cursor.column(num_frames)
     if flags & _STEPPED:
@@ -282,7 +284,6 @@ def _read_columns(cursor: ByteCursor, flags: int, counts: tuple[int, int, int]) 
     if flags & _SCATTERED:
         packet_pts += _scatter_times(pts, frame_packet, num_packets)
     packet_flags = _check_range("a packet's flags", cursor.column(num_packets), 0, 256).astype(np.uint8)
-    damaged = _read_damaged_frames(cursor, num_frames) if flags & _DAMAGED else np.empty(0, np.int64)
     packets = PacketTable(offset, size, packet_pts, packet_flags)
     for column in (offset, size, packet_pts, packet_flags):
         column.flags.writeable = False
@@ -293,15 +294,8 @@ def _read_columns(cursor: ByteCursor, flags: int, counts: tuple[int, int, int]) 
         "frame_packet": frame_packet,
         "frame_start": frame_start,
         "packets": packets,
-        "damaged_frame_indices": damaged,
+        "damaged_frame_indices": cursor.column(num_damaged),
     }
-
-
-def _read_damaged_frames(cursor: ByteCursor, num_frames: int) -> IntArray:
-    (count,) = cursor.fields(_COUNT)
-    if not 0 < count <= num_frames:
-        raise Damaged(f"{count} damaged frames of {num_frames}")
-    return cursor.column(count)
 
 
 def _compute_steps(pts: IntArray) -> IntArray:

@@ -228,6 +228,7 @@ SCHEMA = pa.schema(
     ]
 )
 """Numbers of each stream in fixed columns, to be read of all rows at once, and the rest of a row as bytes."""
+_PLAN_COLUMNS = "plan_columns"
 
 
 class FrameTableBuilder:
@@ -419,7 +420,7 @@ def hash_frame_tables(tables: FrameTables) -> bytes:
 
 
 def write_frame_tables(
-    path: str, batches: Iterable[pa.RecordBatch], metadata: Mapping[bytes, bytes], roll: pa.StructArray | None = None
+    path: str, batches: Iterable[pa.RecordBatch], metadata: Mapping[bytes, bytes], plan_columns: pa.StructArray
 ) -> None:
     """Write batches as an Arrow IPC file and flush it to the disk.
 
@@ -427,63 +428,49 @@ def write_frame_tables(
         path: Path of the file.
         batches: Batches of ``SCHEMA``.
         metadata: Metadata of the file.
-        roll: Columns that plans read of all rows of a catalog, see ``framefeed.catalog._roll``.
+        plan_columns: Columns that plans read of all rows of a catalog; they become a last batch of one row.
     """
-    schema = SCHEMA if roll is None else SCHEMA.append(pa.field("roll", pa.list_(roll.type)))
+    schema = SCHEMA.append(pa.field(_PLAN_COLUMNS, pa.list_(plan_columns.type)))
     with open(path, "wb") as file:
         with pa.ipc.new_file(file, schema.with_metadata(dict(metadata))) as writer:
             for batch in cut_evenly(batches):
-                empty = [] if roll is None else [pa.nulls(batch.num_rows, schema.field("roll").type)]
-                writer.write_batch(pa.RecordBatch.from_arrays([*batch.columns, *empty], schema=schema))
-            if roll is not None:
-                writer.write_batch(_make_roll_batch(roll, schema))
+                empty = pa.nulls(batch.num_rows, schema.types[-1])
+                writer.write_batch(pa.RecordBatch.from_arrays([*batch.columns, empty], schema=schema))
+            nulls = [pa.nulls(1, kind) for kind in SCHEMA.types]
+            row = pa.ListArray.from_arrays([0, len(plan_columns)], plan_columns)
+            writer.write_batch(pa.RecordBatch.from_arrays([*nulls, row], schema=schema))
         file.flush()
         os.fsync(file.fileno())
 
 
-def _make_roll_batch(roll: pa.StructArray, schema: pa.Schema) -> pa.RecordBatch:
-    """Make the last batch, of one row whose list is the roll, so that each of its columns is contiguous."""
-    nulls = [pa.nulls(1, kind) for kind in SCHEMA.types]
-    return pa.RecordBatch.from_arrays([*nulls, pa.ListArray.from_arrays([0, len(roll)], roll)], schema=schema)
-
-
-def open_frame_tables(path: str) -> tuple[FrameTables, Mapping[bytes, bytes]]:
+def open_frame_tables(path: str) -> tuple[FrameTables, Mapping[bytes, bytes], pa.StructArray]:
     """Map an Arrow IPC file: its pages are shared by all processes that open it.
 
     Returns:
-        The tables and the metadata that they were written with.
+        The tables, and the metadata and the columns for plans that they were written with; the values of these columns
+        are not checked.
 
     Raises:
         UnreadableMedia: Not such a file, damaged, or of another version.
     """
-    return open_with_roll(path)[:2]
-
-
-def open_with_roll(path: str) -> tuple[FrameTables, Mapping[bytes, bytes], pa.StructArray | None]:
-    """Map an Arrow IPC file as `open_frame_tables`, and read its roll, if it has one."""
     try:
-        return try_again_in_shortage(partial(_open_with_roll, path), path, "open")
+        return try_again_in_shortage(partial(_open_frame_tables, path), path, "open")
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise UnreadableMedia(
             f"{path}: not readable as frame tables: {error}; delete it and index again", source=path, stage="index"
         ) from error
 
 
-def _open_with_roll(path: str) -> tuple[FrameTables, Mapping[bytes, bytes], pa.StructArray | None]:
+def _open_frame_tables(path: str) -> tuple[FrameTables, Mapping[bytes, bytes], pa.StructArray]:
     file = MappedFile(path)
     reader = pa.ipc.open_file(pa.BufferReader(file.buffer))
-    has_roll = reader.schema.names[-1:] == ["roll"]
-    schema = pa.schema(list(reader.schema)[: -1 if has_roll else None])
-    if not schema.equals(SCHEMA) or schema.field("numbers").metadata != SCHEMA.field("numbers").metadata:
+    schema = pa.schema(list(reader.schema)[:-1])
+    is_same = schema.equals(SCHEMA) and schema.field("numbers").metadata == SCHEMA.field("numbers").metadata
+    if not is_same or reader.schema.names[-1] != _PLAN_COLUMNS:
         raise ValueError("its columns are not those of this version of framefeed")
-    batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-    roll = _read_roll(batches.pop()) if has_roll and batches else None
+    *batches, last = (reader.get_batch(number) for number in range(reader.num_record_batches))
+    plan_columns: Any = last.column(_PLAN_COLUMNS)
+    if not pa.types.is_list(plan_columns.type) or not pa.types.is_struct(plan_columns.type.value_type):
+        raise ValueError("its last batch has no columns for plans")
     tables = FrameTables([batch.select(SCHEMA.names) for batch in batches], path, file)
-    return tables, dict(reader.schema.metadata or {}), roll
-
-
-def _read_roll(batch: pa.RecordBatch) -> pa.StructArray:
-    roll: Any = batch.column("roll")
-    if not pa.types.is_list(roll.type) or not pa.types.is_struct(roll.type.value_type):
-        raise ValueError("its roll is none")
-    return roll.values
+    return tables, dict(reader.schema.metadata or {}), plan_columns.values

@@ -1,9 +1,9 @@
 """Store the results of a running scan in a journal beside the catalog, so that a crash loses little.
 
-The journal is a folder ``cat.parquet.journal`` with two Arrow IPC streams per run: ``0000.facts.arrows`` has a batch
-for each chunk of sources, ``0000.frames.arrows`` the frame tables of the sources that have an index. The frame tables
-of a chunk are written before its facts, so that no facts are without them. Each batch has a checksum: the complete
-batches of a torn stream can be read, and blocks that never reached the disk are noticed. Nothing is pickled.
+The journal is a folder ``cat.parquet.journal`` of parts, which are renamed when they are whole. A part is two Arrow IPC
+streams, one behind the other: facts of some sources, and the frame tables of those that have an index. The name of the
+file has its number and the hash of its bytes, so that a part which did not reach the disk whole is noticed. Nothing is
+pickled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -29,16 +30,17 @@ from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._assembly import SurveyedSources
 from framefeed.catalog._catalog_file import FORMAT
 from framefeed.catalog._chunks import ChunkResult, tabulate
-from framefeed.catalog._columns import Facts, number_true
+from framefeed.catalog._columns import Facts
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA
+from framefeed.catalog._plan_columns import number_true
 from framefeed.catalog._still_rows import SURVEYED
 from framefeed.catalog._survey import SurveyResult
 from framefeed.errors import FramefeedError, UsageError
 from framefeed.parallel import ClosedByWith, raise_shortage, try_again_in_shortage
 
 JOURNALED = pa.schema([pa.field("source", pa.string()), *SURVEYED])
-_JOURNAL_FILE = re.compile(r"\d{4,}\.(facts|frames)\.arrows")
-_CHECKSUM = b"xxh3"
+_PART = re.compile(r"(\d{6,})-([0-9a-f]{16})\.part")
+_UNFINISHED = "unfinished.tmp"
 _SETTINGS = b"framefeed"
 _LOCKING_ATTEMPTS = 100
 
@@ -48,7 +50,7 @@ class Journal(ClosedByWith):
 
     Args:
         target: Path of the future catalog.
-        settings: Settings of the scan; runs with other settings are not read.
+        settings: Settings of the scan; parts with other settings are not read.
 
     Attributes:
         folder: Folder of the journal.
@@ -61,7 +63,6 @@ class Journal(ClosedByWith):
     def __init__(self, target: str, settings: Mapping[str, Any]) -> None:
         self.folder = Path(f"{target}.journal")
         self._settings = json.dumps({"format": FORMAT, **settings}, sort_keys=True).encode()
-        self._writers: tuple[_Stream, _Stream] | None = None
         self.was_left = self.folder.is_dir()
         if self.folder.exists() and not self.was_left:
             raise UsageError(f"cannot write {target}: {self.folder} must be a folder, but it is a file: move it away")
@@ -71,54 +72,80 @@ class Journal(ClosedByWith):
             except BlockingIOError as error:
                 raise UsageError(f"{target}: another process is scanning to this catalog: wait for it") from error
         self._has_rows = self.was_left
+        self._next_number = max((int(name.split("-")[0]) for name in self._list_parts()), default=-1) + 1
 
-    def read_runs(self) -> Iterator[SurveyedSources]:
-        """Read the results of earlier runs, the oldest first; their facts have the columns of ``JOURNALED``."""
-        for name in self._names("facts"):
-            facts = _read_stream(self.folder / name, JOURNALED, self._settings)
-            frames = _read_stream(self.folder / name.replace("facts", "frames"), SCHEMA, self._settings)
-            # The frame tables of the last facts may be missing from a torn stream.
-            num_left, complete = sum(batch.num_rows for batch in frames), list[pa.RecordBatch]()
-            for batch in facts:
-                indexes = batch.column("num_key_frames")
-                num_left -= len(indexes) - indexes.null_count
-                if num_left < 0:
-                    break
-                complete.append(batch)
-            yield SurveyedSources(Facts.of_table(pa.Table.from_batches(complete, JOURNALED)), frames)
+    def read_parts(self) -> Iterator[SurveyedSources]:
+        """Read the results of earlier scans, the oldest first, but for damaged parts and those of other settings.
 
-    def add(self, facts: pa.RecordBatch, frames: Sequence[pa.RecordBatch]) -> None:
-        """Write a chunk.
+        Their facts have the columns of ``JOURNALED``.
+        """
+        for name in self._list_parts():
+            with suppress(pa.ArrowException, OSError, ValueError):
+                part = try_again_in_shortage(partial(self._read_part, name), os.fspath(self.folder / name), "read")
+                if part is not None:
+                    yield part
+
+    def _read_part(self, name: str) -> SurveyedSources | None:
+        data = (self.folder / name).read_bytes()
+        if f"-{xxhash.xxh3_64_hexdigest(data)}." not in name:
+            return None
+        buffer = pa.BufferReader(data)
+        with pa.ipc.open_stream(buffer) as reader:
+            if not reader.schema.equals(JOURNALED) or (reader.schema.metadata or {}).get(_SETTINGS) != self._settings:
+                return None
+            facts = reader.read_all().replace_schema_metadata(None)
+        with pa.ipc.open_stream(buffer) as reader:
+            frames = list(reader)
+        facts.validate(full=True)
+        for batch in frames:
+            batch.validate(full=True)
+        return SurveyedSources(Facts.of_table(facts), frames)
+
+    def add(self, facts: Sequence[pa.RecordBatch], frames: Sequence[pa.RecordBatch]) -> None:
+        """Write a part.
+
+        Args:
+            facts: Of ``JOURNALED``.
+            frames: Their frame tables.
 
         Raises:
-            UsageError: It cannot be written: the disk is full. Earlier chunks remain.
+            UsageError: It cannot be written: the disk is full. Earlier parts remain.
         """
+        unfinished = self.folder / _UNFINISHED
         with _explaining_write_errors(self.folder, self._has_rows):
-            if self._writers is None:
-                self._writers = self._create_streams()
             try:
-                for batch in frames:
-                    self._writers[1].write(batch)
-                self._writers[0].write(facts)
+                sink = pa.BufferOutputStream()
+                for schema, batches in (
+                    (JOURNALED.with_metadata({_SETTINGS: self._settings}), facts),
+                    (SCHEMA, frames),
+                ):
+                    with pa.ipc.new_stream(sink, schema) as stream:
+                        for batch in batches:
+                            stream.write_batch(batch)
+                data = memoryview(sink.getvalue())
+                with open(unfinished, "wb", buffering=0) as file:
+                    # A regular file takes fewer bytes than were given only where the disk is full.
+                    while data:
+                        data = data[file.write(data) :]
+                digest = xxhash.xxh3_64_hexdigest(sink.getvalue())
+                unfinished.rename(self.folder / f"{self._next_number:06d}-{digest}.part")
             except BaseException:
-                # The streams may end with frame tables without facts: later chunks need new streams.
-                self._close_writers()
+                with suppress(OSError):
+                    unfinished.unlink(missing_ok=True)
                 raise
+            self._next_number += 1
             self._has_rows = True
 
     def close(self) -> None:
         """Unlock the journal for other processes, and keep its content."""
-        self._close_writers()
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
     def clear(self) -> None:
         """Delete the content."""
-        self._close_writers()
-        for kind in ("facts", "frames"):
-            for name in self._names(kind):
-                (self.folder / name).unlink(missing_ok=True)
+        for name in [*self._list_parts(), _UNFINISHED]:
+            (self.folder / name).unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Delete the journal."""
@@ -127,26 +154,9 @@ class Journal(ClosedByWith):
             self.folder.rmdir()
         self.close()
 
-    def _close_writers(self) -> None:
-        for writer in self._writers or ():
-            writer.close()
-        self._writers = None
-
-    def _names(self, kind: str) -> list[str]:
-        names = [
-            name for name in os.listdir(self.folder) if (match := _JOURNAL_FILE.fullmatch(name)) and match[1] == kind
-        ]
-        return sorted(names, key=lambda name: int(name.split(".")[0]))
-
-    def _create_streams(self) -> tuple[_Stream, _Stream]:
-        used = [int(name.split(".")[0]) for kind in ("facts", "frames") for name in self._names(kind)]
-        number = max(used, default=-1) + 1
-        facts, frames = (self.folder / f"{number:04d}.{kind}.arrows" for kind in ("facts", "frames"))
-        with ExitStack() as opened:
-            first = opened.enter_context(closing(_Stream(facts, JOURNALED, self._settings)))
-            second = _Stream(frames, SCHEMA, self._settings)
-            opened.pop_all()
-        return first, second
+    def _list_parts(self) -> list[str]:
+        matches = filter(None, map(_PART.fullmatch, os.listdir(self.folder)))
+        return [match[0] for match in sorted(matches, key=lambda match: int(match[1]))]
 
 
 def _lock_folder(folder: Path) -> int:
@@ -172,54 +182,6 @@ def _lock_folder(folder: Path) -> int:
     raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), os.fspath(folder))
 
 
-class _Stream:
-    """An unbuffered Arrow IPC stream: each batch is written at once."""
-
-    def __init__(self, path: Path, schema: pa.Schema, settings: bytes) -> None:
-        self._file = open(path, "xb", buffering=0)  # noqa: SIM115  # open as long as the scan runs
-        self._writer = pa.ipc.new_stream(self._file, schema.with_metadata({_SETTINGS: settings}))
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        start = self._file.tell()
-        try:
-            self._writer.write_batch(batch, custom_metadata={_CHECKSUM: compute_checksum(batch)})
-        except BaseException:
-            self._file.truncate(start)
-            self._file.seek(start)
-            raise
-
-    def close(self) -> None:
-        with suppress(OSError):  # The end mark does not fit on a full disk, and is not needed.
-            self._writer.close()
-        self._file.close()
-
-
-def compute_checksum(batch: pa.RecordBatch) -> bytes:
-    """Hash a batch in its written form: of a slice, only its own rows."""
-    return xxhash.xxh3_64_hexdigest(batch.serialize()).encode()
-
-
-def _read_stream(path: Path, schema: pa.Schema, settings: bytes) -> list[pa.RecordBatch]:
-    """Read the complete batches of a stream; of a torn stream, those before the tear."""
-    batches: list[pa.RecordBatch] = []
-
-    def read() -> None:
-        batches.clear()
-        with open(path, "rb") as file:
-            reader = pa.ipc.open_stream(file)
-            if not reader.schema.equals(schema) or (reader.schema.metadata or {}).get(_SETTINGS) != settings:
-                return
-            for batch, metadata in reader.iter_batches_with_custom_metadata():
-                if metadata is None or metadata.get(_CHECKSUM) != compute_checksum(batch):
-                    return
-                batch.validate(full=True)
-                batches.append(batch)
-
-    with suppress(pa.ArrowException, OSError, ValueError, EOFError):
-        try_again_in_shortage(read, os.fspath(path), "read")
-    return batches
-
-
 @contextmanager
 def _explaining_write_errors(folder: Path, has_rows: bool) -> Iterator[None]:
     try:
@@ -235,7 +197,9 @@ def _explaining_write_errors(folder: Path, has_rows: bool) -> Iterator[None]:
 
 
 WRITE_SECONDS = 2.0
-"""Longest time for which results of slow files wait to be written. Chunks of small files take less."""
+"""A crash loses the results of so many seconds at most."""
+WRITE_ROWS = 65_536
+"""Or of so many sources: pictures are scanned at hundreds of thousands a second."""
 
 
 class JournalWriter(ClosedByWith):
@@ -260,12 +224,15 @@ class JournalWriter(ClosedByWith):
         self._written_at = clock()
         self._is_open = True
         self._lock = threading.Lock()
+        # Chunks that are done, to be written.
+        self._facts: list[pa.RecordBatch] = []
+        self._frames: list[pa.RecordBatch] = []
         # Sources of unfinished chunks, by number: results to be written, and sources that are written.
         self._waiting: dict[int, SurveyResult] = {}
         self._early: set[int] = set()
 
     def record(self, number: int, result: SurveyResult) -> None:
-        """Record the result of one source, and write all waiting results if the last write is ``WRITE_SECONDS`` ago.
+        """Record the result of one source; write all if the last write is ``WRITE_SECONDS`` ago.
 
         After `close` results are ignored: a worker may end later than its scan.
 
@@ -273,14 +240,12 @@ class JournalWriter(ClosedByWith):
             UsageError: The journal cannot be written.
         """
         with self._lock:
-            if not self._is_open:
-                return
-            self._waiting[number] = result
-            if self._clock() - self._written_at >= WRITE_SECONDS:
-                self._write_waiting()
+            if self._is_open:
+                self._waiting[number] = result
+                self._write_if_due()
 
     def write(self, start: int, surveyed: ChunkResult) -> None:
-        """Write the sources of a chunk that are not written yet.
+        """Record a chunk, without the sources that are written already.
 
         Args:
             start: Number of its first source.
@@ -296,7 +261,7 @@ class JournalWriter(ClosedByWith):
             )
             texts = self._texts.slice(start, len(surveyed))
             if not early:
-                self._add(texts, surveyed.facts, surveyed.frames)
+                self._collect(texts, surveyed.facts, surveyed.frames)
             elif len(early) < len(surveyed):
                 is_left = np.ones(len(surveyed), dtype=bool)
                 is_left[[number - start for number in early]] = False
@@ -304,32 +269,42 @@ class JournalWriter(ClosedByWith):
                 frame_rows = number_true(has_index)[has_index & is_left]
                 frames = list(gather_rows(surveyed.frames, frame_rows, ROWS_PER_BATCH))
                 mask = pa.array(is_left)
-                self._add(texts.filter(mask), surveyed.facts.filter(mask), frames)
+                self._collect(texts.filter(mask), surveyed.facts.filter(mask), frames)
             self._early.difference_update(early)
             for number in waiting:
                 del self._waiting[number]
+            self._write_if_due()
 
     def close(self) -> None:
-        """Write waiting results, unless writing has failed, and ignore later ones."""
+        """Write what is recorded, unless writing has failed, and ignore later results."""
         with self._lock:
             try:
-                if self._is_open and self._waiting:
-                    self._write_waiting()
+                if self._is_open:
+                    self._write_all()
             finally:
                 self._is_open = False
 
-    def _write_waiting(self) -> None:
-        numbers = sorted(self._waiting)
-        facts, frames = tabulate(self._waiting[number] for number in numbers)
-        self._add(self._texts.take(pa.array(numbers)), facts, frames)
-        self._early.update(numbers)
-        self._waiting.clear()
+    def _collect(self, texts: pa.Array, facts: pa.RecordBatch, frames: Sequence[pa.RecordBatch]) -> None:
+        self._facts.append(pa.RecordBatch.from_arrays([texts, *facts.columns], schema=JOURNALED))
+        self._frames += frames
 
-    def _add(self, texts: pa.Array, facts: pa.RecordBatch, frames: Sequence[pa.RecordBatch]) -> None:
-        try:
-            self._journal.add(pa.RecordBatch.from_arrays([texts, *facts.columns], schema=JOURNALED), frames)
-        except FramefeedError:
-            self._is_open = False
-            raise
-        self.num_written += len(texts)
+    def _write_if_due(self) -> None:
+        if self._clock() - self._written_at >= WRITE_SECONDS or sum(map(len, self._facts)) >= WRITE_ROWS:
+            self._write_all()
+
+    def _write_all(self) -> None:
+        if self._waiting:
+            numbers = sorted(self._waiting)
+            facts, frames = tabulate(self._waiting[number] for number in numbers)
+            self._collect(self._texts.take(pa.array(numbers)), facts, frames)
+            self._early.update(numbers)
+            self._waiting.clear()
+        if self._facts:
+            try:
+                self._journal.add(self._facts, self._frames)
+            except FramefeedError:
+                self._is_open = False
+                raise
+            self.num_written += sum(map(len, self._facts))
+            self._facts, self._frames = [], []
         self._written_at = self._clock()

@@ -17,8 +17,9 @@ from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._assembly import ListedRows, SurveyedSources
 from framefeed.catalog._catalog_file import open_catalog
 from framefeed.catalog._chunks import ChunkResult, SourceGroup, cut_into_chunks, select_sources, survey_chunks
-from framefeed.catalog._columns import Facts, find_first_rows, number_true
+from framefeed.catalog._columns import Facts, find_first_rows
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, FrameTables
+from framefeed.catalog._plan_columns import number_true
 from framefeed.catalog._still_rows import SURVEYED, to_time_column
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.catalog.scan._journal import JOURNALED, Journal, JournalWriter
@@ -105,7 +106,7 @@ class RunResults:
 
 def read_earlier_results(target: str | None, journal: Journal, options: SurveyOptions) -> RunResults:
     """Read the results of earlier runs: those of the journal, the newest first, then the catalog at ``target``."""
-    runs = list(journal.read_runs())[::-1]
+    runs = list(journal.read_parts())[::-1]
     if target is None or not os.path.exists(target):
         return RunResults(runs)
     with suppress(MediaError):  # An unreadable catalog is ignored.
@@ -126,7 +127,7 @@ def _has_sequence_rate(facts: Facts, frames: FrameTables | None, fps: Fraction) 
     is_sequence = pc.equal(facts.column("container"), SEQUENCE_CONTAINER).fill_null(False)
     if frames is None:
         return set(facts.column("average_fps").filter(is_sequence).to_pylist()) <= {float(fps)}
-    rows = facts.frame_rows[is_sequence.to_numpy()]
+    rows = facts.plan_columns.frame_rows[is_sequence.to_numpy()]
     index = frames.index(int(rows[rows >= 0][0])) if (rows >= 0).any() else None
     return index is None or index.time_base == 1 / fps
 

@@ -26,8 +26,8 @@ from framefeed.catalog._columns import (
     decode_dictionary,
     find_classes,
     find_first_rows,
-    number_sources,
 )
+from framefeed.catalog._plan_columns import number_sources
 from framefeed.catalog._survey import Depth, SurveyOptions, SurveyResult
 from framefeed.catalog.scan._journal import Journal
 from framefeed.catalog.scan._list_columns import ListOptions

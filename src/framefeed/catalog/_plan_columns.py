@@ -1,13 +1,15 @@
-"""The roll of a catalog: the columns that plans read of every row, mapped from a file, so that workers share one copy.
+"""The columns that plans read of every row of a catalog: in memory, or mapped from a file that workers share.
 
-It is the only list in the last batch of the frame tables' file, so that each column is contiguous.
+In the file they are one list, in the last batch of the frame tables, so that each column is contiguous.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from framefeed._arrays import BoolArray, IntArray
@@ -17,7 +19,7 @@ from framefeed.errors import UnreadableMedia
 
 _NUMBERS = ("frame_row", "num_frames", "width", "height", "usable_row")
 
-ROLL = pa.struct(
+PLAN_COLUMNS = pa.struct(
     [
         pa.field("source", pa.large_string()),
         *(pa.field(name, pa.int64()) for name in _NUMBERS),
@@ -28,21 +30,45 @@ ROLL = pa.struct(
 padded with -1."""
 
 
-def make_roll(sources: pa.ChunkedArray, numbers: dict[str, IntArray], has_failed: BoolArray) -> pa.StructArray:
-    """Build a roll.
+def make_plan_columns(column: Callable[[str], pa.ChunkedArray]) -> pa.StructArray:
+    """Build the columns from those of a catalog.
+
+    The frame tables hold a row for each distinct source with an index, in the order of their first rows.
 
     Args:
-        sources: Texts of the ``source`` column, [R].
-        numbers: "frame_row", "num_frames", "width" and "height", int64 [R] each.
-        has_failed: Rows with an error, bool [R].
+        column: Function that reads a column of the catalog.
     """
+    numbers = {name: convert_to_numbers(column(name)) for name in ("num_frames", "width", "height")}
+    has_failed = column("error_type").is_valid().to_numpy()
     usable = find_usable_rows(has_failed, numbers["num_frames"])
-    padded = np.concatenate([usable, np.full(len(has_failed) - len(usable), -1, np.int64)])
-    columns = [numbers.get(name, padded) for name in _NUMBERS]
-    texts = sources.cast(pa.large_string()).combine_chunks()
-    return pa.StructArray.from_arrays(
-        [texts, *map(pa.array, columns), pa.array(has_failed.astype(np.uint8))], fields=list(ROLL)
-    )
+    numbers["usable_row"] = np.concatenate([usable, np.full(len(has_failed) - len(usable), -1, np.int64)])
+    numbers["frame_row"] = np.full(len(has_failed), -1, np.int64)
+    if column("num_key_frames").null_count < len(has_failed):
+        sources = number_sources(column("source").combine_chunks())
+        has_index = np.zeros(int(sources.max()) + 1, dtype=bool)
+        has_index[sources] = column("num_key_frames").is_valid().to_numpy()
+        numbers["frame_row"] = number_true(has_index)[sources]
+    texts = column("source").cast(pa.large_string()).combine_chunks()
+    arrays = [texts, *(pa.array(numbers[name]) for name in _NUMBERS), pa.array(has_failed.astype(np.uint8))]
+    return pa.StructArray.from_arrays(arrays, fields=list(PLAN_COLUMNS))
+
+
+def convert_to_numbers(column: pa.ChunkedArray) -> IntArray:
+    """Convert a column of whole numbers or truth values to int64 [R], nulls to -1."""
+    numbers: IntArray = column.cast(pa.int64()).fill_null(-1).to_numpy()
+    numbers.flags.writeable = False
+    return numbers
+
+
+def number_sources(texts: pa.Array) -> IntArray:
+    """Number the distinct texts in the order of their first rows, int64 [R]."""
+    numbers: IntArray = texts.dictionary_encode().indices.cast(pa.int64()).to_numpy()
+    return numbers
+
+
+def number_true(mask: npt.NDArray[np.bool_]) -> IntArray:
+    """Number the true elements in their order, int64 [N]; -1 for the others."""
+    return np.where(mask, np.cumsum(mask) - 1, -1).astype(np.int64)
 
 
 def find_usable_rows(has_failed: BoolArray, num_frames: IntArray) -> IntArray:
@@ -50,12 +76,12 @@ def find_usable_rows(has_failed: BoolArray, num_frames: IntArray) -> IntArray:
     return np.flatnonzero(~has_failed & (num_frames != 0)).astype(np.int64)
 
 
-class Roll:
-    """Reader of the roll in a file; checks its values and copies nothing.
+class PlanColumns:
+    """The columns by name; values from a file are checked, and nothing is copied.
 
     Args:
-        columns: Result of `make_roll`, read from a file.
-        num_rows: Number of rows of the facts.
+        columns: Result of `make_plan_columns`, maybe read from a file.
+        num_rows: Number of rows of the catalog.
         num_tables: Rows of the frame tables.
         name: Path of the file, for messages.
 
@@ -63,23 +89,17 @@ class Roll:
         UnreadableMedia: It is damaged.
     """
 
-    def __init__(self, columns: pa.StructArray | None, num_rows: int, num_tables: int, name: str) -> None:
+    def __init__(self, columns: pa.StructArray, num_rows: int, num_tables: int, name: str) -> None:
         self._name = name
         self._num_tables = num_tables
         try:
-            if columns is None or columns.type != ROLL or len(columns) != num_rows:
+            if columns.type != PLAN_COLUMNS or len(columns) != num_rows:
                 raise ValueError(f"they do not list the {num_rows} rows of the facts")
             self._numbers = {field: view_numbers(columns.field(field), np.int64) for field in _NUMBERS}
             self._failed = view_numbers(columns.field("has_failed"), np.uint8)
             self._sources = view_ragged(columns.field("source"), np.uint8)
         except ValueError as error:
             raise self._damaged(str(error)) from error
-
-    def __len__(self) -> int:
-        return len(self._failed)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._numbers
 
     def source(self, row: int) -> str:
         """Text of the ``source`` column in a row."""
@@ -89,7 +109,7 @@ class Roll:
             raise self._damaged(f"source of row {row}: {error}") from error
 
     def numbers(self, name: str) -> IntArray:
-        """View a column of numbers, int64 [R]."""
+        """View "num_frames", "width" or "height", int64 [R]; -1 where unknown."""
         return self._numbers[name]
 
     @cached_property
@@ -112,7 +132,7 @@ class Roll:
         listed = self._numbers["usable_row"]
         count = int(np.count_nonzero(listed != -1))
         usable = listed[:count]
-        if count and not (usable[0] >= 0 and usable[-1] < len(self) and bool((np.diff(usable) > 0).all())):
+        if count and not (usable[0] >= 0 and usable[-1] < len(listed) and bool((np.diff(usable) > 0).all())):
             raise self._damaged("its usable rows are out of order")
         return usable
 
