@@ -1,9 +1,9 @@
-"""TorchCodec: exact, approximate, and exact with frame mappings given; each with its own resize."""
+"""TorchCodec: exact, approximate, and exact with frame mappings given, each with its own resize or at full size."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from torchcodec.decoders import VideoDecoder
 from torchcodec.transforms import Resize
 
 from framefeed.bench._media import BenchVideo
-from framefeed.bench._peer import SIZE, Method
+from framefeed.bench._peers import SIZE, Method, OriginalReader
 
 _MAPPINGS: dict[BenchVideo, str] = {}
 
@@ -89,3 +89,23 @@ def methods() -> list[Method]:
             resizes_itself=False,
         ),
     ]
+
+
+def open_original(video: BenchVideo) -> Callable[[Sequence[int]], Any]:
+    """Open a video for frames at full size; all of it is scanned here, and not again."""
+    decoder = VideoDecoder(str(video.path), num_ffmpeg_threads=1, dimension_order="NHWC")
+    return lambda ordinals: decoder.get_frames_at(list(ordinals)).data
+
+
+def originals() -> list[OriginalReader]:
+    """The exact mode."""
+    torch.set_num_threads(1)
+    return [OriginalReader("TorchCodec", open_original)]
+
+
+def count_frames(path: str) -> int | None:
+    """How many frames the exact constructor counts, which reads every packet."""
+    try:
+        return int(VideoDecoder(path, num_ffmpeg_threads=1, seek_mode="exact").metadata.num_frames_from_content)
+    except (RuntimeError, ValueError):
+        return None

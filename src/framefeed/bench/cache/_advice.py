@@ -218,7 +218,7 @@ def advice_on(table: Mapping[str, Any], memory_bytes: int) -> dict[str, Any] | N
     """What a table means for its user; None where decoding of the original is not in it.
 
     Args:
-        table: Row "table" of a report.
+        table: Facts of the row "table".
         memory_bytes: Of the machine.
     """
     disk, workers, entries = table["disk"], table["workers"], table["entries"]
