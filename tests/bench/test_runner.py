@@ -179,7 +179,7 @@ def test_what_is_wrong_or_fails_is_shown_and_not_compared() -> None:
     assert (figures["CPU"]["against"], figures["CPU"]["median"]) == ("right", 3.0)
     text = "\n".join(print_row(result))
     for part in ("7 WRONG", "failing failed: RuntimeError: not today",
-                 "CPU: 3.00x (3.00-3.00, 6 pairs) ours against right",
+                 "the speed of others (against right):", "CPU: 3.00x (3.00-3.00, 6 pairs) ours",
                  "some bytes: 5", "WRONG: ours is odd"):  # fmt: skip
         assert part in text
 

@@ -1,6 +1,6 @@
 """What baselines offer to the suites: contenders of other libraries, by kind.
 
-Each baseline is written as the library's own documentation does it, in a module of `framefeed.bench.baselines`. A module has
+Each baseline is a module of `framefeed.bench.baselines`, written as the library's own documentation does it. It has
 ``versions()``, and some of the functions ``methods``, ``engines``, ``formats``, ``originals`` and ``in_order``, each of
 which lists contenders of one kind.
 """

@@ -21,9 +21,7 @@ def print_row(row: Row) -> list[str]:
             lines.append(f"  {rule}: {row['rules'][rule]}")
         lines += _table(row, sorted(entries, key=lambda each: -each["per_cpu_second"]))
     lines += [f"  {name} failed: {why}" for name, why in row["failed"].items()]
-    for comparison in row["comparisons"]:
-        lines.append(f"  {comparison['what']}:")
-        lines += [f"    {name}: {_figure(of, comparison['unit'])}" for name, of in comparison["figures"].items()]
+    lines += [line for comparison in row["comparisons"] for line in _compare(comparison)]
     lines += [f"  {name.replace('_', ' ')}: {_fact(value)}" for name, value in row["facts"].items()]
     return lines + [f"  WRONG: {line}" for line in row["wrong"]]
 
@@ -34,10 +32,8 @@ def print_closing(report: Row) -> list[str]:
     versions = {**machine["packages"], **report["versions"]}
     return [
         *(f"not run: {key}: {why}" for key, why in report["skipped"].items()),
-        *(
-            f"not compared, not installed: {name} ({why}); pip install 'framefeed[bench]' has most of them"
-            for name, why in report["missing"].items()
-        ),
+        *(f"not compared, not installed: {name} ({why})" for name, why in report["missing"].items()),
+        *(["most libraries are installed by: pip install 'framefeed[bench]'"] if report["missing"] else []),
         "",
         f"measured on {machine['processor']}, {machine['cores']} cores, load {machine['load_average']} at the start; "
         + ", ".join(f"{name} {version}" for name, version in versions.items()),
@@ -75,14 +71,24 @@ def _rate(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:,.1f}" if value >= 100 else f"{value:.2f}"
 
 
-def _figure(figure: Row, unit: str) -> str:
-    of = figure["median"]
-    text = (f"{of:,.2f}" if of >= 0.1 or "pairs" in figure else f"{of:.3g}") + unit
-    if "pairs" in figure:
-        text += f" ({figure['low']:,.2f}-{figure['high']:,.2f}, {figure['pairs']} pairs)"
-    if "against" in figure:
-        text += f" {figure['ours']} against {figure['against']}"
-    return text
+def _compare(comparison: Row) -> list[str]:
+    """Each figure on a line, with the contenders that the words do not name; single numbers all on one line."""
+    what, figures = comparison["what"], comparison["figures"]
+    rivals = {figure.get("against", "") for figure in figures.values()}
+    if len(rivals) == 1 and not all(rival in what for rival in rivals):
+        what += f" (against {rivals.pop()})"
+    texts = {}
+    for name, figure in figures.items():
+        of = figure["median"]
+        text = (f"{of:,.2f}" if of >= 0.1 or "pairs" in figure else f"{of:.3g}") + comparison["unit"]
+        if "pairs" in figure:
+            text += f" ({figure['low']:,.2f}-{figure['high']:,.2f}, {figure['pairs']} pairs)"
+        ours, against = figure.get("ours", ""), figure.get("against", "")
+        text += f" {ours}" if ours not in name else ""
+        texts[name] = text + (f" against {against}" if against not in what else "")
+    if len(texts) > 1 and not any("pairs" in figure for figure in figures.values()):
+        return [f"  {what}: " + "; ".join(f"{name} {text}" for name, text in texts.items())]
+    return [f"  {what}:", *(f"    {name}: {text}" for name, text in texts.items())]
 
 
 def _fact(value: Any) -> str:

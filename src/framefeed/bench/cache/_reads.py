@@ -138,10 +138,10 @@ def compare_exact(timings: Timings, nbytes: Mapping[str, float]) -> Findings:
     for key, rival in rivals.items():
         ours = [name for name in timings.of if name.startswith("framefeed") and name != rival]
         ours.sort(key=timings.median)
-        speeds = {f"CPU, {name}": Figure(timings.ratio(rival, name), name, rival) for name in ours}
+        speeds = {name: Figure(timings.ratio(rival, name), name, rival) for name in ours}
         shares = {name: Figure(nbytes[name] / nbytes[rival], name, rival) for name in ours}
         comparisons += [
-            Comparison(f"speed of {key}", f"the read speed of {key}, to RGB", speeds),
+            Comparison(f"speed of {key}", f"the read speed of {key}, to RGB, by CPU", speeds),
             Comparison(f"bytes of {key}", f"share of the bytes of {key}", shares),
         ]
     return Findings(comparisons)
