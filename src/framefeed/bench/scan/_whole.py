@@ -183,9 +183,9 @@ def scan_row(one: Pair, on_all: Pair, work: Path, processes: int, stack: ExitSta
         }
         return Findings(
             [
-                Comparison(on, f"share of the rate of {_BARE}, {on}",
+                Comparison(key, f"share of the rate of {_BARE}, {on}",
                            compare_times(timings, f"{OURS}, {on}", f"{_BARE}, {on}"))
-                for on in ("1 core", cores)
+                for key, on in (("1 core", "1 core"), ("all cores", cores))
             ],
             {
                 "pictures": {on: [len(pair.small), len(pair.large)] for on, pair in (("1 core", one), (cores, on_all))},
