@@ -213,9 +213,9 @@ class Findings:
     wrong: Sequence[str] = ()
 
 
-def check_nothing(contender: Contender) -> list[str]:
-    """Find nothing wrong: what has no output, or is checked elsewhere."""
-    return []
+def check_nothing(contender: Contender) -> list[str] | None:
+    """Check nothing: the contenders of a row have no output, or it is checked elsewhere."""
+    return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -229,7 +229,8 @@ class Row:
         conclude: Makes the findings of the times of those contenders that are right.
         unit: What a round has some of: "clips", "files", "frames".
         rules: Rule -> what it means.
-        check: Compares the output of a contender with what is expected, and says what differs, a line each.
+        check: Compares the output of a contender with what is expected, and says what differs, a line each; None for
+            a contender that has no output.
         recheck: The same after the rounds, of what the last of them gave.
         clock: Of all that may be at work.
         between: Called before each run.
@@ -243,8 +244,8 @@ class Row:
     conclude: Callable[[Timings], Findings] = lambda timings: Findings()
     unit: str = ""
     rules: Mapping[str, str] = field(default_factory=dict)
-    check: Callable[[Contender], list[str]] = check_nothing
-    recheck: Callable[[Contender], list[str]] = check_nothing
+    check: Callable[[Contender], list[str] | None] = check_nothing
+    recheck: Callable[[Contender], list[str]] = lambda contender: []
     clock: Callable[[], Reading] = read_clocks
     between: Callable[[], None] | None = None
     warms_up: bool = False
@@ -275,7 +276,7 @@ def run_row(row: Row, rounds: Rounds) -> dict[str, Any]:
         row: What to measure.
         rounds: How often.
     """
-    failures, wrong = Failures(), dict[str, list[str]]()
+    failures, wrong, checked = Failures(), dict[str, list[str]](), set[str]()
     opening, runs = dict[str, Reading](), dict[str, Run]()
     for contender in row.contenders:
         before = row.clock()
@@ -283,7 +284,9 @@ def run_row(row: Row, rounds: Rounds) -> dict[str, Any]:
         opening[contender.name] = row.clock() - before
         if contender.name not in failures:
             runs[contender.name] = run
-            wrong[contender.name] = failures.attempt(contender, row.check, contender) or []
+            complaints = failures.attempt(contender, row.check, contender)
+            wrong[contender.name] = complaints or []
+            checked |= set() if complaints is None else {contender.name}
     between = row.between or partial(settle, row.clock)
     # What is wrong is shown, and must not put those out that are right.
     able = [replace(each, groups=(), most_rounds=rounds.pilot) if wrong[each.name] else each
@@ -303,9 +306,10 @@ def run_row(row: Row, rounds: Rounds) -> dict[str, Any]:
         "title": row.title,
         "unit": row.unit,
         "rules": dict(row.rules),
-        "is_checked": row.check is not check_nothing or row.recheck is not check_nothing,
         "contenders": [
-            _describe(each, raw, wrong[each.name], opening[each.name] if row.times_opening else None) for each in timed
+            _describe(each, raw, wrong[each.name], each.name in checked)
+            | ({"opening_cpu_seconds": round(opening[each.name].cpu, 4)} if row.times_opening else {})
+            for each in timed
         ],
         "failed": dict(failures),
         "comparisons": [
@@ -323,7 +327,7 @@ def run_row(row: Row, rounds: Rounds) -> dict[str, Any]:
     }
 
 
-def _describe(contender: Contender, raw: Timings, wrong: Sequence[str], opening: Reading | None) -> dict[str, Any]:
+def _describe(contender: Contender, raw: Timings, wrong: Sequence[str], is_checked: bool) -> dict[str, Any]:
     rounds = list(raw.of[contender.name].values())
     return {
         "name": contender.name,
@@ -335,7 +339,7 @@ def _describe(contender: Contender, raw: Timings, wrong: Sequence[str], opening:
         "num_wrong": len(wrong),
         "wrong": list(wrong[:MOST_NAMED]),
         "facts": dict(contender.facts),
-        **({} if opening is None else {"opening_cpu_seconds": round(opening.cpu, 4)}),
+        "is_checked": is_checked,
         "cpu_seconds": [round(took.cpu, 9) for took in rounds],
         "wall_seconds": [round(took.wall, 9) for took in rounds],
     }

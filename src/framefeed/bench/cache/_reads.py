@@ -167,11 +167,11 @@ def original_row(scene: Scene, stack: ExitStack) -> Row:
         read = peers[name].open(sample.video)
         return lambda numbers: read([sample.frames[number].ordinal for number in numbers])
 
-    def check_equality(contender: Contender) -> list[str]:
+    def check_equality(contender: Contender) -> list[str] | None:
         if contender.name in ours:
             return ours[contender.name].wrong()
         if contender.name not in peers:
-            return []
+            return None
         expected = [sample.frames[number].rgb for number in numbers[0]]
         pictures = np.asarray(open_peer(contender.name)(numbers[0]))
         if pictures.shape != (len(expected), *expected[0].shape):

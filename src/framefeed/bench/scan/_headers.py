@@ -144,11 +144,11 @@ def headers_row(tree: Tree, originals: Originals, engines: Sequence[Engine], pro
         engine.name: Entrant(engine, tree.paths(count_files(tree, engine.pace))) for engine in engines
     }  # fmt: skip
 
-    def check(contender: Contender) -> list[str]:
+    def check(contender: Contender) -> list[str] | None:
         entrant = entrants[contender.name]
         assert entrant.sizer is not None
         answers = entrant.sizer.sizes(checked)
-        return differing(checked, expected, answers) if entrant.engine.knows_sizes else []
+        return differing(checked, expected, answers) if entrant.engine.knows_sizes else None
 
     def recheck(contender: Contender) -> list[str]:
         entrant = entrants[contender.name]

@@ -59,11 +59,11 @@ def mp4_row(videos: Sequence[Path], peers: Peers) -> Row:
 
         return run
 
-    def check(contender: Contender) -> list[str]:
+    def check(contender: Contender) -> list[str] | None:
         """Files of which we say something else than a peer; where the two differ, ours is the suspect."""
         peer = {FACTS: AV, TABLE: TORCHCODEC}.get(contender.name, "")
         if peer not in readers:
-            return []
+            return None
         said = [(path, readers[contender.name](path), readers[peer](path)) for path in paths]
         return [f"{path.rpartition('/')[2]}: {got}, {peer} says {other}" for path, got, other in said if got != other]
 
