@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import SubprocessError
@@ -128,7 +128,9 @@ def run_suite(
         "rows": [],
         "skipped": {},
     }
-    with _work_folder(options.work) as work:
+    with TemporaryDirectory(prefix="framefeed-bench-") as made:
+        work = options.work or Path(made)
+        work.mkdir(parents=True, exist_ok=True)
         folder = options.disk if suite.measures_disk and options.disk else work
         try:
             rows = suite.plan(options, peers, work, begin)
@@ -154,13 +156,3 @@ def run_suite(
                 report["rows"].append(result)
                 tell(result)
     return report
-
-
-@contextmanager
-def _work_folder(kept: Path | None) -> Iterator[Path]:
-    if kept is not None:
-        kept.mkdir(parents=True, exist_ok=True)
-        yield kept
-        return
-    with TemporaryDirectory(prefix="framefeed-bench-") as folder:
-        yield Path(folder)

@@ -15,7 +15,6 @@ import numpy as np
 import xxhash
 
 from framefeed.bench._frames import psnr
-from framefeed.bench._peers import FileFormat
 from framefeed.bench._runner import (
     Comparison,
     Contender,
@@ -88,7 +87,13 @@ def enter_caches(
 def exact_row(scene: Scene, stack: ExitStack) -> Row:
     """Read from each exact codec of ours, from joblib's lz4 and from PNG."""
     originals = [frame.rgb for frame in scene.sample.frames]
-    theirs = {form.name: _write_files(scene, form) for form in scene.peers.list_all("formats") if _is_rival(form)}
+    theirs = {
+        form.name: FileHolding(form, scene.sample, scene.work / form.name.replace(" ", "_"), None, 0)
+        for form in scene.peers.list_all("formats")
+        if form.is_exact and form.name.startswith((LZ4, PNG))
+    }
+    for files in theirs.values():
+        files.write()
     ours = caches_of(scene, stack, with_rgb=True)
     numbers = scene.draw_numbers(FRAMES)
     nbytes = {name: cached.bytes_a_frame for name, cached in ours.items()}
@@ -145,16 +150,6 @@ def compare_exact(timings: Timings, nbytes: Mapping[str, float]) -> Findings:
             Comparison(f"bytes of {key}", f"share of the bytes of {key}", shares),
         ]
     return Findings(comparisons)
-
-
-def _is_rival(form: FileFormat) -> bool:
-    return form.is_exact and form.name.startswith((LZ4, PNG))
-
-
-def _write_files(scene: Scene, form: FileFormat) -> FileHolding:
-    files = FileHolding(form, scene.sample, scene.work / form.name.replace(" ", "_"), None, 0)
-    files.write()
-    return files
 
 
 def original_row(scene: Scene, stack: ExitStack) -> Row:

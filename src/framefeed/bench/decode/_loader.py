@@ -47,11 +47,20 @@ def exhaust(batches: Iterable[object], number: int) -> None:
 def overhead_row(folder: Path, stack: ExitStack) -> Row:
     """Wall time of an epoch over decoding alone, where decoding a clip takes 25 ms, with 1, 2 and 8 threads."""
     plan = plan_of_files(folder, BATCH_SIZE, OVERHEAD_CLIPS)
-    contenders = [Contender("decoding alone", lambda: lambda number: _decode_alone(plan), amount=OVERHEAD_CLIPS)]
+    decoder, catalog, request = SleepingDecoder(DECODE_SECONDS), plan.catalog, plan[0]
+    source, index = MediaSource.of(catalog.source(0)), catalog.frame_index(0)
+    out = np.empty((len(request), *request.output.shape(0, 0)), dtype=np.uint8)
+
+    def decode_alone(number: int) -> None:
+        """Call the decoder clip after clip in one thread: what cannot be saved."""
+        for _ in range(len(plan)):
+            decoder.decode(source, index, [ClipSlot(request.ordinals, request.output, out)])
+
+    contenders = [Contender("decoding alone", lambda: decode_alone, amount=OVERHEAD_CLIPS)]
     names = {workers: f"ClipLoader, {workers} threads" for workers in (1, 2, 8)}
     for workers, name in names.items():
-        decoder = SleepingDecoder(DECODE_SECONDS)
-        loader = stack.enter_context(ClipLoader(plan, batch_size=BATCH_SIZE, workers=workers, backend=decoder))
+        backend = SleepingDecoder(DECODE_SECONDS)
+        loader = stack.enter_context(ClipLoader(plan, batch_size=BATCH_SIZE, workers=workers, backend=backend))
         contenders.append(Contender(name, lambda loader=loader: partial(exhaust, loader), amount=OVERHEAD_CLIPS))  # type: ignore[misc]
 
     def conclude(timings: Timings) -> Findings:
@@ -64,15 +73,6 @@ def overhead_row(folder: Path, stack: ExitStack) -> Row:
 
     title = f"loader overhead over a decoder of {DECODE_SECONDS * 1000:.0f} ms a clip, {OVERHEAD_CLIPS} clips"
     return Row("overhead", title, contenders, conclude, unit="clips")
-
-
-def _decode_alone(plan: EpochPlan) -> None:
-    """Call the decoder clip after clip in one thread: what cannot be saved."""
-    decoder, catalog = SleepingDecoder(DECODE_SECONDS), plan.catalog
-    source, index, request = MediaSource.of(catalog.source(0)), catalog.frame_index(0), plan[0]
-    out = np.empty((len(request), *request.output.shape(0, 0)), dtype=np.uint8)
-    for _ in range(len(plan)):
-        decoder.decode(source, index, [ClipSlot(request.ordinals, request.output, out)])
 
 
 def moving_row(folder: Path, stack: ExitStack, peers: Peers) -> Row:

@@ -65,9 +65,12 @@ def resize_row(store: MediaStore, methods: Sequence[Method], peers: Peers) -> Ro
     comparisons = []
     for video in (store.trailer, store.small_trailer, store.test_video):
         ordinals = spread_ordinals(len(video))
-        comparisons += compare_resizing(video.path.name, pillow.resize_frames(video, ordinals), [
-            (method, _take(method, video, ordinals)) for method in (OUR_METHOD, *methods)
-        ])  # fmt: skip
+        taken = []
+        for method in (OUR_METHOD, *methods):
+            session = method.open(video)
+            taken.append((method, np.asarray(session.clip(ordinals))))
+            session.close()
+        comparisons += compare_resizing(video.path.name, pillow.resize_frames(video, ordinals), taken)
     return Row(
         "resize", "PSNR to Pillow's antialiased bilinear on full-chroma RGB",
         conclude=lambda timings: Findings(comparisons),
@@ -94,14 +97,6 @@ def compare_resizing(name: str, reference: Any, taken: Sequence[tuple[Method, An
         out.append(Comparison(f"{name}, above torchcodec", f"{name}: framefeed above TorchCodec's own resize",
                               {"PSNR": above}, " dB"))  # fmt: skip
     return out
-
-
-def _take(method: Method, video: Any, ordinals: Sequence[int]) -> Any:
-    session = method.open(video)
-    try:
-        return np.asarray(session.clip(ordinals))
-    finally:
-        session.close()
 
 
 DECODE = Suite("decode", ROWS, PEERS, plan_rows, 20, lambda options: {"seed": SEED, "threads": 1})

@@ -94,7 +94,13 @@ def _waiting(commands: Sequence[Sequence[str]]) -> Iterator[list[tuple[subproces
     try:
         for words in commands:
             processes.append(subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-        said = [json.loads(_line(process)) for process in processes]
+        said = []
+        for process in processes:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if not line:
+                raise subprocess.CalledProcessError(process.wait(), process.args)
+            said.append(json.loads(line))
         yield list(zip(processes, said, strict=True))
         for process in processes:
             process.communicate("\n", timeout=HOUR)
@@ -102,11 +108,3 @@ def _waiting(commands: Sequence[Sequence[str]]) -> Iterator[list[tuple[subproces
         for process in processes:
             process.kill()
             process.communicate()
-
-
-def _line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    if not line:
-        raise subprocess.CalledProcessError(process.wait(), process.args)
-    return line

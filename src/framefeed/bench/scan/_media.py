@@ -31,6 +31,7 @@ FILES_A_FOLDER = 1000
 _QUALITY = 90
 _SIZES = ((375, 500), (500, 375), (333, 500), (500, 333), (281, 500), (500, 500), (480, 640), (200, 300))
 """Height and width; most of ImageNet's are 500 pixels wide."""
+_BROKEN = {"empty.jpg": b"", "text.jpg": b"no picture at all\n" * 8, "text.png": b"\x89PNG, or so it says\n" * 8}
 _CLIPS = (
     ClipSpec(300, height=256, width=456, gop=250, b_frames=3),
     ClipSpec(900, height=360, width=640, gop=12, b_frames=0),
@@ -67,10 +68,12 @@ def find_originals(media: Sequence[Path], work: Path, *, makes: bool = True) -> 
     size_of = load_module("pillow").size_of
     sound = [path for path in stills if size_of(str(path))]
     work.mkdir(parents=True, exist_ok=True)
+    for name, content in _BROKEN.items():
+        (work / name).write_bytes(content)
     return Originals(
         _planted(sound, work) if sound else make_stills(work) if makes else [],
         _spread([path for path in listed if path.suffix.lower() in VIDEO_SUFFIXES], MOST_VIDEOS),
-        [path for path in stills if path not in sound] + _make_broken(work),
+        [path for path in stills if path not in sound] + [work / name for name in _BROKEN],
     )
 
 
@@ -150,13 +153,6 @@ def _planted(stills: Sequence[Path], folder: Path) -> list[Path]:
     return planted
 
 
-def _make_broken(folder: Path) -> list[Path]:
-    contents = {"empty.jpg": b"", "text.jpg": b"no picture at all\n" * 8, "text.png": b"\x89PNG, or so it says\n" * 8}
-    for name, content in contents.items():
-        (folder / name).write_bytes(content)
-    return [folder / name for name in contents]
-
-
 @dataclass(frozen=True, slots=True)
 class Tree:
     """A folder of folders of files. File n is a link to original n modulo their number.
@@ -198,24 +194,20 @@ def linked_tree(originals: Sequence[Path], root: Path, count: int) -> Iterator[T
         count: How many files.
     """
     tree = Tree(root, list(originals), count)
+    sources = [os.fspath(original) for original in originals]
     try:
-        _grow(tree)
+        for folder in tree.folders():
+            os.makedirs(folder)
+        for number in range(count):
+            path = tree.path(number)
+            try:
+                os.link(sources[number % len(sources)], path)
+            except OSError as error:
+                if error.errno != errno.EMLINK:
+                    raise
+                # A file has so many names and no more (65,000 on ext4): a copy takes the next ones.
+                shutil.copyfile(sources[number % len(sources)], path)
+                sources[number % len(sources)] = path
         yield tree
     finally:
         shutil.rmtree(root, ignore_errors=True)
-
-
-def _grow(tree: Tree) -> None:
-    for folder in tree.folders():
-        os.makedirs(folder)
-    sources = [os.fspath(original) for original in tree.originals]
-    for number in range(tree.count):
-        path = tree.path(number)
-        try:
-            os.link(sources[number % len(sources)], path)
-        except OSError as error:
-            if error.errno != errno.EMLINK:
-                raise
-            # A file has so many names and no more (65,000 on ext4): a copy takes the next ones.
-            shutil.copyfile(sources[number % len(sources)], path)
-            sources[number % len(sources)] = path
