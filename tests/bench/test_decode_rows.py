@@ -13,7 +13,7 @@ from framefeed.bench._runner import Reading, Rounds, Timings, run_row
 from framefeed.bench._suites import BenchOptions, run_suite
 from framefeed.bench.baselines import Peers
 from framefeed.bench.decode import DECODE, _lengths, _loader
-from framefeed.bench.decode._memory import judge_memory, memory_row
+from framefeed.bench.decode._loader import judge_memory, memory_row
 from framefeed.bench.decode._workloads import compare_libraries, own_workloads, pays_after
 from framefeed.cli import main
 from framefeed.errors import UsageError

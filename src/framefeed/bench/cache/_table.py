@@ -97,7 +97,7 @@ def measure_table(
         tell(name)
         folder = work / "format"
         # Baselines are other people's code: what one raises is told, and the others go on.
-        outcome = catch_outcome(partial(_measured, make, (sample, CropRequest(table.first_worst))), folder)
+        outcome = catch_outcome(partial(_measure_format, make, sample, CropRequest(table.first_worst)), folder)
         rmtree(folder, ignore_errors=True)
         if isinstance(outcome, Ok):
             entry, checked = outcome.value
@@ -110,31 +110,40 @@ def measure_table(
     return table
 
 
-def _measured(make: Make, of: tuple[Sample, CropRequest], folder: Path) -> tuple[dict[str, Any], Checked]:
-    sample, holding = of[0], make(folder)
+def _measure_format(make: Make, sample: Sample, request: CropRequest, folder: Path) -> tuple[dict[str, Any], Checked]:
+    holding = make(folder)
     try:
         before = read_clocks()
         holding.write()
         wrote = read_clocks() - before
-        nbytes = sum(map(os.path.getsize, holding.paths))
-        checks = {gives: _checked(holding, of, gives) for gives in holding.gives}
-        entry = _entry(holding, sample, nbytes, wrote)
-        entry.update(_verdict(holding, checks))
-        entry.update(_reading(holding, sample.order))
-        return entry, checks[holding.gives[0]]
+        checks = {
+            gives: check(
+                holding.read(range(len(sample)), gives),
+                [getattr(frame, gives) for frame in sample.frames],
+                request if gives == "rgb" and not holding.is_exact else None,
+            )
+            for gives in holding.gives
+        }
+        first = checks[holding.gives[0]]
+        wrong = [
+            f"{len(numbers)} of the frames as {gives} {what}"
+            for gives, checked in checks.items()
+            for what, numbers in (("did not come", checked.missing), ("differ", checked.differing * holding.is_exact))
+            if numbers
+        ]
+        psnr = {"mean": first.psnr_mean, "worst": first.psnr_worst}
+        return {
+            **_entry(holding, sample, wrote),
+            "wrong": wrong,
+            "psnr_db": {name: None if math.isinf(value) else round(value, 2) for name, value in psnr.items()},
+            **_reading(holding, sample.order),
+        }, first
     finally:
         holding.close()
 
 
-def _checked(holding: Holding, of: tuple[Sample, CropRequest], gives: Gives) -> Checked:
-    sample, request = of
-    originals = [getattr(frame, gives) for frame in sample.frames]
-    keeps_crop = gives == "rgb" and not holding.is_exact
-    return check(holding.read(range(len(sample)), gives), originals, request if keeps_crop else None)
-
-
-def _entry(holding: Holding, sample: Sample, nbytes: int, wrote: Reading) -> dict[str, Any]:
-    count = len(sample)
+def _entry(holding: Holding, sample: Sample, wrote: Reading) -> dict[str, Any]:
+    count, nbytes = len(sample), sum(map(os.path.getsize, holding.paths))
     # What can be read back last is what lies in the files.
     stored = holding.gives[-1]
     return {
@@ -151,18 +160,6 @@ def _entry(holding: Holding, sample: Sample, nbytes: int, wrote: Reading) -> dic
         "write_cpu_ms": round(1000 * wrote.cpu / count, 4),
         **({"encode_cpu_ms": round(1000 * holding.encode_cpu / count, 4)} if isinstance(holding, StoreHolding) else {}),
     }
-
-
-def _verdict(holding: Holding, checks: dict[Gives, Checked]) -> dict[str, Any]:
-    first = checks[holding.gives[0]]
-    wrong = [
-        f"{len(numbers)} of the frames as {gives} {what}"
-        for gives, checked in checks.items()
-        for what, numbers in (("did not come", checked.missing), ("differ", checked.differing * holding.is_exact))
-        if numbers
-    ]
-    finite = [None if math.isinf(value) else round(value, 2) for value in (first.psnr_mean, first.psnr_worst)]
-    return {"wrong": wrong, "psnr_db": dict(zip(("mean", "worst"), finite, strict=True))}
 
 
 def _reading(holding: Holding, order: Sequence[int]) -> dict[str, Any]:

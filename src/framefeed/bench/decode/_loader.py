@@ -1,7 +1,10 @@
-"""What the loader costs beside the decoding: its overhead, and moving batches that are ready."""
+"""What the loader costs beside the decoding: its overhead, moving batches that are ready, and memory."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -12,6 +15,7 @@ from shutil import copyfile
 import numpy as np
 
 from framefeed.bench._frames import NUM_FRAMES
+from framefeed.bench._media import BenchVideo
 from framefeed.bench._peers import SIZE
 from framefeed.bench._runner import (
     Comparison,
@@ -24,11 +28,13 @@ from framefeed.bench._runner import (
     median_interval,
 )
 from framefeed.bench.baselines import Peers
+from framefeed.catalog import Catalog
+from framefeed.catalog.scan import scan
 from framefeed.decode import ClipSlot, DecodeReport, Pixels
 from framefeed.index import FrameIndex
 from framefeed.load import ClipLoader
 from framefeed.media import MediaSource
-from framefeed.plan import DecodeRequest, EpochPlan, plan_requests
+from framefeed.plan import DecodeRequest, Dense, EpochPlan, plan_clips, plan_requests
 from framefeed.testing import ClipSpec, write_clip
 
 DECODE_SECONDS = 0.025
@@ -36,6 +42,11 @@ BATCH_SIZE = 16
 OVERHEAD_CLIPS = 96
 MOVED_BATCHES = 24
 READY_CLIPS = 32
+FED_CLIPS = 1000
+FED_WORKERS = 2
+SETTLED = 50
+"""Batches after which nothing may grow."""
+FLAT = 1.02
 
 
 def exhaust(batches: Iterable[object], number: int) -> None:
@@ -110,6 +121,57 @@ def moving_row(folder: Path, stack: ExitStack, peers: Peers) -> Row:
     title = f"moving batches of {BATCH_SIZE * clips[0].nbytes / 1e6:.0f} MB that are ready in memory, by workers"
     # Workers start in the first round, and buffers are touched for the first time.
     return Row("moving", title, contenders, conclude, unit="batches", warms_up=True)
+
+
+def memory_row(videos: Sequence[BenchVideo], catalog: Path, stride: int, clips: int = FED_CLIPS) -> Row:
+    """Feed clips of some files in a fresh process, and see what it holds.
+
+    Args:
+        videos: The files.
+        catalog: Where to write theirs.
+        stride: Frames from one frame of a clip to the next.
+        clips: How many.
+    """
+    scan([str(video.path) for video in videos], out=catalog)
+    run = f"from {__name__} import feed_here; feed_here()"
+    words = [sys.executable, "-c", run, str(catalog), str(stride), str(-(-clips // len(videos)))]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=3600)
+    title = f"memory of a loop over {clips} clips, batches of {BATCH_SIZE}, {FED_WORKERS} threads"
+    return Row("memory", title, conclude=lambda timings: judge_memory(json.loads(done.stdout)))
+
+
+def judge_memory(series: Sequence[float]) -> Findings:
+    """Say whether a series of resident megabytes, one value a batch, stays flat once it has settled.
+
+    Args:
+        series: At least one value.
+    """
+    first, later = max(series[:SETTLED]), max(series[SETTLED:], default=None)
+    facts = {
+        "batches": len(series),
+        f"is_flat_after_{SETTLED}": later is None or later <= FLAT * first,
+        "resident_MB": [round(value, 1) for value in series],
+    }
+    return Findings([Comparison("peak", "resident memory", {"peak": Figure(max(series))}, " MB")], facts)
+
+
+def resident_megabytes() -> float:
+    """Resident set of this process now, in 10^6 bytes."""
+    fields = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").split("VmRSS:")[1].split()
+    return int(fields[0]) * 1024 / 1e6
+
+
+def feed_here() -> None:
+    """Feed from the catalog that the command line names, and print resident megabytes after each batch."""
+    catalog, stride, clips_per_video = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    rule = Dense(NUM_FRAMES, stride=stride)
+    plan = plan_clips(Catalog.open(catalog), rule, clips_per_video=clips_per_video, seed=0, size=(SIZE, SIZE))
+    series = []
+    with ClipLoader(plan, batch_size=BATCH_SIZE, workers=FED_WORKERS) as loader:
+        for batch in loader:
+            del batch
+            series.append(resident_megabytes())
+    json.dump(series, sys.stdout)
 
 
 def ready_clips(count: int) -> list[Pixels]:

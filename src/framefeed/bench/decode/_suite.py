@@ -16,8 +16,7 @@ from framefeed.bench._runner import Comparison, Figure, Findings, Row
 from framefeed.bench._suites import Begin, BenchOptions, PlannedRow, Suite
 from framefeed.bench.baselines import Peers
 from framefeed.bench.decode._lengths import length_row
-from framefeed.bench.decode._loader import moving_row, overhead_row
-from framefeed.bench.decode._memory import memory_row
+from framefeed.bench.decode._loader import memory_row, moving_row, overhead_row
 from framefeed.bench.decode._workloads import COPIES, WORKLOADS, own_workloads, workload_row
 from framefeed.errors import MissingMedia
 
