@@ -16,11 +16,11 @@ from PIL import Image
 
 from framefeed.bench._media import BenchVideo
 from framefeed.bench._peers import BenchFrame, FileFormat, OriginalReader
-from framefeed.bench._printing import print_closing, print_row
+from framefeed.bench._printing import describe_closing, describe_row
 from framefeed.bench._runner import Rounds, Row, run_row
 from framefeed.bench._suites import BenchOptions, run_suite
 from framefeed.bench.baselines import Peers
-from framefeed.bench.cache import CACHE, _passes, _suite, _table, print_table, refuse_pictures
+from framefeed.bench.cache import CACHE, _passes, _suite, _table, describe_table, refuse_pictures
 from framefeed.bench.cache._holdings import FileHolding, Gives, StoreHolding
 from framefeed.bench.cache._reads import checksums_row, exact_row, original_row
 from framefeed.bench.cache._samples import Sample, take_sample, video_of
@@ -71,7 +71,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def text_of(row: Mapping[str, Any]) -> str:
-    return "\n".join(print_row(row))
+    return "\n".join(describe_row(row))
 
 
 def run_made(make: Callable[[Scene, ExitStack], Row], scene: Scene) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def test_a_format_that_says_it_is_exact_and_is_not_is_wrong(sample: Sample, tmp_
     assert [bool(entry["wrong"]) for entry in table.entries] == [False, True]
     facts = {"note": "", "workers": 1, "size": "16x24", "not_measured": {}, "disk": "no", "entries": table.entries,
              "advice": None, "crops": None}  # fmt: skip
-    lines = print_table({"title": "", "facts": facts})
+    lines = describe_table({"title": "", "facts": facts})
     assert [line for line in lines if line.startswith("  WRONG: liar: 5 of the frames as rgb")]
     assert [line.split()[:2] for line in lines if line.startswith("  liar")] == [["liar", "WRONG"]]
 
@@ -338,7 +338,7 @@ def test_without_a_video_rows_are_skipped_with_the_reason(tmp_path: Path) -> Non
     report = run_suite(CACHE, BenchOptions((tmp_path,), tmp_path / "work", rows=("exact", "second")))
     assert report["rows"] == []
     assert report["skipped"].keys() == {"exact", "second"}
-    assert "not run: exact" in "\n".join(print_closing(report))
+    assert "not run: exact" in "\n".join(describe_closing(report))
 
 
 def test_a_picture_is_no_video(video: BenchVideo, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

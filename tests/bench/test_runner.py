@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from framefeed.bench._printing import print_closing, print_row
+from framefeed.bench._printing import describe_closing, describe_row
 from framefeed.bench._runner import (
     Comparison,
     Contender,
@@ -177,7 +177,7 @@ def test_what_is_wrong_or_fails_is_shown_and_not_compared() -> None:
     assert [len(by_name[name]["cpu_seconds"]) for name in ("ours", "right", "wrong")] == [6, 6, 2]
     figures = result["comparisons"][0]["figures"]
     assert (figures["CPU"]["against"], figures["CPU"]["median"]) == ("right", 3.0)
-    text = "\n".join(print_row(result))
+    text = "\n".join(describe_row(result))
     for part in ("7 WRONG", "failing failed: RuntimeError: not today",
                  "the speed of others (against right):", "CPU: 3.00x (3.00-3.00, 6 pairs) ours",
                  "some bytes: 5", "WRONG: ours is odd"):  # fmt: skip
@@ -226,6 +226,6 @@ def test_the_end_says_what_is_missing() -> None:
         "machine": {"processor": "a processor", "cores": 2, "load_average": 0.5, "packages": {"av": "18"}},
         "versions": {"alpha": "1"},
     }
-    text = "\n".join(print_closing(report))
+    text = "\n".join(describe_closing(report))
     for part in ("not run: trailer-4: no media", "not installed: gamma", "a processor, 2 cores", "av 18, alpha 1"):
         assert part in text

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from framefeed.bench._peers import Engine, InProcess, Size
-from framefeed.bench._printing import print_closing, print_row
+from framefeed.bench._printing import describe_closing, describe_row
 from framefeed.bench._runner import Rounds, run_row
 from framefeed.bench._suites import BenchOptions, run_suite
 from framefeed.bench.baselines import Peers
@@ -55,7 +55,7 @@ def test_engines_agree_and_are_compared(tree: Tree, originals: Originals) -> Non
     row = run_headers(tree, originals, in_process_engines())
     assert {engine["name"]: engine["wrong"] for engine in row["contenders"] if engine["num_wrong"]} == {}
     assert "limit" in {comparison["key"] for comparison in row["comparisons"]}
-    text = "\n".join(print_row(row))
+    text = "\n".join(describe_row(row))
     assert OURS in text
     assert "WRONG" not in text
     assert all("opening_cpu_seconds" in engine for engine in row["contenders"])
@@ -78,7 +78,7 @@ def test_an_engine_that_is_wrong_about_one_file_is_caught(tree: Tree, originals:
     found = {engine["name"]: engine["num_wrong"] for engine in row["contenders"]}
     assert found[OURS] == 0
     assert found["hasty"] >= 1
-    assert "WRONG" in "\n".join(print_row(row))
+    assert "WRONG" in "\n".join(describe_row(row))
 
 
 def test_an_engine_that_is_wrong_only_while_it_is_timed_is_caught(tree: Tree, originals: Originals) -> None:
@@ -121,7 +121,7 @@ def test_a_whole_scan_has_every_file(originals: Originals, tree: Tree, tmp_path:
     assert [each["wrong"] for each in row["contenders"]] == [[]] * 4
     assert row["facts"]["pictures"] == {"1 core": [16, 48], "1 cores": [16, 48]}
     assert [comparison["key"] for comparison in row["comparisons"]] == ["1 core", "all cores"]
-    assert print_row(row)
+    assert describe_row(row)
 
 
 def test_rows_of_a_scan_that_are_wrong_are_caught(originals: Originals, tree: Tree) -> None:
@@ -169,7 +169,7 @@ def test_memory_of_planning_is_of_workers_that_still_hold_everything(
     assert sum(row["facts"]["planned_positions"]) == 10
     memory = row["comparisons"][1]["figures"]
     assert memory["planning"]["median"] > memory["imports alone"]["median"] / 2 > 20
-    assert print_row(row)
+    assert describe_row(row)
 
 
 def test_unknown_rows_are_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
@@ -208,7 +208,7 @@ def test_a_row_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch, tmp
     report = run_suite(SCAN, BenchOptions(work=tmp_path, rows=("scan", "mp4"), files=16, rounds=ONCE))
     assert [row["key"] for row in report["rows"]] == ["scan"]
     assert report["skipped"] == {"mp4": "UnreadableMedia: no facts today"}
-    assert "not run: mp4" in "\n".join(print_closing(report))
+    assert "not run: mp4" in "\n".join(describe_closing(report))
     assert [path.name for path in tmp_path.iterdir()] == ["originals"]
 
 
@@ -220,4 +220,4 @@ def test_all_rows_are_there_and_the_end_says_what_is_missing() -> None:
         "versions": {},
         "skipped": {},
     }
-    assert "not installed: imagesize" in "\n".join(print_closing(report))
+    assert "not installed: imagesize" in "\n".join(describe_closing(report))

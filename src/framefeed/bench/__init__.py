@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from framefeed.bench._printing import print_closing, print_row
+from framefeed.bench._printing import describe_closing, describe_row
 from framefeed.bench._runner import Rounds
 from framefeed.bench._suites import BenchOptions, Suite, run_suite
 
-__all__ = ["BenchOptions", "Rounds", "Suite", "print_closing", "print_row", "run_suite"]
+__all__ = ["BenchOptions", "Rounds", "Suite", "describe_closing", "describe_row", "run_suite"]

@@ -8,7 +8,7 @@ from typing import Any
 Row = Mapping[str, Any]
 
 
-def print_row(row: Row) -> list[str]:
+def describe_row(row: Row) -> list[str]:
     """Write a row as lines: its title, its contenders by speed, its figures.
 
     Args:
@@ -26,7 +26,7 @@ def print_row(row: Row) -> list[str]:
     return lines + [f"  WRONG: {line}" for line in row["wrong"]]
 
 
-def print_closing(report: Row) -> list[str]:
+def describe_closing(report: Row) -> list[str]:
     """What belongs to all rows: what was left out, the machine, the versions."""
     machine = report["machine"]
     versions = {**machine["packages"], **report["versions"]}

@@ -16,8 +16,8 @@ from typing import Any
 from framefeed._files import name_special_kind, write_errors
 from framefeed._nearest import did_you_mean
 from framefeed._units import format_count
-from framefeed.bench import BenchOptions, Rounds, Suite, print_closing, print_row, run_suite
-from framefeed.bench.cache import CACHE, FRAMES, print_table, refuse_pictures
+from framefeed.bench import BenchOptions, Rounds, Suite, describe_closing, describe_row, run_suite
+from framefeed.bench.cache import CACHE, FRAMES, describe_table, refuse_pictures
 from framefeed.bench.cache import ROW_SECONDS as CACHE_SECONDS
 from framefeed.bench.decode import DECODE
 from framefeed.bench.decode import ROW_SECONDS as OWN_SECONDS
@@ -247,8 +247,8 @@ def _measure(suite: Suite, args: argparse.Namespace, media: tuple[Path, ...], ro
 
     def tell(row: Report) -> None:
         is_table = suite is CACHE and row["key"] == "table"
-        print_out(*(print_table(row, crops) if is_table else print_row(row)))
+        print_out(*(describe_table(row, crops) if is_table else describe_row(row)))
 
     report = run_suite(suite, options, tell, _make_progress(args))
-    print_out(*print_closing(report))
+    print_out(*describe_closing(report))
     return report

@@ -110,6 +110,7 @@ def formats() -> list[FileFormat]:
 
 def originals() -> list[OriginalReader]:
     """A seek a frame."""
+    cv2.setNumThreads(1)
     return [OriginalReader("OpenCV, a seek a frame", open_original)]
 
 

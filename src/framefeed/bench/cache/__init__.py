@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from framefeed.bench.cache._samples import refuse_pictures
 from framefeed.bench.cache._suite import CACHE, FRAMES, ROW_SECONDS
-from framefeed.bench.cache._table import print_table
+from framefeed.bench.cache._table import describe_table
 
-__all__ = ["CACHE", "FRAMES", "ROW_SECONDS", "print_table", "refuse_pictures"]
+__all__ = ["CACHE", "FRAMES", "ROW_SECONDS", "describe_table", "refuse_pictures"]

@@ -244,7 +244,7 @@ _COLUMNS = (
 )
 
 
-def print_table(row: Mapping[str, Any], crops: Path | None = None) -> list[str]:
+def describe_table(row: Mapping[str, Any], crops: Path | None = None) -> list[str]:
     """The advice, and the table that it rests on, every format on a line.
 
     Args:
