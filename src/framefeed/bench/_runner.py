@@ -1,20 +1,16 @@
 """The one runner: contenders in turns, round after round, and what may be concluded from their times.
 
 A row says what is compared; `run_row` checks every contender's output, times those that are right, and writes one form
-of result. Facts of the machine belong to each result.
+of result.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
@@ -451,35 +447,3 @@ def compare_times(
         return {}
     names = {"cpu": "CPU", "wall": "wall"}
     return {names[metric]: Figure(timings.ratio(against, ours, metric), ours, against) for metric in metrics}
-
-
-_PACKAGES = ("framefeed", "av", "numpy", "pyarrow", "pillow", "torch")
-
-
-def machine_facts() -> dict[str, Any]:
-    """Processor, cores, memory, system and versions; nothing that names the machine or its user."""
-    return {
-        "processor": _processor(),
-        "architecture": platform.machine(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
-        "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-        "load_average": round(os.getloadavg()[0], 2),
-        "packages": {name: installed for name in _PACKAGES if (installed := _version(name))},
-    }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None

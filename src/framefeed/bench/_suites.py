@@ -1,16 +1,19 @@
-"""What a suite is, and how its rows are run, one after the other, into one report."""
+"""What a suite is, and how its rows are run, one after the other, into one report with facts of the machine."""
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from subprocess import SubprocessError
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from framefeed.bench._runner import NO_TIME, Rounds, Row, machine_facts, run_row
+from framefeed.bench._runner import NO_TIME, Rounds, Row, run_row
 from framefeed.bench.baselines import Peers
 from framefeed.errors import FramefeedError, MissingMedia, UsageError
 
@@ -116,7 +119,7 @@ def run_suite(
     peers = Peers.find(suite.peers)
     report: Result = {
         "bench": suite.name,
-        "machine": machine_facts(),
+        "machine": describe_machine(),
         "versions": peers.versions,
         "missing": peers.missing,
         "settings": {
@@ -156,3 +159,35 @@ def run_suite(
                 report["rows"].append(result)
                 tell(result)
     return report
+
+
+_PACKAGES = ("framefeed", "av", "numpy", "pyarrow", "pillow", "torch")
+
+
+def describe_machine() -> dict[str, Any]:
+    """Processor, cores, memory, system and versions; nothing that names the machine or its user."""
+    return {
+        "processor": _processor(),
+        "architecture": platform.machine(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "load_average": round(os.getloadavg()[0], 2),
+        "packages": {name: installed for name in _PACKAGES if (installed := _version(name))},
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
