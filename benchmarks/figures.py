@@ -75,7 +75,7 @@ def fill_scan() -> str:
         ("MP4 facts, `probe`", "`av.open`", "mp4/facts/CPU", 1),
         ('MP4 frame table, `build_index(verify="none")`', "TorchCodec's exact constructor", "mp4/frame table/CPU", 1),
     ]  # fmt: skip
-    peak = numbers["scan/memory/peak/with workers"].format(0)
+    peak = numbers["scan/memory/peak/most"].format(0)
     return _table(("workload", "against", "ratio"), [
         *((title, peer, numbers[f"scan/{key}"].format(digits)) for title, peer, key, digits in rows),
         ("a million pictures scanned: peak memory, both workers", "", f"{peak} MB"),

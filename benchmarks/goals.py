@@ -1,6 +1,8 @@
 """Compare results with the goals of this project: met, held or missed, with figures.
 
-usage: python -m benchmarks.goals [RESULT...]      (in the project's folder; without RESULT: all of benchmarks/results)
+usage: python -m benchmarks.goals [RESULT...]      (in the project's folder)
+
+Without RESULT, all of benchmarks/results; with some, only the goals that they have figures for.
 
 A goal has a floor, which must hold, and an aim. The exit code is 1 where a floor does not hold.
 """
@@ -35,14 +37,20 @@ def main() -> int:
     """Print all goals; 1 where a floor does not hold."""
     parser = argparse.ArgumentParser(description="Compare results with the goals of this project.")
     parser.add_argument("results", nargs="*", metavar="RESULT")
-    names = parser.parse_args().results or sorted(path.name for path in RESULTS.glob("*.json"))
+    given = parser.parse_args().results
+    names = given or sorted(path.name for path in RESULTS.glob("*.json"))
     numbers = read_numbers(*(str(Path(name).resolve()) if Path(name).is_file() else name for name in names))
     verdicts = []
     for goal in json.loads(GOALS.read_text(encoding="utf-8")):
+        if given and goal["figure"] not in numbers:
+            continue
         verdict, text = judge(goal, numbers.get(goal["figure"]))
         verdicts.append(verdict)
         print(f"{verdict:12}  {goal['figure']}: {text}")
-    print(", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts)))
+    print(
+        ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
+        or "no goal is measured"
+    )
     return int("MISSED" in verdicts)
 
 

@@ -117,7 +117,7 @@ def _read_earlier_scan(row: dict[str, Any]) -> Iterator[tuple[str, Number]]:
         if what.startswith("share of walk"):
             key = "1 core" if what.endswith(", 1 core") else "all cores"
         for name, figure in goal["figures"].items():
-            today = {"memory": "planning" if key == "planning" else "with workers"}.get(name, name)
+            today = {"memory": "planning" if key == "planning" else "most"}.get(name, name)
             yield f"{key}/{today}", Number.read(figure)
 
 
