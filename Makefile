@@ -1,5 +1,5 @@
 # Needs python >= 3.11 (with venv) and make; everything else goes into .venv.
-#   make setup | test | chaos | demo MEDIA=folder | bench MEDIA=folder | clean | distclean
+#   make setup | test | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
 
 MEDIA ?=
 OUT ?= build/bench.json
@@ -15,7 +15,7 @@ DECLARED := pyproject.toml constraints.txt
 # The paths reach the shell as variables, never as text, so that they may hold spaces and quotes.
 MEDIA_ARGUMENT = $${MEDIA:+"$$MEDIA"}
 
-.PHONY: setup test lint types contracts tests chaos demo bench clean distclean
+.PHONY: setup test lint types contracts tests chaos demo bench goals clean distclean
 .DEFAULT_GOAL := setup
 
 setup: .venv/.dev
@@ -51,6 +51,10 @@ demo: .venv/.torch
 bench: .venv/.bench
 	mkdir -p "$$(dirname "$$OUT")"
 	$(BIN)/framefeed bench all $(MEDIA_ARGUMENT) --json "$$OUT"
+
+# Compares benchmarks/results, or RESULTS="a.json b.json", with benchmarks/goals.json.
+goals: .venv/.dev
+	$(BIN)/python -m benchmarks.goals $(RESULTS)
 
 clean:
 	rm -rf build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

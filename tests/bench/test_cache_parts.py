@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from framefeed.bench._cache_samples import near_keys, take_sample, video_of
-from framefeed.bench._measuring import Interval, Sample, Timings
 from framefeed.bench._media import BenchVideo
-from framefeed.bench.baselines import load_module
+from framefeed.bench._runner import Reading, Timings
+from framefeed.bench.baselines import Peers, load_module
 from framefeed.bench.cache._advice import (
     Advice,
     CacheOption,
@@ -26,11 +25,11 @@ from framefeed.bench.cache._advice import (
     make_option,
 )
 from framefeed.bench.cache._checking import CROP, CropRequest, check, crops_sheet
-from framefeed.bench.cache._exact import Figures, winner
-from framefeed.bench.cache._field import FRAME_BASELINES, find_frames
-from framefeed.bench.cache._original import percent
 from framefeed.bench.cache._pages import disk_speed, forget, num_pages, resident_pages
-from framefeed.bench.cache._passes import overhead
+from framefeed.bench.cache._passes import measure_overhead
+from framefeed.bench.cache._reads import compare_exact, measure_share
+from framefeed.bench.cache._samples import near_keys, take_sample, video_of
+from framefeed.bench.cache._suite import PEERS
 from framefeed.cache import CodecChoice, CodecFigures, Conditions, choose_codec
 from framefeed.decode import Pixels
 from framefeed.errors import MissingMedia
@@ -57,7 +56,7 @@ def test_a_sample_holds_each_frame_as_the_decoder_gives_it(video: BenchVideo) ->
 
 
 def test_a_sample_is_no_larger_than_fits(video: BenchVideo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("framefeed.bench._cache_samples.MAX_BYTES", 3 * 48 * 64 * 2)
+    monkeypatch.setattr("framefeed.bench.cache._samples.MAX_BYTES", 3 * 48 * 64 * 2)
     assert len(take_sample(video, 7, (24, 32))) == 2
     assert len(take_sample(video, 1000, (24, 32))) == 2
 
@@ -71,7 +70,7 @@ def test_where_decoding_would_take_long_frames_move_towards_their_key_frames(
         return np.searchsorted(keys, ordinals, side="right").tolist()
 
     spread = near_keys(video, 8)
-    monkeypatch.setattr("framefeed.bench._cache_samples._AHEAD_PIXELS", 48 * 64 * 12)
+    monkeypatch.setattr("framefeed.bench.cache._samples._AHEAD_PIXELS", 48 * 64 * 12)
     moved = near_keys(video, 8)
     assert moved == sorted(set(moved)) != spread
     assert groups(moved) == groups(spread)
@@ -153,12 +152,7 @@ def test_pictures_smaller_than_a_square_have_crops_too() -> None:
 
 def test_every_exact_format_that_is_installed_gives_frames_back(video: BenchVideo, tmp_path: Path) -> None:
     sample = take_sample(video, 3, (24, 32))
-    checked = find_frames()
-    assert set(checked.missing) <= {
-        name.removeprefix("frames_")
-        for name in (*FRAME_BASELINES, "frames_loader", "frames_torchcodec", "frames_decord2")
-    }
-    for form in checked.formats:
+    for form in Peers.find(PEERS).list_all("formats"):
         read = pickle.loads(pickle.dumps(form.read))
         for frame in sample.frames:
             path = str(tmp_path / f"frame{form.suffix}")
@@ -168,10 +162,10 @@ def test_every_exact_format_that_is_installed_gives_frames_back(video: BenchVide
 
 
 def test_the_formats_of_the_write_up_are_all_there() -> None:
-    names = [form.name for form in find_frames().formats]
+    names = [form.name for form in Peers.find(PEERS).list_all("formats")]
     for module, titles in (
-        ("frames_opencv", [*(f"JPEG q{quality} (OpenCV)" for quality in (70, 80, 90, 95, 100)), "PNG (OpenCV)"]),
-        ("frames_joblib", ["joblib raw", "joblib gzip 1", "joblib gzip 3",
+        ("opencv", [*(f"JPEG q{quality} (OpenCV)" for quality in (70, 80, 90, 95, 100)), "PNG (OpenCV)"]),
+        ("joblib", ["joblib raw", "joblib gzip 1", "joblib gzip 3",
                            *(f"joblib lz4 {level}" for level in (1, 2, 3, 5))]),
     ):  # fmt: skip
         assert isinstance(load_module(module), str) or set(titles) <= set(names)
@@ -217,34 +211,31 @@ def test_the_disk_is_measured_and_left_as_it_was(tmp_path: Path) -> None:
 # --- figures --------------------------------------------------------------------------------------
 
 
-def figures(name: str, nbytes: float, speed: float) -> Figures:
-    interval = Interval(speed, speed, speed, 1.0, 1)
-    return Figures(name, nbytes, interval, interval)
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ([("large", 0.9, 9.0), ("aims", 0.45, 2.6), ("floors", 0.55, 1.6)], "aims"),
-        ([("large", 0.9, 9.0), ("floors", 0.55, 1.6), ("small", 0.45, 1.4)], "floors"),
-        ([("large", 0.9, 9.0), ("small", 0.45, 1.4), ("smaller", 0.3, 1.0)], "small"),
-        ([("large", 0.9, 9.0), ("larger", 0.95, 2.0)], "large"),
-    ],
-)
-def test_one_codec_is_held_to_both_marks(given: list[tuple[str, float, float]], expected: str) -> None:
-    assert winner([figures(*each) for each in given]).name == expected
+def test_ours_are_compared_with_the_level_of_lz4_that_reads_fastest() -> None:
+    seconds = {"joblib lz4 1": 4.0, "joblib lz4 5": 3.0, "PNG (OpenCV)": 30.0, "framefeed zstd, planes": 2.0,
+               "framefeed lz4, RGB": 1.5}  # fmt: skip
+    nbytes = {"joblib lz4 1": 80.0, "joblib lz4 5": 60.0, "PNG (OpenCV)": 30, "framefeed zstd, planes": 30.0,
+              "framefeed lz4, RGB": 90.0}  # fmt: skip
+    timings = Timings({name: {n: Reading(took, took) for n in range(3)} for name, took in seconds.items()})
+    by_key = {comparison.key: comparison.figures for comparison in compare_exact(timings, nbytes).comparisons}
+    speed = by_key["speed of joblib lz4, its fastest level"]["framefeed zstd, planes"]
+    assert (speed.against, speed.value.median) == ("joblib lz4 5", 1.5)
+    assert by_key["bytes of joblib lz4, its fastest level"]["framefeed zstd, planes"].value == 0.5
+    assert list(by_key["speed of joblib lz4 1"]) == ["framefeed lz4, RGB", "framefeed zstd, planes"]
+    assert list(by_key["speed of framefeed lz4, RGB"]) == ["framefeed zstd, planes"]
+    assert "bytes of PNG (OpenCV)" in by_key
 
 
 def test_shares_and_overheads_are_taken_round_by_round() -> None:
-    samples = Timings()
+    timings = Timings()
     for number, load in enumerate((1.0, 5.0, 2.0)):
-        samples.add("hash", number, Sample(0.1 * load, load))
-        samples.add("read", number, Sample(2.0 * load, load))
-        samples.add("x: without", number, Sample(load, load))
-        samples.add("x: filling", number, Sample(1.1 * load, 1.2 * load))
-    assert percent(samples, "hash", "read").median == pytest.approx(5)
-    assert overhead(samples, "x", "cpu").median == pytest.approx(10)
-    assert overhead(samples, "x", "wall").median == pytest.approx(20)
+        timings.add("hash", number, Reading(0.1 * load, load))
+        timings.add("read", number, Reading(2.0 * load, load))
+        timings.add("x: without", number, Reading(load, load))
+        timings.add("x: filling", number, Reading(1.1 * load, 1.2 * load))
+    assert measure_share(timings, "hash", "read").median == pytest.approx(5)
+    assert measure_overhead(timings, "x", "cpu").median == pytest.approx(10)
+    assert measure_overhead(timings, "x", "wall").median == pytest.approx(20)
 
 
 # --- advice ---------------------------------------------------------------------------------------

@@ -1,45 +1,39 @@
 """Whole rows of ``bench cache``, made small."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from framefeed.bench._cache_formats import FileFormat, OriginalReader
-from framefeed.bench._cache_samples import BenchFrame, Sample, refuse_pictures, take_sample, video_of
-from framefeed.bench._measuring import Rounds
 from framefeed.bench._media import BenchVideo
-from framefeed.bench.baselines import load_module
-from framefeed.bench.cache import (
-    ROWS,
-    CacheBench,
-    _batches,
-    _cache,
-    _decoding,
-    _exact,
-    _original,
-    _passes,
-    _table,
-    run_cache,
-)
-from framefeed.bench.cache._field import FrameField, find_frames
-from framefeed.bench.cache._holdings import FileHolding, Gives
-from framefeed.bench.cache._ours import StoreHolding
-from framefeed.bench.cache._reports import cache_closing_lines, cache_row_lines
+from framefeed.bench._peers import BenchFrame, FileFormat, OriginalReader
+from framefeed.bench._printing import describe_closing, describe_row
+from framefeed.bench._runner import Rounds, Row, run_row
+from framefeed.bench._suites import BenchOptions, run_suite
+from framefeed.bench.baselines import Peers
+from framefeed.bench.cache import CACHE, _passes, _suite, _table, describe_table, refuse_pictures
+from framefeed.bench.cache._holdings import FileHolding, Gives, StoreHolding
+from framefeed.bench.cache._reads import checksums_row, exact_row, original_row
+from framefeed.bench.cache._samples import Sample, take_sample, video_of
 from framefeed.bench.cache._scene import CachedSample, Scene
 from framefeed.bench.cache._table import all_formats, measure_table, our_codecs
 from framefeed.cache import CachingDecoder, known_codecs
 from framefeed.cli import main
 from framefeed.decode import ClipSlot, DecodeReport, Pixels
+from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
+from framefeed.plan import OutputSpec
 from framefeed.testing import ClipSpec, write_clip
 
 SIZE = (16, 24)
@@ -57,35 +51,44 @@ def sample(video: BenchVideo) -> Sample:
 
 
 @pytest.fixture(scope="module")
-def installed() -> FrameField:
-    return find_frames()
+def installed() -> Peers:
+    return Peers.find(_suite.PEERS)
 
 
 @pytest.fixture
-def scene(sample: Sample, installed: FrameField, tmp_path: Path) -> Scene:
+def scene(sample: Sample, installed: Peers, tmp_path: Path) -> Scene:
     return Scene(sample, tmp_path, installed, Rounds(2, 2), 1)
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_cache, "DISK_BYTES", 1 << 20)
+    monkeypatch.setattr(_suite, "DISK_BYTES", 1 << 20)
     monkeypatch.setattr(_table, "LEAST_SECONDS", 0)
-    monkeypatch.setattr(_decoding, "CLIPS", 1)
-    for name, count in (("CLIPS", 2), ("ALONE_CLIPS", 1), ("FILLED_CLIPS", 2), ("REPEATS", 2)):
+    monkeypatch.setattr(_table, "CLIPS", 1)
+    for name, count in (("CLIPS", 2), ("ALONE_CLIPS", 1), ("FILLED_CLIPS", 2), ("REPEATS", 2),
+                        ("BATCHES", 2), ("BATCH_SIZE", 2)):  # fmt: skip
         monkeypatch.setattr(_passes, name, count)
-    for name in ("BATCHES", "BATCH_SIZE"):
-        monkeypatch.setattr(_batches, name, 2)
 
 
-def text_of(row: object) -> str:
-    return "\n".join(cache_row_lines(row))
+def text_of(row: Mapping[str, Any]) -> str:
+    return "\n".join(describe_row(row))
+
+
+def run_made(make: Callable[[Scene, ExitStack], Row], scene: Scene) -> dict[str, Any]:
+    with ExitStack() as stack:
+        return run_row(make(scene, stack), scene.rounds)
+
+
+def offering(**kinds: Sequence[object]) -> Peers:
+    """Peers that offer these, as modules do."""
+    return Peers({"made": SimpleNamespace(**{kind: lambda of=of: list(of) for kind, of in kinds.items()})})
+
+
+def names_wrong(row: Mapping[str, Any]) -> list[str]:
+    return [each["name"] for each in row["contenders"] if each["num_wrong"]]
 
 
 # --- the table ------------------------------------------------------------------------------------
-
-
-def only(installed: FrameField, *names: str) -> FrameField:
-    return replace(installed, formats=[form for form in installed.formats if form.name.startswith(names)], loader=None)
 
 
 def write_raw(path: str, frame: BenchFrame) -> None:
@@ -99,10 +102,8 @@ def read_raw(path: str) -> Pixels:
 RAW = FileFormat("raw", ".npy", True, write_raw, read_raw)
 
 
-def test_every_format_of_ours_is_in_the_table_and_exact_where_it_says_so(
-    sample: Sample, installed: FrameField, tmp_path: Path
-) -> None:
-    table = measure_table(all_formats(sample, only(installed, "nothing"), 1), sample, tmp_path)
+def test_every_format_of_ours_is_in_the_table_and_exact_where_it_says_so(sample: Sample, tmp_path: Path) -> None:
+    table = measure_table(all_formats(sample, [], None, 1), sample, tmp_path)
     assert [entry["title"] for entry in table.entries if entry["wrong"]] == []
     names = {f"framefeed {codec}, {form}" for codec in our_codecs() for form in ("planes", "output")}
     measured = {entry["title"].replace("16x24", "output") for entry in table.entries}
@@ -111,8 +112,8 @@ def test_every_format_of_ours_is_in_the_table_and_exact_where_it_says_so(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_format_of_theirs_is_measured_like_ours(sample: Sample, installed: FrameField, tmp_path: Path) -> None:
-    table = measure_table(all_formats(sample, FrameField(formats=[RAW]), 1), sample, tmp_path)
+def test_a_format_of_theirs_is_measured_like_ours(sample: Sample, tmp_path: Path) -> None:
+    table = measure_table(all_formats(sample, [RAW], None, 1), sample, tmp_path)
     raw = table.entries[0]
     assert raw["bytes_a_frame"] == 48 * 64 * 3 + 128
     assert raw["mb_whole"] == pytest.approx(raw["bytes_a_frame"] * 40 / 1e6, abs=0.05)
@@ -131,12 +132,12 @@ def losing_a_row(path: str) -> Pixels:
 
 @pytest.mark.parametrize("read", [losing_a_bit, losing_a_row])
 def test_a_format_that_says_it_is_exact_and_is_not_is_wrong(sample: Sample, tmp_path: Path, read: object) -> None:
-    makes = all_formats(sample, FrameField(formats=[RAW, replace(RAW, name="liar", read=read)]), 1)
+    makes = all_formats(sample, [RAW, replace(RAW, name="liar", read=read)], None, 1)
     table = measure_table({name: makes[name] for name in ("raw", "liar")}, sample, tmp_path)
     assert [bool(entry["wrong"]) for entry in table.entries] == [False, True]
-    row = {"key": "table", "title": "", "note": "", "workers": 1, "size": "16x24", "failed": {}, "disk": "no",
-           "entries": table.entries}  # fmt: skip
-    lines = text_of(row).splitlines()
+    facts = {"note": "", "workers": 1, "size": "16x24", "not_measured": {}, "disk": "no", "entries": table.entries,
+             "advice": None, "crops": None}  # fmt: skip
+    lines = describe_table({"title": "", "facts": facts})
     assert [line for line in lines if line.startswith("  WRONG: liar: 5 of the frames as rgb")]
     assert [line.split()[:2] for line in lines if line.startswith("  liar")] == [["liar", "WRONG"]]
 
@@ -155,7 +156,7 @@ def refusing(path: str, frame: BenchFrame) -> None:
 
 
 def test_a_format_that_raises_is_named_and_left_out(sample: Sample, tmp_path: Path) -> None:
-    makes = all_formats(sample, FrameField(formats=[RAW, replace(RAW, name="failing", write=refusing)]), 1)
+    makes = all_formats(sample, [RAW, replace(RAW, name="failing", write=refusing)], None, 1)
     table = measure_table({name: makes[name] for name in ("failing", "raw")}, sample, tmp_path)
     assert table.failed == {"failing": "RuntimeError: not today"}
     assert [entry["name"] for entry in table.entries] == ["raw"]
@@ -181,37 +182,52 @@ def test_a_store_that_gives_another_frame_is_wrong_in_the_table(sample: Sample, 
 
 
 def test_exact_codecs_are_compared_with_all_of_theirs(scene: Scene) -> None:
-    row = _exact.exact_row(scene)
-    assert row["wrong"] == []
-    names = {rates["name"] for rates in row["ways"]}
+    row = run_made(exact_row, scene)
+    assert names_wrong(row) == []
+    names = {each["name"] for each in row["contenders"]}
     assert names >= {"framefeed lz4, RGB", *(f"framefeed {codec}, planes" for codec in scene.exact_codecs())}
-    if not isinstance(load_module("frames_joblib"), str):
+    if "joblib" in scene.peers.modules:
         assert names >= {f"joblib lz4 {level}" for level in (1, 2, 3, 5)}
-        assert [goal["what"] for goal in row["goals"][:2]] == [_exact.BYTES.what, _exact.SPEED.what]
-    assert {len(rates["cpu_seconds"]) for rates in row["ways"]} == {2}
+        assert row["comparisons"][0]["key"] == "speed of joblib lz4, its fastest level"
+    assert {len(each["cpu_seconds"]) for each in row["contenders"]} == {2}
+    assert all(each["facts"]["bytes_a_frame"] > 0 for each in row["contenders"])
     assert text_of(row)
 
 
+def test_a_format_that_loses_a_bit_is_wrong_and_not_compared(scene: Scene) -> None:
+    peers = offering(formats=[replace(RAW, name="joblib lz4 1"), replace(RAW, name="PNG", read=losing_a_bit)])
+    row = run_made(exact_row, replace(scene, peers=peers))
+    assert names_wrong(row) == ["PNG"]
+    assert [each for each in row["comparisons"] if "PNG" in each["key"]] == []
+    assert [each for each in row["comparisons"] if each["key"] == "speed of joblib lz4 1"]
+
+
 def test_decoding_and_peers_are_compared_on_the_same_frames(scene: Scene) -> None:
-    row = _original.original_row(scene)
-    assert row["wrong"] == []
-    assert len(row["goals"]) == 1 + bool(scene.field.originals)
-    assert {reader.name for reader in scene.field.originals} < {rates["name"] for rates in row["ways"]}
+    row = run_made(original_row, scene)
+    readers = scene.peers.list_all("originals")
+    assert names_wrong(row) == []
+    assert [each["key"] for each in row["comparisons"]] == ["decoder", "fastest peer"][: 1 + bool(readers)]
+    assert {reader.name for reader in readers} < {each["name"] for each in row["contenders"]}
+
+
+def open_rightly(video: BenchVideo) -> Callable[[Sequence[int]], object]:
+    def read(ordinals: Sequence[int]) -> object:
+        pictures = PyAVDecoder().pictures(video.source, video.index, ordinals, OutputSpec(dimension_order="NHWC"))
+        return np.stack([picture for _, picture in pictures])
+
+    return read
 
 
 def test_a_peer_that_gives_another_frame_is_caught(scene: Scene) -> None:
-    if not scene.field.originals:
-        pytest.skip("no peer is installed")
-    reader = scene.field.originals[0]
-
     def open_wrongly(video: BenchVideo) -> object:
-        read = reader.open(video)
+        read = open_rightly(video)
         return lambda ordinals: read([(ordinal + 9) % len(video) for ordinal in ordinals])
 
-    wrong = replace(reader, open=open_wrongly)
-    row = _original.original_row(replace(scene, field=FrameField(originals=[wrong])))
-    assert [line for line in row["wrong"] if "other frames" in line]
-    assert len(row["goals"]) == 1
+    readers = [OriginalReader("right", open_rightly), OriginalReader("late", open_wrongly)]
+    row = run_made(original_row, replace(scene, peers=offering(originals=readers)))
+    assert names_wrong(row) == ["late"]
+    assert {each["figures"]["CPU"]["against"] for each in row["comparisons"]} == {"framefeed, decoded", "right"}
+    assert "other frames" in text_of(row)
 
 
 @pytest.mark.parametrize("calls", [0, 1, 2])
@@ -224,11 +240,11 @@ def test_a_peer_that_fails_is_named_and_left_out(scene: Scene, calls: int) -> No
         done.append(ordinals)
         return [frame.rgb for frame in scene.sample.frames if frame.ordinal in ordinals]
 
-    readers = [OriginalReader("failing", lambda video: fail_in_time)]
-    row = _original.original_row(replace(scene, field=FrameField(originals=readers)))
+    peers = offering(originals=[OriginalReader("failing", lambda video: fail_in_time)])
+    row = run_made(original_row, replace(scene, peers=peers))
     assert row["failed"] == {"failing": "RuntimeError: no such frame"}
-    assert len(row["goals"]) == 1
-    assert "failing" not in {rates["name"] for rates in row["ways"]}
+    assert len(row["comparisons"]) == 1
+    assert "failing" not in {each["name"] for each in row["contenders"]}
     assert "failing failed: RuntimeError" in text_of(row)
 
 
@@ -241,7 +257,7 @@ def test_a_cache_that_gives_another_frame_is_caught(scene: Scene, monkeypatch: p
         return honest(self, source, index, [replace(slot, indices=np.roll(slot.indices, 1)) for slot in slots])
 
     monkeypatch.setattr(CachingDecoder, "decode", decode)
-    assert cached.wrong() == ["lz4: 5 frames differ, 0 did not come"]
+    assert cached.wrong() == ["5 frames differ, 0 did not come"]
     cached.close()
 
 
@@ -254,43 +270,33 @@ def test_a_cache_that_has_nothing_is_not_timed(scene: Scene) -> None:
 
 
 def test_checksums_are_a_share_of_reading(scene: Scene) -> None:
-    row = _original.checksums_row(scene)
-    assert len(row["goals"][0]["figures"]) == len(scene.exact_codecs())
-    assert all(figure["median"] > 0 for figure in row["goals"][0]["figures"].values())
+    row = run_made(checksums_row, scene)
+    figures = row["comparisons"][0]["figures"]
+    assert len(figures) == len(scene.exact_codecs())
+    assert all(figure["median"] > 0 for figure in figures.values())
+    figure = next(iter(figures.values()))
+    assert f": {figure['median']:.2f} % ({figure['low']:.2f}-{figure['high']:.2f}, 2 pairs)" in text_of(row)
 
 
 def test_a_second_pass_reads_what_the_first_stored(scene: Scene) -> None:
-    row = _passes.second_row(scene)
+    row = run_made(_passes.second_row, scene)
     assert row["wrong"] == []
-    assert row["stored"]["bytes"] > 0
-    assert len(row["ways"]) == 5
+    assert row["facts"]["stored_bytes"] > 0
+    assert len(row["contenders"]) == 5
     assert [path.name for path in scene.work.iterdir()] == ["filled"]
 
 
 def test_filling_is_measured_in_both_forms(scene: Scene) -> None:
-    row = _passes.filling_row(scene)
-    assert [len(goal["figures"]) for goal in row["goals"]] == [2, 2]
+    row = run_made(_passes.filling_row, scene)
+    assert [len(comparison["figures"]) for comparison in row["comparisons"]] == [2, 2]
     assert text_of(row).count(": without") == 2
 
 
 def test_batches_are_compared_with_memcpy(scene: Scene) -> None:
-    row = _batches.batches_row(scene)
-    assert row["wrong"] == []
-    assert all(value > 0 for value in row["milliseconds_a_batch"].values())
+    row = run_made(_passes.batches_row, scene)
+    assert names_wrong(row) == []
+    assert [comparison["key"] for comparison in row["comparisons"]] == ["store", "loader"]
     assert "memcpy" in text_of(row)
-    names = list(row["goals"][0]["figures"])
-    assert names[0] == "CPU, the store reading whole batches"
-    assert "CPU, ClipLoader" in names
-
-
-def test_goals_are_printed_with_the_option(scene: Scene) -> None:
-    row = _original.checksums_row(scene)
-    plain, asked = text_of(row), "\n".join(cache_row_lines(row, with_goals=True))
-    standing = row["goals"][0]["standing"]
-    assert standing in asked
-    assert [word for word in ("aim", "floor", standing) if word in plain] == []
-    figure = next(iter(row["goals"][0]["figures"].values()))
-    assert f": {figure['median']:.2f} % ({figure['low']:.2f}-{figure['high']:.2f}, 2 pairs)" in plain
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -299,7 +305,7 @@ def test_goals_are_printed_with_the_option(scene: Scene) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_the_command_runs_every_row_with_every_format(
-    video: BenchVideo, tmp_path: Path, capsys: pytest.CaptureFixture[str], installed: FrameField
+    video: BenchVideo, tmp_path: Path, capsys: pytest.CaptureFixture[str], installed: Peers
 ) -> None:
     out = tmp_path / "out" / "cache.json"
     words = ["bench", "cache", str(video.path), "--frames", "3", "--pairs", "1", "--size", "16x24", "--workers", "1"]
@@ -313,25 +319,26 @@ def test_the_command_runs_every_row_with_every_format(
     assert "WRONG" not in printed
     assert str(video.path.parent) not in out.read_text()
     report = json.loads(out.read_text())
-    assert [row["key"] for row in report["rows"]] == list(ROWS)
+    assert [row["key"] for row in report["rows"]] == list(CACHE.rows)
     assert report["skipped"] == {}
-    assert report["advice"]["chosen"].keys() == {"fixed", "free"}
-    names = [entry["name"] for entry in report["rows"][0]["entries"] if entry["group"] == "theirs"]
-    assert names == [form.name for form in installed.formats]
-    if installed.loader is not None:
-        rates = [entry["read_fps"] for entry in report["rows"][0]["entries"] if entry["group"] == "theirs"]
+    facts = report["rows"][0]["facts"]
+    assert facts["advice"]["chosen"].keys() == {"fixed", "free"}
+    names = [entry["name"] for entry in facts["entries"] if entry["group"] == "theirs"]
+    assert names == [form.name for form in installed.list_all("formats")]
+    if "torch" in installed.modules:
+        rates = [entry["read_fps"] for entry in facts["entries"] if entry["group"] == "theirs"]
         assert all({"DataLoader 0", "DataLoader 1"} <= of.keys() for of in rates)
-    if any(not entry["is_exact"] for entry in report["rows"][0]["entries"]):
+    if any(not entry["is_exact"] for entry in facts["entries"]):
         with Image.open(out.with_suffix(".crops.png")) as sheet:
             assert sheet.width > 300
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 
 def test_without_a_video_rows_are_skipped_with_the_reason(tmp_path: Path) -> None:
-    report = run_cache(CacheBench((tmp_path,), tmp_path / "work", rows=("exact", "second")))
+    report = run_suite(CACHE, BenchOptions((tmp_path,), tmp_path / "work", rows=("exact", "second")))
     assert report["rows"] == []
     assert report["skipped"].keys() == {"exact", "second"}
-    assert "not run: exact" in "\n".join(cache_closing_lines(report))
+    assert "not run: exact" in "\n".join(describe_closing(report))
 
 
 def test_a_picture_is_no_video(video: BenchVideo, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -371,12 +378,12 @@ def test_progress_is_printed_to_a_terminal_alone(
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     assert main(words) == 0
-    assert f"row 1 of 1, checksums: {ROWS['checksums']}" in terminal.getvalue()
+    assert f"cache, row 1 of 1, checksums: {CACHE.rows['checksums']}" in terminal.getvalue()
 
 
 def test_unknown_rows_and_folders_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError, match=r"rows: expected some of .*exact.*got nothing"):
-        CacheBench(rows=("nothing",))
+        run_suite(CACHE, BenchOptions(rows=("nothing",)))
     assert main(["bench", "cache", "--rows", "gop12-2"]) == 1
     assert "checksums" in capsys.readouterr().err
     assert main(["bench", "cache", "--disk", str(tmp_path / "none")]) == 1

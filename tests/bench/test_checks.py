@@ -1,14 +1,15 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from framefeed.bench._frames import NUM_FRAMES, OUR_METHOD, Reference, decode_clips, psnr, spread_ordinals
 from framefeed.bench._media import BenchVideo, MediaStore, numbered_picture
-from framefeed.bench._ours import OUR_METHOD, decode_clips
-from framefeed.bench._peer import Method
-from framefeed.bench._psnr import compare_resizing, psnr, spread_ordinals
-from framefeed.bench._rules import BenchClip, all_ordinals
-from framefeed.bench._workloads import NUM_FRAMES, WORKLOADS
-from framefeed.bench.baselines import NAMES, load_baseline, load_module
-from framefeed.bench.decode._comparing import Reference, check_methods, find_field
+from framefeed.bench._peers import Method
+from framefeed.bench._runner import Rounds, run_row
+from framefeed.bench.baselines import Peers, load_module
+from framefeed.bench.decode._suite import PEERS, compare_resizing
+from framefeed.bench.decode._workloads import WORKLOADS, Workload, all_ordinals, check_frames, workload_row
 from framefeed.errors import MissingMedia
 
 ORDINALS = list(range(3, 40, 4))
@@ -52,27 +53,54 @@ class _Failing:
         raise RuntimeError("cannot open")
 
 
-def test_a_peer_that_fails_is_named_and_left_out(video: BenchVideo) -> None:
-    checked = check_methods([Method("broken", "NHWC", _Failing)], [(BenchClip(video, ORDINALS), ORDINALS)])
-    assert checked.shares == {OUR_METHOD.name: 1.0}
-    assert checked.failed == {"broken": "RuntimeError: cannot open"}
+class _Late:
+    """Gives the frames behind those that were asked for, at once."""
+
+    def __init__(self, video: BenchVideo) -> None:
+        self._video = video
+
+    def clip(self, ordinals: list[int]) -> np.ndarray:
+        return decode_clips(self._video, [[min(ordinal + 1, len(self._video) - 1) for ordinal in ordinals]])[0][0]
+
+    def close(self) -> None:
+        pass
 
 
-@pytest.mark.parametrize("name", NAMES)
+SMALL = Workload("small", "small", lambda store: store.test_video, 1, 1)
+
+
+def test_a_peer_that_fails_is_named_and_left_out(store: MediaStore) -> None:
+    row = run_row(workload_row(SMALL, store, [Method("broken", "NHWC", _Failing)], Rounds(1)), Rounds(1))
+    assert [each["name"] for each in row["contenders"]] == [OUR_METHOD.name]
+    assert row["failed"] == {"broken": "RuntimeError: cannot open"}
+    assert row["comparisons"] == []
+
+
+def test_a_peer_that_gives_other_frames_is_shown_as_wrong_and_not_compared(store: MediaStore) -> None:
+    methods = [Method("late exact", "NCHW", _Late), Method("good", "NCHW", OUR_METHOD.open)]
+    row = run_row(workload_row(SMALL, store, methods, Rounds(2)), Rounds(2))
+    wrong = {each["name"]: each["wrong"] for each in row["contenders"] if each["num_wrong"]}
+    assert wrong.keys() == {"late exact"}
+    assert "% of the frames are not the ones that were asked for" in wrong["late exact"][0]
+    figures = [figure for comparison in row["comparisons"] for figure in comparison["figures"].values()]
+    assert {figure["against"] for figure in figures} == {"good"}
+
+
+@pytest.mark.parametrize("name", PEERS)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_baselines_deliver_the_frames_or_say_why_not(name: str, video: BenchVideo) -> None:
-    baseline = load_baseline(name)
-    if isinstance(baseline, str):
-        pytest.skip(baseline)
-    checked = check_methods(baseline.methods(), [(BenchClip(video, ORDINALS), ORDINALS)])
-    assert checked.failed == {}
-    assert set(checked.shares.values()) == {1.0}
-    assert all(baseline.versions().values())
+    peers = Peers.find([name])
+    if name in peers.missing:
+        pytest.skip(peers.missing[name])
+    assert all(peers.versions.values())
+    for method in peers.list_all("methods"):
+        assert check_frames(method, [Reference(video, ORDINALS)]) == [], method.name
 
 
-def test_a_missing_module_gives_a_reason() -> None:
-    assert load_module("nobody").startswith("ModuleNotFoundError")
-    assert find_field(["nobody"]).missing.keys() == {"nobody"}
+def test_a_module_that_is_missing_gives_a_reason() -> None:
+    peers = Peers.find(["nothing"])
+    assert peers.missing["nothing"].startswith("ModuleNotFoundError")
+    assert peers.list_all("methods") == []
 
 
 def test_numbered_pictures_differ_and_show_white_on_blue() -> None:
@@ -82,9 +110,8 @@ def test_numbered_pictures_differ_and_show_white_on_blue() -> None:
 
 
 def test_clips_are_drawn_alike_for_all_rules_and_fit(store: MediaStore) -> None:
-    workload = WORKLOADS["gop12-2"]
-    small = type(workload)("test", "test", lambda store: store.test_video, 4, 5)
-    one, many = (small.batches(store, 3, rule) for rule in ("one file", "many files"))
+    small = replace(WORKLOADS["gop12-2"], video=lambda store: store.test_video, stride=4, clips=5)
+    one, many = (small.batches(store, 3, rule) for rule in ("one call", "many files"))
     assert [[c.ordinals for c in row] for row in one] == [[c.ordinals for c in row] for row in many]
     assert len({clip.video.path for row in many for clip in row}) == 12
     assert all(len(c.ordinals) == NUM_FRAMES and c.ordinals[-1] < len(c.video) for row in one for c in row)
@@ -104,10 +131,13 @@ def test_psnr_of_a_known_error() -> None:
 
 
 def test_resizing_is_compared_to_a_reference(video: BenchVideo) -> None:
-    pillow = load_module("pillow")
     ordinals = spread_ordinals(len(video))
-    resizing = compare_resizing(video, [], pillow.resized_by_pillow(video, ordinals))
-    assert resizing["psnr_db"][OUR_METHOD.name] > 35
-    assert resizing["above_torchcodec_db"] is None
+    reference = load_module("pillow").resize_frames(video, ordinals)
+    pictures = decode_clips(video, [ordinals])[0][0]
+    peer = replace(OUR_METHOD, name="torchcodec exact")
+    both = compare_resizing("it", reference, [(OUR_METHOD, pictures), (peer, pictures + 1)])
+    assert both[0].figures[OUR_METHOD.name].value > 35
+    assert both[1].figures["PSNR"].value > 0
+    assert len(compare_resizing("it", reference, [(OUR_METHOD, pictures)])) == 1
     assert ordinals == sorted(set(ordinals))
     assert ordinals[-1] < len(video)

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from framefeed.bench._frames import OUTPUT
 from framefeed.bench._media import BenchVideo, MediaStore
-from framefeed.bench._ours import OUTPUT
-from framefeed.bench._peer import SIZE
+from framefeed.bench._peers import SIZE
 from framefeed.bench.decode._lengths import clips_of, counted
 from framefeed.decode import ClipSlot, DecodeCounts
 from framefeed.decode.backends.pyav import PyAVDecoder

@@ -1,18 +1,18 @@
-"""The made-up catalog is a catalog like any other, and planning from it can be measured."""
+"""The made-up catalog is a catalog like any other, and plans of it travel."""
 
 from __future__ import annotations
 
 import pickle
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from framefeed.bench._planning import RULES, planning_memory
 from framefeed.bench.scan._made_up import made_up_index, make_catalog
 from framefeed.catalog import Catalog
-from framefeed.plan import plan_clips
+from framefeed.plan import ClipRule, Rates, Uniform, plan_clips
 from tests.catalog.synthetic import same
+
+RULES: dict[str, ClipRule] = {"uniform": Uniform(8), "rates": Rates([(2, 8), (4, 8)])}
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +52,3 @@ def test_plans_over_it_can_be_pickled(made_up: Path, rule: str) -> None:
     for position in (0, 7, 1999):
         assert there[position] == plan[position]
         assert there.columns_at(position) == plan.columns_at(position)
-
-
-def test_planning_is_measured(made_up: Path) -> None:
-    memory = planning_memory(made_up, "uniform", workers=2, positions=20)
-    assert set(memory) == {"open_seconds", "plan_seconds", "position_seconds", "peak_mb", "pss_mb", "rss_mb"}
-    assert all(np.isfinite(value) and value > 0 for value in memory.values())
-    assert memory["pss_mb"] <= memory["rss_mb"] < 2000

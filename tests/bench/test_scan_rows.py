@@ -2,24 +2,23 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from framefeed.bench._measuring import Rounds
-from framefeed.bench._sizing import Engine, Size, in_process
-from framefeed.bench.baselines import load_module
-from framefeed.bench.scan import _headers, _media, _videos
-from framefeed.bench.scan._charts import rates_chart
-from framefeed.bench.scan._headers import OURS, find_engines, headers_row, size_of
-from framefeed.bench.scan._made_up import make_catalog
-from framefeed.bench.scan._media import Originals, find_originals, make_stills
-from framefeed.bench.scan._memory import memory_row
+from framefeed.bench._peers import Engine, InProcess, Size
+from framefeed.bench._printing import describe_closing, describe_row
+from framefeed.bench._runner import Rounds, run_row
+from framefeed.bench._suites import BenchOptions, run_suite
+from framefeed.bench.baselines import Peers
+from framefeed.bench.scan import SCAN, _large, _media, draw_rates
+from framefeed.bench.scan._headers import OUR_ENGINES, OURS, headers_row, size_of
+from framefeed.bench.scan._large import memory_row, videos_row
+from framefeed.bench.scan._media import Originals, Tree, find_originals, linked_tree, make_stills
 from framefeed.bench.scan._mp4 import mp4_row
-from framefeed.bench.scan._reports import scan_closing_lines, scan_row_lines
-from framefeed.bench.scan._scan import ROWS, ScanBench, run_scan
-from framefeed.bench.scan._trees import Tree, linked_tree
-from framefeed.bench.scan._videos import videos_row
+from framefeed.bench.scan._suite import PEERS
 from framefeed.bench.scan._whole import Pair, scan_row, second_row, wrong_rows
 from framefeed.catalog.scan import scan
 from framefeed.cli import main
@@ -43,16 +42,23 @@ def tree(originals: Originals, tmp_path: Path) -> Sequence[Tree]:
 
 
 def in_process_engines() -> list[Engine]:
-    return [engine for engine in find_engines().engines if engine.pace in ("quick", "steady")]
+    engines = [*OUR_ENGINES, *Peers.find(PEERS).list_all("engines")]
+    return [engine for engine in engines if engine.pace in ("quick", "steady")]
 
 
-def test_engines_agree_and_are_held_to_the_marks(tree: Tree, originals: Originals) -> None:
-    row = headers_row(tree, originals, in_process_engines(), ONCE, 1)
-    assert {engine["name"]: engine["wrong"] for engine in row["engines"] if engine["num_wrong"]} == {}
-    assert {goal["what"] for goal in row["goals"]} >= {_headers.MARKS[_headers.LIMIT][1].what}
-    text = "\n".join(scan_row_lines(row))
+def run_headers(tree: Tree, originals: Originals, engines: list[Engine]) -> dict[str, Any]:
+    with ExitStack() as stack:
+        return run_row(headers_row(tree, originals, engines, 1, stack), ONCE)
+
+
+def test_engines_agree_and_are_compared(tree: Tree, originals: Originals) -> None:
+    row = run_headers(tree, originals, in_process_engines())
+    assert {engine["name"]: engine["wrong"] for engine in row["contenders"] if engine["num_wrong"]} == {}
+    assert "limit" in {comparison["key"] for comparison in row["comparisons"]}
+    text = "\n".join(describe_row(row))
     assert OURS in text
     assert "WRONG" not in text
+    assert all("opening_cpu_seconds" in engine for engine in row["contenders"])
 
 
 def swapped_once(path: str) -> Size:
@@ -67,54 +73,55 @@ def lying_about_a_broken_file(path: str) -> Size:
 
 @pytest.mark.parametrize("wrong", [swapped_once, lying_about_a_broken_file])
 def test_an_engine_that_is_wrong_about_one_file_is_caught(tree: Tree, originals: Originals, wrong: object) -> None:
-    engines = [*in_process_engines()[:1], in_process("hasty", wrong, "quick")]
-    row = headers_row(tree, originals, engines, ONCE, 1)
-    found = {engine["name"]: engine["num_wrong"] for engine in row["engines"]}
+    engines = [OUR_ENGINES[0], Engine("hasty", lambda processes: InProcess(wrong), "quick")]
+    row = run_headers(tree, originals, engines)
+    found = {engine["name"]: engine["num_wrong"] for engine in row["contenders"]}
     assert found[OURS] == 0
     assert found["hasty"] >= 1
-    assert "WRONG" in "\n".join(scan_row_lines(row))
+    assert "WRONG" in "\n".join(describe_row(row))
 
 
 def test_an_engine_that_is_wrong_only_while_it_is_timed_is_caught(tree: Tree, originals: Originals) -> None:
     def hasty(path: str) -> Size:
         return (1, 1) if "tree" in path and path.endswith("00000007.png") else size_of(path)
 
-    engines = [*in_process_engines()[:1], in_process("hasty", hasty, "quick")]
-    row = headers_row(tree, originals, engines, ONCE, 1)
-    assert [engine["num_wrong"] for engine in row["engines"]] == [0, 1]
+    engines = [OUR_ENGINES[0], Engine("hasty", lambda processes: InProcess(hasty), "quick")]
+    row = run_headers(tree, originals, engines)
+    assert [engine["num_wrong"] for engine in row["contenders"]] == [0, 1]
 
 
 def test_an_engine_that_raises_is_named_and_left_out(tree: Tree, originals: Originals) -> None:
     def fails(path: str) -> Size:
         raise RuntimeError("no such thing")
 
-    engines = [*in_process_engines()[:1], in_process("failing", fails, "quick")]
-    row = headers_row(tree, originals, engines, ONCE, 1)
+    engines = [OUR_ENGINES[0], Engine("failing", lambda processes: InProcess(fails), "quick")]
+    row = run_headers(tree, originals, engines)
     assert row["failed"] == {"failing": "RuntimeError: no such thing"}
-    assert [engine["name"] for engine in row["engines"]] == [OURS]
+    assert [engine["name"] for engine in row["contenders"]] == [OURS]
 
 
 def test_the_rates_make_a_picture(tree: Tree, originals: Originals) -> None:
-    row = headers_row(tree, originals, in_process_engines(), ONCE, 1)
-    row["engines"][-1]["name"] = "<hostile & name>"
+    row = run_headers(tree, originals, in_process_engines())
+    row["contenders"][-1]["name"] = "<hostile & name>"
     report = {"rows": [row], "machine": {"processor": "a <processor>", "cores": 2}}
-    drawn = rates_chart(report)
+    drawn = draw_rates(report)
     assert drawn is not None
-    assert drawn.count("<rect") == len(row["engines"]) + 1
+    assert drawn.count("<rect") == len(row["contenders"]) + 1
     assert "&lt;hostile &amp; name&gt;" in drawn
     assert "<processor>" not in drawn
-    scanned = {"key": "scan", "ways": [{"name": "framefeed, 1 core", "files_per_cpu_second": 7654.0}]}
-    assert "7,654" in str(rates_chart({**report, "rows": [scanned, row]}))
-    assert rates_chart({**report, "rows": [scanned]}) is None
+    assert "floor" not in drawn
+    scanned = {"key": "scan", "contenders": [{"name": "framefeed, 1 core", "per_cpu_second": 7654.0}]}
+    assert "7,654" in str(draw_rates({**report, "rows": [scanned, row]}))
+    assert draw_rates({**report, "rows": [scanned]}) is None
 
 
 def test_a_whole_scan_has_every_file(originals: Originals, tree: Tree, tmp_path: Path) -> None:
-    with linked_tree(originals.stills, tmp_path / "small", 16) as small:
-        row = scan_row(Pair(small, tree), Pair(small, tree), tmp_path, ONCE, 1)
-    assert row["wrong"] == []
-    assert row["pictures"] == {"1 core": [16, 48], "1 cores": [16, 48]}
-    assert len(row["goals"]) == 2
-    assert scan_row_lines(row)
+    with linked_tree(originals.stills, tmp_path / "small", 16) as small, ExitStack() as stack:
+        row = run_row(scan_row(Pair(small, tree), Pair(small, tree), tmp_path, 1, stack), ONCE)
+    assert [each["wrong"] for each in row["contenders"]] == [[]] * 4
+    assert row["facts"]["pictures"] == {"1 core": [16, 48], "1 cores": [16, 48]}
+    assert [comparison["key"] for comparison in row["comparisons"]] == ["1 core", "all cores"]
+    assert describe_row(row)
 
 
 def test_rows_of_a_scan_that_are_wrong_are_caught(originals: Originals, tree: Tree) -> None:
@@ -128,44 +135,46 @@ def test_rows_of_a_scan_that_are_wrong_are_caught(originals: Originals, tree: Tr
 
 @pytest.mark.slow
 def test_a_second_scan_is_watched_and_paired(tree: Tree, tmp_path: Path) -> None:
-    row = second_row(tree, tmp_path, ONCE)
+    row = run_row(second_row(tree, tmp_path), ONCE)
     assert row["wrong"] == []
-    assert row["seconds"]["least"] > 0
-    assert row["goals"][0]["what"] == "media files opened"
+    assert [comparison["key"] for comparison in row["comparisons"]] == ["opened", "cost"]
+    assert row["comparisons"][0]["figures"]["audit hook"]["median"] == 0
 
 
 @pytest.mark.slow
 def test_memory_of_a_scan(tree: Tree, tmp_path: Path) -> None:
-    row = memory_row(tree, tmp_path)
+    row = run_row(memory_row(tree, tmp_path), ONCE)
     assert row["wrong"] == []
-    assert 20 < row["goals"][0]["figures"]["memory"]["median"] < 1500
+    assert all(20 < figure["median"] < 1500 for figure in row["comparisons"][0]["figures"].values())
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_facts_of_videos_agree(originals: Originals, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("framefeed.bench.scan._mp4.READS", 1)
-    row = mp4_row(originals.videos, ONCE)
-    assert [engine["wrong"] for engine in row["engines"] if engine["num_wrong"]] == []
-    assert len(row["goals"]) == 2 - isinstance(load_module("table_torchcodec"), str)
+    peers = Peers.find(["pyav", "torchcodec"])
+    row = run_row(mp4_row(originals.videos, peers), ONCE)
+    assert [engine["wrong"] for engine in row["contenders"] if engine["num_wrong"]] == []
+    assert len(row["comparisons"]) == len(peers.modules)
 
 
 @pytest.mark.slow
 def test_memory_of_planning_is_of_workers_that_still_hold_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_videos, "OPENINGS", 1)
-    monkeypatch.setattr(_videos, "WORKERS", 2)
-    row = videos_row(make_catalog, 10, tmp_path)
+    monkeypatch.setattr(_large, "OPENINGS", 1)
+    monkeypatch.setattr(_large, "WORKERS", 2)
+    row = run_row(videos_row(10, tmp_path), ONCE)
     assert row["wrong"] == []
-    assert sum(row["planned"]["positions"]) == 10
-    assert row["resident_mb"]["planning"] > row["resident_mb"]["imports alone"] / 2 > 20
-    assert scan_row_lines(row)
+    assert sum(row["facts"]["planned_positions"]) == 10
+    memory = row["comparisons"][1]["figures"]
+    assert memory["planning"]["median"] > memory["imports alone"]["median"] / 2 > 20
+    assert describe_row(row)
 
 
 def test_unknown_rows_are_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError, match=r"rows: expected some of headers.*got nothing"):
-        ScanBench(rows=("nothing",))
+        run_suite(SCAN, BenchOptions(rows=("nothing",)))
     assert main(["bench", "scan", "--rows", "gop12-2"]) == 1
     assert "headers" in capsys.readouterr().err
 
@@ -183,32 +192,32 @@ def test_the_command_writes_report_and_picture(
     assert "the rate of PyAV in a process pool" in capsys.readouterr().out
     assert out.with_suffix(".svg").read_text().startswith("<svg")
     assert own not in out.read_text()
-    engines = {engine["name"]: engine for engine in json.loads(out.read_text())["rows"][0]["engines"]}
+    engines = {engine["name"]: engine for engine in json.loads(out.read_text())["rows"][0]["contenders"]}
     assert {name: engine["wrong"] for name, engine in engines.items() if engine["num_wrong"]} == {}
-    assert engines["PyAV, process pool"]["start_up"]["cpu_seconds"] > 0
+    assert engines["PyAV, process pool"]["opening_cpu_seconds"] > 0
     # A program a file costs the processor milliseconds: were its time not seen, the rate would be beyond all others.
-    assert all(engine["files_per_cpu_second"] < 1000 for name, engine in engines.items() if name.startswith("ffprobe"))
+    assert all(engine["per_cpu_second"] < 1000 for name, engine in engines.items() if name.startswith("ffprobe"))
 
 
 def test_a_row_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def failing(videos: object, rounds: object) -> None:
         raise UnreadableMedia("no facts today")
 
-    monkeypatch.setattr("framefeed.bench.scan._scan.mp4_row", failing)
-    monkeypatch.setattr("framefeed.bench.scan._scan.make_videos", lambda work: [])
-    report = run_scan(ScanBench(work=tmp_path, rows=("scan", "mp4"), files=16, rounds=ONCE))
+    monkeypatch.setattr("framefeed.bench.scan._suite.mp4_row", failing)
+    monkeypatch.setattr("framefeed.bench.scan._suite.make_videos", lambda work: [])
+    report = run_suite(SCAN, BenchOptions(work=tmp_path, rows=("scan", "mp4"), files=16, rounds=ONCE))
     assert [row["key"] for row in report["rows"]] == ["scan"]
     assert report["skipped"] == {"mp4": "UnreadableMedia: no facts today"}
-    assert "not run: mp4" in "\n".join(scan_closing_lines(report))
+    assert "not run: mp4" in "\n".join(describe_closing(report))
     assert [path.name for path in tmp_path.iterdir()] == ["originals"]
 
 
 def test_all_rows_are_there_and_the_end_says_what_is_missing() -> None:
-    assert set(ROWS) == {"headers", "scan", "second", "mp4", "memory", "videos"}
+    assert set(SCAN.rows) == {"headers", "scan", "second", "mp4", "memory", "videos"}
     report = {
         "missing": {"imagesize": "ModuleNotFoundError: No module named 'imagesize'"},
         "machine": {"processor": "a processor", "cores": 2, "load_average": 0.5, "packages": {}},
         "versions": {},
         "skipped": {},
     }
-    assert "not installed: imagesize" in "\n".join(scan_closing_lines(report))
+    assert "not installed: imagesize" in "\n".join(describe_closing(report))

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from framefeed.bench._cache_samples import refuse_pictures
-from framefeed.bench._measuring import Rounds
-from framefeed.bench._reports import closing_lines, row_lines
+from framefeed.bench._printing import describe_closing, describe_row
+from framefeed.bench._runner import Rounds
+from framefeed.bench._suites import BenchOptions, Suite, run_suite
 
-__all__ = [
-    "Rounds",
-    "closing_lines",
-    "refuse_pictures",
-    "row_lines",
-]
+__all__ = ["BenchOptions", "Rounds", "Suite", "describe_closing", "describe_row", "run_suite"]

@@ -15,7 +15,6 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from framefeed._cached import cached_property
 from framefeed.decode import Pixels
@@ -47,18 +46,15 @@ def numbered_picture(number: int, height: int, width: int) -> Pixels:
     """Draw a number in white on flat blue, uint8 RGB [height, width, 3]."""
     picture = np.empty((height, width, 3), dtype=np.uint8)
     picture[:] = _BLUE
-    cells = np.concatenate([_cells(int(figure)) for figure in f"{number:05}"], axis=1)
+    rows = [np.array(_FIGURES[int(figure)])[:, None] for figure in f"{number:05}"]
+    # The bits of a row, and a column between two figures.
+    figures = [(each >> np.arange(_COLUMNS - 2, -1, -1) & 1).astype(bool) for each in rows]
+    cells = np.concatenate([np.pad(each, ((0, 0), (0, 1))) for each in figures], axis=1)
     scale = min(height // 2 // cells.shape[0], width // cells.shape[1])
     drawn = cells.repeat(scale, axis=0).repeat(scale, axis=1)
     top, left = (height - drawn.shape[0]) // 2, (width - drawn.shape[1]) // 2
     picture[top : top + drawn.shape[0], left : left + drawn.shape[1]][drawn] = 255
     return picture
-
-
-def _cells(figure: int) -> npt.NDArray[np.bool_]:
-    rows = np.array(_FIGURES[figure])[:, None]
-    bits = (rows >> np.arange(4, -1, -1) & 1).astype(bool)
-    return np.pad(bits, ((0, 0), (0, _COLUMNS - bits.shape[1])))
 
 
 TRAILER = "video/libopenshot/sintel_trailer-720p.mp4"
@@ -143,7 +139,11 @@ class MediaStore:
     @property
     def test_video(self) -> BenchVideo:
         """720p60, flat blue, the frame's number in white, x264 defaults."""
-        return self._made(f"test_720p60_{self._test_frames}.mp4", self._write_test)
+        spec = ClipSpec(
+            num_frames=self._test_frames, height=720, width=1280, fps=TEST_FPS, gop=None, b_frames=None,
+            codec_options=_X264_DEFAULTS, draw=lambda ordinal: numbered_picture(ordinal, 720, 1280),
+        )  # fmt: skip
+        return self._made(f"test_720p60_{self._test_frames}.mp4", lambda path: write_clip(path, spec))
 
     @property
     def long_test_video(self) -> BenchVideo:
@@ -160,7 +160,7 @@ class MediaStore:
     def _video(self, path: Path) -> BenchVideo:
         return self._videos.setdefault(path, BenchVideo(path))
 
-    def _made(self, name: str, write: Callable[[Path], None]) -> BenchVideo:
+    def _made(self, name: str, write: Callable[[Path], object]) -> BenchVideo:
         path = self.work / name
         if not path.is_file():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -179,24 +179,16 @@ class MediaStore:
         )  # fmt: skip
         write_clip(path, spec)
 
-    def _write_test(self, path: Path) -> None:
-        spec = ClipSpec(
-            num_frames=self._test_frames, height=720, width=1280, fps=TEST_FPS, gop=None, b_frames=None,
-            codec_options=_X264_DEFAULTS, draw=lambda ordinal: numbered_picture(ordinal, 720, 1280),
-        )  # fmt: skip
-        write_clip(path, spec)
-
     def _write_repeated(self, path: Path) -> None:
         template = self.test_video.path.read_bytes()
         packets, time_base = take_packets(template)
         span = round(self._test_frames / TEST_FPS / time_base)
-        later = (_moved(packet, span * number) for number in range(self._repeats) for packet in packets)
+        later = (
+            Coded(packet.data, (packet.pts or 0) + ticks, (packet.dts or 0) + ticks, packet.is_key, packet.duration)
+            for ticks in (span * number for number in range(self._repeats))
+            for packet in packets
+        )
         put_packets(path, template, later, time_base)
-
-
-def _moved(packet: Coded, ticks: int) -> Coded:
-    assert packet.pts is not None and packet.dts is not None
-    return Coded(packet.data, packet.pts + ticks, packet.dts + ticks, packet.is_key, packet.duration)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -16,31 +16,20 @@ from typing import Any
 from framefeed._checks import check_known
 from framefeed._files import name_special_kind, write_errors
 from framefeed._units import format_count, format_seconds
-from framefeed.bench import Rounds, closing_lines, refuse_pictures, row_lines
-from framefeed.bench.cache import FRAMES, PAIRS, CacheBench, cache_closing_lines, cache_row_lines, run_cache
+from framefeed.bench import BenchOptions, Rounds, Suite, describe_closing, describe_row, run_suite
+from framefeed.bench.cache import CACHE, FRAMES, describe_table, refuse_pictures
 from framefeed.bench.cache import ROW_SECONDS as CACHE_SECONDS
-from framefeed.bench.cache import ROWS as CACHE_ROWS
+from framefeed.bench.decode import DECODE
 from framefeed.bench.decode import ROW_SECONDS as OWN_SECONDS
-from framefeed.bench.decode import DecodeBench, known_rows, run_decode
-from framefeed.bench.scan import (
-    FILES,
-    ROWS,
-    ScanBench,
-    make_stills,
-    make_videos,
-    rates_chart,
-    run_scan,
-    scan_closing_lines,
-    scan_row_lines,
-)
+from framefeed.bench.scan import FILES, SCAN, draw_rates, make_stills, make_videos
 from framefeed.bench.scan import ROW_SECONDS as SCAN_SECONDS
 from framefeed.cli._arguments import read_at_least, read_positive, read_rectangle
 from framefeed.cli._io import Exit, ensure_folder, format_table, print_error, print_out
 from framefeed.errors import UsageError
 
-WHAT = ("decode", "scan", "cache", "all")
+SUITES: Mapping[str, Suite] = {"decode": DECODE, "scan": SCAN, "cache": CACHE}
+WHAT = (*SUITES, "all")
 NOT_YET = ("load", "gpu")
-DEFAULT_PAIRS = 20
 MINUTES = 3.0
 # Rows that 'bench all' measures without --rows: the most informative short ones, the shortest first.
 IN_ALL: Mapping[str, Mapping[str, str]] = {
@@ -74,8 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--work", type=Path, metavar="FOLDER", help="keep generated files in this folder, and use them again"
     )
     parser.add_argument("--rows", metavar="ROW,...",
-                        help=f"only these rows; decode: {', '.join(sorted(known_rows()))}; scan: {', '.join(ROWS)}; "
-                        f"cache: {', '.join(CACHE_ROWS)}")  # fmt: skip
+                        help="only these rows; "
+                        + "; ".join(f"{name}: {', '.join(suite.rows)}" for name, suite in SUITES.items()))  # fmt: skip
     parser.add_argument("--minutes", type=read_positive("minutes"), metavar="M",
                         help="end within this time: measurements that would take longer are not started "
                         f"(default: {MINUTES:g} for all, else no limit)")  # fmt: skip
@@ -85,12 +74,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         f"(default: {FILES}; all: {_SMALL['files']})")  # fmt: skip
     parser.add_argument("--pairs", type=read_at_least(1), metavar="N",
                         help="number of rounds; in each, every library runs once "
-                        f"(default: {DEFAULT_PAIRS}; cache: {PAIRS}; all: {_SMALL['pairs']})")  # fmt: skip
+                        f"(default: {DECODE.pairs}; cache: {CACHE.pairs}; all: {_SMALL['pairs']})")  # fmt: skip
     parser.add_argument("--json", type=Path, metavar="FILE",
                         help="write the report to this file too; scan writes a chart, and cache writes crops of lossy "
                         "formats, next to it")  # fmt: skip
-    parser.add_argument("--goals", action="store_true",
-                        help="decode, scan, cache: compare the figures with the goals of this project")  # fmt: skip
     cache = parser.add_argument_group("cache")
     cache.add_argument("--size", type=read_rectangle, default=(224, 224), metavar="SIZE",
                        help="size of outputs: HEIGHTxWIDTH, or one number for both (default: 224x224)")  # fmt: skip
@@ -136,12 +123,12 @@ def run(args: argparse.Namespace) -> int:
     if args.what == "all":
         print_out(*_describe_work(args, media, chosen))
     with _opening_media(args, media) as measured:
-        reports = {what: _BENCHES[what](args, measured, rows) for what, rows in chosen.items()}
+        reports = {what: _measure(SUITES[what], args, measured, rows) for what, rows in chosen.items()}
     if args.json is not None:
         document = {"bench": "all", **reports} if args.what == "all" else reports[args.what]
         with write_errors(os.fspath(args.json)):
             args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        chart = rates_chart(reports["scan"]) if args.what == "scan" else None
+        chart = draw_rates(reports["scan"]) if args.what == "scan" else None
         if chart is not None:
             picture = args.json.with_suffix(".svg")
             with write_errors(os.fspath(picture)):
@@ -157,8 +144,6 @@ def _fill_defaults(args: argparse.Namespace) -> None:
         raise UsageError(
             f"--generated is for 'bench all' only: 'bench {args.what}' without MEDIA measures generated files"
         )
-    if args.goals and is_all:
-        raise UsageError("--goals is not for 'bench all': use it with 'bench decode', 'bench scan' or 'bench cache'")
     if is_all:
         args.minutes = args.minutes or MINUTES
     for name, default in {"files": FILES, "frames": FRAMES, "pairs": None}.items():
@@ -232,51 +217,38 @@ def choose_rows(what: str, rows: str | None) -> dict[str, tuple[str, ...]]:
     Raises:
         UsageError: None of these benches has such a row.
     """
-    known: dict[str, set[str]] = {"decode": known_rows(), "scan": set(ROWS), "cache": set(CACHE_ROWS)}
-    benches = [name for name in known if what in (name, "all")]
+    benches = [name for name in SUITES if what in (name, "all")]
     if rows is None:
         return {name: tuple(IN_ALL[name]) if what == "all" else () for name in benches}
     given = rows.split(",")
-    all_known = set().union(*(known[name] for name in benches))
+    all_known = set().union(*(SUITES[name].rows for name in benches))
     check_known("--rows", given, all_known)
-    chosen = {name: tuple(row for row in given if row in known[name]) for name in benches}
+    chosen = {name: tuple(row for row in given if row in SUITES[name].rows) for name in benches}
     return {name: names for name, names in chosen.items() if names}
 
 
-def _decode(args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ...]) -> Report:
-    bench = DecodeBench(media, args.work, rows, Rounds(args.pairs or DEFAULT_PAIRS, until=args.until))
-    report = run_decode(bench, lambda row: print_out(*row_lines(row, args.goals)), _make_progress(args))
-    print_out(*closing_lines(report))
-    return report
-
-
-def _scan(args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ...]) -> Report:
-    bench = ScanBench(
-        media,
-        args.work,
-        rows,
-        args.files,
-        Rounds(args.pairs or DEFAULT_PAIRS, until=args.until),
-        makes=args.what != "all",
-    )
-    report = run_scan(bench, lambda row: print_out(*scan_row_lines(row, args.goals)), _make_progress(args))
-    print_out(*scan_closing_lines(report))
-    return report
-
-
-def _cache(args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ...]) -> Report:
+def _measure(suite: Suite, args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ...]) -> Report:
     crops = None if args.json is None else args.json.with_suffix(".crops.png")
     if args.crops is not None:
         crops = args.crops / "crops.png"
-    rounds = Rounds(args.pairs or PAIRS, until=args.until)
-    bench = CacheBench(media, args.work, args.disk, rows, args.frames, args.size, args.workers, rounds, crops)
-    report = run_cache(bench, lambda row: print_out(*cache_row_lines(row, args.goals)), _make_progress(args))
-    print_out(*cache_closing_lines(report))
+    options = BenchOptions(
+        media=media,
+        work=args.work,
+        rows=rows,
+        rounds=Rounds(args.pairs or suite.pairs, until=args.until),
+        files=args.files,
+        makes=args.what != "all",
+        frames=args.frames,
+        size=args.size,
+        workers=args.workers,
+        disk=args.disk,
+        crops=crops,
+    )
+
+    def tell(row: Report) -> None:
+        is_table = suite is CACHE and row["key"] == "table"
+        print_out(*(describe_table(row, crops) if is_table else describe_row(row)))
+
+    report = run_suite(suite, options, tell, _make_progress(args))
+    print_out(*describe_closing(report))
     return report
-
-
-_BENCHES: Mapping[str, Callable[[argparse.Namespace, tuple[Path, ...], tuple[str, ...]], Report]] = {
-    "decode": _decode,
-    "scan": _scan,
-    "cache": _cache,
-}

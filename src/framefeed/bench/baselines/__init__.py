@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, cast
-
-from framefeed.bench._peer import Baseline
-
-NAMES = ("torchcodec", "decord2", "spdl", "opencv")
-"""Decoders that are measured against ours."""
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 
 def load_module(name: str) -> Any:
@@ -20,6 +17,33 @@ def load_module(name: str) -> Any:
         return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
 
 
-def load_baseline(name: str) -> Baseline | str:
-    """Load a decoder, or say in a line why it cannot be had."""
-    return cast("Baseline | str", load_module(name))
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """The baselines of one suite.
+
+    Attributes:
+        modules: Name -> those that are installed.
+        versions: Of their libraries.
+        missing: Name -> why it cannot be had.
+    """
+
+    modules: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def find(cls, names: Sequence[str]) -> Peers:
+        """Load the baselines that are installed."""
+        peers = cls()
+        for name in names:
+            module = load_module(name)
+            if isinstance(module, str):
+                peers.missing[name] = module
+            else:
+                peers.modules[name] = module
+                peers.versions.update(module.versions())
+        return peers
+
+    def list_all(self, kind: str) -> list[Any]:
+        """All contenders of a kind, such as "methods"."""
+        return [each for module in self.modules.values() for each in getattr(module, kind, list)()]

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from framefeed.bench._sizing import Engine, Size, in_process
+import pyarrow.parquet as pq
+
+from framefeed.bench._peers import Engine, InProcess, Size
 
 HEAD = 4096
 """Bytes, as many as hold the header of most pictures."""
@@ -68,4 +70,26 @@ def versions() -> dict[str, str]:
 
 def engines() -> list[Engine]:
     """The limit, in this process."""
-    return [in_process("open + fstat + pread + close", touch, "quick", knows_sizes=False)]
+    return [
+        Engine(
+            "open + fstat + pread + close", lambda processes: InProcess(touch), "quick", knows_sizes=False, library=""
+        )
+    ]
+
+
+def walk_and_stat(folder: str) -> int:
+    """Stat each file of a folder and of those in it, and count them."""
+    count = 0
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                count += walk_and_stat(entry.path)
+            else:
+                entry.stat()
+                count += 1
+    return count
+
+
+def rescan(folder: str, table: str) -> int:
+    """What a second scan cannot do without: walk, stat each file, read the table of the first one; counts its rows."""
+    return min(walk_and_stat(folder), int(pq.read_table(table).num_rows))

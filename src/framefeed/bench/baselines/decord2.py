@@ -1,8 +1,8 @@
-"""decord2: frames by number in one call, resized by its own filter."""
+"""decord2: frames by number in one call, resized by its own filter or at full size."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -10,7 +10,7 @@ import decord
 import torch
 
 from framefeed.bench._media import BenchVideo
-from framefeed.bench._peer import SIZE, Method
+from framefeed.bench._peers import SIZE, Method, OriginalReader
 
 
 class _Session:
@@ -33,3 +33,14 @@ def versions() -> dict[str, str]:
 def methods() -> list[Method]:
     """The one way: it always indexes the whole file as it opens it."""
     return [Method("decord2", "NHWC", _Session)]
+
+
+def open_original(video: BenchVideo) -> Callable[[Sequence[int]], Any]:
+    """Open a video for frames at full size; it is indexed here, and not again."""
+    reader = decord.VideoReader(str(video.path), ctx=decord.cpu(0), num_threads=1)
+    return lambda ordinals: reader.get_batch(list(ordinals)).asnumpy()
+
+
+def originals() -> list[OriginalReader]:
+    """The one."""
+    return [OriginalReader("decord2", open_original)]

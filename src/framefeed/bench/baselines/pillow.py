@@ -1,25 +1,63 @@
-"""The reference of resizing: Pillow's antialiased bilinear, on RGB made with full chroma and accurate rounding."""
+"""Pillow: sizes from headers, WebP without loss, and the careful resize that others are compared with."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
 from av.video.reformatter import Interpolation, VideoReformatter
-from PIL import Image
+from PIL import Image, UnidentifiedImageError, __version__, features
 
 from framefeed.bench._media import BenchVideo
-from framefeed.bench._peer import SIZE
+from framefeed.bench._peers import SIZE, BenchFrame, Engine, FileFormat, InProcess, Size
 from framefeed.decode import Pixels
 from framefeed.decode.backends.pyav import PyAVDecoder
 
+# Once and for all: looking away file by file would cost as much as opening it.
+warnings.filterwarnings("ignore", module=r"PIL\.")
 _FULL_CHROMA = (
     Interpolation.BILINEAR | Interpolation.FULL_CHR_H_INT | Interpolation.FULL_CHR_H_INP | Interpolation.ACCURATE_RND
 )
 
 
-def resized_by_pillow(video: BenchVideo, ordinals: Sequence[int]) -> Pixels:
-    """Resize frames as carefully as is usual; uint8 [T, 224, 224, 3] by rising ordinal.
+def size_of(path: str) -> Size:
+    """Stored size of one picture."""
+    try:
+        with Image.open(path) as image:
+            return image.size
+    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError):
+        return None
+
+
+def versions() -> dict[str, str]:
+    """Pillow, and the library in it."""
+    return {"pillow": __version__, "libwebp": str(features.version("webp"))}
+
+
+def engines() -> list[Engine]:
+    """The one way; Pillow reads no more than the header before pixels are asked for."""
+    return [Engine("Pillow", lambda processes: InProcess(size_of), "steady")]
+
+
+def write_webp(path: str, frame: BenchFrame) -> None:
+    """Write a frame, with the least effort: more of it takes seconds a frame."""
+    Image.fromarray(frame.rgb).save(path, "WEBP", lossless=True, method=0, quality=0)
+
+
+def read_webp(path: str) -> Pixels:
+    """Read a frame."""
+    with Image.open(path) as image:
+        return np.array(image.convert("RGB"))
+
+
+def formats() -> list[FileFormat]:
+    """The one; a Pillow that is built without WebP fails as it writes."""
+    return [FileFormat("WebP lossless, least effort (Pillow)", ".webp", True, write_webp, read_webp)]
+
+
+def resize_frames(video: BenchVideo, ordinals: Sequence[int]) -> Pixels:
+    """Resize frames antialiased, from RGB made with full chroma and accurate rounding; uint8 [T, 224, 224, 3].
 
     Args:
         video: Where from.

@@ -9,7 +9,7 @@ from typing import Any
 import spdl.io
 
 from framefeed.bench._media import BenchVideo
-from framefeed.bench._peer import SIZE, Method
+from framefeed.bench._peers import SIZE, Method
 
 _SCALE = f"scale={SIZE}:{SIZE}:flags=bilinear,format=pix_fmts=rgb24"
 

@@ -1,9 +1,9 @@
-"""TorchCodec: exact, approximate, and exact with frame mappings given; each with its own resize."""
+"""TorchCodec: exact, approximate, and exact with frame mappings given, each with its own resize or at full size."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,32 +14,23 @@ from torchcodec.decoders import VideoDecoder
 from torchcodec.transforms import Resize
 
 from framefeed.bench._media import BenchVideo
-from framefeed.bench._peer import SIZE, Method
+from framefeed.bench._peers import SIZE, Method, OriginalReader
 
 _MAPPINGS: dict[BenchVideo, str] = {}
 
 
 class _Session:
-    def __init__(self, video: BenchVideo, **options: Any) -> None:
-        self._decoder = VideoDecoder(
-            str(video.path), num_ffmpeg_threads=1, transforms=[Resize((SIZE, SIZE))], **options
-        )
+    """A decoder with its own resize, or frames at full size that torch resizes: faster for small frames."""
 
-    def clip(self, ordinals: Sequence[int]) -> Any:
-        return self._decoder.get_frames_at(ordinals).data
-
-    def close(self) -> None:
-        del self._decoder
-
-
-class _FullSizeSession:
-    """Frames at the size of the video, resized by torch: faster than the decoder's own resize for small frames."""
-
-    def __init__(self, video: BenchVideo, **options: Any) -> None:
-        self._decoder = VideoDecoder(str(video.path), num_ffmpeg_threads=1, **options)
+    def __init__(self, video: BenchVideo, *, by_torch: bool = False, **options: Any) -> None:
+        self._by_torch = by_torch
+        transforms = None if by_torch else [Resize((SIZE, SIZE))]
+        self._decoder = VideoDecoder(str(video.path), num_ffmpeg_threads=1, transforms=transforms, **options)
 
     def clip(self, ordinals: Sequence[int]) -> Any:
         frames = self._decoder.get_frames_at(ordinals).data
+        if not self._by_torch:
+            return frames
         return torch.nn.functional.interpolate(frames, (SIZE, SIZE), mode="bilinear", antialias=True)
 
     def close(self) -> None:
@@ -59,12 +50,8 @@ def frame_mappings(video: BenchVideo) -> str:
     return _MAPPINGS[video]
 
 
-def _open_mapped(video: BenchVideo) -> _Session:
-    return _Session(video, custom_frame_mappings=frame_mappings(video))
-
-
-def _open_mapped_full_size(video: BenchVideo) -> _FullSizeSession:
-    return _FullSizeSession(video, custom_frame_mappings=frame_mappings(video))
+def _open_mapped(video: BenchVideo, *, by_torch: bool = False) -> _Session:
+    return _Session(video, by_torch=by_torch, custom_frame_mappings=frame_mappings(video))
 
 
 def versions() -> dict[str, str]:
@@ -75,17 +62,32 @@ def versions() -> dict[str, str]:
 def methods() -> list[Method]:
     """Exact scans the whole file as it opens it; approximate trusts the header's frame rate."""
     torch.set_num_threads(1)
+    by_torch: dict[str, Any] = {"takes_many": False, "resizes_itself": False}
     return [
         Method("torchcodec exact", "NCHW", _Session),
         Method("torchcodec approximate", "NCHW", partial(_Session, seek_mode="approximate")),
-        Method("torchcodec mappings", "NCHW", _open_mapped, prepare=frame_mappings),
-        Method("torchcodec exact, resized by torch", "NCHW", _FullSizeSession, takes_many=False, resizes_itself=False),
-        Method(
-            "torchcodec mappings, resized by torch",
-            "NCHW",
-            _open_mapped_full_size,
-            prepare=frame_mappings,
-            takes_many=False,
-            resizes_itself=False,
-        ),
-    ]
+        Method("torchcodec mappings", "NCHW", _open_mapped, frame_mappings),
+        Method("torchcodec exact, resized by torch", "NCHW", partial(_Session, by_torch=True), **by_torch),
+        Method("torchcodec mappings, resized by torch", "NCHW", partial(_open_mapped, by_torch=True), frame_mappings,
+               **by_torch),
+    ]  # fmt: skip
+
+
+def open_original(video: BenchVideo) -> Callable[[Sequence[int]], Any]:
+    """Open a video for frames at full size; all of it is scanned here, and not again."""
+    decoder = VideoDecoder(str(video.path), num_ffmpeg_threads=1, dimension_order="NHWC")
+    return lambda ordinals: decoder.get_frames_at(list(ordinals)).data
+
+
+def originals() -> list[OriginalReader]:
+    """The exact mode."""
+    torch.set_num_threads(1)
+    return [OriginalReader("TorchCodec", open_original)]
+
+
+def count_frames(path: str) -> int | None:
+    """How many frames the exact constructor counts, which reads every packet."""
+    try:
+        return int(VideoDecoder(path, num_ffmpeg_threads=1, seek_mode="exact").metadata.num_frames_from_content)
+    except (RuntimeError, ValueError):
+        return None

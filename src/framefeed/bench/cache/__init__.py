@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from framefeed.bench.cache._cache import FRAMES, PAIRS, ROW_SECONDS, ROWS, CacheBench, run_cache
-from framefeed.bench.cache._reports import cache_closing_lines, cache_row_lines
+from framefeed.bench.cache._samples import refuse_pictures
+from framefeed.bench.cache._suite import CACHE, FRAMES, ROW_SECONDS
+from framefeed.bench.cache._table import describe_table
 
-__all__ = [
-    "FRAMES",
-    "PAIRS",
-    "ROWS",
-    "ROW_SECONDS",
-    "CacheBench",
-    "cache_closing_lines",
-    "cache_row_lines",
-    "run_cache",
-]
+__all__ = ["CACHE", "FRAMES", "ROW_SECONDS", "describe_table", "refuse_pictures"]

@@ -128,11 +128,14 @@ def advise(original: CacheOption, options: Sequence[CacheOption], setting: Setti
         options: Exact ones of the cache.
         setting: Machine and video.
     """
-    fitting = {use: [option for option in options if option.form == form] for use, form in FORMS.items()}
-    return [_advice(use, original, fits, setting) for use, fits in fitting.items() if fits]
+    return [
+        _advise_on(use, original, fitting, setting)
+        for use, form in FORMS.items()
+        if (fitting := [option for option in options if option.form == form])
+    ]
 
 
-def _advice(use: Use, original: CacheOption, options: Sequence[CacheOption], setting: Setting) -> Advice:
+def _advise_on(use: Use, original: CacheOption, options: Sequence[CacheOption], setting: Setting) -> Advice:
     figures = [option.figures for option in options]
     expected = setting.num_frames * max(each.raw_bytes for each in figures)
     here = Conditions(expected, None, setting.memory_bytes, setting.disk_mb * 1e6)
@@ -218,7 +221,7 @@ def advice_on(table: Mapping[str, Any], memory_bytes: int) -> dict[str, Any] | N
     """What a table means for its user; None where decoding of the original is not in it.
 
     Args:
-        table: Row "table" of a report.
+        table: Facts of the row "table".
         memory_bytes: Of the machine.
     """
     disk, workers, entries = table["disk"], table["workers"], table["entries"]
@@ -240,15 +243,15 @@ def advice_on(table: Mapping[str, Any], memory_bytes: int) -> dict[str, Any] | N
         "busy_cores": round(cores, 2),
         "disk_mb": disk_mb,
         "disk_is_measured": is_measured,
-        "chosen": {each.use: {"auto": each.auto, **{pick.where: _facts(pick) for pick in each.picks}}
-                   for each in advices},
+        "chosen": {
+            each.use: {"auto": each.auto} | {
+                pick.where: {"codec": pick.option.codec, "form": pick.option.form, "gain": round(pick.gain, 2),
+                             "passes": pick.passes, "reason": pick.reason}
+                for pick in each.picks
+            }
+            for each in advices
+        },
     }  # fmt: skip
-
-
-def _facts(pick: Pick) -> dict[str, Any]:
-    option = pick.option
-    gain = round(pick.gain, 2)
-    return {"codec": option.codec, "form": option.form, "gain": gain, "passes": pick.passes, "reason": pick.reason}
 
 
 def advice_lines(original: CacheOption, advices: Sequence[Advice], setting: Setting) -> list[str]:
@@ -273,26 +276,21 @@ def _lines(option: CacheOption, picks: Sequence[Pick], auto: str, setting: Setti
         return [f"    {where}: stay with the original: the best cache would be only {gain:.1f} times as fast"]
     whole = option.nbytes * setting.num_frames / 1e6
     same = '; codec="auto" takes it for this video' if option.codec == auto else ""
-    paid = (
-        "storing never pays off" if picks[0].passes is None else f"storing pays off after {_counted(picks[0].passes)}"
-    )
+    passes = picks[0].passes
+    paid = "never pays off"
+    if passes is not None:
+        paid = f"pays off after {'the next pass' if passes <= 1 else f'{passes} passes'}"
     return [
         f'    {where}: FrameCache(path, codec="{option.codec}", form="{option.form}"){same}',
         *(f"      {reason}" for reason in dict.fromkeys(pick.reason for pick in picks)),
-        *(f"      {_rate(pick)}" for pick in picks),
+        *(
+            f"      {pick.fps:,.0f} frames a second from {'the disk' if pick.where == 'disk' else 'memory'}, limited "
+            f"by {'the disk' if pick.fps < option.fps else 'the processor'}: {pick.gain:.0f} times the original"
+            for pick in picks
+        ),
         f"      {whole:,.0f} MB for all {setting.num_frames:,} frames; storing takes {option.write_ms:.2f} ms a frame "
-        f"and reading {option.read_ms:.2f}: {paid}",
+        f"and reading {option.read_ms:.2f}: storing {paid}",
     ]
-
-
-def _rate(pick: Pick) -> str:
-    limit = "the disk" if pick.fps < pick.option.fps else "the processor"
-    origin = "from the disk" if pick.where == "disk" else "from memory"
-    return f"{pick.fps:,.0f} frames a second {origin}, limited by {limit}: {pick.gain:.0f} times the original"
-
-
-def _counted(passes: int) -> str:
-    return "the next pass" if passes <= 1 else f"{passes} passes"
 
 
 def loss_lines(entries: Sequence[Mapping[str, Any]], advices: Sequence[Advice], has_crops: bool) -> list[str]:

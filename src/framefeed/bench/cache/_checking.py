@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from framefeed.bench._psnr import psnr
+from framefeed.bench._frames import psnr
 from framefeed.decode import Pixels
 from framefeed.encode import SheetClip, draw_contact_sheet
 
@@ -63,6 +63,12 @@ class Checked:
     psnr_worst: float
     worst: FrameSquare | None = None
     same: FrameSquare | None = None
+
+    def describe(self) -> list[str]:
+        """What is wrong, for a format that is exact; nothing, if all is well."""
+        if not self.differing and not self.missing:
+            return []
+        return [f"{len(self.differing)} frames differ, {len(self.missing)} did not come"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,97 +1,45 @@
-"""Rows "second" and "filling": whole passes over a plan of clips, without a cache, filling one, and reading one.
+"""Rows "second", "filling" and "batches": whole passes over a plan of clips.
 
-Reading of single frames at full size, timed in the same rounds: our caches and whatever they are compared with.
+Without a cache, filling one, and reading one; and whole batches stored raw, from the store and from a loader over it,
+against copying them in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
 import numpy as np
+import xxhash
 
-from framefeed.bench._goals import Mark, per_file
-from framefeed.bench._measuring import Contender, Interval, Metric, Run, Timings, measure, median_interval, settle
-from framefeed.bench._workloads import NUM_FRAMES, SEED
-from framefeed.bench.cache._ours import sized
-from framefeed.bench.cache._scene import CachedSample, Scene
-from framefeed.cache import Form, FrameCache
+from framefeed.bench._frames import NUM_FRAMES, SEED
+from framefeed.bench._runner import (
+    Comparison,
+    Contender,
+    Figure,
+    Findings,
+    Interval,
+    Metric,
+    Row,
+    Run,
+    Timings,
+    compare_times,
+    median_interval,
+    settle,
+)
+from framefeed.bench.cache._scene import Scene
+from framefeed.cache import FrameCache, FrameStore, Kind, StoredFrame, StoreOptions
 from framefeed.catalog.scan import scan
+from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout
+from framefeed.errors import UsageError
 from framefeed.load import ClipLoader
-from framefeed.plan import Dense, EpochPlan, RandomResizedCrop, plan_clips
-
-LZ4_RGB = "framefeed lz4, RGB"
-Read = Callable[[Sequence[int]], object]
-"""Reads the frames at some places of the sample."""
-
-
-def caches_of(scene: Scene, stack: ExitStack, with_rgb: bool = False) -> dict[str, CachedSample]:
-    """The sample in a cache of each exact codec, by name.
-
-    Args:
-        scene: Where.
-        stack: Closes them.
-        with_rgb: Whether there is one of RGB with lz4 too.
-    """
-    formats: list[tuple[str, Form]] = [(codec, "planes") for codec in scene.exact_codecs()]
-    caches = {}
-    for codec, form in [*formats, ("lz4", "output")] if with_rgb else formats:
-        name = f"framefeed {codec}, planes" if form == "planes" else LZ4_RGB
-        caches[name] = CachedSample(scene.sample, scene.work / f"{codec}_{form}", codec, form)
-        stack.callback(caches[name].close)
-    return caches
-
-
-def race(
-    reads: Mapping[str, Read], numbers: Sequence[Sequence[int]], scene: Scene, groups: Mapping[str, str] | None = None
-) -> Timings:
-    """Time readers in the same rounds.
-
-    Args:
-        reads: Reader by name.
-        numbers: What to read in each round.
-        scene: How often.
-        groups: Reader -> its group; those that cannot be the best of theirs stop after some rounds, others stay.
-    """
-
-    def run(read: Read, number: int) -> None:
-        read(numbers[number])
-
-    groups = groups or {}
-    contenders = [
-        Contender(name, partial(run, read), (groups[name],) if name in groups else ()) for name, read in reads.items()
-    ]
-    rounds = scene.rounds if groups else replace(scene.rounds, pilot=scene.rounds.pairs)
-    return measure(contenders, rounds)
-
-
-def list_rates(samples: Timings, frames: int, nbytes: Mapping[str, float]) -> list[dict[str, Any]]:
-    """What each reader did, for the report.
-
-    Args:
-        samples: What was timed.
-        frames: Read in a round.
-        nbytes: Reader -> stored bytes of a frame, where it has any.
-    """
-    return [
-        {
-            "name": name,
-            "frames_per_cpu_second": round(frames / samples.median(name), 1),
-            "frames_per_second": round(frames / samples.median(name, "wall"), 1),
-            "rounds": len(rounds),
-            **({"bytes_a_frame": round(nbytes[name])} if name in nbytes else {}),
-            "cpu_seconds": [round(took.cpu, 5) for took in rounds.values()],
-            "wall_seconds": [round(took.wall, 5) for took in rounds.values()],
-        }
-        for name, rounds in samples.of.items()
-    ]
-
+from framefeed.plan import DecodeRequest, Dense, EpochPlan, RandomResizedCrop, plan_clips, plan_requests
 
 STRIDE = 24
 CLIPS = 16
@@ -100,13 +48,18 @@ ALONE_CLIPS = 2
 """The same, a batch each: clips of one video in one batch share its decoding, clips of many videos do not."""
 REPEATS = 8
 """Passes of a round over a cache that is filled: one alone is too short for the clock."""
-SECOND = Mark("less processor time in a second pass over the same plan and epoch than in the first", 50, 200)
-FILLING = Mark("more processor time in a first pass that fills a cache", 15, 5, at_most=True, unit=" %")
+BATCH_SIZE = 16
+BATCHES = 4
+BATCH_REPEATS = 3
+"""Passes over the batches in a round."""
 FIRST, SECOND_PASS, REOPENED = "first pass, filling", "second pass", "second pass, cache opened anew"
 FIRST_ALONE, SECOND_ALONE = "first pass, filling, clip by clip", "second pass, clip by clip"
+LOADER, STORE, COPY = "ClipLoader", "the store reading whole batches", "memcpy"
+READING, HASHING = "preads of as many bytes alone", "xxh3 of them alone"
+_KEY = bytes(16)
 
 
-def clip_plan(scene: Scene, clips: int, is_cropped: bool = False) -> EpochPlan:
+def plan_random_clips(scene: Scene, clips: int, is_cropped: bool = False) -> EpochPlan:
     """Plan clips of 16 frames 24 apart with random starts; nearer to each other where the video is short.
 
     Args:
@@ -178,90 +131,92 @@ def again(loader: ClipLoader, state: dict[str, Any], times: int) -> None:
             del batch
 
 
-def second_row(scene: Scene) -> dict[str, Any]:
+def second_row(scene: Scene, stack: ExitStack) -> Row:
     """A pass that decodes and fills, and one over what it has filled."""
-    plan, alone = clip_plan(scene, CLIPS), clip_plan(scene, ALONE_CLIPS)
+    plan, alone = plan_random_clips(scene, CLIPS), plan_random_clips(scene, ALONE_CLIPS)
     folders, filled = Folders(scene.work), scene.work / "filled"
-    with FrameCache(filled) as cache:
-        one_pass(plan, cache, CLIPS)
-        one_pass(alone, cache, 1)
-        cache.flush()
-        wrong = _differing(plan, cache)
-        with loader_of(plan, cache, CLIPS) as loader, loader_of(alone, cache, 1) as single:
-            at_start, at_single_start = loader.state_dict(), single.state_dict()
-            runs: dict[str, Run] = {
-                FIRST: lambda number: filling_pass(plan, FrameCache(folders.new()), CLIPS),
-                SECOND_PASS: lambda number: again(loader, at_start, REPEATS),
-                REOPENED: lambda number: one_pass(plan, FrameCache(filled), CLIPS),
-                FIRST_ALONE: lambda number: filling_pass(alone, FrameCache(folders.new()), 1),
-                SECOND_ALONE: lambda number: again(single, at_single_start, REPEATS),
-            }
-            samples = _timed(runs, scene, folders)
-        codec, nbytes = cache.stats().codec, cache.info().bytes_on_disk
-    clips = {FIRST: CLIPS, SECOND_PASS: CLIPS * REPEATS, REOPENED: CLIPS,
-             FIRST_ALONE: ALONE_CLIPS, SECOND_ALONE: ALONE_CLIPS * REPEATS}  # fmt: skip
-    each = per_file(samples, clips)
-    ratios = {
-        "CPU": each.ratio(FIRST, SECOND_PASS),
-        "wall": each.ratio(FIRST, SECOND_PASS, "wall"),
-        "CPU, the cache opened anew": each.ratio(FIRST, REOPENED),
-        "CPU, clip by clip, which no batch shares": each.ratio(FIRST_ALONE, SECOND_ALONE),
-    }
-    return {
-        "key": "second",
-        "title": f"{CLIPS} clips of {NUM_FRAMES} frames to {sized(scene.sample)} in a batch, the same epoch twice",
-        "ways": list_rates(each, NUM_FRAMES, {}),
-        "stored": {"codec": codec, "bytes": nbytes},
-        "wrong": wrong,
-        "goals": [SECOND.judge(ratios)],
+    stack.callback(folders.tidy)
+    cache = stack.enter_context(FrameCache(filled))
+    one_pass(plan, cache, CLIPS)
+    one_pass(alone, cache, 1)
+    cache.flush()
+    wrong = _differing(plan, cache)
+    loader, single = (stack.enter_context(loader_of(*of)) for of in ((plan, cache, CLIPS), (alone, cache, 1)))
+    at_start, at_single_start = loader.state_dict(), single.state_dict()
+    runs: dict[str, tuple[int, Run]] = {
+        FIRST: (CLIPS, lambda number: filling_pass(plan, FrameCache(folders.new()), CLIPS)),
+        SECOND_PASS: (CLIPS * REPEATS, lambda number: again(loader, at_start, REPEATS)),
+        REOPENED: (CLIPS, lambda number: one_pass(plan, FrameCache(filled), CLIPS)),
+        FIRST_ALONE: (ALONE_CLIPS, lambda number: filling_pass(alone, FrameCache(folders.new()), 1)),
+        SECOND_ALONE: (ALONE_CLIPS * REPEATS, lambda number: again(single, at_single_start, REPEATS)),
     }
 
+    def conclude(timings: Timings) -> Findings:
+        figures = compare_times(timings, SECOND_PASS, FIRST)
+        figures["CPU, the cache opened anew"] = Figure(timings.ratio(FIRST, REOPENED), REOPENED, FIRST)
+        figures["CPU, clip by clip, which no batch shares"] = Figure(
+            timings.ratio(FIRST_ALONE, SECOND_ALONE), SECOND_ALONE, FIRST_ALONE
+        )
+        what = "less time in a second pass over the same plan and epoch than in the first"
+        facts = {"codec": cache.stats().codec, "stored_bytes": cache.info().bytes_on_disk}
+        return Findings([Comparison("second", what, figures)] if not wrong else [], facts, wrong)
 
-def filling_row(scene: Scene) -> dict[str, Any]:
+    return Row(
+        "second",
+        f"{CLIPS} clips of {NUM_FRAMES} frames to {scene.sample.size} in a batch, the same epoch twice",
+        [
+            Contender(name, lambda run=run: run, amount=clips * NUM_FRAMES)  # type: ignore[misc]
+            for name, (clips, run) in runs.items()
+        ],
+        conclude,
+        unit="frames",
+        between=folders.tidy,
+    )
+
+
+def filling_row(scene: Scene, stack: ExitStack) -> Row:
     """A first pass with and without a cache: outputs with the codec left to the cache, planes with lz4."""
     folders = Folders(scene.work)
-    plain, cropped = clip_plan(scene, FILLED_CLIPS), clip_plan(scene, FILLED_CLIPS, is_cropped=True)
-    kinds = {
-        "outputs, codec auto": (plain, {}),
-        "planes, lz4": (cropped, {"codec": "lz4", "form": "planes"}),
+    stack.callback(folders.tidy)
+    kinds: dict[str, tuple[bool, dict[str, Any]]] = {
+        "outputs, codec auto": (False, {}),
+        "planes, lz4": (True, {"codec": "lz4", "form": "planes"}),
     }
     runs: dict[str, Run] = {}
-    for name, (plan, options) in kinds.items():
-        runs[f"{name}: without"] = partial(_decode_only, plan)
-        runs[f"{name}: filling"] = partial(_fill_anew, plan, folders, options)
-    samples = _timed(runs, scene, folders)
-    goals = []
-    for name in kinds:
-        figures: dict[str, Any] = {"CPU": overhead(samples, name, "cpu"), "wall": overhead(samples, name, "wall")}
-        goals.append(replace(FILLING, what=f"{FILLING.what}, {name}").judge(figures))
-    return {
-        "key": "filling",
-        "title": f"a first pass over {len(plain)} clips of {NUM_FRAMES} frames in one batch, with and without a cache",
-        "ways": list_rates(samples, len(plain) * NUM_FRAMES, {}),
-        "wrong": [],
-        "goals": goals,
-    }
+    for name, (is_cropped, options) in kinds.items():
+        plan = plan_random_clips(scene, FILLED_CLIPS, is_cropped)
+        runs[f"{name}: without"] = lambda number, plan=plan: one_pass(plan, None, FILLED_CLIPS)  # type: ignore[misc]
+        runs[f"{name}: filling"] = lambda number, plan=plan, options=options: filling_pass(  # type: ignore[misc]
+            plan, FrameCache(folders.new(), **options), FILLED_CLIPS
+        )
+
+    def conclude(timings: Timings) -> Findings:
+        what = "more time in a first pass that fills a cache"
+        return Findings([
+            Comparison(name, f"{what}, {name}", {
+                "CPU": Figure(measure_overhead(timings, name, "cpu")),
+                "wall": Figure(measure_overhead(timings, name, "wall")),
+            }, " %")
+            for name in kinds
+        ])  # fmt: skip
+
+    return Row(
+        "filling",
+        f"a first pass over {FILLED_CLIPS} clips of {NUM_FRAMES} frames in one batch, with and without a cache",
+        [
+            Contender(name, lambda run=run: run, amount=FILLED_CLIPS * NUM_FRAMES)  # type: ignore[misc]
+            for name, run in runs.items()
+        ],
+        conclude,
+        unit="frames",
+        between=folders.tidy,
+    )
 
 
-def overhead(samples: Timings, name: str, metric: Metric) -> Interval:
+def measure_overhead(timings: Timings, name: str, metric: Metric) -> Interval:
     """How much longer the pass with a cache took, in percent, over all rounds."""
-    without, filling = samples.of[f"{name}: without"], samples.of[f"{name}: filling"]
+    without, filling = timings.of[f"{name}: without"], timings.of[f"{name}: filling"]
     return median_interval([100 * (filling[n].of(metric) / without[n].of(metric) - 1) for n in sorted(without)])
-
-
-def _decode_only(plan: EpochPlan, number: int) -> None:
-    one_pass(plan, None, FILLED_CLIPS)
-
-
-def _fill_anew(plan: EpochPlan, folders: Folders, options: Mapping[str, Any], number: int) -> None:
-    filling_pass(plan, FrameCache(folders.new(), **options), FILLED_CLIPS)
-
-
-def _timed(runs: Mapping[str, Run], scene: Scene, folders: Folders) -> Timings:
-    contenders = [Contender(name, run) for name, run in runs.items()]
-    samples = measure(contenders, replace(scene.rounds, pilot=scene.rounds.pairs), between=folders.tidy)
-    folders.tidy()
-    return samples
 
 
 def _differing(plan: EpochPlan, cache: FrameCache) -> list[str]:
@@ -275,3 +230,129 @@ def _differing(plan: EpochPlan, cache: FrameCache) -> list[str]:
         ]
     missed = cache.stats().frames_missed - before
     return wrong + ([f"{missed} frames were not in the cache"] if missed else [])
+
+
+def batches_row(scene: Scene, stack: ExitStack) -> Row:
+    """Passes over some batches that lie in the page cache, checksums on."""
+    first, video = range(0, BATCHES * BATCH_SIZE * NUM_FRAMES, NUM_FRAMES), scene.sample.video
+    # Clips of neighbouring frames, one after the other; from the start again where the video ends.
+    clips = [[(start + step) % len(video) for step in range(NUM_FRAMES)] for start in first]
+    plan = plan_requests([DecodeRequest(video.path, clip) for clip in clips], size=scene.sample.output.size)
+    cache = stack.enter_context(FrameCache(scene.work / "raw", codec="raw", form="output"))
+    with loader_of(plan, cache, BATCH_SIZE) as filling:
+        batches = [batch.data.copy() for batch in filling]
+    cache.flush()
+    alone = BareStore(batches, str(scene.work / "alone"))
+    stack.callback(alone.close)
+    loader = stack.enter_context(loader_of(plan, cache, BATCH_SIZE))
+    state = loader.state_dict()
+
+    def copy(number: int) -> None:
+        for _ in range(BATCH_REPEATS):
+            for batch in batches:
+                np.copyto(alone.memory[: len(batch)], batch)
+
+    runs: dict[str, Run] = {
+        LOADER: lambda number: again(loader, state, BATCH_REPEATS),
+        STORE: lambda number: alone.read(BATCH_REPEATS),
+        COPY: copy,
+        READING: lambda number: alone.read_only(BATCH_REPEATS),
+        HASHING: lambda number: alone.hash_only(BATCH_REPEATS),
+    }
+
+    def check(contender: Contender) -> list[str] | None:
+        if contender.name == STORE:
+            return alone.wrong()
+        if contender.name != LOADER:
+            return None
+        loader.load_state_dict(state)
+        came = [bool(np.array_equal(batch.data, expected)) for batch, expected in zip(loader, batches, strict=True)]
+        return [f"batch {number} differs from the one that was decoded" for number, same in enumerate(came) if not same]
+
+    def conclude(timings: Timings) -> Findings:
+        what = "share of the speed of memcpy of the same bytes"
+        return Findings([
+            Comparison(key, f"{what}, {name}", compare_times(timings, name, COPY))
+            for key, name in (("store", STORE), ("loader", LOADER))
+        ])  # fmt: skip
+
+    return Row(
+        "batches",
+        f"whole batches of {batches[0].nbytes / 1e6:.1f} MB ({BATCH_SIZE} clips of {NUM_FRAMES} frames to "
+        f"{scene.sample.size}) stored raw, checksums on, page cache warm, one thread",
+        [
+            Contender(name, lambda run=run: run, amount=BATCH_REPEATS * len(batches))  # type: ignore[misc]
+            for name, run in runs.items()
+        ],
+        conclude,
+        unit="batches",
+        check=check,
+    )
+
+
+class BareStore:
+    """The same batches in a store without a cache around it, and memory for one that is used again.
+
+    Args:
+        batches: uint8 [B, T, 3, H, W] each.
+        folder: Of the store.
+    """
+
+    def __init__(self, batches: Sequence[Pixels], folder: str) -> None:
+        self._batches = batches
+        self._folder = folder
+        self._store = FrameStore(folder, StoreOptions())
+        self.memory = np.empty_like(batches[0])
+        height, width = batches[0].shape[-2:]
+        kind = Kind("raw", PlaneLayout(RGB_PLANAR, width, height).text)
+        number = 0
+        for batch in batches:
+            for clip in batch:
+                frames = [StoredFrame(number + at, kind, frame.data, frame.nbytes) for at, frame in enumerate(clip)]
+                self._store.add(_KEY, "{}", frames)
+                number += len(frames)
+        self._store.flush()
+
+    def read(self, times: int) -> None:
+        """Read all batches into the same memory."""
+        for _ in range(times):
+            for number in range(len(self._batches)):
+                self._read(number)
+
+    def read_only(self, times: int) -> None:
+        """Read as many bytes from the segments, a clip at a time, and know nothing of what they are."""
+        clips = self.memory.reshape(-1, self.memory[0].size)
+        for _ in range(times):
+            for path in sorted(Path(self._folder).glob("*.data")):
+                with open(path, "rb", buffering=0) as file:
+                    for number in range(path.stat().st_size // clips.shape[1]):
+                        os.preadv(file.fileno(), [clips[number % len(clips)].data], number * clips.shape[1])
+
+    def hash_only(self, times: int) -> None:
+        """Hash frame after frame of the batches."""
+        for _ in range(times):
+            for batch in self._batches:
+                for frame in batch.reshape(-1, batch[0, 0].size):
+                    xxhash.xxh3_64_intdigest(frame.data)
+
+    def wrong(self) -> list[str]:
+        """Batches that do not come back as they were."""
+        return [
+            f"batch {number} of the store alone differs"
+            for number, batch in enumerate(self._batches)
+            if not np.array_equal(self._read(number), batch)
+        ]
+
+    def close(self) -> None:
+        """Close the store."""
+        self._store.close()
+
+    def _read(self, number: int) -> Pixels:
+        batch = self._batches[number]
+        per_batch = self.memory.shape[0] * self.memory.shape[1]
+        count = batch.shape[0] * batch.shape[1]
+        stored = self._store.find(_KEY, np.arange(number * per_batch, number * per_batch + count, dtype=np.int64))
+        frames = self.memory[: len(batch)].reshape(count, -1)
+        if not all(self._store.read(stored, range(count), [frame.data for frame in frames])):
+            raise UsageError("the store does not have a frame that it was given")
+        return self.memory[: len(batch)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from framefeed.bench._cache_samples import BATCHED, Sample
-from framefeed.bench._measuring import Rounds
+from framefeed.bench._runner import Rounds
+from framefeed.bench.baselines import Peers
 from framefeed.bench.cache._checking import check
-from framefeed.bench.cache._field import FrameField
-from framefeed.bench.cache._ours import CLIP
+from framefeed.bench.cache._holdings import CLIP
+from framefeed.bench.cache._samples import BATCHED, Sample
 from framefeed.cache import Form, FrameCache, find_exact_codecs
 from framefeed.decode import (
     BaseDecoder,
@@ -31,6 +32,8 @@ from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 
+LZ4_RGB = "framefeed lz4, RGB"
+
 
 @dataclass(frozen=True, eq=False)
 class Scene:
@@ -39,14 +42,14 @@ class Scene:
     Attributes:
         sample: Frames of the video.
         work: Folder on the disk that is meant.
-        field: What is installed.
+        peers: What is installed.
         rounds: How often.
         workers: Cores.
     """
 
     sample: Sample
     work: Path
-    field: FrameField
+    peers: Peers
     rounds: Rounds
     workers: int
 
@@ -140,10 +143,7 @@ class CachedSample:
 
     def wrong(self) -> list[str]:
         """What comes back that is not the frame as it was decoded; nothing, if all is well."""
-        checked = check(self.read(range(len(self._sample))), [frame.rgb for frame in self._sample.frames])
-        return [f"{self.codec}: {len(checked.differing)} frames differ, {len(checked.missing)} did not come"] * bool(
-            checked.differing or checked.missing
-        )
+        return check(self.read(range(len(self._sample))), [frame.rgb for frame in self._sample.frames]).describe()
 
     def close(self) -> None:
         """Close the cache."""
@@ -164,3 +164,20 @@ class CachedSample:
             had = report.counts.frames_cached
             raise UsageError(f"the cache had {had} of {len(numbers)} frames, with {self.codec}")
         return out
+
+
+def caches_of(scene: Scene, stack: ExitStack, with_rgb: bool = False) -> dict[str, CachedSample]:
+    """The sample in a cache of each exact codec, by name.
+
+    Args:
+        scene: Where.
+        stack: Closes them.
+        with_rgb: Whether there is one of RGB with lz4 too.
+    """
+    formats: list[tuple[str, Form]] = [(codec, "planes") for codec in scene.exact_codecs()]
+    caches = {}
+    for codec, form in [*formats, ("lz4", "output")] if with_rgb else formats:
+        name = f"framefeed {codec}, planes" if form == "planes" else LZ4_RGB
+        caches[name] = CachedSample(scene.sample, scene.work / f"{codec}_{form}", codec, form)
+        stack.callback(caches[name].close)
+    return caches

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from framefeed.bench.decode._decode import ROW_SECONDS, DecodeBench, known_rows, run_decode
+from framefeed.bench.decode._suite import DECODE, ROW_SECONDS
 
-__all__ = ["ROW_SECONDS", "DecodeBench", "known_rows", "run_decode"]
+__all__ = ["DECODE", "ROW_SECONDS"]

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 
-from framefeed.bench._measuring import Contender, Rounds, as_json, measure
+from framefeed.bench._frames import NUM_FRAMES, OUR_METHOD, OURS, SEED, Reference, decode_clips
 from framefeed.bench._media import BenchVideo
-from framefeed.bench._ours import decode_clips
-from framefeed.bench._peer import Method
-from framefeed.bench._rules import BenchClip, opening_each
-from framefeed.bench._workloads import NUM_FRAMES, SEED
-from framefeed.bench.decode._comparing import check_methods
+from framefeed.bench._peers import Method
+from framefeed.bench._runner import Comparison, Contender, Findings, Rounds, Row, Timings, compare_times
+from framefeed.bench.decode._workloads import BenchClip, check_frames, open_method
 from framefeed.decode import DecodeCounts
 
 STRIDE = 60
 CLIPS = 4
+PEER_ROUNDS = 3
 _COUNTED = ("bytes_read", "frames_decoded", "packets_sent", "runs")
 
 
@@ -52,41 +50,48 @@ def counted(clips: Sequence[BenchClip]) -> DecodeCounts:
     return total
 
 
-def compare_lengths(short: BenchVideo, long: BenchVideo, methods: Sequence[Method], rounds: Rounds) -> dict[str, Any]:
-    """Counts and CPU per clip of the long video against the short one; for the peers their first rounds only."""
+def length_row(short: BenchVideo, long: BenchVideo, methods: Sequence[Method], rounds: Rounds) -> Row:
+    """Counts and time of a clip of the long video against the short one; for the peers in their first rounds only."""
     pairs = clips_of(short, long, rounds.pairs)
     batches = {"short": [[a for a, _ in row] for row in pairs], "long": [[b for _, b in row] for row in pairs]}
-    counts = {which: counted([clip for row in batches[which][:4] for clip in row]) for which in batches}
-    checked = check_methods(methods, [(clip, clip.ordinals) for clip in batches["long"][0][:2]])
-    sound = [method for method in methods if method.name in checked.shares]
-    ours = [Contender(which, lambda number, rows=rows: counted(rows[number])) for which, rows in batches.items()]  # type: ignore[misc]
-    samples = measure(ours, rounds)
-    return {
-        "key": "length",
-        "title": f"{len(long) // len(short)} x as long: bytes, frames and CPU per clip",
-        "frames": {"short": len(short), "long": len(long)},
-        "counts": {which: {k: v for k, v in asdict(of).items() if k in _COUNTED} for which, of in counts.items()},
-        "cpu_long_to_short": as_json(samples.ratio("long", "short")),
-        "wall_long_to_short": as_json(samples.ratio("long", "short", "wall")),
-        "floor": 1.1,
-        "aim": 1.0,
-        "peers_cpu_long_to_short": _peers(sound, batches, Rounds(min(3, rounds.pairs), rounds.pairs)),
-        "frames_right": checked.shares,
-        "failed": checked.failed,
-    }
+    few = {which: [row[:1] for row in rows[:PEER_ROUNDS]] for which, rows in batches.items()}
+    checked = [Reference(clip.video, clip.ordinals) for clip in batches["long"][0][:2]]
+    plays = {f"{method.name}, {which}": (method, which) for method in (OUR_METHOD, *methods) for which in batches}
 
+    def enter(name: str) -> Contender:
+        method, which = plays[name]
+        if method is OUR_METHOD:
+            return Contender(name, lambda: lambda number: counted(batches[which][number]), amount=CLIPS)
+        rows = few[which]
+        return Contender(name, lambda: open_method(method, "many files", rows), method.library, most_rounds=PEER_ROUNDS)
 
-def _peers(methods: Sequence[Method], batches: dict[str, list[list[BenchClip]]], rounds: Rounds) -> dict[str, float]:
-    few = {which: [row[:1] for row in rows[: rounds.pairs]] for which, rows in batches.items()}
-    contenders = [
-        Contender(f"{method.name} {which}", opening_each(method, rows))
-        for method in methods
-        for which, rows in few.items()
-    ]
-    for method in methods:
-        for rows in few.values():
-            method.prepare(rows[0][0].video)
-    samples = measure(contenders, rounds)
-    return {
-        method.name: round(samples.ratio(f"{method.name} long", f"{method.name} short").median, 2) for method in methods
-    }
+    def check(contender: Contender) -> list[str] | None:
+        method, which = plays[contender.name]
+        return check_frames(method, checked) if which == "long" else None
+
+    def conclude(timings: Timings) -> Findings:
+        ours = compare_times(timings, f"{OURS}, short", f"{OURS}, long")
+        peers = {
+            f"CPU, {method.name}": figure
+            for method in methods
+            for figure in compare_times(timings, f"{method.name}, short", f"{method.name}, long", ("cpu",)).values()
+        }
+        counts = {which: counted([clip for row in batches[which][:4] for clip in row]) for which in batches}
+        facts = {
+            f"{which}_video": {
+                "frames": len(video),
+                **{k: v for k, v in asdict(counts[which]).items() if k in _COUNTED},
+            }
+            for which, video in (("short", short), ("long", long))
+        }
+        what = "time of a clip of the long video, in times of the same clip of the short one"
+        return Findings(
+            [
+                Comparison("ours", f"{what}, framefeed", ours),
+                Comparison("peers", f"{what}, other libraries", peers),
+            ],
+            facts,
+        )
+
+    title = f"{len(long) // len(short)} x as long: bytes, frames and CPU per clip"
+    return Row("length", title, list(map(enter, plays)), conclude, unit="clips", check=check)

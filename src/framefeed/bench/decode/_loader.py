@@ -1,28 +1,52 @@
-"""What the loader costs beside the decoding: its overhead, and moving batches that are ready."""
+"""What the loader costs beside the decoding: its overhead, moving batches that are ready, and memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from shutil import copyfile
 
 import numpy as np
 
-from framefeed.bench._measuring import Contender, Interval, Rounds, Timings, as_json, measure, median_interval
-from framefeed.bench._ready import CopyingDecoder, SleepingDecoder, plan_of_files, ready_clips
-from framefeed.bench.baselines import load_module
-from framefeed.decode import ClipSlot
+from framefeed.bench._frames import NUM_FRAMES
+from framefeed.bench._media import BenchVideo
+from framefeed.bench._peers import SIZE
+from framefeed.bench._runner import (
+    Comparison,
+    Contender,
+    Figure,
+    Findings,
+    Row,
+    Timings,
+    compare_times,
+    median_interval,
+)
+from framefeed.bench.baselines import Peers
+from framefeed.catalog import Catalog
+from framefeed.catalog.scan import scan
+from framefeed.decode import ClipSlot, DecodeReport, Pixels
+from framefeed.index import FrameIndex
 from framefeed.load import ClipLoader
 from framefeed.media import MediaSource
-from framefeed.plan import EpochPlan
+from framefeed.plan import DecodeRequest, Dense, EpochPlan, plan_clips, plan_requests
+from framefeed.testing import ClipSpec, write_clip
 
 DECODE_SECONDS = 0.025
 BATCH_SIZE = 16
 OVERHEAD_CLIPS = 96
 MOVED_BATCHES = 24
 READY_CLIPS = 32
+FED_CLIPS = 1000
+FED_WORKERS = 2
+SETTLED = 50
+"""Batches after which nothing may grow."""
+FLAT = 1.02
 
 
 def exhaust(batches: Iterable[object], number: int) -> None:
@@ -31,70 +55,175 @@ def exhaust(batches: Iterable[object], number: int) -> None:
         del batch
 
 
-def loader_overhead(folder: Path, rounds: Rounds) -> dict[str, Any]:
+def overhead_row(folder: Path, stack: ExitStack) -> Row:
     """Wall time of an epoch over decoding alone, where decoding a clip takes 25 ms, with 1, 2 and 8 threads."""
     plan = plan_of_files(folder, BATCH_SIZE, OVERHEAD_CLIPS)
-    loaders = {
-        workers: ClipLoader(plan, batch_size=BATCH_SIZE, workers=workers, backend=SleepingDecoder(DECODE_SECONDS))
-        for workers in (1, 2, 8)
-    }
-    contenders = [Contender("alone", lambda number: _decode_alone(plan))]
-    contenders += [Contender(str(workers), partial(exhaust, loader)) for workers, loader in loaders.items()]
-    samples = measure(contenders, rounds)
-    for loader in loaders.values():
-        loader.close()
-    return {
-        "key": "overhead",
-        "title": f"loader overhead over a decoder of {DECODE_SECONDS * 1000:.0f} ms a clip, {OVERHEAD_CLIPS} clips",
-        "overhead": {str(workers): as_json(_overhead(samples, workers), 4) for workers in loaders},
-        "floor": 0.03,
-        "aim": 0.01,
-    }
-
-
-def _decode_alone(plan: EpochPlan) -> None:
-    """Call the decoder clip after clip in one thread: what cannot be saved."""
-    decoder, catalog = SleepingDecoder(DECODE_SECONDS), plan.catalog
-    source, index, request = MediaSource.of(catalog.source(0)), catalog.frame_index(0), plan[0]
+    decoder, catalog, request = SleepingDecoder(DECODE_SECONDS), plan.catalog, plan[0]
+    source, index = MediaSource.of(catalog.source(0)), catalog.frame_index(0)
     out = np.empty((len(request), *request.output.shape(0, 0)), dtype=np.uint8)
-    for _ in range(len(plan)):
-        decoder.decode(source, index, [ClipSlot(request.ordinals, request.output, out)])
+
+    def decode_alone(number: int) -> None:
+        """Call the decoder clip after clip in one thread: what cannot be saved."""
+        for _ in range(len(plan)):
+            decoder.decode(source, index, [ClipSlot(request.ordinals, request.output, out)])
+
+    contenders = [Contender("decoding alone", lambda: decode_alone, amount=OVERHEAD_CLIPS)]
+    names = {workers: f"ClipLoader, {workers} threads" for workers in (1, 2, 8)}
+    for workers, name in names.items():
+        backend = SleepingDecoder(DECODE_SECONDS)
+        loader = stack.enter_context(ClipLoader(plan, batch_size=BATCH_SIZE, workers=workers, backend=backend))
+        contenders.append(Contender(name, lambda loader=loader: partial(exhaust, loader), amount=OVERHEAD_CLIPS))  # type: ignore[misc]
+
+    def conclude(timings: Timings) -> Findings:
+        alone, figures = timings.of["decoding alone"], {}
+        for workers, name in names.items():
+            loaded = timings.of[name]
+            ratios = [100 * (loaded[number].wall * workers / alone[number].wall - 1) for number in loaded]
+            figures[f"wall, {workers} threads"] = Figure(median_interval(ratios), name, "decoding alone")
+        return Findings([Comparison("overhead", "more time than decoding alone, divided by threads", figures, " %")])
+
+    title = f"loader overhead over a decoder of {DECODE_SECONDS * 1000:.0f} ms a clip, {OVERHEAD_CLIPS} clips"
+    return Row("overhead", title, contenders, conclude, unit="clips")
 
 
-def _overhead(samples: Timings, workers: int) -> Interval:
-    alone, loaded = samples.of["alone"], samples.of[str(workers)]
-    return median_interval([loaded[number].wall * workers / alone[number].wall - 1 for number in loaded])
-
-
-def moving_batches(folder: Path, rounds: Rounds) -> dict[str, Any]:
-    """Milliseconds a batch whose clips are ready in memory, ours against torch's DataLoader, on the clock."""
+def moving_row(folder: Path, stack: ExitStack, peers: Peers) -> Row:
+    """Batches whose clips are ready in memory, through our loader and through torch's DataLoader."""
     clips = ready_clips(READY_CLIPS)
     count = MOVED_BATCHES * BATCH_SIZE
     plan = plan_of_files(folder, BATCH_SIZE, count)
-    ours = [
-        ClipLoader(plan, batch_size=BATCH_SIZE, workers=workers, backend=CopyingDecoder(clips)) for workers in (1, 2)
-    ]
-    contenders = [Contender(f"framefeed {n + 1}", partial(exhaust, loader)) for n, loader in enumerate(ours)]
-    torch = load_module("torch_loader")
-    if not isinstance(torch, str):
+    contenders = []
+    for workers in (1, 2):
+        decoder = CopyingDecoder(clips)
+        loader = stack.enter_context(ClipLoader(plan, batch_size=BATCH_SIZE, workers=workers, backend=decoder))
+        contenders.append(
+            Contender(f"framefeed {workers}", lambda loader=loader: partial(exhaust, loader), amount=MOVED_BATCHES)  # type: ignore[misc]
+        )
+    if "torch" in peers.modules:
+        load_ready = peers.modules["torch"].load_ready
         contenders += [
-            Contender(f"torch {workers}", partial(exhaust, torch.torch_loader(clips, count, BATCH_SIZE, workers)))
+            Contender(
+                f"torch {workers}",
+                lambda workers=workers: partial(exhaust, load_ready(clips, count, BATCH_SIZE, workers)),  # type: ignore[misc]
+                "torch",
+                amount=MOVED_BATCHES,
+            )
             for workers in (0, 1, 2)
         ]
-    measure(contenders, Rounds(1, 1))  # workers start, buffers are touched for the first time
-    samples = measure(contenders, replace(rounds, pilot=rounds.pairs))
-    for loader in ours:
-        loader.close()
-    return {
-        "key": "moving",
-        "title": f"moving batches of {BATCH_SIZE * clips[0].nbytes / 1e6:.0f} MB that are ready in memory",
-        "milliseconds": {c.name: round(1000 * samples.median(c.name, "wall") / MOVED_BATCHES, 2) for c in contenders},
-        "wall": {
-            f"torch {workers}": as_json(samples.ratio(f"torch {workers}", "framefeed 2", "wall"))
-            for workers in (0, 1, 2)
-            if f"torch {workers}" in samples.of
-        },
-        "missing": {"torch": torch} if isinstance(torch, str) else {},
-        "floor": 5.0,
-        "aim": 8.0,
+
+    def conclude(timings: Timings) -> Findings:
+        figures = {
+            f"wall, {name}": compare_times(timings, "framefeed 2", name, ("wall",))["wall"]
+            for name in timings.of
+            if name.startswith("torch")
+        }
+        return Findings([Comparison("moving", "the speed of torch's DataLoader, on the clock", figures)])
+
+    title = f"moving batches of {BATCH_SIZE * clips[0].nbytes / 1e6:.0f} MB that are ready in memory, by workers"
+    # Workers start in the first round, and buffers are touched for the first time.
+    return Row("moving", title, contenders, conclude, unit="batches", warms_up=True)
+
+
+def memory_row(videos: Sequence[BenchVideo], catalog: Path, stride: int, clips: int = FED_CLIPS) -> Row:
+    """Feed clips of some files in a fresh process, and see what it holds.
+
+    Args:
+        videos: The files.
+        catalog: Where to write theirs.
+        stride: Frames from one frame of a clip to the next.
+        clips: How many.
+    """
+    scan([str(video.path) for video in videos], out=catalog)
+    run = f"from {__name__} import feed_here; feed_here()"
+    words = [sys.executable, "-c", run, str(catalog), str(stride), str(-(-clips // len(videos)))]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=3600)
+    title = f"memory of a loop over {clips} clips, batches of {BATCH_SIZE}, {FED_WORKERS} threads"
+    return Row("memory", title, conclude=lambda timings: judge_memory(json.loads(done.stdout)))
+
+
+def judge_memory(series: Sequence[float]) -> Findings:
+    """Say whether a series of resident megabytes, one value a batch, stays flat once it has settled.
+
+    Args:
+        series: At least one value.
+    """
+    first, later = max(series[:SETTLED]), max(series[SETTLED:], default=None)
+    facts = {
+        "batches": len(series),
+        f"is_flat_after_{SETTLED}": later is None or later <= FLAT * first,
+        "resident_MB": [round(value, 1) for value in series],
     }
+    return Findings([Comparison("peak", "resident memory", {"peak": Figure(max(series))}, " MB")], facts)
+
+
+def resident_megabytes() -> float:
+    """Resident set of this process now, in 10^6 bytes."""
+    fields = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").split("VmRSS:")[1].split()
+    return int(fields[0]) * 1024 / 1e6
+
+
+def feed_here() -> None:
+    """Feed from the catalog that the command line names, and print resident megabytes after each batch."""
+    catalog, stride, clips_per_video = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    rule = Dense(NUM_FRAMES, stride=stride)
+    plan = plan_clips(Catalog.open(catalog), rule, clips_per_video=clips_per_video, seed=0, size=(SIZE, SIZE))
+    series = []
+    with ClipLoader(plan, batch_size=BATCH_SIZE, workers=FED_WORKERS) as loader:
+        for batch in loader:
+            del batch
+            series.append(resident_megabytes())
+    json.dump(series, sys.stdout)
+
+
+def ready_clips(count: int) -> list[Pixels]:
+    """Different clips in memory, uint8 [16, 3, 224, 224] each."""
+    rng = np.random.Generator(np.random.Philox(key=1))
+    return [rng.integers(0, 256, (NUM_FRAMES, 3, SIZE, SIZE), dtype=np.uint8) for _ in range(count)]
+
+
+def plan_of_files(folder: Path, num_files: int, num_clips: int) -> EpochPlan:
+    """Plan clips of 16 frames over small files, no two neighbours of the same."""
+    folder.mkdir(parents=True, exist_ok=True)
+    first = write_clip(folder / "000.mp4", ClipSpec(num_frames=NUM_FRAMES, height=48, width=64))
+    files = [first, *(folder / f"{number:03}.mp4" for number in range(1, num_files))]
+    for file in files[1:]:
+        copyfile(first, file)
+    requests = [DecodeRequest(files[number % num_files], range(NUM_FRAMES)) for number in range(num_clips)]
+    return plan_requests(requests, size=(SIZE, SIZE))
+
+
+class CopyingDecoder:
+    """Delivers clips that lie ready in memory."""
+
+    name = "ready"
+
+    def __init__(self, clips: Sequence[Pixels]) -> None:
+        self._clips = list(clips)
+        self._next = 0
+
+    def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
+        """Copy one ready clip after the other."""
+        for slot in slots:
+            slot.out[...] = self._clips[self._next % len(self._clips)]
+            self._next += 1
+        return DecodeReport([None] * len(slots))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class SleepingDecoder:
+    """Takes a known time for each clip without using the processor, and writes nothing."""
+
+    name = "sleeping"
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
+        """Sleep once a clip."""
+        for _ in slots:
+            time.sleep(self._seconds)
+        return DecodeReport([None] * len(slots))
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,10 +1,16 @@
-"""The originals of ``bench scan``: the user's files, or pictures and videos as a training set has them, made here."""
+"""The originals of ``bench scan``: the user's files, or pictures and videos as a training set has them, made here.
+
+Trees of very many files that take no room are hard links to a few of them, removed whatever happens.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,9 +27,11 @@ _SIGNATURES = (b"\xff\xd8", b"\x89PNG\r\n\x1a\n")
 LEAST_ORIGINALS = 16
 MOST_ORIGINALS = 64
 MOST_VIDEOS = 16
+FILES_A_FOLDER = 1000
 _QUALITY = 90
 _SIZES = ((375, 500), (500, 375), (333, 500), (500, 333), (281, 500), (500, 500), (480, 640), (200, 300))
 """Height and width; most of ImageNet's are 500 pixels wide."""
+_BROKEN = {"empty.jpg": b"", "text.jpg": b"no picture at all\n" * 8, "text.png": b"\x89PNG, or so it says\n" * 8}
 _CLIPS = (
     ClipSpec(300, height=256, width=456, gop=250, b_frames=3),
     ClipSpec(900, height=360, width=640, gop=12, b_frames=0),
@@ -57,13 +65,15 @@ def find_originals(media: Sequence[Path], work: Path, *, makes: bool = True) -> 
     """
     listed = [path for root in media for path in (sorted(root.rglob("*")) if root.is_dir() else [root])]
     stills = _spread([path for path in listed if _is_still(path)], MOST_ORIGINALS)
-    size_of = load_module("sizes_pillow").size_of
+    size_of = load_module("pillow").size_of
     sound = [path for path in stills if size_of(str(path))]
     work.mkdir(parents=True, exist_ok=True)
+    for name, content in _BROKEN.items():
+        (work / name).write_bytes(content)
     return Originals(
         _planted(sound, work) if sound else make_stills(work) if makes else [],
         _spread([path for path in listed if path.suffix.lower() in VIDEO_SUFFIXES], MOST_VIDEOS),
-        [path for path in stills if path not in sound] + _make_broken(work),
+        [path for path in stills if path not in sound] + [work / name for name in _BROKEN],
     )
 
 
@@ -143,8 +153,61 @@ def _planted(stills: Sequence[Path], folder: Path) -> list[Path]:
     return planted
 
 
-def _make_broken(folder: Path) -> list[Path]:
-    contents = {"empty.jpg": b"", "text.jpg": b"no picture at all\n" * 8, "text.png": b"\x89PNG, or so it says\n" * 8}
-    for name, content in contents.items():
-        (folder / name).write_bytes(content)
-    return [folder / name for name in contents]
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A folder of folders of files. File n is a link to original n modulo their number.
+
+    Attributes:
+        root: The outermost folder.
+        originals: What the files are links to.
+        count: Files in all.
+    """
+
+    root: Path
+    originals: list[Path]
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def path(self, number: int) -> str:
+        """Name of a file; names rise with the number, byte by byte."""
+        suffix = self.originals[number % len(self.originals)].suffix
+        return f"{self.root}/{number // FILES_A_FOLDER:05}/{number:08}{suffix}"
+
+    def paths(self, count: int | None = None) -> list[str]:
+        """Names of the first files, or of all."""
+        return [self.path(number) for number in range(self.count if count is None else min(count, self.count))]
+
+    def folders(self) -> list[str]:
+        """The folders that hold the files."""
+        return [f"{self.root}/{number:05}" for number in range(-(-self.count // FILES_A_FOLDER))]
+
+
+@contextmanager
+def linked_tree(originals: Sequence[Path], root: Path, count: int) -> Iterator[Tree]:
+    """Make a tree, and remove it at the end, also one that was interrupted half made.
+
+    Args:
+        originals: On the same file system as ``root``.
+        root: A folder that is not there yet.
+        count: How many files.
+    """
+    tree = Tree(root, list(originals), count)
+    sources = [os.fspath(original) for original in originals]
+    try:
+        for folder in tree.folders():
+            os.makedirs(folder)
+        for number in range(count):
+            path = tree.path(number)
+            try:
+                os.link(sources[number % len(sources)], path)
+            except OSError as error:
+                if error.errno != errno.EMLINK:
+                    raise
+                # A file has so many names and no more (65,000 on ext4): a copy takes the next ones.
+                shutil.copyfile(sources[number % len(sources)], path)
+                sources[number % len(sources)] = path
+        yield tree
+    finally:
+        shutil.rmtree(root, ignore_errors=True)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from framefeed.bench._goals import Mark, per_file
-from framefeed.bench._measuring import Contender, Rounds, measure, settle
-from framefeed.bench._sizing import Facts
-from framefeed.bench.baselines import load_module
-from framefeed.bench.scan._family import family_now
+from framefeed.bench._peers import Facts
+from framefeed.bench._runner import Comparison, Contender, Findings, Row, Run, Timings, compare_times
+from framefeed.bench.baselines import Peers
+from framefeed.bench.scan._processes import read_family_clocks
 from framefeed.errors import MediaError
 from framefeed.index import build_index
 from framefeed.media import probe
@@ -21,7 +17,6 @@ READS = 60
 """Of files in a round, about."""
 FACTS, TABLE = "framefeed, facts", "framefeed, frame table"
 AV, TORCHCODEC = "PyAV, av.open", "TorchCodec, exact constructor"
-Reader = Callable[[str], object]
 
 
 def facts_of(path: str) -> Facts:
@@ -34,7 +29,7 @@ def facts_of(path: str) -> Facts:
     return (info.codec, info.height, info.width) if turned else (info.codec, info.width, info.height)
 
 
-def frames_of(path: str) -> int | None:
+def count_frames(path: str) -> int | None:
     """How many frames the table has."""
     try:
         return len(build_index(path, "none"))
@@ -42,55 +37,57 @@ def frames_of(path: str) -> int | None:
         return None
 
 
-def mp4_row(videos: Sequence[Path], rounds: Rounds) -> dict[str, Any]:
-    """Measure facts and frame tables.
+def mp4_row(videos: Sequence[Path], peers: Peers) -> Row:
+    """Compare facts and frame tables, and their times.
 
     Args:
         videos: MP4 and MOV files.
-        rounds: How often.
+        peers: Of which PyAV, and TorchCodec where it is installed.
     """
-    table = load_module("table_torchcodec")
-    readers: dict[str, Reader] = {FACTS: facts_of, AV: load_module("sizes_pyav").facts_of, TABLE: frames_of}
-    if not isinstance(table, str):
-        readers[TORCHCODEC] = table.frames_of
+    readers: dict[str, Callable[[str], object]] = {
+        FACTS: facts_of, AV: peers.modules["pyav"].facts_of, TABLE: count_frames,
+    }  # fmt: skip
+    if "torchcodec" in peers.modules:
+        readers[TORCHCODEC] = peers.modules["torchcodec"].count_frames
     paths = [str(video) for video in videos]
-    wrong = {FACTS: differing(paths, readers, FACTS, AV), TABLE: differing(paths, readers, TABLE, TORCHCODEC)}
     turns = max(1, READS // len(paths))
-    contenders = [Contender(name, partial(_read, reader, paths * turns)) for name, reader in readers.items()]
-    samples = measure(contenders, replace(rounds, pilot=rounds.pairs), family_now, partial(settle, family_now))
-    each = per_file(samples, dict.fromkeys(readers, len(paths) * turns))
-    goals = [Mark("the rate of av.open, for facts", 5, 15).judge({"CPU": each.ratio(AV, FACTS)})]
-    if TORCHCODEC in readers:
-        what = "the rate of TorchCodec's exact constructor, for the frame table"
-        goals.append(Mark(what, 3, 8).judge({"CPU": each.ratio(TORCHCODEC, TABLE)}))
-    return {
-        "key": "mp4",
-        "title": f"facts and frame tables of {len(paths)} MP4 files",
-        "engines": [
-            {
-                "name": name,
-                "files_a_round": len(paths) * turns,
-                "files_per_cpu_second": round(1 / each.median(name), 1),
-                "files_per_second": round(1 / each.median(name, "wall"), 1),
-                "num_wrong": len(wrong.get(name, [])),
-                "wrong": wrong.get(name, []),
-                "cpu_microseconds_a_file": [round(1e6 * sample.cpu, 2) for sample in each.of[name].values()],
-            }
-            for name in readers
+
+    def read_all(reader: Callable[[str], object]) -> Run:
+        def run(number: int) -> None:
+            for path in paths * turns:
+                reader(path)
+
+        return run
+
+    def check(contender: Contender) -> list[str] | None:
+        """Files of which we say something else than a peer; where the two differ, ours is the suspect."""
+        peer = {FACTS: AV, TABLE: TORCHCODEC}.get(contender.name, "")
+        if peer not in readers:
+            return None
+        said = [(path, readers[contender.name](path), readers[peer](path)) for path in paths]
+        return [f"{path.rpartition('/')[2]}: {got}, {peer} says {other}" for path, got, other in said if got != other]
+
+    def conclude(timings: Timings) -> Findings:
+        return Findings([
+            Comparison("facts", "the rate of av.open, for facts", compare_times(timings, FACTS, AV, ("cpu",))),
+            Comparison("frame table", "the rate of TorchCodec's exact constructor, for the frame table",
+                       compare_times(timings, TABLE, TORCHCODEC, ("cpu",))),
+        ])  # fmt: skip
+
+    return Row(
+        "mp4",
+        f"facts and frame tables of {len(paths)} MP4 files",
+        [
+            Contender(
+                name,
+                lambda reader=reader: read_all(reader),  # type: ignore[misc]
+                {AV: "pyav", TORCHCODEC: "torchcodec"}.get(name, ""),
+                amount=len(paths) * turns,
+            )
+            for name, reader in readers.items()
         ],
-        "missing": {"torchcodec": table} if isinstance(table, str) else {},
-        "goals": goals,
-    }
-
-
-def differing(paths: Sequence[str], readers: Mapping[str, Reader], ours: str, peer: str) -> list[str]:
-    """Files of which we say something else than a peer, each in a line."""
-    if peer not in readers:
-        return []
-    facts = [(path, readers[ours](path), readers[peer](path)) for path in paths]
-    return [f"{path.rpartition('/')[2]}: {got}, {peer} says {said}" for path, got, said in facts if got != said]
-
-
-def _read(reader: Reader, paths: Sequence[str], number: int) -> None:
-    for path in paths:
-        reader(path)
+        conclude,
+        unit="files",
+        check=check,
+        clock=read_family_clocks,
+    )

@@ -3,7 +3,7 @@
 What a scan costs however many files there are, such as starting workers, is measured on a small tree and taken off:
 rates are of the files by which the large tree is larger.
 
-Who opens a file: the kernel's own watches (inotify), which see every process and every library. Linux.
+Which files are opened: the kernel's own watches (inotify), which see every process and every library. Linux.
 """
 
 from __future__ import annotations
@@ -12,21 +12,33 @@ import ctypes
 import os
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any, TypeVar
 
 import numpy as np
 
-from framefeed.bench._goals import Mark, steady
-from framefeed.bench._measuring import Contender, Interval, Metric, Rounds, Sample, Timings, measure, settle
-from framefeed.bench._sizing import Size
+from framefeed.bench._peers import Size
+from framefeed.bench._runner import (
+    SMALLEST,
+    Comparison,
+    Contender,
+    Figure,
+    Findings,
+    Reading,
+    Row,
+    Run,
+    Timings,
+    compare_times,
+    settle,
+)
 from framefeed.bench.baselines import load_module
-from framefeed.bench.scan._family import family_now
-from framefeed.bench.scan._headers import LIMIT, MOST_NAMED
-from framefeed.bench.scan._programs import run_program
-from framefeed.bench.scan._trees import Tree
+from framefeed.bench.scan._headers import LIMIT
+from framefeed.bench.scan._media import Tree
+from framefeed.bench.scan._processes import read_family_clocks, run_program
 from framefeed.catalog import Catalog
 from framefeed.catalog.scan import scan
 
@@ -47,39 +59,26 @@ def count_opened(folders: Sequence[str], work: Callable[[], Result]) -> tuple[Re
         What the work gives, and the count, None where the kernel cannot watch. It counts openings of one file right
         after each other once, and too many at once as one: a count of 0 is exact.
     """
-    watcher = _watch(folders)
-    if watcher is None:
-        return work(), None
-    try:
-        return work(), _count(watcher)
-    finally:
-        os.close(watcher)
-
-
-def _watch(folders: Sequence[str]) -> int | None:
     library = ctypes.CDLL(None, use_errno=True)
     watcher = int(library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
     if watcher < 0:
-        return None
-    for folder in folders:
-        if library.inotify_add_watch(watcher, os.fsencode(folder), _IN_OPEN) < 0:
-            os.close(watcher)
-            return None
-    return watcher
-
-
-def _count(watcher: int) -> int:
-    count = 0
-    while True:
-        try:
-            events = os.read(watcher, _BUFFER)
-        except BlockingIOError:
-            return count
-        at = 0
-        while at < len(events):
-            _, mask, _, length = _EVENT.unpack_from(events, at)
-            count += bool(mask & _IN_Q_OVERFLOW or (mask & _IN_OPEN and not mask & _IN_ISDIR))
-            at += _EVENT.size + length
+        return work(), None
+    try:
+        if any(library.inotify_add_watch(watcher, os.fsencode(folder), _IN_OPEN) < 0 for folder in folders):
+            return work(), None
+        result, count = work(), 0
+        while True:
+            try:
+                events = os.read(watcher, _BUFFER)
+            except BlockingIOError:
+                return result, count
+            at = 0
+            while at < len(events):
+                _, mask, _, length = _EVENT.unpack_from(events, at)
+                count += bool(mask & _IN_Q_OVERFLOW or (mask & _IN_OPEN and not mask & _IN_ISDIR))
+                at += _EVENT.size + length
+    finally:
+        os.close(watcher)
 
 
 OURS = "framefeed"
@@ -98,64 +97,105 @@ class Pair:
     small: Tree
     large: Tree
 
+    def __len__(self) -> int:
+        return len(self.large) - len(self.small)
 
-def scan_row(one: Pair, on_all: Pair, work: Path, rounds: Rounds, processes: int) -> dict[str, Any]:
-    """Measure whole scans against walking the tree and the bare calls, on one core and on all.
+
+@dataclass(slots=True)
+class Steady:
+    """Work on the large tree of a pair without what it costs on the small one.
+
+    Attributes:
+        pair: The trees.
+        work: Done on each.
+        small: Round -> what the small tree took.
+    """
+
+    pair: Pair
+    work: Callable[[Tree], object]
+    small: dict[int, Reading] = field(default_factory=dict)
+
+    def run(self, number: int) -> Reading:
+        """One round of both trees."""
+        took = []
+        for tree in (self.pair.small, self.pair.large):
+            settle(read_family_clocks)
+            before = read_family_clocks()
+            self.work(tree)
+            took.append(read_family_clocks() - before)
+        self.small[number] = took[0]
+        more = took[1] - took[0]
+        return Reading(max(more.cpu, SMALLEST), max(more.wall, SMALLEST))
+
+
+def scan_row(one: Pair, on_all: Pair, work: Path, processes: int, stack: ExitStack) -> Row:
+    """Compare whole scans with walking the tree and the bare calls, on one core and on all.
 
     Args:
         one: What is scanned on one core.
         on_all: What is scanned on all cores: both so large that `scan` starts processes, which it does for many files.
         work: Folder for the tables.
-        rounds: How often.
         processes: As many as there are cores.
+        stack: Closes a pool.
     """
     bare = load_module("bare_calls")
     pool = bare.WalkingPool(processes)
+    stack.callback(pool.close)
     cores = f"{processes} cores"
-    runs: dict[str, tuple[Pair, Callable[[Tree], object]]] = {
-        f"{OURS}, 1 core": (one, partial(_scan, work, 0)),
-        f"{_BARE}, 1 core": (one, lambda tree: bare.walk_and_touch(str(tree.root))),
-        f"{OURS}, {cores}": (on_all, partial(_scan, work, None)),
-        f"{_BARE}, {cores}": (on_all, lambda tree: pool.walk_and_touch(tree.folders())),
-    }
-    contenders = [
-        Contender(f"{name} | {size}", lambda number, run=run, tree=tree: run(tree))  # type: ignore[misc]
-        for name, (pair, run) in runs.items()
-        for size, tree in (("small", pair.small), ("large", pair.large))
-    ]
-    try:
-        # Once for nothing: names of new files are looked up for the first time, and modules imported.
-        measure(contenders, Rounds(1), family_now, partial(settle, family_now))
-        samples = measure(contenders, replace(rounds, pilot=rounds.pairs), family_now, partial(settle, family_now))
-    finally:
-        pool.close()
-    each = Timings({
-        name: steady(samples.of[f"{name} | large"], samples.of[f"{name} | small"], len(pair.large) - len(pair.small))
-        for name, (pair, _) in runs.items()
-    })  # fmt: skip
-    trees = [tree for pair in (one, on_all) for tree in (pair.small, pair.large)]
-    wrong = [line for tree in trees for line in wrong_rows(Catalog.open(_table(work, tree)), tree)]
-    return {
-        "key": "scan",
-        "title": f"whole scan, steady rate over {len(one.large) - len(one.small)} pictures, start-up apart",
-        "pictures": {"1 core": _lengths(one), cores: _lengths(on_all)},
-        "ways": [_facts(name, samples, each, len(pair.small)) for name, (pair, _) in runs.items()],
-        "num_wrong": len(wrong),
-        "wrong": wrong[:MOST_NAMED],
-        "goals": [
-            _share(f"share of {_BARE}, 1 core", "1 core", ("cpu", "wall"), each),
-            _share(f"share of {_BARE}, {cores}", cores, ("wall", "cpu"), each),
-        ],
+
+    def table(tree: Tree) -> Path:
+        return work / f"{tree.root.name}.parquet"
+
+    def scan_tree(workers: int | None, tree: Tree) -> None:
+        scan(str(tree.root), out=table(tree), depth="header", workers=workers, resume=False, progress=False)
+
+    ways = {
+        f"{OURS}, 1 core": Steady(one, partial(scan_tree, 0)),
+        f"{_BARE}, 1 core": Steady(one, lambda tree: bare.walk_and_touch(str(tree.root))),
+        f"{OURS}, {cores}": Steady(on_all, partial(scan_tree, None)),
+        f"{_BARE}, {cores}": Steady(on_all, lambda tree: pool.walk_and_touch(tree.folders())),
     }
 
+    def recheck(contender: Contender) -> list[str]:
+        if not contender.name.startswith(OURS):
+            return []
+        pair = ways[contender.name].pair
+        return [line for tree in (pair.small, pair.large) for line in wrong_rows(Catalog.open(table(tree)), tree)]
 
-def _lengths(pair: Pair) -> list[int]:
-    return [len(pair.small), len(pair.large)]
+    def conclude(timings: Timings) -> Findings:
+        start_up = {
+            name: max(0.0, median(took.cpu for took in way.small.values()) - len(way.pair.small) * timings.median(name))
+            for name, way in ways.items()
+            if name in timings.of
+        }
+        return Findings(
+            [
+                Comparison(key, f"share of the rate of {_BARE}, {on}",
+                           compare_times(timings, f"{OURS}, {on}", f"{_BARE}, {on}"))
+                for key, on in (("1 core", "1 core"), ("all cores", cores))
+            ],
+            {
+                "pictures": {on: [len(pair.small), len(pair.large)] for on, pair in (("1 core", one), (cores, on_all))},
+                "start_up_CPU_seconds": {name: round(seconds, 3) for name, seconds in start_up.items()},
+            },
+        )  # fmt: skip
+
+    return Row(
+        "scan",
+        f"whole scan, steady rate over {len(one)} pictures, start-up apart",
+        [Contender(name, lambda way=way: way.run, amount=len(way.pair)) for name, way in ways.items()],  # type: ignore[misc]
+        conclude,
+        unit="files",
+        recheck=recheck,
+        clock=read_family_clocks,
+        # Names of new files are looked up for the first time, and modules imported.
+        warms_up=True,
+    )
 
 
 def wrong_rows(catalog: Catalog, tree: Tree) -> list[str]:
     """Rows of a catalog that do not have the stored size of the file, or not its place in the order."""
-    size_of = load_module("sizes_pillow").size_of
+    size_of = load_module("pillow").size_of
     expected: list[Size] = [size_of(os.fspath(original)) for original in tree.originals]
     if len(catalog) != len(tree):
         return [f"{len(catalog)} rows of {len(tree)} files"]
@@ -168,7 +208,7 @@ def wrong_rows(catalog: Catalog, tree: Tree) -> list[str]:
     return [f"{names[row]}: row {row} is {wide[row]} x {high[row]}" for row in sorted({*wrong, *moved})]
 
 
-def second_row(tree: Tree, work: Path, rounds: Rounds) -> dict[str, Any]:
+def second_row(tree: Tree, work: Path) -> Row:
     """Scan again what has not changed, against walking, a stat of each file and reading the old table.
 
     That no file is opened is shown twice: by an audit hook in the process that scans, which sees what Python opens,
@@ -177,59 +217,42 @@ def second_row(tree: Tree, work: Path, rounds: Rounds) -> dict[str, Any]:
     Args:
         tree: Many files.
         work: Folder for the table.
-        rounds: How often.
     """
     table = work / "again.parquet"
     scan(str(tree.root), out=table, depth="header", progress=False)
     watched, opened = count_opened(tree.folders(), lambda: run_program("watched", tree.root, table))
-    samples = Timings()
-    for number in range(rounds.pairs):
-        order = ("again", "least") if number % 2 == 0 else ("least", "again")
-        for name in order:
-            facts = run_program(name, tree.root, table)
-            samples.add(name, number, Sample(facts["cpu_seconds"], facts["wall_seconds"]))
-    ratio = samples.ratio("again", "least"), samples.ratio("again", "least", "wall")
-    return {
-        "key": "second",
-        "title": f"scan of {len(tree)} pictures of which nothing has changed",
-        "opened_by_python": watched["opened"],
-        "opened_by_anybody": opened,
-        "wrong": [] if watched["rows"] == len(tree) else [f"{watched['rows']} rows of {len(tree)} files"],
-        "seconds": {name: round(samples.median(name), 4) for name in ("again", "least")},
-        "goals": [
-            Mark("media files opened", 0, 0, at_most=True, unit="").judge(
-                {"audit hook": float(watched["opened"])} | ({} if opened is None else {"kernel": float(opened)})
-            ),
-            Mark("the cost of walk + stat + reading the old table", 1.5, 1.1, at_most=True).judge(
-                {"CPU": ratio[0], "wall": ratio[1]}
-            ),
+
+    def run(program: str) -> Run:
+        def run_once(number: int) -> Reading:
+            said = run_program(program, tree.root, table)
+            return Reading(said["cpu_seconds"], said["wall_seconds"])
+
+        return run_once
+
+    ours, least = f"{OURS}, again", "walk + stat + reading the old table"
+
+    def conclude(timings: Timings) -> Findings:
+        figures = {"audit hook": Figure(watched["opened"])} | ({} if opened is None else {"kernel": Figure(opened)})
+        cost: dict[str, Any] = {
+            name: Figure(timings.ratio(ours, least, "cpu" if name == "CPU" else "wall"), ours, least)
+            for name in ("CPU", "wall")
+        }
+        return Findings(
+            [
+                Comparison("opened", "media files opened", figures, ""),
+                Comparison("cost", f"the cost of {least}", cost),
+            ],
+            wrong=[] if watched["rows"] == len(tree) else [f"{watched['rows']} rows of {len(tree)} files"],
+        )
+
+    return Row(
+        "second",
+        f"scan of {len(tree)} pictures of which nothing has changed",
+        [
+            Contender(name, lambda program=program: run(program), amount=len(tree))  # type: ignore[misc]
+            for name, program in ((ours, "again"), (least, "least"))
         ],
-    }
-
-
-def _scan(work: Path, workers: int | None, tree: Tree) -> None:
-    scan(str(tree.root), out=_table(work, tree), depth="header", workers=workers, resume=False, progress=False)
-
-
-def _table(work: Path, tree: Tree) -> Path:
-    return work / f"{tree.root.name}.parquet"
-
-
-def _share(what: str, on: str, metrics: Sequence[Metric], each: Timings) -> dict[str, Any]:
-    words = {"cpu": "CPU", "wall": "wall"}
-    figures: dict[str, Interval | float] = {
-        words[metric]: each.ratio(f"{_BARE}, {on}", f"{OURS}, {on}", metric) for metric in metrics
-    }
-    return Mark(what, 0.5, 0.7).judge(figures)
-
-
-def _facts(name: str, samples: Timings, each: Timings, few: int) -> dict[str, Any]:
-    start_up = samples.median(f"{name} | small") - few * each.median(name)
-    return {
-        "name": name,
-        "files_per_cpu_second": round(1 / each.median(name), 1),
-        "files_per_second": round(1 / each.median(name, "wall"), 1),
-        "start_up_cpu_seconds": round(max(0.0, start_up), 3),
-        "cpu_microseconds_a_file": [round(1e6 * sample.cpu, 3) for sample in each.of[name].values()],
-        "wall_microseconds_a_file": [round(1e6 * sample.wall, 3) for sample in each.of[name].values()],
-    }
+        conclude,
+        unit="files",
+        clock=read_family_clocks,
+    )

@@ -1,0 +1,209 @@
+"""Fill the tables of README.md from benchmarks/results, between the lines `<!-- figures: NAME -->` and `<!-- end -->`.
+
+usage: python -m benchmarks.figures [--check]      (in the project's folder)
+
+`tests/test_readme_figures.py` fails where the README says something else than the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.reading import RESULTS, Number, read_numbers
+
+README = Path(__file__).resolve().parent.parent / "README.md"
+DECODE, SCAN, CACHE = "decode-2026-11-21-clips.json", "scan-2026-11-21.json", "cache-2026-11-21.json"
+INDEXING, EPOCH = "indexing-2026-11-22.json", "epoch-2026-11-22.json"
+_BLOCK = re.compile(r"(?<=<!-- figures: )(?P<name>\w+) -->\n(?s:.*?)(?=<!-- end -->)")
+
+
+def fill_decode() -> str:
+    """Clips of each workload against the fastest other library."""
+    numbers = read_numbers(DECODE)
+    own = "CPU, libraries with their own resize"
+    titles = {
+        "test-60": "720p60, frames 60 apart",
+        "trailer-24": "720p film, frames 24 apart",
+        "trailer-4": "720p film, frames 4 apart",
+        "small-4": "456x256 film, frames 4 apart",
+        "gop12-2": "456x256, GOP 12, frames 2 apart",
+    }
+    rows = []
+    for key, title in titles.items():
+        number = numbers[f"decode/{key}/many files/CPU"]
+        rows.append((title, _title(number.against), number.format(2)))
+    resizing = [numbers[f"decode/gop12-2/many files: {name}/{own}"] for name in ("decord2 + torchcodec", "spdl")]
+    rows += [
+        ("the same, against decoders' own resizing", " / ".join(_title(number.against) for number in resizing),
+         _join(resizing, 2, span=False)),
+        ("3,000 s against 60 s, our CPU per clip", "", numbers["decode/length/ours/CPU"].format(2)),
+    ]  # fmt: skip
+    return _table(("workload", "fastest other library", "ratio"), rows)
+
+
+def fill_resize() -> str:
+    """How close the default resize comes to a careful one."""
+    numbers = read_numbers(DECODE)
+    methods = ("framefeed", "torchcodec exact")
+    film, edges = (
+        [numbers[f"decode/resize/{video}/{name}"].format(1) for name in methods]
+        for video in ("sintel_trailer-720p.mp4", "test_720p60_3600.mp4")
+    )
+    return (
+        f"Quality of the default resize, compared with Pillow's antialiased resize: {film[0]} dB on the 720p film "
+        f"(TorchCodec's own\nresize: {film[1]} dB), and {edges[0]} dB on synthetic hard edges of saturated blue "
+        f"(TorchCodec: {edges[1]} dB).\n"
+    )
+
+
+def fill_scan() -> str:
+    """Facts about many files."""
+    numbers = read_numbers(SCAN)
+    opening, planning = numbers["scan/videos/opening/wall"].median, numbers["scan/videos/planning/planning"].median
+    opened = "under 0.01 s" if opening < 0.01 else f"{opening:.2f} s"
+    rows = [
+        ("width and height of JPEG and PNG files", "PyAV in a process pool", "headers/pyav/CPU", 0),
+        ("the same, without fstat on our side", "imagesize", "headers/imagesize/CPU", 2),
+        ("scan of 100,000 pictures, steady rate", "share of walk + open + fstat + pread + close", "scan/1 core/CPU", 2),
+        ("scan again, nothing changed: no file opened", "cost of walk + stat + reading the old table",
+         "second/cost/CPU", 2),
+        ("MP4 facts, `probe`", "`av.open`", "mp4/facts/CPU", 1),
+        ('MP4 frame table, `build_index(verify="none")`', "TorchCodec's exact constructor", "mp4/frame table/CPU", 1),
+    ]  # fmt: skip
+    peak = numbers["scan/memory/peak/most"].format(0)
+    return _table(("workload", "against", "ratio"), [
+        *((title, peer, numbers[f"scan/{key}"].format(digits)) for title, peer, key, digits in rows),
+        ("a million pictures scanned: peak memory, both workers", "", f"{peak} MB"),
+        ("a million videos: opening the catalog / 4 workers planning", "", f"{opened} / {planning:.0f} MB"),
+    ])  # fmt: skip
+
+
+def fill_indexing() -> str:
+    """Facts and frame tables of real videos."""
+    rows = _load(INDEXING)["rows"]
+    decoding, demuxing = '`verify="ends"`', "`av.open` and demuxing all packets"
+    proved, others = "MP4 / MOV of H.264 + HEVC, proved: demux by proof", rows["other proved files: proof by demux"]
+
+    def cells(key: str) -> tuple[str, str]:
+        return _round(rows[key]["total"]), _round(rows[key]["median"])
+
+    def count(key: str) -> int:
+        return int(rows[key]["files"])
+
+    return _table(("files", "against", "total", "median file"), [
+        (f"{count('H.264 + HEVC: ends by proof')} H.264 and HEVC", f"{decoding}, which decodes the two ends",
+         *cells("H.264 + HEVC: ends by proof")),
+        ("the same", '`verify="full"`, which decodes everything', *cells("H.264 + HEVC: full by proof")),
+        (f"{count('VP8 + VP9: ends by proof')} VP8 and VP9", decoding, *cells("VP8 + VP9: ends by proof")),
+        (f"{count('AV1: ends by proof')} AV1", decoding, *cells("AV1: ends by proof")),
+        (f"{count(proved)} MP4 and MOV that are proved", demuxing, *cells(proved)),
+        ("the same", "TorchCodec's exact constructor", *cells("MP4 / MOV, proved: TorchCodec by proof")),
+        (f"{others['files']} other files that are proved", demuxing,
+         _round(1 / others["total"]), _round(1 / others["median"])),
+    ])  # fmt: skip
+
+
+def fill_epoch() -> str:
+    """An epoch, indexing included."""
+    result = _load(EPOCH)
+    decord, codec, own = (
+        result[f"framefeed by {name}"] for name in ("decord2", "torchcodec", "torchcodec, its own resize")
+    )
+    return (
+        f"framefeed gives {decord['CPU']:.2f} times as many clips per CPU second as decord2, and {codec['CPU']:.2f} "
+        f"times as many as TorchCodec ({own['CPU']:.2f} times if\nTorchCodec resizes itself). Its peak memory is "
+        f"{decord['memory']:.2f} and {codec['memory']:.2f} of theirs.\n"
+    )
+
+
+def fill_cache() -> str:
+    """Frame caches."""
+    numbers = {address.removeprefix("cache/"): number for address, number in read_numbers(CACHE).items()}
+    levels, ours = ("joblib lz4, its fastest level", "joblib lz4 1"), "framefeed lz4hc, planes"
+    filling = [numbers[f"filling/{kind}/CPU"] for kind in ("outputs, codec auto", "planes, lz4")]
+    percents = [f"+{of.median:.{digits}f} % ({of.low:.{digits}f}-{of.high:.{digits}f})"
+                for of, digits in zip(filling, (1, 0), strict=True)]  # fmt: skip
+    return _table(("workload", "against", "ratio"), [
+        ("whole frames, exact (`lz4hc`, planes): bytes", "joblib lz4: its fastest level / level 1",
+         _join([numbers[f"exact/bytes of {level}/{ours}"] for level in levels], 2)),
+        ("the same: read to RGB", "joblib lz4: its fastest level / level 1",
+         _join([numbers[f"exact/speed of {level}/{ours}"] for level in levels], 1)),
+        ("the same", "PNG, at fewer bytes", numbers[f"exact/speed of PNG (OpenCV)/{ours}"].format(0)),
+        ("random whole frames", "decoding them: ours / fastest peer",
+         _join([numbers["original/decoder/CPU"], numbers["original/fastest peer/CPU"]], 0)),
+        ("second pass over an epoch at 224x224, 16 clips of one film a batch", "first pass",
+         numbers["second/second/CPU"].format(0)),
+        ("whole batches at 224x224, raw: from the store / through `ClipLoader`", "memcpy of the same bytes",
+         _join([numbers["batches/store/CPU"], numbers["batches/loader/CPU"]], 2)),
+        ("first pass that fills: 224x224 / whole frames as planes", "without a cache", " / ".join(percents)),
+    ])  # fmt: skip
+
+
+FILLS: Mapping[str, Callable[[], str]] = {
+    "decode": fill_decode,
+    "resize": fill_resize,
+    "scan": fill_scan,
+    "indexing": fill_indexing,
+    "epoch": fill_epoch,
+    "cache": fill_cache,
+}
+
+
+def fill(text: str) -> str:
+    """Replace what is between the markers of a page."""
+    return _BLOCK.sub(lambda block: f"{block['name']} -->\n\n{FILLS[block['name']]()}\n", text)
+
+
+def find_blocks(text: str) -> list[str]:
+    """Name the blocks that a page has markers for, in order."""
+    return [block["name"] for block in _BLOCK.finditer(text)]
+
+
+def _load(name: str) -> Any:
+    return json.loads((RESULTS / name).read_text(encoding="utf-8"))
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join("|" + "|".join(f" {cell} " if cell else " " for cell in line) + "|\n" for line in lines).replace(
+        "| --- ", "|---"
+    )
+
+
+def _title(method: str) -> str:
+    """Name a method of a library as the README does."""
+    library = {"torchcodec": "TorchCodec", "opencv": "OpenCV", "spdl": "SPDL"}.get(method.split()[0], method.split()[0])
+    if "resized by torch" in method:
+        return f"{library} + torch's resize"
+    return f"{library}, not antialiased" if method == "opencv linear" else library
+
+
+def _join(numbers: Sequence[Number], digits: int, *, span: bool = True) -> str:
+    return " / ".join(number.format(digits, span=span) for number in numbers)
+
+
+def _round(ratio: float) -> str:
+    """One decimal below 10, none above."""
+    return f"{ratio:.1f}" if round(ratio, 1) < 10 else f"{ratio:.0f}"
+
+
+def main() -> int:
+    """Fill the README, or with --check say whether it is filled."""
+    parser = argparse.ArgumentParser(description="Fill the tables of README.md from benchmarks/results.")
+    parser.add_argument("--check", action="store_true")
+    text = README.read_text(encoding="utf-8")
+    filled = fill(text)
+    if parser.parse_args().check:
+        print("README.md is as the results say" if filled == text else "README.md differs from benchmarks/results")
+        return int(filled != text)
+    README.write_text(filled, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,193 @@
+"""What a suite is, and how its rows are run, one after the other, into one report with facts of the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from subprocess import SubprocessError
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from framefeed.bench._runner import NO_TIME, Rounds, Row, run_row
+from framefeed.bench.baselines import Peers
+from framefeed.errors import FramefeedError, MissingMedia, UsageError
+
+Result = dict[str, Any]
+"""Of a row, or of all of them; docs/formats.md."""
+
+
+@dataclass(frozen=True, slots=True)
+class BenchOptions:
+    """What to run; each suite reads what it needs.
+
+    Attributes:
+        media: The user's videos and pictures, files or folders; without any some are generated.
+        work: Folder for what is generated, kept; None for one that is removed at the end.
+        rows: Keys of the rows, or () for all.
+        rounds: How often.
+        files: scan: pictures of a scanned tree.
+        makes: scan: whether pictures and videos are generated where the user's files have none.
+        frames: cache: of the video, spread over it.
+        size: cache: (height, width) of outputs.
+        workers: cache: of a DataLoader, and threads; None for the cores.
+        disk: cache: folder on the disk to store frames on; None for the folder of what is generated.
+        crops: cache: file for the contact sheet of the lossy formats, or None.
+    """
+
+    media: tuple[Path, ...] = ()
+    work: Path | None = None
+    rows: tuple[str, ...] = ()
+    rounds: Rounds = field(default_factory=Rounds)
+    files: int = 100_000
+    makes: bool = True
+    frames: int = 64
+    size: tuple[int, int] = (224, 224)
+    workers: int | None = None
+    disk: Path | None = None
+    crops: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRow:
+    """A row that is not made yet.
+
+    Attributes:
+        key: Short name.
+        make: Makes it, with an empty folder, and a stack for what must be closed after it has run.
+        seconds: It is not begun with less time left.
+        lack: Why it cannot be run at all.
+    """
+
+    key: str
+    make: Callable[[Path, ExitStack], Row]
+    seconds: float = 0
+    lack: str = ""
+
+
+Begin = Callable[[str], object]
+"""Called with each step before it begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """One of the benches.
+
+    Attributes:
+        name: Such as "decode".
+        rows: Key -> what the row measures.
+        peers: Modules of the baselines that it loads.
+        plan: Its rows with these options, the installed peers, and a folder; raises MissingMedia where none can run.
+        pairs: Rounds unless the user says otherwise.
+        settings: Further settings for the report.
+        measures_disk: Whether its rows write into the folder on the disk to measure.
+    """
+
+    name: str
+    rows: Mapping[str, str]
+    peers: Sequence[str]
+    plan: Callable[[BenchOptions, Peers, Path, Begin], Sequence[PlannedRow]]
+    pairs: int
+    settings: Callable[[BenchOptions], Mapping[str, Any]]
+    measures_disk: bool = False
+
+
+def run_suite(
+    suite: Suite,
+    options: BenchOptions,
+    tell: Callable[[Result], object] = lambda row: None,
+    begin: Begin = lambda what: None,
+) -> Result:
+    """Run the rows of a suite.
+
+    Args:
+        suite: Which.
+        options: What to run.
+        tell: Called with each row's result as soon as there is one.
+        begin: Called with each row, and with each long step of it, before it is measured.
+
+    Returns:
+        The whole report; a row that could not be run is listed with the reason.
+    """
+    unknown = sorted(set(options.rows) - suite.rows.keys())
+    if unknown:
+        raise UsageError(f"rows: expected some of {', '.join(sorted(suite.rows))}, got {', '.join(unknown)}")
+    peers = Peers.find(suite.peers)
+    report: Result = {
+        "bench": suite.name,
+        "machine": describe_machine(),
+        "versions": peers.versions,
+        "missing": peers.missing,
+        "settings": {
+            "pairs": options.rounds.pairs,
+            "pilot": options.rounds.pilot,
+            "slack": options.rounds.slack,
+            **suite.settings(options),
+        },
+        "rows": [],
+        "skipped": {},
+    }
+    with TemporaryDirectory(prefix="framefeed-bench-") as made:
+        work = options.work or Path(made)
+        work.mkdir(parents=True, exist_ok=True)
+        folder = options.disk if suite.measures_disk and options.disk else work
+        try:
+            rows = suite.plan(options, peers, work, begin)
+        except MissingMedia as error:
+            report["skipped"] = dict.fromkeys(options.rows or suite.rows, str(error))
+            return report
+        for number, row in enumerate(rows, 1):
+            lack = row.lack if options.rounds.has(row.seconds) else NO_TIME
+            if lack:
+                report["skipped"][row.key] = lack
+                continue
+            what = suite.rows.get(row.key, suite.rows[row.key.partition(":")[0]])
+            begin(f"{suite.name}, row {number} of {len(rows)}, {row.key}: {what}")
+            try:
+                with TemporaryDirectory(prefix="framefeed-bench-", dir=folder) as scratch, ExitStack() as stack:
+                    result = run_row(row.make(Path(scratch), stack), options.rounds)
+            except MissingMedia as error:
+                report["skipped"][row.key] = str(error)
+            except (FramefeedError, SubprocessError) as error:
+                # What the other rows have measured is not lost.
+                report["skipped"][row.key] = f"{type(error).__name__}: {error}"
+            else:
+                report["rows"].append(result)
+                tell(result)
+    return report
+
+
+_PACKAGES = ("framefeed", "av", "numpy", "pyarrow", "pillow", "torch")
+
+
+def describe_machine() -> dict[str, Any]:
+    """Processor, cores, memory, system and versions; nothing that names the machine or its user."""
+    return {
+        "processor": _processor(),
+        "architecture": platform.machine(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "load_average": round(os.getloadavg()[0], 2),
+        "packages": {name: installed for name in _PACKAGES if (installed := _version(name))},
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

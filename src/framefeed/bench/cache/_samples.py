@@ -1,0 +1,156 @@
+"""The frames that ``bench cache`` stores and reads: some of a video, spread over all of it, decoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from framefeed._cached import cached_property
+from framefeed.bench._frames import spread_ordinals
+from framefeed.bench._media import TRAILER, BenchVideo, MediaStore
+from framefeed.bench._peers import BenchFrame
+from framefeed.catalog.scan import VIDEO_SUFFIXES, list_roots
+from framefeed.decode import Converter, copy_planes, describe_layout
+from framefeed.decode.backends.pyav import PyAVDecoder
+from framefeed.errors import FramefeedError, MissingMedia, UsageError
+from framefeed.media import probe
+from framefeed.plan import OutputSpec
+from framefeed.testing import ClipSpec, write_clip
+
+FULL_SIZE = OutputSpec(dimension_order="NHWC")
+"""As files of pictures have it."""
+BATCHED = OutputSpec()
+"""Full size too, channels first, as batches have it: what a decoder is asked for."""
+MAX_BYTES = 800 * 10**6
+"""Of RGB: more frames than that are not held."""
+_AHEAD_PIXELS = 4000 * 1280 * 720
+"""Pixels decoded at most to reach the frames of a sample, about: half a minute where groups of pictures are long."""
+_MADE = ClipSpec(250, height=720, width=1280, gop=250, b_frames=2)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Some frames of one video.
+
+    Attributes:
+        video: The video.
+        frames: By rising ordinal.
+        output: Of ``BenchFrame.small``.
+    """
+
+    video: BenchVideo
+    frames: Sequence[BenchFrame]
+    output: OutputSpec
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    @property
+    def size(self) -> str:
+        """The output's size, as people write it."""
+        return "" if self.output.size is None else "x".join(map(str, self.output.size))
+
+    @property
+    def share(self) -> float:
+        """Frames of the sample, of all that the video has."""
+        return len(self.frames) / len(self.video)
+
+    @cached_property
+    def order(self) -> list[int]:
+        """Places in the sample, as an epoch that is shuffled would ask for them; the same each time."""
+        chance = np.random.Generator(np.random.Philox(key=len(self.frames)))
+        return list(map(int, chance.permutation(len(self.frames))))
+
+
+def take_sample(video: BenchVideo, count: int, size: tuple[int, int]) -> Sample:
+    """Decode frames from the middle of equal parts of a video.
+
+    Args:
+        video: Which.
+        count: How many; fewer where the video has fewer, or they would not fit into ``MAX_BYTES``.
+        size: (height, width) of the output.
+    """
+    stream = video.index.stream
+    output = OutputSpec(size=size)
+    most = max(1, MAX_BYTES // (3 * stream.width * stream.height))
+    converter = Converter()
+    frames = []
+    for ordinal, picture in PyAVDecoder().iter_native(video.source, video.index, near_keys(video, min(count, most))):
+        layout = describe_layout(picture)
+        rgb = np.empty((*stream.displayed, 3), dtype=np.uint8)
+        small = np.empty((3, *size), dtype=np.uint8)
+        planes = np.empty(layout.nbytes, dtype=np.uint8)
+        converter.write(picture, stream, FULL_SIZE, rgb)
+        converter.write(picture, stream, output, small)
+        copy_planes(picture, planes)
+        frames.append(BenchFrame(ordinal, rgb, layout, planes, small, stream))
+    if not frames:
+        raise MissingMedia(f"{video.path.name}: no frame can be decoded: name another video")
+    return Sample(video, sorted(frames, key=lambda frame: frame.ordinal), output)
+
+
+def near_keys(video: BenchVideo, count: int) -> list[int]:
+    """Ordinals spread over a video, moved towards the key frames before them where decoding as far takes too long."""
+    index = video.index
+    chosen = np.array(spread_ordinals(len(index), count), dtype=np.int64)
+    keys = np.union1d(index.key_frame_indices, 0)
+    group = np.searchsorted(keys, chosen, side="right") - 1
+    distance = chosen - keys[group]
+    groups = np.unique(group)
+    furthest = np.array([distance[group == number].max() for number in groups])
+    frames = _AHEAD_PIXELS // max(1, index.stream.width * index.stream.height)
+    if furthest.sum() > frames:
+        most = max(1, frames // len(groups))
+        shrunk = np.minimum(furthest, most) / np.maximum(furthest, 1)
+        distance = (distance * shrunk[np.searchsorted(groups, group)]).astype(np.int64)
+    return list(map(int, np.unique(keys[group] + distance)))
+
+
+def video_of(media: Sequence[Path], work: Path) -> BenchVideo:
+    """The video to measure: the trailer of a folder of media, else the first of the user's that can be read.
+
+    Args:
+        media: Files and folders; without any a video is made.
+        work: Folder for it.
+
+    Raises:
+        MissingMedia: Media are named, and none is a video.
+    """
+    if not media:
+        path = work / "made_720p.mp4"
+        return BenchVideo(path if path.is_file() else write_clip(path, _MADE))
+    for folder in media:
+        if MediaStore.has_trailer(folder):
+            return BenchVideo(folder / TRAILER)
+    for name in list_roots(media, suffixes=VIDEO_SUFFIXES).paths:
+        video = BenchVideo(Path(name))
+        try:
+            if len(video) and not is_picture(video.path):
+                return video
+        except FramefeedError:
+            continue  # no video, or a broken one: scan says why, a benchmark takes the next
+    raise MissingMedia("MEDIA has no video that can be read: name a video, or a folder with one")
+
+
+def refuse_pictures(media: Sequence[Path]) -> None:
+    """Say so where nothing but pictures is named.
+
+    Args:
+        media: Files and folders.
+
+    Raises:
+        UsageError: Each is a picture.
+    """
+    if media and all(map(is_picture, media)):
+        raise UsageError(f"{media[0]}: expected a video, got a picture")
+
+
+def is_picture(path: Path) -> bool:
+    """Whether a file is a picture, by its content."""
+    try:
+        return probe(path).kind == "image"
+    except FramefeedError:
+        return False

@@ -1,0 +1,324 @@
+"""Random clips of videos: which clips of which media, under which rules of play, and the row that compares them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+import numpy as np
+
+from framefeed.bench._frames import NUM_FRAMES, OUR_METHOD, OURS, SEED, Reference, decode_clips
+from framefeed.bench._media import BenchVideo, MediaStore
+from framefeed.bench._peers import Method
+from framefeed.bench._runner import (
+    Comparison,
+    Contender,
+    Figure,
+    Findings,
+    Metric,
+    Rounds,
+    Row,
+    Run,
+    Timings,
+    compare_times,
+    read_clocks,
+)
+from framefeed.catalog.scan import VIDEO_SUFFIXES, list_roots
+from framefeed.errors import FramefeedError
+from framefeed.index import Verify, build_index
+
+COPIES = 12
+"""More than the open files that a thread keeps, so that under "many files" none is found open."""
+CHECKED_CLIPS = 2
+MAX_OWN_VIDEOS = 3
+_CLIP_SECONDS = 0.25
+"""Guess of what a clip of the user's costs, to choose how many make a round."""
+_VERIFIES: tuple[Verify, ...] = ("ends", "none")
+
+Rule = Literal["many files", "clip by clip", "one call"]
+RULES: Mapping[Rule, str] = {
+    "many files": "each clip is from another file, which is opened for it; framefeed has its index from a catalog, "
+    "TorchCodec its frame mappings",
+    "clip by clip": "all clips of a batch are from one file, opened once for the batch; one call for each clip",
+    "one call": "all clips of a batch are from one file, opened once for the batch; one call for all frames",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BenchClip:
+    """Some frames of one video, by rising ordinal."""
+
+    video: BenchVideo
+    ordinals: list[int]
+
+
+Batches = Sequence[Sequence[BenchClip]]
+"""The clips of each round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One row of the report.
+
+    Attributes:
+        key: Short name.
+        title: Full name.
+        video: Which video of the store.
+        stride: Frames from one requested frame to the next.
+        clips: Clips in one round.
+        rules: Rules to measure under.
+        against: Libraries that are compared with under a rule, besides all of them together.
+    """
+
+    key: str
+    title: str
+    video: Callable[[MediaStore], BenchVideo]
+    stride: int
+    clips: int
+    rules: tuple[Rule, ...] = ("many files",)
+    against: tuple[tuple[Rule, tuple[str, ...]], ...] = ()
+
+    def batches(self, store: MediaStore, rounds: int, rule: Rule) -> Batches:
+        """Draw the clips of each round: random starts from which the whole clip fits, one seed for all rules."""
+        video = self.video(store)
+        files = store.copies(video, COPIES) if rule == "many files" else [video]
+        rng = np.random.Generator(np.random.Philox(key=SEED))
+        span = (NUM_FRAMES - 1) * self.stride
+        starts = rng.integers(0, len(video) - span, (rounds, self.clips)).tolist()
+        return [
+            [
+                BenchClip(files[(number * self.clips + slot) % len(files)], list(range(at, at + span + 1, self.stride)))
+                for slot, at in enumerate(row)
+            ]
+            for number, row in enumerate(starts)
+        ]
+
+
+WORKLOADS: Mapping[str, Workload] = {
+    workload.key: workload
+    for workload in (
+        Workload("test-60", "720p60 test video, 16 frames 60 apart", lambda store: store.test_video, 60, 1),
+        Workload("trailer-24", "720p trailer, 16 frames 24 apart", lambda store: store.trailer, 24, 1),
+        Workload("trailer-4", "720p trailer, 16 frames 4 apart", lambda store: store.trailer, 4, 2),
+        Workload("small-4", "456x256, 16 frames 4 apart", lambda store: store.small_trailer, 4, 10),
+        Workload(
+            "gop12-2", "456x256, GOP 12, 16 frames 2 apart, every clip another copy",
+            lambda store: store.short_gop_trailer, 2, 20,
+            against=(("many files", ("decord2", "torchcodec")), ("many files", ("spdl",))),
+        ),
+        Workload(
+            "batch-12", "720p trailer, a batch of 12 clips of 16 frames 24 apart", lambda store: store.trailer, 24, 12,
+            rules=("clip by clip", "one call"), against=(("one call", ("torchcodec",)),),
+        ),
+    )
+}  # fmt: skip
+
+
+def own_workloads(media: Sequence[Path]) -> list[Workload]:
+    """Two rows a video, frames 4 apart and a second apart, for the first videos that are long enough.
+
+    Args:
+        media: Files and folders; a folder that holds the trailer is not searched for the user's own.
+    """
+    rows: list[Workload] = []
+    for video in _own_videos([path for path in media if not MediaStore.has_trailer(path)]):
+        fps = round(video.index.average_fps or 25)
+        pixels = video.index.stream.width * video.index.stream.height
+        clips = max(1, min(24, round(_CLIP_SECONDS * 24 * 640 * 360 / pixels)))
+        name = video.path.name
+        for stride in dict.fromkeys((4, fps)):
+            if (NUM_FRAMES - 1) * stride < len(video):
+                title = f"{name}, 16 frames {stride} apart"
+                rows.append(Workload(f"own:{name}-{stride}", title, lambda store, video=video: video, stride, clips))  # type: ignore[misc]
+        if len(rows) >= 2 * MAX_OWN_VIDEOS:
+            break
+    return rows
+
+
+def _own_videos(paths: Sequence[Path]) -> Iterator[BenchVideo]:
+    for path in list_roots(paths, suffixes=VIDEO_SUFFIXES).paths if paths else ():
+        video = BenchVideo(Path(path))
+        try:
+            if len(video) > 4 * NUM_FRAMES:
+                yield video
+        except FramefeedError:
+            continue  # no video, or a broken one: scan says why, a benchmark only leaves it out
+
+
+def workload_row(workload: Workload, store: MediaStore, methods: Sequence[Method], rounds: Rounds) -> Row:
+    """Compare the methods of all peers with ours under each rule of a workload.
+
+    Args:
+        workload: Which.
+        store: Its media.
+        methods: Of the peers.
+        rounds: How often.
+    """
+    video = workload.video(store)
+    batches = {rule: workload.batches(store, rounds.pairs, rule) for rule in workload.rules}
+    plays = {
+        method.name if len(workload.rules) == 1 else f"{method.name}, {rule}": (method, rule)
+        for rule in workload.rules
+        for method in (OUR_METHOD, *methods)
+        if rule != "one call" or method.takes_many
+    }
+
+    @cache
+    def references(rule: Rule) -> list[Reference]:
+        first = batches[rule][0]
+        if rule == "one call":
+            return [Reference(first[0].video, all_ordinals(first))]
+        return [Reference(clip.video, clip.ordinals) for clip in first[:CHECKED_CLIPS]]
+
+    def check(contender: Contender) -> list[str]:
+        method, rule = plays[contender.name]
+        return check_frames(method, references(rule))
+
+    def conclude(timings: Timings) -> Findings:
+        comparisons = [
+            Comparison(
+                f"{rule}: {' + '.join(libraries)}" if libraries else rule,
+                f"{rule}: the speed of {' and '.join(libraries) or 'the fastest other library'}",
+                compare_libraries(timings, plays, rule, libraries),
+            )
+            for rule, libraries in [*((rule, ()) for rule in workload.rules), *workload.against]
+        ]
+        return Findings(comparisons, _index_facts(video, timings) if "many files" in workload.rules else {})
+
+    return Row(
+        workload.key,
+        workload.title,
+        [
+            _enter(name, method, rule, batches[rule], workload)
+            for name, (method, rule) in plays.items()
+        ],
+        conclude,
+        unit="clips",
+        rules={rule: RULES[rule] for rule in workload.rules},
+        check=check,
+    )  # fmt: skip
+
+
+def _enter(name: str, method: Method, rule: Rule, batches: Batches, workload: Workload) -> Contender:
+    own = method.name == OURS
+    groups = [] if own else [f"{rule} {kind}" for kind in ("all", "own resize")[: 1 + method.resizes_itself]]
+    groups += [
+        f"{rule} {libraries}"
+        for under, libraries in workload.against
+        if under == rule and method.library in libraries and method.resizes_itself
+    ]
+    library = "" if own else method.library
+    return Contender(name, lambda: open_method(method, rule, batches), library, rule, tuple(groups), workload.clips)
+
+
+def open_method(method: Method, rule: Rule, batches: Batches) -> Run:
+    """Prepare a method to play by a rule."""
+    for clip in (clip for batch in batches for clip in batch):
+        method.prepare(clip.video)
+
+    def open_each(number: int) -> None:
+        for clip in batches[number]:
+            session = method.open(clip.video)
+            session.clip(clip.ordinals)
+            session.close()
+
+    def open_once(number: int) -> None:
+        session = method.open(batches[number][0].video)
+        for clip in batches[number]:
+            session.clip(clip.ordinals)
+        session.close()
+
+    def ask_once(number: int) -> None:
+        # Rising and without repeats, which some peers ask for and none is slower with.
+        session = method.open(batches[number][0].video)
+        session.clip(all_ordinals(batches[number]))
+        session.close()
+
+    def ask_ourselves_once(number: int) -> None:
+        # The clips of the batch, each in its own memory, as the loader asks.
+        decode_clips(batches[number][0].video, [clip.ordinals for clip in batches[number]])
+
+    if rule == "one call" and method.name == OURS:
+        return ask_ourselves_once
+    return {"many files": open_each, "clip by clip": open_once, "one call": ask_once}[rule]
+
+
+def all_ordinals(batch: Sequence[BenchClip]) -> list[int]:
+    """The frames of all clips, rising, each once."""
+    return sorted({ordinal for clip in batch for ordinal in clip.ordinals})
+
+
+def check_frames(method: Method, references: Sequence[Reference]) -> list[str]:
+    """Say how many of the frames of some clips are not the ones that were asked for; nothing if all are."""
+    shares = []
+    for reference in references:
+        method.prepare(reference.video)
+        session = method.open(reference.video)
+        try:
+            shares.append(reference.share_matching(np.asarray(session.clip(reference.ordinals)), method.layout))
+        finally:
+            session.close()
+    share = float(np.mean(shares))
+    return [] if share == 1 else [f"{1 - share:.1%} of the frames are not the ones that were asked for"]
+
+
+def compare_libraries(
+    timings: Timings, plays: Mapping[str, tuple[Method, Rule]], rule: Rule, libraries: Sequence[str]
+) -> dict[str, Figure]:
+    """Our figures against the fastest method of some libraries, or of all."""
+    rivals = {
+        name: method
+        for name, (method, under) in plays.items()
+        if name in timings.of and under == rule and method.name != OURS
+        if not libraries or method.library in libraries
+    }
+    # A batch of one file is one call for us, whatever the peers do.
+    own_rule = "one call" if rule == "clip by clip" and (OUR_METHOD, "one call") in plays.values() else rule
+    ours = next(name for name, play in plays.items() if play == (OUR_METHOD, own_rule))
+    own_resize = [name for name, method in rivals.items() if method.resizes_itself]
+    entrants: list[tuple[str, Sequence[str], Metric]] = [
+        ("CPU", list(rivals), "cpu"),
+        ("CPU, libraries with their own resize", own_resize, "cpu"),
+        ("wall", list(rivals), "wall"),
+    ]
+    return {
+        title: figure
+        for title, names, metric in entrants
+        if names
+        for figure in compare_times(timings, ours, timings.best(names, metric), (metric,)).values()
+    }
+
+
+def _index_facts(video: BenchVideo, timings: Timings) -> dict[str, Any]:
+    """What our index costs, and after how many clips of a file it has paid, by how it is verified."""
+    costs = {}
+    for verify in _VERIFIES:
+        took = []
+        for _ in range(3):
+            before = read_clocks()
+            build_index(video.path, verify)
+            took.append((read_clocks() - before).cpu)
+        costs[verify] = round(median(took), 4)
+    facts: dict[str, Any] = {"CPU_seconds_to_build_the_index": costs}
+    peers = [timings.median(name) for name in timings.of if name != OURS]
+    if OURS in timings.of and peers:
+        facts["clips_of_a_file_after_which_the_index_has_paid"] = {
+            verify: pays_after(cost, timings.median(OURS), min(peers)) for verify, cost in costs.items()
+        }
+    return facts
+
+
+def pays_after(index_seconds: float, ours: float, best: float) -> int | None:
+    """Clips of a file after which building its index and decoding with it is cheaper than the best peer; None: never.
+
+    Args:
+        index_seconds: CPU of building it.
+        ours: CPU seconds of a clip with the index.
+        best: CPU seconds of a clip by the best peer, which opens the file for each.
+    """
+    return None if best <= ours else math.ceil(index_seconds / (best - ours))

@@ -1,0 +1,109 @@
+"""Rows "memory" and "videos": what a scan of very many pictures holds, and what a catalog of very many videos costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from framefeed.bench._runner import Comparison, Figure, Findings, Row
+from framefeed.bench.scan._made_up import make_catalog
+from framefeed.bench.scan._media import Tree
+from framefeed.bench.scan._processes import HOUR, command, family_megabytes, run_program
+
+FRAMES = 300
+WORKERS = 4
+OPENINGS = 5
+_EVERY = 0.2
+"""Seconds from one look at a process's memory to the next."""
+
+
+def memory_row(tree: Tree, work: Path) -> Row:
+    """Scan a tree in a fresh process, and see the most that it held.
+
+    The kernel's own mark (VmHWM) is of the process that scans; what workers of it add is seen by looking often.
+
+    Args:
+        tree: Many files.
+        work: Folder for the table.
+    """
+    words, seen = command("once", tree.root, work / "memory.parquet"), [0.0]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        while process.poll() is None:
+            seen.append(family_megabytes(process.pid))
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_EVERY)
+        printed = process.communicate(timeout=HOUR)[0]
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, process.args)
+    said = json.loads(printed)
+    marks = {"most": max(*seen, said["peak_mb"]), "the kernel's mark": said["peak_mb"], "with workers": max(seen)}
+    findings = Findings(
+        [Comparison("peak", "peak memory", {name: Figure(value) for name, value in marks.items()}, " MB")],
+        {"CPU_seconds": round(said["cpu_seconds"], 3), "wall_seconds": round(said["wall_seconds"], 3)},
+        [] if said["rows"] == len(tree) else [f"{said['rows']} rows of {len(tree)} files"],
+    )
+    return Row("memory", f"memory of a scan of {len(tree)} pictures", conclude=lambda timings: findings)
+
+
+def videos_row(count: int, work: Path) -> Row:
+    """Make up a catalog of videos, open it, and plan clips from it in several processes at once.
+
+    Args:
+        count: How many videos.
+        work: Folder for the catalog.
+    """
+    catalog = make_catalog(work, count, FRAMES)
+    openings = [run_program("open", catalog) for _ in range(OPENINGS)]
+    ranks = [command("plan", catalog, str(rank), str(WORKERS)) for rank in range(WORKERS)]
+    with _waiting(ranks) as workers:
+        planned = [said for _, said in workers]
+        held = sum(family_megabytes(process.pid) for process, _ in workers)
+    with _waiting([command("idle")] * WORKERS) as workers:
+        idle = sum(family_megabytes(process.pid) for process, _ in workers)
+    opening = {key: median(said[f"{key}_seconds"] for said in openings) for key in ("wall", "cpu")}
+    findings = Findings(
+        [
+            Comparison("opening", "opening the catalog", {key: Figure(took) for key, took in opening.items()}, " s"),
+            Comparison("planning", f"memory of {WORKERS} workers that plan from it, in all",
+                       {"planning": Figure(held), "imports alone": Figure(idle)}, " MB"),
+        ],
+        {
+            "bytes": {
+                path.name: path.stat().st_size
+                for path in sorted(catalog.parent.glob(f"{catalog.stem}.*"))
+                if path.is_file()
+            },
+            "planned_positions": [said["positions"] for said in planned],
+            "planning_wall_seconds": [round(said["wall_seconds"], 3) for said in planned],
+        },
+        [f"{said['rows']} rows of {count}" for said in openings if said["rows"] != count],
+    )  # fmt: skip
+    return Row("videos", f"a made-up catalog of {count} videos of {FRAMES} frames", conclude=lambda timings: findings)
+
+
+@contextmanager
+def _waiting(commands: Sequence[Sequence[str]]) -> Iterator[list[tuple[subprocess.Popen[str], dict[str, Any]]]]:
+    """Run programs until each has said its line, hold them all there, and let them end."""
+    processes: list[subprocess.Popen[str]] = []
+    try:
+        for words in commands:
+            processes.append(subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        said = []
+        for process in processes:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if not line:
+                raise subprocess.CalledProcessError(process.wait(), process.args)
+            said.append(json.loads(line))
+        yield list(zip(processes, said, strict=True))
+        for process in processes:
+            process.communicate("\n", timeout=HOUR)
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()

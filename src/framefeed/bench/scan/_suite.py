@@ -1,0 +1,88 @@
+"""The rows of ``framefeed bench scan``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from framefeed.bench._runner import Row
+from framefeed.bench._suites import Begin, BenchOptions, PlannedRow, Suite
+from framefeed.bench.baselines import Peers
+from framefeed.bench.scan._headers import OUR_ENGINES, headers_row
+from framefeed.bench.scan._large import memory_row, videos_row
+from framefeed.bench.scan._media import (
+    STILL_SUFFIXES,
+    VIDEO_SUFFIXES,
+    Originals,
+    Tree,
+    find_originals,
+    linked_tree,
+    make_videos,
+)
+from framefeed.bench.scan._mp4 import mp4_row
+from framefeed.bench.scan._whole import Pair, scan_row, second_row
+
+FILES = 100_000
+"""Pictures of a scanned tree; "headers" takes a fifth of them, "memory" and "videos" ten times as many."""
+PEERS = ("pyav", "imagesize", "pillow", "ffprobe", "bare_calls", "torchcodec")
+ROWS: Mapping[str, str] = {
+    "headers": "sizes from headers of pictures, file by file, against other libraries",
+    "scan": "a whole scan, against listing the files and reading their headers without parsing",
+    "second": "a second scan, when no file has changed",
+    "mp4": "facts and frame tables of MP4 files",
+    "memory": "memory of a scan of ten times as many pictures",
+    "videos": "opening and planning of a generated catalog with ten times as many videos",
+}
+ROW_SECONDS = {"headers": 35, "second": 12, "mp4": 8}
+"""Of a row over 2000 files with its first round, about, on two x86-64 cores."""
+
+
+def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> list[PlannedRow]:
+    """List the rows that are asked for."""
+    originals = find_originals(options.media, work / "originals", makes=options.makes)
+    processes, files, fewest = len(os.sched_getaffinity(0)), options.files, len(originals.stills)
+
+    def link(scratch: Path, stack: ExitStack, *counts: int) -> list[Tree]:
+        return [
+            stack.enter_context(linked_tree(originals.stills, scratch / f"tree_{number}", max(count, fewest)))
+            for number, count in enumerate(counts)
+        ]
+
+    def make_headers(scratch: Path, stack: ExitStack) -> Row:
+        (tree,) = link(scratch, stack, files // 5)
+        return headers_row(tree, originals, [*OUR_ENGINES, *peers.list_all("engines")], processes, stack)
+
+    def make_scan(scratch: Path, stack: ExitStack) -> Row:
+        sizes = [files // 50, *(max(files, 2 * fewest) * times for times in (1, 2, 5))]
+        trees = link(scratch, stack, *sizes)
+        return scan_row(Pair(*trees[:2]), Pair(*trees[2:]), scratch, processes, stack)
+
+    makes: dict[str, Callable[[Path, ExitStack], Row]] = {
+        "headers": make_headers,
+        "scan": make_scan,
+        "second": lambda scratch, stack: second_row(link(scratch, stack, files)[0], scratch),
+        "mp4": lambda scratch, stack: mp4_row(originals.videos or make_videos(scratch), peers),
+        "memory": lambda scratch, stack: memory_row(link(scratch, stack, 10 * files)[0], scratch),
+        "videos": lambda scratch, stack: videos_row(10 * files, scratch),
+    }
+    return [
+        PlannedRow(key, make, ROW_SECONDS.get(key, 0), "" if options.makes else _lacking(originals, key))
+        for key, make in makes.items()
+        if not options.rows or key in options.rows
+    ]
+
+
+def _lacking(originals: Originals, key: str) -> str:
+    """Say which files of the user's a row lacks; empty where it can be run."""
+    if key == "videos":
+        return "it measures a generated catalog: use 'framefeed bench scan'"
+    if key == "mp4":
+        return "" if originals.videos else f"none of your files is a video ({', '.join(VIDEO_SUFFIXES)})"
+    return "" if originals.stills else f"none of your files is a picture ({', '.join(STILL_SUFFIXES)})"
+
+
+SCAN = Suite(
+    "scan", ROWS, PEERS, plan_rows, 20, lambda options: {"files": options.files, "own_media": bool(options.media)}
+)

@@ -1,0 +1,62 @@
+"""The README's figures are those of benchmarks/results, and goals are compared with the figures that results have."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.figures import FILLS, README, fill, find_blocks
+from benchmarks.goals import GOALS, judge
+from benchmarks.reading import Number, read_numbers
+from framefeed.bench.decode import DECODE
+
+
+def test_the_readme_is_filled_from_the_results() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert find_blocks(text) == list(FILLS)
+    assert fill(text) == text, "run: python -m benchmarks.figures"
+
+
+def test_a_figure_that_differs_is_seen() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert "2.20 (2.13-2.27)" in text
+    assert fill(text.replace("2.20 (2.13-2.27)", "2.30 (2.13-2.27)")) == text
+
+
+def test_figures_of_todays_form_are_read(tmp_path: Path) -> None:
+    figure = {"median": 2.0, "low": 1.5, "high": 2.5, "coverage": 0.95, "pairs": 9, "ours": "a", "against": "b"}
+    row = {"key": "test-60", "comparisons": [{"key": "many files", "figures": {"CPU": figure}}]}
+    report = {"bench": "decode", "rows": [row]}
+    for name, document in (("one", report), ("all", {"bench": "all", "decode": report})):
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps(document), encoding="utf-8")
+        assert read_numbers(str(path)) == {"decode/test-60/many files/CPU": Number(2.0, 1.5, 2.5, "b")}
+
+
+@pytest.mark.parametrize(
+    ("goal", "median", "verdict"),
+    [
+        ({"floor": 30, "aim": 60}, 60, "met"),
+        ({"floor": 30, "aim": 60}, 30, "held"),
+        ({"floor": 30, "aim": 60}, 29, "MISSED"),
+        ({"floor": 1500, "aim": 600, "at_most": True}, 600, "met"),
+        ({"floor": 1500, "aim": 600, "at_most": True}, 1501, "MISSED"),
+        ({"floor": 0, "aim": 0, "at_most": True}, 0, "met"),
+    ],
+)
+def test_goals_are_met_held_or_missed(goal: dict[str, object], median: float, verdict: str) -> None:
+    assert judge(goal, Number(median))[0] == verdict
+    assert judge(goal, None)[0] == "not measured"
+
+
+def test_every_goal_names_a_row_of_a_suite() -> None:
+    goals = json.loads(GOALS.read_text(encoding="utf-8"))
+    assert len({goal["figure"] for goal in goals}) == len(goals)
+    for goal in goals:
+        suite, row, comparison, figure = goal["figure"].split("/")
+        assert suite in ("decode", "scan", "cache")
+        assert comparison
+        assert figure
+        assert suite != "decode" or row in DECODE.rows
