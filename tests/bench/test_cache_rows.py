@@ -212,7 +212,7 @@ def test_decoding_and_peers_are_compared_on_the_same_frames(scene: Scene) -> Non
 
 def open_rightly(video: BenchVideo) -> Callable[[Sequence[int]], object]:
     def read(ordinals: Sequence[int]) -> object:
-        pictures = PyAVDecoder().pictures(video.source, video.index, ordinals, OutputSpec(dimension_order="NHWC"))
+        pictures = PyAVDecoder().iter_rgb(video.source, video.index, ordinals, OutputSpec(dimension_order="NHWC"))
         return np.stack([picture for _, picture in pictures])
 
     return read

@@ -170,7 +170,7 @@ class StoreHolding:
     @property
     def paths(self) -> list[str]:
         """The segments."""
-        return sorted(str(path) for path in self._folder.glob("*.data"))
+        return sorted(str(path) for path in self._folder.glob("frames-*"))
 
     def read(self, numbers: Sequence[int], gives: Gives) -> Iterator[tuple[int, Pixels]]:
         """Read 16 frames at a time; what is yielded lies in memory that is used again."""
