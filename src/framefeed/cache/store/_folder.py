@@ -62,7 +62,7 @@ class Part:
 
 
 @dataclass(slots=True, eq=False)
-class Listing:
+class FolderFiles:
     """Files of segments in a folder.
 
     Attributes:
@@ -154,7 +154,7 @@ class Folder:
             return None
         return facts.st_dev, facts.st_ino, facts.st_mtime_ns
 
-    def list_segments(self) -> Listing:
+    def list_segments(self) -> FolderFiles:
         """List the segments; none if there is no folder.
 
         Raises:
@@ -166,7 +166,7 @@ class Folder:
         except FileNotFoundError:
             names = []
         files = [met for name in names if (met := FILE.fullmatch(name))]
-        listing = Listing({met["name"] for met in files if met["ending"] == "rows"})
+        listing = FolderFiles({met["name"] for met in files if met["ending"] == "rows"})
         for met in files:
             if met["ending"] == "arrow":
                 listing.old.append(met[0])

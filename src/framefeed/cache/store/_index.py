@@ -13,7 +13,7 @@ from framefeed._arrays import IntArray
 from framefeed._lru import Lru
 from framefeed.cache.store._directory import Directory, read_directory
 from framefeed.cache.store._files import Descriptor, SharedLru
-from framefeed.cache.store._folder import Folder, Listing
+from framefeed.cache.store._folder import Folder, FolderFiles
 from framefeed.cache.store._format import (
     MISS,
     REF_BITS,
@@ -261,7 +261,7 @@ class SegmentIndex:
 
     def _list(self, is_there: bool) -> bool:
         try:
-            listing = self._folder.list_segments() if is_there else Listing()
+            listing = self._folder.list_segments() if is_there else FolderFiles()
         except OSError as error:
             if find_shortage(error) is not None:
                 raise
