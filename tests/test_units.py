@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import doctest
+import re
 from math import inf, nan
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -103,3 +105,10 @@ def test_a_share_is_0_only_of_nothing_and_100_only_of_all(part: int, rest: int, 
 )  # fmt: skip
 def test_shares(part: float, whole: float, decimals: int, shown: str) -> None:
     assert format_share(part, whole, decimals=decimals) == shown
+
+
+def test_format_share_alone_writes_shares() -> None:
+    written = re.compile(r":[^{}:]*%\}")
+    package = Path(_units.__file__).parent
+    found = [path for path in package.rglob("*.py") if written.search(path.read_text(encoding="utf-8"))]
+    assert found == []
