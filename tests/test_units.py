@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import doctest
+import re
 from math import inf, nan
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed import _units
-from framefeed._units import UNITS, format_bytes, format_number, format_seconds, parse_bytes
+from framefeed._units import UNITS, format_bytes, format_number, format_seconds, format_share, parse_bytes
 from framefeed.errors import UsageError
 
 
@@ -86,3 +88,27 @@ def test_durations_as_text(seconds: float, text: str) -> None:
 
 def test_the_examples_run() -> None:
     assert doctest.testmod(_units).failed == 0
+
+
+@given(st.integers(0, 10**9), st.integers(1, 10**9), st.integers(0, 1))
+def test_a_share_is_0_only_of_nothing_and_100_only_of_all(part: int, rest: int, decimals: int) -> None:
+    shown = format_share(part, part + rest, decimals=decimals)
+    assert (shown in {"0 %", "0.0 %"}) == (part == 0)
+    assert shown not in {"100 %", "100.0 %"}
+    assert format_share(part + rest, part + rest, decimals=decimals) == "100 %"
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "decimals", "shown"),
+    [(0, 0, 1, "0 %"), (1, 3, 1, "33.3 %"), (1, 10**6, 1, "< 0.1 %"), (10**6 - 1, 10**6, 1, "> 99.9 %"),
+     (5, 10_000, 1, "0.1 %"), (2, 3, 0, "67 %"), (1, 1000, 0, "< 1 %"), (999, 1000, 0, "> 99 %"), (0.25, 1, 0, "25 %")],
+)  # fmt: skip
+def test_shares(part: float, whole: float, decimals: int, shown: str) -> None:
+    assert format_share(part, whole, decimals=decimals) == shown
+
+
+def test_format_share_alone_writes_shares() -> None:
+    written = re.compile(r":[^{}:]*%\}")
+    package = Path(_units.__file__).parent
+    found = [path for path in package.rglob("*.py") if written.search(path.read_text(encoding="utf-8"))]
+    assert found == []

@@ -77,6 +77,23 @@ def format_number(number: float) -> str:
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
 
 
+def format_share(part: float, whole: float = 1.0, *, decimals: int = 0) -> str:
+    """Write a share of a whole; only an exact 0 is ``0 %``, and only the whole is ``100 %``.
+
+    >>> format_share(2 / 3), format_share(1, 8, decimals=1), format_share(1, 10_000)
+    ('67 %', '12.5 %', '< 1 %')
+    """
+    if not whole or not part:
+        return "0 %"
+    if part == whole:
+        return "100 %"
+    percent, step = 100 * part / whole, 10.0**-decimals
+    rounded = f"{percent:.{decimals}f}"
+    if float(rounded) == 0:
+        return f"< {step:g} %"
+    return f"> {100 - step:g} %" if float(rounded) == 100 else f"{rounded} %"
+
+
 def format_scaled(number: float, units: Sequence[str]) -> str:
     """Write a number in the unit that fits; each unit is 1000 times the one before.
 

@@ -87,5 +87,5 @@ def test_json_holds_plain_values(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_tables_are_aligned() -> None:
-    rows = [("scanning", "0.1 s", "2%"), ("all", "10.0 s", "")]
-    assert format_table(rows, "lrr", indent=" ") == [" scanning   0.1 s  2%", " all       10.0 s"]
+    rows = [("scanning", "0.1 s", "2 %"), ("all", "10.0 s", "")]
+    assert format_table(rows, "lrr", indent=" ") == [" scanning   0.1 s  2 %", " all       10.0 s"]

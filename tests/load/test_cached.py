@@ -49,7 +49,7 @@ def test_C11_every_epoch_is_the_uncached_one_for_any_number_of_workers(
             assert collect_epochs(again, 3) == expected
             assert again.stats().counts.frames_decoded == 0
             assert again.stats().cached_share == 1
-            assert "100% of them cached" in repr(again.stats())
+            assert "100 % of them cached" in repr(again.stats())
 
 
 def test_a_cache_that_another_process_filled(tmp_path: Path, make_loader: MakeLoader) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from typing import Any
@@ -56,6 +57,18 @@ def catalog(count: int, *, labels: Sequence[str | None] | None = None, **columns
 def _column(values: Any, kind: pa.DataType, count: int) -> pa.ChunkedArray:
     items = values if isinstance(values, (list, tuple)) else [values] * count
     return pa.chunked_array([pa.array(items, kind)])
+
+
+def read_bars(text: str) -> dict[str, dict[str, int]]:
+    """Counts of the bars of each plot, by the plot's heading and the bar's label."""
+    plots: dict[str, dict[str, int]] = {}
+    for figure in text.split("<figure")[1:]:
+        heading = re.search("<h3>(.*?)<", figure)
+        bars = re.findall(r"<li><bdi[^>]*>(.*?)</bdi><svg.*?</svg><span[^>]*>([\d,]+)</span>", figure)
+        if heading is not None and bars:
+            plots[heading[1]] = {label: int(count.replace(",", "")) for label, count in bars}
+            assert len(plots[heading[1]]) == len(bars)
+    return plots
 
 
 class Page(HTMLParser):

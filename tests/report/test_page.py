@@ -18,7 +18,7 @@ from framefeed.report._page import make_page
 from framefeed.report._sections import TAGS, count_codes, count_nominal_rates, count_tags
 from framefeed.report._tables import MAX_MESSAGE
 from tests.catalog import synthetic
-from tests.report.made import HOSTILE, SHOWN, Page, catalog
+from tests.report.made import HOSTILE, SHOWN, Page, catalog, read_bars
 
 maybe = st.none() | st.integers(1, 9000)
 rows = st.fixed_dictionaries(
@@ -35,18 +35,6 @@ rows = st.fixed_dictionaries(
 )
 
 
-def tips(text: str) -> dict[str, int]:
-    """Files under all marks of each plot, by its heading."""
-    actual = {}
-    for figure in text.split("<figure")[1:]:
-        heading = re.search("<h3>(.*?)</h3>", figure)
-        numbers = re.findall(r'data-tip="[^"]*: ([\d,]+) files?', figure)
-        assert heading is not None
-        if numbers:
-            actual[heading[1]] = sum(int(number.replace(",", "")) for number in numbers)
-    return actual
-
-
 def made(listed: list[dict[str, Any]], **more: Any) -> Catalog:
     return catalog(len(listed), **{name: [row[name] for row in listed] for name in listed[0]}, **more)
 
@@ -56,15 +44,39 @@ def test_marks_add_up_to_the_files_of_the_catalog(listed: list[dict[str, Any]]) 
     text = make_page(made(listed), "T")
     sized = sum(row["width"] is not None and row["height"] is not None for row in listed)
     videos = [row for row in listed if row["kind"] == "video"]
-    expected = dict.fromkeys(["Width and height", "Width", "Height", "Area", "Aspect ratio"], sized)
-    expected |= {
+    plots = read_bars(text)
+    whole = dict.fromkeys(
+        ["Width", "Height", "Area", "Aspect ratio", "Most frequent sizes"], len(listed) if sized else 0
+    )
+    whole |= dict.fromkeys(["Codec", "Container", "Pixel format", "Rotation"], len(listed))
+    whole |= dict.fromkeys(["Duration", "Frames", "Frame rate", "Nominal frame rates", "Bit rate"], len(videos))
+    assert {name: sum(plots.get(name, {}).values()) for name in whole} == whole
+    known = {
+        "Width": sized or len(listed),
         "Duration": sum(row["duration_seconds"] is not None for row in videos),
         "Frames": sum(row["num_frames"] is not None for row in videos),
         "Frame rate": sum(row["average_fps"] is not None for row in videos),
     }
-    actual = tips(text)
-    assert {name: actual.get(name, 0) for name in expected} == expected
+    for name, count in known.items():
+        assert whole[name] - plots.get(name, {}).get("unknown", 0) == (count if whole[name] else 0)
+    cells = re.findall(r'data-tip="[^"]*: ([\d,]+) files?"', text)
+    assert sum(int(count.replace(",", "")) for count in cells) == sized
     Page(text)
+
+
+def test_the_size_of_the_page_is_bounded() -> None:
+    def page(count: int) -> str:
+        names = [f"name {number:06d}" for number in range(count)]
+        failed = ["CorruptMedia" if number % 2 else None for number in range(count)]
+        messages = [name if kind else None for name, kind in zip(names, failed, strict=True)]
+        texts = dict.fromkeys(("codec", "container", "pixel_format"), names)
+        made = catalog(count, labels=names, width=list(range(1, count + 1)), num_damaged_frames=1,
+                       num_frames=[number**2 + 1 for number in range(count)],
+                       error_type=failed, error=messages, **texts)  # fmt: skip
+        return make_page(made, "T")
+
+    few, many = page(1500), page(15_000)
+    assert len(many) < 1.1 * len(few)
 
 
 def test_the_tiles_are_the_catalog_in_numbers() -> None:
@@ -92,7 +104,7 @@ def test_a_file_that_several_rows_name_counts_once() -> None:
     made = catalog(5, source=names, width=[1, 2, 1, 3, 1], labels=["x", "x", "y", "y", "z"])
     columns = Columns(made)
     assert columns.files.tolist() == [0, 1, 3]
-    assert tips(make_page(made, "T"))["Width"] == 3
+    assert sum(read_bars(make_page(made, "T"))["Width"].values()) == 3
     assert "5 rows for 3 files" in make_page(made, "T")
 
 
@@ -225,7 +237,7 @@ def test_colour_tags_are_those_of_the_streams() -> None:
         assert made.stream_values(field).tolist() == codes
         assert -1 in codes
         assert count_codes(np.array(codes), names, silent).unknown == 1
-    assert [counts.total for counts in count_tags(Columns(made)).values()] == [2] * 4
+    assert [sum(counts.counts) + counts.unknown for counts in count_tags(Columns(made)).values()] == [2] * 4
     with pytest.raises(UsageError, match="with_frame_indexes"):
         catalog(1).stream_values("color_space")
 

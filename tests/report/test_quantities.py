@@ -1,26 +1,9 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.report import _columns
-
-
-@given(st.integers(0, 10**9), st.integers(1, 10**9))
-def test_a_share_is_0_only_of_nothing_and_100_only_of_all(part: int, rest: int) -> None:
-    shown = _columns.format_share(part, part + rest)
-    assert (shown == "0 %") == (part == 0)
-    assert shown != "100 %"
-    assert _columns.format_share(part + rest, part + rest) == "100 %"
-
-
-@pytest.mark.parametrize(
-    ("part", "whole", "shown"),
-    [(0, 0, "0 %"), (1, 3, "33.3 %"), (1, 10**6, "< 0.1 %"), (10**6 - 1, 10**6, "> 99.9 %"), (5, 10_000, "0.1 %")],
-)
-def test_shares(part: int, whole: int, shown: str) -> None:
-    assert _columns.format_share(part, whole) == shown
 
 
 def test_numbers_are_scaled_to_a_unit() -> None:

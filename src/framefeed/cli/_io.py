@@ -17,7 +17,7 @@ import numpy as np
 from framefeed._files import make_write_error, name_special_kind
 from framefeed._names import escape, escape_invisible, remove_dots
 from framefeed._names import make_printable as utf8
-from framefeed._units import format_seconds
+from framefeed._units import format_seconds, format_share
 from framefeed.errors import UsageError
 
 # Characters. Names may be 4096 bytes long and tags of a file megabytes; a longer message than this is not read.
@@ -192,7 +192,7 @@ class Stages:
         """List stage, seconds and share of the total; the time outside stages comes last."""
         total = self.total
         seconds = {**self.seconds, "other": total - sum(self.seconds.values())}
-        rows = [(stage, format_seconds(spent), f"{spent / total:.0%}") for stage, spent in seconds.items()]
+        rows = [(stage, format_seconds(spent), format_share(spent, total)) for stage, spent in seconds.items()]
         return [*rows, ("total", format_seconds(total), "")]
 
 

@@ -52,7 +52,8 @@ def add_plan_arguments(parser: argparse.ArgumentParser, *, every_frame: bool = F
         help="number of clips from each video in an epoch (default: 1)",
     )
     parser.add_argument("--size", type=read_size, metavar="SIZE",
-                        help=f"size of the pictures: short side, or HEIGHTxWIDTH (default: {without[1]})")  # fmt: skip
+                        help="size of the pictures: short side, or HEIGHTxWIDTH; output says WIDTHxHEIGHT "
+                        f"(default: {without[1]})")  # fmt: skip
     parser.add_argument("--on-damaged", choices=["error", "skip", "deliver"], default="error",
                         help="for frames that a full scan found damaged: error (default) fails, skip gives zeros, "
                         "deliver gives the damaged picture",
@@ -193,11 +194,6 @@ def suggest_remedy(args: argparse.Namespace) -> str:
         f"store more epochs (framefeed cache build --epochs N), or store every frame (framefeed cache build without "
         f"--rates, with --size {text}), or start all clips at a fixed time (--start 0)"
     )
-
-
-def format_percent(share: float) -> str:
-    """Write a share, as in ``5 %``."""
-    return f"{100 * share:.0f} %" if share == 0 or share >= 0.01 else "less than 1 %"
 
 
 def print_trouble(cache: FrameCache | None) -> None:

@@ -15,7 +15,7 @@ from typing import Any, cast
 from tqdm import tqdm
 
 from framefeed._files import name_special_kind
-from framefeed._units import format_bytes, format_count, format_seconds
+from framefeed._units import format_bytes, format_count, format_seconds, format_share
 from framefeed.cache import (
     KEY_VERSION,
     LOCK_FILE_NAME,
@@ -37,7 +37,6 @@ from framefeed.cli._plans import (
     add_cache_arguments,
     add_plan_arguments,
     describe_contents,
-    format_percent,
     get_shuffle,
     get_workers,
     has_other_frames_each_epoch,
@@ -310,14 +309,14 @@ def _describe_build(
         of_plan = report.frames_stored + report.frames_present
         # More frames of this plan may have been stored earlier: the search for them ended when the cache was full.
         least = "at least " if info.num_frames > of_plan else ""
-        share = format_percent(of_plan / max(1, planned))
+        share = format_share(of_plan / max(1, planned))
         yield f"stored: {least}{of_plan:,} of {format_count(planned, 'frame')} of this plan ({share})"
     yield f"{args.folder}: {format_count(info.num_frames, 'frame')}, {format_bytes(info.bytes_on_disk)} on disk"
     if has_other_frames_each_epoch(plan, cache):
         next_plan = plan.with_epoch(plan.epoch + args.epochs)
         next_share = estimate_cached_share(next_plan, cache, as_decoder("auto", make_limits(args)))
         if next_share < _MIN_CACHED_SHARE:
-            cached = f"about {format_percent(next_share)} of its frames in the cache"
+            cached = f"about {format_share(next_share)} of its frames in the cache"
             yield f"after this build, the next epoch finds {cached}: {suggest_remedy(args)}"
 
 

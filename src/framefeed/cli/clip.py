@@ -83,7 +83,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sheet", metavar="PICTURE", help="file to write a contact sheet of the frames to, such as sheet.png"
     )
     parser.add_argument(
-        "--size", type=read_size, metavar="SIZE", help="size of the frames: short side, or HEIGHTxWIDTH"
+        "--size",
+        type=read_size,
+        metavar="SIZE",
+        help="size of the frames: short side, or HEIGHTxWIDTH; output says WIDTHxHEIGHT",
     )
     parser.add_argument("--on-damaged", choices=["error", "skip", "deliver"], default="error",
                         help="for damaged frames: error (default) fails, skip writes no file (black on the sheet), "

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from framefeed._units import format_count, format_number, format_seconds
+from framefeed._units import format_count, format_number, format_seconds, format_share
 from framefeed.adapters.torch import ClipDataset
 from framefeed.catalog import Catalog
 from framefeed.catalog.scan import VIDEO_SUFFIXES, list_roots, scan
@@ -221,9 +221,9 @@ class Training:
         if not clips:
             return f"epoch {number}   no clip could be decoded"
         return (
-            f"epoch {number}   loss {loss / clips:.3f}   accuracy {right / clips:4.0%}   "
+            f"epoch {number}   loss {loss / clips:.3f}   accuracy {format_share(right, clips):>6}   "
             f"{format_number(clips / seconds):>5} clips/s   "
-            f"waited for data {format_seconds(waited)} of {format_seconds(seconds)} ({waited / seconds:.0%})"
+            f"waited for data {format_seconds(waited)} of {format_seconds(seconds)} ({format_share(waited, seconds)})"
         )
 
     def _batches(self, clock: Stages) -> Iterator[Batch]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from framefeed._units import format_bytes, format_count, format_number, format_seconds
+from framefeed._units import format_bytes, format_count, format_number, format_seconds, format_share
 from framefeed.cache import FrameCache
 from framefeed.catalog import Catalog
 from framefeed.cli._arguments import read_at_least, read_milliseconds
@@ -22,7 +22,6 @@ from framefeed.cli._plans import (
     add_cache_arguments,
     add_plan_arguments,
     describe_contents,
-    format_percent,
     get_workers,
     has_other_frames_each_epoch,
     ignoring_cache_warnings,
@@ -195,7 +194,7 @@ def _run_loop(loader: ClipLoader, args: argparse.Namespace, result: FeedResult) 
             result.add_epoch(EpochResult(clips, failed, time.perf_counter() - began), loader.stats().counts)
             last = result.epochs[-1]
             cached = f"{last.frames_cached:,} of {format_count(last.frames, 'frame')}"
-            hits = f"; {cached} from the cache ({format_percent(last.cached_share)})" if args.cache is not None else ""
+            hits = f"; {cached} from the cache ({format_share(last.cached_share)})" if args.cache is not None else ""
             if not args.json:
                 print_out(f"epoch {epoch}: {last}{hits}")
 
@@ -228,7 +227,7 @@ def _choose_advice(
     share = result.last_share
     if stats.bottleneck == "decode" and cache is not None and share < _MIN_CACHED_SHARE:
         last = "last " if len(result.epochs) > 1 else ""
-        had = f"{format_percent(share)} of the {last}epoch's frames came from the cache"
+        had = f"{format_share(share)} of the {last}epoch's frames came from the cache"
         if len(result.epochs) > 1 and has_other_frames_each_epoch(plan, cache):
             return f"{had}, because each epoch has other frames: {suggest_remedy(args)}"
         if len(result.epochs) == 1 and cache.stats().trouble is None:
@@ -248,7 +247,7 @@ def _describe_result(plan: EpochPlan, stats: LoadStats, result: FeedResult, advi
                        f"{format_count(stats.workers, 'worker')}"),
         ("decoded", f"{stats.decoded_frames_per_delivered_frame:.2f} frames for each delivered frame"),
         ("waited", f"{format_seconds(stats.wait_seconds)} of {format_seconds(stats.wall_seconds)} "
-                   f"({stats.wait_share:.0%}): {format_seconds(first)} for the first batch{later}"),
+                   f"({format_share(stats.wait_share)}): {format_seconds(first)} for the first batch{later}"),
         ("bottleneck", f"{stats.bottleneck}: {advice}"),
     ]  # fmt: skip
     if stats.cache is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
+from framefeed._units import format_share
 from framefeed.cache import CacheStats
 from framefeed.decode import DecodeCounts
 
@@ -117,8 +118,9 @@ class LoadStats:
     def evidence(self) -> str:
         """The numbers that ``bottleneck`` is based on, as a sentence."""
         stages = ", ".join(f"{name} {seconds:.3f} s" for name, seconds in self._stages().items())
+        waited = format_share(self.wait_share, decimals=1)
         return (
-            f"the loop waited {self.wait_seconds:.3f} s of {self.wall_seconds:.3f} s ({self.wait_share:.1%}); "
+            f"the loop waited {self.wait_seconds:.3f} s of {self.wall_seconds:.3f} s ({waited}); "
             f"seconds of {self.workers} workers: {stages}"
         )
 
@@ -127,7 +129,7 @@ class LoadStats:
 
     def __repr__(self) -> str:
         failed = f", {self.failed_clips} failed" if self.failed_clips else ""
-        cached = "" if self.cache is None else f"{self.cached_share:.0%} of them cached, "
+        cached = "" if self.cache is None else f"{format_share(self.cached_share)} of them cached, "
         return (
             f"LoadStats({self.batches} batches, {self.clips} clips{failed}, {self.clips_per_second:.2f} clips/s, "
             f"{self.decoded_frames_per_delivered_frame:.2f} decoded frames per delivered frame, {cached}"

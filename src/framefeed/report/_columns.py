@@ -1,4 +1,4 @@
-"""Figures of a report: columns of a catalog, numbers as text, predicted costs, histograms and densities.
+"""Figures of a report: columns of a catalog, numbers as text, and predicted costs.
 
 Columns are read as Arrow and NumPy arrays, each file once, and never row by row.
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -38,11 +37,6 @@ class Counts:
     names: tuple[str, ...]
     counts: tuple[int, ...]
     unknown: int = 0
-
-    @property
-    def total(self) -> int:
-        """Number of files."""
-        return sum(self.counts) + self.unknown
 
 
 def count_by_name(names: Sequence[str | None], counts: Sequence[int]) -> Counts:
@@ -143,16 +137,6 @@ def format_count_of(number: float, noun: str) -> str:
     return f"{format_count(number)} {noun if number == 1 else f'{noun}s'}"
 
 
-def format_share(part: float, whole: float) -> str:
-    """Write a share: ``12.3 %``; only an exact 0 is ``0 %``, and only the whole is ``100 %``."""
-    if not whole or not part:
-        return "0 %"
-    percent = 100 * part / whole
-    if part != whole and not 0.05 <= percent < 99.95:
-        return "< 0.1 %" if percent < 1 else "> 99.9 %"
-    return f"{percent:.1f} %" if part != whole else "100 %"
-
-
 def format_short(value: float) -> str:
     """Write a large number briefly: ``1.25 M``, ``3.2 G``."""
     return format_scaled(value, ("", "k", "M", "G", "T")).strip()
@@ -222,154 +206,3 @@ def find_largest(values: FloatArray, limit: int) -> IntArray:
     known = np.flatnonzero(~np.isnan(values))
     order = np.argsort(-values[known], kind="stable")
     return known[order[:limit]]
-
-
-# Bars of a histogram: more bars are too thin to touch on a phone.
-MAX_BINS = 28
-MIN_BINS = 6
-# Cells along one axis of a density.
-MAX_CELLS = 40
-
-# 1, 2, 3, 4, 6, 8, 12 ...: for whole numbers; 480, 720 and 1080 rows fall into different bins.
-HALF_OCTAVES = tuple(chain([1.0, 2.0, 3.0], *((2.0**k, 1.5 * 2.0**k) for k in range(2, 26))))
-ONE_TWO_FIVE = tuple(factor * 10.0**power for power in range(-6, 16) for factor in (1, 2, 5))
-# Seconds in steps of clocks, up to a week.
-SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800,
-           3600, 7200, 18_000, 36_000, 86_400, 604_800)  # fmt: skip
-# Twelfths of an octave: 1:1, 5:4, 4:3, 3:2, 16:9 and 21:9 lie near the middles of bins.
-ASPECTS = tuple(2 ** ((step - 0.5) / 12) for step in range(-25, 27))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Histogram:
-    """Counts of values in half-open bins, and outside of all bins.
-
-    Attributes:
-        edges: Ascending, float64 [B + 1].
-        counts: Values with edges[i] <= value < edges[i + 1], int64 [B].
-        below: Values less than the first edge.
-        above: Values not less than the last edge.
-        quantiles: Least, 5 %, median, 95 % and greatest value, float64 [5]; NaN where there are no values.
-    """
-
-    edges: FloatArray
-    counts: IntArray
-    below: int
-    above: int
-    quantiles: FloatArray
-
-    @property
-    def total(self) -> int:
-        """Number of values."""
-        return int(self.counts.sum()) + self.below + self.above
-
-    def locate(self, value: float) -> float:
-        """Find a value's distance from the first edge, in bins; bins are drawn equally wide."""
-        return float(np.interp(value, self.edges, np.arange(len(self.edges))))
-
-
-def make_histogram(values: FloatArray, edges: FloatArray) -> Histogram:
-    """Count finite values in bins.
-
-    Args:
-        values: float64 [N], without NaN.
-        edges: Ascending, float64 [B + 1].
-    """
-    bins = np.searchsorted(edges, values, side="right")
-    counts = np.bincount(bins, minlength=len(edges) + 1).astype(np.int64)
-    levels = [0.0, 0.05, 0.5, 0.95, 1.0]
-    quantiles = np.quantile(values, levels) if len(values) else np.full(len(levels), np.nan)
-    return Histogram(edges, counts[1:-1], int(counts[0]), int(counts[-1]), quantiles.astype(np.float64))
-
-
-def choose_edges(all_edges: tuple[float, ...], values: FloatArray) -> FloatArray:
-    """Choose the edges that cover the values: at least ``MIN_BINS`` bins, at most ``MAX_BINS``.
-
-    Only values beyond the first or last of ``all_edges`` stay outside.
-    """
-    steps = np.asarray(all_edges, dtype=np.float64)
-    if not len(values):
-        return steps[: MIN_BINS + 1]
-    last_edge = len(steps) - 1
-    first = max(0, int(np.searchsorted(steps, values.min(), side="right")) - 1)
-    last = min(last_edge, max(first + 1, int(np.searchsorted(steps, values.max(), side="right"))))
-    missing = max(0, MIN_BINS - (last - first))
-    first = max(0, min(first - missing // 2, last_edge - MIN_BINS))
-    last = min(last_edge, max(last, first + MIN_BINS))
-    stride = -(-(last - first) // MAX_BINS)
-    return steps[np.minimum(np.arange(first, last + stride, stride), last_edge)]
-
-
-def choose_linear_edges(values: FloatArray) -> FloatArray:
-    """Choose round edges from 0, at most ``MAX_BINS`` bins; the highest half per cent of values may lie outside."""
-    high = float(np.quantile(values, 0.995)) if len(values) else 1.0
-    high = high if high > 0 else 1.0
-    step = choose_step(high / (MAX_BINS - 4))
-    return np.arange(int(high // step) + 2, dtype=np.float64) * step
-
-
-def choose_step(least: float) -> float:
-    """Find the least step that is 1, 2, 2.5 or 5 times a power of ten, and not below ``least``."""
-    power = float(10.0 ** np.floor(np.log10(least)))
-    return next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= least * (1 - 1e-9))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Density:
-    """Counts of files by width and height, in cells of equal size on a logarithmic scale.
-
-    Attributes:
-        edges: Edges on both axes, in pixels, float64 [C + 1].
-        columns: Number along the width of each cell that is not empty, int64 [Z].
-        rows: Number along the height of each such cell, int64 [Z].
-        counts: Number of files in each, int64 [Z].
-    """
-
-    edges: FloatArray
-    columns: IntArray
-    rows: IntArray
-    counts: IntArray
-
-
-def make_density(widths: FloatArray, heights: FloatArray) -> Density:
-    """Count sizes in cells.
-
-    Args:
-        widths: Columns of pixels, at least 1, float64 [N]; N >= 1.
-        heights: Rows of pixels, at least 1, float64 [N].
-    """
-    low = int(np.floor(np.log2(min(widths.min(), heights.min()))))
-    high = int(np.floor(np.log2(max(widths.max(), heights.max())))) + 1
-    if high - low < 3:
-        low, high = max(0, low - 1), high + 1
-    per_octave = next((each for each in (16, 8, 4, 2) if each * (high - low) <= MAX_CELLS), 1)
-    edges = 2.0 ** (low + np.arange((high - low) * per_octave + 1) / per_octave)
-    columns, rows = (np.searchsorted(edges, sides, side="right") - 1 for sides in (widths, heights))
-    cells, counts = np.unique(columns * len(edges) + rows, return_counts=True)
-    return Density(edges, cells // len(edges), cells % len(edges), counts.astype(np.int64))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sizes:
-    """Distinct sizes, most frequent first.
-
-    Attributes:
-        widths: int64 [S].
-        heights: int64 [S].
-        counts: Number of files of each size, int64 [S].
-    """
-
-    widths: IntArray
-    heights: IntArray
-    counts: IntArray
-
-    def __len__(self) -> int:
-        return len(self.counts)
-
-
-def count_sizes(widths: FloatArray, heights: FloatArray) -> Sizes:
-    """Count files of each size."""
-    packed = widths.astype(np.int64) << 32 | heights.astype(np.int64)
-    values, counts = np.unique(packed, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    return Sizes(values[order] >> 32, values[order] & 0xFFFFFFFF, counts[order].astype(np.int64))

@@ -9,25 +9,19 @@ import pyarrow as pa
 
 from framefeed._arrays import FloatArray, IntArray
 from framefeed._names import make_printable, remove_dots, unescape
-from framefeed._units import UNKNOWN, format_bytes, format_number, format_seconds
+from framefeed._units import UNKNOWN, format_bytes, format_number, format_seconds, format_share
 from framefeed.report import _columns
+from framefeed.report._bars import ONE_TWO_FIVE, Axis, Bar, draw_bars, draw_counts, draw_histogram
 from framefeed.report._columns import (
     MILLISECONDS_PER_MEGAPIXEL,
-    ONE_TWO_FIVE,
     Columns,
     Costs,
-    choose_edges,
     find_largest,
-    make_histogram,
     predict_costs,
 )
 from framefeed.report._markup import Node, Section, make_element, make_grid, make_paragraph
-from framefeed.report._plots import Axis, draw_histogram
 from framefeed.report._tables import (
-    BarEntry,
     Cell,
-    make_bar_list,
-    make_count_list,
     make_message_cell,
     make_name_cell,
     make_sortable_table,
@@ -70,7 +64,7 @@ def make_failed_section(columns: Columns) -> Section:
         "Failed files",
         (
             make_paragraph(summary.strip()),
-            make_count_list("Reasons", columns.counts("error_type", rows)),
+            draw_counts("Reasons", columns.counts("error_type", rows)),
             _make_folder_note(columns),
             make_sortable_table("Failed files", ("file", "error", "message"), cells),
         ),
@@ -94,7 +88,7 @@ def make_damaged_section(columns: Columns) -> Section | None:
             [make_name_cell(name, columns.common_folder) for name in columns.texts("source", rows[order])],
             _make_cells(counts[order], format_number),
             _make_cells(frames, format_number),
-            _make_cells(counts[order] / frames, lambda share: _columns.format_share(share, 1)),
+            _make_cells(counts[order] / frames, lambda share: format_share(share, decimals=1)),
             strict=True,
         )
     )
@@ -125,11 +119,8 @@ def make_cost_section(columns: Columns) -> Section | None:
     by_random = bool(np.isfinite(predicted.random_megapixels).any())
     sort_by = predicted.random_megapixels if by_random else predicted.all_megapixels
     known = sort_by[np.isfinite(sort_by) & (sort_by > 0)]
-    axis = Axis("megapixels decoded for one random frame" if by_random else "megapixels of all frames",
-                format_number)  # fmt: skip
-    plot = draw_histogram(
-        "Cost", make_histogram(known, choose_edges(ONE_TWO_FIVE, known)), axis, len(sort_by) - len(known)
-    )
+    unit = "megapixels decoded for one random frame" if by_random else "megapixels of all frames"
+    plot = draw_histogram("Cost", sort_by, Axis(unit, ONE_TWO_FIVE))
     worst = find_largest(sort_by, MAX_COSTLY)
     largest = find_largest(columns.numbers("bytes", predicted.rows), MAX_LARGEST)
     longest = find_largest(np.where(np.isin(predicted.rows, columns.videos), predicted.gop, np.nan), MAX_LARGEST)
@@ -171,15 +162,11 @@ def _make_codec_list(columns: Columns, values: FloatArray) -> Node:
     codes = codecs.indices.fill_null(len(codecs.dictionary)).to_numpy()
     names = [*codecs.dictionary.to_pylist(), ""]
     sums = np.bincount(codes, np.nan_to_num(values), minlength=len(names))
-    total = float(sums.sum()) or 1.0
     order = [each for each in np.argsort(-sums, kind="stable").tolist() if sums[each] > 0]
-    parts = [(names[each] or "unknown", float(sums[each]), False) for each in order[:MAX_CODECS]]
+    bars = [Bar(names[each] or "unknown", float(sums[each])) for each in order[:MAX_CODECS]]
     rest = order[MAX_CODECS:]
-    parts += [(f"{len(rest)} more", float(sums[rest].sum()), True)] if rest else []
-    entries = [
-        BarEntry(name, part / total, (_columns.format_share(part, total),), is_rest) for name, part, is_rest in parts
-    ]
-    return make_bar_list("By codec", entries, EQUALLY_OFTEN)
+    bars += [Bar(f"{len(rest)} more", float(sums[rest].sum()), is_rest=True)] if rest else []
+    return draw_bars("By codec", bars, show=_columns.format_megapixels, note=EQUALLY_OFTEN)
 
 
 def _make_concentration_table(known: FloatArray) -> Node | None:
@@ -197,7 +184,7 @@ def _make_concentration_table(known: FloatArray) -> Node | None:
                     "tr",
                     make_element("th", f"costliest {100 * part:g} %", scope="row"),
                     make_element("td", _columns.format_count(files), class_="number"),
-                    make_element("td", _columns.format_share(float(ascending[files - 1]), total), class_="number"),
+                    make_element("td", format_share(float(ascending[files - 1]), total, decimals=1), class_="number"),
                 )
             )
     titles = ("", "files", "of total cost")
@@ -221,7 +208,7 @@ def _make_file_table(columns: Columns, predicted: Costs, chosen: IntArray, capti
         RANDOM: _make_cells(predicted.random_megapixels[chosen], _columns.format_megapixels),
         ALL: _make_cells(predicted.all_megapixels[chosen], _columns.format_megapixels),
         "codec": [make_text_cell(codec) for codec in columns.texts("codec", rows)],
-        "size": sizes,
+        "width × height": sizes,
         "frames": _make_cells(columns.numbers("num_frames", rows), format_number),
         "GOP": _make_cells(predicted.gop[chosen], format_number),
         "bytes": _make_cells(columns.numbers("bytes", rows), format_bytes),

@@ -12,7 +12,7 @@ import numpy as np
 
 from framefeed._arrays import FloatArray
 from framefeed._files import check_writable, replacing, write_errors
-from framefeed._units import format_bytes, format_seconds
+from framefeed._units import format_bytes, format_seconds, format_share
 from framefeed.catalog import Catalog
 from framefeed.report import _columns
 from framefeed.report._columns import Columns
@@ -145,8 +145,8 @@ def _make_tiles(columns: Columns) -> Node:
     more = f"{format_bytes(all_files)} in all files" if all_files > size else ""
     tiles = [
         _make_large_number_tile("Files", files),
-        Tile("Usable", _columns.format_count(usable), _columns.format_share(usable, files)),
-        Tile("Failed", _columns.format_count(failed), _columns.format_share(failed, files), is_bad=failed > 0),
+        Tile("Usable", _columns.format_count(usable), format_share(usable, files, decimals=1)),
+        Tile("Failed", _columns.format_count(failed), format_share(failed, files, decimals=1), is_bad=failed > 0),
         Tile("Videos", _columns.format_count(videos)),
         Tile("Images", _columns.format_count(images)),
         Tile("Length of videos", format_seconds(seconds), note),

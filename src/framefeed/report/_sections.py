@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from framefeed._arrays import FloatArray, IntArray
-from framefeed._units import format_number, format_seconds
+from framefeed._units import format_share
 from framefeed.catalog import BUILT_FROM_IN_WORDS, count_built_from
 from framefeed.index import TIMES_FROM_IN_WORDS
 from framefeed.media import MATRICES, PRIMARIES, TRANSFERS
 from framefeed.report import _columns
-from framefeed.report._columns import (
-    ASPECTS,
+from framefeed.report._bars import (
+    ASPECT,
+    DURATION,
     HALF_OCTAVES,
+    MEGAPIXELS,
     ONE_TWO_FIVE,
-    SECONDS,
-    Columns,
-    Counts,
-    Sizes,
-    choose_edges,
-    choose_linear_edges,
-    compute_gop_lengths,
-    count_by_name,
-    count_sizes,
-    make_density,
-    make_histogram,
+    PIXELS,
+    RATES,
+    Axis,
+    Bar,
+    draw_bars,
+    draw_counts,
+    draw_histogram,
 )
+from framefeed.report._columns import Columns, Counts, compute_gop_lengths, count_by_name
+from framefeed.report._heat_map import count_in_cells, draw_heat_map
 from framefeed.report._markup import Node, Section, make_grid, make_paragraph
-from framefeed.report._plots import Axis, draw_density, draw_histogram, list_aspect_marks
-from framefeed.report._tables import make_count_list
 
 MAX_SIZES = 8
 # Pixels; larger sides, which no scan accepts, count as unknown: the catalog is damaged.
@@ -43,37 +42,23 @@ def make_sizes_section(columns: Columns) -> Section | None:
     """Show resolutions and aspect ratios, as displayed."""
     widths, heights = (columns.numbers(name, columns.usable) for name in ("width", "height"))
     known = (np.minimum(widths, heights) >= 1) & (np.maximum(widths, heights) <= MAX_SIDE)
-    unknown = int(np.count_nonzero(~known))
-    widths, heights = widths[known], heights[known]
-    if not len(widths):
+    if not known.any():
         return None
-    sizes = count_sizes(widths, heights)
-    pixels = Axis("pixels", _columns.format_count, is_whole=True)
-    aspect = make_histogram(widths / heights, choose_edges(ASPECTS, widths / heights))
-    aspect_plot = draw_histogram(
-        "Aspect ratio", aspect, Axis("width : height", format_number, list_aspect_marks()), unknown
-    )
-    area = widths * heights / 1e6
+    widths, heights = (np.where(known, sides, np.nan) for sides in (widths, heights))
+    shapes = _describe_shapes(widths[known], heights[known])
+    heat_map = draw_heat_map("Width and height", count_in_cells(widths[known], heights[known]))
+    sizes = draw_bars("Most frequent sizes", count_sizes(widths, heights, MAX_SIZES), unit="width × height")
+    area = draw_histogram("Area", widths * heights / 1e6, MEGAPIXELS)
+    aspect = draw_histogram("Aspect ratio", widths / heights, ASPECT)
+    sides = (draw_histogram("Width", widths, PIXELS), draw_histogram("Height", heights, PIXELS))
+    stacks = (make_grid(*figures, class_="stack") for figures in ((heat_map, area), (sizes, aspect)))
     return Section(
         "sizes",
         "Sizes",
         (
-            make_paragraph(_describe_shapes(widths, heights) + " Sizes are as displayed, after rotation."),
-            make_grid(
-                draw_density("Width and height", make_density(widths, heights), sizes),
-                make_grid(_make_size_list(sizes), aspect_plot, class_="stack"),
-                class_="pair",
-            ),
-            make_grid(
-                draw_histogram("Width", make_histogram(widths, choose_edges(HALF_OCTAVES, widths)), pixels, unknown),
-                draw_histogram("Height", make_histogram(heights, choose_edges(HALF_OCTAVES, heights)), pixels, unknown),
-                draw_histogram(
-                    "Area",
-                    make_histogram(area, choose_edges(ONE_TWO_FIVE, area)),
-                    Axis("megapixels", format_number),
-                    unknown,
-                ),
-            ),
+            make_paragraph(f"{shapes} Sizes are as displayed, after rotation."),
+            make_grid(*stacks, class_="pair"),
+            make_grid(*sides, class_="pair"),
         ),
     )
 
@@ -85,16 +70,23 @@ def _describe_shapes(widths: FloatArray, heights: FloatArray) -> str:
         "portrait": int(np.count_nonzero(widths < heights)),
         "square": int(np.count_nonzero(widths == heights)),
     }
-    return ", ".join(f"{_columns.format_share(number, total)} {name}" for name, number in parts.items()) + "."
+    return ", ".join(f"{format_share(number, total, decimals=1)} {name}" for name, number in parts.items()) + "."
 
 
-def _make_size_list(sizes: Sizes) -> Node:
-    columns = (sizes.widths.tolist(), sizes.heights.tolist(), sizes.counts.tolist())
-    names = [f"{width}×{height}" for width, height, _ in zip(*columns, strict=True)][:MAX_SIZES]
-    shown = sizes.counts[:MAX_SIZES].tolist()
-    rest = [f"{_columns.format_count(len(sizes) - MAX_SIZES)} other sizes"] if len(sizes) > MAX_SIZES else []
-    counts = Counts((*names, *rest), (*shown, *([int(sizes.counts[MAX_SIZES:].sum())] if rest else [])))
-    return make_count_list("Most frequent sizes", counts, limit=MAX_SIZES + 1)
+def count_sizes(widths: FloatArray, heights: FloatArray, limit: int) -> list[Bar]:
+    """Count the files of the most frequent sizes, and all others together; NaN is unknown."""
+    known = np.isfinite(widths)
+    packed = widths[known].astype(np.int64) << 32 | heights[known].astype(np.int64)
+    values, counts = np.unique(packed, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    top, rest = order[:limit], order[limit:]
+    pairs = zip(values[top].tolist(), counts[top].tolist(), strict=True)
+    bars = [Bar(f"{size >> 32}×{size & 0xFFFFFFFF}", count) for size, count in pairs]
+    if len(rest):
+        bars.append(Bar(f"{_columns.format_count(len(rest))} other sizes", int(counts[rest].sum()), is_rest=True))
+    if not known.all():
+        bars.append(Bar("unknown", int(np.count_nonzero(~known)), is_rest=True))
+    return bars
 
 
 def make_formats_section(columns: Columns) -> Section | None:
@@ -110,10 +102,10 @@ def make_formats_section(columns: Columns) -> Section | None:
         "Formats",
         (
             make_grid(
-                make_count_list("Codec", columns.counts("codec", rows)),
-                make_count_list("Container", containers),
-                make_count_list("Pixel format", columns.counts("pixel_format", rows)),
-                make_count_list(
+                draw_counts("Codec", columns.counts("codec", rows)),
+                draw_counts("Container", containers),
+                draw_counts("Pixel format", columns.counts("pixel_format", rows)),
+                draw_counts(
                     "Rotation", _count_rotations(columns, rows), note="Degrees counter-clockwise, applied for display."
                 ),
                 class_="grid lists",
@@ -147,7 +139,7 @@ def make_labels_section(columns: Columns) -> Section | None:
         f"{_columns.format_count(len(classes))} labels. Rows of a label: least {least}, median {middle}, most {most}."
     )
     return Section(
-        "labels", "Labels", (make_paragraph(text), make_count_list("Most frequent labels", counts, limit=MAX_LABELS))
+        "labels", "Labels", (make_paragraph(text), draw_counts("Most frequent labels", counts, limit=MAX_LABELS))
     )
 
 
@@ -172,25 +164,20 @@ def make_time_section(columns: Columns) -> Section | None:
     if not len(rows):
         return None
     seconds, frames, rates = (columns.numbers(name, rows) for name in ("duration_seconds", "num_frames", "average_fps"))
-    known = _select_positive(rates)
     bits = columns.numbers("bytes", rows) * 8 / np.where(seconds > 0, seconds, np.nan) / 1e6
     text = "This catalog has no frame indexes: numbers of frames, durations and frame rates come from headers."
     lead = () if columns.catalog.has_frame_indexes else (make_paragraph(text),)
     variable = columns.numbers("is_variable_frame_rate", rows)
     kinds = [int(np.count_nonzero(variable == 0)), int(np.count_nonzero(variable == 1))]
     rate_kinds = count_by_name(["constant", "variable", None], [*kinds, len(rows) - sum(kinds)])
-    frame_axis = Axis("frames of a video", _columns.format_count, is_whole=True)
-    rate_axis = Axis("frames per second", format_number)
     figures = (
-        _make_histogram_plot("Duration", seconds, SECONDS, Axis("duration", format_seconds)),
-        _make_histogram_plot("Frames", frames, HALF_OCTAVES, frame_axis),
-        draw_histogram(
-            "Frame rate", make_histogram(known, choose_linear_edges(known)), rate_axis, len(rows) - len(known)
-        ),
-        make_count_list("Nominal frame rates", count_nominal_rates(rates), limit=MAX_RATES),
-        make_count_list("Constant or variable", rate_kinds, note=VARIABLE),
+        draw_histogram("Duration", seconds, DURATION),
+        draw_histogram("Frames", frames, Axis("frames of a video", HALF_OCTAVES, _columns.format_count, is_whole=True)),
+        draw_histogram("Frame rate", rates, Axis("frames per second", RATES)),
+        draw_counts("Nominal frame rates", count_nominal_rates(rates), limit=MAX_RATES, unit="frames per second"),
+        draw_counts("Constant or variable", rate_kinds, note=VARIABLE),
         *_make_origin_lists(columns, rows),
-        _make_histogram_plot("Bit rate", bits, ONE_TWO_FIVE, Axis("megabits per second, whole file", format_number)),
+        draw_histogram("Bit rate", bits, Axis("megabits per second, whole file", ONE_TWO_FIVE)),
     )
     return Section("time", "Time", (*lead, make_grid(*figures)))
 
@@ -217,12 +204,12 @@ def _make_origin_lists(columns: Columns, rows: IntArray) -> list[Node]:
     if tiers:
         names = tuple(f"{tier} ({TIMES_FROM_IN_WORDS[tier]})" for tier in tiers)
         times = Counts(names, tuple(counts[tier] for tier in tiers), values.unknown)
-        lists.append(make_count_list("Where times come from", times, note=TIMELESS if "none" in counts else None))
+        lists.append(draw_counts("Where times come from", times, note=TIMELESS if "none" in counts else None))
     built_from = count_built_from(columns.catalog, rows)
     if built_from:
         names = tuple(f"{each} ({BUILT_FROM_IN_WORDS[each]})" for each in built_from)
         frames = Counts(names, tuple(built_from.values()), len(rows) - sum(built_from.values()))
-        lists.append(make_count_list("How frames were found", frames))
+        lists.append(draw_counts("How frames were found", frames))
     return lists
 
 
@@ -243,19 +230,12 @@ def make_gop_section(columns: Columns) -> Section | None:
         "61 to 250 frames": int(np.count_nonzero((known > 60) & (known <= 250))),
         "longer than 250": int(np.count_nonzero(known > 250)),
     }
-    plot = _make_histogram_plot("GOP length", lengths, HALF_OCTAVES, Axis("frames per key frame", format_number))
+    plot = draw_histogram("GOP length", lengths, Axis("frames per key frame, mean of a video", HALF_OCTAVES))
     text = "Frames per key frame, the mean of each video. To read one random frame, about half a GOP is decoded."
-    classes = make_count_list("Classes", Counts(tuple(kinds), tuple(kinds.values()), len(lengths) - len(known)))
+    classes = draw_counts("Classes", Counts(tuple(kinds), tuple(kinds.values()), len(lengths) - len(known)))
     seconds = columns.numbers("duration_seconds", rows) / columns.numbers("num_frames", rows) * lengths
-    interval_plot = _make_histogram_plot(
-        "Time between key frames", seconds, SECONDS, Axis("mean of a video", format_seconds)
-    )
+    interval_plot = draw_histogram("Time between key frames", seconds, replace(DURATION, unit="mean of a video"))
     return Section("gops", "GOP lengths", (make_paragraph(text), make_grid(plot, interval_plot, classes)))
-
-
-def _make_histogram_plot(heading: str, values: FloatArray, edges: tuple[float, ...], axis: Axis) -> Node:
-    known = _select_positive(values)
-    return draw_histogram(heading, make_histogram(known, choose_edges(edges, known)), axis, len(values) - len(known))
 
 
 def _select_positive(values: FloatArray) -> FloatArray:
@@ -284,7 +264,7 @@ def make_colour_section(columns: Columns) -> Section | None:
         text = "Colour tags are stored with frame indexes, which this catalog does not have: scan with --depth frames."
         return Section("colour", "Colour tags", (make_paragraph(text),))
     text = "Colour tags of the streams (ITU-T H.273). For streams without tags, players guess."
-    figures = [make_count_list(heading, counts) for heading, counts in count_tags(columns).items()]
+    figures = [draw_counts(heading, counts) for heading, counts in count_tags(columns).items()]
     return Section("colour", "Colour tags", (make_paragraph(text), make_grid(*figures, class_="grid lists")))
 
 

@@ -1,4 +1,4 @@
-"""Lists of counted values with bars, and tables of files that a click on a column's head sorts."""
+"""Tables of files that a click on a column's head sorts."""
 
 from __future__ import annotations
 
@@ -7,18 +7,9 @@ from dataclasses import dataclass
 from math import isnan
 
 from framefeed._units import UNKNOWN
-from framefeed.report._columns import (
-    MAX_NAME,
-    MAX_TITLE,
-    Counts,
-    format_count,
-    format_share,
-    shorten,
-    show_full_name,
-)
+from framefeed.report._columns import MAX_NAME, MAX_TITLE, shorten, show_full_name
 from framefeed.report._markup import Node, make_element
 
-MAX_VALUES = 12
 MAX_MESSAGE = 240
 
 
@@ -98,60 +89,3 @@ def make_sortable_table(
     )
     # Focusable, so that the keyboard can scroll it.
     return make_element("div", table, class_="scroll", tabindex="0", role="region", aria_label=caption)
-
-
-@dataclass(frozen=True, slots=True)
-class BarEntry:
-    """One entry of a list with bars.
-
-    Attributes:
-        name: Name of the value.
-        part: Share of the whole, 0 to 1, and length of the bar.
-        shown: Numbers, as text.
-        is_rest: Whether it sums up the values that are not listed.
-    """
-
-    name: str
-    part: float
-    shown: tuple[str, ...]
-    is_rest: bool = False
-
-
-def make_count_list(heading: str, counts: Counts, *, limit: int = MAX_VALUES, note: str | None = None) -> Node:
-    """Make a figure of counted values, each with a bar, its count and its share.
-
-    Args:
-        heading: Heading of the figure.
-        counts: The values, in order.
-        limit: Values with an entry of their own; the others are one entry.
-        note: A sentence below the list.
-    """
-    rest = counts.counts[limit:]
-    rows = [(name, number, False) for name, number in zip(counts.names[:limit], counts.counts[:limit], strict=True)]
-    rows += [(f"{format_count(len(rest))} more", sum(rest), True)] if rest else []
-    rows += [("unknown", counts.unknown, True)] if counts.unknown else []
-    total = counts.total
-    entries = [
-        BarEntry(name, number / max(1, total), (format_count(number), format_share(number, total)), is_rest)
-        for name, number, is_rest in rows
-    ]
-    return make_bar_list(heading, entries, note)
-
-
-def make_bar_list(heading: str, entries: Sequence[BarEntry], note: str | None = None) -> Node:
-    """Make a figure of entries, each a line of text with a bar below it."""
-    items = []
-    for entry in entries:
-        full = show_full_name(entry.name)
-        short = shorten(full, MAX_NAME)
-        name = make_element("bdi", short, class_="value", title=None if short == full else full)
-        # Even the smallest share has a visible bar.
-        width = f"{max(100 * entry.part, 0.6):.1f}%"
-        kind = "mark rest" if entry.is_rest else "mark"
-        bar = make_element("rect", class_=kind, width=width, height=6, rx=2) if entry.part else None
-        numbers = [make_element("span", number, class_="number") for number in entry.shown]
-        line = make_element("svg", bar, class_="line", aria_hidden="true")
-        items.append(make_element("li", name, *numbers, line))
-    shown = make_element("ul", *items, class_="bars") if items else make_element("p", "nothing to count", class_="note")
-    remark = None if note is None else make_element("p", note, class_="note")
-    return make_element("figure", make_element("h3", heading), shown, remark, class_="values")

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import ByteArray
+from framefeed._units import format_share
 
 ROWS = 4
 COLUMNS = 8
@@ -186,7 +187,7 @@ def _read_luma(luma: npt.NDArray[np.float32]) -> int:
     doubt = float(np.abs(shares - bits).max())
     if doubt > _MAX_DOUBT:
         raise ValueError(
-            f"stamp unreadable: a cell is {doubt:.0%} of the contrast away from black or white: it may be "
+            f"stamp unreadable: a cell is {format_share(doubt)} of the contrast away from black or white: it may be "
             "blurred or blended"
         )
     if not np.array_equal(bits[:, [0, -1]], _FINDER):

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from framefeed._units import format_share
 from framefeed.bench._frames import NUM_FRAMES, OUR_METHOD, OURS, SEED, Reference, decode_clips
 from framefeed.bench._media import BenchVideo, MediaStore
 from framefeed.bench._peers import Method
@@ -264,7 +265,8 @@ def check_frames(method: Method, references: Sequence[Reference]) -> list[str]:
         finally:
             session.close()
     share = float(np.mean(shares))
-    return [] if share == 1 else [f"{1 - share:.1%} of the frames are not the ones that were asked for"]
+    wrong = format_share(1 - share, decimals=1)
+    return [] if share == 1 else [f"{wrong} of the frames are not the ones that were asked for"]
 
 
 def compare_libraries(

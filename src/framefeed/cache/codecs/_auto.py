@@ -14,6 +14,7 @@ from time import thread_time
 import numpy as np
 import xxhash
 
+from framefeed._units import format_share
 from framefeed.cache.codecs._codec import FrameCodec, allocate_memory
 from framefeed.cache.codecs._registry import find_codec, find_codec_for, find_exact_codecs
 from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout
@@ -244,4 +245,4 @@ def _explain(
 
 
 def _format_share(figures: CodecFigures) -> str:
-    return f"{100 * figures.ratio:.0f} % of the uncompressed size"
+    return f"{format_share(figures.ratio)} of the uncompressed size"
