@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import IntArray, WordArray
-from framefeed.cache._keys import NO_STAMP, SourceCheck, StreamKey
+from framefeed.cache._keys import NO_CONTENT, NO_STAMP, SourceCheck, StreamKey
 from framefeed.cache._state import CacheState
 from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.cache.store._format import MISS, FrameLocations, Kind, StoredFrame
@@ -175,6 +175,8 @@ class StreamFrames:
         if layout is not None and usable.any():
             right = np.array([_has_layout(kind, layout) for kind in locations.kinds], dtype=np.bool_)
             usable = usable & right[np.where(usable, locations.kind, 0)] & (locations.raw_nbytes == layout.nbytes)
+        if self._state.options.strict:  # Others are unknown, not outdated.
+            usable = usable & (locations.content != NO_CONTENT)
         indices = np.flatnonzero(usable)
         if len(indices):
             usable = usable.copy()
@@ -188,16 +190,20 @@ class StreamFrames:
         """Check whether the source still holds the bytes that each frame was made of, bool [N]."""
         now = self.check.read_stamps(ordinals)
         matches: npt.NDArray[np.bool_] = (stamps == now) & (now != NO_STAMP)
-        doubtful = np.arange(len(ordinals)) if self._state.options.strict else np.flatnonzero(~matches)
-        if not len(doubtful):
+        doubtful = np.ones(len(ordinals), np.bool_) if self._state.options.strict else ~matches
+        if not doubtful.any():
             return matches
+        matches[doubtful] = False
+        hashed, others = np.flatnonzero(doubtful & (contents != NO_CONTENT)), doubtful & (contents == NO_CONTENT)
         try:
-            matches[doubtful] = self.check.hash_contents(ordinals[doubtful]) == contents[doubtful]
+            if len(hashed):
+                matches[hashed] = self.check.hash_contents(ordinals[hashed]) == contents[hashed]
+            if others.any() and not self._state.options.strict:
+                matches[others] = self.check.has_fingerprint()
         except _READ_ERRORS as error:
             if find_shortage(error) is not None:
                 raise
             # The decoder will raise the error of the source.
-            matches[doubtful] = False
         return matches
 
     def _read_disk(
@@ -279,11 +285,14 @@ class StreamFrames:
             return 0
         ordinals = np.array([frame.ordinal for frame in frames], dtype=np.int64)
         try:
+            contents = self._hash_contents(ordinals)
+            # After the source was read, so that nothing changed meanwhile.
             unchanged = self.check.read_stamps(ordinals) == stamps
-            contents = self.check.hash_contents(ordinals)
         except _READ_ERRORS as error:
             if find_shortage(error) is not None:
                 raise
+            return 0
+        if contents is None:
             return 0
         packets = self.index.frame_packet[ordinals]
         default = state.select_codec(frames[0].layout, [frame.planes for frame in frames if frame.data is None])
@@ -306,6 +315,15 @@ class StreamFrames:
             state.note_stored(kept)
         state.warn_of_trouble()
         return num_stored
+
+    def _hash_contents(self, ordinals: IntArray) -> WordArray | None:
+        """Hash the bytes of frames to store, uint64 [N]; None if the source is not the one that their key names.
+
+        Without a hash, frames are valid for any file with the fingerprint in their key: so this one must have it.
+        """
+        if self._state.options.strict or self.check.is_known_by_content:
+            return self.check.hash_contents(ordinals)
+        return np.full(len(ordinals), NO_CONTENT, dtype=np.uint64) if self.check.has_fingerprint() else None
 
 
 def _has_layout(kind: Kind, layout: PlaneLayout | None) -> bool:
