@@ -18,9 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framefeed.cache import _keys
+from framefeed.cache import _keys, _stream_frames
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.codecs._registry import known_codecs
+from framefeed.cache.store._store import FrameStore
 from framefeed.decode import ClipSlot, DecodeReport, VideoDecoder, adapt_decoder, find_decoder
 from framefeed.errors import CorruptMedia, FrameNotFound, StaleSource, UsageError
 from framefeed.index import FrameIndex
@@ -778,3 +779,42 @@ def test_frames_are_stored_as_decoded_even_if_the_caller_writes_to_them(form: An
         assert cache.stats().frames_stored == 40, "the last ones too"
         with VideoDecoder(path, backend=cache.decoder(find_decoder())) as again, VideoDecoder(path) as plain:
             assert_same(list(again), list(plain))
+
+
+@pytest.mark.parametrize("codec", ["raw", "lz4"])
+@pytest.mark.parametrize("form", ["output", "planes"])
+def test_stored_frames_are_decoded_from_little_memory(
+    form: Any, codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video, calls = make_video(), [(CLIP, SMALL), ([20, 21], SMALL)]
+    sizes, right = list[int](), _stream_frames._get_scratch
+
+    def get_scratch(nbytes: int) -> memoryview:
+        sizes.append(nbytes)
+        return right(nbytes)
+
+    monkeypatch.setattr(_stream_frames, "_get_scratch", get_scratch)
+    monkeypatch.setattr(_stream_frames, "_SCRATCH_BYTES", 5000)
+    with FrameCache(tmp_path / "c", form=form, codec=codec) as cache:
+        video.decoded(cache.decoder(find_decoder()), *calls)
+        clips, report = video.decoded(cache.decoder(find_decoder()), *calls)
+        assert report.counts.frames_cached == 8
+        assert_same(clips, video.fresh(*calls))
+    picture = video.index.stream.width * video.index.stream.height * 3 // 2
+    most = picture if form == "planes" else 0 if codec == "raw" else 5000
+    assert max(sizes) <= most, "one picture, which is larger; or two outputs"
+
+
+def test_clips_of_one_source_are_looked_up_and_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    video, calls = make_video(), [(CLIP, SMALL), ([20, 21], SMALL), ([21, 30], SMALL)]
+    with FrameCache(tmp_path / "c", codec="raw") as cache:
+        video.decoded(cache.decoder(find_decoder()), *calls)
+        made = list[str]()
+        for name in ("find", "read"):
+            right = getattr(FrameStore, name)
+            monkeypatch.setattr(
+                FrameStore, name, lambda *given, right=right, name=name: made.append(name) or right(*given)
+            )
+        clips, report = video.decoded(cache.decoder(find_decoder()), *calls)
+        assert (made, report.counts.frames_cached) == (["find", "read"], 10)
+        assert_same(clips, video.fresh(*calls))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.cache import _caching, _keys, _stream_frames
+from framefeed.cache import _clips, _keys, _stream_frames
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.decode import BaseDecoder, ClipSlot, DecodeReport, VideoDecoder, find_decoder
 from framefeed.errors import ResourceExhausted
@@ -125,7 +125,7 @@ def failing(module: Any, name: str, at: int) -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "form"), [(_stream_frames, "_get_scratch", "output"), (_caching, "rebuild_picture", "planes")]
+    ("module", "name", "form"), [(_stream_frames, "_get_scratch", "output"), (_clips, "rebuild_picture", "planes")]
 )
 def test_memory_runs_out(module: Any, name: str, form: Any, tmp_path: Path) -> None:
     video = clip(tmp_path / "v")

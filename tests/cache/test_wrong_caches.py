@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.cache import _caching, _keys, _stream_frames
+from framefeed.cache import _caching, _clips, _keys, _stream_frames
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.codecs._registry import find_codec
 from framefeed.decode import find_decoder, rebuild_picture
@@ -81,7 +81,6 @@ def trusts_every_source(patcher: pytest.MonkeyPatch) -> None:
 
 def compares_times_only(patcher: pytest.MonkeyPatch) -> None:
     patcher.setattr(_keys, "_hash_facts", lambda facts: facts.st_mtime_ns)
-    patcher.setattr(_stream_frames.StreamFrames, "read_raw", lambda *_: np.zeros(0, np.int64))
 
 
 def hashes_head_only(patcher: pytest.MonkeyPatch) -> None:
@@ -93,8 +92,8 @@ def accepts_any_fingerprint(patcher: pytest.MonkeyPatch) -> None:
 
 
 def reads_the_next_frame(patcher: pytest.MonkeyPatch) -> None:
-    def read(self: Any, ordinals: Any, targets: Any = None, layout: Any = None) -> Any:
-        return ORIGINAL_READ(self, np.minimum(ordinals + 1, 11), targets, layout)
+    def read(self: Any, ordinals: Any, *options: Any) -> Any:
+        return ORIGINAL_READ(self, np.minimum(ordinals + 1, 11), *options)
 
     patcher.setattr(_stream_frames.StreamFrames, "read", read)
 
@@ -108,7 +107,7 @@ def mixes_frames_up(patcher: pytest.MonkeyPatch) -> None:
             indices = np.flatnonzero(missing)
             slot.out[indices] = np.resize(part.out, (len(indices), *part.out.shape[1:]))
 
-    patcher.setattr(_caching, "_copy_part", copy_in_any_order)
+    patcher.setattr(_clips, "_copy_part", copy_in_any_order)
 
 
 def rounds_pixels(patcher: pytest.MonkeyPatch) -> None:
@@ -125,7 +124,7 @@ def swaps_planes(patcher: pytest.MonkeyPatch) -> None:
             flat[half : half * 5 // 4], flat[half * 5 // 4 :] = data[half * 5 // 4 :], data[half : half * 5 // 4]
         return rebuild_picture(layout, flat)
 
-    patcher.setattr(_caching, "rebuild_picture", wrong)
+    patcher.setattr(_clips, "rebuild_picture", wrong)
 
 
 def both(first: Patch, second: Patch) -> Patch:
