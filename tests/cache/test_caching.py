@@ -18,9 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framefeed.cache import _keys
+from framefeed.cache import _keys, _stream_frames
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.codecs._registry import known_codecs
+from framefeed.cache.store._store import FrameStore
 from framefeed.decode import ClipSlot, DecodeReport, VideoDecoder, adapt_decoder, find_decoder
 from framefeed.errors import CorruptMedia, FrameNotFound, StaleSource, UsageError
 from framefeed.index import FrameIndex
@@ -333,13 +334,20 @@ def long_clip(folder: Path) -> Path:
     return path
 
 
+def find_hidden_packet(video: Video, path: Path) -> tuple[int, int]:
+    """Choose a byte that the fingerprint does not cover; return (offset, ordinal of its frame)."""
+    first = int(video.index.packets.offset[0])
+    offset = first + (path.stat().st_size - first) // 4
+    packet = int(np.flatnonzero(video.index.packets.offset <= offset).max())
+    return offset, int(video.index.frame_packet.tolist().index(packet))
+
+
 @pytest.mark.parametrize("strict", [False, True])
-def test_C03_bytes_changed_under_the_same_size_and_time(strict: bool, tmp_path: Path) -> None:
+def test_C03_only_a_strict_cache_sees_a_change_that_keeps_size_and_fingerprint(strict: bool, tmp_path: Path) -> None:
     path = long_clip(tmp_path)
     video = Video.of(path)
-    offset = int(video.index.packets.offset[0]) + (path.stat().st_size - int(video.index.packets.offset[0])) // 4
-    packet = int(np.flatnonzero(video.index.packets.offset <= offset).max())
-    hurt = int(video.index.frame_packet.tolist().index(packet))
+    offset, hurt = find_hidden_packet(video, path)
+    packet = int(video.index.frame_packet[hurt])
     well = next(i for i in range(len(video.index)) if video.index.frame_start[i] > packet)
     before = path.stat()
     with FrameCache(tmp_path / "c", strict=strict) as cache:
@@ -348,9 +356,90 @@ def test_C03_bytes_changed_under_the_same_size_and_time(strict: bool, tmp_path: 
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         assert Video.of(path).index.identity == video.index.identity, "neither size, time nor fingerprint tells"
         _, report = video.decoded(cache.decoder(find_decoder()), ([well], SMALL), ([hurt], SMALL))
-        assert report.counts.frames_cached == 1
-        assert cache.stats().frames_outdated == 1
-        assert report.counts.frames_decoded > 0
+        assert report.counts.frames_cached == (1 if strict else 2)
+        assert cache.stats().frames_outdated == (1 if strict else 0)
+        assert (report.counts.frames_decoded > 0) == strict
+
+
+@pytest.mark.parametrize("memory", [0, 10**7])
+@pytest.mark.parametrize("form", ["output", "planes"])
+def test_C03_bytes_of_the_fingerprint_changed_under_the_same_size_and_time(
+    form: Any, memory: int, tmp_path: Path
+) -> None:
+    path = long_clip(tmp_path)
+    video = Video.of(path)
+    before = path.stat()
+    with FrameCache(tmp_path / "c", form=form, memory_bytes=memory) as cache:
+        filled(cache, video, [0, 60])
+        patched(path, path.stat().st_size - 1)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        _, report = video.decoded(cache.decoder(find_decoder()), ([0, 60], SMALL))
+        assert (report.counts.frames_cached, report.counts.frames_stored) == (0, 0)
+        assert cache.stats().frames_outdated == 2
+
+
+def test_C03_frames_of_a_file_edited_after_indexing_are_not_stored_under_its_old_fingerprint(tmp_path: Path) -> None:
+    path = long_clip(tmp_path)
+    video = Video.of(path)
+    right, before = path.read_bytes(), path.stat()
+    with FrameCache(tmp_path / "c") as cache:
+        patched(path, path.stat().st_size - 1)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        _, report = video.decoded(cache.decoder(find_decoder()), ([0], SMALL))
+        assert report.counts.frames_stored == 0
+        path.write_bytes(right)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        _, report = video.decoded(cache.decoder(find_decoder()), ([0], SMALL))
+        assert report.counts.frames_cached == 0, "frames of the edited file, though this one has the fingerprint"
+
+
+def test_C03_a_source_is_read_once_to_confirm_its_fingerprint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = long_clip(tmp_path)
+    video = Video.of(path)
+    hashed, right = list[str](), MediaSource.fingerprint
+
+    def fingerprint(self: MediaSource) -> str:
+        hashed.append(self.path)
+        return right(self)
+
+    monkeypatch.setattr(MediaSource, "fingerprint", fingerprint)
+    monkeypatch.setattr(_keys, "_hash_spans", None)  # which reads encoded bytes
+    with FrameCache(tmp_path / "c") as cache:
+        for first in (0, 30, 60):
+            filled(cache, video, [first, first + 1])
+        assert len(hashed) == 1
+        os.utime(path, ns=(1, 1))
+        _keys.read_lasting_stamp(str(path))
+        for first in (0, 30, 60):
+            _, report = video.decoded(cache.decoder(find_decoder()), ([first, first + 1], SMALL))
+            assert report.counts.frames_cached == 2
+        assert len(hashed) == 3, "once by the source itself, and once by the cache"
+
+
+def test_C14_a_fingerprint_is_not_remembered_of_a_file_that_may_change_without_a_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = long_clip(tmp_path)
+    check = _keys.SourceCheck(MediaSource.of(path), Video.of(path).index)
+    monkeypatch.setattr(_keys, "_CONFIRMED", set())
+    changed = os.stat(path).st_ctime_ns
+    for age, confirmed in ((3_000_000, 0), (10_000_000, 1)):
+        monkeypatch.setattr(_keys, "time_ns", lambda age=age: changed + age)
+        assert check.has_fingerprint()
+        assert len(_keys._CONFIRMED) == confirmed
+
+
+def test_C03_a_strict_cache_stores_frames_again_that_have_no_hash(tmp_path: Path) -> None:
+    path = copied("bframes_2.mp4", tmp_path)
+    video = Video.of(path)
+    with FrameCache(tmp_path / "c", codec="raw") as cache:
+        filled(cache, video, [0, 3])
+    for cached in (0, 2):
+        with FrameCache(tmp_path / "c", codec="raw", strict=True) as cache:
+            clips, report = video.decoded(cache.decoder(find_decoder()), ([0, 3], SMALL))
+            assert (report.counts.frames_cached, report.counts.frames_stored) == (cached, 2 - cached)
+            assert cache.stats().frames_outdated == 0
+            assert_same(clips, video.fresh(([0, 3], SMALL)))
 
 
 def test_C03_only_a_strict_cache_sees_a_change_that_leaves_no_mark(
@@ -358,12 +447,9 @@ def test_C03_only_a_strict_cache_sees_a_change_that_leaves_no_mark(
 ) -> None:
     path = long_clip(tmp_path)
     video = Video.of(path)
-    offset = int(video.index.packets.offset[0]) + (path.stat().st_size - int(video.index.packets.offset[0])) // 4
-    packet = int(np.flatnonzero(video.index.packets.offset <= offset).max())
-    hurt = int(video.index.frame_packet.tolist().index(packet))
+    offset, hurt = find_hidden_packet(video, path)
     before = path.stat()
-    for name in ("read_stamp", "read_lasting_stamp"):
-        monkeypatch.setattr(_keys, name, lambda path: 7)
+    monkeypatch.setattr(_keys, "_hash_facts", lambda facts: 7)
     for number, (strict, codec, memory) in enumerate(product((False, True), ("raw", "lz4"), (0, 10**7))):
         with FrameCache(tmp_path / f"c{number}", codec=codec, strict=strict, memory_bytes=memory) as cache:
             filled(cache, video, [hurt])
@@ -390,9 +476,7 @@ def test_C14_a_file_that_is_written_read_and_written_in_the_same_second(
     monkeypatch.setattr(_keys, "os", WholeSeconds)
     path = long_clip(tmp_path)
     video = Video.of(path)
-    offset = int(video.index.packets.offset[0]) + (path.stat().st_size - int(video.index.packets.offset[0])) // 4
-    packet = int(np.flatnonzero(video.index.packets.offset <= offset).max())
-    hurt = int(video.index.frame_packet.tolist().index(packet))
+    offset, hurt = find_hidden_packet(video, path)
     before = path.stat()
     now = [before.st_ctime_ns // 10**9 * 10**9 + 10**9 - 1]
     monkeypatch.setattr(_keys, "time_ns", lambda: now[0])
@@ -695,3 +779,42 @@ def test_frames_are_stored_as_decoded_even_if_the_caller_writes_to_them(form: An
         assert cache.stats().frames_stored == 40, "the last ones too"
         with VideoDecoder(path, backend=cache.decoder(find_decoder())) as again, VideoDecoder(path) as plain:
             assert_same(list(again), list(plain))
+
+
+@pytest.mark.parametrize("codec", ["raw", "lz4"])
+@pytest.mark.parametrize("form", ["output", "planes"])
+def test_stored_frames_are_decoded_from_little_memory(
+    form: Any, codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video, calls = make_video(), [(CLIP, SMALL), ([20, 21], SMALL)]
+    sizes, right = list[int](), _stream_frames._get_scratch
+
+    def get_scratch(nbytes: int) -> memoryview:
+        sizes.append(nbytes)
+        return right(nbytes)
+
+    monkeypatch.setattr(_stream_frames, "_get_scratch", get_scratch)
+    monkeypatch.setattr(_stream_frames, "_SCRATCH_BYTES", 5000)
+    with FrameCache(tmp_path / "c", form=form, codec=codec) as cache:
+        video.decoded(cache.decoder(find_decoder()), *calls)
+        clips, report = video.decoded(cache.decoder(find_decoder()), *calls)
+        assert report.counts.frames_cached == 8
+        assert_same(clips, video.fresh(*calls))
+    picture = video.index.stream.width * video.index.stream.height * 3 // 2
+    most = picture if form == "planes" else 0 if codec == "raw" else 5000
+    assert max(sizes) <= most, "one picture, which is larger; or two outputs"
+
+
+def test_clips_of_one_source_are_looked_up_and_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    video, calls = make_video(), [(CLIP, SMALL), ([20, 21], SMALL), ([21, 30], SMALL)]
+    with FrameCache(tmp_path / "c", codec="raw") as cache:
+        video.decoded(cache.decoder(find_decoder()), *calls)
+        made = list[str]()
+        for name in ("find", "read"):
+            right = getattr(FrameStore, name)
+            monkeypatch.setattr(
+                FrameStore, name, lambda *given, right=right, name=name: made.append(name) or right(*given)
+            )
+        clips, report = video.decoded(cache.decoder(find_decoder()), *calls)
+        assert (made, report.counts.frames_cached) == (["find", "read"], 10)
+        assert_same(clips, video.fresh(*calls))

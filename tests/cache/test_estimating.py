@@ -126,7 +126,9 @@ def test_the_printed_estimate() -> None:
     assert len(said) == 9
     assert max(map(len, said)) <= 140
     varying = str(estimate_of(replace(DEMAND, varies=True)))
-    assert "each epoch needs other frames: all epochs together need up to 5,000 frames, 1.8 MB: they fit too" in varying
+    assert (
+        "each epoch needs other frames: all epochs together need up to 5,000 frames, 1.78 MB: they fit too" in varying
+    )
     assert "their number has no limit" in str(estimate_of(replace(DEMAND, varies=True, frames_at_most=None)))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.cache import _caching, _keys, _stream_frames
+from framefeed.cache import _clips, _keys, _stream_frames
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.decode import BaseDecoder, ClipSlot, DecodeReport, VideoDecoder, find_decoder
 from framefeed.errors import ResourceExhausted
@@ -87,12 +87,13 @@ def test_every_call_of_a_cached_read_runs_out(form: Any, goes_on: bool, tmp_path
 
 
 @pytest.mark.parametrize("form", ["output", "planes"])
-def test_every_read_of_the_source_runs_out(form: Any, tmp_path: Path) -> None:
+def test_every_read_of_the_source_runs_out(form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     video = clip(tmp_path / "v")
     expected = video.fresh(*ASKED)
     filled(tmp_path / "c", video, form=form, codec="raw").close()
     os.utime(tmp_path / "v" / "v.mp4")  # Its bytes must be looked at.
     for number in range(10_000):
+        monkeypatch.setattr(_keys, "_CONFIRMED", set())
         faults = Faults(("stat", "open", "pread", "preadv", "fstat"), number, SHORTAGES[number % len(SHORTAGES)])
         cache = FrameCache(tmp_path / "c", form=form)
         with faulty(faults, tmp_path / "v"):
@@ -124,7 +125,7 @@ def failing(module: Any, name: str, at: int) -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "form"), [(_stream_frames, "_get_scratch", "output"), (_caching, "rebuild_picture", "planes")]
+    ("module", "name", "form"), [(_stream_frames, "_get_scratch", "output"), (_clips, "rebuild_picture", "planes")]
 )
 def test_memory_runs_out(module: Any, name: str, form: Any, tmp_path: Path) -> None:
     video = clip(tmp_path / "v")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.cache import _caching, _keys, _stream_frames
+from framefeed.cache import _caching, _clips, _keys, _stream_frames
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.codecs._registry import find_codec
 from framefeed.decode import find_decoder, rebuild_picture
@@ -21,6 +21,7 @@ from framefeed.testing import ClipSpec, write_clip
 from tests.cache.media import Video
 
 Patch = Callable[[pytest.MonkeyPatch], None]
+Options = dict[str, Any]
 CALLS = [
     ([0, 1, 2, 3], OutputSpec(size=(24, 32))),
     ([3, 10, 9, 1], OutputSpec(size=(24, 32))),
@@ -30,12 +31,12 @@ CALLS = [
 ]
 
 
-def check_cache(folder: Path, form: Any) -> None:
+def check_cache(folder: Path, **options: Any) -> None:
     """The law: whatever was asked for before, and whatever became of the files, what comes is what decoding gives."""
     paths = [folder / "a.mp4", folder / "b.mp4"]
     for number, path in enumerate(paths):
         write_clip(path, ClipSpec(num_frames=12, gop=4, b_frames=1, first_stamp=100 * number, seed=number))
-    with FrameCache(folder / "c", form=form, codec="lz4") as cache:
+    with FrameCache(folder / "c", codec="lz4", **options) as cache:
         for _ in range(2):
             for video in map(Video.of, paths):
                 for call in CALLS:
@@ -80,16 +81,19 @@ def trusts_every_source(patcher: pytest.MonkeyPatch) -> None:
 
 def compares_times_only(patcher: pytest.MonkeyPatch) -> None:
     patcher.setattr(_keys, "_hash_facts", lambda facts: facts.st_mtime_ns)
-    patcher.setattr(_stream_frames.StreamFrames, "read_raw", lambda *_: np.zeros(0, np.int64))
 
 
 def hashes_head_only(patcher: pytest.MonkeyPatch) -> None:
     patcher.setattr(_keys, "_find_spans", lambda index, ordinals, size: [(0, 40)] * len(ordinals))
 
 
+def accepts_any_fingerprint(patcher: pytest.MonkeyPatch) -> None:
+    patcher.setattr(_keys.SourceCheck, "has_fingerprint", lambda self: True)
+
+
 def reads_the_next_frame(patcher: pytest.MonkeyPatch) -> None:
-    def read(self: Any, ordinals: Any, targets: Any = None, layout: Any = None) -> Any:
-        return ORIGINAL_READ(self, np.minimum(ordinals + 1, 11), targets, layout)
+    def read(self: Any, ordinals: Any, *options: Any) -> Any:
+        return ORIGINAL_READ(self, np.minimum(ordinals + 1, 11), *options)
 
     patcher.setattr(_stream_frames.StreamFrames, "read", read)
 
@@ -103,7 +107,7 @@ def mixes_frames_up(patcher: pytest.MonkeyPatch) -> None:
             indices = np.flatnonzero(missing)
             slot.out[indices] = np.resize(part.out, (len(indices), *part.out.shape[1:]))
 
-    patcher.setattr(_caching, "_copy_part", copy_in_any_order)
+    patcher.setattr(_clips, "_copy_part", copy_in_any_order)
 
 
 def rounds_pixels(patcher: pytest.MonkeyPatch) -> None:
@@ -120,7 +124,7 @@ def swaps_planes(patcher: pytest.MonkeyPatch) -> None:
             flat[half : half * 5 // 4], flat[half * 5 // 4 :] = data[half * 5 // 4 :], data[half : half * 5 // 4]
         return rebuild_picture(layout, flat)
 
-    patcher.setattr(_caching, "rebuild_picture", wrong)
+    patcher.setattr(_clips, "rebuild_picture", wrong)
 
 
 def both(first: Patch, second: Patch) -> Patch:
@@ -133,17 +137,21 @@ def both(first: Patch, second: Patch) -> Patch:
     return patch
 
 
-WRONG: dict[str, tuple[str, Patch]] = {
-    "a key without the source, which is trusted": ("output", both(key_without("fingerprint"), trusts_every_source)),
-    "a key without the size of the crop": ("output", key_without("crop")),
-    "no check of the source": ("output", trusts_every_source),
-    "the time of modification alone": ("planes", compares_times_only),
-    "the head of the file alone": ("output", hashes_head_only),
-    "another frame": ("output", reads_the_next_frame),
-    "frames in another order": ("output", mixes_frames_up),
-    "a codec that rounds": ("output", rounds_pixels),
-    "a codec that rounds planes": ("planes", rounds_pixels),
-    "planes in another order": ("planes", swaps_planes),
+OUTPUT: Options = {"form": "output"}
+PLANES: Options = {"form": "planes"}
+STRICT: Options = {"form": "output", "strict": True}
+WRONG: dict[str, tuple[Options, Patch]] = {
+    "a key without the source, which is trusted": (OUTPUT, both(key_without("fingerprint"), trusts_every_source)),
+    "a key without the size of the crop": (OUTPUT, key_without("crop")),
+    "no check of the source": (OUTPUT, trusts_every_source),
+    "the time of modification alone": (PLANES, compares_times_only),
+    "the head of the file alone": (STRICT, hashes_head_only),
+    "any fingerprint": (OUTPUT, accepts_any_fingerprint),
+    "another frame": (OUTPUT, reads_the_next_frame),
+    "frames in another order": (OUTPUT, mixes_frames_up),
+    "a codec that rounds": (OUTPUT, rounds_pixels),
+    "a codec that rounds planes": (PLANES, rounds_pixels),
+    "planes in another order": (PLANES, swaps_planes),
 }
 
 
@@ -154,13 +162,13 @@ def patched(patch: Patch) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("form", ["output", "planes"])
-def test_the_cache_keeps_the_law(form: str, tmp_path: Path) -> None:
-    check_cache(tmp_path, form)
+@pytest.mark.parametrize("options", [OUTPUT, PLANES, STRICT])
+def test_the_cache_keeps_the_law(options: Options, tmp_path: Path) -> None:
+    check_cache(tmp_path, **options)
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_the_law_catches_a_wrong_cache(name: str, tmp_path: Path) -> None:
-    form, patch = WRONG[name]
+    options, patch = WRONG[name]
     with patched(patch), pytest.raises(AssertionError):
-        check_cache(tmp_path, form)
+        check_cache(tmp_path, **options)

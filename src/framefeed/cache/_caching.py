@@ -4,44 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import IntArray, WordArray
+from framefeed.cache._clips import OutputsDecode, PlanesDecode, copy_planes_to_store
 from framefeed.cache._keys import Form, Recipe, SourceCheck, make_key
 from framefeed.cache._state import CacheState
 from framefeed.cache._stream_frames import NewFrame, StreamFrames
-from framefeed.cache.codecs._codec import BrokenFrame, allocate_memory
-from framefeed.cache.codecs._registry import find_labelled_codec
 from framefeed.decode import (
     BaseDecoder,
     ClipSlot,
-    DecodeCounts,
     Decoder,
     DecodeReport,
-    PendingFrames,
     Pixels,
-    PlaneLayout,
     adapt_decoder,
     allocate_pixels,
-    copy_planes,
-    describe_layout,
     make_output_layout,
     make_writer,
     name_picture,
     naming_source,
-    rebuild_picture,
 )
 from framefeed.errors import ResourceExhausted, UsageError
-from framefeed.index import FrameIndex, has_picture_files
+from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.parallel import find_shortage, try_again_in_shortage
 from framefeed.plan import OutputSpec
 
-_STORE_BYTES = 16 << 20
-"""About so many bytes of planes are stored together."""
 _READ_AHEAD = 16
 """Frames that are looked up, or stored, together if a source is read in order."""
 
@@ -108,14 +98,14 @@ class CachingDecoder(BaseDecoder):
             return self._inner.decode(source, index, slots)
         source.check_identity(index.identity)
 
-        def decode_with_cache() -> DecodeReport:
-            if form == "planes":
-                return _PlanesDecode(self._inner, self._open_frames(source, index, form, None)).decode(slots)
-            report = DecodeReport(errors=[None] * len(slots))
-            for output, numbered in by_output.items():
-                frames = self._open_frames(source, index, form, output)
-                _OutputDecode(self._inner, frames, output, report).decode(numbered)
-            return report
+        def open_frames(output: OutputSpec | None) -> StreamFrames:
+            return self._open_frames(source, index, form, output)
+
+        clips: PlanesDecode | OutputsDecode = (
+            PlanesDecode(self._inner, open_frames, slots)
+            if form == "planes"
+            else OutputsDecode(self._inner, open_frames, by_output, len(slots))
+        )
 
         def decode_without_cache(resource: str) -> DecodeReport:
             self._state.shortage = resource
@@ -123,7 +113,7 @@ class CachingDecoder(BaseDecoder):
 
         # Frames of a lossy codec differ from those of the other decoder.
         fallback = None if self._state.is_lossy else decode_without_cache
-        report = try_again_in_shortage(decode_with_cache, source.name, "cache", fallback)
+        report = try_again_in_shortage(clips.decode, source.name, "cache", fallback)
         if self._counts_reads:
             requested, cached = sum(len(slot.indices) for slot in slots), report.counts.frames_cached
             self._state.counters.add(frames_hit=cached, frames_missed=requested - cached)
@@ -218,7 +208,7 @@ class CachingDecoder(BaseDecoder):
                 yield ordinal, replace(frame, planes=frame.planes.copy()), pixels
             return
         for ordinal, picture in self._inner.iter_native(source, index, ordinals):
-            new, shown = _copy_planes_to_store(frames, ordinal, picture)
+            new, shown = copy_planes_to_store(frames, ordinal, picture)
             pixels = _allocate_frames(source, output.shape(*index.stream.displayed))
             with naming_source(source):
                 make_writer(shown, index, name_picture(source, int(index.frame_packet[ordinal])))(output, pixels)
@@ -292,189 +282,3 @@ def _read_stamps_if_possible(check: SourceCheck, ordinals: range) -> WordArray |
         if find_shortage(error) is None:
             raise
         return None
-
-
-class _OutputDecode:
-    """Read and decode clips of one source with the same output, stored in that form.
-
-    Args:
-        inner: Decodes what the cache lacks.
-        frames: The stored frames.
-        output: Of all clips.
-        report: For counts and errors; errors are noted under the numbers of the slots.
-    """
-
-    def __init__(self, inner: BaseDecoder, frames: StreamFrames, output: OutputSpec, report: DecodeReport) -> None:
-        self._inner = inner
-        self._frames = frames
-        self._layout = make_output_layout(output, *frames.index.stream.displayed)
-        self._report = report
-
-    def decode(self, slots: dict[int, ClipSlot]) -> None:
-        """Fill slots, given by their numbers."""
-        incomplete: list[tuple[int, ClipSlot, npt.NDArray[np.bool_]]] = []
-        for number, slot in slots.items():
-            missing = np.ones(len(slot.indices), dtype=np.bool_)
-            if slot.out.nbytes == self._layout.nbytes * len(slot.indices):
-                self._read(slot, missing)
-            num_missing = int(np.count_nonzero(missing))
-            self._report.counts.frames_cached += len(missing) - num_missing
-            self._report.counts.frames_delivered += len(missing) - num_missing
-            if num_missing:
-                incomplete.append((number, slot, missing))
-        if incomplete:
-            self._decode_missing(incomplete)
-
-    def _read(self, slot: ClipSlot, missing: npt.NDArray[np.bool_]) -> None:
-        """Write the frames that the cache has to a slot, and unmark them in ``missing``."""
-        if not self._frames.has_memory:
-            missing[self._frames.read_raw(slot.indices, self._layout, slot.out)] = False
-        indices = np.flatnonzero(missing)
-        if not len(indices):
-            return
-        targets = [slot.out[i].reshape(-1) for i in indices.tolist()]
-        cached = self._frames.read(slot.indices[indices], targets, self._layout)
-        for i, target, frame in zip(indices.tolist(), targets, cached, strict=True):
-            if frame is None:
-                continue
-            try:
-                if frame.data is not None:
-                    find_labelled_codec(frame.kind.codec).decode_into(frame.data, self._layout, target)
-                missing[i] = False
-            except (BrokenFrame, UsageError):
-                self._frames.reject(int(slot.indices[i]))
-
-    def _decode_missing(self, incomplete: Sequence[tuple[int, ClipSlot, npt.NDArray[np.bool_]]]) -> None:
-        """Decode and store the missing frames of (slot number, slot, which are missing)."""
-        parts = []
-        for _, slot, missing in incomplete:
-            part = slot
-            if not missing.all():
-                ordinals = np.unique(slot.indices[missing])
-                memory = np.empty((len(ordinals), *slot.out.shape[1:]), dtype=np.uint8)
-                part = ClipSlot(ordinals, slot.output, memory)
-            parts.append(part)
-        stamps = [self._frames.check.read_lasting_stamps(part.indices) for part in parts]
-        decoded = self._inner.decode(self._frames.source, self._frames.index, parts)
-        self._report.counts += decoded.counts
-        stored: set[int] = set()
-        for (number, slot, missing), part, part_stamps, error in zip(
-            incomplete, parts, stamps, decoded.errors, strict=True
-        ):
-            self._report.errors[number] = error
-            if error is None:
-                self._report.counts.frames_stored += self._store(part, part_stamps, stored)
-                if part is not slot:
-                    _copy_part(part, slot, missing)
-                    # A frame that the clip repeats was decoded once.
-                    self._report.counts.frames_delivered += int(np.count_nonzero(missing)) - len(part.indices)
-
-    def _store(self, slot: ClipSlot, stamps: WordArray, stored: set[int]) -> int:
-        """Store the frames of a slot that are not in ``stored`` yet, and add them there; return their number."""
-        new, indices = [], []
-        for i, ordinal in enumerate(slot.indices.tolist()):
-            frame = self._frames.apply_loss(NewFrame(ordinal, self._layout, slot.out[i].reshape(-1)))
-            if ordinal not in stored:
-                stored.add(ordinal)
-                new.append(frame)
-                indices.append(i)
-        return self._frames.store(new, stamps[indices])
-
-
-def _copy_part(part: ClipSlot, slot: ClipSlot, missing: npt.NDArray[np.bool_]) -> None:
-    """Copy frames that were decoded into a part to the slot."""
-    part_indices = np.searchsorted(part.indices, slot.indices[missing])
-    for i, part_index in zip(np.flatnonzero(missing).tolist(), part_indices.tolist(), strict=True):
-        slot.out[i] = part.out[part_index]
-
-
-def _is_regular(layout: PlaneLayout, index: FrameIndex) -> bool:
-    """Whether a picture has its stream's size, and its pixels follow from its planes.
-
-    Pictures of other sizes are too few to be worth storing, and a stored one is not trusted.
-    """
-    stream = index.stream
-    height, width = stream.displayed if has_picture_files(index) else (stream.height, stream.width)
-    return (layout.height, layout.width) == (height, width) and layout.is_convertible and layout.is_settled
-
-
-def _copy_planes_to_store(frames: StreamFrames, ordinal: int, picture: Any) -> tuple[NewFrame | None, Any]:
-    """Copy the planes of a picture if they can be stored; return (new frame or None, picture to convert)."""
-    try:
-        layout = describe_layout(picture)
-    except UsageError:  # too large to be stored
-        return None, picture
-    if not _is_regular(layout, frames.index):
-        return None, picture
-    planes = allocate_memory(layout.nbytes)
-    copy_planes(picture, planes)
-    frame = frames.apply_loss(NewFrame(ordinal, layout, planes))
-    return frames.encode(frame), picture if frame.data is None else rebuild_picture(layout, planes)
-
-
-class _PlanesDecode:
-    """Read and decode clips of one source, stored as planes.
-
-    Args:
-        inner: Decodes what the cache lacks.
-        frames: The stored frames.
-    """
-
-    def __init__(self, inner: BaseDecoder, frames: StreamFrames) -> None:
-        self._inner = inner
-        self._frames = frames
-        self._source, self._index = frames.source, frames.index
-
-    def decode(self, slots: Sequence[ClipSlot]) -> DecodeReport:
-        """Fill slots."""
-        report = DecodeReport(errors=[None] * len(slots))
-        requests = PendingFrames(slots, report, self._source)
-        self._read(requests, report.counts)
-        missing = np.array(requests.waiting, dtype=np.int64)
-        if len(missing):
-            report.counts.frames_stored += self._decode_missing(missing, requests, report.counts)
-        for number in requests.slots_waiting():
-            # Decoded again for this clip alone, because then the decoder's error is the most precise.
-            again = self._inner.decode(self._source, self._index, [slots[number]])
-            report.errors[number] = again.errors[0]
-            report.counts += again.counts
-        return report
-
-    def _read(self, requests: PendingFrames, counts: DecodeCounts) -> None:
-        waiting = requests.waiting
-        for ordinal, frame in zip(waiting, self._frames.read(np.array(waiting, dtype=np.int64)), strict=True):
-            if frame is None or frame.data is None:
-                continue
-            try:
-                layout = PlaneLayout.parse(frame.kind.layout)
-                if not _is_regular(layout, self._index):
-                    raise BrokenFrame(f"a picture of {layout.text} in this stream")
-                picture = rebuild_picture(layout, find_labelled_codec(frame.kind.codec).decode(frame.data, layout))
-            except (BrokenFrame, UsageError):
-                self._frames.reject(ordinal)
-                continue
-            before = counts.frames_delivered
-            requests.fill(ordinal, self._make_writer(picture, ordinal))
-            counts.frames_cached += counts.frames_delivered - before
-
-    def _decode_missing(self, missing: IntArray, requests: PendingFrames, counts: DecodeCounts) -> int:
-        """Decode frames, and store them; return the number of stored frames."""
-        stamps = dict(zip(missing.tolist(), self._frames.check.read_lasting_stamps(missing).tolist(), strict=True))
-        num_stored, new = 0, list[NewFrame]()
-
-        def store() -> int:
-            return self._frames.store(new, np.array([stamps[frame.ordinal] for frame in new], dtype=np.uint64))
-
-        for ordinal, picture in self._inner.iter_native(self._source, self._index, missing, counts):
-            frame, shown = _copy_planes_to_store(self._frames, ordinal, picture)
-            if frame is not None:
-                if new and (new[0].layout != frame.layout or len(new) * frame.layout.nbytes > _STORE_BYTES):
-                    num_stored += store()
-                    new.clear()
-                new.append(frame)
-            requests.fill(ordinal, self._make_writer(shown, ordinal))
-        return num_stored + store()
-
-    def _make_writer(self, picture: Any, ordinal: int) -> Any:
-        name = name_picture(self._source, int(self._index.frame_packet[ordinal]))
-        return make_writer(picture, self._index, name)

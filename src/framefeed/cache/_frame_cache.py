@@ -50,8 +50,10 @@ class FrameCache(ClosedByWith):
             them, from which any crop and size can be made; "auto" stores planes if a plan draws random crops or has
             neither crop nor size, else outputs.
         memory_bytes: Also keep the last used frames in memory, up to this many bytes in each process; 0 keeps none.
-        strict: True compares the encoded bytes of a frame with its source on every use; False does so only if the
-            file's size, times or inode number have changed.
+        strict: True compares the encoded bytes of a frame with its source on every use. False compares the file's
+            size, times and inode number, and if they have changed, its fingerprint: an edit of a video that keeps
+            size and fingerprint is noticed only with True, whether or not it keeps the modification time. A strict
+            cache decodes and stores again the frames of videos that a cache without ``strict`` stored.
         shared: True accepts a folder that belongs to another user, or that others may write to. Damaged files in it
             are detected; pixels that another user changed on purpose are not.
 

@@ -4,9 +4,10 @@ A stored frame is identified by the key of its stream and by its packet number. 
 the file was indexed, while ordinals may differ (design/0001-a-frame-is-known-by-its-packet.md).
 
 A file's stamp costs one call to the system and shows whether the file was touched. If it was, or was replaced by a
-copy, the encoded bytes that the frame depends on are compared: those of its group of pictures up to the frame, and the
-beginning of a container that sets the decoder up. So an edit that keeps size, times, head and tail is detected, and a
-copied data set keeps its cache.
+copy, its fingerprint is compared with the one in the key, so a copied data set keeps its cache. An edit that keeps
+size and fingerprint is detected only by comparing the encoded bytes that the frame depends on: those of its group of
+pictures up to the frame, and the beginning of a container that sets the decoder up. They are hashed for strict caches,
+and for pictures, whose fingerprint may cover their head alone.
 """
 
 from __future__ import annotations
@@ -103,6 +104,11 @@ _CHUNK_BYTES = 1 << 20
 _REORDERED_PACKETS = 512
 """The next frame's packet is searched for among these first: no codec reorders so far."""
 _STAMP = struct.Struct("<qqQq")
+NO_CONTENT = 0
+"""In place of the hash of a frame's encoded bytes: they were not hashed when it was stored."""
+_MAX_CONFIRMED = 1 << 14
+_CONFIRMED: set[tuple[str, int, str]] = set()
+"""Path, stamp and fingerprint of files that have it. Without a lock: threads use single operations."""
 
 
 class SourceCheck:
@@ -138,8 +144,40 @@ class SourceCheck:
         own = stamp(self.source.path) if self.source.kind == "path" else NO_STAMP
         return np.full(len(ordinals), own, dtype=np.uint64)
 
+    @property
+    def is_known_by_content(self) -> bool:
+        """Whether frames have a hash of their bytes in any cache, because a fingerprint says too little."""
+        return isinstance(self.source, SequenceSource) or has_picture_files(self.index)
+
+    def has_fingerprint(self) -> bool:
+        """Whether the source has the fingerprint that is part of its key; a file is read once a process and stamp.
+
+        Raises:
+            MediaError: The source cannot be read, or has changed since it was indexed.
+            OSError: A resource ran out.
+        """
+        assert self.index.identity is not None
+        source, fingerprint = self.source, self.index.identity.fingerprint
+        if source.kind == "url":
+            source.check_identity(self.index.identity)  # compares it, once a process
+            return True
+        if source.kind != "path":
+            return source.fingerprint() == fingerprint
+        stamp = self.stamp
+        confirmed = (source.path, stamp, fingerprint)
+        if confirmed in _CONFIRMED:
+            return True
+        if stamp == NO_STAMP or source.fingerprint() != fingerprint:
+            return False
+        now, age = _stamp_and_age(source.path)
+        if now == stamp and age >= _TICK_NS:
+            if len(_CONFIRMED) >= _MAX_CONFIRMED:
+                _CONFIRMED.clear()
+            _CONFIRMED.add(confirmed)
+        return now == stamp
+
     def hash_contents(self, ordinals: IntArray) -> WordArray:
-        """Hash the encoded bytes that each frame depends on, uint64 [N].
+        """Hash the encoded bytes that each frame depends on, uint64 [N]; none is ``NO_CONTENT``.
 
         Raises:
             MediaError: The source cannot be read, or has changed since it was indexed.
@@ -147,7 +185,7 @@ class SourceCheck:
         if isinstance(self.source, SequenceSource):
             numbers = self.index.frame_packet[ordinals].tolist()
             files = (self.source.read_file(number, self.index.identity) for number in numbers)
-            return np.array([xxhash.xxh3_64_intdigest(data) for data in files], dtype=np.uint64)
+            return np.array([xxhash.xxh3_64_intdigest(data) or 1 for data in files], dtype=np.uint64)
         size = self.source.stat().bytes
         is_whole_file = has_picture_files(self.index)
         spans = [(0, size)] * len(ordinals) if is_whole_file else _find_spans(self.index, ordinals, size)
@@ -276,5 +314,5 @@ def _hash_spans(reader: ByteReader, spans: Sequence[Span], header_bytes: int) ->
                 chunk = buffer[: min(_CHUNK_BYTES, stop - offset)]
                 digest.update(chunk[: reader.read_into(chunk, offset)])
             start = stop
-            hashes[first, stop] = digest.intdigest()
+            hashes[first, stop] = digest.intdigest() or 1
     return hashes

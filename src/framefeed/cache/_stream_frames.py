@@ -3,41 +3,33 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import IntArray, WordArray
-from framefeed.cache._keys import NO_STAMP, SourceCheck, StreamKey
+from framefeed.cache._keys import NO_CONTENT, NO_STAMP, SourceCheck, StreamKey
 from framefeed.cache._state import CacheState
 from framefeed.cache.codecs._codec import FrameCodec
-from framefeed.cache.store._format import MISS, FrameLocations, Kind, StoredFrame
+from framefeed.cache.store._format import FrameLocations, Kind, StoredFrame
 from framefeed.decode import Pixels, PlaneLayout
 from framefeed.errors import FramefeedError, MediaError
 from framefeed.parallel import find_shortage
 
 RAW = "raw"
-_NO_INDICES = np.zeros(0, dtype=np.int64)
 _NO_PLANES = np.empty(0, dtype=np.uint8)
 _READ_ERRORS = (MediaError, OSError)
 """Raised by reading a source."""
+_SCRATCH_BYTES = 4 << 20
+"""Stored bytes that are read together before they are decoded: few enough to stay in the processor's cache."""
 _MAX_SCRATCH = 64 << 20
 """Bytes of scratch memory that a thread keeps."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CachedFrame:
-    """A frame that the cache has.
-
-    Attributes:
-        kind: Codec and layout of its stored bytes.
-        data: Stored bytes, valid until the next call from this thread; None if the pixels are in the target already.
-    """
-
-    kind: Kind
-    data: memoryview | None
+Frame = tuple[int, Kind, memoryview | None]
+"""Index of a requested frame, codec and layout, and stored bytes; None if the pixels are in its target already."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,66 +69,60 @@ class StreamFrames:
     # --- reading --------------------------------------------------------------------------------------
 
     def read(
-        self, ordinals: IntArray, targets: Sequence[Pixels] | None = None, layout: PlaneLayout | None = None
-    ) -> list[CachedFrame | None]:
-        """Find frames in memory and on disk, and read the stored bytes of the valid ones.
+        self, ordinals: IntArray, layout: PlaneLayout | None = None, targets: Sequence[memoryview] | None = None
+    ) -> Iterator[Frame]:
+        """Read frames that the cache has, and whose source is unchanged, from memory and disk.
 
         Args:
             ordinals: Of the frames, int64 [N].
-            targets: Memory for the pixels of each, uint8 [layout.nbytes]; raw frames are read into it.
             layout: Accept only this layout; None accepts any.
+            targets: Memory for the pixels of each, layout.nbytes bytes; raw frames on disk are read into it.
 
-        Returns:
-            One entry for each frame, None if the cache does not have it.
+        Yields:
+            Each frame once, in any order; its bytes are valid until the next one is requested.
         """
         packets = self.index.frame_packet[ordinals]
-        cached: list[CachedFrame | None] = [None] * len(packets)
+        asked: Sequence[int] = range(len(packets))
         if self.has_memory:
-            cached = self._read_memory(packets, ordinals, layout)
-        absent = np.array([i for i, frame in enumerate(cached) if frame is None], dtype=np.int64)
-        if len(absent):
-            locations = self._state.store.find(self._key.digest, packets[absent])
-            usable = self._find_usable(locations, ordinals[absent], layout)
-            absent_targets = None if targets is None else [targets[i] for i in absent.tolist()]
-            for i, frame in zip(absent.tolist(), self._read_disk(locations, usable, absent_targets), strict=True):
-                cached[i] = frame
-        return cached
+            frames = self._read_memory(packets, ordinals, layout)
+            for i, frame in frames.items():
+                yield i, frame.kind, memoryview(frame.data)
+            asked = [i for i in asked if i not in frames]
+            ordinals, packets = ordinals[asked], packets[asked]
+        locations = self._state.store.find(self._key.digest, packets)
+        usable: list[int] = np.flatnonzero(self._find_usable(locations, ordinals, layout)).tolist()
+        codes, sizes = locations.kind.tolist(), locations.nbytes.tolist()
+        is_direct = [False] * len(sizes)
+        if targets is not None:
+            raw = [kind.codec == RAW for kind in locations.kinds]
+            raw_sizes = locations.raw_nbytes.tolist()
+            for i in usable:
+                is_direct[i] = raw[codes[i]] and sizes[i] == raw_sizes[i]
+        for part in _split_by_bytes(usable, [0 if is_direct[i] else sizes[i] for i in usable]):
+            scratch, buffers = _get_scratch(sum([sizes[i] for i in part if not is_direct[i]])), list[memoryview]()
+            for i in part:
+                if targets is not None and is_direct[i]:
+                    buffers.append(targets[asked[i]])
+                else:
+                    buffers.append(scratch[: sizes[i]])
+                    scratch = scratch[sizes[i] :]
+            sound = self._state.store.read(locations, part, buffers)
+            for i, buffer, is_sound in zip(part, buffers, sound, strict=True):
+                if is_sound:
+                    if self.has_memory:
+                        self._keep(locations, i, bytes(buffer))
+                    yield asked[i], locations.kinds[codes[i]], None if is_direct[i] else buffer
 
     @property
     def has_memory(self) -> bool:
         """Whether frames are kept in memory too, where they are looked up first."""
         return self._state.memory.max_bytes > 0
 
-    def read_raw(self, ordinals: IntArray, layout: PlaneLayout, out: Pixels) -> IntArray:
-        """Read raw frames of an unchanged source from disk into a batch, without a copy.
-
-        Args:
-            ordinals: Of the frames, int64 [N].
-            layout: Of the pixels.
-            out: Memory for them, uint8 [N, ...], each frame contiguous.
-
-        Returns:
-            Indices of the frames that were read, int64 [M]; ``read`` may still find the others.
-        """
-        locations = self._state.store.find(self._key.digest, self.index.frame_packet[ordinals])
-        raw = Kind(RAW, layout.text)
-        code = next((i for i, kind in enumerate(locations.kinds) if kind == raw), None)
-        stamp = self.check.stamp
-        if code is None or stamp == NO_STAMP or self._state.options.strict:
-            return _NO_INDICES
-        good = (locations.kind == code) & (locations.stamp == np.uint64(stamp)) & (locations.segment != MISS)
-        good &= (locations.nbytes == layout.nbytes) & (locations.raw_nbytes == layout.nbytes)
-        indices = np.flatnonzero(good)
-        if not len(indices):
-            return indices
-        listed = indices.tolist()
-        if out.flags.c_contiguous:
-            flat, nbytes = out.reshape(-1).data, layout.nbytes
-            buffers = [flat[i * nbytes : (i + 1) * nbytes] for i in listed]
-        else:
-            buffers = [out[i].reshape(-1).data for i in listed]
-        sound = self._state.store.read(locations, listed, buffers)
-        return indices if all(sound) else indices[sound]
+    def _keep(self, locations: FrameLocations, i: int, data: bytes) -> None:
+        """Keep a frame in memory that was read from disk."""
+        kind = locations.kinds[int(locations.kind[i])]
+        facts = int(locations.raw_nbytes[i]), int(locations.stamp[i]), int(locations.content[i])
+        self._state.memory.put(self._key.digest, StoredFrame(int(locations.numbers[i]), kind, data, *facts))
 
     def find_missing(self, ordinals: IntArray, layout: PlaneLayout | None) -> npt.NDArray[np.bool_]:
         """Find the frames that are not on disk, or whose source has changed, bool [N]."""
@@ -148,24 +134,21 @@ class StreamFrames:
         self._state.memory.drop(self._key.digest, int(self.index.frame_packet[ordinal]))
         self._state.counters.add(frames_damaged=1)
 
-    def _read_memory(
-        self, packets: IntArray, ordinals: IntArray, layout: PlaneLayout | None
-    ) -> list[CachedFrame | None]:
+    def _read_memory(self, packets: IntArray, ordinals: IntArray, layout: PlaneLayout | None) -> dict[int, StoredFrame]:
+        """Find usable frames in memory, by their indices."""
         frames = self._state.memory.get(self._key.digest, packets.tolist())
         usable = {i: frame for i, frame in enumerate(frames) if frame is not None and _has_layout(frame.kind, layout)}
-        cached: list[CachedFrame | None] = [None] * len(packets)
         if not usable:
-            return cached
+            return usable
         stamps = np.array([frame.stamp for frame in usable.values()], dtype=np.uint64)
         contents = np.array([frame.content for frame in usable.values()], dtype=np.uint64)
         matches = self._compare_with_source(ordinals[list(usable)], stamps, contents).tolist()
-        for (i, frame), is_match in zip(usable.items(), matches, strict=True):
-            if is_match:
-                cached[i] = CachedFrame(frame.kind, memoryview(frame.data))
-            else:
+        for i, is_match in zip(list(usable), matches, strict=True):
+            if not is_match:
                 self._state.memory.drop(self._key.digest, int(packets[i]))
-        self._state.counters.add(frames_from_memory=sum(matches))
-        return cached
+                del usable[i]
+        self._state.counters.add(frames_from_memory=len(usable))
+        return usable
 
     def _find_usable(
         self, locations: FrameLocations, ordinals: IntArray, layout: PlaneLayout | None
@@ -175,62 +158,38 @@ class StreamFrames:
         if layout is not None and usable.any():
             right = np.array([_has_layout(kind, layout) for kind in locations.kinds], dtype=np.bool_)
             usable = usable & right[np.where(usable, locations.kind, 0)] & (locations.raw_nbytes == layout.nbytes)
+        if self._state.options.strict:  # Others are unknown, not outdated.
+            usable = usable & (locations.content != NO_CONTENT)
         indices = np.flatnonzero(usable)
         if len(indices):
             usable = usable.copy()
             usable[indices] = self._compare_with_source(
                 ordinals[indices], locations.stamp[indices], locations.content[indices]
             )
-            self._state.counters.add(frames_outdated=len(indices) - int(np.count_nonzero(usable)))
+            num_outdated = len(indices) - int(np.count_nonzero(usable))
+            if num_outdated:
+                self._state.counters.add(frames_outdated=num_outdated)
         return usable
 
     def _compare_with_source(self, ordinals: IntArray, stamps: WordArray, contents: WordArray) -> npt.NDArray[np.bool_]:
         """Check whether the source still holds the bytes that each frame was made of, bool [N]."""
         now = self.check.read_stamps(ordinals)
         matches: npt.NDArray[np.bool_] = (stamps == now) & (now != NO_STAMP)
-        doubtful = np.arange(len(ordinals)) if self._state.options.strict else np.flatnonzero(~matches)
-        if not len(doubtful):
+        doubtful = np.ones(len(ordinals), np.bool_) if self._state.options.strict else ~matches
+        if not doubtful.any():
             return matches
+        matches[doubtful] = False
+        hashed, others = np.flatnonzero(doubtful & (contents != NO_CONTENT)), doubtful & (contents == NO_CONTENT)
         try:
-            matches[doubtful] = self.check.hash_contents(ordinals[doubtful]) == contents[doubtful]
+            if len(hashed):
+                matches[hashed] = self.check.hash_contents(ordinals[hashed]) == contents[hashed]
+            if others.any() and not self._state.options.strict:
+                matches[others] = self.check.has_fingerprint()
         except _READ_ERRORS as error:
             if find_shortage(error) is not None:
                 raise
             # The decoder will raise the error of the source.
-            matches[doubtful] = False
         return matches
-
-    def _read_disk(
-        self, locations: FrameLocations, usable: npt.NDArray[np.bool_], targets: Sequence[Pixels] | None
-    ) -> list[CachedFrame | None]:
-        cached: list[CachedFrame | None] = [None] * len(locations)
-        indices = np.flatnonzero(usable).tolist()
-        if not indices:
-            return cached
-        kinds = [locations.kinds[code] for code in locations.kind[indices].tolist()]
-        sizes = locations.nbytes[indices].tolist()
-        raw_sizes = locations.raw_nbytes[indices].tolist()
-        direct = [
-            targets is not None and kind.codec == RAW and size == raw_size
-            for kind, size, raw_size in zip(kinds, sizes, raw_sizes, strict=True)
-        ]
-        scratch = _get_scratch(sum(size for size, is_direct in zip(sizes, direct, strict=True) if not is_direct))
-        buffers, start = [], 0
-        for i, size, is_direct in zip(indices, sizes, direct, strict=True):
-            if is_direct and targets is not None:
-                buffers.append(targets[i].data)
-            else:
-                buffers.append(scratch[start : start + size])
-                start += size
-        sound = self._state.store.read(locations, indices, buffers)
-        for i, kind, buffer, is_direct, is_sound in zip(indices, kinds, buffers, direct, sound, strict=True):
-            if is_sound:
-                cached[i] = CachedFrame(kind, None if is_direct else buffer)
-                if self.has_memory:
-                    facts = int(locations.raw_nbytes[i]), int(locations.stamp[i]), int(locations.content[i])
-                    frame = StoredFrame(int(locations.numbers[i]), kind, bytes(buffer), *facts)
-                    self._state.memory.put(self._key.digest, frame)
-        return cached
 
     # --- storing --------------------------------------------------------------------------------------
 
@@ -279,11 +238,14 @@ class StreamFrames:
             return 0
         ordinals = np.array([frame.ordinal for frame in frames], dtype=np.int64)
         try:
+            contents = self._hash_contents(ordinals)
+            # After the source was read, so that nothing changed meanwhile.
             unchanged = self.check.read_stamps(ordinals) == stamps
-            contents = self.check.hash_contents(ordinals)
         except _READ_ERRORS as error:
             if find_shortage(error) is not None:
                 raise
+            return 0
+        if contents is None:
             return 0
         packets = self.index.frame_packet[ordinals]
         default = state.select_codec(frames[0].layout, [frame.planes for frame in frames if frame.data is None])
@@ -307,9 +269,30 @@ class StreamFrames:
         state.warn_of_trouble()
         return num_stored
 
+    def _hash_contents(self, ordinals: IntArray) -> WordArray | None:
+        """Hash the bytes of frames to store, uint64 [N]; None if the source is not the one that their key names.
+
+        Without a hash, frames are valid for any file with the fingerprint in their key: so this one must have it.
+        """
+        if self._state.options.strict or self.check.is_known_by_content:
+            return self.check.hash_contents(ordinals)
+        return np.full(len(ordinals), NO_CONTENT, dtype=np.uint64) if self.check.has_fingerprint() else None
+
 
 def _has_layout(kind: Kind, layout: PlaneLayout | None) -> bool:
     return layout is None or kind.layout == layout.text
+
+
+def _split_by_bytes(indices: Sequence[int], nbytes: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Split frames into parts that need no more scratch memory than ``_SCRATCH_BYTES``, or are one frame."""
+    start, total = 0, 0
+    for end, needed in enumerate(nbytes):
+        if total and total + needed > _SCRATCH_BYTES:
+            yield indices[start:end]
+            start, total = end, 0
+        total += needed
+    if indices:
+        yield indices[start:]
 
 
 _local = threading.local()
