@@ -85,8 +85,9 @@ class Listing:
 
     def get_columns(self) -> pa.Table:
         """Get the manifests' columns for each row; null if a row comes from no manifest."""
-        rows = pa.array(self.column_rows, mask=self.column_rows == NO_COLUMN_ROW)
-        return self.columns.take(rows) if self.columns.column_names else self.columns
+        if not self.columns.column_names:
+            return self.columns
+        return self.columns.take(pa.array(self.column_rows, mask=self.column_rows == NO_COLUMN_ROW))
 
     def make_source_column(self, root: str | None) -> pa.Array:
         """Make the ``source`` column, with the text of `to_stored_name` for each path, string [N].
