@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -155,15 +156,35 @@ def test_threads_share_what_one_of_them_read() -> None:
     assert all(found)
 
 
-def test_pages_of_the_file_are_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_frame_tables, "READS_BETWEEN_RELEASES", 3)
-    released = []
-    release = _frame_tables.MappedFile.release
-    monkeypatch.setattr(_frame_tables.MappedFile, "release", lambda file: (released.append(1), release(file)))
+def resident_bytes(path: Path) -> int:
+    """Count the bytes of a mapped file that this process has mapped pages for; proc_pid_smaps(5)."""
+    lines = Path("/proc/self/smaps").read_text(encoding="utf-8", errors="replace").splitlines()
+    headers = [number for number, line in enumerate(lines) if line.endswith(f" {path}")]
+    kilobytes = [next(line for line in lines[number:] if line.startswith("Rss:")).split()[1] for number in headers]
+    assert headers, "the file is not mapped"
+    return 1024 * sum(map(int, kilobytes))
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="only Linux says which pages are mapped")
+def test_rows_of_a_file_are_read_without_its_pages(tmp_path: Path) -> None:
     read = saved(tmp_path / "x.arrow", *[frame_index(100, seed) for seed in range(10)])
+    read.claims(0)  # The columns are checked at the first use.
+    assert read.file is not None
+    read.file.release()
     for row in range(10):
         assert same(read.index(row), frame_index(100, row))
-    assert len(released) == 3
+    assert resident_bytes(tmp_path / "x.arrow") == 0
+    read.stream_column("rotation")
+    read.built_from()
+    assert resident_bytes(tmp_path / "x.arrow") == 0
+
+
+def test_a_row_of_a_file_that_was_cut_is_damage(tmp_path: Path) -> None:
+    read = saved(tmp_path / "x.arrow", *[frame_index(100, seed) for seed in range(10)])
+    assert read.index(0) is not None
+    os.truncate(tmp_path / "x.arrow", 100)
+    with pytest.raises(UnreadableMedia, match=r"x\.arrow: damaged frame table, row 9: the file ends"):
+        read.index(9)
 
 
 def test_numbers_of_streams_are_columns() -> None:

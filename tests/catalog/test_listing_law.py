@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import shutil
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from framefeed._names import escape, to_stored_name
 from framefeed.catalog.scan._listing import list_roots
-from framefeed.catalog.scan._rows import ALL_MEDIA_SUFFIXES, PICTURE_SUFFIXES, Listing, get_suffix
+from framefeed.catalog.scan._rows import ALL_MEDIA_SUFFIXES, PICTURE_SUFFIXES, Endings, Listing, get_suffix
 from framefeed.errors import UsageError
 
 E_ACUTE = os.fsdecode("é".encode())  # by its bytes, which are a name under any locale
@@ -196,3 +196,16 @@ def test_a_glob_matches_what_the_glob_module_does(
             assert not expected
     finally:
         shutil.rmtree(top)
+
+
+NAMES = ("a.jpg", "b.JPG", "c.Jpg", "d.jpeg", "e.mp4", "f.ts", ".jpg", ".g.jpg", "..jpg", "h", "i.", "jpg", ".ts",
+         "k.txt",
+         "\udcff.jpg", "l.\udcff", "é.mp4", "m.webm", ".mp4", "n.jpg.txt", "o..jpg", ".", "x.avi")  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(NAMES), unique=True), st.sampled_from([ALL_MEDIA_SUFFIXES, PICTURE_SUFFIXES]))
+def test_names_are_chosen_and_counted_by_their_endings(names: list[str], suffixes: frozenset[str]) -> None:
+    endings = Endings(suffixes)
+    expected = sorted((name for name in names if get_suffix(name) in suffixes), key=os.fsencode)
+    assert endings.sorted_names(names) == expected
+    assert endings.count_others(names) == Counter(map(get_suffix, set(names).difference(expected)))

@@ -26,6 +26,7 @@ from PIL import Image
 from framefeed.catalog import _chunks
 from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._catalog import Catalog
+from framefeed.catalog._chunks import SourceGroup
 from framefeed.catalog._memory_catalog import make_memory_catalog
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.catalog.scan import _journal, _resuming
@@ -557,3 +558,31 @@ def test_the_table_is_written_in_the_order_of_paths(media: Path, tmp_path: Path)
     scan(media, out=tmp_path / "cat.parquet", root=media)
     names = pq.read_table(tmp_path / "cat.parquet").column("source").to_pylist()
     assert names == sorted(names)
+
+
+def test_files_are_looked_up_in_their_folder_and_by_their_paths_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").mkdir()
+    for number, name in enumerate(("a.png", "in/b.png", "c.png")):
+        (tmp_path / name).write_bytes(bytes(number))
+    groups = [SourceGroup(str(tmp_path), ["a.png", "in/b.png", "gone.png", "in/../c.png", "z\0.png"])]
+    sizes, times = _resuming.stat_all(groups)
+    assert sizes.tolist() == [0, 1, -1, 2, -1]
+
+    def refuse(*arguments: Any, **options: Any) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "open", refuse)
+    by_path = _resuming.stat_all(groups)
+    assert (by_path[0].tolist(), by_path[1].tolist()) == (sizes.tolist(), times.tolist())
+
+
+def test_files_of_a_folder_are_looked_up_by_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, stat = list[str](), os.stat
+    for name in ("a.png", "b.png"):
+        (tmp_path / name).write_bytes(b"x")
+    monkeypatch.setattr(os, "stat", lambda path, **options: (asked.append(path), stat(path, **options))[1])
+    monkeypatch.setattr(os, "supports_dir_fd", {*os.supports_dir_fd, os.stat})
+    assert _resuming.stat_all([SourceGroup(str(tmp_path), ["a.png", "b.png"])])[0].tolist() == [1, 1]
+    assert asked == ["a.png", "b.png"]

@@ -204,7 +204,7 @@ def _open_both(path: str) -> tuple[Facts, CatalogHeader, FrameTables | None]:
     for name in filter(os.path.isfile, names):
         frames, metadata, columns = open_frame_tables(name)
         if metadata.get(_KEY) == str(header.frames_id).encode():
-            plan_columns = PlanColumns(columns, file.metadata.num_rows, len(frames), name)
+            plan_columns = PlanColumns(columns, file.metadata.num_rows, len(frames), name, frames.file)
             return _read_facts(path, file, plan_columns), header, frames
         others.append(name)
     if not others:

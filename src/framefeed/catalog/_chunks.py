@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -192,6 +193,7 @@ _PICTURE_ENDINGS = frozenset(
     for ending in (low, low.upper())
 )  # fmt: skip
 """The last three letters of names of picture files."""
+_LAST_THREE = itemgetter(slice(-3, None))
 
 
 def cut_into_chunks(groups: Iterable[SourceGroup], options: SurveyOptions) -> Iterator[Chunk]:
@@ -203,7 +205,7 @@ def cut_into_chunks(groups: Iterable[SourceGroup], options: SurveyOptions) -> It
         start = 0
         while start < len(group):
             names = group.names[start : start + -(-weight_left // picture_weight)]
-            if group.kind == "files" and _PICTURE_ENDINGS.issuperset(name[-3:] for name in names):
+            if group.kind == "files" and _PICTURE_ENDINGS.issuperset(map(_LAST_THREE, names)):
                 weight_left -= len(names) * picture_weight
             else:
                 for count, name in enumerate(names, 1):

@@ -1,12 +1,11 @@
 """Store frame indexes as Arrow tables, one row per source, and read them from a mapped file that may be damaged.
 
-Rows are decoded on use, and the last ones are cached. Pages of a mapped file are released, so that the memory of a
-worker that reads a large catalog stays small.
+Rows are decoded on use, and the last ones are cached. Single rows of a mapped file are read without touching its pages,
+so that the memory of a worker that reads a large catalog stays small.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,10 +19,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from framefeed._arrays import AnyArray, IntArray
+from framefeed._arrays import IntArray
 from framefeed._lru import Lru
 from framefeed._units import format_bytes
-from framefeed.catalog._arrow import Ragged, gather_rows, view_numbers, view_ragged
+from framefeed.catalog._arrow import MappedFile, gather_rows, view_numbers, view_ragged
 from framefeed.catalog._frame_rows import (
     NUMBER_FIELDS,
     HeaderClaims,
@@ -41,30 +40,8 @@ CACHED_INDEXES = 64
 CACHED_BYTES = 128 * 2**20
 """Size of these: an index takes about 65 bytes a frame, 14 MB for two hours at 30 frames a second."""
 
-READS_BETWEEN_RELEASES = 16
-"""Rows read before the pages of a mapped file are released: Linux maps 64 KiB around each touched page."""
-
-
 NUMBERS = np.dtype([("present", "<i4"), *((name, "<i4") for name in NUMBER_FIELDS)])
 """Numbers of a row that can be read of all rows at once; side by side, so that those of one row are one read."""
-
-
-class MappedFile:
-    """A file mapped for reading: all processes that map it share its pages.
-
-    Args:
-        path: Of a file that is not empty.
-    """
-
-    def __init__(self, path: str) -> None:
-        with open(path, "rb") as file:
-            self._mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self.buffer = pa.py_buffer(self._mapping)
-
-    def release(self) -> None:
-        """Unmap the pages from this process; they stay in the system's cache until the next use."""
-        if hasattr(self._mapping, "madvise"):
-            self._mapping.madvise(mmap.MADV_DONTNEED)
 
 
 class RowReader:
@@ -73,16 +50,15 @@ class RowReader:
     Args:
         batches: Batches of ``SCHEMA``.
         name: Name for messages.
-        release: Function that releases pages; called after ``READS_BETWEEN_RELEASES`` rows.
+        file: Mapped file of the batches, or None.
     """
 
-    def __init__(self, batches: Sequence[pa.RecordBatch], name: str, release: Callable[[], None] | None = None) -> None:
+    def __init__(self, batches: Sequence[pa.RecordBatch], name: str, file: MappedFile | None = None) -> None:
         self._batches = batches
         self._name = name
-        self._release = release
+        self._file = file
         self._starts: list[int] = list(accumulate((batch.num_rows for batch in batches), initial=0))
         self._columns: dict[int, dict[str, Any]] = {}
-        self._reads = 0
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -95,7 +71,11 @@ class RowReader:
         """
         if batch not in self._columns:
             try:
-                self._columns[batch] = _view_columns(self._batches[batch])
+                columns = self._batches[batch]
+                self._columns[batch] = {
+                    "numbers": view_numbers(columns.column("numbers"), NUMBERS),
+                    "row": view_ragged(columns.column("row"), np.uint8, self._file),
+                }
             except ValueError as error:
                 raise self._damaged(f"batch {batch}: {error}") from error
         return self._columns[batch]
@@ -107,18 +87,15 @@ class RowReader:
             UnreadableMedia: The row is damaged.
         """
         columns, at = self._locate(row)
-        present, *values = columns["numbers"][at].item()
-        if not present:
-            return None
         try:
+            selected = columns["numbers"][at : at + 1]
+            present, *values = (selected if self._file is None else self._file.read(selected))[0].item()
+            if not present:
+                return None
             numbers = {name: kind(value) for (name, kind), value in zip(NUMBER_FIELDS.items(), values, strict=True)}
-            index = read_index(columns["row"].row(at).data, numbers)
+            return read_index(columns["row"].row(at).data, numbers)
         except ValueError as error:  # UsageError of FrameIndex and UnicodeDecodeError are ValueErrors too.
             raise self._damaged(f"row {row}: {error}") from error
-        self._reads += 1
-        if self._release is not None and self._reads % READS_BETWEEN_RELEASES == 0:
-            self._release()
-        return index
 
     def claims(self, row: int) -> HeaderClaims:
         """Read the header's claims of a row.
@@ -164,13 +141,6 @@ class RowReader:
         return UnreadableMedia(
             f"{self._name}: damaged frame table, {what}; delete it and index again", source=self._name, stage="index"
         )
-
-
-def _view_columns(batch: pa.RecordBatch) -> dict[str, AnyArray | Ragged]:
-    return {
-        "numbers": view_numbers(batch.column("numbers"), NUMBERS),
-        "row": view_ragged(batch.column("row"), np.uint8),
-    }
 
 
 class RecentIndexes:
@@ -275,6 +245,10 @@ class FrameTables:
         batches: Batches of ``SCHEMA``.
         name: Name for messages; the path, if there is one.
         file: Mapped file of the batches, or None.
+
+    Attributes:
+        name: As given.
+        file: As given.
     """
 
     def __init__(
@@ -282,7 +256,8 @@ class FrameTables:
     ) -> None:
         self._batches = tuple(batches)
         self.name = name
-        self._reader = RowReader(self._batches, name, None if file is None else file.release)
+        self.file = file
+        self._reader = RowReader(self._batches, name, file)
         self._recent = RecentIndexes(self._reader.index)
 
     def __len__(self) -> int:
@@ -343,6 +318,7 @@ class FrameTables:
             numbers = self._reader.columns(number)["numbers"]
             part = slice(start, start := start + batch.num_rows)
             np.copyto(values[part], numbers[name], where=numbers["present"] != 0)
+        self._release()
         return values
 
     def built_from(self) -> IntArray:
@@ -352,7 +328,13 @@ class FrameTables:
             UnreadableMedia: A batch is damaged.
         """
         parts = [self._reader.built_from(number) for number in range(len(self._batches))]
+        self._release()
         return np.concatenate([np.empty(0, np.int64), *parts])
+
+    def _release(self) -> None:
+        """Give back the pages of the file that a read of all rows has touched."""
+        if self.file is not None:
+            self.file.release()
 
     def select(self, rows: Iterable[int]) -> FrameTables:
         """Copy some rows into tables of their own."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from framefeed._arrays import BoolArray, IntArray
 from framefeed._cached import cached_property
-from framefeed.catalog._arrow import view_numbers, view_ragged
+from framefeed.catalog._arrow import MappedFile, view_numbers, view_ragged
 from framefeed.errors import UnreadableMedia
 
 _NUMBERS = ("frame_row", "num_frames", "width", "height", "usable_row")
@@ -84,12 +84,15 @@ class PlanColumns:
         num_rows: Number of rows of the catalog.
         num_tables: Rows of the frame tables.
         name: Path of the file, for messages.
+        file: The mapped file, or None.
 
     Raises:
         UnreadableMedia: It is damaged.
     """
 
-    def __init__(self, columns: pa.StructArray, num_rows: int, num_tables: int, name: str) -> None:
+    def __init__(
+        self, columns: pa.StructArray, num_rows: int, num_tables: int, name: str, file: MappedFile | None = None
+    ) -> None:
         self._name = name
         self._num_tables = num_tables
         try:
@@ -97,7 +100,7 @@ class PlanColumns:
                 raise ValueError(f"they do not list the {num_rows} rows of the facts")
             self._numbers = {field: view_numbers(columns.field(field), np.int64) for field in _NUMBERS}
             self._failed = view_numbers(columns.field("has_failed"), np.uint8)
-            self._sources = view_ragged(columns.field("source"), np.uint8)
+            self._sources = view_ragged(columns.field("source"), np.uint8, file)
         except ValueError as error:
             raise self._damaged(str(error)) from error
 

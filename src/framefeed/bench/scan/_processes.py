@@ -115,7 +115,9 @@ def scan_watched(tree: str, table: str) -> dict[str, Any]:
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal opened
         if event == "open" and isinstance(arguments[0], (str, bytes)):
-            opened += os.fsdecode(arguments[0]).startswith(within)
+            # Folders are opened to find their files by name.
+            is_file = not arguments[2] & os.O_DIRECTORY
+            opened += is_file and os.fsdecode(arguments[0]).startswith(within)
 
     sys.addaudithook(hook)
     facts = scan_again(tree, table)

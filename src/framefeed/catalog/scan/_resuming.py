@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import closing, nullcontext, suppress
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
 from fractions import Fraction
 
 import numpy as np
@@ -206,12 +206,27 @@ def _stat_group(group: SourceGroup) -> tuple[IntArray, IntArray]:
                 stat = list_folder(path).stat
                 sizes[number], times[number] = stat.bytes, stat.mtime_ns or 0
     elif group.kind == "files":
-        stat_path = os.stat
-        for number, path in enumerate(group.paths()):
-            try:
-                facts = stat_path(path)
-            except (OSError, ValueError):
-                continue
-            sizes[number] = facts.st_size
-            times[number] = facts.st_mtime_ns
+        stat_file = os.stat
+        with _opening_folder(group) as folder:
+            for number, name in enumerate(group.paths() if folder is None else group.names):
+                try:
+                    facts = stat_file(name, dir_fd=folder)
+                except (OSError, ValueError):
+                    continue
+                sizes[number] = facts.st_size
+                times[number] = facts.st_mtime_ns
     return np.array(sizes, np.int64), to_time_column(times)
+
+
+@contextmanager
+def _opening_folder(group: SourceGroup) -> Iterator[int | None]:
+    """Open the folder of a group, so that the system finds each file by its name alone; None where that is no use."""
+    folder = None
+    if len(group) > 1 and group.folder and os.stat in os.supports_dir_fd:
+        with suppress(OSError):
+            folder = os.open(group.folder, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield folder
+    finally:
+        if folder is not None:
+            os.close(folder)

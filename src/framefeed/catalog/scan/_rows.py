@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -85,8 +85,9 @@ class Listing:
 
     def get_columns(self) -> pa.Table:
         """Get the manifests' columns for each row; null if a row comes from no manifest."""
-        rows = pa.array(self.column_rows, mask=self.column_rows == NO_COLUMN_ROW)
-        return self.columns.take(rows) if self.columns.column_names else self.columns
+        if not self.columns.column_names:
+            return self.columns
+        return self.columns.take(pa.array(self.column_rows, mask=self.column_rows == NO_COLUMN_ROW))
 
     def make_source_column(self, root: str | None) -> pa.Array:
         """Make the ``source`` column, with the text of `to_stored_name` for each path, string [N].
@@ -205,14 +206,29 @@ class Endings:
 
     def sorted_names(self, names: Sequence[str]) -> list[str]:
         """Select the file names that have such an ending, in the order of their bytes."""
-        spellings = self._spellings
-        selected = [name for name in names if name[name.rfind(".") :] in spellings]
-        if len(selected) < len(names):
-            selected += [name for name in names if name[name.rfind(".") :] not in spellings and self.has_ending(name)]
+        others = self._list_doubtful(names)
+        selected = list(names)
+        if others:
+            left_out = frozenset(name for name in others if not self.has_ending(name))
+            selected = [name for name in names if name not in left_out]
         sort_by_bytes(selected)
-        hidden, others = bisect_left(selected, "."), bisect_left(selected, chr(ord(".") + 1))
-        selected[hidden:others] = filter(self.has_ending, selected[hidden:others])
         return selected
+
+    def count_others(self, names: Sequence[str]) -> Counter[str]:
+        """Count the file names without such an ending, by their ending."""
+        endings = map(get_suffix, self._list_doubtful(names))
+        return Counter(ending for ending in endings if ending not in self._suffixes)
+
+    def _list_doubtful(self, names: Sequence[str]) -> Sequence[str]:
+        """List the names whose ending must be taken from them one by one; none in a folder of ``.jpg`` files."""
+        # Names that end in a dot and three letters of such an ending, and those that begin with a dot.
+        if self._spellings.issuperset(map(_LAST_FOUR, names)):
+            return [name for name in names if name[0] == "."] if "\0." in "\0" + "\0".join(names) else ()
+        spellings = self._spellings
+        return [name for name in names if name[name.rfind(".") :] not in spellings or name[0] == "."]
+
+
+_LAST_FOUR = itemgetter(slice(-4, None))
 
 
 def sort_by_bytes(names: list[str]) -> None:

@@ -21,7 +21,7 @@ from operator import itemgetter
 from typing import Literal, TypeAlias
 
 from framefeed.catalog._chunks import SourceGroup
-from framefeed.catalog.scan._rows import ALL_MEDIA_SUFFIXES, Endings, ScanStats, get_suffix, sort_by_bytes
+from framefeed.catalog.scan._rows import ALL_MEDIA_SUFFIXES, Endings, ScanStats, sort_by_bytes
 from framefeed.errors import UnreadableMedia, UsageError
 from framefeed.media import PICTURE_SUFFIXES
 from framefeed.parallel import raise_shortage, try_again_in_shortage
@@ -29,6 +29,7 @@ from framefeed.parallel import raise_shortage, try_again_in_shortage
 ImageFolders = Literal["image", "video"]
 # Groups in order; an empty list is filled when its folder is walked.
 _NestedGroups: TypeAlias = "list[SourceGroup | _NestedGroups]"
+_MEDIA = Endings(ALL_MEDIA_SUFFIXES)
 
 
 @dataclass(slots=True)
@@ -138,8 +139,7 @@ class Walk:
         if (stat.st_dev, stat.st_ino) not in self.facts.seen:
             entries = _list_entries(folder.path)
             self.facts.seen.add((stat.st_dev, stat.st_ino))
-            endings = map(get_suffix, _list_file_names(entries))
-            self.facts.stats.passed_over.update(ending for ending in endings if ending not in ALL_MEDIA_SUFFIXES)
+            self.facts.stats.passed_over.update(_MEDIA.count_others(_list_file_names(entries)))
             return self._add(folder, entries)
         if self._by_parent and not _is_loop(folder):
             self.facts.is_relisted = True
