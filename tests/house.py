@@ -1,4 +1,4 @@
-"""The house rules that no linter has: each takes source text and gives the places that break it.
+"""The house rules that ruff does not have: each takes source text and gives the places that break it.
 
 A rule is a function `(Source) -> list[str]`; tests/test_house_rules.py runs every rule over src and over sentences
 that break it. To make an exception, add a line with its reason to the table above the rule.
@@ -20,7 +20,6 @@ SRC = Path(__file__).resolve().parents[1] / "src"
 
 MAX_MODULE_LINES = 500
 MAX_BODY_LINES = 60
-MAX_PARAMETERS = 8
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -151,16 +150,6 @@ def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, FunctionNo
             yield from functions(node, prefix)
 
 
-def parameters(node: FunctionNode) -> list[ast.arg]:
-    """All parameters that a caller can fill, without self and cls."""
-    arguments = node.args
-    positional = arguments.posonlyargs + arguments.args
-    if positional and positional[0].arg in {"self", "cls", "mcs"}:
-        positional = positional[1:]
-    starred = [argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None]
-    return positional + arguments.kwonlyargs + starred
-
-
 def body_lines(node: FunctionNode) -> int:
     """Lines from the first statement after the docstring to the end."""
     body = node.body
@@ -185,21 +174,6 @@ def body_size(source: Source) -> list[str]:
     ]
 
 
-# The public functions take what their users ask for; their first line builds the options dataclass.
-# (room, qualified name), wherever in the room the function lives.
-LONG_SIGNATURES = {
-    ("adapters", "ClipDataset.__init__"),
-    ("adapters", "VideoDecoder.__init__"),
-    ("catalog", "scan"),
-    ("load", "ClipLoader.__init__"),
-    ("parallel", "ordered_map"),
-    ("parallel", "ordered_outcomes"),
-    ("plan", "DecodeRequest.__init__"),
-    ("plan", "plan_clips"),
-    ("plan", "plan_requests"),
-}
-
-
 _RIDDLES = re.compile(r"\b(nobody|whoever|somebody|anybody|lets? go|letting go)\b", re.IGNORECASE)
 
 
@@ -209,28 +183,9 @@ def plain_words(source: Source) -> list[str]:
     return [f"{source.module}:{number}: {met[0]}" for number, line in lines if (met := _RIDDLES.search(line))]
 
 
-def parameter_count(source: Source) -> list[str]:
-    return [
-        source.at(node, f"{name} has {len(parameters(node))} parameters, at most {MAX_PARAMETERS}")
-        for name, node in functions(source.tree)
-        if len(parameters(node)) > MAX_PARAMETERS and (source.room, name) not in LONG_SIGNATURES
-    ]
-
-
-def unannotated(source: Source) -> list[str]:
-    found = []
-    for name, node in functions(source.tree):
-        bare = [argument.arg for argument in parameters(node) if argument.annotation is None]
-        found += [source.at(node, f"{name} does not say what {argument} is") for argument in bare]
-        if node.returns is None:
-            found.append(source.at(node, f"{name} does not say what it returns"))
-    return found
-
-
 # --- what no room may do --------------------------------------------------------------------------
 
 UNSAFE_MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve"}
-UNSAFE_BUILTINS = {"eval", "exec"}
 UNSAFE_KEYWORDS = {"shell", "allow_pickle"}
 # Between a process and the workers that it has started, over sockets that nobody else has.
 PICKLING_ROOM = "parallel"
@@ -246,8 +201,6 @@ def unsafe_calls(source: Source) -> list[str]:
     for node in source.nodes:
         if not isinstance(node, ast.Call):
             continue
-        if isinstance(node.func, ast.Name) and node.func.id in UNSAFE_BUILTINS:
-            found.append(source.at(node, f"calls {node.func.id}"))
         for keyword in node.keywords:
             if keyword.arg in UNSAFE_KEYWORDS and not (
                 isinstance(keyword.value, ast.Constant) and keyword.value.value is False
@@ -485,8 +438,6 @@ def _is_private(part: str) -> bool:
 RULES: dict[str, Rule] = {
     "module size": module_size,
     "body size": body_size,
-    "parameter count": parameter_count,
-    "annotations": unannotated,
     "unsafe calls": unsafe_calls,
     "global generator": global_generator,
     "lazy imports": lazy_imports,

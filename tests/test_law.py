@@ -1,11 +1,11 @@
 """The law of exactness over every codec and every hard file that can be generated, in every way of asking.
 
-Wrong readers are in tests/test_wrong_readers.py, real files in tests/test_real_media.py.
+Wrong readers are in tests/test_wrong_readers.py, other backends in tests/test_parity.py, real files in
+tests/test_real_media.py.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,12 +19,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framefeed.decode import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.index import DISPOSABLE, FrameIndex, build_index
 from framefeed.media import MediaSource
-from framefeed.testing import Pathology, read_stamp, read_stamps
-from framefeed.testing.recipes import iter_pathologies, pathology
+from framefeed.testing.recipes import iter_pathologies
 from tests.corpus import corpus_file
 from tests.decode.law import Product, check_clips, check_frames
 from tests.media.files import READABLE, readable_path
@@ -33,11 +31,6 @@ from tests.reference import kept_reference
 # Pictures of two sizes fit no one memory unscaled (tests/decode/test_convert.py), and turned ones are not delivered as
 # they are stored; only their planes are compared here.
 PLANES_ONLY = {recipe.name for recipe in iter_pathologies() if recipe.number == "P01" or "size_change" in recipe.name}
-
-
-STAMPED = [
-    recipe for recipe in iter_pathologies() if recipe.stamps and recipe.name in READABLE and "size" not in recipe.name
-] + [pathology("odd_size.mp4")]
 
 
 @dataclass(frozen=True)
@@ -136,26 +129,3 @@ def _without_packet(data: bytes, index: FrameIndex, number: int) -> bytes:
     offset, size = int(index.packets.offset[number]), int(index.packets.size[number])
     filler = (size - 4).to_bytes(4, "big") + b"\x0c" + b"\xff" * (size - 5)
     return data[:offset] + filler + data[offset + size :]
-
-
-# --- frames that name themselves --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("recipe", STAMPED, ids=lambda recipe: recipe.name)
-def test_M01_M19_delivered_pixels_name_the_ordinals_asked_for(recipe: Pathology) -> None:
-    assert recipe.stamps is not None
-    chance = random.Random(recipe.name)
-    wanted = [chance.randrange(len(recipe.stamps)) for _ in range(8)]
-    with VideoDecoder(corpus_file(recipe.name)) as decoder:
-        assert len(decoder) == len(recipe.stamps)
-        batch = decoder.get_frames_at(wanted)
-        assert batch.indices.tolist() == wanted
-        assert read_stamps(batch.data) == [recipe.stamps[ordinal] for ordinal in wanted]
-        assert read_stamp(decoder[-1]) == recipe.stamps[-1]
-
-
-@pytest.mark.parametrize("recipe", STAMPED[::4], ids=lambda recipe: recipe.name)
-def test_M01_M19_small_pictures_name_themselves_too(recipe: Pathology) -> None:
-    assert recipe.stamps is not None
-    with VideoDecoder(corpus_file(recipe.name), size=(48, 64), dimension_order="NHWC") as decoder:
-        assert read_stamps(decoder[::-9]) == list(recipe.stamps[::-9])

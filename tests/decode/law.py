@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from framefeed.decode._decoder import ClipSlot
-from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia
 from framefeed.index import MISSING_PTS, FrameIndex
 from framefeed.media import MediaSource
@@ -36,7 +35,7 @@ class Product:
 
     source: MediaSource
     index: FrameIndex
-    decoder: PyAVDecoder
+    decoder: Any
     limit: int | None = None
 
     def pts(self) -> list[int | None]:

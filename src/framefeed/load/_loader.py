@@ -58,7 +58,7 @@ class ClipLoader(ClosedByWith):
     """
 
     @refuse_torch_names
-    def __init__(
+    def __init__(  # noqa: PLR0913 - public: what its users ask for
         self,
         plan: EpochPlan,
         *,

@@ -337,7 +337,7 @@ class OrderedValues(Iterator[R], ClosedByWith, Generic[T, R]):
         self._outcomes._close_soon()
 
 
-def ordered_outcomes(
+def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
     function: Callable[[T], R],
     items: Iterable[T],
     *,
@@ -415,7 +415,7 @@ def ordered_outcomes(
     return OrderedOutcomes(run, iterator, pool)
 
 
-def ordered_map(
+def ordered_map(  # noqa: PLR0913 - public: what its users ask for
     function: Callable[[T], R],
     items: Iterable[T],
     *,

@@ -325,7 +325,7 @@ class EpochPlan:
         return describe_plan(self, self._shard.unit)
 
 
-def plan_clips(
+def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     catalog: Catalog,
     rule: ClipRule | None = None,
     *,

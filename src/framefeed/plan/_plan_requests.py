@@ -22,7 +22,7 @@ from framefeed.plan._request_rule import Requests
 from framefeed.plan._tables import PlanTables
 
 
-def plan_requests(
+def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     requests: Sequence[DecodeRequest],
     *,
     size: Size | int | None = None,

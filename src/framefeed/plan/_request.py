@@ -105,7 +105,7 @@ class DecodeRequest:
     damaged: BoolArray | None
     on_damaged: OnDamaged
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - public: what its users ask for
         self,
         source: str | bytes | ImageSequence | SupportsPath | IndexedSource,
         indices: Sequence[int] | IntArray | None = None,

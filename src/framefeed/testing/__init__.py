@@ -14,6 +14,7 @@ from framefeed.testing._clips import (
 )
 from framefeed.testing._codecs import CODECS, LEFT_OUT, CodecClip
 from framefeed.testing._datasets import make_folder
+from framefeed.testing._decoder_exam import DecoderExam
 from framefeed.testing._pathologies import FrameFacts, MediaFacts, PacketFacts, Pathology, read_facts, verify
 from framefeed.testing._stamps import StampReading, draw_stamp, find_stamp, read_stamp, read_stamps
 from framefeed.testing.recipes import iter_pathologies, pathology
@@ -25,6 +26,7 @@ __all__ = [
     "ClipSpec",
     "CodecClip",
     "Coded",
+    "DecoderExam",
     "FrameFacts",
     "MediaFacts",
     "PacketFacts",

@@ -156,7 +156,7 @@ class ClipDataset(Dataset[Any]):
         UsageError: The plan has no such column or rows without a value in it, or the arguments do not fit.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - public: what its users ask for
         self,
         plan: EpochPlan,
         target: str | None = None,

@@ -180,7 +180,7 @@ class VideoDecoder:
             RuntimeError.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - public: what its users ask for
         self,
         source: Any,
         *,

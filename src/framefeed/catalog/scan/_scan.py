@@ -53,7 +53,7 @@ _MOST_ROOTS = 3
 """Roots named in a message."""
 
 
-def scan(
+def scan(  # noqa: PLR0913 - public: what its users ask for
     roots: Roots,
     *,
     out: StrPath | None = None,

@@ -1,0 +1,142 @@
+"""Every backend that is installed over every clip: frames, times and errors agree with the numbers in the pictures."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from framefeed.cache import FrameCache
+from framefeed.decode import ClipSlot, Decoder, VideoDecoder, find_decoder
+from framefeed.decode.backends.pyav import PyAVDecoder
+from framefeed.errors import FrameNotFound, UsageError
+from framefeed.index import build_index
+from framefeed.media import ImageSequence, MediaSource
+from framefeed.plan import OutputSpec
+from framefeed.testing import CODECS, read_stamp, read_stamps
+from framefeed.testing.recipes import iter_pathologies
+from tests.corpus import corpus_file
+from tests.decode.law import Product, check_clips
+from tests.media.files import CODEC_CLIPS, READABLE, readable_path
+from tests.media.pictures import write_folder
+from tests.reference import kept_reference
+
+INSTALLED = [point.name for point in entry_points(group="framefeed.decoders")]
+DEMUXED, CACHED = "pyav, demuxed", "pyav, cached"
+VIDEO_BACKENDS = ["auto", "pyav", DEMUXED, CACHED, *INSTALLED]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrameCache]:
+    with FrameCache(tmp_path_factory.mktemp("cache"), codec="raw") as cache:
+        yield cache
+
+
+@pytest.fixture
+def backend(request: pytest.FixtureRequest) -> Decoder:
+    if request.param == DEMUXED:
+        return PyAVDecoder(direct=False, skip=False)
+    if request.param == CACHED:
+        cache: FrameCache = request.getfixturevalue("cache")
+        return cache.decoder(PyAVDecoder())
+    return find_decoder(request.param)
+
+
+over_backends = pytest.mark.parametrize("backend", VIDEO_BACKENDS, indirect=True)
+
+
+@dataclass(frozen=True)
+class Stamped:
+    """A file whose frames show these numbers."""
+
+    name: str
+    stamps: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def path(self) -> Path:
+        return readable_path(self.name) if self.name in CODEC_CLIPS else corpus_file(self.name)
+
+
+CLIPS = [Stamped(name, CODECS[name.partition(".")[0]].spec.stamps) for name in CODEC_CLIPS]
+# Pictures of two sizes fit no one memory unscaled.
+HARD = [
+    Stamped(recipe.name, tuple(recipe.stamps))
+    for recipe in iter_pathologies()
+    if recipe.stamps and recipe.name in READABLE and "size_change" not in recipe.name
+]
+DAMAGED = [recipe.name for recipe in iter_pathologies() if recipe.stamps is None and recipe.name in READABLE]
+
+
+# Every codec in every backend; the hard files, which tests/test_law.py reads in every way, where another class reads.
+MATRIX = [(clip, backend) for clip in CLIPS for backend in VIDEO_BACKENDS]
+MATRIX += [(clip, backend) for clip in HARD for backend in ("auto", CACHED, *INSTALLED)]
+
+
+@pytest.mark.parametrize(
+    ("clip", "backend"), MATRIX, indirect=["backend"], ids=lambda each: getattr(each, "name", each)
+)
+def test_M01_M19_delivered_pixels_name_the_ordinals_asked_for(backend: Decoder, clip: Stamped) -> None:
+    reference, chance = kept_reference(clip.path), random.Random(clip.name)
+    wanted = [chance.randrange(len(clip.stamps)) for _ in range(8)]
+    with VideoDecoder(clip.path, backend=backend) as decoder:
+        assert len(decoder) == len(clip.stamps)
+        for _ in range(2):  # a cache has them at the second time
+            batch = decoder.get_frames_at(wanted)
+            assert batch.indices.tolist() == wanted
+            assert read_stamps(batch.data) == [clip.stamps[ordinal] for ordinal in wanted]
+        assert read_stamp(decoder[-1]) == clip.stamps[-1]
+        if decoder.frame_index.times_from == "pts":
+            right = [reference.frames[ordinal].pts * reference.time_base for ordinal in wanted]
+            np.testing.assert_allclose(batch.pts_seconds, [float(seconds) for seconds in right], atol=1e-9)
+
+
+@over_backends
+@pytest.mark.parametrize("clip", HARD[::4], ids=str)
+def test_M01_M19_small_pictures_name_themselves_too(backend: Decoder, clip: Stamped) -> None:
+    with VideoDecoder(clip.path, backend=backend, size=(48, 64), dimension_order="NHWC") as decoder:
+        assert read_stamps(decoder[::-9]) == list(clip.stamps[::-9])
+
+
+@over_backends
+@pytest.mark.parametrize("name", DAMAGED)
+def test_D01_D02_damage_fails_the_same_clips(backend: Decoder, name: str) -> None:
+    path = corpus_file(name)
+    index = build_index(path, "none")
+    clips = [*([ordinal] for ordinal in range(len(index))), range(len(index)), [0, len(index) - 1]]
+    reader = Product(MediaSource.of(path), index, backend)
+    for _ in range(2):
+        check_clips(reader, kept_reference(path), clips, may_promise_more=True)
+
+
+@over_backends
+def test_a_frame_that_the_index_has_not_is_not_found(backend: Decoder) -> None:
+    path = corpus_file("base.mp4")
+    index = build_index(path)
+    for ordinal in (len(index), -1):
+        slot = ClipSlot(np.array([ordinal]), OutputSpec(), np.empty((1, *OutputSpec().shape(96, 128)), np.uint8))
+        with pytest.raises(FrameNotFound):
+            backend.decode(MediaSource.of(path), index, [slot]).raise_first()
+
+
+@pytest.mark.parametrize("name", ["auto", "still"])
+def test_pictures_are_frames(name: str, tmp_path: Path) -> None:
+    sequence = ImageSequence(write_folder(tmp_path / "pictures"), fps=25)
+    with VideoDecoder(sequence, backend=name) as decoder:
+        batch = decoder.get_frames_at([7, 0, 7])
+        assert read_stamps(batch.data) == [7, 0, 7]
+        np.testing.assert_allclose(batch.pts_seconds, [7 / 25, 0, 7 / 25])
+
+
+def test_a_backend_refuses_sources_of_the_other_kind(tmp_path: Path) -> None:
+    sequence = ImageSequence(write_folder(tmp_path / "pictures"), fps=25)
+    for source, name in ((sequence, "pyav"), (corpus_file("base.mp4"), "still")):
+        with pytest.raises(UsageError, match=name), VideoDecoder(source, backend=name) as decoder:
+            decoder[0]

@@ -1,0 +1,166 @@
+"""What works without any extra, and what names its extra: run where none can be imported, in an empty folder.
+
+Writes JSON: name of a step -> "" if it went well, else its error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import framefeed as ff
+from framefeed.cli import main
+from framefeed.testing import ClipSpec, draw_stamp, make_folder, read_stamps, write_clip
+
+Step = Callable[[], object]
+CLIP = "clip.mp4"
+
+
+def expect_extra(extra: str, call: Step) -> None:
+    """Check that a call raises MissingDependency, with the words that install what it lacks."""
+    try:
+        call()
+    except ff.MissingDependency as error:
+        said = str(error)
+    else:
+        raise AssertionError(f"expected MissingDependency for the extra {extra}")
+    assert f"pip install 'framefeed[{extra}]'" in said, said
+
+
+def run_command(*words: str, code: int = 0) -> str:
+    """Run the command line in this process; return what it says, on both streams."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        got = main(list(words))
+    assert got == code, f"exit code {got}: {said.getvalue()}"
+    return said.getvalue()
+
+
+def make_plan() -> ff.EpochPlan:
+    return ff.plan_clips(ff.scan("videos/", label_from="parent"), ff.Uniform(4), seed=0, size=(48, 64))
+
+
+def load(**options: object) -> list[bytes]:
+    with ff.ClipLoader(make_plan(), batch_size=2, **options) as loader:  # type: ignore[arg-type]
+        return [batch.data.tobytes() for batch in loader]
+
+
+# --- steps: every function below is one -----------------------------------------------------------
+
+
+def probe() -> None:
+    assert ff.probe(CLIP).width == 128
+
+
+def scan_and_catalog() -> None:
+    catalog = ff.scan("videos/", label_from="parent")
+    catalog.to_parquet("saved.parquet")
+    assert len(ff.Catalog.open("saved.parquet")) == len(catalog) == 2
+
+
+def plan() -> None:
+    assert len(make_plan()[0].indices) == 4
+
+
+def video_decoder() -> None:
+    with ff.VideoDecoder(CLIP) as decoder:
+        assert read_stamps(decoder.get_frames_at([7, 3]).data) == [7, 3]
+
+
+def pictures() -> None:
+    from PIL import Image
+
+    Path("pictures").mkdir()
+    for number in range(3):
+        Image.fromarray(draw_stamp(number, 48, 64)).save(f"pictures/{number}.png")
+    with ff.VideoDecoder(ff.ImageSequence("pictures", fps=5)) as decoder:
+        assert read_stamps(decoder[:]) == [0, 1, 2]
+
+
+def clip_loader() -> None:
+    assert load(workers=0) == load(workers=2)
+
+
+def frame_cache() -> None:
+    for codec in ("auto", "raw", "zstd", "lz4"):
+        with ff.FrameCache(f"cache-{codec}", codec=codec) as cache:
+            assert load(workers=0, cache=cache) == load(workers=0, cache=cache) == load(workers=0)
+
+
+def command_scan_feed_and_cache() -> None:
+    run_command("scan", "videos/", "--label-from", "parent", "-o", "cat.parquet")
+    run_command("feed", "cat.parquet", "--rates", "1:4", "--batch-size", "2", "--size", "48x64")
+    run_command("cache", "build", "cat.parquet", "built", "--size", "48x64")
+    run_command("cache", "verify", "built")
+    run_command("report", "cat.parquet", "-o", "report.html")
+
+
+def command_clip() -> None:
+    run_command("clip", CLIP, "--at", "0.2", "-o", "shots/")
+
+
+def command_doctor() -> None:
+    for name in ("torch", "fsspec", "simplejpeg"):
+        assert re.search(rf"{name} missing", run_command("doctor")), run_command("doctor")
+
+
+def url_names_its_extra() -> None:
+    for call in (ff.probe, ff.build_index, ff.VideoDecoder, ff.scan):
+        expect_extra("url", lambda call=call: call("https://example.invalid/clip.mp4"))  # type: ignore[misc]
+
+
+def jpeg_cache_names_its_extra() -> None:
+    def build() -> None:
+        with ff.FrameCache("jpeg", codec="jpeg:90") as cache:
+            load(workers=0, cache=cache)
+
+    expect_extra("cache", build)
+
+
+def torch_names_its_extra() -> None:
+    expect_extra("torch", lambda: ff.torch.ClipDataset)
+
+
+def command_demo_names_its_extra() -> None:
+    assert "pip install 'framefeed[torch]'" in run_command("demo", code=1)
+
+
+STEPS: dict[str, Step] = {
+    step.__name__: step
+    for step in (
+        probe,
+        scan_and_catalog,
+        plan,
+        video_decoder,
+        pictures,
+        clip_loader,
+        frame_cache,
+        command_scan_feed_and_cache,
+        command_clip,
+        command_doctor,
+        url_names_its_extra,
+        jpeg_cache_names_its_extra,
+        torch_names_its_extra,
+        command_demo_names_its_extra,
+    )
+}
+
+
+def outcome(step: Step) -> str:
+    try:
+        step()
+    except Exception:  # of any kind: the tests show it
+        return traceback.format_exc()
+    return ""
+
+
+if __name__ == "__main__":
+    write_clip(CLIP, ClipSpec(num_frames=25))
+    make_folder("videos", classes=1, videos_per_class=2, seconds=2.0)
+    json.dump({name: outcome(step) for name, step in STEPS.items()}, sys.stdout)
