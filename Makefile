@@ -1,5 +1,5 @@
 # Needs python >= 3.11 (with venv) and make; everything else goes into .venv.
-#   make setup | test | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
+#   make setup | check | test | installed | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
 
 MEDIA ?=
 OUT ?= build/bench.json
@@ -15,10 +15,13 @@ DECLARED := pyproject.toml constraints.txt
 # The paths reach the shell as variables, never as text, so that they may hold spaces and quotes.
 MEDIA_ARGUMENT = $${MEDIA:+"$$MEDIA"}
 
-.PHONY: setup test lint types contracts tests chaos demo bench goals clean distclean
+.PHONY: setup check test lint types contracts fast tests installed chaos demo bench goals clean distclean
 .DEFAULT_GOAL := setup
 
 setup: .venv/.dev
+
+# After every edit: all but the slow tests.
+check: lint types contracts fast
 
 test: lint types contracts tests
 
@@ -32,9 +35,18 @@ types: .venv/.dev
 contracts: .venv/.dev
 	$(BIN)/lint-imports --no-cache --no-logo  # its cache has told of imports that were no longer there
 
+# Those marked slow and those of tests/slow_tests.txt are left out.
+fast: .venv/.dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
+
 # Two processes, or CI takes longer than 15 minutes; the tests of a file stay in one.
 tests: .venv/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+# The wheel without the checkout: with the oldest dependencies, and with the newest on Python 3.13, where that is there.
+installed: .venv/.dev
+	$(BIN)/python -m tests.installed oldest
+	$(BIN)/python -m tests.installed newest
 
 # The long sweeps: builders of a cache killed, damaged files in every order, forks, each errno at each call, 20,000 clips. Real videos damaged, and read across forks.
 # And the long form of the tests that are marked so.

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.parallel.clocks import HandClock
+from tests.tiers import mark_listed
 
 settings.register_profile(
     "house",
@@ -34,6 +35,10 @@ sys.dont_write_bytecode = False
 
 # Threads of PyTorch that wait for each other spin: on a busy machine, two thirds of the time of training in the demo.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark_listed(items)
 
 
 @pytest.fixture(scope="session")

@@ -122,7 +122,7 @@ def made_columns() -> pa.StructArray:
 
 def plan_columns(**changes: list[int]) -> PlanColumns:
     made = made_columns()
-    columns = {name: made.field(name) for name in made.type.names} | {n: pa.array(v) for n, v in changes.items()}
+    columns = {field.name: made.field(field.name) for field in made.type} | {n: pa.array(v) for n, v in changes.items()}
     return PlanColumns(pa.StructArray.from_arrays(list(columns.values()), fields=list(made.type)), 3, 2, "x.arrow")
 
 

@@ -228,7 +228,7 @@ def three(grey: np.ndarray) -> np.ndarray:
 
 
 PALETTED = Image.fromarray(noise(seed=4)).quantize(32)
-CLEAR_PALETTED = Image.fromarray(RGBA, "RGBA").quantize(32)
+CLEAR_PALETTED = Image.fromarray(RGBA).quantize(32)
 
 KINDS: dict[str, tuple[Image.Image, str, np.ndarray]] = {
     "1": (Image.fromarray(GREY).convert("1", dither=0), "PNG", three(np.where(GREY > 127, 255, 0))),
