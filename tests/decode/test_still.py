@@ -228,6 +228,7 @@ def three(grey: np.ndarray) -> np.ndarray:
 
 
 PALETTED = Image.fromarray(noise(seed=4)).quantize(32)
+CMYK = Image.frombytes("CMYK", RGBA.shape[1::-1], RGBA.tobytes())
 CLEAR_PALETTED = Image.fromarray(RGBA).quantize(32)
 
 KINDS: dict[str, tuple[Image.Image, str, np.ndarray]] = {
@@ -242,7 +243,7 @@ KINDS: dict[str, tuple[Image.Image, str, np.ndarray]] = {
     "P": (PALETTED, "PNG", np.asarray(PALETTED.convert("RGB"))),
     "P in GIF": (PALETTED, "GIF", np.asarray(PALETTED.convert("RGB"))),
     "P with alpha": (CLEAR_PALETTED, "PNG", np.asarray(CLEAR_PALETTED.convert("RGBA"))[:, :, :3]),
-    "CMYK": (Image.fromarray(RGBA, "CMYK"), "TIFF", np.asarray(Image.fromarray(RGBA, "CMYK").convert("RGB"))),
+    "CMYK": (CMYK, "TIFF", np.asarray(CMYK.convert("RGB"))),
     "I;16": (Image.fromarray(DEEP), "PNG", three(np.floor(DEEP / 257 + 0.5).astype(np.uint8))),
     "I;16 in TIFF": (Image.fromarray(DEEP), "TIFF", three(np.floor(DEEP / 257 + 0.5).astype(np.uint8))),
 }
