@@ -14,7 +14,6 @@ from tests.tiers import listed_tests
 
 TESTS = CHECKOUT / "tests"
 ROOMS = sorted(path.name for path in (CHECKOUT / "src" / "framefeed").iterdir() if (path / "__init__.py").is_file())
-WITHOUT_TESTS = {"transcode"}
 
 
 def _tests_of(path: Path) -> list[ast.FunctionDef]:
