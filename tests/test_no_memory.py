@@ -86,8 +86,12 @@ def test_a_refused_allocation_is_an_error_with_a_size_and_a_next_step(
     assert isinstance(raised.value.__cause__, MemoryError)
 
 
-@pytest.mark.parametrize("form", ["output", "planes"])
-def test_a_refused_allocation_of_a_cache_is_an_error_too(form: Any, tmp_path: Path, refused: list[int]) -> None:
+@pytest.mark.parametrize(("form", "large"), [("output", LARGE), ("planes", LARGE // 2)])
+def test_a_refused_allocation_of_a_cache_is_an_error_too(
+    form: Any, large: int, tmp_path: Path, refused: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The planes of a picture have half of its bytes.
+    monkeypatch.setitem(globals(), "LARGE", large)
     plan, cache = plan_of(), cached(tmp_path, form)
     for call in (ff.cache.build, ff.cache.estimate):
         with pytest.raises(ff.ResourceExhausted, match="ran out of memory"):

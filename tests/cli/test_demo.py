@@ -39,7 +39,7 @@ def test_demo_without_arguments_generates_videos_and_trains(tmp_path: Path) -> N
     assert len(losses) == 2
     assert losses[1] < losses[0] < 1
     assert re.search(r"\d frames are decoded for each delivered frame", out)
-    assert re.search(r"clips/s   waited for data [\d.]+ m?s of [\d.]+ s \(\d+%\)", out)
+    assert re.search(r"clips/s   waited for data [\d.]+ m?s of [\d.]+ s \([\d.]+ %\)", out)
     assert {"scanning", "waiting for data", "training"} <= set(
         re.findall(r"^  (\S.*?)  +[\d.]+ m?s  ", out, re.MULTILINE)
     )
