@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import zlib
@@ -26,7 +27,7 @@ from framefeed.catalog._frame_tables import (
     write_frame_tables,
 )
 from framefeed.catalog._plan_columns import PLAN_COLUMNS
-from framefeed.errors import FramefeedError, LimitExceeded, UnreadableMedia, UsageError
+from framefeed.errors import FramefeedError, LimitExceeded, ResourceExhausted, UnreadableMedia, UsageError
 from framefeed.index import MISSING_PTS, FrameIndex, PacketTable, StreamFacts
 from framefeed.media import SourceIdentity
 from tests.catalog.synthetic import frame_index, same
@@ -185,6 +186,21 @@ def test_a_row_of_a_file_that_was_cut_is_damage(tmp_path: Path) -> None:
     os.truncate(tmp_path / "x.arrow", 100)
     with pytest.raises(UnreadableMedia, match=r"x\.arrow: damaged frame table, row 9: the file ends"):
         read.index(9)
+
+
+@pytest.mark.parametrize("number", [errno.ENOMEM, errno.ENFILE])
+def test_a_shortage_while_a_row_is_read_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(*_: object) -> bytes:
+        raise OSError(number, os.strerror(number))
+
+    read = saved(tmp_path / "x.arrow", frame_index(100))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pread", refuse)
+        with pytest.raises(ResourceExhausted, match=r"x\.arrow"):
+            read.index(0)
+    assert same(read.index(0), frame_index(100))
 
 
 def test_numbers_of_streams_are_columns() -> None:

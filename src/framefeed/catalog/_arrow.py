@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from framefeed._arrays import AnyArray, IntArray
+from framefeed.parallel import raise_shortage
 
 
 class MappedFile:
@@ -26,6 +27,7 @@ class MappedFile:
     """
 
     def __init__(self, path: str) -> None:
+        self._path = path
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         finalize(self, os.close, self._descriptor).atexit = False
         self._mapping = mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ)
@@ -36,6 +38,7 @@ class MappedFile:
 
         Raises:
             ValueError: The file cannot be read, or has become shorter.
+            ResourceExhausted: A resource ran out.
         """
         offset = view.ctypes.data - self.buffer.address
         if not 0 <= offset < self.buffer.size:  # Nothing, or a buffer of its own: that of a compressed column.
@@ -43,6 +46,7 @@ class MappedFile:
         try:
             data = os.pread(self._descriptor, view.nbytes, offset)
         except OSError as error:
+            raise_shortage(error, self._path, "index")
             raise ValueError(f"it cannot be read: {error.strerror}") from error
         if len(data) < view.nbytes:
             raise ValueError(f"the file ends after {offset + len(data)} bytes")

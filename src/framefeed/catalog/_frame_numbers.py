@@ -23,9 +23,8 @@ _DELTA = 5
 """The first number, then the differences, in the integers of ``_WIDTHS[kind - _DELTA]``."""
 _WIDTHS = tuple(map(np.dtype, ("<i1", "<i2", "<i4", "<i8")))
 _LIMITS = [np.iinfo(width) for width in _WIDTHS]
-_NUMBER = struct.Struct("<q")
-_STEPS = struct.Struct("<Bqq")
-_FIRST = struct.Struct("<Bq")
+_FIRST = struct.Struct("<q")
+_FIRST_AND_STEP = struct.Struct("<qq")
 _LENGTH = struct.Struct("<Q")
 _ZSTD = pa.Codec("zstd", compression_level=3)
 
@@ -43,11 +42,11 @@ def pack(values: IntArray) -> bytes:
     least, most = (int(steps.min()), int(steps.max())) if len(steps) else (0, 0)
     first = int(values[0])
     if least == most:
-        return _STEPS.pack(_EVEN, first, least)
+        return bytes([_EVEN]) + _FIRST_AND_STEP.pack(first, least)
     plain, delta = _choose_width(int(values.min()), int(values.max())), _choose_width(least, most)
     # Ascending numbers have the smaller differences even where both take as many bytes before compression.
     if delta < plain or (delta == plain and least >= 0):
-        return _FIRST.pack(_DELTA + delta, first) + steps.astype(_WIDTHS[delta]).tobytes()
+        return bytes([_DELTA + delta]) + _FIRST.pack(first) + steps.astype(_WIDTHS[delta]).tobytes()
     return bytes([_PLAIN + plain]) + values.astype(_WIDTHS[plain]).tobytes()
 
 
@@ -86,7 +85,7 @@ def decompress(data: memoryview, max_bytes: int) -> ByteCursor:
 
 def bound_packed_bytes(counts: Iterable[int]) -> int:
     """Compute the most bytes that `pack` gives for columns of these lengths."""
-    return sum(_FIRST.size + _NUMBER.size * max(1, count) for count in counts)
+    return sum(1 + _FIRST.size + _WIDTHS[-1].itemsize * max(1, count) for count in counts)
 
 
 @dataclass(slots=True)
@@ -131,7 +130,7 @@ class ByteCursor:
             return np.empty(0, np.int64)
         kind = int(self.take(1)[0])
         if kind == _EVEN:
-            first, step = self.fields(_STEPS_BEHIND_KIND)
+            first, step = self.fields(_FIRST_AND_STEP)
             if not step:
                 return np.full(count, first, np.int64)
             return (np.arange(count, dtype=np.uint64) * np.uint64(step % 2**64) + np.uint64(first % 2**64)).view(
@@ -142,13 +141,10 @@ class ByteCursor:
         if kind >= _DELTA + len(_WIDTHS):
             raise Damaged(f"a column of the unknown kind {kind}")
         values = np.empty(count, np.int64)
-        (values[0],) = self.fields(_NUMBER)
+        (values[0],) = self.fields(_FIRST)
         values[1:] = self._numbers(count - 1, kind - _DELTA)
         return np.cumsum(values, out=values)
 
     def _numbers(self, count: int, width: int) -> IntArray:
         kind = _WIDTHS[width]
         return np.frombuffer(self.take(count * kind.itemsize), kind)
-
-
-_STEPS_BEHIND_KIND = struct.Struct("<qq")

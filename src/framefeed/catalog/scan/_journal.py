@@ -80,10 +80,11 @@ class Journal(ClosedByWith):
         Their facts have the columns of ``JOURNALED``.
         """
         for name in self._list_parts():
+            part = None
             with suppress(pa.ArrowException, OSError, ValueError):
                 part = try_again_in_shortage(partial(self._read_part, name), os.fspath(self.folder / name), "read")
-                if part is not None:
-                    yield part
+            if part is not None:
+                yield part
 
     def _read_part(self, name: str) -> SurveyedSources | None:
         data = (self.folder / name).read_bytes()
@@ -122,12 +123,12 @@ class Journal(ClosedByWith):
                     with pa.ipc.new_stream(sink, schema) as stream:
                         for batch in batches:
                             stream.write_batch(batch)
-                data = memoryview(sink.getvalue())
+                data = left = memoryview(sink.getvalue())
                 with open(unfinished, "wb", buffering=0) as file:
-                    # A regular file takes fewer bytes than were given only where the disk is full.
-                    while data:
-                        data = data[file.write(data) :]
-                digest = xxhash.xxh3_64_hexdigest(sink.getvalue())
+                    # A write may take a part of the bytes only; the next one then says why.
+                    while left:
+                        left = left[file.write(left) :]
+                digest = xxhash.xxh3_64_hexdigest(data)
                 unfinished.rename(self.folder / f"{self._next_number:06d}-{digest}.part")
             except BaseException:
                 with suppress(OSError):
