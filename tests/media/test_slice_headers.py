@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import astuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from framefeed._arrays import ByteArray, IntArray
 from framefeed.media._details import PictureFormat, StreamColors
 from framefeed.media.h26x._bits import OddUnits
 from framefeed.media.h26x._order import find_levels, unwrap
 from framefeed.media.h26x._sets import H264Picture, H264Sequence, HevcPicture, HevcSequence
-from framefeed.media.h26x._slice_bits import AHEAD_BITS, SliceBits
-from framefeed.media.h26x._slices import H264Slices, make_rest_lengths, read_h264_slices, read_hevc_slices
+from framefeed.media.h26x._slice_bits import AHEAD_BITS, SliceBits, read_headers
+from framefeed.media.h26x._slices import H264Slices, HevcSlices, make_rest_lengths, read_h264_slices, read_hevc_slices
 from framefeed.media.h26x._units import HEAD_BYTES
 from framefeed.testing.bitstreams import BitWriter, escape
 
@@ -25,13 +29,20 @@ FORMAT = (PictureFormat(64, 48, "yuv420p", 64, 48), StreamColors())
 SEQUENCE = H264Sequence(*FORMAT, 0, 6, 0, 7, False, True)
 
 
-def bits_of(headers: list[bytes]) -> SliceBits:
+Read = TypeVar("Read")
+
+
+def store(headers: list[bytes]) -> tuple[ByteArray, IntArray]:
     """Store headers as a packet would: with bytes against emulated start codes, and cut."""
     stored = [escape(header)[:HEAD_BYTES] for header in headers]
     head = np.zeros((len(stored), HEAD_BYTES), np.uint8)
     for row, data in enumerate(stored):
         head[row, : len(data)] = np.frombuffer(data, np.uint8)
-    return SliceBits(head, np.array([len(data) for data in stored]), 1)
+    return head, np.array([len(data) for data in stored])
+
+
+def read_stored(headers: list[bytes], read: Callable[[SliceBits], Read]) -> Read:
+    return read_headers(*store(headers), read)
 
 
 class Marks(NamedTuple):
@@ -133,12 +144,15 @@ def headers_of_pictures(draw: st.DrawFn) -> Header:
 
 
 def read(headers: list[Header]) -> H264Slices:
-    return read_h264_slices(
-        bits_of([write(header) for header in headers]),
-        np.array([header.is_idr for header in headers]),
-        np.array([header.is_reference for header in headers]),
-        SEQUENCE,
-        {one.number: one for one in (PLAIN, FULL)},
+    return read_stored(
+        [write(header) for header in headers],
+        lambda bits: read_h264_slices(
+            bits,
+            np.array([header.is_idr for header in headers]),
+            np.array([header.is_reference for header in headers]),
+            SEQUENCE,
+            {one.number: one for one in (PLAIN, FULL)},
+        ),
     )
 
 
@@ -193,8 +207,21 @@ def test_the_table_of_header_lengths_agrees_with_reading(kind: int) -> None:
 def test_fields_are_noticed() -> None:
     sequence = H264Sequence(*FORMAT, 0, 6, 0, 7, True, True)
     writer = BitWriter().golomb(0, 7, 0).fixed(1, 6).fixed(1, 1).fixed(0, 1).fixed(3, 7).fixed(0xA5A5A5A5, 32)
-    result = read_h264_slices(bits_of([writer.whole()]), np.array([False]), np.array([False]), sequence, {0: PLAIN})
+    flag = np.array([False])
+    result = read_stored([writer.whole()], lambda bits: read_h264_slices(bits, flag, flag, sequence, {0: PLAIN}))
     assert result.is_field.tolist() == [True]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1 << 12)), min_size=1, max_size=4))
+def test_numbers_behind_bytes_against_emulated_start_codes(numbers: list[tuple[int, int]]) -> None:
+    sequence = H264Sequence(*FORMAT, 0, 16, 0, 16, False, True)
+    written = [
+        BitWriter().golomb(0, 7, 0).fixed(number, 16).fixed(order, 16).fixed(0xA5A5A5A5, 32).whole()
+        for number, order in numbers
+    ]
+    flags = np.zeros(len(numbers), bool)
+    result = read_stored(written, lambda bits: read_h264_slices(bits, flags, flags, sequence, {0: PLAIN}))
+    assert list(zip(result.number.tolist(), result.order.tolist(), strict=True)) == numbers
 
 
 @pytest.mark.parametrize(
@@ -214,22 +241,38 @@ def test_fields_are_noticed() -> None:
 def test_odd_headers_are_refused(header: BitWriter, reason: str) -> None:
     header.fixed(0xA5A5A5A5, 0 if reason == "break off" else 32)
     with pytest.raises(OddUnits, match=reason):
-        read_h264_slices(bits_of([header.whole()]), np.array([False]), np.array([True]), SEQUENCE, {0: PLAIN})
-
-
-@given(st.binary(min_size=1, max_size=HEAD_BYTES), st.booleans(), st.booleans())
-def test_D01_garbage_is_read_without_another_error(data: bytes, is_idr: bool, is_reference: bool) -> None:
-    try:
-        read_h264_slices(
-            bits_of([b"\x88" + data, data]),
-            np.array([is_idr] * 2),
-            np.array([is_reference] * 2),
-            SEQUENCE,
-            {0: FULL, 3: FULL},
+        read_stored(
+            [header.whole()],
+            lambda bits: read_h264_slices(bits, np.array([False]), np.array([True]), SEQUENCE, {0: PLAIN}),
         )
-        read_hevc_slices(bits_of([data]), np.array([1]), HevcSequence(*FORMAT, 0, 8), {0: HevcPicture(0, 0, False, 0)})
-    except OddUnits:
-        pass
+
+
+GARBAGE = st.one_of(
+    st.binary(min_size=1, max_size=HEAD_BYTES),
+    st.lists(st.sampled_from(b"\0\0\0\1\3\x40\x88\xff"), min_size=1, max_size=HEAD_BYTES).map(bytes),
+)
+
+
+@given(GARBAGE, st.booleans(), st.booleans())
+def test_D01_garbage_is_read_without_another_error(data: bytes, is_idr: bool, is_reference: bool) -> None:
+    def read_h264(bits: SliceBits) -> H264Slices:
+        flags = np.array([is_idr] * 2), np.array([is_reference] * 2)
+        return read_h264_slices(bits, *flags, SEQUENCE, {0: FULL, 3: FULL})
+
+    def read_hevc(bits: SliceBits) -> HevcSlices:
+        return read_hevc_slices(bits, np.array([1]), HevcSequence(*FORMAT, 0, 8), {0: HevcPicture(0, 0, False, 0)})
+
+    for headers, read_all in (([b"\x88" + data, data], read_h264), ([data], read_hevc)):
+        stored = store(headers)
+        whole = SliceBits(*stored, 1)
+        assert _describe(partial(read_headers, *stored, read_all)) == _describe(partial(read_all, whole))
+
+
+def _describe(read_all: Callable[[], H264Slices | HevcSlices]) -> object:
+    try:
+        return [column.tolist() for column in astuple(read_all())]
+    except OddUnits as odd:
+        return str(odd)
 
 
 class HevcHeader(NamedTuple):
@@ -267,7 +310,8 @@ def test_hevc_headers_are_read_as_they_are_written(headers: list[HevcHeader]) ->
         written.append(writer.fixed(0xA5A5, 16).whole())
     pictures = {header.picture.number: header.picture for header in headers}
     kinds = np.array([header.kind for header in headers])
-    result = read_hevc_slices(bits_of(written), kinds, HevcSequence(*FORMAT, 0, 8), pictures)
+    sequence = HevcSequence(*FORMAT, 0, 8)
+    result = read_stored(written, lambda bits: read_hevc_slices(bits, kinds, sequence, pictures))
     assert result.order.tolist() == [0 if header.kind in (19, 20) else header.order for header in headers]
     assert result.is_shown.tolist() == [header.is_shown or not header.picture.has_output_flag for header in headers]
     assert result.drops_others.tolist() == [header.drops and header.kind >= 16 for header in headers]

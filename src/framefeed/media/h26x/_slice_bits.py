@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from framefeed.media.h26x._bits import OddUnits
 from framefeed.media.h26x._units import HEAD_BYTES
 
 Set = TypeVar("Set")
+Headers = TypeVar("Headers")
 _WORD = 8
 _ZEROS_BITS = 16
 AHEAD_BITS = 12
@@ -112,12 +113,22 @@ class SliceBits:
         head: First bytes of slices behind their NAL unit header, uint8 [S, HEAD_BYTES].
         head_bytes: Bytes of them that are the slice's, int64 [S].
         begin: First bit to read.
+        removes_prevention: Whether emulation prevention bytes are removed; else a header ends at its first one.
     """
 
-    def __init__(self, head: ByteArray, head_bytes: IntArray, begin: int = 0) -> None:
+    def __init__(
+        self, head: ByteArray, head_bytes: IntArray, begin: int = 0, *, removes_prevention: bool = True
+    ) -> None:
         self._data = data = np.zeros(head.size + _SPARE_BYTES, np.uint8)
         data[: head.size] = head.ravel()
-        sizes = _remove_prevention(data[: head.size], head_bytes)
+        prevention = _find_prevention(data[: head.size], head_bytes)
+        self.is_cut = bool(len(prevention)) and not removes_prevention
+        sizes = head_bytes
+        if self.is_cut:
+            sizes = head_bytes.copy()
+            sizes[prevention[::-1] // HEAD_BYTES] = prevention[::-1] % HEAD_BYTES  # the last to be assigned remains
+        elif len(prevention):
+            sizes = _remove_prevention(data[: head.size], head_bytes, prevention)
         self._words: WordArray = np.ndarray((len(data) - _WORD + 1,), ">u8", data, strides=(1,))
         self._bit = np.arange(begin, begin + head.size * 8, 8 * HEAD_BYTES)
         self._end = self._bit + (8 * sizes - begin)
@@ -241,19 +252,49 @@ class SliceBits:
             self._bit[chosen] = at
 
 
-def _remove_prevention(data: ByteArray, sizes: IntArray) -> IntArray:
-    """Remove emulation prevention bytes, H.264 7.4.1, in place; return the remaining bytes of each header.
+def read_headers(head: ByteArray, head_bytes: IntArray, read: Callable[[SliceBits], Headers]) -> Headers:
+    """Read slice headers behind their first bit.
+
+    Few headers are as long as their first emulation prevention byte: those bytes are removed only if one is.
+
+    Args:
+        head: As for `SliceBits`.
+        head_bytes: As for `SliceBits`.
+        read: Reads them, and calls `SliceBits.check` at the end.
+
+    Raises:
+        OddUnits: As ``read``.
+    """
+    bits = SliceBits(head, head_bytes, 1, removes_prevention=False)
+    try:
+        return read(bits)
+    except OddUnits:
+        if not bits.is_cut:
+            raise
+    return read(SliceBits(head, head_bytes, 1))
+
+
+def _find_prevention(data: ByteArray, sizes: IntArray) -> IntArray:
+    """Find emulation prevention bytes, H.264 7.4.1.
 
     Args:
         data: Headers, one behind the other, uint8 [S * HEAD_BYTES].
         sizes: Known bytes of each, int64 [S].
     """
-    at = (data == _PREVENTION).nonzero()[0]
+    at: IntArray = (data == _PREVENTION).nonzero()[0]
     at = at[(data[at - 1] | data[at - 2]) == 0]
     # Two zeros at the end of a header are not those of the next one.
-    at = at[(at % HEAD_BYTES > 1) & (at % HEAD_BYTES < sizes[at // HEAD_BYTES])] if len(at) else at
-    if not len(at):
-        return sizes
+    return at[(at % HEAD_BYTES > 1) & (at % HEAD_BYTES < sizes[at // HEAD_BYTES])] if len(at) else at
+
+
+def _remove_prevention(data: ByteArray, sizes: IntArray, at: IntArray) -> IntArray:
+    """Remove emulation prevention bytes in place; return the remaining bytes of each header.
+
+    Args:
+        data: Headers, one behind the other, uint8 [S * HEAD_BYTES].
+        sizes: Known bytes of each, int64 [S].
+        at: Those bytes.
+    """
     chosen = np.zeros(len(sizes), bool)
     chosen[at // HEAD_BYTES] = True
     stored, sizes = data.tobytes(), sizes.copy()

@@ -69,6 +69,7 @@ class Track:
         tables: Its boxes by kind.
         entry: The one sample description; an empty box in a track without it that is no video.
         groups: Kinds of sample groups, such as ``b"roll"``, without those for seeking.
+        chapters: Numbers of the tracks that are its chapters.
     """
 
     number: int
@@ -83,6 +84,7 @@ class Track:
     tables: dict[bytes, Box]
     entry: Box
     groups: frozenset[bytes]
+    chapters: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,9 @@ def parse_movie(data: bytes, layout: FileLayout, limits: Limits) -> Movie:
     # Up to the matrix: version and flags, times, time scale and duration, rate, volume, reserved.
     matrix = unpack(data, header, _MATRIX, 36 + 12 * version)
     tracks = tuple(_read_track(data, box, number, matrix) for number, box in enumerate(traks))
-    _check_chapters(data, traks, tracks)
+    chapters = {number for track in tracks for number in track.chapters}
+    if any(track.kind == b"vide" and track.track_id in chapters for track in tracks):
+        raise OddMovie("pictures of chapters")  # libav takes them for covers
     if len({track.track_id for track in tracks}) < len(tracks):
         raise OddMovie("two tracks of one number")
     # libav counts cover pictures as streams. Tables of numbers may be long, and are left out.
@@ -207,20 +211,18 @@ def _read_track(data: bytes, trak: Box, number: int, movie_matrix: Matrix) -> Tr
         tables=tables,
         entry=entry,
         groups=groups,
+        chapters=_read_chapters(data, parts[b"tref"]) if b"tref" in parts else (),
     )
 
 
-def _check_chapters(data: bytes, traks: list[Box], tracks: tuple[Track, ...]) -> None:
-    """Raise OddMovie if pictures of a video track illustrate chapters: libav takes them for covers."""
-    chapters: set[int] = set()
-    for trak in traks:
-        references = find_boxes(data, trak, (b"tref",), (*_TRACK_PARTS, *_NO_TRACK_PARTS)).get(b"tref")
-        for box in list_boxes(data, *references[1:]) if references is not None else ():
-            if box.kind == b"chap":
-                count = (box.end - box.start) // _ONE.size
-                chapters.update(unpack(data, box, _ONE, number * _ONE.size)[0] for number in range(count))
-    if any(track.kind == b"vide" and track.track_id in chapters for track in tracks):
-        raise OddMovie("pictures of chapters")
+def _read_chapters(data: bytes, references: Box) -> tuple[int, ...]:
+    """List the numbers of the tracks to which a track refers as its chapters."""
+    numbers: list[int] = []
+    for box in list_boxes(data, references.start, references.end):
+        if box.kind == b"chap":
+            count = (box.end - box.start) // _ONE.size
+            numbers += [unpack(data, box, _ONE, number * _ONE.size)[0] for number in range(count)]
+    return tuple(numbers)
 
 
 def _read_handler(data: bytes, box: Box) -> bytes:

@@ -238,7 +238,7 @@ def _read_chunk_runs(data: bytes, tables: dict[bytes, Box], chunks: int) -> _Chu
         return _ChunkRuns([], (), 0, 0)
     if version or entries > _FEW_RUNS:
         starts, per_chunk, description = read_table(data, box, 3).astype(np.int64).T
-        num_chunks = np.diff(starts, append=chunks + 1)
+        num_chunks = np.concatenate((starts[1:], (chunks + 1,))) - starts
         if starts[0] != 1 or int(num_chunks.min()) < 1 or int(per_chunk.min()) < 1 or bool((description != 1).any()):
             raise OddMovie("chunks of several kinds, or in no order")
         return _ChunkRuns(num_chunks, per_chunk, int((num_chunks * per_chunk).sum()), int(per_chunk.max()))

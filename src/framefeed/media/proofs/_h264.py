@@ -13,7 +13,7 @@ from framefeed.media.h26x._bits import OddUnits
 from framefeed.media.h26x._configuration import Configuration
 from framefeed.media.h26x._order import find_levels, unwrap
 from framefeed.media.h26x._sets import H264Picture, H264Sequence
-from framefeed.media.h26x._slice_bits import SliceBits
+from framefeed.media.h26x._slice_bits import read_headers
 from framefeed.media.h26x._slices import H264_IDR, H264Slices, read_h264_slices
 from framefeed.media.h26x._units import UnitFacts
 from framefeed.media.proofs._proving import Proof, Refuted, Unproved
@@ -55,10 +55,13 @@ def prove_h264(configuration: Configuration, units: UnitFacts, walk: PacketWalk,
     sequence = cast("H264Sequence", configuration.sequence)
     if sequence.order_kind == 1:
         raise Refuted("an order of pictures in cycles")
-    bits = SliceBits(units.head[packets], units.head_bytes[packets], 1)
+    pictures = cast("dict[int, H264Picture]", configuration.pictures)
     try:
-        pictures = cast("dict[int, H264Picture]", configuration.pictures)
-        slices = read_h264_slices(bits, is_idr, is_reference, sequence, pictures)
+        slices = read_headers(
+            units.head[packets],
+            units.head_bytes[packets],
+            lambda bits: read_h264_slices(bits, is_idr, is_reference, sequence, pictures),
+        )
         number = _number_pictures(sequence, slices, is_idr, is_reference)
     except OddUnits as odd:
         raise Refuted(str(odd)) from None

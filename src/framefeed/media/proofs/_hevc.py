@@ -12,7 +12,7 @@ from framefeed.media.h26x._bits import OddUnits
 from framefeed.media.h26x._configuration import Configuration
 from framefeed.media.h26x._order import find_levels, unwrap
 from framefeed.media.h26x._sets import HevcPicture, HevcSequence
-from framefeed.media.h26x._slice_bits import SliceBits
+from framefeed.media.h26x._slice_bits import read_headers
 from framefeed.media.h26x._slices import HEVC_IDR, read_hevc_slices
 from framefeed.media.h26x._units import UnitFacts, make_table
 from framefeed.media.proofs._proving import Proof, Refuted
@@ -55,8 +55,11 @@ def prove_hevc(configuration: Configuration, units: UnitFacts, walk: PacketWalk)
     is_first[0] = True
     is_anchor = (units.layer[packets] == 0) & _ANCHORS[kind]
     try:
-        bits = SliceBits(units.head[packets], units.head_bytes[packets], 1)
-        slices = read_hevc_slices(bits, kind, sequence, pictures)
+        slices = read_headers(
+            units.head[packets],
+            units.head_bytes[packets],
+            lambda bits: read_hevc_slices(bits, kind, sequence, pictures),
+        )
         number = unwrap(slices.order, is_anchor, is_first, sequence.order_bits)
     except OddUnits as odd:
         raise Refuted(str(odd)) from None
