@@ -126,9 +126,10 @@ def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
         UsageError: It is none of them.
     """
     choices = tuple(choices)
-    if value not in choices:
-        *texts, last = map(repr, choices)
-        error = expected(name, f"{', '.join(texts)} or {last}", value)
+    # An array is no choice: comparing it gives one answer for each element.
+    if not any(isinstance(value, type(choice)) and value == choice for choice in choices):
+        *others, last = map(repr, choices)
+        error = expected(name, f"{', '.join(others)} or {last}" if others else last, value)
         names = (choice for choice in choices if isinstance(choice, str))
         raise UsageError(f"{error}{did_you_mean(value, names) if isinstance(value, str) else ''}")
 

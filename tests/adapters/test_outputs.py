@@ -93,7 +93,7 @@ def test_a_skipped_item_has_the_same_form(output: Any) -> None:
 
 
 def test_an_unknown_form() -> None:
-    with pytest.raises(UsageError, match="output must be 'tensor', 'numpy' or 'pil', got 'HWC'"):
+    with pytest.raises(UsageError, match="output: expected 'tensor', 'numpy' or 'pil', got the string 'HWC'"):
         ClipDataset(plan_of(), output="HWC")  # type: ignore[arg-type]
 
 

@@ -218,7 +218,7 @@ def test_a_time_must_be_finite(seconds: object) -> None:
 
 
 def test_an_unknown_pick_lists_the_known() -> None:
-    with pytest.raises(UsageError, match="played, nearest, previous, next"):
+    with pytest.raises(UsageError, match="'played', 'nearest', 'previous' or 'next'"):
         steady_index(3).index_at(0.0, pick="best")
 
 

@@ -155,7 +155,7 @@ def test_batches_made_ahead_are_bounded_in_bytes_too() -> None:
         ({"workers": "many"}, "workers"),
         ({"prefetch": 0}, "workers=0 prepares nothing ahead"),
         ({"kind": "processes"}, "not in this version"),
-        ({"kind": "greenlets"}, 'kind: expected "threads"'),
+        ({"kind": "greenlets"}, "kind: expected 'threads'"),
         ({"cache": "somewhere"}, "cache: expected"),
         ({"backend": "none such"}, "unknown backend"),
         ({"backend": 7}, "backend: expected"),

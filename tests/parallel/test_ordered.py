@@ -361,7 +361,7 @@ def test_an_iterator_that_its_own_items_advance_raises_an_error() -> None:
         ({"workers": 1, "max_in_flight": 1, "max_bytes": 10}, "size_of"),
         ({"workers": 1, "max_in_flight": 1, "max_bytes": -1, "size_of": len}, "max_bytes: expected .* got -1"),
         ({"workers": 1, "max_in_flight": 1, "deadline_seconds": 0}, "deadline_seconds must be more than 0"),
-        ({"workers": 1, "max_in_flight": 1, "kind": "fibres"}, "inline, threads, processes"),
+        ({"workers": 1, "max_in_flight": 1, "kind": "fibres"}, "'inline', 'threads' or 'processes'"),
         ({"workers": 1, "max_in_flight": 1, "pool": InlinePool()}, "expected workers= or pool="),
     ],
 )

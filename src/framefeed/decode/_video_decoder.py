@@ -9,7 +9,7 @@ import numpy as np
 
 from framefeed._arrays import FloatArray, IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import expected
+from framefeed._checks import check_choice, expected
 from framefeed.decode._auto import check_kind
 from framefeed.decode._decoder import ClipSlot, Decoder, Pixels, allocate_pixels
 from framefeed.decode._forward import ForwardReader
@@ -76,8 +76,7 @@ class VideoDecoder:
         frame_index: FrameIndex | None = None,
         limits: Limits | None = None,
     ) -> None:
-        if dimension_order not in ("NCHW", "NHWC"):
-            raise expected("dimension_order", "'NCHW' or 'NHWC'", dimension_order)
+        check_choice("dimension_order", dimension_order, ("NCHW", "NHWC"))
         rule = PictureRule(size, as_crop(crop))
         check_frame_index(frame_index)
         self._limits = resolve_limits(limits)

@@ -16,9 +16,7 @@ from typing import Literal
 import numpy as np
 
 from framefeed._arrays import FloatArray, IntArray
-from framefeed._checks import expected
-from framefeed._nearest import did_you_mean
-from framefeed.errors import UsageError
+from framefeed._checks import check_choice
 
 Pick = Literal["played", "nearest", "previous", "next"]
 PICKS: tuple[str, ...] = ("played", "nearest", "previous", "next")
@@ -144,9 +142,7 @@ def pick_frames(pts: IntArray, ticks: ExactTimes, pick: Pick) -> IntArray:
     Returns:
         Frame numbers, int64 [T]; ``NO_PICK`` where no frame can be picked.
     """
-    if pick not in PICKS:
-        error = expected("pick", f"one of {', '.join(PICKS)}", pick)
-        raise UsageError(f"{error}{did_you_mean(str(pick), PICKS)}")
+    check_choice("pick", pick, PICKS)
     before = np.searchsorted(pts, _clamp_to_int64(ticks.floors()), side="right") - 1
     if pick in ("played", "previous"):
         return before

@@ -10,7 +10,7 @@ from typing import Any, Literal, ParamSpec
 import numpy.typing as npt
 from numpy.random import Generator
 
-from framefeed._checks import WrongType, check_integer, expected
+from framefeed._checks import WrongType, check_choice, check_integer, expected
 from framefeed.cache import FrameCache
 from framefeed.decode import Decoder, as_decoder
 from framefeed.errors import NotInThisVersion, UsageError
@@ -75,8 +75,7 @@ class LoaderOptions:
             raise UsageError(
                 'kind="processes" is not in this version: use kind="threads", which decodes in parallel too'
             )
-        if self.kind != "threads":
-            raise expected("kind", '"threads"', self.kind)
+        check_choice("kind", self.kind, ("threads",))
         if self.cache is not None and not isinstance(self.cache, FrameCache):
             raise expected("cache", "an ff.FrameCache or None", self.cache)
         if self.transform is not None and not callable(self.transform):
@@ -122,6 +121,5 @@ def check_on_error(on_error: str, max_failed: int | float | None) -> None:
         raise NotInThisVersion(
             'on_error="substitute" is not in this version: use on_error="skip", and leave out clips where `ok` is False'
         )
-    if on_error not in ("raise", "skip"):
-        raise expected("on_error", '"raise" or "skip"', on_error)
+    check_choice("on_error", on_error, ("raise", "skip"))
     check_max_failed(max_failed, on_error)

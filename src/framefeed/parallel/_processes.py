@@ -21,7 +21,7 @@ from types import FunctionType
 from typing import Any, Generic, NoReturn, TypeVar
 from weakref import finalize
 
-from framefeed._checks import check_integer, expected
+from framefeed._checks import check_choice, check_integer
 from framefeed.errors import LoadError, UsageError
 from framefeed.parallel import _worker
 from framefeed.parallel._forking import renew_after_fork
@@ -440,8 +440,7 @@ def open_pool(workers: int, kind: str = "threads") -> Pool:
     Raises:
         UsageError: If there is no such kind, or the number of workers is negative.
     """
-    if kind not in KINDS:
-        raise expected("kind", f"one of {', '.join(KINDS)}", kind)
+    check_choice("kind", kind, KINDS)
     check_integer("workers", workers, least=0)
     if not workers or kind == "inline":
         return InlinePool()

@@ -9,8 +9,7 @@ from typing import Literal
 import numpy as np
 
 from framefeed._arrays import BoolArray, FloatArray, IntArray
-from framefeed._checks import expected, is_number
-from framefeed._nearest import did_you_mean
+from framefeed._checks import check_choice, expected, is_number
 from framefeed.catalog import Catalog
 from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index import NO_PICK, PICKS, ExactTimes, FrameIndex, Pick, Timeline
@@ -52,10 +51,8 @@ class Picking:
     policy: Policy = "repeat_last"
 
     def __post_init__(self) -> None:
-        for name, value, known in (("pick", self.pick, PICKS), ("policy", self.policy, POLICIES)):
-            if value not in known:
-                error = expected(name, f"one of {', '.join(known)}", value)
-                raise UsageError(f"{error}{did_you_mean(str(value), known)}")
+        check_choice("pick", self.pick, PICKS)
+        check_choice("policy", self.policy, POLICIES)
         tolerance = self.tolerance_seconds
         if tolerance is not None and not (is_number(tolerance) and isfinite(tolerance) and tolerance >= 0):
             raise expected("tolerance_seconds", "a finite number of at least 0, or None", tolerance)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-from framefeed._checks import check_integer, check_names, expected
+from framefeed._checks import check_choice, check_integer, check_names, expected
 from framefeed.plan._crops import Crop, PictureRule, Size, as_crop
 from framefeed.plan._order import Shard, Tail
 from framefeed.plan._random import check_seed
-from framefeed.plan._request import OnDamaged, check_on_damaged
+from framefeed.plan._request import OnDamaged
 
 Shuffle = bool | Literal["videos"]
 
@@ -52,7 +52,7 @@ class PlanOptions:
                 raise expected("within", what, self.within)
             object.__setattr__(self, "within", names)
         object.__setattr__(self, "columns", check_names("columns", self.columns))
-        check_on_damaged(self.on_damaged)
+        check_choice("on_damaged", self.on_damaged, get_args(OnDamaged))
         if not isinstance(self.unequal, bool):
             raise expected("unequal", "True or False", self.unequal)
         object.__setattr__(self, "crop", as_crop(self.crop))

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import IntArray
-from framefeed._checks import expected
+from framefeed._checks import check_choice, expected
 from framefeed.errors import UsageError
 from framefeed.plan._random import ORDER, WORD, hash_words
 
@@ -133,8 +133,7 @@ class Shard:
             raise expected("world_size", "an integer of at least 1", self.world_size)
         if not 0 <= self.rank < self.world_size:
             raise UsageError(f"rank: expected 0 to world_size - 1 (world_size={self.world_size}), got {self.rank}")
-        if self.tail not in ("pad", "drop"):
-            raise expected("tail", "'pad' or 'drop'", self.tail)
+        check_choice("tail", self.tail, ("pad", "drop"))
 
     def __len__(self) -> int:
         units = self.count // self.unit

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from operator import index as whole_number
-from typing import Any, Literal, Protocol, cast, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import BoolArray, FloatArray, IntArray
-from framefeed._checks import expected, refuse_catalog
+from framefeed._checks import check_choice, expected, refuse_catalog
 from framefeed.errors import UsageError
 from framefeed.media import ImageSequence, source_name
 from framefeed.plan._choose import ClipFrames
@@ -42,8 +42,7 @@ class OutputSpec:
         if self.crop is not None:
             crop = _check_integers("crop", self.crop, "(top, left, height, width), four integers", 4)
             object.__setattr__(self, "crop", crop)
-        if self.dimension_order not in ("NCHW", "NHWC"):
-            raise expected("dimension_order", "'NCHW' or 'NHWC'", self.dimension_order)
+        check_choice("dimension_order", self.dimension_order, get_args(DimensionOrder))
 
     def shape(self, height: int, width: int) -> tuple[int, int, int]:
         """Shape of one delivered frame, if the displayed picture of the source is height x width."""
@@ -133,7 +132,8 @@ class DecodeRequest:
             raise expected("output", "an ff.OutputSpec(...) or None", output)
         put("output", output or OutputSpec())
         put("damaged", _as_column(damaged, np.bool_, "damaged"))
-        put("on_damaged", check_on_damaged(on_damaged))
+        check_choice("on_damaged", on_damaged, get_args(OnDamaged))
+        put("on_damaged", on_damaged)
         if (self.indices is None) == (self.seconds is None) and self.pts_seconds is None:
             given = "neither" if self.indices is None else "both"
             raise UsageError(f"DecodeRequest: expected either indices= or seconds=, got {given}")
@@ -249,14 +249,6 @@ def _rebuild(
         source, indices, pts_seconds, errors, valid, segment, output,
         seconds=seconds, damaged=damaged, on_damaged=on_damaged,
     )  # fmt: skip
-
-
-def check_on_damaged(on_damaged: str) -> OnDamaged:
-    """Check a value of ``on_damaged=``."""
-    for known in get_args(OnDamaged):
-        if on_damaged == known:
-            return cast("OnDamaged", known)
-    raise expected("on_damaged", "'error', 'skip' or 'deliver'", on_damaged)
 
 
 def _resolve_source(source: Any) -> tuple[IndexedSource | None, str | bytes | ImageSequence]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import Dataset, get_worker_info
 
-from framefeed._checks import check_position, expected
+from framefeed._checks import check_choice, check_position, expected
 from framefeed._nearest import did_you_mean
 from framefeed.cache import FrameCache
 from framefeed.decode import Decoder, as_decoder
@@ -171,8 +171,7 @@ class ClipDataset(Dataset[Any]):
     ) -> None:
         _check_arguments(plan, target, transform)
         check_on_error(on_error, max_failed)
-        if output not in get_args(Output):
-            raise UsageError(f"output must be 'tensor', 'numpy' or 'pil', got {output!r}")
+        check_choice("output", output, get_args(Output))
         as_decoder(backend, limits)
         if cache is not None and not isinstance(cache, FrameCache):
             raise expected("cache", "an ff.FrameCache or None", cache)
