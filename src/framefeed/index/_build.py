@@ -207,7 +207,7 @@ def _index_once(
         tables_only = is_remote and opened is not None and opened.walk.units is None
         may_suffice = opened is not None and stream_index in (None, opened.number) and verify in ("none", "proof")
         if opened is not None and opened.info is not None and may_suffice:
-            order = _find_order(opened, None if tables_only else verify)
+            order = _order_by_tables(opened) if tables_only else _order_by_proof(opened, verify)
             if order is not None:
                 built_from: BuiltFrom = "packets" if tables_only or verify == "none" else "packets+proof"
                 return opened.info, index_movie(opened, order, built_from, media.identity_of(reader))
@@ -229,26 +229,28 @@ def _index_once(
         return _Builder(container, walk, assume_fps).build(verify)
 
 
-def _find_order(opened: OpenedMovie, verify: Verify | None) -> IntArray | None:
-    """List the packets of an MP4 file that give frames, in output order; None if the file alone is not enough.
+def _order_by_tables(opened: OpenedMovie) -> IntArray | None:
+    """List the packets of an MP4 file that give frames, in the order of the times in its tables; None if unclear."""
+    packets, video = opened.walk.packets, opened.video
+    if video is None or not packets.has_unique_times:
+        return None
+    order = order_shown_packets(packets)
+    return order if len(order) and not has_damaged_configuration(video.codec, video.extradata) else None
+
+
+def _order_by_proof(opened: OpenedMovie, verify: Verify) -> IntArray | None:
+    """List the packets of an MP4 file that give frames, in output order; None if the file alone does not prove it.
 
     Args:
         opened: The file.
-        verify: "proof" or "none", by which its packets prove it; None trusts the times in its tables.
+        verify: "proof", or "none", with which all packets give frames, in the order of their times.
     """
-    packets, video = opened.walk.packets, opened.video
-    if verify is None:
-        if video is None or not packets.has_unique_times:
-            return None
-        order = order_shown_packets(packets)
-        return order if len(order) and not has_damaged_configuration(video.codec, video.extradata) else None
     try:
         order = opened.prove().order
     except Unproved as reason:
         _LOG.debug("an MP4 file alone does not prove its frames: %s", reason)
         return None
-    # Only verify="proof" may leave out packets that give no frame.
-    return order if verify == "proof" or np.array_equal(order, order_shown_packets(packets)) else None
+    return order if verify == "proof" or np.array_equal(order, order_shown_packets(opened.walk.packets)) else None
 
 
 def _index_by_proof(
