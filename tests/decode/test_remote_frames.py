@@ -17,7 +17,8 @@ from framefeed.decode.backends import pyav
 from framefeed.decode.backends._pyav_runs import move_false_starts
 from framefeed.errors import CorruptMedia
 from framefeed.index import KEY
-from framefeed.testing import CODECS, put_packets, take_packets, write_clip
+from framefeed.testing import put_packets, take_packets, write_clip
+from tests.codec_clips import CODECS
 from tests.corpus import corpus_file
 from tests.lengths import either
 from tests.media import nal_mutants as mutants

@@ -12,9 +12,10 @@ import pytest
 from framefeed import build_index
 from framefeed.index import _build
 from framefeed.index._build import Verify
-from framefeed.testing import ClipSpec, Coded, bitstreams, clip_bytes, take_packets
+from framefeed.testing import ClipSpec, Coded, clip_bytes, take_packets
 from tests.catalog.synthetic import same
 from tests.media.nal_mutants import Stream, cut_at, edit, h264, hevc, joined, late_b, with_depth, with_sets
+from tests.pathologies import bitstreams
 
 FRAMES, MIDDLE = 150, 74
 """More than 48 packets lie before, and behind, what is edited."""

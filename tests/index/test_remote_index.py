@@ -14,10 +14,11 @@ import framefeed as ff
 from framefeed.index import _build
 from framefeed.index._build import Verify
 from framefeed.media import BLOCK_BYTES, FINGERPRINT_BLOCK
-from framefeed.testing import CODECS, put_packets, take_packets, write_clip
-from framefeed.testing.bitstreams import find_box
+from framefeed.testing import put_packets, take_packets, write_clip
+from tests.codec_clips import CODECS
 from tests.corpus import corpus_file
 from tests.media.nal_mutants import edit, h264, hevc
+from tests.pathologies.bitstreams import find_box
 from tests.remote import CountedFiles, stored
 
 _FILLER_BYTES = 50_000

@@ -15,13 +15,14 @@ from framefeed.errors import FramefeedError
 from framefeed.index import index_media
 from framefeed.media.h26x import _slices
 from framefeed.media.proofs import _h264, _hevc, _rules
-from framefeed.testing import CODECS, write_clip
-from framefeed.testing.recipes import iter_pathologies
+from framefeed.testing import write_clip
+from tests.codec_clips import CODECS
 from tests.corpus import corpus_file
 from tests.lengths import either
 from tests.media import nal_mutants as mutants
 from tests.media.nal_mutants import Stream, Units, edit, h264, hevc, join, joined, kind_of, late_b, with_sets
 from tests.media.proof_checks import PROVED, collecting_reasons, differences
+from tests.pathologies import iter_pathologies
 
 MP4, MKV, TS = ".mp4", ".mkv", ".ts"
 CODEC_NAMES = ("h264", "hevc")
