@@ -1,5 +1,5 @@
 # Needs python >= 3.11 (with venv) and make; everything else goes into .venv.
-#   make setup | check | test | installed | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
+#   make setup | check | test | installed | media | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
 
 MEDIA ?=
 OUT ?= build/bench.json
@@ -15,7 +15,7 @@ DECLARED := pyproject.toml constraints.txt
 # The paths reach the shell as variables, never as text, so that they may hold spaces and quotes.
 MEDIA_ARGUMENT = $${MEDIA:+"$$MEDIA"}
 
-.PHONY: setup check test lint types contracts fast tests installed chaos demo bench goals clean distclean
+.PHONY: setup check test lint types contracts fast tests installed media chaos demo bench goals clean distclean
 .DEFAULT_GOAL := setup
 
 setup: .venv/.dev
@@ -47,6 +47,11 @@ tests: .venv/.dev
 installed: .venv/.dev
 	$(BIN)/python -m tests.installed oldest
 	$(BIN)/python -m tests.installed newest
+
+# Every frame of real media (../shared/media, or MEDIA=folder), compared with PyAV and with tests/real_media.tsv: about
+# two minutes. ARGS="--jobs 2", --resume after a stop, --update to record what a new version of a library gives.
+media: .venv/.dev
+	$(BIN)/python -m tests.real_media $(MEDIA_ARGUMENT) $(ARGS)
 
 # The long sweeps: builders of a cache killed, damaged files in every order, forks, each errno at each call, 20,000 clips. Real videos damaged, and read across forks.
 # And the long form of the tests that are marked so.

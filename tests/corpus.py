@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from framefeed.testing import ClipSpec, write_clip
-from framefeed.testing.recipes import pathology
+from tests.pathologies import pathology
 
 
 def corpus_file(name: str) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -26,6 +27,7 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
 from av.video.stream import VideoStream
+from PIL import Image, ImageOps
 
 Planes = str
 """Width, height, pixel format and digest of a picture as it left the decoder."""
@@ -116,6 +118,22 @@ def packed_planes(frame: VideoFrame) -> bytes:
 def rgb_digest(pixels: np.ndarray) -> bytes:
     """Digest of RGB pixels uint8 [H, W, 3]."""
     return xxhash.xxh3_128_digest(np.ascontiguousarray(pixels))
+
+
+def read_picture(path: Path) -> np.ndarray | None:
+    """Decode a picture by Pillow to upright RGB; None where it cannot, or where framefeed has a rule of its own."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            with Image.open(path, formats=["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF"]) as image:
+                image.load()
+                if image.mode.startswith("I;16"):
+                    return None
+                upright = ImageOps.exif_transpose(image)
+                upright.info.pop("transparency", None)
+                return np.asarray(upright.convert("RGB"))
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+            return None
 
 
 class _Run:

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.index import DISPOSABLE, FrameIndex, build_index
 from framefeed.media import MediaSource
-from framefeed.testing.recipes import iter_pathologies
 from tests.corpus import corpus_file
 from tests.decode.law import Product, check_clips, check_frames
 from tests.media.files import READABLE, readable_path
+from tests.pathologies import iter_pathologies
 from tests.reference import kept_reference
 
 # Pictures of two sizes fit no one memory unscaled (tests/decode/test_convert.py), and turned ones are not delivered as

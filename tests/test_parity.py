@@ -18,12 +18,13 @@ from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index import build_index
 from framefeed.media import ImageSequence, MediaSource
 from framefeed.plan import OutputSpec
-from framefeed.testing import CODECS, read_stamp, read_stamps
-from framefeed.testing.recipes import iter_pathologies
+from framefeed.testing import read_stamp, read_stamps
+from tests.codec_clips import CODECS
 from tests.corpus import corpus_file
 from tests.decode.law import Product, check_clips
 from tests.media.files import CODEC_CLIPS, READABLE, readable_path
 from tests.media.pictures import write_folder
+from tests.pathologies import iter_pathologies
 from tests.reference import kept_reference
 
 INSTALLED = [point.name for point in entry_points(group="framefeed.decoders")]

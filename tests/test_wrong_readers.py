@@ -13,7 +13,7 @@ import pytest
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.index import build_index
 from framefeed.media import MediaSource
-from framefeed.testing import CODECS
+from tests.codec_clips import CODECS
 from tests.corpus import clip_file, corpus_file
 from tests.decode.law import Product, check_frames, known_pts
 from tests.reference import Planes, kept_reference, planes_of

@@ -22,8 +22,9 @@ from framefeed.catalog.scan._scan import scan
 from framefeed.errors import MissingMedia, ResourceExhausted, UnreadableMedia, UsageError, WorkerLost
 from framefeed.index import build_index
 from framefeed.media import Limits, probe
-from framefeed.testing import CODECS, ClipSpec, make_folder
+from framefeed.testing import ClipSpec, make_folder
 from tests.catalog.synthetic import same
+from tests.codec_clips import CODECS
 from tests.corpus import clip_file
 
 

@@ -10,7 +10,7 @@ import pytest
 from framefeed.decode.backends._pyav_pools import FeedOptions, make_decoder
 from framefeed.index import build_index
 from framefeed.media import DEFAULT_LIMITS, Limits
-from framefeed.testing import CODECS
+from tests.codec_clips import CODECS
 from tests.corpus import clip_file
 
 

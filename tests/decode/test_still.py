@@ -41,6 +41,7 @@ from framefeed.plan import OutputSpec
 from framefeed.testing import ClipSpec, read_stamp, read_stamps, write_clip
 from tests.corpus import corpus_file
 from tests.media.pictures import SIZE, noise, write_folder
+from tests.reference import read_picture
 
 N = 24
 
@@ -553,7 +554,7 @@ def test_real_pictures_are_what_pillow_decodes(media_root: Path) -> None:
     for path in sorted((media_root / "image").rglob("*")):
         if not path.is_file() or path.stat().st_size > LARGE:
             continue
-        right = _by_pillow(path)
+        right = read_picture(path)
         try:
             actual = VideoDecoder(path, dimension_order="NHWC")[0]
         except MediaError:
@@ -564,19 +565,3 @@ def test_real_pictures_are_what_pillow_decodes(media_root: Path) -> None:
         assert np.array_equal(actual, right), path
         compared += 1
     assert compared > 300
-
-
-def _by_pillow(path: Path) -> np.ndarray | None:
-    """Upright RGB, or None where Pillow cannot or framefeed has a rule of its own."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            with Image.open(path, formats=["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF"]) as image:
-                image.load()
-                if image.mode.startswith("I;16"):
-                    return None
-                upright = ImageOps.exif_transpose(image)
-                upright.info.pop("transparency", None)
-                return np.asarray(upright.convert("RGB"))
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
-            return None

@@ -23,7 +23,7 @@ import numpy as np
 
 import framefeed as ff
 from framefeed.testing import make_folder
-from framefeed.testing.recipes import pathology
+from tests.pathologies import pathology
 
 HASHES = Path(__file__).with_name("hashes.json")
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -17,11 +17,12 @@ from framefeed.errors import FramefeedError, TimeUnavailable
 from framefeed.index._build import Verify, build_index
 from framefeed.index._frame_index import FrameIndex
 from framefeed.media import MediaSource, VideoContainer
-from framefeed.testing import ClipSpec, bitstreams, clip_bytes, put_packets, read_stamp, take_packets
-from framefeed.testing.bitstreams import escape, join_units, split_units, unescape
+from framefeed.testing import ClipSpec, clip_bytes, put_packets, read_stamp, take_packets
 from tests.corpus import clip_file
 from tests.lengths import either
 from tests.media.test_proof_nal import differences
+from tests.pathologies import bitstreams
+from tests.pathologies.bitstreams import escape, join_units, split_units, unescape
 
 VERIFY: list[Verify] = ["proof", "ends", "full"]
 

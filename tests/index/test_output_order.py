@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from framefeed import build_index
-from framefeed.index import _build
 from framefeed.index._build import Verify
-from framefeed.testing import ClipSpec, Coded, bitstreams, clip_bytes, take_packets
+from framefeed.testing import ClipSpec, Coded, clip_bytes, take_packets
 from tests.catalog.synthetic import same
 from tests.media.nal_mutants import Stream, cut_at, edit, h264, hevc, joined, late_b, with_depth, with_sets
+from tests.pathologies import bitstreams
 
 FRAMES, MIDDLE = 150, 74
 """More than 48 packets lie before, and behind, what is edited."""
@@ -194,11 +194,8 @@ def test_unknown_units_alone_need_no_full_decoding(tmp_path: Path) -> None:
     [lambda: swapped(Clip("mpeg4", MKV).stream()), lambda: swapped(h264(num_frames=FRAMES))],
     ids=["MPEG-4", "H.264"],
 )
-def test_ends_that_do_not_ask_for_the_order_are_caught(
-    make: Callable[[], Stream], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_index_that_believes_the_times_in_the_middle_is_caught(make: Callable[[], Stream], tmp_path: Path) -> None:
     path = make().write(tmp_path / "wrong.mkv")
-    monkeypatch.setattr(_build, "is_in_order_of_times", lambda *_: True)
-    misled = build_index(path, "ends")
-    assert (misled.built_from, misled.times_from) == ("packets+ends", "pts")
-    assert not same(replace(misled, built_from="decode"), build_index(path, "full"))
+    misled, full = build_index(path, "none"), build_index(path, "full")
+    assert misled.times_from == "pts"
+    assert not same(replace(misled, built_from="decode"), full)

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import framefeed as ff
-from framefeed.index import _build
 from framefeed.index._build import Verify
 from framefeed.media import BLOCK_BYTES, FINGERPRINT_BLOCK
-from framefeed.testing import CODECS, put_packets, take_packets, write_clip
-from framefeed.testing.bitstreams import find_box
+from framefeed.testing import put_packets, take_packets, write_clip
+from tests.codec_clips import CODECS
 from tests.corpus import corpus_file
 from tests.media.nal_mutants import edit, h264, hevc
+from tests.pathologies.bitstreams import find_box
 from tests.remote import CountedFiles, stored
 
 _FILLER_BYTES = 50_000
@@ -49,15 +48,10 @@ def test_a_long_movie_is_indexed_without_its_pictures(codec: str, tmp_path: Path
         assert read_for(data, ask) <= _MOST + end - start
 
 
-def test_reading_packets_for_an_index_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The way that is wrong for an object: all packets are read to prove their frames."""
-    data, real = long_movie(tmp_path / "long.mp4", "h264"), _build.open_movie
-
-    def read_all(*args: Any, **_: Any) -> Any:
-        return real(*args)
-
-    monkeypatch.setattr(_build, "open_movie", read_all)
-    assert read_for(data, ff.build_index) > _MOST
+def test_a_reader_of_all_packets_is_caught(tmp_path: Path) -> None:
+    data = long_movie(tmp_path / "long.mp4", "h264")
+    start, end = find_box(data, "moov")
+    assert read_for(data, lambda url: ff.build_index(url, "full")) > _MOST + end - start
 
 
 @pytest.mark.parametrize("name", ["base.mp4", "fragmented.mp4", "faststart.mp4", "edit_list.mp4"])

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from PIL import Image
 
-from framefeed.testing import ClipSpec, Coded, bitstreams, clip_bytes, put_packets, take_packets
-from framefeed.testing.bitstreams import BitWriter, escape, join_units, split_units
+from framefeed.testing import ClipSpec, Coded, clip_bytes, put_packets, take_packets
+from tests.pathologies import bitstreams
+from tests.pathologies.bitstreams import BitWriter, escape, join_units, split_units
 
 SIDE = 100_000
 SPEC = ClipSpec(num_frames=6, gop=3, b_frames=0)

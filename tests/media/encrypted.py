@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from framefeed.testing import ClipSpec, bitstreams, clip_bytes
+from framefeed.testing import ClipSpec, clip_bytes
+from tests.pathologies import bitstreams
 
 
 def encrypted_clip() -> bytes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from framefeed.testing import CODECS
-from framefeed.testing.recipes import iter_pathologies
+from tests.codec_clips import CODECS
 from tests.corpus import clip_file, corpus_file
+from tests.pathologies import iter_pathologies
 
 # Stills by their first bytes, and a game's format that nobody trains on: not on the list of containers.
 REFUSED_CODECS = {"apng", "gif", "roq"}

@@ -14,7 +14,7 @@ import av
 from av.video.frame import PictureType
 
 from framefeed.testing import ClipSpec, Coded, clip_bytes, frames_of, put_packets, take_packets
-from framefeed.testing.bitstreams import (
+from tests.pathologies.bitstreams import (
     BitReader,
     BitWriter,
     escape,

@@ -17,7 +17,8 @@ from framefeed.media._probe import probe
 from framefeed.media._sniff import HEAD_BYTES
 from framefeed.media._source import BytesReader
 from framefeed.media.mp4._open import movie_info
-from framefeed.testing import CODECS, ClipSpec, clip_bytes, take_packets
+from framefeed.testing import ClipSpec, clip_bytes, take_packets
+from tests.codec_clips import CODECS
 from tests.corpus import clip_file
 
 LATE = 72

@@ -22,9 +22,9 @@ from framefeed.media.headers._reads import LEAST_READ_BYTES
 from framefeed.media.headers._reads import PICTURE_HEAD_BYTES as HEAD_BYTES
 from framefeed.media.mp4._boxes import BOX_COST, FREE_BOXES, read_layout
 from framefeed.parallel import DEADLINE, Cancelled, cancelled_by, time_limit
-from framefeed.testing.bitstreams import make_box
 from tests.media.endless import PICTURES, EndlessFile, movie
 from tests.media.headers.made import chunk, made, picture, saved, with_chunks
+from tests.pathologies.bitstreams import make_box
 
 LIMITS = Limits(max_header_bytes=2**22)
 EMPTY = make_box("free", b"")

@@ -28,7 +28,8 @@ from framefeed.media._info import Limits, bound_padded_pixels
 from framefeed.media._probe import probe
 from framefeed.media._source import MediaSource
 from framefeed.plan import OutputSpec
-from framefeed.testing import CODECS, write_clip
+from framefeed.testing import write_clip
+from tests.codec_clips import CODECS
 from tests.corpus import clip_file, corpus_file
 from tests.media.bombs import write_bombs
 from tests.programs import report_of

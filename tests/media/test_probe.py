@@ -15,7 +15,8 @@ from PIL import Image, ImageOps
 from framefeed.errors import EmptyVideo, NoVideoStream, UnreadableMedia, UnsupportedCodec
 from framefeed.media._decoding import convert_display_matrix
 from framefeed.media._probe import probe
-from framefeed.testing import CODECS, ClipSpec, clip_bytes
+from framefeed.testing import ClipSpec, clip_bytes
+from tests.codec_clips import CODECS
 from tests.corpus import clip_file, corpus_file
 from tests.media.encrypted import encrypted_clip
 from tests.media.files import CODEC_CLIPS, READABLE, readable_path

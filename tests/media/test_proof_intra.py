@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from framefeed.testing import CODECS, clip_bytes, put_packets, take_packets, write_clip
+from framefeed.testing import clip_bytes, put_packets, take_packets, write_clip
+from tests.codec_clips import CODECS
 from tests.media.proof_checks import PROVED, check, collecting_reasons
 
 

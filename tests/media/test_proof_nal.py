@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 from framefeed import FrameIndex, build_index
 from framefeed.errors import FramefeedError
 from framefeed.index import index_media
-from framefeed.media.h26x import _slices
-from framefeed.media.proofs import _h264, _hevc, _rules
-from framefeed.testing import CODECS, write_clip
-from framefeed.testing.recipes import iter_pathologies
+from framefeed.testing import write_clip
+from tests.codec_clips import CODECS
 from tests.corpus import corpus_file
 from tests.lengths import either
 from tests.media import nal_mutants as mutants
 from tests.media.nal_mutants import Stream, Units, edit, h264, hevc, join, joined, kind_of, late_b, with_sets
-from tests.media.proof_checks import PROVED, collecting_reasons, differences
+from tests.media.proof_checks import PROVED, BelievesTimes, collecting_reasons, differences, mistakes, prove
+from tests.pathologies import iter_pathologies
 
 MP4, MKV, TS = ".mp4", ".mkv", ".ts"
 CODEC_NAMES = ("h264", "hevc")
@@ -300,78 +297,33 @@ def test_a_last_packet_that_is_cut_is_not_proved_by_its_lengths(tmp_path: Path, 
     assert "not one picture" in reasons[-1]
 
 
-# ---- provers that are wrong on purpose: without a rule they believe what is not so
+# ---- a prover without rules is wrong about these
 
-
-def _no_rule(*_: Any) -> None:
-    """Allow everything."""
-
-
-def _without_field(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-    def read(*args: Any) -> Any:
-        found = real(*args)
-        return replace(found, **{name: np.zeros(len(found.order), bool)})
-
-    return read
-
-
-def _prove_times(walk: Any, rows: Any, _: Any) -> Any:
-    return _rules.Proof(rows[walk.packets.pts[rows].argsort(kind="stable")], walk.packets.is_key)
-
-
-WRONG: dict[str, tuple[Any, str, Any, Callable[[], Path | Stream], str]] = {
-    "depth": (_h264, "_check_depth", _no_rule, UNSOUND["late depth"][1], MKV),
-    "depth where silent": (_h264, "_EVIDENT_STEP", -(2**40), UNSOUND["late depth, silent, one"][1], MKV),
-    "depth of HEVC": (_hevc, "find_levels", lambda _: [], UNSOUND["late depth, HEVC"][1], MP4),
-    "MMCO 5": (
-        _h264,
-        "read_h264_slices",
-        _without_field("resets", _h264.read_h264_slices),
-        UNSOUND["MMCO 5"][1],
-        MP4,
-    ),
-    "gaps": (_h264, "_check_numbers", _no_rule, UNSOUND["gap"][1], MKV),
-    "other sets": (_hevc, "check_sets", _no_rule, UNSOUND["other sets, HEVC"][1], MKV),
-    "ends": (_hevc, "check_ends", _no_rule, UNSOUND["end of sequence"][1], MP4),
-    "broken links": (_hevc, "_BROKEN_LINKS", (), UNSOUND["broken link"][1], MP4),
-    "lost pictures": (
-        _hevc,
-        "_find_lost",
-        lambda kind: np.zeros(len(kind), bool),
-        SOUND["HEVC that begins with an open GOP"],
-        MKV,
-    ),
-    "dropped pictures": (
-        _hevc,
-        "read_hevc_slices",
-        _without_field("drops_others", _slices.read_hevc_slices),
-        UNSOUND["dropping"][1],
-        MKV,
-    ),
-    "order of times": (_h264, "prove_order_of_times", _prove_times, UNSOUND["times"][1], MKV),
+MISLEADING = {
+    "depth": (UNSOUND["late depth"][1], MKV),
+    "depth where silent": (UNSOUND["late depth, silent, one"][1], MKV),
+    "depth of HEVC": (UNSOUND["late depth, HEVC"][1], MP4),
+    "MMCO 5": (UNSOUND["MMCO 5"][1], MP4),
+    "gaps": (UNSOUND["gap"][1], MKV),
+    "other sets": (UNSOUND["other sets, HEVC"][1], MKV),
+    "ends": (UNSOUND["end of sequence"][1], MP4),
+    "broken links": (UNSOUND["broken link"][1], MP4),
+    "lost pictures": (SOUND["HEVC that begins with an open GOP"], MKV),
+    "dropped pictures": (UNSOUND["dropping"][1], MKV),
+    "order of times": (UNSOUND["times"][1], MKV),
 }
 
 
-@pytest.mark.parametrize(("module", "name", "wrong", "make", "ending"), WRONG.values(), ids=WRONG.keys())
-def test_a_prover_without_a_rule_is_caught(
-    module: Any,
-    name: str,
-    wrong: Any,
-    make: Callable[[], Path | Stream],
-    ending: str,
-    tmp_path: Path,
-    reasons: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    made = make()
-    path = made if isinstance(made, Path) else made.write(tmp_path / f"clip{ending}")
+@pytest.mark.parametrize(("make", "ending"), MISLEADING.values(), ids=MISLEADING.keys())
+def test_a_prover_that_believes_times_is_caught(make: Callable[[], Stream], ending: str, tmp_path: Path) -> None:
+    path = make().write(tmp_path / f"clip{ending}")
+    assert mistakes(prove(path, BelievesTimes), build_index(path, verify="full")) == ["frames"]
+
+
+def test_a_prover_that_believes_times_is_right_about_a_plain_stream(tmp_path: Path) -> None:
+    path = h264().write(tmp_path / "clip.mkv")
     full = build_index(path, verify="full")
-    assert differences(build_index(path), full) == []
-    monkeypatch.setattr(module, name, wrong)
-    reasons.clear()
-    misled = build_index(path)
-    assert misled.built_from == PROVED, reasons
-    assert differences(misled, full) != []
+    assert mistakes(prove(path, BelievesTimes), full) == mistakes(prove(path), full) == []
 
 
 # ---- real media

@@ -9,7 +9,8 @@ import pytest
 
 from framefeed import build_index
 from framefeed.errors import EmptyVideo, FramefeedError
-from framefeed.testing import CODECS, ClipSpec, clip_bytes
+from framefeed.testing import ClipSpec, clip_bytes
+from tests.codec_clips import CODECS
 from tests.corpus import corpus_file
 from tests.lengths import either
 from tests.media.proof_checks import PROVED, check, collecting_reasons, with_key_flags

@@ -20,7 +20,7 @@ from framefeed.media.h26x._sets import H264Picture, H264Sequence, HevcPicture, H
 from framefeed.media.h26x._slice_bits import AHEAD_BITS, SliceBits, read_headers
 from framefeed.media.h26x._slices import H264Slices, HevcSlices, make_rest_lengths, read_h264_slices, read_hevc_slices
 from framefeed.media.h26x._units import HEAD_BYTES
-from framefeed.testing.bitstreams import BitWriter, escape
+from tests.pathologies.bitstreams import BitWriter, escape
 
 P, B, INTRA = 0, 1, 2
 PLAIN = H264Picture(0, 0, False, (1, 1), False, False)

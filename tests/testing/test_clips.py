@@ -9,10 +9,10 @@ import av
 import numpy as np
 import pytest
 
-from framefeed.testing._clips import AudioSpec, ClipSpec, clip_bytes, write_clip
-from framefeed.testing._codecs import CODECS
-from framefeed.testing._pathologies import read_facts
+from framefeed.testing import AudioSpec, ClipSpec, clip_bytes, write_clip
 from framefeed.testing._stamps import read_stamp
+from tests.codec_clips import CODECS
+from tests.pathologies import read_facts
 
 
 def test_default_clip_counts_its_frames(tmp_path: Path) -> None:

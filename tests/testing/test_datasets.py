@@ -8,7 +8,7 @@ import av
 import numpy as np
 
 from framefeed.testing._datasets import make_folder
-from framefeed.testing._pathologies import read_facts
+from tests.pathologies import read_facts
 
 
 def test_folder_has_a_subfolder_per_class(tmp_path: Path) -> None:

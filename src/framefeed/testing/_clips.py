@@ -262,13 +262,6 @@ def frames_of(spec: ClipSpec) -> Iterator[av.VideoFrame]:
         yield frame
 
 
-def draw_planes(spec: ClipSpec, ordinal: int) -> tuple[Picture, Picture, Picture]:
-    """Draw the frame of a spec at an ordinal: Y [H, W], U and V [H/2, W/2]."""
-    stacked = np.asarray(_draw_coded(spec, ordinal, VideoReformatter()).to_ndarray(format="yuv420p"), dtype=np.uint8)
-    luma, chroma = stacked[: spec.height], stacked[spec.height :].reshape(2, spec.height // 2, spec.width // 2)
-    return luma, chroma[0], chroma[1]
-
-
 def _draw_coded(spec: ClipSpec, ordinal: int, reformatter: VideoReformatter) -> av.VideoFrame:
     picture = draw_frame(spec, ordinal)
     if spec.pixel_format != "pal8":

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from framefeed.testing import ClipSpec, clip_bytes, take_packets
-from framefeed.testing.bitstreams import make_box, make_table, read_payload
+from tests.pathologies.bitstreams import make_box, make_table, read_payload
 
 TIME_SCALE = 600
 MOVIE_SCALE = 1000

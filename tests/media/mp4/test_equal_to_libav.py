@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from framefeed.media.mp4._open import OpenedMovie
 from framefeed.media.proofs._proving import Unproved
-from framefeed.testing import CODECS, AudioSpec, ClipSpec, clip_bytes, write_clip
-from framefeed.testing.bitstreams import make_box
-from framefeed.testing.recipes import iter_pathologies
+from framefeed.testing import AudioSpec, ClipSpec, clip_bytes, write_clip
+from tests.codec_clips import CODECS
 from tests.corpus import corpus_file
 from tests.media.mp4.comparing import (
     answer,
@@ -27,6 +26,8 @@ from tests.media.mp4.comparing import (
     walk_of_libav,
 )
 from tests.media.mp4.movies import MovieSpec, coded, movie_bytes, right_offsets
+from tests.pathologies import iter_pathologies
+from tests.pathologies.bitstreams import make_box
 
 ENDINGS = (".mp4", ".mov", ".m4v", ".3gp")
 PATHOLOGIES = sorted(one.name for one in iter_pathologies() if one.name.endswith(ENDINGS))

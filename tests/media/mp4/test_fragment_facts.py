@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from framefeed.media._info import MediaInfo
 from framefeed.testing import AudioSpec, ClipSpec, clip_bytes, put_packets, take_packets, write_clip
-from framefeed.testing.bitstreams import make_box
 from tests.media.mp4.comparing import answer, answer_of_libav, differences, facts, facts_of_libav, opened, walk_of_libav
+from tests.pathologies.bitstreams import make_box
 
 PLAIN = "frag_keyframe+empty_moov+default_base_moof"
 INDEX_EACH, INDEX_FIRST = "dash+frag_keyframe", "dash+global_sidx+frag_keyframe"

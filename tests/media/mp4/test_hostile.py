@@ -14,9 +14,9 @@ from framefeed.media._info import Limits
 from framefeed.media._source import BytesReader, MediaSource
 from framefeed.media.mp4._boxes import OddMovie, TooManyBoxes
 from framefeed.media.mp4._samples import read_movie
-from framefeed.testing.bitstreams import AVCC, find_box, make_box, make_table
 from tests.media.mp4.comparing import answer, answer_of_libav, differences, opened
 from tests.media.mp4.movies import MovieSpec, coded, movie_bytes, right_offsets
+from tests.pathologies.bitstreams import AVCC, find_box, make_box, make_table
 
 BASE = MovieSpec(ctts=right_offsets(), edits=[(800, 40)], chunks=[7, 7, 10], sync=coded()[2])
 HUGE = 0xFFFFFFFF

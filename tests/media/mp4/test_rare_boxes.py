@@ -10,9 +10,9 @@ import pytest
 from framefeed.errors import MediaError
 from framefeed.index import build_index
 from framefeed.testing import AudioSpec, ClipSpec, write_clip
-from framefeed.testing.bitstreams import STBL, find_box, make_box, make_table, read_payload, replace_box
 from tests.media.mp4.comparing import answer, answer_of_libav, differences, opened
 from tests.media.mp4.movies import MovieSpec, coded, movie_bytes, right_offsets
+from tests.pathologies.bitstreams import STBL, find_box, make_box, make_table, read_payload, replace_box
 
 COUNT = 24
 HUGE = 0xFFFFFFFF

@@ -1,17 +1,28 @@
-"""All pathologies that PyAV can make, one module for each kind."""
+"""Recipes of broken and unusual media: one module for each kind, and the facts that prove the property of each file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from framefeed.testing._pathologies import Pathology
-from framefeed.testing.recipes._containers import CONTAINERS
-from framefeed.testing.recipes._damage import DAMAGE
-from framefeed.testing.recipes._hidden import HIDDEN
-from framefeed.testing.recipes._pictures import PICTURES
-from framefeed.testing.recipes._references import REFERENCES
-from framefeed.testing.recipes._streams import STREAMS
-from framefeed.testing.recipes._timestamps import TIMESTAMPS
+from tests.pathologies.containers import CONTAINERS
+from tests.pathologies.damage import DAMAGE
+from tests.pathologies.facts import FrameFacts, MediaFacts, PacketFacts, Pathology, read_facts, verify
+from tests.pathologies.hidden import HIDDEN
+from tests.pathologies.pictures import PICTURES
+from tests.pathologies.references import REFERENCES
+from tests.pathologies.streams import STREAMS
+from tests.pathologies.timestamps import TIMESTAMPS
+
+__all__ = [
+    "FrameFacts",
+    "MediaFacts",
+    "PacketFacts",
+    "Pathology",
+    "iter_pathologies",
+    "pathology",
+    "read_facts",
+    "verify",
+]
 
 _ALL = {
     recipe.name: recipe

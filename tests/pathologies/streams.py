@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from framefeed.testing import bitstreams
-from framefeed.testing._clips import AudioSpec, ClipSpec, write_clip
-from framefeed.testing._pathologies import MediaFacts, Pathology, read_facts
-from framefeed.testing.recipes._build import Proof, make_from_spec
+from framefeed.testing import AudioSpec, ClipSpec, write_clip
+from tests.pathologies import bitstreams
+from tests.pathologies.build import Proof, make_from_spec
+from tests.pathologies.facts import MediaFacts, Pathology, read_facts
 
 _SMALL = ClipSpec(height=48, width=64, first_stamp=1000, disposition="default")
 _LARGE = ClipSpec()

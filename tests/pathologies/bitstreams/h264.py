@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from framefeed.testing.bitstreams._bits import BitReader, BitWriter, escape, join_units, split_units, unescape
+from tests.pathologies.bitstreams.bits import BitReader, BitWriter, escape, join_units, split_units, unescape
 
 _SPS, _PPS, _IDR, _NON_IDR = 7, 8, 5, 1
 _HIGH_PROFILES = (100, 110, 122, 244)

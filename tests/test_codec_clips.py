@@ -8,9 +8,9 @@ import av
 import pytest
 from av.codec.codec import UnknownCodecError
 
-from framefeed.testing._clips import write_clip
-from framefeed.testing._codecs import CODECS, LEFT_OUT
-from framefeed.testing._pathologies import read_facts
+from framefeed.testing import write_clip
+from tests.codec_clips import CODECS, LEFT_OUT
+from tests.pathologies import read_facts
 
 HARDWARE = ("_amf", "_nvenc", "_qsv", "_v4l2m2m", "_vaapi", "_videotoolbox", "_mf", "_vulkan")
 

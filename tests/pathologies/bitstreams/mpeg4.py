@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from framefeed.testing._clips import Coded
-from framefeed.testing.bitstreams._bits import BitWriter
+from framefeed.testing import Coded
+from tests.pathologies.bitstreams.bits import BitWriter
 
 # Decoders recognise packed streams by the letter p at the end.
 _USER_DATA = b"\x00\x00\x01\xb2DivX503b1393p"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from framefeed.testing._clips import ClipSpec
-from framefeed.testing._pathologies import MediaFacts, Pathology, find_missed_by_seeking, read_facts, verify
-from framefeed.testing.recipes import iter_pathologies, pathology
+from framefeed.testing import ClipSpec
 from tests.corpus import clip_file, corpus_file, expected_stamps
+from tests.pathologies import iter_pathologies, pathology
+from tests.pathologies.facts import MediaFacts, Pathology, find_missed_by_seeking, read_facts, verify
 
 ALL = [pytest.param(recipe, id=f"{recipe.number}-{recipe.name}") for recipe in iter_pathologies()]
 

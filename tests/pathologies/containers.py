@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from framefeed.testing import bitstreams
-from framefeed.testing._clips import ClipSpec, Coded, clip_bytes, put_packets, take_packets
-from framefeed.testing._pathologies import MediaFacts, Pathology, find_missed_by_seeking
-from framefeed.testing.bitstreams._mpeg4 import pack_b_frames
-from framefeed.testing.recipes._build import make_from_spec, write_bytes_of, write_packets_of
+from framefeed.testing import ClipSpec, Coded, clip_bytes, put_packets, take_packets
+from tests.pathologies import bitstreams
+from tests.pathologies.bitstreams.mpeg4 import pack_b_frames
+from tests.pathologies.build import make_from_spec, write_bytes_of, write_packets_of
+from tests.pathologies.facts import MediaFacts, Pathology, find_missed_by_seeking
 
 _MPEG4_ONE_B = ClipSpec(
     num_frames=50, codec="mpeg4", b_frames=1, codec_options={"b_strategy": "0", "sc_threshold": "1000000000"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from framefeed.testing._clips import ClipSpec
-from framefeed.testing._pathologies import MediaFacts, Pathology, Turn
-from framefeed.testing.recipes._build import make_from_spec
+from framefeed.testing import ClipSpec
+from tests.pathologies.build import make_from_spec
+from tests.pathologies.facts import MediaFacts, Pathology, Turn
 
 _SHORT = 25
 

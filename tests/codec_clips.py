@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from framefeed.testing._clips import ClipSpec
+from framefeed.testing import ClipSpec
 
 _INTRA = ClipSpec(num_frames=12, gop=None, b_frames=None)
 _INTER = ClipSpec(num_frames=24, gop=12, b_frames=None)

@@ -7,15 +7,18 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-from framefeed.testing._clips import ClipSpec, Coded, Picture, draw_planes, put_packets, take_packets
-from framefeed.testing._pathologies import MediaFacts, Pathology
-from framefeed.testing._stamps import draw_stamp
-from framefeed.testing.bitstreams._h264 import code_fields
-from framefeed.testing.recipes._build import make_from_spec, write_packets_of
+import av
+import numpy as np
+import numpy.typing as npt
+
+from framefeed.testing import ClipSpec, Coded, draw_stamp, put_packets, take_packets
+from tests.pathologies.bitstreams.h264 import code_fields
+from tests.pathologies.build import make_from_spec, write_packets_of
+from tests.pathologies.facts import MediaFacts, Pathology
 
 _SHOWN = 100
 _NEVER_SHOWN = 60000
-_FIELD_CLIP = ClipSpec(num_frames=31, height=64, width=64, gop=10)
+_FIELD_CLIP = ClipSpec(num_frames=31)
 _FILM = ClipSpec(codec="mpeg2video", b_frames=2)
 _INTERLACED = {"flags": "+ilme+ildct"}
 
@@ -38,7 +41,7 @@ def _hide(packets: list[Coded]) -> Iterator[Coded]:
             shown += 1
 
 
-def _draw_alternating(ordinal: int) -> Picture:
+def _draw_alternating(ordinal: int) -> npt.NDArray[np.uint8]:
     number = _NEVER_SHOWN if _is_hidden(ordinal) else ordinal - sum(map(_is_hidden, range(ordinal)))
     return draw_stamp(number, 96, 128)
 
@@ -64,8 +67,16 @@ def _count_superframes(facts: MediaFacts) -> int:
     return sum(packet.data[-1] >> 5 == 0b110 for packet in packets)
 
 
+def _draw_planes(number: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+    """Draw the fields of a picture: Y [64, 64], U and V [32, 32]."""
+    picture = av.VideoFrame.from_ndarray(draw_stamp(number, 64, 64), "rgb24").reformat(format="yuv420p", threads=1)
+    stacked = picture.to_ndarray()
+    luma, chroma = stacked[:64], stacked[64:].reshape(2, 32, 32)
+    return luma, chroma[0], chroma[1]
+
+
 def _write_fields(path: Path) -> None:
-    fields = code_fields([draw_planes(_FIELD_CLIP, ordinal) for ordinal in range(_FIELD_CLIP.num_frames)], gop=10)
+    fields = code_fields([_draw_planes(ordinal) for ordinal in range(_FIELD_CLIP.num_frames)], gop=10)
     packets = [Coded(field, number, number, number % 20 == 0, 1) for number, field in enumerate(fields)]
     put_packets(path, b"".join(fields), packets, 1 / (2 * Fraction(_FIELD_CLIP.fps)))
 
@@ -91,7 +102,7 @@ def _find_coding_extension(data: bytes | bytearray) -> int:
     return data.index(b"\x00\x00\x01\xb5", data.index(b"\x00\x00\x01\x00")) + 4
 
 
-def _draw_woven(ordinal: int) -> Picture:
+def _draw_woven(ordinal: int) -> npt.NDArray[np.uint8]:
     """Draw two frame numbers in one picture, one in each field, as an interlaced camera does."""
     picture, later = draw_stamp(2 * ordinal, 96, 128), draw_stamp(2 * ordinal + 1, 96, 128)
     picture[49::2] = later[49::2]

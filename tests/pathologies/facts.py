@@ -20,7 +20,7 @@ from av.stream import Disposition
 from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
-from framefeed.testing._stamps import find_stamp
+from framefeed.testing import find_stamp
 
 Turn = tuple[int, bool]
 

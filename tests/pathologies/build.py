@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from framefeed.testing._clips import ClipSpec, Coded, clip_bytes, put_packets, take_packets, write_clip
-from framefeed.testing._pathologies import MediaFacts, Pathology
+from framefeed.testing import ClipSpec, Coded, clip_bytes, put_packets, take_packets, write_clip
+from tests.pathologies.facts import MediaFacts, Pathology
 
 Proof = Callable[[MediaFacts], bool]
 Edit = Callable[[list[Coded]], Iterable[Coded]]

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-from framefeed.testing._clips import ClipSpec, Coded
-from framefeed.testing._pathologies import MediaFacts, Pathology
-from framefeed.testing.recipes._build import make_from_spec, write_packets_of
+from framefeed.testing import ClipSpec, Coded
+from tests.pathologies.build import make_from_spec, write_packets_of
+from tests.pathologies.facts import MediaFacts, Pathology
 
 _VARIABLE = ClipSpec(
     pts=tuple(n for n in range(125) if n % 7 or n % 5 > 2)[:100], time_base=Fraction(1, 25), b_frames=2
@@ -53,7 +53,7 @@ def _shuffle_times(packets: list[Coded]) -> list[Coded]:
 
 
 def _is_pair_of_b_frames(before: Coded, one: Coded, other: Coded) -> bool:
-    assert before.pts is not None and one.pts is not None and other.pts is not None
+    assert None not in (before.pts, one.pts, other.pts)
     return max(one.pts, other.pts) < before.pts
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from framefeed.testing._clips import ClipSpec, clip_bytes
-from framefeed.testing.bitstreams._bits import BitReader, BitWriter, escape, unescape
-from framefeed.testing.bitstreams._boxes import STBL, find_box, make_box, make_table, read_payload, replace_box
+from framefeed.testing import ClipSpec, clip_bytes
+from tests.pathologies.bitstreams.bits import BitReader, BitWriter, escape, unescape
+from tests.pathologies.bitstreams.boxes import STBL, find_box, make_box, make_table, read_payload, replace_box
 
 
 def test_replacing_a_box_resizes_those_around_it() -> None:

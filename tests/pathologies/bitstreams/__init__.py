@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from framefeed.testing.bitstreams._bits import BitReader, BitWriter, escape, join_units, split_units, unescape
-from framefeed.testing.bitstreams._boxes import AVCC, STBL, find_box, make_box, make_table, read_payload, replace_box
-from framefeed.testing.bitstreams._h264 import remove_usability_information, skip_to_usability_flag
+from tests.pathologies.bitstreams.bits import BitReader, BitWriter, escape, join_units, split_units, unescape
+from tests.pathologies.bitstreams.boxes import AVCC, STBL, find_box, make_box, make_table, read_payload, replace_box
+from tests.pathologies.bitstreams.h264 import remove_usability_information, skip_to_usability_flag
 
 __all__ = [
     "AVCC",

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from framefeed.testing import bitstreams
-from framefeed.testing._clips import ClipSpec, Coded, clip_bytes, put_packets, take_packets
-from framefeed.testing._pathologies import MediaFacts, Pathology
-from framefeed.testing.bitstreams._h264 import has_usability_information, remove_usability_information
-from framefeed.testing.recipes._build import make_from_spec, write_bytes_of, write_packets_of
+from framefeed.testing import ClipSpec, Coded, clip_bytes, put_packets, take_packets
+from tests.pathologies import bitstreams
+from tests.pathologies.bitstreams.h264 import has_usability_information, remove_usability_information
+from tests.pathologies.build import make_from_spec, write_bytes_of, write_packets_of
+from tests.pathologies.facts import MediaFacts, Pathology
 
 # Key interval 28, not 25: then the last mini-GOP before a key frame is full, and its B-frames refer to the key frame.
 _OPEN_H264 = ClipSpec(

@@ -12,10 +12,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from framefeed.testing import bitstreams
-from framefeed.testing._clips import ClipSpec, clip_bytes, write_clip
-from framefeed.testing._pathologies import MediaFacts, Pathology, read_facts
-from framefeed.testing.recipes._build import Proof, write_bytes_of
+from framefeed.testing import ClipSpec, clip_bytes, write_clip
+from tests.pathologies import bitstreams
+from tests.pathologies.build import Proof, write_bytes_of
+from tests.pathologies.facts import MediaFacts, Pathology, read_facts
 
 _FASTSTART = replace(ClipSpec(), container_options={"movflags": "+faststart"})
 
