@@ -328,7 +328,6 @@ def test_without_takes_results_about_another_part() -> None:
         assert len(made[:2].without(errors)) == 2
 
 
-
 def test_split_by_an_unknown_column() -> None:
     with pytest.raises(UsageError, match="'nope'"):
         catalog(names(3)).split([1.0], seed=0, by="nope")

@@ -244,7 +244,7 @@ class Catalog(CatalogRows):
         if isinstance(errors, Catalog):
             names = {errors.shown_name(row) for row in range(len(errors))}
         elif isinstance(errors, Verification):
-            names = {each.source for each in (*errors.differences, *errors.errors)}
+            names = {each.source for each in errors.differences} | {each.source for each in errors.errors}
         elif isinstance(errors, Iterable) and not isinstance(errors, (str, bytes)):
             for each in errors:
                 if isinstance(each, CatalogEntry):
@@ -265,7 +265,8 @@ class Catalog(CatalogRows):
                 is_left[row] = False
                 texts -= both
         if texts:
-            raise UsageError(_explain_unknown_sources(sorted(texts), [self.shown_name(row) for row in range(len(self))]))
+            known = [self.shown_name(row) for row in range(len(self))]
+            raise UsageError(_explain_unknown_sources(sorted(texts), known))
         return self.take(np.flatnonzero(is_left))
 
     def filter(self, expression: Any) -> Catalog:

@@ -106,9 +106,7 @@ class RunResults:
         return numbers
 
 
-def read_earlier_results(
-    target: str | None, journal: Journal, options: SurveyOptions, texts: pa.Array
-) -> RunResults:
+def read_earlier_results(target: str | None, journal: Journal, options: SurveyOptions, texts: pa.Array) -> RunResults:
     """Read the results of earlier runs: those of the journal, the newest first, then the catalog at ``target``.
 
     Args:
