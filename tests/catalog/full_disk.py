@@ -20,7 +20,7 @@ def main(folder: str, work: str) -> dict[str, Any]:
     _chunks.CHUNK_WEIGHT, _chunks.VIDEO_WEIGHT, _journal.WRITE_SECONDS = 8, 4, 0.0
     target = os.path.join(work, "cat.parquet")
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # else the limit kills instead of failing the write
-    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, resource.RLIM_INFINITY))  # smaller parts of the journal fit
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5_200, resource.RLIM_INFINITY))  # smaller parts of the journal fit
     try:
         scan(folder, out=target, workers=0)
         error = ""

@@ -306,6 +306,28 @@ def test_without_takes_names_of_sources() -> None:
         made.without("b")
 
 
+@pytest.mark.parametrize(
+    ("errors", "message"),
+    [
+        (["b", "videos/cat.mp4", "no"], r"not in this catalog: 'no', 'videos/cat.mp4': give paths"),
+        (["elsewhere/dog.mp4"], r"did you mean '/data/dog.mp4'\?"),
+        ([Path("/data/dgo.mp4")], r"did you mean '/data/dog.mp4'\?"),
+        (["1", "2", "3", "4", "5"], "'1', '2', '3' and 2 more"),
+        ([1], "expected sources as text, or entries that have a source, got 1"),
+        ([b"b"], "expected sources as text"),
+    ],
+)
+def test_without_refuses_names_that_the_catalog_does_not_have(errors: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        catalog(["a", "b", "/data/dog.mp4"]).without(errors)
+
+
+def test_without_takes_results_about_another_part() -> None:
+    made = catalog(["a", "b", "c"])
+    for errors in (made[2:], [made[2]], Verification(1, (), (Failure(made.shown_name(2), "gone"),))):
+        assert len(made[:2].without(errors)) == 2
+
+
 def test_split_by_an_unknown_column() -> None:
     with pytest.raises(UsageError, match="'nope'"):
         catalog(names(3)).split([1.0], seed=0, by="nope")

@@ -283,8 +283,8 @@ def test_parquet_of_another_program(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        (b'"format": 5', b'"format": 4'),
-        (b'"format": 5', b'"format": 1'),
+        (b'"format": 6', b'"format": 5'),
+        (b'"format": 6', b'"format": 1'),
         (b'"verify": "proof"', b'"verify": "hope"'),
         (b'"assume_fps": null', b'"assume_fps": "0/0"'),
         (b'"assume_fps": null', b'"assume_fps": "1/0"'),
@@ -325,11 +325,25 @@ def test_D01_damaged_frames_are_counted_and_kept_and_the_row_is_no_failed_one(tm
     assert [opened.frame_index(row).damaged_frame_indices.tolist() for row in range(3)] == [[13, 14, 16], [], []]
 
 
+def test_C12_a_flipped_bit_of_a_width_is_noticed(tmp_path: Path) -> None:
+    path = saved(tmp_path, catalog(names(40)))
+    frames = path.with_name("cat.frames.arrow")
+    whole, widths = frames.read_bytes(), Catalog.open(path).widths.tobytes()
+    assert whole.count(widths) == 1
+    at = whole.index(widths)
+    frames.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+    opened = Catalog.open(path)
+    assert len(opened.num_frames) == 40
+    with pytest.raises(UnreadableMedia, match=r"cat\.frames\.arrow: .* the checksum of width is another"):
+        _ = opened.widths
+
+
 OLDER = {
     1: (["times_from", "num_damaged_frames"], ["limits", "assume_fps"]),
     2: (["times_from", "num_damaged_frames"], ["limits", "assume_fps"]),
     3: (["times_from"], ["assume_fps"]),
     4: ([], []),
+    5: ([], []),
 }
 """Columns, and entries of the header, that a catalog of each older format has not."""
 

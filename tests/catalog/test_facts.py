@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from framefeed.catalog import _catalog_file, _columns
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._columns import FACTS, Facts, FactsBuilder, compute_label_codes, content_fingerprint, hash_column
-from framefeed.catalog._plan_columns import PlanColumns, find_usable_rows, make_plan_columns
+from framefeed.catalog._plan_columns import PlanColumns, find_usable_rows, hash_plan_columns, make_plan_columns
 from framefeed.catalog._splitting import assign_rows
 from framefeed.errors import UnreadableMedia
 from tests.catalog.synthetic import catalog, failure, finding, names
@@ -145,6 +145,19 @@ def test_C12_frame_rows_outside_the_tables_are_refused(rows: list[int]) -> None:
 def test_C12_usable_rows_that_are_none_are_refused(usable: list[int]) -> None:
     with pytest.raises(UnreadableMedia, match="usable rows"):
         _ = plan_columns(usable_row=usable).usable_rows
+
+
+@pytest.mark.parametrize("name", ["frame_row", "num_frames", "width", "height", "usable_row", "has_failed"])
+def test_C12_a_flipped_bit_of_a_column_is_noticed_at_its_first_use(name: str) -> None:
+    made = made_columns()
+    checksums = hash_plan_columns(made)
+    flipped = pa.array(made.field(name).to_numpy() ^ np.array([1, 0, 0], made.field(name).to_numpy().dtype))
+    arrays = [flipped if field.name == name else made.field(field.name) for field in made.type]
+    read = PlanColumns(pa.StructArray.from_arrays(arrays, fields=list(made.type)), 3, 2, "x.arrow", None, checksums)
+    for other in set(checksums) - {name}:
+        read.numbers(other)
+    with pytest.raises(UnreadableMedia, match=rf"x\.arrow: .* the checksum of {name} is another"):
+        read.numbers(name)
 
 
 def test_C12_columns_of_other_rows_are_refused() -> None:

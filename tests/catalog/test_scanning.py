@@ -404,6 +404,12 @@ def test_a_memory_catalog_takes_entries_without_indexes(data: Path) -> None:
     assert make_memory_catalog([scan(data, depth="header")[0]]).num_frames.tolist() == [7]
 
 
+def test_entries_of_media_in_memory_can_be_left_out(data: Path) -> None:
+    content = (data / "cat" / "a.mp4").read_bytes()
+    made = make_memory_catalog([content, data / "cat" / "a.mp4"])
+    assert [entry.source for entry in made.without([made[0]])] == [str(data / "cat" / "a.mp4")]
+
+
 def test_a_memory_catalog_raises(data: Path) -> None:
     for source, kind in ((data / "nothing.mp4", MissingMedia), (b"text", UnreadableMedia), (data, UnreadableMedia)):
         with pytest.raises(kind):

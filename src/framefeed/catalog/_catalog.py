@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import check_integer, check_path, check_position, expected
+from framefeed._names import make_printable
 from framefeed._nearest import did_you_mean
 from framefeed._units import format_bytes
 from framefeed.catalog._assembly import CatalogData, ListedRows, survey_rows
@@ -40,6 +41,9 @@ MAX_PICKLED_BYTES = 64_000_000
 BYTES_PER_PATH = 128
 """Estimated size of a pickled path of an image sequence."""
 _ROW = "\0row"
+_MOST_SHOWN = 3
+"""Sources named in a message."""
+_MOST_COMPARED = 10_000
 _NO_FIELD = re.compile(r"No match for FieldRef\.Name\((.*?)\)")
 """Beginning of Arrow's message about a missing column; after it comes the whole schema."""
 
@@ -229,19 +233,41 @@ class Catalog(CatalogRows):
         Example: ``catalog.without(catalog.verify(sample=0.1))``
 
         Args:
-            errors: A catalog such as ``catalog.errors``; the result of `verify`; or a list of sources, as text or as
-                entries that have a ``source``, such as those of a loader's ledger.
+            errors: A catalog such as ``catalog.errors``; the result of `verify`; a list of paths or names as in the
+                column ``source``; or a list of entries, such as those of a loader's ledger. Results and entries may
+                name sources of other catalogs, such as another part of a split.
+
+        Raises:
+            UsageError: A path or name of the list is not in this catalog.
         """
+        texts, names = set[str](), set[str]()
         if isinstance(errors, Catalog):
             names = {errors.shown_name(row) for row in range(len(errors))}
         elif isinstance(errors, Verification):
             names = {each.source for each in errors.differences} | {each.source for each in errors.errors}
         elif isinstance(errors, Iterable) and not isinstance(errors, (str, bytes)):
-            names = {str(getattr(each, "source", each)) for each in errors}
+            for each in errors:
+                if isinstance(each, CatalogEntry):
+                    names.add(each._catalog.shown_name(each.row))
+                elif hasattr(each, "source"):
+                    names.add(str(each.source))
+                elif isinstance(each, (str, os.PathLike)):
+                    texts.add(os.fsdecode(each))
+                else:
+                    raise expected("errors", "sources as text, or entries that have a source", each)
         else:
             raise expected("errors", "a Catalog, the result of catalog.verify(), or a list of sources", errors)
-        listed = (self.shown_name(row) in names or self.name(row) in names for row in range(len(self)))
-        return self.take(np.flatnonzero(~np.fromiter(listed, np.bool_, len(self))))
+        names |= texts
+        is_left = np.ones(len(self), np.bool_)
+        for row in range(len(self)):
+            both = {self.shown_name(row), self.name(row)}
+            if not names.isdisjoint(both):
+                is_left[row] = False
+                texts -= both
+        if texts:
+            known = [self.shown_name(row) for row in range(len(self))]
+            raise UsageError(_explain_unknown_sources(sorted(texts), known))
+        return self.take(np.flatnonzero(is_left))
 
     def filter(self, expression: Any) -> Catalog:
         """Give a catalog of the rows for which an expression is true: ``pyarrow.compute.field("width") >= 640``.
@@ -396,6 +422,17 @@ def _read_rows(rows: object) -> npt.NDArray[Any]:
     if array.ndim == 1 and (array.dtype == bool or not len(array) or np.issubdtype(array.dtype, np.integer)):
         return array if array.dtype == bool else array.astype(np.int64)
     raise expected("row", "an integer, a slice, row numbers or a mask of all rows", rows)
+
+
+def _explain_unknown_sources(unknown: Sequence[str], known: Sequence[str]) -> str:
+    shown = ", ".join(repr(make_printable(name)) for name in unknown[:_MOST_SHOWN])
+    more = f" and {len(unknown) - _MOST_SHOWN} more" if len(unknown) > _MOST_SHOWN else ""
+    # Mostly the folder is another one. Comparing a name with a million others would take a minute.
+    namesakes = [name for name in known if os.path.basename(name) == os.path.basename(unknown[0])]
+    nearest = f"; did you mean {make_printable(namesakes[0])!r}?" if namesakes else did_you_mean(
+        unknown[0], known[:_MOST_COMPARED]
+    )  # fmt: skip
+    return f"errors: not in this catalog: {shown}{more}: give paths, or names as in the column source{nearest}"
 
 
 def _explain_filter_error(expression: object, reason: str, names: Sequence[str]) -> str:

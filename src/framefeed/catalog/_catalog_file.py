@@ -32,9 +32,10 @@ from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageEr
 from framefeed.index import Verify
 from framefeed.parallel import raise_shortage, try_again_in_shortage
 
-FORMAT = 5
+FORMAT = 6
 """Version of the files. Version 1 had frame tables of 62 bytes a frame, and workers copied every column for planning;
-2 had no damaged frames; 3 had only the frames' own times, and no proofs."""
+2 had no damaged frames; 3 had only the frames' own times, and no proofs; 5 had no checksums of numbers and of
+columns for plans."""
 ROWS_PER_GROUP = 131_072
 _KEY = b"framefeed"
 _RATE = re.compile(r"[1-9]\d{0,18}(/[1-9]\d{0,18})?")
@@ -202,9 +203,9 @@ def _open_both(path: str) -> tuple[Facts, CatalogHeader, FrameTables | None]:
     names = () if header.frames_id is None else (get_frames_path(path), _get_pending_path(path, header.frames_id))
     others = list[str]()
     for name in filter(os.path.isfile, names):
-        frames, metadata, columns = open_frame_tables(name)
+        frames, metadata, columns, checksums = open_frame_tables(name)
         if metadata.get(_KEY) == str(header.frames_id).encode():
-            plan_columns = PlanColumns(columns, file.metadata.num_rows, len(frames), name, frames.file)
+            plan_columns = PlanColumns(columns, file.metadata.num_rows, len(frames), name, frames.file, checksums)
             return _read_facts(path, file, plan_columns), header, frames
         others.append(name)
     if not others:

@@ -32,11 +32,14 @@ NUMBER_FIELDS: Mapping[str, type[int]] = {
     name: bool if kind == "bool" else int for name, kind in _STREAM.items() if kind in ("int", "bool")
 }
 """Fields of StreamFacts that are columns, to be asked for of all rows at once: a new field becomes one by itself."""
+NUMBERS = np.dtype([("present", "<i4"), *((name, "<i4") for name in NUMBER_FIELDS)])
+"""The same with ``present``, which is 1 for a row with an index; side by side, so that those of a row are one read."""
+_NUMBERS = struct.Struct(f"<{1 + len(NUMBER_FIELDS)}i")
 _TEXT_FIELDS = tuple(name for name in _STREAM if name not in NUMBER_FIELDS)
 
 _PRESENT, _CLAIMS, _IDENTITY, _MTIME, _CHAINED, _SCATTERED, _STEPPED = (1 << bit for bit in range(7))
 _CHECKSUM = struct.Struct("<I")
-"""CRC-32 of all bytes after it."""
+"""CRC-32 of the row's numbers and of all bytes after it."""
 _FLAGS = struct.Struct("<H")
 """Which of the above."""
 _CLAIMED = struct.Struct("<qdd")
@@ -58,16 +61,21 @@ class HeaderClaims:
     average_fps: float | None = None
 
 
-def pack_row(index: FrameIndex | None, claims: HeaderClaims) -> bytes:
-    """Store the row of one source, but for ``NUMBER_FIELDS``.
+def pack_row(index: FrameIndex | None, claims: HeaderClaims) -> tuple[bytes, bytes]:
+    """Store the row of one source.
 
     Args:
         index: None where it has none.
         claims: Of its header.
 
+    Returns:
+        Its numbers, as ``NUMBERS``; and the rest, with a checksum of both.
+
     Raises:
         LimitExceeded: It has more than ``MOST_ITEMS`` frames or packets.
+        UsageError: A number of its stream does not fit into 32 bits.
     """
+    numbers = _pack_numbers(index)
     flags, parts = 0, []
     if claims != HeaderClaims():
         flags |= _CLAIMS
@@ -77,31 +85,29 @@ def pack_row(index: FrameIndex | None, claims: HeaderClaims) -> bytes:
         flags |= _PRESENT | predictions | _get_identity_flags(index.identity)
         parts += [_pack_fixed_fields(index), _pack_texts(index), columns]
     body = _FLAGS.pack(flags) + b"".join(parts)
-    return _CHECKSUM.pack(zlib.crc32(body)) + body
+    return numbers, _CHECKSUM.pack(zlib.crc32(body, zlib.crc32(numbers))) + body
 
 
-def read_claims(data: memoryview) -> HeaderClaims:
-    """Read the claims of a row.
-
-    Raises:
-        ValueError: The row is damaged.
-    """
-    return _open_row(data)[2]
-
-
-def read_index(data: memoryview, numbers: Mapping[str, Any]) -> FrameIndex | None:
-    """Read the index of a row, each number checked that could lead a reader out of its tables.
-
-    Args:
-        data: What `pack_row` gave.
-        numbers: Values of ``NUMBER_FIELDS``.
+def read_claims(numbers: bytes, data: memoryview) -> HeaderClaims:
+    """Read the claims of a row, as `pack_row` gave it.
 
     Raises:
         ValueError: The row is damaged.
     """
-    cursor, flags, _ = _open_row(data)
+    return _open_row(numbers, data)[2]
+
+
+def read_index(numbers: bytes, data: memoryview) -> FrameIndex | None:
+    """Read the index of a row, as `pack_row` gave it, each number checked that could lead a reader out of its tables.
+
+    Raises:
+        ValueError: The row is damaged.
+    """
+    cursor, flags, _ = _open_row(numbers, data)
     if not flags & _PRESENT:
         return None
+    values = zip(NUMBER_FIELDS.items(), _NUMBERS.unpack(numbers)[1:], strict=True)
+    facts: dict[str, Any] = {name: kind(value) for (name, kind), value in values}
     built_from, times_from, shift, numerator, denominator, size, mtime, *counts = cursor.fields(_FIXED)
     num_frames, num_packets, *_ = counts
     if numerator < 1 or denominator < 1:
@@ -110,15 +116,15 @@ def read_index(data: memoryview, numbers: Mapping[str, Any]) -> FrameIndex | Non
         raise Damaged(f"built from {built_from}, times from {times_from}")
     if max(counts) > MOST_ITEMS:
         raise Damaged(f"it claims {num_frames} frames and {num_packets} packets, more than {MOST_ITEMS}")
-    if numbers["rotation"] not in (0, 90, 180, 270):
-        raise Damaged(f"rotation {numbers['rotation']}")
+    if facts["rotation"] not in (0, 90, 180, 270):
+        raise Damaged(f"rotation {facts['rotation']}")
     texts, fingerprint = _read_texts(cursor)
     columns = _read_columns(data[cursor.offset :], flags, counts)
     return FrameIndex(
         **columns,
         time_base=Fraction(numerator, denominator),
         built_from=_BUILT_FROM[built_from],
-        stream=StreamFacts(**texts, **numbers),
+        stream=StreamFacts(**texts, **facts),
         identity=SourceIdentity(size, mtime if flags & _MTIME else None, fingerprint) if flags & _IDENTITY else None,
         times_from=_TIMES_FROM[times_from],
         time_shift=shift,
@@ -150,10 +156,10 @@ def read_built_from_codes(rows: Ragged) -> IntArray:
     return codes
 
 
-def _open_row(data: memoryview) -> tuple[ByteCursor, int, HeaderClaims]:
+def _open_row(numbers: bytes, data: memoryview) -> tuple[ByteCursor, int, HeaderClaims]:
     cursor = ByteCursor(data)
     (checksum,) = cursor.fields(_CHECKSUM)
-    if zlib.crc32(data[_CHECKSUM.size :]) != checksum:
+    if zlib.crc32(data[_CHECKSUM.size :], zlib.crc32(numbers)) != checksum:
         raise Damaged("its checksum is another")
     (flags,) = cursor.fields(_FLAGS)
     if not flags & _CLAIMS:
@@ -167,6 +173,15 @@ def _open_row(data: memoryview) -> tuple[ByteCursor, int, HeaderClaims]:
 
 
 # --- what is not a column ---------------------------------------------------------------------------
+
+
+def _pack_numbers(index: FrameIndex | None) -> bytes:
+    if index is None:
+        return bytes(_NUMBERS.size)
+    try:
+        return _NUMBERS.pack(1, *(int(getattr(index.stream, name)) for name in NUMBER_FIELDS))
+    except struct.error as error:
+        raise UsageError(f"{index.stream} cannot be stored: its numbers must fit into 32 bits") from error
 
 
 def _pack_claims(claims: HeaderClaims) -> bytes:

@@ -6,13 +6,14 @@ so that the memory of a worker that reads a large catalog stays small.
 
 from __future__ import annotations
 
+import json
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,23 +26,24 @@ from framefeed._units import format_bytes
 from framefeed.catalog._arrow import MappedFile, gather_rows, view_numbers, view_ragged
 from framefeed.catalog._frame_rows import (
     NUMBER_FIELDS,
+    NUMBERS,
     HeaderClaims,
     pack_row,
     read_built_from_codes,
     read_claims,
     read_index,
 )
+from framefeed.catalog._plan_columns import hash_plan_columns
 from framefeed.errors import UnreadableMedia, UsageError
 from framefeed.index import FrameIndex
 from framefeed.parallel import renew_after_fork, try_again_in_shortage
+
+T = TypeVar("T")
 
 CACHED_INDEXES = 64
 """FrameIndex objects cached per open file."""
 CACHED_BYTES = 128 * 2**20
 """Size of these: an index takes about 65 bytes a frame, 14 MB for two hours at 30 frames a second."""
-
-NUMBERS = np.dtype([("present", "<i4"), *((name, "<i4") for name in NUMBER_FIELDS)])
-"""Numbers of a row that can be read of all rows at once; side by side, so that those of one row are one read."""
 
 
 class RowReader:
@@ -86,16 +88,7 @@ class RowReader:
         Raises:
             UnreadableMedia: The row is damaged.
         """
-        columns, at = self._locate(row)
-        try:
-            selected = columns["numbers"][at : at + 1]
-            present, *values = (selected if self._file is None else self._file.read(selected))[0].item()
-            if not present:
-                return None
-            numbers = {name: kind(value) for (name, kind), value in zip(NUMBER_FIELDS.items(), values, strict=True)}
-            return read_index(columns["row"].row(at).data, numbers)
-        except ValueError as error:  # UsageError of FrameIndex and UnicodeDecodeError are ValueErrors too.
-            raise self._damaged(f"row {row}: {error}") from error
+        return self._read(row, read_index)
 
     def claims(self, row: int) -> HeaderClaims:
         """Read the header's claims of a row.
@@ -103,11 +96,7 @@ class RowReader:
         Raises:
             UnreadableMedia: The row is damaged.
         """
-        columns, at = self._locate(row)
-        try:
-            return read_claims(columns["row"].row(at).data)
-        except ValueError as error:
-            raise self._damaged(f"row {row}: {error}") from error
+        return self._read(row, read_claims)
 
     def built_from(self, batch: int) -> IntArray:
         """Read ``built_from`` of each row, as `read_built_from_codes`.
@@ -131,11 +120,18 @@ class RowReader:
         except pa.ArrowException as error:
             raise self._damaged(f"batch {batch}: {error}") from error
 
-    def _locate(self, row: int) -> tuple[dict[str, Any], int]:
+    def _read(self, row: int, read: Callable[[bytes, memoryview], T]) -> T:
         if not 0 <= row < len(self):
             raise IndexError(f"row {row} of {len(self)}")
         batch = bisect_right(self._starts, row) - 1
-        return self.columns(batch), row - self._starts[batch]
+        columns, at = self.columns(batch), row - self._starts[batch]
+        try:
+            numbers = columns["numbers"][at : at + 1]
+            if self._file is not None:
+                numbers = self._file.read(numbers)
+            return read(numbers.tobytes(), columns["row"].row(at).data)
+        except ValueError as error:  # UsageError of FrameIndex and UnicodeDecodeError are ValueErrors too.
+            raise self._damaged(f"row {row}: {error}") from error
 
     def _damaged(self, what: str) -> UnreadableMedia:
         return UnreadableMedia(
@@ -210,7 +206,7 @@ class FrameTableBuilder:
 
     def __init__(self, emit: Callable[[pa.RecordBatch], None]) -> None:
         self._emit = emit
-        self._numbers: list[tuple[int, ...]] = []
+        self._numbers: list[bytes] = []
         self._rows: list[bytes] = []
         self._bytes = 0
 
@@ -220,9 +216,9 @@ class FrameTableBuilder:
         Raises:
             LimitExceeded: It has more frames or packets than a table holds.
         """
-        row = pack_row(index, claims or HeaderClaims())
+        numbers, row = pack_row(index, claims or HeaderClaims())
+        self._numbers.append(numbers)
         self._rows.append(row)
-        self._numbers.append(_collect_numbers(index))
         self._bytes += len(row)
         if len(self._rows) >= ROWS_PER_BATCH or self._bytes >= BYTES_PER_BATCH:
             self.finish()
@@ -232,9 +228,7 @@ class FrameTableBuilder:
         if not self._rows:
             return
         rows = pa.array(self._rows, pa.large_binary())
-        self._emit(
-            pa.RecordBatch.from_arrays([_make_numbers_column(np.array(self._numbers, NUMBERS)), rows], schema=SCHEMA)
-        )
+        self._emit(pa.RecordBatch.from_arrays([pa.array(self._numbers, SCHEMA.types[0]), rows], schema=SCHEMA))
         self._numbers, self._rows, self._bytes = [], [], 0
 
 
@@ -341,16 +335,6 @@ class FrameTables:
         return FrameTables(list(gather_rows(self.batches, np.fromiter(rows, np.int64), ROWS_PER_BATCH)))
 
 
-def _collect_numbers(index: FrameIndex | None) -> tuple[int, ...]:
-    if index is None:
-        return (0, *(0 for _ in NUMBER_FIELDS))
-    numbers = tuple(int(getattr(index.stream, name)) for name in NUMBER_FIELDS)
-    limits = np.iinfo(np.int32)
-    if not limits.min <= min(numbers) <= max(numbers) <= limits.max:
-        raise UsageError(f"{index.stream} cannot be stored: its numbers must fit into 32 bits")
-    return (1, *numbers)
-
-
 def cut_evenly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Cut the rows of valid batches into new batches of ``ROWS_PER_BATCH`` or ``BYTES_PER_BATCH``."""
     waiting: list[pa.RecordBatch] = []
@@ -381,12 +365,8 @@ def _join_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
     joined = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(lengths), buffers)
-    return pa.RecordBatch.from_arrays([_make_numbers_column(numbers), joined], schema=SCHEMA)
-
-
-def _make_numbers_column(numbers: npt.NDArray[Any]) -> pa.FixedSizeBinaryArray:
-    buffers = [None, pa.py_buffer(np.ascontiguousarray(numbers).view(np.uint8))]
-    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(NUMBERS.itemsize), len(numbers), buffers)
+    first = pa.FixedSizeBinaryArray.from_buffers(SCHEMA.types[0], len(numbers), [None, pa.py_buffer(numbers)])
+    return pa.RecordBatch.from_arrays([first, joined], schema=SCHEMA)
 
 
 def hash_frame_tables(tables: FrameTables) -> bytes:
@@ -414,7 +394,8 @@ def write_frame_tables(
     """
     schema = SCHEMA.append(pa.field(_PLAN_COLUMNS, pa.list_(plan_columns.type)))
     with open(path, "wb") as file:
-        with pa.ipc.new_file(file, schema.with_metadata(dict(metadata))) as writer:
+        checksums = {_PLAN_COLUMNS.encode(): json.dumps(hash_plan_columns(plan_columns)).encode()}
+        with pa.ipc.new_file(file, schema.with_metadata({**metadata, **checksums})) as writer:
             for batch in cut_evenly(batches):
                 empty = pa.nulls(batch.num_rows, schema.types[-1])
                 writer.write_batch(pa.RecordBatch.from_arrays([*batch.columns, empty], schema=schema))
@@ -425,12 +406,15 @@ def write_frame_tables(
         os.fsync(file.fileno())
 
 
-def open_frame_tables(path: str) -> tuple[FrameTables, Mapping[bytes, bytes], pa.StructArray]:
+Opened = tuple[FrameTables, Mapping[bytes, bytes], pa.StructArray, Mapping[str, str]]
+
+
+def open_frame_tables(path: str) -> Opened:
     """Map an Arrow IPC file: its pages are shared by all processes that open it.
 
     Returns:
-        The tables, and the metadata and the columns for plans that they were written with; the values of these columns
-        are not checked.
+        The tables, and the metadata and the columns for plans that they were written with; and the checksums of these
+        columns, which are not checked here.
 
     Raises:
         UnreadableMedia: Not such a file, damaged, or of another version.
@@ -443,7 +427,7 @@ def open_frame_tables(path: str) -> tuple[FrameTables, Mapping[bytes, bytes], pa
         ) from error
 
 
-def _open_frame_tables(path: str) -> tuple[FrameTables, Mapping[bytes, bytes], pa.StructArray]:
+def _open_frame_tables(path: str) -> Opened:
     file = MappedFile(path)
     reader = pa.ipc.open_file(pa.BufferReader(file.buffer))
     schema = pa.schema(list(reader.schema)[:-1])
@@ -455,4 +439,8 @@ def _open_frame_tables(path: str) -> tuple[FrameTables, Mapping[bytes, bytes], p
     if not pa.types.is_list(plan_columns.type) or not pa.types.is_struct(plan_columns.type.value_type):
         raise ValueError("its last batch has no columns for plans")
     tables = FrameTables([batch.select(SCHEMA.names) for batch in batches], path, file)
-    return tables, dict(reader.schema.metadata or {}), plan_columns.values
+    metadata = dict(reader.schema.metadata or {})
+    checksums = json.loads(metadata.pop(_PLAN_COLUMNS.encode()))
+    if not isinstance(checksums, dict):
+        raise ValueError("its columns for plans have no checksums")
+    return tables, metadata, plan_columns.values, checksums

@@ -5,25 +5,27 @@ In the file they are one list, in the last batch of the frame tables, so that ea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import xxhash
 
-from framefeed._arrays import BoolArray, IntArray
+from framefeed._arrays import AnyArray, BoolArray, IntArray
 from framefeed._cached import cached_property
 from framefeed.catalog._arrow import MappedFile, view_numbers, view_ragged
 from framefeed.errors import UnreadableMedia
 
 _NUMBERS = ("frame_row", "num_frames", "width", "height", "usable_row")
+_HAS_FAILED = "has_failed"
 
 PLAN_COLUMNS = pa.struct(
     [
         pa.field("source", pa.large_string()),
         *(pa.field(name, pa.int64()) for name in _NUMBERS),
-        pa.field("has_failed", pa.uint8()),
+        pa.field(_HAS_FAILED, pa.uint8()),
     ]
 )
 """Unknown numbers are -1, as is ``frame_row`` without an index; ``usable_row`` lists the rows that can be planned,
@@ -76,8 +78,18 @@ def find_usable_rows(has_failed: BoolArray, num_frames: IntArray) -> IntArray:
     return np.flatnonzero(~has_failed & (num_frames != 0)).astype(np.int64)
 
 
+def hash_plan_columns(columns: pa.StructArray) -> dict[str, str]:
+    """Hash each column but ``source``, whose texts are read one by one."""
+    return {name: xxhash.xxh3_64_hexdigest(values.data) for name, values in _view_columns(columns).items()}
+
+
+def _view_columns(columns: pa.StructArray) -> dict[str, AnyArray]:
+    kinds = {**dict.fromkeys(_NUMBERS, np.int64), _HAS_FAILED: np.uint8}
+    return {name: view_numbers(columns.field(name), kind) for name, kind in kinds.items()}
+
+
 class PlanColumns:
-    """The columns by name; values from a file are checked, and nothing is copied.
+    """The columns by name; nothing is copied. A column from a file is checked when it is first used.
 
     Args:
         columns: Result of `make_plan_columns`, maybe read from a file.
@@ -85,21 +97,29 @@ class PlanColumns:
         num_tables: Rows of the frame tables.
         name: Path of the file, for messages.
         file: The mapped file, or None.
+        checksums: Result of `hash_plan_columns` from the file; None for columns in memory.
 
     Raises:
         UnreadableMedia: It is damaged.
     """
 
     def __init__(
-        self, columns: pa.StructArray, num_rows: int, num_tables: int, name: str, file: MappedFile | None = None
+        self,
+        columns: pa.StructArray,
+        num_rows: int,
+        num_tables: int,
+        name: str,
+        file: MappedFile | None = None,
+        checksums: Mapping[str, str] | None = None,
     ) -> None:
         self._name = name
+        self._checksums = checksums
+        self._checked = set[str]()
         self._num_tables = num_tables
         try:
             if columns.type != PLAN_COLUMNS or len(columns) != num_rows:
                 raise ValueError(f"they do not list the {num_rows} rows of the facts")
-            self._numbers = {field: view_numbers(columns.field(field), np.int64) for field in _NUMBERS}
-            self._failed = view_numbers(columns.field("has_failed"), np.uint8)
+            self._columns = _view_columns(columns)
             self._sources = view_ragged(columns.field("source"), np.uint8, file)
         except ValueError as error:
             raise self._damaged(str(error)) from error
@@ -112,13 +132,22 @@ class PlanColumns:
             raise self._damaged(f"source of row {row}: {error}") from error
 
     def numbers(self, name: str) -> IntArray:
-        """View "num_frames", "width" or "height", int64 [R]; -1 where unknown."""
-        return self._numbers[name]
+        """View "num_frames", "width" or "height", int64 [R]; -1 where unknown.
+
+        Raises:
+            UnreadableMedia: The column is damaged.
+        """
+        values = self._columns[name]
+        if self._checksums is not None and name not in self._checked:
+            if xxhash.xxh3_64_hexdigest(values.data) != self._checksums.get(name):
+                raise self._damaged(f"the checksum of {name} is another")
+            self._checked.add(name)
+        return values
 
     @cached_property
     def frame_rows(self) -> IntArray:
         """Row of the frame tables of each row, int64 [R]; -1 where it has no index."""
-        rows = self._numbers["frame_row"]
+        rows = self.numbers("frame_row")
         if not (int(rows.min(initial=0)) >= -1 and int(rows.max(initial=-1)) < self._num_tables):
             raise self._damaged("a row without its frame table")
         return rows
@@ -126,13 +155,13 @@ class PlanColumns:
     @cached_property
     def has_failed(self) -> BoolArray:
         """Whether each row has an error, bool [R]."""
-        failed: BoolArray = self._failed != 0
+        failed: BoolArray = self.numbers(_HAS_FAILED) != 0
         return failed
 
     @cached_property
     def usable_rows(self) -> IntArray:
         """Rows that can be planned, int64 [U], ascending."""
-        listed = self._numbers["usable_row"]
+        listed = self.numbers("usable_row")
         count = int(np.count_nonzero(listed != -1))
         usable = listed[:count]
         if count and not (usable[0] >= 0 and usable[-1] < len(listed) and bool((np.diff(usable) > 0).all())):

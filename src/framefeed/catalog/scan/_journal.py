@@ -41,6 +41,8 @@ from framefeed.parallel import ClosedByWith, raise_shortage, try_again_in_shorta
 JOURNALED = pa.schema([pa.field("source", pa.string()), *SURVEYED])
 _PART = re.compile(r"(\d{6,})-([0-9a-f]{16})\.part")
 _UNFINISHED = "unfinished.tmp"
+# Facts of pictures are mostly nulls and repetitions: compressing them takes less time than writing the rest.
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _SETTINGS = b"framefeed"
 _LOCKING_ATTEMPTS = 100
 
@@ -120,7 +122,7 @@ class Journal(ClosedByWith):
                     (JOURNALED.with_metadata({_SETTINGS: self._settings}), facts),
                     (SCHEMA, frames),
                 ):
-                    with pa.ipc.new_stream(sink, schema) as stream:
+                    with pa.ipc.new_stream(sink, schema, options=_COMPRESSED) as stream:
                         for batch in batches:
                             stream.write_batch(batch)
                 data = left = memoryview(sink.getvalue())

@@ -15,7 +15,7 @@ from framefeed._arrays import IntArray
 from framefeed._names import make_printable, resolve_name
 from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._assembly import ListedRows, SurveyedSources
-from framefeed.catalog._catalog_file import open_catalog
+from framefeed.catalog._catalog_file import CatalogHeader, open_catalog
 from framefeed.catalog._chunks import ChunkResult, SourceGroup, cut_into_chunks, select_sources, survey_chunks
 from framefeed.catalog._columns import Facts, find_first_rows
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, FrameTables
@@ -33,10 +33,12 @@ class RunResults:
 
     Args:
         runs: Runs, the most trusted first.
+        old: All rows of the old catalog, if its results are the last run, and its header.
     """
 
-    def __init__(self, runs: Iterable[SurveyedSources]) -> None:
+    def __init__(self, runs: Iterable[SurveyedSources], old: tuple[Facts, CatalogHeader] | None = None) -> None:
         self.runs = [run for run in runs if run.facts.num_rows]
+        self.old = old
         self._num_rows = sum(run.facts.num_rows for run in self.runs)
 
     def __len__(self) -> int:
@@ -104,8 +106,15 @@ class RunResults:
         return numbers
 
 
-def read_earlier_results(target: str | None, journal: Journal, options: SurveyOptions) -> RunResults:
-    """Read the results of earlier runs: those of the journal, the newest first, then the catalog at ``target``."""
+def read_earlier_results(target: str | None, journal: Journal, options: SurveyOptions, texts: pa.Array) -> RunResults:
+    """Read the results of earlier runs: those of the journal, the newest first, then the catalog at ``target``.
+
+    Args:
+        target: Path of the old catalog, or None to read only the journal.
+        journal: The journal.
+        options: Depth of the survey; results of another depth are not read.
+        texts: Names of the distinct sources of this scan.
+    """
     runs = list(journal.read_parts())[::-1]
     if target is None or not os.path.exists(target):
         return RunResults(runs)
@@ -113,12 +122,15 @@ def read_earlier_results(target: str | None, journal: Journal, options: SurveyOp
         known, header, frames = open_catalog(target)
         has_all = header.has_settings(options) and not (frames is None and header.frames_id is not None)
         if has_all and (options.fps is None or _has_sequence_rate(known, frames, options.fps)):
-            batches, numbers, facts = () if frames is None else frames.batches, known.source_numbers, known
-            if len(numbers) and int(numbers[-1]) != len(numbers) - 1:
+            facts = known
+            if not known.column("source").equals(pa.chunked_array([texts])):
                 # Lines of a manifest about one file share its facts.
-                first = pa.array(find_first_rows(numbers))
-                facts = Facts(known.schema, len(first), lambda name: known.column(name).take(first))
-            runs.append(SurveyedSources(facts, batches))
+                first = find_first_rows(known.source_numbers)
+                if len(first) < known.num_rows:
+                    rows = pa.array(first)
+                    facts = Facts(known.schema, len(first), lambda name: known.column(name).take(rows))
+            runs.append(SurveyedSources(facts, () if frames is None else frames.batches))
+            return RunResults(runs, (known, header))
     return RunResults(runs)
 
 

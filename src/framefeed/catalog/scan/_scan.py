@@ -282,11 +282,11 @@ def _update_catalog(
     use_old_catalog: bool,
 ) -> None:
     """Survey new and changed sources, and write the catalog if it changes."""
-    earlier = read_earlier_results(target if use_old_catalog else None, journal, options)
+    earlier = read_earlier_results(target if use_old_catalog else None, journal, options, rows.source_texts)
     earlier_rows = earlier.match(rows)
     surveyed = survey_sources(rows, earlier, earlier_rows, journal, options, stats)
     # An interrupted scan may have left a pending file beside the catalog: writing removes it.
-    if journal.was_left or not (earlier.is_unchanged(earlier_rows) and _is_up_to_date(target, rows, options)):
+    if journal.was_left or not (earlier.is_unchanged(earlier_rows) and _is_up_to_date(earlier, rows)):
         Catalog(build_catalog_data(rows, surveyed, options)).to_parquet(target)
 
 
@@ -348,15 +348,15 @@ def _make_rows(listing: Listing, request: ScanRequest) -> ListedRows:
     )
 
 
-def _is_up_to_date(target: str, rows: ListedRows, options: SurveyOptions) -> bool:
-    """Whether the saved catalog has these rows and settings; the facts of its sources have not changed."""
+def _is_up_to_date(earlier: RunResults, rows: ListedRows) -> bool:
+    """Whether the old catalog has these rows and labels; its settings and the facts of its sources are the same."""
     with suppress(MediaError):
-        facts, header, frames = open_catalog(target)
+        if earlier.old is None:
+            return False
+        facts, header = earlier.old
         labels = rows.plain_labels()
         extra = pa.table({}) if rows.extra is None else rows.extra
-        is_same = header.has_settings(options) and (frames is None) == (header.frames_id is None)
-        is_same &= tuple(header.classes) == find_classes(labels, rows.classes)
-        if not is_same or facts.extra_names != extra.column_names:
+        if tuple(header.classes) != find_classes(labels, rows.classes) or facts.extra_names != extra.column_names:
             return False
         columns = {"source": pa.chunked_array([rows.texts]), "label": labels}
         columns |= {name: decode_dictionary(extra.column(name)) for name in extra.column_names}

@@ -13,7 +13,7 @@ import os
 import re
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby, pairwise
@@ -136,44 +136,49 @@ class Walk:
     def _list(self, folder: _Folder) -> tuple[list[_Folder], list[_Folder]]:
         """Add the rows of a folder, and return its subfolders as `_add`; none if it was listed before."""
         stat = try_again_in_shortage(partial(os.stat, folder.path), folder.path, "open")
-        if (stat.st_dev, stat.st_ino) not in self.facts.seen:
-            entries = _list_entries(folder.path)
-            self.facts.seen.add((stat.st_dev, stat.st_ino))
-            self.facts.stats.passed_over.update(_MEDIA.count_others(_list_file_names(entries)))
-            return self._add(folder, entries)
-        if self._by_parent and not _is_loop(folder):
-            self.facts.is_relisted = True
-            # The rows that the folder's name labels: its files, and folders of pictures in it.
-            inner, linked = self._add(folder, _list_entries(folder.path))
-            for subfolder in (*inner, *linked) if self._frames is not None else ():
-                if not _is_loop(subfolder) and self._holds_frames(_list_file_names(_list_entries(subfolder.path))):
-                    subfolder.row.append(_make_image_folder_group(subfolder.path))
-        else:
+        is_new = (stat.st_dev, stat.st_ino) not in self.facts.seen
+        if not is_new and not (self._by_parent and not _is_loop(folder)):
             self.facts.stats.repeated_folders += 1
+            return [], []
+        entries = _list_entries(folder.path)
+        names = _list_file_names(entries)
+        files = self._files.sorted_names(names)
+        inner, linked = self._add(folder, entries.others, names, files)
+        if is_new:
+            self.facts.seen.add((stat.st_dev, stat.st_ino))
+            if len(files) < len(names):
+                self.facts.stats.passed_over.update(_MEDIA.count_others(names))
+            return inner, linked
+        self.facts.is_relisted = True
+        # The rows that the folder's name labels: its files, and folders of pictures in it.
+        for subfolder in (*inner, *linked) if self._frames is not None else ():
+            if not _is_loop(subfolder) and self._holds_frames(_list_file_names(_list_entries(subfolder.path))):
+                subfolder.row.append(_make_image_folder_group(subfolder.path))
         return [], []
 
     def _holds_frames(self, names: list[str]) -> bool:
         return self._frames is not None and any(map(self._frames.has_ending, names))
 
-    def _add(self, folder: _Folder, entries: _Entries) -> tuple[list[_Folder], list[_Folder]]:
+    def _add(
+        self, folder: _Folder, others: Sequence[os.DirEntry[str]], names: list[str], files: list[str]
+    ) -> tuple[list[_Folder], list[_Folder]]:
         """Add the rows of a folder to its lists, and return its real and its linked subfolders.
 
         Its files and subfolders are ordered by the bytes of their paths: ``a-b`` < ``a/b`` < ``ab``.
         """
-        path, names = folder.path, _list_file_names(entries)
+        path = folder.path
         if self._holds_frames(names):
             folder.row.append(_make_image_folder_group(path))
-        files = self._files.sorted_names(names)
-        links = {entry.name for entry in entries.others if entry.is_symlink()}.intersection(files)
+        links = {entry.name for entry in others if entry.is_symlink()}.intersection(files)
         self.facts.note(path, folder.real, links)
         here = [
             _Folder(entry.path, os.path.join(folder.real, entry.name))
-            for entry in entries.others
+            for entry in others
             if entry.is_dir(follow_symlinks=False)
         ]
         elsewhere = [
             _Folder(entry.path, os.path.realpath(entry.path))
-            for entry in entries.others
+            for entry in others
             if entry.is_symlink() and is_folder(entry)
         ]
         here.sort(key=_get_content_key)
