@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,36 +16,44 @@ import pytest
 
 import framefeed.cache._demand
 import framefeed.cache.prefill._sampling
-from framefeed.cache._choosing import FRAME_OVERHEAD, RUN_OVERHEAD
 from framefeed.cache._demand import FillOptions, PlanDemand, count_demand
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.codecs._auto import CodecFigures
 from framefeed.cache.codecs._registry import find_codec, known_codecs
 from framefeed.cache.prefill._estimate import CLIP_SECONDS, CacheEstimate, Room, estimate, scale_up
-from framefeed.cache.prefill._sampling import SampleCounts
+from framefeed.cache.prefill._sampling import CodecSample, Sample, SampleCounts
+from framefeed.cache.store._format import ROW
 from framefeed.catalog.scan import scan
-from framefeed.errors import UsageError
+from framefeed.errors import CacheError, MissingMedia, UsageError
 from framefeed.plan import AtSeconds, Dense, EpochPlan, EveryFrame, RandomCrop, RandomSegments, Uniform, plan_clips
 from framefeed.testing import ClipSpec, make_folder, write_clip
-from tests.cache.builders import built, count_needed, fewest_decoded, needed_frames
+from tests.cache.builders import Watched, built, count_needed, fewest_decoded, needed_frames
 from tests.cache.test_building import quiet
 from tests.fakes import FakeCatalog, FlatDecoder, steady_index
 from tests.load.media import plan_of
 
 DEMAND = PlanDemand(clips=100, clip_frames=800, frames=500, pictures=2000, pieces=50, varies=False, frames_at_most=5000)
-SAMPLE = SampleCounts(clips=5, failed=0, error=None, clip_frames=40, decode_seconds=4.0, fill_seconds=3.0, pictures=300,
+COUNTS = SampleCounts(clips=5, failed=0, error=None, clip_frames=40, decode_seconds=4.0, fill_seconds=3.0, pictures=300,
                   fill_cpu_seconds=1.5)  # fmt: skip
-FIGURES = [
-    CodecFigures("raw", True, 20, 40_000, 40_000, 0.04, 0.2),
-    CodecFigures("zstd:1", True, 20, 40_000, 4_000, 0.4, 0.02),
+SAMPLE = Sample(COUNTS, frames=20, runs=5, list_seconds=240e-6, loader_pictures=80)
+CODECS = [
+    CodecSample(CodecFigures("raw", True, 20, 40_000, 40_000, 0.04, 0.2), 5_000),
+    CodecSample(CodecFigures("zstd:1", True, 20, 40_000, 4_000, 0.4, 0.02), 5_000),
 ]
 
 
 MEMORY = Room(2, memory_bytes=1 << 40)
 
 
-def estimate_of(demand: PlanDemand = DEMAND, decoded: SampleCounts = SAMPLE, room: Room | None = None) -> CacheEstimate:
-    return scale_up(demand, "output", decoded, FIGURES, room or Room(workers=2))
+def estimate_of(demand: PlanDemand = DEMAND, counts: SampleCounts = COUNTS, room: Room | None = None) -> CacheEstimate:
+    return scale_up(demand, "output", replace(SAMPLE, counts=counts), CODECS, room or Room(workers=2))
+
+
+def quicker(scale: float) -> list[CodecSample]:
+    """Codecs that read faster."""
+    return [
+        replace(each, figures=replace(each.figures, read_seconds=each.figures.read_seconds / scale)) for each in CODECS
+    ]
 
 
 # --- the multiplication -------------------------------------------------------------------------------
@@ -51,22 +61,25 @@ def estimate_of(demand: PlanDemand = DEMAND, decoded: SampleCounts = SAMPLE, roo
 
 def test_measurements_are_multiplied() -> None:
     raw, small = estimate_of().codecs
-    assert raw.nbytes == 500 * (2000 + FRAME_OVERHEAD) + 50 * RUN_OVERHEAD
-    assert small.nbytes == 500 * (200 + FRAME_OVERHEAD) + 50 * RUN_OVERHEAD
-    assert raw.build_seconds == pytest.approx((2000 * 3.0 / 300 + 500 * 0.04 / 20) / 2 + 100 * CLIP_SECONDS)
-    assert small.build_seconds == pytest.approx((2000 * 3.0 / 300 + 500 * 0.4 / 20) / 2 + 100 * CLIP_SECONDS)
-    assert small.build_cpu_seconds == pytest.approx(2000 * 1.5 / 300 + 500 * 0.4 / 20 + 100 * CLIP_SECONDS)
+    assert raw.nbytes == 500 * (2000 + ROW.itemsize) + 50 * 1000
+    assert small.nbytes == 500 * (200 + ROW.itemsize) + 50 * 1000
+    assert raw.build_seconds == pytest.approx((2000 * 3.0 / 300 + 500 * 0.04 / 20) / 2 + 100 * SAMPLE.list_seconds)
+    assert small.build_seconds == pytest.approx((2000 * 3.0 / 300 + 500 * 0.4 / 20) / 2 + 100 * SAMPLE.list_seconds)
+    assert small.build_cpu_seconds == pytest.approx(2000 * 1.5 / 300 + 500 * 0.4 / 20 + 100 * SAMPLE.list_seconds)
     assert raw.clips_per_second == pytest.approx(2 / (8 * 0.2 / 20 + CLIP_SECONDS))
-    assert estimate_of().decode_clips_per_second == pytest.approx(2 / (8 * 4.0 / 40 + CLIP_SECONDS))
+    assert estimate_of().decode_clips_per_second == pytest.approx(2 / (80 * 3.0 / 300 + CLIP_SECONDS))
     assert estimate_of().chosen == small
+    converting = estimate_of(counts=replace(COUNTS, convert_seconds=0.5))
+    assert converting.codecs[0].clips_per_second == pytest.approx(2 / (8 * (0.2 / 20 + 0.5) + CLIP_SECONDS))
+    assert converting.decode_clips_per_second == pytest.approx(2 / (80 * 3.0 / 300 + 8 * 0.5 + CLIP_SECONDS))
 
 
 def test_twice_the_workers_take_half_the_time() -> None:
     two, four = estimate_of(), estimate_of(room=Room(workers=4))
     assert four.decode_clips_per_second == 2 * two.decode_clips_per_second
     for one, other in zip(two.codecs, four.codecs, strict=True):
-        planning = 100 * CLIP_SECONDS
-        assert other.build_seconds - planning == pytest.approx((one.build_seconds - planning) / 2)
+        listing = 100 * SAMPLE.list_seconds
+        assert other.build_seconds - listing == pytest.approx((one.build_seconds - listing) / 2)
         assert other.build_cpu_seconds == one.build_cpu_seconds
         assert other.clips_per_second == pytest.approx(2 * one.clips_per_second)
         assert other.nbytes == one.nbytes
@@ -97,13 +110,13 @@ def test_whether_a_cache_fits() -> None:
 
 def test_the_reason_for_a_codec() -> None:
     assert estimate_of(room=MEMORY).reason.startswith("zstd:1: reads a frame from memory in 1 ms, the fastest of 2")
-    quick = [replace(FIGURES[0], read_seconds=0.01), FIGURES[1]]
+    quick = [quicker(20)[0], CODECS[1]]
     for room, codec in [(MEMORY, "raw"), (replace(MEMORY, max_bytes=200_000), "zstd:1"),
                         (replace(MEMORY, free_bytes=150_000, bytes_there=50_000), "zstd:1")]:  # fmt: skip
         said = scale_up(DEMAND, "output", SAMPLE, quick, room)
         assert said.codec == codec
         assert ("the only codec with which all frames fit the budget" in said.reason) is (codec == "zstd:1")
-    asked = scale_up(DEMAND, "output", SAMPLE, FIGURES[:1], Room(2))
+    asked = scale_up(DEMAND, "output", SAMPLE, CODECS[:1], Room(2))
     assert (asked.codec, asked.reason) == ("raw", "raw: the codec that was given")
 
 
@@ -142,15 +155,14 @@ def test_random_starts_fit_if_all_their_epochs_fit() -> None:
         assert "the frames of these clips fit: " in str(said)
     endless = estimate_of(replace(varies, frames_at_most=None))
     assert (endless.bytes_at_most, endless.fits) == (None, False)
-    failing = replace(SAMPLE, failed=3, error="CorruptMedia: a.mp4: damaged")
-    assert "3 of 8 sampled clips cannot be decoded: CorruptMedia: a.mp4: damaged" in str(estimate_of(decoded=failing))
+    failing = replace(COUNTS, failed=3, error="CorruptMedia: a.mp4: damaged")
+    assert "3 of 8 sampled clips cannot be decoded: CorruptMedia: a.mp4: damaged" in str(estimate_of(counts=failing))
 
 
 def test_numbers_have_the_precision_of_an_estimate() -> None:
     def speeds(scale: float) -> list[str]:
-        decoded = replace(SAMPLE, decode_seconds=SAMPLE.decode_seconds / scale)
-        figures = [replace(each, read_seconds=each.read_seconds / scale) for each in FIGURES]
-        lines = str(scale_up(DEMAND, "output", decoded, figures, Room(2))).splitlines()[2:5]
+        decoded = replace(SAMPLE, loader_pictures=SAMPLE.loader_pictures / scale)
+        lines = str(scale_up(DEMAND, "output", decoded, quicker(scale), Room(2))).splitlines()[2:5]
         return [line.split("   ")[-1].strip() for line in lines]
 
     assert speeds(1) == ["24.9", "243", "2.5"]
@@ -159,13 +171,13 @@ def test_numbers_have_the_precision_of_an_estimate() -> None:
 
 
 def test_a_speed_at_the_limit_is_explained() -> None:
-    quick = [replace(each, read_seconds=each.read_seconds / 1e6) for each in FIGURES]
+    quick = quicker(1e6)
     limit = "4,170 clips/s is the limit of this estimate: to plan and deliver a clip takes at least 0.24 ms in Python"
     gain = "no cache reaches this limit too, so these clips cannot show what a cache gains"
     slow = str(scale_up(DEMAND, "output", SAMPLE, quick, Room(2)))
     assert limit in slow
     assert gain not in slow
-    decoded = replace(SAMPLE, decode_seconds=SAMPLE.decode_seconds / 1e6)
+    decoded = replace(SAMPLE, loader_pictures=SAMPLE.loader_pictures / 1e6)
     both = str(scale_up(DEMAND, "output", decoded, quick, Room(2)))
     assert limit in both
     assert gain in both
@@ -174,8 +186,9 @@ def test_a_speed_at_the_limit_is_explained() -> None:
 
 def test_nouns_agree_with_their_number() -> None:
     demand = replace(DEMAND, clips=1, clip_frames=1, frames=1, pictures=1, pieces=1)
-    one = [replace(each, num_frames=1) for each in FIGURES]
-    said = str(scale_up(demand, "output", replace(SAMPLE, clips=1), one, Room(1))).splitlines()
+    one = [replace(each, figures=replace(each.figures, num_frames=1)) for each in CODECS]
+    sample = replace(SAMPLE, counts=replace(COUNTS, clips=1))
+    said = str(scale_up(demand, "output", sample, one, Room(1))).splitlines()
     assert said[0] == "1 clip needs 1 different frame, stored after crop and resize:"
     assert said[5].startswith("measured on 1 frame of 1 clip; clips/s with 1 worker, ")
 
@@ -186,7 +199,7 @@ def test_stored_frames_are_mentioned() -> None:
 
 
 def test_an_empty_sample_gives_no_division_by_zero() -> None:
-    none = scale_up(replace(DEMAND, clips=0, clip_frames=0, frames=0), "planes", SampleCounts(), [], Room(1))
+    none = scale_up(replace(DEMAND, clips=0, clip_frames=0, frames=0), "planes", Sample(SampleCounts()), [], Room(1))
     assert (none.chosen, none.fits, none.decode_clips_per_second) == (None, True, 0.0)
     assert "measured on 0 frames of 0 clips; clips/s with 1 worker" in str(none)
 
@@ -284,6 +297,55 @@ def test_the_cache_becomes_as_large_as_estimated(form: Any, codec: str, tmp_path
         assert {kind.codec for kind in cache.info().kinds} == {said.codec}
         assert said.outlook.varies
         assert said.decode_clips_per_second > 0
+
+
+@pytest.mark.parametrize("codec", ["raw", "lz4", "zstd", "jpeg:90"])
+@pytest.mark.parametrize("form", ["output", "planes"])
+@pytest.mark.parametrize("rule", [RandomSegments(8), EveryFrame()], ids=lambda rule: type(rule).__name__)
+def test_an_estimate_of_all_clips_is_the_size_of_the_cache(rule: Any, form: Any, codec: str, tmp_path: Path) -> None:
+    make_folder(tmp_path / "videos", videos_per_class=2, seconds=1)
+    plan = plan_clips(scan(tmp_path / "videos", workers=0), rule, seed=0, size=(64, 64))
+    with FrameCache(tmp_path / "c", form=form, codec=codec) as cache:
+        said = estimate(plan, cache, epochs=2, clips=100)
+        assert said.chosen is not None
+        report = built(plan, cache, epochs=2)
+        assert said.sampled_frames == said.outlook.frames == report.frames_stored
+        assert said.chosen.nbytes == cache.info().bytes_on_disk
+
+
+@pytest.mark.parametrize("error", [None, MissingMedia, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("form", ["output", "planes"])
+def test_nothing_stays_in_the_folder_for_temporary_files(
+    form: Any, error: type[BaseException] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", os.fspath(temporary))
+    had = list[str]()
+
+    def before_decoding() -> None:
+        had.extend(os.listdir(temporary))
+        if error is not None and len(had) > 1:
+            raise error("now")
+
+    plan, is_stop = plan_of(size=(24, 32)), error is not None and not issubclass(error, Exception)
+    with FrameCache(tmp_path / "c", form=form) as cache, pytest.raises(error) if is_stop else nullcontext():  # type: ignore[arg-type]
+        estimate(plan, cache, backend=Watched(before_decoding))
+    assert had, "frames were stored there"
+    assert os.listdir(temporary) == []
+
+
+def test_a_folder_for_temporary_files_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", os.fspath(tmp_path / "missing"))
+    with FrameCache(tmp_path / "c") as cache, pytest.raises(CacheError, match="set TMPDIR to a folder with"):
+        estimate(plan_of(size=(24, 32)), cache)
+
+
+def test_an_estimate_decodes_each_frame_once(tmp_path: Path) -> None:
+    plan, watched = plan_of(size=(24, 32)), Watched()
+    with FrameCache(tmp_path / "c") as cache:
+        assert len(estimate(plan, cache, clips=100, backend=watched).codecs) > 1
+    assert sorted(watched.asked) == sorted(set(watched.asked))
 
 
 def test_every_exact_codec_is_tried(tmp_path: Path) -> None:

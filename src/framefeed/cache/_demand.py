@@ -56,6 +56,7 @@ class FillTask:
         number: Number of the task in the plan; the same in every process, whatever the cache holds.
         row: Catalog row of the source.
         runs: Frames to decode; no frame is in two tasks of a source.
+        num_clips: Clips that begin with this task.
         clip_frames: Frames of the clips that end with this task, repeats included.
         errors: Reasons why clips have no frames.
     """
@@ -63,6 +64,7 @@ class FillTask:
     number: int
     row: int
     runs: list[FrameRun] = field(default_factory=list)
+    num_clips: int = 0
     clip_frames: int = 0
     errors: list[Exception] = field(default_factory=list)
 
@@ -92,18 +94,23 @@ class FillOptions:
     max_bytes: int
 
 
-def make_tasks(plan: EpochPlan, epochs: int, options: FillOptions) -> Iterator[FillTask]:
-    """Yield tasks for all frames of this rank's clips, source by source in the order of the catalog.
+def make_tasks(
+    plan: EpochPlan, epochs: int, options: FillOptions, positions: IntArray | None = None
+) -> Iterator[FillTask]:
+    """Yield tasks for the frames of this rank's clips, source by source in the order of the catalog.
 
     Args:
         plan: The plan at its first epoch.
         epochs: Number of epochs.
         options: Size of the tasks.
+        positions: Only these clips: ``len(plan)`` times the number of the epoch, from 0 on, plus position; None for
+            all.
     """
     plans = [plan.with_epoch(plan.epoch + number) for number in range(epochs)]
-    rows = np.concatenate(
-        [np.fromiter((each.row_at(position) for position in range(len(each))), np.int64, len(each)) for each in plans]
-    )
+    if positions is None:
+        positions = np.arange(len(plan) * epochs)
+    pairs = list(zip(*(part.tolist() for part in np.divmod(positions, max(1, len(plan)))), strict=True))
+    rows = np.fromiter((plans[epoch].row_at(position) for epoch, position in pairs), np.int64, len(pairs))
     order = np.argsort(rows, kind="stable")
     bounds = np.flatnonzero(np.diff(rows[order], prepend=-1, append=-1)).tolist()
     numbers = count()
@@ -112,7 +119,7 @@ def make_tasks(plan: EpochPlan, epochs: int, options: FillOptions) -> Iterator[F
         index = plan.catalog.frame_index(row)
         clips: list[DecodeRequest] = []
         failed = FillTask(-1, row)
-        for epoch, position in zip(*np.divmod(order[first:stop], len(plan)), strict=True):
+        for epoch, position in [pairs[i] for i in order[first:stop].tolist()]:
             try:
                 clips.append(plans[epoch][position])
             except (FrameNotFound, TimeUnavailable) as error:
@@ -146,6 +153,7 @@ def make_source_tasks(
         new = [ordinal for ordinal in dict.fromkeys(clip.storable.tolist()) if ordinal not in seen_frames]
         seen_frames.update(new)
         most_frames = max(1, options.max_bytes // frame_bytes)
+        is_counted = False
         for part in _cut_long_clip(index, np.array(new, dtype=np.int64), most_frames, options.by_output):
             starts = index.frame_start[part]
             part_bytes = len(part) * frame_bytes
@@ -157,8 +165,11 @@ def make_source_tasks(
                 yield task
                 task, nbytes = FillTask(-1, row), 0
             task.append(part, clip.output)
+            task.num_clips += not is_counted
+            is_counted = True
             nbytes += part_bytes
             last_start = int(starts.max())
+        task.num_clips += not is_counted
         task.clip_frames += len(clip.storable)
     if task.clip_frames:
         yield task

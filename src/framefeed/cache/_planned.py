@@ -76,6 +76,18 @@ class _SampleRequest:
     output: OutputSpec
 
 
+def count_frame_bytes(plan: EpochPlan, form: Form, row: int) -> int:
+    """Count the bytes of a frame of a catalog row before it is encoded."""
+    height, width = int(plan.catalog.heights[row]), int(plan.catalog.widths[row])
+    if form == "output":
+        return math.prod(plan.options.pictures.shape(height, width))
+    try:
+        stream = plan.catalog.frame_index(row).stream
+        return PlaneLayout(stream.pixel_format, stream.width, stream.height).nbytes
+    except (UsageError, MediaError):
+        return max(1, 3 * height * width)
+
+
 class PlannedFrames:
     """The frames that a plan will store.
 
@@ -114,19 +126,10 @@ class PlannedFrames:
             return np.full(len(self._rows), math.prod(self._plan.picture_shape), dtype=np.int64)
         rows, back = np.unique(self._rows, return_inverse=True)
         step = -(-len(rows) // _MAX_ROWS)
-        sizes = np.repeat([self._count_frame_bytes(row) for row in rows[::step].tolist()], step)[: len(rows)]
+        sizes = np.repeat([count_frame_bytes(self._plan, self._form, row) for row in rows[::step].tolist()], step)[
+            : len(rows)
+        ]
         return np.asarray(sizes[back], dtype=np.int64)
-
-    def _count_frame_bytes(self, row: int) -> int:
-        catalog = self._plan.catalog
-        height, width = int(catalog.heights[row]), int(catalog.widths[row])
-        if self._form == "output":
-            return math.prod(self._plan.options.pictures.shape(height, width))
-        try:
-            stream = catalog.frame_index(row).stream
-            return PlaneLayout(stream.pixel_format, stream.width, stream.height).nbytes
-        except (UsageError, MediaError):
-            return max(1, 3 * height * width)
 
     def _make_request(self, position: int, epoch: int = 0) -> DecodeRequest | None:
         try:

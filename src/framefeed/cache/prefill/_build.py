@@ -26,6 +26,7 @@ from tqdm import tqdm
 from framefeed._checks import check_integer, expected
 from framefeed.cache._demand import FillOptions, FillTask, FrameRun, make_tasks
 from framefeed.cache._frame_cache import FrameCache, check_filling
+from framefeed.cache._keys import Form
 from framefeed.cache.store._folder import file_mode, make_folder
 from framefeed.decode import ClipSlot, Decoder, as_decoder
 from framefeed.errors import CacheError, ResourceExhausted, UsageError
@@ -227,16 +228,7 @@ class Filler:
         """Decode and store runs; return those that failed, with their errors."""
         if not runs:
             return []
-        height, width = index.stream.displayed
-        slots = []
-        for run in runs:
-            output = run.output
-            if self.form == "planes":
-                # Pictures of a sequence may differ in size, and then have no common corner.
-                corner = (0, 0, min(_CORNER, height), min(_CORNER, width))
-                output = OutputSpec(size=(_CORNER, _CORNER)) if has_picture_files(index) else OutputSpec(crop=corner)
-            shape = (len(run), *output.shape(height, width))
-            slots.append(ClipSlot(run.ordinals, output, np.empty(shape, dtype=np.uint8)))
+        slots = make_slots(runs, index, self.form)
         report = self._decoder.decode(source, index, slots)
         # Not held by the traceback of an error: memory may be what ran out.
         del slots
@@ -250,6 +242,21 @@ class Filler:
         """Return the frames of a run that the cache lacks; frames of a changed source count as lacking."""
         missing = self._decoder.find_missing(source, index, run.ordinals, run.output)
         return FrameRun(run.ordinals[missing], run.output)
+
+
+def make_slots(runs: Sequence[FrameRun], index: FrameIndex, form: Form) -> list[ClipSlot]:
+    """Make memory for the frames of runs; of frames that are stored as planes, for a corner."""
+    height, width = index.stream.displayed
+    slots = []
+    for run in runs:
+        output = run.output
+        if form == "planes":
+            # Pictures of a sequence may differ in size, and then have no common corner.
+            corner = (0, 0, min(_CORNER, height), min(_CORNER, width))
+            output = OutputSpec(size=(_CORNER, _CORNER)) if has_picture_files(index) else OutputSpec(crop=corner)
+        shape = (len(run), *output.shape(height, width))
+        slots.append(ClipSlot(run.ordinals, output, np.empty(shape, dtype=np.uint8)))
+    return slots
 
 
 Show = Callable[[int, int | None], object]

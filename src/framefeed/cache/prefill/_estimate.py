@@ -1,4 +1,4 @@
-"""estimate: predict size, build time and speed of a cache for a plan, from a sample of its clips."""
+"""estimate: predict size, build time and speed of a cache for a plan, by building a sample of its clips."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from typing import Literal
 
 from framefeed._checks import check_integer
 from framefeed._units import format_bytes, format_count, format_seconds
-from framefeed.cache._choosing import FRAME_OVERHEAD, RUN_OVERHEAD, find_stored_codec, read_memory_size
+from framefeed.cache._choosing import find_stored_codec, read_memory_size
 from framefeed.cache._demand import FillOptions, PlanDemand, count_demand, scatter
 from framefeed.cache._frame_cache import FrameCache, check_filling
 from framefeed.cache._keys import Form
 from framefeed.cache._state import AUTO
-from framefeed.cache.codecs._auto import CodecFigures, Conditions, choose_codec, measure_codec
+from framefeed.cache.codecs._auto import CodecFigures, Conditions, choose_codec
 from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.cache.codecs._registry import find_codec, find_codec_for, find_exact_codecs
-from framefeed.cache.prefill._sampling import SampleCounts, Sampler
+from framefeed.cache.prefill._build import TASK_BYTES
+from framefeed.cache.prefill._sampling import CodecSample, Sample, SampleCounts, Sampler
+from framefeed.cache.store._format import ROW
 from framefeed.decode import Decoder, PlaneLayout, as_decoder
 from framefeed.errors import FrameNotFound, MediaError, TimeUnavailable
 from framefeed.media import Limits, MediaSource
@@ -60,7 +62,6 @@ SAMPLED_CLIPS = 24
 CLIP_SECONDS = 240e-6
 """Time in Python to plan, look up and deliver or store a clip; threads do not share it (on two x86-64 cores)."""
 _MAX_CLIPS_PER_SECOND = 1 / CLIP_SECONDS
-_GROUP_BYTES = 256 << 20
 _NO_CACHE = "no cache"
 _GIVEN = "the codec that was given"
 
@@ -188,7 +189,7 @@ def estimate(
     clips: int = SAMPLED_CLIPS,
     limits: Limits | None = None,
 ) -> CacheEstimate:
-    """Estimate the size, build time and speed of a cache; a few clips are decoded, and no frame is stored.
+    """Estimate the size, build time and speed of a cache, by building a few clips in a temporary folder.
 
     A cache with codec="auto" chooses its codec in the same way, but measures again. To use the codec of the estimate,
     make ``FrameCache(path, codec=estimate.codec)``. If the cache already has such frames with an exact codec, the
@@ -202,13 +203,13 @@ def estimate(
         workers: Threads; "auto" uses the thread budget.
         backend: Name of a decoder, or a decoder.
         epochs: Number of epochs to store, from the plan's epoch on.
-        clips: About how many clips are decoded.
+        clips: About how many clips are built.
         limits: Largest sizes that a file may have, checked before memory is allocated; None is ``Limits()``.
 
     Raises:
         UsageError: An argument is wrong, or the decoder cannot give frames in the form to be stored.
-        CacheError: The folder of the cache cannot be used.
-        ResourceExhausted: Memory ran out.
+        CacheError: The folder of the cache, or the one for temporary files, cannot be used.
+        ResourceExhausted: A resource ran out.
     """
     check_filling(plan, cache, epochs)
     check_integer("clips", clips, least=1)
@@ -217,10 +218,10 @@ def estimate(
     inner = as_decoder(backend, limits)
     cache.decoder_for(plan, inner, epochs)
     form = cache.form_for(plan)
-    demand = count_demand(plan, epochs, FillOptions(form == "output", _GROUP_BYTES))
+    demand = count_demand(plan, epochs, FillOptions(form == "output", TASK_BYTES))
     room = _measure_room(cache, thread_budget().threads if workers == "auto" else max(1, workers))
-    sampler = Sampler(plan, inner, form)
-    figures: list[CodecFigures] = []
+    sampler = Sampler(plan, cache, inner, epochs)
+    codecs: list[CodecSample] = []
     reason = ""
     try:
         if room.frames_there and len(plan):
@@ -231,22 +232,16 @@ def estimate(
             room = replace(room, share_there=share)
         if len(plan):
             sampler.decode_clips(clips)
-        if sampler.samples:
-            candidates, reason = _find_candidates(cache, sampler.samples[0][0])
-            figures = [measure_codec(codec, sampler.samples) for codec in candidates]
-            sampler.counts.convert_seconds = sampler.measure_conversion()
+        if sampler.layout is not None:
+            candidates, reason = _find_candidates(cache, sampler.layout)
+            codecs = [sampler.measure(codec) for codec in candidates]
     except MemoryError as error:
         raise make_shortage_error("memory", cache.path, "estimate") from error
-    return scale_up(demand, form, sampler.counts, figures, room, reason)
+    return scale_up(demand, form, sampler.sample, codecs, room, reason)
 
 
 def scale_up(
-    demand: PlanDemand,
-    form: Form,
-    sample: SampleCounts,
-    figures: Sequence[CodecFigures],
-    room: Room,
-    reason: str = "",
+    demand: PlanDemand, form: Form, sample: Sample, codecs: Sequence[CodecSample], room: Room, reason: str = ""
 ) -> CacheEstimate:
     """Scale the measurements of a sample up to a plan; pure.
 
@@ -254,42 +249,44 @@ def scale_up(
         demand: Clips and frames of the plan.
         form: Form in which frames are stored.
         sample: Counts and times of decoding.
-        figures: Measurements of each codec.
+        codecs: Measurements of each codec.
         room: Memory, disk space and threads.
         reason: Why only one codec was measured; empty if there is a choice.
     """
-    clip_frames = demand.clip_frames / max(1, demand.clips)
+    counts, clip_frames = sample.counts, demand.clip_frames / max(1, demand.clips)
     # The pictures are counted by plan_runs, as for EpochPlan.describe; what each takes here is measured, not predicted.
-    decoding = demand.pictures * sample.fill_seconds / max(1, sample.pictures)
-    decoding_cpu = demand.pictures * sample.fill_cpu_seconds / max(1, sample.pictures)
-    planning = demand.clips * CLIP_SECONDS
-    codecs = []
-    for each in figures:
-        bytes_per_frame = each.stored_bytes / each.num_frames + FRAME_OVERHEAD
-        reading = (each.read_seconds / each.num_frames + sample.convert_seconds) * clip_frames
-        storing = each.write_seconds / each.num_frames * demand.frames
-        codecs.append(
+    pictures = demand.pictures / max(1, counts.pictures)
+    frames, runs = demand.frames / max(1, sample.frames), demand.pieces / max(1, sample.runs)
+    listing = demand.clips * sample.list_seconds
+    estimates, figures = [], [each.figures for each in codecs]
+    for each in codecs:
+        own = each.figures
+        storing = own.write_seconds * frames
+        reading = (own.read_seconds / max(1, own.num_frames) + counts.convert_seconds) * clip_frames
+        row_bytes = ROW.itemsize * own.num_frames
+        estimates.append(
             CodecEstimate(
-                codec=each.codec,
-                nbytes=round(demand.frames * bytes_per_frame + demand.pieces * RUN_OVERHEAD),
-                build_seconds=(decoding + storing) / room.workers + planning,
-                build_cpu_seconds=decoding_cpu + storing + planning,
+                codec=own.codec,
+                nbytes=round((own.stored_bytes + row_bytes) * frames + each.stream_bytes * runs),
+                build_seconds=(counts.fill_seconds * pictures + storing) / room.workers + listing,
+                build_cpu_seconds=counts.fill_cpu_seconds * pictures + storing + listing,
                 clips_per_second=min(room.workers / (reading + CLIP_SECONDS), _MAX_CLIPS_PER_SECOND),
             )
         )
     codec, why = _choose(figures, demand.frames, room)
-    seconds_per_clip = sample.decode_seconds / max(1, sample.clip_frames) * clip_frames
+    seconds_per_clip = counts.fill_seconds / max(1, counts.pictures) * sample.loader_pictures
+    seconds_per_clip += counts.convert_seconds * clip_frames
     return CacheEstimate(
         outlook=demand,
         form=form,
-        codecs=tuple(codecs),
+        codecs=tuple(estimates),
         codec=codec,
         reason=f"{codec}: {reason}" if reason and codec else why,
         decode_clips_per_second=min(room.workers / (seconds_per_clip + CLIP_SECONDS), _MAX_CLIPS_PER_SECOND)
         if seconds_per_clip
         else 0.0,
         room=room,
-        sample=sample,
+        sample=counts,
         sampled_frames=figures[0].num_frames if figures else 0,
     )
 
