@@ -14,9 +14,12 @@ from functools import partial
 from statistics import median
 from typing import Any, Literal
 
+from framefeed.errors import MissingMedia
 from framefeed.parallel import Err, catch_outcome
 
 Metric = Literal["cpu", "wall"]
+METRICS: Mapping[str, Metric] = {"CPU": "cpu", "wall": "wall"}
+"""Name of a figure -> clock."""
 NO_TIME = "no time was left: raise --minutes"
 MOST_NAMED = 5
 """Wrong outputs of one contender that are listed."""
@@ -54,6 +57,11 @@ Run = Callable[[int], Any]
 """Does the work of one round, whose number chooses the clips; a `Reading` that it returns was taken elsewhere."""
 
 
+def ready(run: Run) -> Callable[[], Run]:
+    """Open a contender that needs no opening."""
+    return lambda: run
+
+
 def read_clocks() -> Reading:
     """Read both clocks."""
     return Reading(time.process_time(), time.perf_counter())
@@ -78,6 +86,15 @@ class Rounds:
     def has(self, seconds: float) -> bool:
         """Whether so much time is left."""
         return self.until is None or time.perf_counter() + seconds <= self.until
+
+    def check_time_to_make(self, what: str) -> None:
+        """Make sure that media can still be made; called again and again while they are.
+
+        Raises:
+            MissingMedia: No time is left.
+        """
+        if not self.has(0):
+            raise MissingMedia(f"no time was left to make {what}: raise --minutes")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,6 +139,11 @@ class Interval:
     high: float
     coverage: float
     count: int
+
+    def scale(self, factor: float, shift: float = 0) -> Interval:
+        """The same of each value times a positive factor, and more."""
+        low, middle, high = (factor * value + shift for value in (self.low, self.median, self.high))
+        return Interval(middle, low, high, self.coverage, self.count)
 
 
 @dataclass(slots=True)
@@ -209,11 +231,6 @@ class Findings:
     wrong: Sequence[str] = ()
 
 
-def check_nothing(contender: Contender) -> list[str] | None:
-    """Check nothing: the contenders of a row have no output, or it is checked elsewhere."""
-    return None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
     """What is measured together.
@@ -240,7 +257,7 @@ class Row:
     conclude: Callable[[Timings], Findings] = lambda timings: Findings()
     unit: str = ""
     rules: Mapping[str, str] = field(default_factory=dict)
-    check: Callable[[Contender], list[str] | None] = check_nothing
+    check: Callable[[Contender], list[str] | None] = lambda contender: None
     recheck: Callable[[Contender], list[str]] = lambda contender: []
     clock: Callable[[], Reading] = read_clocks
     between: Callable[[], None] | None = None
@@ -445,5 +462,8 @@ def compare_times(
     """How many times the time of ours another contender took, by metric; nothing where one of them was not timed."""
     if ours not in timings.of or against not in timings.of:
         return {}
-    names = {"cpu": "CPU", "wall": "wall"}
-    return {names[metric]: Figure(timings.ratio(against, ours, metric), ours, against) for metric in metrics}
+    return {
+        name: Figure(timings.ratio(against, ours, metric), ours, against)
+        for name, metric in METRICS.items()
+        if metric in metrics
+    }

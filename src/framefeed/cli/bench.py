@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -102,6 +103,20 @@ def _check_what(word: str) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, and print the figures."""
+    # As Ctrl-C, so that temporary folders and processes go.
+    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        return _run(args)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt(f"ended by {signal.Signals(number).name}")
+
+
+def _run(args: argparse.Namespace) -> int:
     _fill_defaults(args)
     named = [*map(Path, args.media), *args.named_media]
     media = tuple(named or map(Path, filter(None, [os.environ.get("FRAMEFEED_MEDIA")])))
@@ -178,7 +193,8 @@ def _opening_media(args: argparse.Namespace, media: tuple[Path, ...]) -> Iterato
         return
     with TemporaryDirectory(prefix="framefeed-bench-") as folder:
         _make_progress(args)("generating videos and pictures")
-        yield (*make_videos(Path(folder)), *make_stills(Path(folder)))
+        rounds = Rounds(until=args.until)
+        yield (*make_videos(Path(folder), rounds), *make_stills(Path(folder), rounds))
 
 
 def _make_progress(args: argparse.Namespace) -> Callable[[str], None]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from fractions import Fraction
-from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -15,11 +14,13 @@ import numpy as np
 from av import CodecContext, Packet, VideoCodecContext
 from tqdm import tqdm
 
-from framefeed.bench._peers import BenchFrame, Engine, Facts, FileFormat, InProcess, Size
+from framefeed.bench.baselines import BenchFrame, Engine, Facts, FileFormat, ReadSizes, Size, one_by_one
 from framefeed.decode import Pixels, PlaneLayout, copy_planes, get_thread_converter, rebuild_picture
 from framefeed.index import StreamFacts
 from framefeed.plan import OutputSpec
 
+PACKAGES = ("av",)
+VERSIONS = {"av's avcodec": ".".join(map(str, av.library_versions["libavcodec"]))}
 CHUNK = 256
 _CODEC = "ffvhuff"
 _HEAD = np.dtype([("rotation", "<i4"), ("mirrored", "<i4"), ("header", "<i4"), ("layout", "S80")])
@@ -48,37 +49,15 @@ def facts_of(path: str) -> Facts:
         return None
 
 
-class _Pool:
-    """The quickest way of the write-up: ``ProcessPoolExecutor.map`` in chunks of 256, with a bar."""
-
-    def __init__(self, processes: int) -> None:
-        # Not forked: the process that measures has threads.
-        self._pool = ProcessPoolExecutor(processes, mp_context=get_context("forkserver"))
-        self._nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open as long as the pool
-        # A chunk a worker and more: all of them have started and imported PyAV once this is done.
-        list(self._pool.map(size_of, [os.devnull] * CHUNK * 2 * processes, chunksize=CHUNK))
-
-    def sizes(self, paths: Sequence[str]) -> list[Size]:
-        sizes = self._pool.map(size_of, paths, chunksize=CHUNK)
-        return list(tqdm(sizes, total=len(paths), file=self._nowhere))
-
-    def close(self) -> None:
-        self._pool.shutdown(cancel_futures=True)
-        self._nowhere.close()
-
-
-def versions() -> dict[str, str]:
-    """The library, and the codec libraries under it, by name."""
-    codec = ".".join(map(str, av.library_versions["libavcodec"]))
-    return {"av": version("av"), "av's avcodec": codec}
-
-
-def engines() -> list[Engine]:
-    """Both ways."""
-    return [
-        Engine("PyAV", lambda processes: InProcess(size_of), "steady"),
-        Engine("PyAV, process pool", _Pool, "pooled"),
-    ]
+def _start_pool(processes: int, stack: ExitStack) -> ReadSizes:
+    """Start the quickest way of the write-up: ``ProcessPoolExecutor.map`` in chunks of 256, with a bar."""
+    # Not forked: the process that measures has threads.
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("forkserver"))
+    stack.callback(pool.shutdown, cancel_futures=True)
+    nowhere = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open as long as the pool
+    # A chunk a worker and more: all of them have started and imported PyAV once this is done.
+    list(pool.map(size_of, [os.devnull] * CHUNK * 2 * processes, chunksize=CHUNK))
+    return lambda paths: list(tqdm(pool.map(size_of, paths, chunksize=CHUNK), total=len(paths), file=nowhere))
 
 
 def write_packet(path: str, frame: BenchFrame) -> None:
@@ -125,6 +104,9 @@ def _context(mode: str, layout: PlaneLayout) -> VideoCodecContext:
     return context
 
 
-def formats() -> list[FileFormat]:
-    """With Huffman tables of the frame's own."""
-    return [FileFormat("ffvhuff of planes (PyAV)", ".ffvhuff", True, write_packet, read_packet)]
+ENGINES = [
+    Engine("PyAV", one_by_one(size_of), "steady"),
+    Engine("PyAV, process pool", _start_pool, "pooled"),
+]
+# With Huffman tables of the frame's own.
+FORMATS = [FileFormat("ffvhuff of planes (PyAV)", ".ffvhuff", True, write_packet, read_packet)]

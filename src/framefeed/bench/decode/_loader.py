@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from shutil import copyfile
 
@@ -16,7 +17,6 @@ import numpy as np
 
 from framefeed.bench._frames import NUM_FRAMES
 from framefeed.bench._media import BenchVideo
-from framefeed.bench._peers import SIZE
 from framefeed.bench._runner import (
     Comparison,
     Contender,
@@ -25,12 +25,12 @@ from framefeed.bench._runner import (
     Row,
     Timings,
     compare_times,
-    median_interval,
+    ready,
 )
-from framefeed.bench.baselines import Peers
+from framefeed.bench.baselines import SIZE, Peers
 from framefeed.catalog import Catalog
 from framefeed.catalog.scan import scan
-from framefeed.decode import ClipSlot, DecodeReport, Pixels
+from framefeed.decode import BaseDecoder, ClipSlot, DecodeReport, Pixels
 from framefeed.index import FrameIndex
 from framefeed.load import ClipLoader
 from framefeed.media import MediaSource
@@ -58,7 +58,7 @@ def exhaust(batches: Iterable[object], number: int) -> None:
 def overhead_row(folder: Path, stack: ExitStack) -> Row:
     """Wall time of an epoch over decoding alone, where decoding a clip takes 25 ms, with 1, 2 and 8 threads."""
     plan = plan_of_files(folder, BATCH_SIZE, OVERHEAD_CLIPS)
-    decoder, catalog, request = SleepingDecoder(DECODE_SECONDS), plan.catalog, plan[0]
+    decoder, catalog, request = SleepingDecoder(), plan.catalog, plan[0]
     source, index = MediaSource.of(catalog.source(0)), catalog.frame_index(0)
     out = np.empty((len(request), *request.output.shape(0, 0)), dtype=np.uint8)
 
@@ -67,19 +67,18 @@ def overhead_row(folder: Path, stack: ExitStack) -> Row:
         for _ in range(len(plan)):
             decoder.decode(source, index, [ClipSlot(request.ordinals, request.output, out)])
 
-    contenders = [Contender("decoding alone", lambda: decode_alone, amount=OVERHEAD_CLIPS)]
+    contenders = [Contender("decoding alone", ready(decode_alone), amount=OVERHEAD_CLIPS)]
     names = {workers: f"ClipLoader, {workers} threads" for workers in (1, 2, 8)}
     for workers, name in names.items():
-        backend = SleepingDecoder(DECODE_SECONDS)
-        loader = stack.enter_context(ClipLoader(plan, batch_size=BATCH_SIZE, workers=workers, backend=backend))
-        contenders.append(Contender(name, lambda loader=loader: partial(exhaust, loader), amount=OVERHEAD_CLIPS))  # type: ignore[misc]
+        loader = stack.enter_context(ClipLoader(plan, batch_size=BATCH_SIZE, workers=workers, backend=decoder))
+        contenders.append(Contender(name, ready(partial(exhaust, loader)), amount=OVERHEAD_CLIPS))
 
     def conclude(timings: Timings) -> Findings:
-        alone, figures = timings.of["decoding alone"], {}
+        figures = {}
         for workers, name in names.items():
-            loaded = timings.of[name]
-            ratios = [100 * (loaded[number].wall * workers / alone[number].wall - 1) for number in loaded]
-            figures[f"wall, {workers} threads"] = Figure(median_interval(ratios), name, "decoding alone")
+            ratio = timings.ratio(name, "decoding alone", "wall")
+            more = ratio.scale(100 * workers, -100)
+            figures[f"wall, {workers} threads"] = Figure(more, name, "decoding alone")
         return Findings([Comparison("overhead", "more time than decoding alone, divided by threads", figures, " %")])
 
     title = f"loader overhead over a decoder of {DECODE_SECONDS * 1000:.0f} ms a clip, {OVERHEAD_CLIPS} clips"
@@ -95,20 +94,14 @@ def moving_row(folder: Path, stack: ExitStack, peers: Peers) -> Row:
     for workers in (1, 2):
         decoder = CopyingDecoder(clips)
         loader = stack.enter_context(ClipLoader(plan, batch_size=BATCH_SIZE, workers=workers, backend=decoder))
-        contenders.append(
-            Contender(f"framefeed {workers}", lambda loader=loader: partial(exhaust, loader), amount=MOVED_BATCHES)  # type: ignore[misc]
-        )
+        contenders.append(Contender(f"framefeed {workers}", ready(partial(exhaust, loader)), amount=MOVED_BATCHES))
     if "torch" in peers.modules:
-        load_ready = peers.modules["torch"].load_ready
+        load = partial(peers.modules["torch"].load_ready, clips, count, BATCH_SIZE)
         contenders += [
-            Contender(
-                f"torch {workers}",
-                lambda workers=workers: partial(exhaust, load_ready(clips, count, BATCH_SIZE, workers)),  # type: ignore[misc]
-                "torch",
-                amount=MOVED_BATCHES,
-            )
+            Contender(f"torch {workers}", lambda workers=workers: partial(exhaust, load(workers)), "torch",  # type: ignore[misc]
+                      amount=MOVED_BATCHES)
             for workers in (0, 1, 2)
-        ]
+        ]  # fmt: skip
 
     def conclude(timings: Timings) -> Findings:
         figures = {
@@ -191,39 +184,28 @@ def plan_of_files(folder: Path, num_files: int, num_clips: int) -> EpochPlan:
     return plan_requests(requests, size=(SIZE, SIZE))
 
 
-class CopyingDecoder:
+class CopyingDecoder(BaseDecoder):
     """Delivers clips that lie ready in memory."""
 
     name = "ready"
 
     def __init__(self, clips: Sequence[Pixels]) -> None:
-        self._clips = list(clips)
-        self._next = 0
+        self._clips = cycle(clips)
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Copy one ready clip after the other."""
         for slot in slots:
-            slot.out[...] = self._clips[self._next % len(self._clips)]
-            self._next += 1
+            slot.out[...] = next(self._clips)
         return DecodeReport([None] * len(slots))
 
-    def close(self) -> None:
-        """Nothing is held."""
 
-
-class SleepingDecoder:
+class SleepingDecoder(BaseDecoder):
     """Takes a known time for each clip without using the processor, and writes nothing."""
 
     name = "sleeping"
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Sleep once a clip."""
         for _ in slots:
-            time.sleep(self._seconds)
+            time.sleep(DECODE_SECONDS)
         return DecodeReport([None] * len(slots))
-
-    def close(self) -> None:
-        """Nothing is held."""

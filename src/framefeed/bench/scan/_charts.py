@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from framefeed.bench.scan._headers import BARE_OURS, LIMIT, OURS
+from framefeed.bench.scan._facts import BARE_OURS, LIMIT, OURS
 
 _LEFT, _RIGHT, _TOP, _STEP, _BAR = 248, 96, 92, 38, 22
 _WIDTH = 880

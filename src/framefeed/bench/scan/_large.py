@@ -10,10 +10,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from framefeed.bench._runner import Comparison, Figure, Findings, Row
+from framefeed.bench._runner import NO_TIME, Comparison, Figure, Findings, Rounds, Row
 from framefeed.bench.scan._made_up import make_catalog
 from framefeed.bench.scan._media import Tree
 from framefeed.bench.scan._processes import HOUR, command, family_megabytes, run_program
+from framefeed.errors import MissingMedia
 
 FRAMES = 300
 WORKERS = 4
@@ -22,7 +23,7 @@ _EVERY = 0.2
 """Seconds from one look at a process's memory to the next."""
 
 
-def memory_row(tree: Tree, work: Path) -> Row:
+def memory_row(tree: Tree, work: Path, rounds: Rounds) -> Row:
     """Scan a tree in a fresh process, and see the most that it held.
 
     The kernel's own mark (VmHWM) is of the process that scans; what workers of it add is seen by looking often.
@@ -30,10 +31,14 @@ def memory_row(tree: Tree, work: Path) -> Row:
     Args:
         tree: Many files.
         work: Folder for the table.
+        rounds: Until when it may take.
     """
-    words, seen = command("once", tree.root, work / "memory.parquet"), [0.0]
+    words, seen = command("scan", tree.root, work / "memory.parquet"), [0.0]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
+            if not rounds.has(0):
+                process.kill()
+                raise MissingMedia(NO_TIME)
             seen.append(family_megabytes(process.pid))
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_EVERY)
@@ -50,13 +55,15 @@ def memory_row(tree: Tree, work: Path) -> Row:
     return Row("memory", f"memory of a scan of {len(tree)} pictures", conclude=lambda timings: findings)
 
 
-def videos_row(count: int, work: Path) -> Row:
+def videos_row(count: int, work: Path, rounds: Rounds) -> Row:
     """Make up a catalog of videos, open it, and plan clips from it in several processes at once.
 
     Args:
         count: How many videos.
         work: Folder for the catalog.
+        rounds: Until when it may take.
     """
+    rounds.check_time_to_make(f"a catalog of {count:,} videos")
     catalog = make_catalog(work, count, FRAMES)
     openings = [run_program("open", catalog) for _ in range(OPENINGS)]
     ranks = [command("plan", catalog, str(rank), str(WORKERS)) for rank in range(WORKERS)]

@@ -16,10 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
+from framefeed.bench._media import write_clip_in_time
+from framefeed.bench._runner import Rounds
 from framefeed.bench.baselines import load_module
 from framefeed.decode import Pixels
 from framefeed.encode import encode_still
-from framefeed.testing import AudioSpec, ClipSpec, write_clip
+from framefeed.testing import AudioSpec, ClipSpec
 
 STILL_SUFFIXES = (".jpg", ".jpeg", ".png")
 VIDEO_SUFFIXES = (".mp4", ".mov", ".m4v")
@@ -55,12 +57,13 @@ class Originals:
     broken: list[Path]
 
 
-def find_originals(media: Sequence[Path], work: Path, *, makes: bool = True) -> Originals:
+def find_originals(media: Sequence[Path], work: Path, rounds: Rounds, *, makes: bool = True) -> Originals:
     """Copy some of the user's pictures, so that they can be linked to, and take videos where they are.
 
     Args:
         media: Files and folders.
         work: Folder for what is made.
+        rounds: Until when pictures may be made.
         makes: Whether pictures are made where there are none.
     """
     listed = [path for root in media for path in (sorted(root.rglob("*")) if root.is_dir() else [root])]
@@ -71,17 +74,18 @@ def find_originals(media: Sequence[Path], work: Path, *, makes: bool = True) -> 
     for name, content in _BROKEN.items():
         (work / name).write_bytes(content)
     return Originals(
-        _planted(sound, work) if sound else make_stills(work) if makes else [],
+        _copy_stills(sound, work) if sound else make_stills(work, rounds) if makes else [],
         _spread([path for path in listed if path.suffix.lower() in VIDEO_SUFFIXES], MOST_VIDEOS),
         [path for path in stills if path not in sound] + [work / name for name in _BROKEN],
     )
 
 
-def make_stills(folder: Path) -> list[Path]:
+def make_stills(folder: Path, rounds: Rounds) -> list[Path]:
     """Write twelve JPEG and four PNG files: most plain, one turned, one with a profile, one with a large thumbnail."""
     rng = np.random.Generator(np.random.Philox(key=3))
     made = []
     for number in range(LEAST_ORIGINALS):
+        rounds.check_time_to_make("pictures")
         picture = _natural(rng, *_SIZES[number % len(_SIZES)])
         is_jpeg = number % 4 != 3
         data = encode_still(picture, "JPEG" if is_jpeg else "PNG", _QUALITY)
@@ -91,10 +95,11 @@ def make_stills(folder: Path) -> list[Path]:
     return made
 
 
-def make_videos(folder: Path) -> list[Path]:
+def make_videos(folder: Path, rounds: Rounds) -> list[Path]:
     """Write MP4 files of different sizes and lengths, with sound, with and without reordered frames."""
     return [
-        write_clip(folder / f"original_{spec.num_frames}.mp4", spec, AudioSpec(spec.num_frames / 30)) for spec in _CLIPS
+        write_clip_in_time(folder / f"original_{spec.num_frames}.mp4", spec, rounds, AudioSpec(spec.num_frames / 30))
+        for spec in _CLIPS
     ]
 
 
@@ -143,14 +148,14 @@ def _spread(paths: Sequence[Path], most: int) -> list[Path]:
     return [paths[number * len(paths) // count] for number in range(count)]
 
 
-def _planted(stills: Sequence[Path], folder: Path) -> list[Path]:
+def _copy_stills(stills: Sequence[Path], folder: Path) -> list[Path]:
     """Copies, each of some file once or, where there are few, again."""
-    planted = []
+    copies = []
     for number in range(max(LEAST_ORIGINALS, len(stills))):
         still = stills[number % len(stills)]
-        planted.append(folder / f"original_{number:03}{still.suffix.lower()}")
-        shutil.copyfile(still, planted[-1])
-    return planted
+        copies.append(folder / f"original_{number:03}{still.suffix.lower()}")
+        shutil.copyfile(still, copies[-1])
+    return copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +190,14 @@ class Tree:
 
 
 @contextmanager
-def linked_tree(originals: Sequence[Path], root: Path, count: int) -> Iterator[Tree]:
+def linked_tree(originals: Sequence[Path], root: Path, count: int, rounds: Rounds) -> Iterator[Tree]:
     """Make a tree, and remove it at the end, also one that was interrupted half made.
 
     Args:
         originals: On the same file system as ``root``.
         root: A folder that is not there yet.
         count: How many files.
+        rounds: Until when it may be made.
     """
     tree = Tree(root, list(originals), count)
     sources = [os.fspath(original) for original in originals]
@@ -199,6 +205,8 @@ def linked_tree(originals: Sequence[Path], root: Path, count: int) -> Iterator[T
         for folder in tree.folders():
             os.makedirs(folder)
         for number in range(count):
+            if number % FILES_A_FOLDER == 0:
+                rounds.check_time_to_make(f"a tree of {count:,} files")
             path = tree.path(number)
             try:
                 os.link(sources[number % len(sources)], path)

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from framefeed.bench._frames import NUM_FRAMES
-from framefeed.bench._peers import SIZE
 from framefeed.bench._runner import Reading
-from framefeed.bench.baselines import load_module
+from framefeed.bench.baselines import SIZE, load_module
 from framefeed.catalog import Catalog
 from framefeed.catalog.scan import scan
 from framefeed.plan import Dense, plan_clips
@@ -102,9 +101,9 @@ def command(*words: str | os.PathLike[str]) -> list[str]:
     return [sys.executable, "-c", run, *(os.fspath(word) for word in words)]
 
 
-def scan_again(tree: str, table: str) -> dict[str, Any]:
-    """Scan a tree of which there is a table already."""
-    return _timed(lambda: scan(tree, out=table, depth="header", progress=False))
+def scan_tree(tree: str, table: str) -> dict[str, Any]:
+    """Scan a tree, of which there may be a table already."""
+    return _time(lambda: scan(tree, out=table, depth="header", progress=False))
 
 
 def scan_watched(tree: str, table: str) -> dict[str, Any]:
@@ -120,24 +119,19 @@ def scan_watched(tree: str, table: str) -> dict[str, Any]:
             opened += is_file and os.fsdecode(arguments[0]).startswith(within)
 
     sys.addaudithook(hook)
-    facts = scan_again(tree, table)
+    facts = scan_tree(tree, table)
     return {**facts, "opened": opened}
 
 
 def scan_unchanged(tree: str, table: str) -> dict[str, Any]:
     """The least that a second run must do."""
     least = load_module("bare_calls").rescan
-    return _timed(lambda: range(least(tree, table)))
+    return _time(lambda: range(least(tree, table)))
 
 
 def open_catalog(catalog: str) -> dict[str, Any]:
     """Open a catalog."""
-    return _timed(lambda: Catalog.open(catalog))
-
-
-def scan_once(tree: str, table: str) -> dict[str, Any]:
-    """Scan a tree into a table that is not there yet."""
-    return _timed(lambda: scan(tree, out=table, depth="header", resume=False, progress=False))
+    return _time(lambda: Catalog.open(catalog))
 
 
 def plan_and_wait(catalog: str, rank: str, world_size: str) -> dict[str, Any]:
@@ -169,7 +163,7 @@ def _say_and_wait(said: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _timed(work: Callable[[], Any]) -> dict[str, Any]:
+def _time(work: Callable[[], Any]) -> dict[str, Any]:
     before = read_family_clocks()
     facts = work()
     took = read_family_clocks() - before
@@ -178,13 +172,11 @@ def _timed(work: Callable[[], Any]) -> dict[str, Any]:
         "wall_seconds": took.wall,
         "rows": len(facts),
         "peak_mb": peak_megabytes(),
-        "alone": not any(descendants(os.getpid())),
     }
 
 
 PROGRAMS: Mapping[str, Callable[..., dict[str, Any]]] = {
-    "once": scan_once,
-    "again": scan_again,
+    "scan": scan_tree,
     "watched": scan_watched,
     "least": scan_unchanged,
     "open": open_catalog,

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from framefeed.bench._peers import Size
 from framefeed.bench._runner import (
+    METRICS,
     SMALLEST,
     Comparison,
     Contender,
@@ -30,13 +30,13 @@ from framefeed.bench._runner import (
     Findings,
     Reading,
     Row,
-    Run,
     Timings,
     compare_times,
+    ready,
     settle,
 )
-from framefeed.bench.baselines import load_module
-from framefeed.bench.scan._headers import LIMIT
+from framefeed.bench.baselines import Size, load_module
+from framefeed.bench.scan._facts import LIMIT
 from framefeed.bench.scan._media import Tree
 from framefeed.bench.scan._processes import read_family_clocks, run_program
 from framefeed.catalog import Catalog
@@ -139,8 +139,7 @@ def scan_row(one: Pair, on_all: Pair, work: Path, processes: int, stack: ExitSta
         stack: Closes a pool.
     """
     bare = load_module("bare_calls")
-    pool = bare.WalkingPool(processes)
-    stack.callback(pool.close)
+    walk_on_all = bare.start_walkers(processes, stack)
     cores = f"{processes} cores"
 
     def table(tree: Tree) -> Path:
@@ -153,7 +152,7 @@ def scan_row(one: Pair, on_all: Pair, work: Path, processes: int, stack: ExitSta
         f"{OURS}, 1 core": Steady(one, partial(scan_tree, 0)),
         f"{_BARE}, 1 core": Steady(one, lambda tree: bare.walk_and_touch(str(tree.root))),
         f"{OURS}, {cores}": Steady(on_all, partial(scan_tree, None)),
-        f"{_BARE}, {cores}": Steady(on_all, lambda tree: pool.walk_and_touch(tree.folders())),
+        f"{_BARE}, {cores}": Steady(on_all, lambda tree: walk_on_all(tree.folders())),
     }
 
     def recheck(contender: Contender) -> list[str]:
@@ -183,7 +182,7 @@ def scan_row(one: Pair, on_all: Pair, work: Path, processes: int, stack: ExitSta
     return Row(
         "scan",
         f"whole scan, steady rate over {len(one)} pictures, start-up apart",
-        [Contender(name, lambda way=way: way.run, amount=len(way.pair)) for name, way in ways.items()],  # type: ignore[misc]
+        [Contender(name, ready(way.run), amount=len(way.pair)) for name, way in ways.items()],
         conclude,
         unit="files",
         recheck=recheck,
@@ -222,21 +221,15 @@ def second_row(tree: Tree, work: Path) -> Row:
     scan(str(tree.root), out=table, depth="header", progress=False)
     watched, opened = count_opened(tree.folders(), lambda: run_program("watched", tree.root, table))
 
-    def run(program: str) -> Run:
-        def run_once(number: int) -> Reading:
-            said = run_program(program, tree.root, table)
-            return Reading(said["cpu_seconds"], said["wall_seconds"])
-
-        return run_once
+    def run(program: str, number: int) -> Reading:
+        said = run_program(program, tree.root, table)
+        return Reading(said["cpu_seconds"], said["wall_seconds"])
 
     ours, least = f"{OURS}, again", "walk + stat + reading the old table"
 
     def conclude(timings: Timings) -> Findings:
         figures = {"audit hook": Figure(watched["opened"])} | ({} if opened is None else {"kernel": Figure(opened)})
-        cost: dict[str, Any] = {
-            name: Figure(timings.ratio(ours, least, "cpu" if name == "CPU" else "wall"), ours, least)
-            for name in ("CPU", "wall")
-        }
+        cost = {name: Figure(timings.ratio(ours, least, metric), ours, least) for name, metric in METRICS.items()}
         return Findings(
             [
                 Comparison("opened", "media files opened", figures, ""),
@@ -249,8 +242,8 @@ def second_row(tree: Tree, work: Path) -> Row:
         "second",
         f"scan of {len(tree)} pictures of which nothing has changed",
         [
-            Contender(name, lambda program=program: run(program), amount=len(tree))  # type: ignore[misc]
-            for name, program in ((ours, "again"), (least, "least"))
+            Contender(name, ready(partial(run, program)), amount=len(tree))
+            for name, program in ((ours, "scan"), (least, "least"))
         ],
         conclude,
         unit="files",
