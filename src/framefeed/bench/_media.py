@@ -61,6 +61,7 @@ TRAILER = "video/libopenshot/sintel_trailer-720p.mp4"
 TEST_FPS = 60
 MAX_COPIED = 64 * 2**20
 """Bytes; of larger files copies are links, which contenders still have to open one by one."""
+_PART = "part_"
 _X264_DEFAULTS = {"preset": "medium"}
 
 
@@ -176,7 +177,7 @@ class MediaStore:
         if not path.is_file():
             self._rounds.check_time_to_make(name)
             path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_name(f"part_{path.name}")
+            part = path.with_name(f"{_PART}{path.name}")
             try:
                 write(part)
                 os.replace(part, path)
@@ -201,7 +202,7 @@ class MediaStore:
 
         def repeat() -> Iterator[Coded]:
             for ticks in (span * number for number in range(self._repeats)):
-                self._rounds.check_time_to_make(path.name)
+                self._rounds.check_time_to_make(path.name.removeprefix(_PART))
                 for packet in packets:
                     pts, dts = (packet.pts or 0) + ticks, (packet.dts or 0) + ticks
                     yield Coded(packet.data, pts, dts, packet.is_key, packet.duration)
@@ -217,8 +218,8 @@ def write_clip_in_time(path: Path, spec: ClipSpec, rounds: Rounds, *others: Audi
     """
 
     def draw(ordinal: int) -> Pixels:
-        rounds.check_time_to_make(path.name)
-        return draw_stamp(ordinal, spec.height, spec.width) if spec.draw is None else spec.draw(ordinal)
+        rounds.check_time_to_make(path.name.removeprefix(_PART))
+        return draw_stamp(ordinal, *spec.displayed_size) if spec.draw is None else spec.draw(ordinal)
 
     return write_clip(path, replace(spec, draw=draw), *others)
 
