@@ -32,7 +32,9 @@ from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
+from framefeed.plan import OutputSpec
 
+_CORNER = OutputSpec(crop=(0, 0, 16, 16))
 LZ4_RGB = "framefeed lz4, RGB"
 CLIP = 16
 """Frames that are stored together, and asked for in one call."""
@@ -107,8 +109,10 @@ class CachedSample:
         """Store the frames, and have all of them on the disk."""
         decoder = self.cache.decoder(SampledDecoder(self.sample))
         for first in range(0, len(self.sample), CLIP):
-            # Planes are stored whatever is asked for, and small pictures cost the least besides.
-            self._ask(decoder, range(first, min(first + CLIP, len(self.sample))), self.gives[-1], is_cached=False)
+            part = range(first, min(first + CLIP, len(self.sample)))
+            # Planes are stored whatever is asked for, and a corner costs next to nothing besides.
+            output = _CORNER if self.stores == "planes" else self._output(self.gives[0])
+            self._ask(decoder, part, output, is_cached=False)
         self.cache.flush()
 
     def read(self, numbers: Sequence[int], gives: Gives = "rgb") -> Iterator[tuple[int, Pixels]]:
@@ -119,31 +123,30 @@ class CachedSample:
         """
         for first in range(0, len(numbers), CLIP):
             part = numbers[first : first + CLIP]
-            clip = self._ask(self._decoder, part, gives, is_cached=True)
+            clip = self._ask(self._decoder, part, self._output(gives), is_cached=True)
             yield from zip(part, clip.transpose(0, 2, 3, 1) if gives == "rgb" else clip, strict=True)
 
     def close(self) -> None:
         """Close the cache."""
         self.cache.close()
 
-    def _ask(self, decoder: Any, numbers: Sequence[int], gives: Gives, is_cached: bool) -> Pixels:
+    def _output(self, gives: Gives) -> OutputSpec:
+        return BATCHED if gives == "rgb" else self.sample.output
+
+    def _ask(self, decoder: Any, numbers: Sequence[int], output: OutputSpec, is_cached: bool) -> Pixels:
         video, frames = self.sample.video, self.sample.frames
         ordinals = np.array([frames[number].ordinal for number in numbers], dtype=np.int64)
-        output = BATCHED if gives == "rgb" else self.sample.output
-        out = self._memory(gives, output.shape(*video.index.stream.displayed))[: len(numbers)]
+        # This thread's memory, used again and again as a loader's buffers are.
+        memory: dict[OutputSpec, Pixels] = self._local.__dict__.setdefault("memory", {})
+        if output not in memory:
+            memory[output] = np.empty((CLIP, *output.shape(*video.index.stream.displayed)), dtype=np.uint8)
+        out = memory[output][: len(numbers)]
         report = decoder.decode(video.source, video.index, [ClipSlot(ordinals, output, out)])
         report.raise_first()
         if report.counts.frames_cached != len(numbers) * is_cached:
             had = report.counts.frames_cached
             raise UsageError(f"the cache had {had} of {len(numbers)} frames, with {self.codec}")
         return out
-
-    def _memory(self, gives: Gives, shape: tuple[int, ...]) -> Pixels:
-        """This thread's, used again and again as a loader's buffers are."""
-        if not hasattr(self._local, gives):
-            setattr(self._local, gives, np.empty((CLIP, *shape), dtype=np.uint8))
-        memory: Pixels = getattr(self._local, gives)
-        return memory
 
 
 def check_stored(stored: FileSample | CachedSample) -> Checked:

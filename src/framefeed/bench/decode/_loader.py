@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -17,6 +14,7 @@ import numpy as np
 
 from framefeed.bench._frames import NUM_FRAMES
 from framefeed.bench._media import BenchVideo
+from framefeed.bench._processes import own_megabytes, run_program
 from framefeed.bench._runner import (
     Comparison,
     Contender,
@@ -126,11 +124,9 @@ def memory_row(videos: Sequence[BenchVideo], catalog: Path, stride: int, clips: 
         clips: How many.
     """
     scan([str(video.path) for video in videos], out=catalog)
-    run = f"from {__name__} import feed_here; feed_here()"
-    words = [sys.executable, "-c", run, str(catalog), str(stride), str(-(-clips // len(videos)))]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=3600)
+    series = run_program(feed_clips, catalog, str(stride), str(-(-clips // len(videos))))
     title = f"memory of a loop over {clips} clips, batches of {BATCH_SIZE}, {FED_WORKERS} threads"
-    return Row("memory", title, conclude=lambda timings: judge_memory(json.loads(done.stdout)))
+    return Row("memory", title, conclude=lambda timings: judge_memory(series))
 
 
 def judge_memory(series: Sequence[float]) -> Findings:
@@ -148,23 +144,16 @@ def judge_memory(series: Sequence[float]) -> Findings:
     return Findings([Comparison("peak", "resident memory", {"peak": Figure(max(series))}, " MB")], facts)
 
 
-def resident_megabytes() -> float:
-    """Resident set of this process now, in 10^6 bytes."""
-    fields = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").split("VmRSS:")[1].split()
-    return int(fields[0]) * 1024 / 1e6
-
-
-def feed_here() -> None:
-    """Feed from the catalog that the command line names, and print resident megabytes after each batch."""
-    catalog, stride, clips_per_video = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    rule = Dense(NUM_FRAMES, stride=stride)
-    plan = plan_clips(Catalog.open(catalog), rule, clips_per_video=clips_per_video, seed=0, size=(SIZE, SIZE))
+def feed_clips(catalog: str, stride: str, clips_per_video: str) -> list[float]:
+    """Feed from a catalog, and list resident megabytes after each batch."""
+    rule = Dense(NUM_FRAMES, stride=int(stride))
+    plan = plan_clips(Catalog.open(catalog), rule, clips_per_video=int(clips_per_video), seed=0, size=(SIZE, SIZE))
     series = []
     with ClipLoader(plan, batch_size=BATCH_SIZE, workers=FED_WORKERS) as loader:
         for batch in loader:
             del batch
-            series.append(resident_megabytes())
-    json.dump(series, sys.stdout)
+            series.append(own_megabytes("VmRSS"))
+    return series
 
 
 def ready_clips(count: int) -> list[Pixels]:

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from framefeed.bench._frames import NUM_FRAMES
+from framefeed.bench._processes import HOUR, command, family_megabytes, read_family_clocks, run_program
 from framefeed.bench._runner import NO_TIME, Comparison, Figure, Findings, Rounds, Row
+from framefeed.bench.baselines import SIZE
 from framefeed.bench.scan._made_up import make_catalog
 from framefeed.bench.scan._media import Tree
-from framefeed.bench.scan._processes import HOUR, command, family_megabytes, run_program
+from framefeed.bench.scan._whole import scan_folder, time_work
+from framefeed.catalog import Catalog
 from framefeed.errors import MissingMedia
+from framefeed.plan import Dense, plan_clips
 
 FRAMES = 300
 WORKERS = 4
 OPENINGS = 5
+PLANNED = 5_000
+"""Positions that a worker plans."""
 _EVERY = 0.2
 """Seconds from one look at a process's memory to the next."""
 
@@ -33,7 +41,7 @@ def memory_row(tree: Tree, work: Path, rounds: Rounds) -> Row:
         work: Folder for the table.
         rounds: Until when it may take.
     """
-    words, seen = command("scan", tree.root, work / "memory.parquet"), [0.0]
+    words, seen = command(scan_folder, tree.root, work / "memory.parquet"), [0.0]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
             if not rounds.has(0):
@@ -65,12 +73,12 @@ def videos_row(count: int, work: Path, rounds: Rounds) -> Row:
     """
     rounds.check_time_to_make(f"a catalog of {count:,} videos")
     catalog = make_catalog(work, count, FRAMES)
-    openings = [run_program("open", catalog) for _ in range(OPENINGS)]
-    ranks = [command("plan", catalog, str(rank), str(WORKERS)) for rank in range(WORKERS)]
+    openings = [run_program(open_catalog, catalog) for _ in range(OPENINGS)]
+    ranks = [command(plan_and_wait, catalog, str(rank), str(WORKERS)) for rank in range(WORKERS)]
     with _waiting(ranks) as workers:
         planned = [said for _, said in workers]
         held = sum(family_megabytes(process.pid) for process, _ in workers)
-    with _waiting([command("idle")] * WORKERS) as workers:
+    with _waiting([command(import_and_wait)] * WORKERS) as workers:
         idle = sum(family_megabytes(process.pid) for process, _ in workers)
     opening = {key: median(said[f"{key}_seconds"] for said in openings) for key in ("wall", "cpu")}
     findings = Findings(
@@ -114,3 +122,40 @@ def _waiting(commands: Sequence[Sequence[str]]) -> Iterator[list[tuple[subproces
         for process in processes:
             process.kill()
             process.communicate()
+
+
+# --- programs for fresh processes ----------------------------------------------------------------
+
+
+def open_catalog(catalog: str) -> dict[str, Any]:
+    """Open a catalog."""
+    return time_work(lambda: Catalog.open(catalog))
+
+
+def plan_and_wait(catalog: str, rank: str, world_size: str) -> dict[str, Any]:
+    """Plan clips over a part of a catalog, say so in a line, and hold everything until an answer comes."""
+    before = read_family_clocks()
+    plan = plan_clips(
+        Catalog.open(catalog),
+        Dense(NUM_FRAMES, stride=4),
+        seed=0,
+        size=(SIZE, SIZE),
+        rank=int(rank),
+        world_size=int(world_size),
+    )
+    asked = range(0, len(plan), max(1, len(plan) // PLANNED))
+    frames = sum(len(plan[position]) for position in asked)
+    took = read_family_clocks() - before
+    return _say_and_wait({"positions": len(asked), "frames": frames, "wall_seconds": took.wall})
+
+
+def import_and_wait() -> dict[str, Any]:
+    """Hold nothing but what the imports of a planning worker bring along."""
+    return _say_and_wait({"positions": 0})
+
+
+def _say_and_wait(said: dict[str, Any]) -> dict[str, Any]:
+    sys.stdout.write(json.dumps(said) + "\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+    return {}
