@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from benchmarks.chart import draw_rates
 from framefeed.bench._printing import describe_closing, describe_row
 from framefeed.bench._runner import Rounds, run_row
 from framefeed.bench._suites import BenchOptions, run_suite
 from framefeed.bench.baselines import Engine, Peers, Size, one_by_one
-from framefeed.bench.scan import SCAN, _large, _media, draw_rates
+from framefeed.bench.scan import SCAN, _large, _media
 from framefeed.bench.scan._facts import OUR_ENGINES, OURS, headers_row, mp4_row, size_of
 from framefeed.bench.scan._large import memory_row, videos_row
 from framefeed.bench.scan._media import Originals, Tree, find_originals, linked_tree, make_stills
@@ -103,14 +104,11 @@ def test_the_rates_make_a_picture(tree: Tree, originals: Originals) -> None:
     row["contenders"][-1]["name"] = "<hostile & name>"
     report = {"rows": [row], "machine": {"processor": "a <processor>", "cores": 2}}
     drawn = draw_rates(report)
-    assert drawn is not None
     assert drawn.count("<rect") == len(row["contenders"]) + 1
     assert "&lt;hostile &amp; name&gt;" in drawn
     assert "<processor>" not in drawn
-    assert "floor" not in drawn
     scanned = {"key": "scan", "contenders": [{"name": "framefeed, 1 core", "per_cpu_second": 7654.0}]}
-    assert "7,654" in str(draw_rates({**report, "rows": [scanned, row]}))
-    assert draw_rates({**report, "rows": [scanned]}) is None
+    assert "7,654" in draw_rates({**report, "rows": [scanned, row]})
 
 
 def test_a_whole_scan_has_every_file(originals: Originals, tree: Tree, tmp_path: Path) -> None:
@@ -178,7 +176,7 @@ def test_unknown_rows_are_refused_with_the_known_ones(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.slow
-def test_the_command_writes_report_and_picture(
+def test_the_command_writes_a_report(
     originals: Originals, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_media, "LEAST_ORIGINALS", 4)
@@ -188,7 +186,6 @@ def test_the_command_writes_report_and_picture(
     words = ["bench", "scan", own, "--rows", "headers", "--files", "4", "--pairs", "1", "--json", str(out)]
     assert main(words) == 0
     assert "the rate of PyAV in a process pool" in capsys.readouterr().out
-    assert out.with_suffix(".svg").read_text().startswith("<svg")
     assert own not in out.read_text()
     engines = {engine["name"]: engine for engine in json.loads(out.read_text())["rows"][0]["contenders"]}
     assert {name: engine["wrong"] for name, engine in engines.items() if engine["num_wrong"]} == {}
