@@ -71,12 +71,7 @@ def brightness(pictures: npt.NDArray[np.uint8], layout: Literal["NCHW", "NHWC"])
 
 
 class Reference:
-    """The requested frames of a clip and their neighbours, decoded with nothing left out.
-
-    Args:
-        video: Where from.
-        ordinals: The requested frames, rising.
-    """
+    """The requested frames of a clip and their neighbours, decoded with nothing left out."""
 
     def __init__(self, video: BenchVideo, ordinals: Sequence[int]) -> None:
         self.video = video

@@ -67,11 +67,7 @@ _X264_DEFAULTS = {"preset": "medium"}
 
 @dataclass(frozen=True, eq=False)
 class BenchVideo:
-    """One video, and what every contender may know of it beforehand.
-
-    Attributes:
-        path: Where it is.
-    """
+    """One video, and what every contender may know of it beforehand."""
 
     path: Path
 

@@ -32,12 +32,7 @@ _MOST_WAITS = 100
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What two clocks show, or what one run took, in seconds.
-
-    Attributes:
-        cpu: Of the whole process, all threads.
-        wall: Of the clock on the wall.
-    """
+    """What two clocks show, or what one run took, in seconds."""
 
     cpu: float
     wall: float
@@ -124,15 +119,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The median of some values, and where the true median lies.
-
-    Attributes:
-        median: Of the values.
-        low: Lower end of the interval.
-        high: Upper end.
-        coverage: Probability that the interval holds the true median, whatever the distribution.
-        count: How many values there were.
-    """
+    """The median of some values, and where the true median lies."""
 
     median: float
     low: float
@@ -284,10 +271,6 @@ def run_row(row: Row, rounds: Rounds) -> dict[str, Any]:
 
     Outputs are checked first: so whatever a library sets up at its first use is not timed. A contender whose output is
     wrong is shown as wrong, and no figure compares its time.
-
-    Args:
-        row: What to measure.
-        rounds: How often.
     """
     failures, wrong, checked = Failures(), dict[str, list[str]](), set[str]()
     opening, runs = dict[str, Reading](), dict[str, Run]()
@@ -359,11 +342,7 @@ def _describe(contender: Contender, raw: Timings, wrong: Sequence[str], is_check
 
 
 def settle(clock: Callable[[], Reading] = read_clocks) -> None:
-    """Wait until threads that a run left behind are done, so that the next one does not pay for them.
-
-    Args:
-        clock: Of all that may still be at work.
-    """
+    """Wait until threads that a run left behind are done, so that the next one does not pay for them."""
     for _ in range(_MOST_WAITS):
         before = clock()
         time.sleep(_WAIT)

@@ -133,13 +133,7 @@ def load_module(name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """The baselines of one suite.
-
-    Attributes:
-        modules: Name -> those that are installed.
-        versions: Of their libraries.
-        missing: Name -> why it cannot be had.
-    """
+    """The baselines of one suite."""
 
     modules: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)

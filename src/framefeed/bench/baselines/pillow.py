@@ -44,12 +44,7 @@ def read_webp(path: str) -> Pixels:
 
 
 def resize_frames(video: BenchVideo, ordinals: Sequence[int]) -> Pixels:
-    """Resize frames antialiased, from RGB made with full chroma and accurate rounding; uint8 [T, 224, 224, 3].
-
-    Args:
-        video: Where from.
-        ordinals: Rising, each once.
-    """
+    """Resize frames antialiased, from RGB made with full chroma and accurate rounding; uint8 [T, 224, 224, 3]."""
     reformatter = VideoReformatter()
     pictures = {}
     for ordinal, frame in PyAVDecoder(skip=False).iter_native(video.source, video.index, ordinals):

@@ -15,13 +15,7 @@ BATCH_SIZE = 16
 
 
 class Items(Dataset[torch.Tensor]):
-    """Tensors, made as they are asked for.
-
-    Args:
-        items: What each is made of, over and over.
-        make: Makes one.
-        length: Items of an epoch.
-    """
+    """Tensors, made as they are asked for."""
 
     def __init__(self, items: Sequence[Any], make: Callable[[Any], Any], length: int) -> None:
         self._items = list(items)

@@ -153,12 +153,7 @@ def _pick(where: Where, original: CacheOption, option: CacheOption, setting: Set
 
 
 def advise_on(table: Mapping[str, Any], memory_bytes: int) -> dict[str, Any] | None:
-    """What a table means for its user; None where decoding of the original is not in it.
-
-    Args:
-        table: Facts of the row "table".
-        memory_bytes: Of the machine.
-    """
+    """What a table means for its user; None where decoding of the original is not in it."""
     disk, workers, entries = table["disk"], table["workers"], table["entries"]
     is_measured = not isinstance(disk, str)
     disk_mb = disk["read"] if is_measured else ASSUMED_DISK

@@ -20,15 +20,7 @@ _LINE = 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameSquare:
-    """A square of one frame.
-
-    Attributes:
-        number: Of the frame in the sample.
-        top: Row of its upper left corner.
-        left: Column of it.
-        original: RGB as decoded, uint8 [h, w, 3].
-        stored: RGB as it came back.
-    """
+    """A square of one frame."""
 
     number: int
     top: int
@@ -110,9 +102,6 @@ def check(
 
 def draw_crops(rows: Sequence[tuple[str, Sequence[tuple[str, FrameSquare]]]]) -> Pixels:
     """Draw crops, each as original beside stored, four times as large.
-
-    Args:
-        rows: Title, and (caption, crop) of each format.
 
     Returns:
         RGB, uint8 [H, W, 3].

@@ -19,9 +19,6 @@ _CHUNK = 1 << 20
 def forget(paths: Iterable[str]) -> str | None:
     """Write files out and ask the system to drop their pages; those of other files stay.
 
-    Args:
-        paths: Of files of ours.
-
     Returns:
         None where not one page is left in memory, else why reading them cold cannot be measured.
     """
@@ -70,10 +67,6 @@ def num_pages(path: str) -> int:
 
 def measure_disk(path: str, nbytes: int) -> dict[str, float] | str:
     """Write a file that nothing can compress, and read it cold, one piece after the other.
-
-    Args:
-        path: Of the file; it is removed.
-        nbytes: Its size.
 
     Returns:
         Megabytes (10^6 bytes) a second, "write" with fsync and "read"; or why reading cannot be measured.

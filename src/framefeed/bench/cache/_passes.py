@@ -72,11 +72,7 @@ def plan_random_clips(scene: Scene, clips: int, is_cropped: bool = False) -> Epo
 
 @dataclass(slots=True)
 class Folders:
-    """Folders of caches, a new one at each call; what was used is removed when nothing is timed.
-
-    Attributes:
-        root: Where they are.
-    """
+    """Folders of caches, a new one at each call; what was used is removed when nothing is timed."""
 
     root: Path
     _numbers: Iterator[int] = field(default_factory=count)

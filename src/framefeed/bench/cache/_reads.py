@@ -92,10 +92,6 @@ def compare_exact(timings: Timings, nbytes: Mapping[str, float]) -> Findings:
     """Speed and bytes of each of ours against joblib's lz4, against PNG, and against lz4 of RGB in our own store.
 
     The last shows what planes gain.
-
-    Args:
-        timings: Of readers by name; ours begin with "framefeed".
-        nbytes: Reader -> stored bytes of a frame.
     """
     levels = [name for name in timings.of if name.startswith(LZ4)]
     rivals = {"joblib lz4, its fastest level": timings.best(levels)} if levels else {}

@@ -31,13 +31,7 @@ _AHEAD_PIXELS = 4000 * 1280 * 720
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Some frames of one video.
-
-    Attributes:
-        video: The video.
-        frames: By rising ordinal.
-        output: Of ``BenchFrame.small``.
-    """
+    """Some frames of one video."""
 
     video: BenchVideo
     frames: Sequence[BenchFrame]
@@ -65,12 +59,6 @@ class Sample:
 
 def take_sample(video: BenchVideo, count: int, size: tuple[int, int], rounds: Rounds) -> Sample:
     """Decode frames from the middle of equal parts of a video.
-
-    Args:
-        video: Which.
-        count: How many; fewer where the video has fewer, or they would not fit into ``MAX_BYTES``.
-        size: (height, width) of the output.
-        rounds: Until when they may be decoded.
 
     Raises:
         MissingMedia: No frame can be decoded, or no time is left.
@@ -115,11 +103,6 @@ def near_keys(video: BenchVideo, count: int) -> list[int]:
 def video_of(media: Sequence[Path], work: Path, rounds: Rounds) -> BenchVideo:
     """The video to measure: the trailer of a folder of media, else the first of the user's that can be read.
 
-    Args:
-        media: Files and folders; without any a video is made.
-        work: Folder for it.
-        rounds: Until when it may be made.
-
     Raises:
         MissingMedia: Media are named, and none is a video; or no time is left to make one.
     """
@@ -136,9 +119,6 @@ def video_of(media: Sequence[Path], work: Path, rounds: Rounds) -> BenchVideo:
 
 def refuse_pictures(media: Sequence[Path]) -> None:
     """Say so where nothing but pictures is named.
-
-    Args:
-        media: Files and folders.
 
     Raises:
         UsageError: Each is a picture.

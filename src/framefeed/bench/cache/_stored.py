@@ -44,13 +44,7 @@ Stores = Literal["planes", "rgb", "small"]
 
 
 class FileSample:
-    """One file a frame.
-
-    Args:
-        form: Of the files.
-        sample: What is stored.
-        folder: For the files.
-    """
+    """One file a frame."""
 
     group = "theirs"
     form = "RGB"
@@ -209,15 +203,7 @@ class SampledDecoder(BaseDecoder):
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """Where and with what the rows are measured.
-
-    Attributes:
-        sample: Frames of the video.
-        work: Folder on the disk that is meant.
-        peers: What is installed.
-        rounds: How often.
-        workers: Cores.
-    """
+    """Where and with what the rows are measured."""
 
     sample: Sample
     work: Path
@@ -237,12 +223,7 @@ class Scene:
         return [codec.name for codec in find_exact_codecs({frame.layout for frame in self.sample.frames})]
 
     def fill_caches(self, stack: ExitStack, with_rgb: bool = False) -> Mapping[str, CachedSample]:
-        """Store the sample with each exact codec.
-
-        Args:
-            stack: Closes the caches.
-            with_rgb: Whether there is one of RGB with lz4 too.
-        """
+        """Store the sample with each exact codec."""
         ways: list[tuple[str, Stores]] = [(codec, "planes") for codec in self.exact_codecs()]
         caches = {}
         for codec, stores in [*ways, ("lz4", "rgb")] if with_rgb else ways:

@@ -30,7 +30,7 @@ ROWS: Mapping[str, str] = {
     "filling": "cost of storing frames in a first pass",
     "checksums": "share of checksums in the cost of reading",
 }
-PEERS = ("opencv", "joblib", "blosc2", "pillow", "pyav", "jpegxl", "torchcodec", "decord2", "torch")
+PEERS = ("opencv", "joblib", "blosc2", "pillow", "jpegxl", "torchcodec", "decord2", "torch")
 # Of a row on 16 frames of 1280x720 with its first round, about, on two x86-64 cores.
 ROW_SECONDS = {TABLE: 30, "original": 20}
 

@@ -91,13 +91,7 @@ def our_codecs() -> list[str]:
 
 
 def measure_table(makes: Mapping[str, Make], scene: Scene, begin: Callable[[str], object]) -> FormatTable:
-    """Measure one format after the other; the files of each are gone before the next is written.
-
-    Args:
-        makes: How each is made.
-        scene: The frames, and where.
-        begin: Called with each name before it is measured.
-    """
+    """Measure one format after the other; the files of each are gone before the next is written."""
     table = FormatTable()
     for name, make in makes.items():
         begin(f"table: {name}")

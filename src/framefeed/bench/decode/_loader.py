@@ -115,14 +115,7 @@ def moving_row(folder: Path, stack: ExitStack, peers: Peers) -> Row:
 
 
 def memory_row(videos: Sequence[BenchVideo], catalog: Path, stride: int, clips: int = FED_CLIPS) -> Row:
-    """Feed clips of some files in a fresh process, and see what it holds.
-
-    Args:
-        videos: The files.
-        catalog: Where to write theirs.
-        stride: Frames from one frame of a clip to the next.
-        clips: How many.
-    """
+    """Feed clips of some files in a fresh process, and see what it holds."""
     scan([str(video.path) for video in videos], out=catalog)
     series = run_program(feed_clips, catalog, str(stride), str(-(-clips // len(videos))))
     title = f"memory of a loop over {clips} clips, batches of {BATCH_SIZE}, {FED_WORKERS} threads"
@@ -130,11 +123,7 @@ def memory_row(videos: Sequence[BenchVideo], catalog: Path, stride: int, clips: 
 
 
 def judge_memory(series: Sequence[float]) -> Findings:
-    """Say whether a series of resident megabytes, one value a batch, stays flat once it has settled.
-
-    Args:
-        series: At least one value.
-    """
+    """Say whether a series of resident megabytes, one value a batch, stays flat once it has settled."""
     first, later = max(series[:SETTLED]), max(series[SETTLED:], default=None)
     facts = {
         "batches": len(series),

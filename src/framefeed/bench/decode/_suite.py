@@ -68,13 +68,7 @@ def resize_row(store: MediaStore, methods: Sequence[Method], peers: Peers) -> Ro
 
 
 def compare_resizing(name: str, reference: Any, taken: Mapping[Method, Any]) -> list[Comparison]:
-    """PSNR of each method to the reference, and how far ours is above the decoder's own resize of TorchCodec.
-
-    Args:
-        name: Of the video.
-        reference: Frames, resized with care, uint8 [T, H, W, 3].
-        taken: The same frames by each method.
-    """
+    """PSNR of each method to the reference, and how far ours is above the decoder's own resize of TorchCodec."""
     decibels = {
         method: psnr(pictures.transpose(0, 2, 3, 1) if method.layout == "NCHW" else pictures, reference)
         for method, pictures in taken.items()

@@ -147,14 +147,7 @@ def own_workloads(media: Sequence[Path]) -> list[Workload]:
 
 
 def workload_row(workload: Workload, store: MediaStore, methods: Sequence[Method], rounds: Rounds) -> Row:
-    """Compare the methods of all peers with ours under each rule of a workload.
-
-    Args:
-        workload: Which.
-        store: Its media.
-        methods: Of the peers.
-        rounds: How often.
-    """
+    """Compare the methods of all peers with ours under each rule of a workload."""
     video = workload.video(store)
     batches = {rule: workload.batches(store, rounds.pairs, rule) for rule in workload.rules}
     plays = {

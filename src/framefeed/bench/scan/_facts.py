@@ -92,15 +92,7 @@ RIVALS = {
 
 
 def headers_row(tree: Tree, originals: Originals, engines: Sequence[Engine], processes: int, stack: ExitStack) -> Row:
-    """Compare engines on the files of a tree; what they say is compared with what Pillow says.
-
-    Args:
-        tree: Links to the originals.
-        originals: They, and files that must fail.
-        engines: Which; ours are among them.
-        processes: For the engines that start any.
-        stack: Closes the engines.
-    """
+    """Compare engines on the files of a tree; what they say is compared with what Pillow says."""
     checked = [*map(str, originals.stills), *map(str, originals.broken)]
     expected = list(map(load_module("pillow").size_of, checked))
     in_tree = [expected[number % len(originals.stills)] for number in range(len(tree))]
@@ -191,12 +183,7 @@ def count_frames(path: str) -> int | None:
 
 
 def mp4_row(videos: Sequence[Path], peers: Peers) -> Row:
-    """Compare facts and frame tables, and their times.
-
-    Args:
-        videos: MP4 and MOV files.
-        peers: Of which PyAV, and TorchCodec where it is installed.
-    """
+    """Compare facts and frame tables, and their times."""
     readers: dict[str, Callable[[str], object]] = {
         FACTS: facts_of, AV: peers.modules["pyav"].facts_of, TABLE: count_frames,
     }  # fmt: skip

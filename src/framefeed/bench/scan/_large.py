@@ -35,11 +35,6 @@ def memory_row(tree: Tree, work: Path, rounds: Rounds) -> Row:
     """Scan a tree in a fresh process, and see the most that it held.
 
     The kernel's own mark (VmHWM) is of the process that scans; what workers of it add is seen by looking often.
-
-    Args:
-        tree: Many files.
-        work: Folder for the table.
-        rounds: Until when it may take.
     """
     words, seen = command(scan_folder, tree.root, work / "memory.parquet"), [0.0]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
@@ -64,13 +59,7 @@ def memory_row(tree: Tree, work: Path, rounds: Rounds) -> Row:
 
 
 def videos_row(count: int, work: Path, rounds: Rounds) -> Row:
-    """Make up a catalog of videos, open it, and plan clips from it in several processes at once.
-
-    Args:
-        count: How many videos.
-        work: Folder for the catalog.
-        rounds: Until when it may take.
-    """
+    """Make up a catalog of videos, open it, and plan clips from it in several processes at once."""
     rounds.check_time_to_make(f"a catalog of {count:,} videos")
     catalog = make_catalog(work, count, FRAMES)
     openings = [run_program(open_catalog, catalog) for _ in range(OPENINGS)]

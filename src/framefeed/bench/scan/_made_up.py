@@ -28,11 +28,6 @@ _CLASSES = tuple(f"class {number:03d}" for number in range(400))
 def make_catalog(folder: Path, num_videos: int, num_frames: int = 300) -> Path:
     """Write a catalog of H.264 videos with B-frames and sound, constant rate, as `scan` would find them.
 
-    Args:
-        folder: Where to write it.
-        num_videos: Its rows.
-        num_frames: Frames of each video.
-
     Returns:
         Path of the catalog.
     """

@@ -88,12 +88,7 @@ _BARE = f"walk + {LIMIT}"
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two trees of the same originals: rates are of the files by which they differ.
-
-    Attributes:
-        small: Few files.
-        large: More.
-    """
+    """Two trees of the same originals: rates are of the files by which they differ."""
 
     small: Tree
     large: Tree
@@ -104,13 +99,7 @@ class Pair:
 
 @dataclass(slots=True)
 class Steady:
-    """Work on the large tree of a pair without what it costs on the small one.
-
-    Attributes:
-        pair: The trees.
-        work: Done on each.
-        small: Round -> what the small tree took.
-    """
+    """Work on the large tree of a pair without what it costs on the small one."""
 
     pair: Pair
     work: Callable[[Tree], object]
@@ -132,12 +121,7 @@ class Steady:
 def scan_row(one: Pair, on_all: Pair, work: Path, processes: int, stack: ExitStack) -> Row:
     """Compare whole scans with walking the tree and the bare calls, on one core and on all.
 
-    Args:
-        one: What is scanned on one core.
-        on_all: What is scanned on all cores: both so large that `scan` starts processes, which it does for many files.
-        work: Folder for the tables.
-        processes: As many as there are cores.
-        stack: Closes a pool.
+    The trees of the second pair are so large that `scan` starts processes, which it does for many files.
     """
     bare = load_module("bare_calls")
     walk_on_all = bare.start_walkers(processes, stack)
@@ -213,10 +197,6 @@ def second_row(tree: Tree, work: Path) -> Row:
 
     That no file is opened is shown twice: by an audit hook in the process that scans, which sees what Python opens,
     and by the kernel's watches on all folders of the tree, which see what libraries and other processes open.
-
-    Args:
-        tree: Many files.
-        work: Folder for the table.
     """
     table = work / "again.parquet"
     scan(str(tree.root), out=table, depth="header", progress=False)
