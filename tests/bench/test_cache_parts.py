@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from framefeed.bench._media import BenchVideo
-from framefeed.bench._runner import Reading, Timings
+from framefeed.bench._runner import Reading, Rounds, Timings
 from framefeed.bench.baselines import Peers, load_module
 from framefeed.bench.cache._advice import (
     Advice,
@@ -20,15 +20,13 @@ from framefeed.bench.cache._advice import (
     Setting,
     advice_lines,
     advise,
-    busy_cores,
     loss_lines,
     make_option,
 )
-from framefeed.bench.cache._checking import CROP, CropRequest, check, crops_sheet
-from framefeed.bench.cache._pages import disk_speed, forget, num_pages, resident_pages
-from framefeed.bench.cache._passes import measure_overhead
-from framefeed.bench.cache._reads import compare_exact, measure_share
-from framefeed.bench.cache._samples import near_keys, take_sample, video_of
+from framefeed.bench.cache._checking import CROP, check, draw_crops
+from framefeed.bench.cache._pages import forget, measure_disk, num_pages, resident_pages
+from framefeed.bench.cache._reads import compare_exact
+from framefeed.bench.cache._sample import near_keys, take_sample, video_of
 from framefeed.bench.cache._suite import PEERS
 from framefeed.cache import CodecChoice, CodecFigures, Conditions, choose_codec
 from framefeed.decode import Pixels
@@ -46,7 +44,7 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> BenchVideo:
 
 
 def test_a_sample_holds_each_frame_as_the_decoder_gives_it(video: BenchVideo) -> None:
-    sample = take_sample(video, 7, (24, 32))
+    sample = take_sample(video, 7, (24, 32), Rounds())
     assert [frame.ordinal for frame in sample.frames] == near_keys(video, 7) == [2, 8, 14, 20, 25, 31, 37]
     assert sample.share == 7 / 40
     assert sorted(sample.order) == list(range(7))
@@ -56,9 +54,9 @@ def test_a_sample_holds_each_frame_as_the_decoder_gives_it(video: BenchVideo) ->
 
 
 def test_a_sample_is_no_larger_than_fits(video: BenchVideo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("framefeed.bench.cache._samples.MAX_BYTES", 3 * 48 * 64 * 2)
-    assert len(take_sample(video, 7, (24, 32))) == 2
-    assert len(take_sample(video, 1000, (24, 32))) == 2
+    monkeypatch.setattr("framefeed.bench.cache._sample.MAX_BYTES", 3 * 48 * 64 * 2)
+    assert len(take_sample(video, 7, (24, 32), Rounds())) == 2
+    assert len(take_sample(video, 1000, (24, 32), Rounds())) == 2
 
 
 def test_where_decoding_would_take_long_frames_move_towards_their_key_frames(
@@ -70,7 +68,7 @@ def test_where_decoding_would_take_long_frames_move_towards_their_key_frames(
         return np.searchsorted(keys, ordinals, side="right").tolist()
 
     spread = near_keys(video, 8)
-    monkeypatch.setattr("framefeed.bench.cache._samples._AHEAD_PIXELS", 48 * 64 * 12)
+    monkeypatch.setattr("framefeed.bench.cache._sample._AHEAD_PIXELS", 48 * 64 * 12)
     moved = near_keys(video, 8)
     assert moved == sorted(set(moved)) != spread
     assert groups(moved) == groups(spread)
@@ -80,8 +78,8 @@ def test_where_decoding_would_take_long_frames_move_towards_their_key_frames(
 def test_the_first_video_that_can_be_read_is_measured(video: BenchVideo, tmp_path: Path) -> None:
     (tmp_path / "a.mp4").write_bytes(b"no video")
     with pytest.raises(MissingMedia):
-        video_of([tmp_path], tmp_path)
-    assert video_of([tmp_path, video.path], tmp_path).path == video.path
+        video_of([tmp_path], tmp_path, Rounds())
+    assert video_of([tmp_path, video.path], tmp_path, Rounds()).path == video.path
 
 
 # --- what comes back ------------------------------------------------------------------------------
@@ -94,7 +92,7 @@ def pictures(count: int) -> list[Pixels]:
 
 def test_frames_that_are_equal_are_found_equal() -> None:
     originals = pictures(4)
-    checked = check(((number, originals[number].copy()) for number in (2, 0, 3, 1)), originals, CropRequest())
+    checked = check(((number, originals[number].copy()) for number in (2, 0, 3, 1)), originals, crops=True)
     assert (checked.differing, checked.missing, checked.worst) == ([], [], None)
     assert math.isinf(checked.psnr_worst)
 
@@ -126,23 +124,23 @@ def test_the_square_that_differs_most_is_cut_out_of_all_formats() -> None:
     came = [frame.copy() for frame in originals]
     came[0][:8, :8] += 3
     came[1][60:90, 80:110] += 50
-    checked = check(enumerate(came), originals, CropRequest())
+    checked = check(enumerate(came), originals, crops=True)
     assert checked.worst is not None
     assert checked.worst.number == 1
-    assert checked.worst.top <= 60 <= 90 <= checked.worst.top + CROP
-    assert checked.worst.left <= 80 <= 110 <= checked.worst.left + CROP
-    assert checked.worst.psnr < checked.psnr_worst < checked.psnr_mean
-    other = check(enumerate(originals), originals, CropRequest(checked.worst))
+    assert (checked.worst.top, checked.worst.left) == (40, 80)
+    assert np.array_equal(checked.worst.stored, came[1][40 : 40 + CROP, 80 : 80 + CROP])
+    assert checked.psnr_worst < checked.psnr_mean
+    other = check(enumerate(originals), originals, crops=True, at=checked.worst)
     assert other.same is not None
     assert (other.worst, other.same.number) == (None, 1)
     assert np.array_equal(other.same.stored, checked.worst.original)
-    sheet = crops_sheet([("worst", [("a", checked.worst), ("b", other.same)])])
+    sheet = draw_crops([("worst", [("a", checked.worst), ("b", other.same)])])
     assert sheet.shape[1] > 4 * 4 * CROP
 
 
 def test_pictures_smaller_than_a_square_have_crops_too() -> None:
     originals = [np.zeros((10, 20, 3), np.uint8)]
-    checked = check([(0, originals[0] + 1)], originals, CropRequest())
+    checked = check([(0, originals[0] + 1)], originals, crops=True)
     assert checked.worst is not None
     assert checked.worst.original.shape == (10, 20, 3)
 
@@ -151,8 +149,8 @@ def test_pictures_smaller_than_a_square_have_crops_too() -> None:
 
 
 def test_every_exact_format_that_is_installed_gives_frames_back(video: BenchVideo, tmp_path: Path) -> None:
-    sample = take_sample(video, 3, (24, 32))
-    for form in Peers.find(PEERS).list_all("formats"):
+    sample = take_sample(video, 3, (24, 32), Rounds())
+    for form in Peers.find(PEERS).list_all("FORMATS"):
         read = pickle.loads(pickle.dumps(form.read))
         for frame in sample.frames:
             path = str(tmp_path / f"frame{form.suffix}")
@@ -162,7 +160,7 @@ def test_every_exact_format_that_is_installed_gives_frames_back(video: BenchVide
 
 
 def test_the_formats_of_the_write_up_are_all_there() -> None:
-    names = [form.name for form in Peers.find(PEERS).list_all("formats")]
+    names = [form.name for form in Peers.find(PEERS).list_all("FORMATS")]
     for module, titles in (
         ("opencv", [*(f"JPEG q{quality} (OpenCV)" for quality in (70, 80, 90, 95, 100)), "PNG (OpenCV)"]),
         ("joblib", ["joblib raw", "joblib gzip 1", "joblib gzip 3",
@@ -203,7 +201,7 @@ def test_files_whose_pages_cannot_be_dropped_have_a_reason(tmp_path: Path) -> No
 
 
 def test_the_disk_is_measured_and_left_as_it_was(tmp_path: Path) -> None:
-    speed = disk_speed(str(tmp_path / "disk"), 3 << 20)
+    speed = measure_disk(str(tmp_path / "disk"), 3 << 20)
     assert isinstance(speed, str) or (speed["read"] > 0 and speed["write"] > 0)
     assert list(tmp_path.iterdir()) == []
 
@@ -226,24 +224,27 @@ def test_ours_are_compared_with_the_level_of_lz4_that_reads_fastest() -> None:
     assert "bytes of PNG (OpenCV)" in by_key
 
 
-def test_shares_and_overheads_are_taken_round_by_round() -> None:
+def test_overheads_are_taken_round_by_round() -> None:
     timings = Timings()
     for number, load in enumerate((1.0, 5.0, 2.0)):
-        timings.add("hash", number, Reading(0.1 * load, load))
-        timings.add("read", number, Reading(2.0 * load, load))
-        timings.add("x: without", number, Reading(load, load))
-        timings.add("x: filling", number, Reading(1.1 * load, 1.2 * load))
-    assert measure_share(timings, "hash", "read").median == pytest.approx(5)
-    assert measure_overhead(timings, "x", "cpu").median == pytest.approx(10)
-    assert measure_overhead(timings, "x", "wall").median == pytest.approx(20)
+        timings.add("without", number, Reading(load, load))
+        timings.add("filling", number, Reading((1.1 + number / 100) * load, 1.2 * load))
+    overhead = timings.ratio("filling", "without").scale(100, -100)
+    assert (overhead.low, overhead.median, overhead.high) == pytest.approx((10, 11, 12))
+    assert timings.ratio("filling", "without", "wall").scale(100, -100).median == pytest.approx(20)
 
 
 # --- advice ---------------------------------------------------------------------------------------
 
-DECODING = CacheOption("", "", 0, 20.0, 0, 100.0)
-RAW = CacheOption("raw", "output", 150_000, 0.02, 0.1, 80_000.0, 150_000, 0.02, 0.01)
-LZ4 = CacheOption("lz4", "output", 60_000, 0.06, 0.3, 30_000.0, 150_000, 0.06, 0.2)
-PLANES = CacheOption("zstd", "planes", 220_000, 1.3, 2.0, 1_500.0, 1_400_000, 1.0, 1.5)
+
+def figures_of(codec: str, raw: int, stored: int, write_ms: float, read_ms: float) -> CodecFigures:
+    return CodecFigures(codec, True, 50, 50 * raw, 50 * stored, 50 * write_ms / 1e3, 50 * read_ms / 1e3)
+
+
+DECODING = CacheOption(20.0)
+RAW = CacheOption(0.025, 0.1, 150_000, "output", figures_of("raw", 150_000, 150_000, 0.01, 0.02))
+LZ4 = CacheOption(0.06, 0.3, 60_000, "output", figures_of("lz4", 150_000, 60_000, 0.2, 0.06))
+PLANES = CacheOption(1.3, 2.0, 220_000, "planes", figures_of("zstd", 1_400_000, 220_000, 1.5, 1.0))
 WAYS = [RAW, LZ4, PLANES]
 HERE = Setting(2, 500.0, True, 1000, "224x224", 2**34)
 
@@ -264,11 +265,9 @@ def test_from_memory_the_processor_decides_and_from_the_disk_the_bytes() -> None
 @pytest.mark.parametrize("disk_mb", [100.0, 1e6])
 def test_the_advice_is_what_auto_takes(memory_bytes: int, disk_mb: float) -> None:
     advice = advise(DECODING, WAYS, replace(HERE, memory_bytes=memory_bytes, disk_mb=disk_mb))[0]
-    figures = [
-        CodecFigures("raw", True, 50, 50 * 150_000, 50 * 150_000, 50 * 1e-5, 50 * 2e-5),
-        CodecFigures("lz4", True, 50, 50 * 150_000, 50 * 60_000, 50 * 2e-4, 50 * 6e-5),
-    ]
-    taken = choose_codec(figures, Conditions(150_000 * 1000, None, memory_bytes, disk_mb * 1e6)).codec
+    taken = choose_codec(
+        [RAW.figures, LZ4.figures], Conditions(150_000 * 1000, None, memory_bytes, disk_mb * 1e6)
+    ).codec
     assert advice.auto == taken
     assert taken in picked(advice).values()
 
@@ -276,7 +275,7 @@ def test_the_advice_is_what_auto_takes(memory_bytes: int, disk_mb: float) -> Non
 def test_what_the_disk_takes_to_write_leaves_no_codec_out() -> None:
     long_written = replace(RAW, write_ms=10 * LZ4.write_ms)
     assert picked(advise(DECODING, [long_written, LZ4], HERE)[0])["memory"] == "raw"
-    slow = replace(RAW, pack_ms=10 * LZ4.pack_ms)
+    slow = replace(RAW, figures=replace(RAW.figures, write_seconds=10 * LZ4.figures.write_seconds))
     assert picked(advise(DECODING, [slow, LZ4], HERE)[0])["memory"] == "lz4"
 
 
@@ -288,7 +287,7 @@ def test_a_choice_of_neither_memory_nor_disk_is_explained(
         return CodecChoice(codec, tuple(figures), f"{codec}: so it is")
 
     monkeypatch.setattr("framefeed.bench.cache._advice.choose_codec", choose)
-    options = [RAW, LZ4, replace(LZ4, codec="zstd")]
+    options = [RAW, LZ4, replace(LZ4, figures=replace(LZ4.figures, codec="zstd"))]
     (advice,) = advise(DECODING, options, HERE)
     assert picked(advice) == {"memory": "zstd", "disk": "raw", "here": "lz4"}
     lines = advice_lines(DECODING, [advice], HERE)
@@ -302,7 +301,7 @@ def test_random_crops_are_never_advised_to_keep_outputs() -> None:
 
 
 def test_a_cache_that_is_hardly_faster_is_not_worth_it() -> None:
-    quick = CacheOption("", "", 0, 0.9, 0, 1_200.0)
+    quick = CacheOption(1.7)
     (free,) = advise(quick, [PLANES], HERE)
     assert {pick.option for pick in free.picks} == {quick}
     assert "stay with the original" in "\n".join(advice_lines(quick, [free], HERE))
@@ -311,8 +310,6 @@ def test_a_cache_that_is_hardly_faster_is_not_worth_it() -> None:
 def test_storing_that_takes_longer_than_decoding_is_paid_back_later() -> None:
     slow = replace(LZ4, read_ms=0.1, write_ms=100.0)
     assert {pick.passes for pick in advise(DECODING, [slow], HERE)[0].picks} == {6}
-    costly = replace(LZ4, read_ms=25.0, fps=300.0)
-    assert {pick.passes for pick in advise(DECODING, [costly], HERE)[0].picks} == {None}
 
 
 def test_the_advice_names_what_it_rests_on() -> None:
@@ -329,26 +326,21 @@ def test_the_advice_names_what_it_rests_on() -> None:
 
 
 def entry_of(**facts: object) -> dict[str, object]:
-    measured = {"read_fps": {"2 threads": 1600.0}, "read_cpu_ms": {"rgb": 1.0, "small": 0.5, "planes": 0.3}}
-    stored = {"form": "planes", "bytes_a_frame": 5, "raw_bytes_a_frame": 9, "write_cpu_ms": 2.0, "wrong": [],
-              "encode_cpu_ms": 1.2}  # fmt: skip
-    return {"group": "framefeed", "name": "framefeed lz4", **stored, **measured, **facts}
+    figures = {"num_frames": 50, "raw_bytes": 450, "stored_bytes": 250, "write_seconds": 1.0, "read_seconds": 0.5}
+    return {"group": "framefeed", "name": "framefeed lz4", "form": "planes", "bytes_a_frame": 5, "write_cpu_ms": 2.0,
+            "wrong": [], "read_cpu_ms": {"rgb": 1.0, "small": 0.5}, "codec_figures": figures, **facts}  # fmt: skip
 
 
 def test_lines_of_the_table_become_options() -> None:
-    assert make_option(entry_of(), 1.5) == CacheOption("lz4", "planes", 5, 0.5, 2.0, 3000.0, 9, 0.3, 1.2)
-    assert make_option(entry_of(group="original"), 2) == CacheOption("", "", 0, 0.5, 0, 4000.0)
-    assert make_option(entry_of(form="224x224"), 2) == CacheOption("lz4", "output", 5, 0.5, 2.0, 4000.0, 9, 0.5, 1.2)
-    assert make_option(entry_of(wrong=["differs"]), 2) is None
-    assert make_option(entry_of(read_cpu_ms={"rgb": 1.0}), 2) is None
-
-
-def test_one_line_that_was_disturbed_does_not_say_how_many_cores_are_busy() -> None:
-    slow = entry_of(read_fps={"2 threads": 100.0})
-    assert busy_cores([entry_of(), slow, entry_of()], 2) == 1.6
-    assert busy_cores([slow], 2) == 1
-    assert busy_cores([entry_of(read_fps={"2 threads": 9000.0})], 2) == 2
-    assert busy_cores([entry_of(group="theirs", read_fps={})], 2) == 2
+    figures = CodecFigures("lz4", True, 50, 450, 250, 1.0, 0.5)
+    assert make_option(entry_of()) == CacheOption(0.5, 2.0, 5, "planes", figures)
+    assert make_option(entry_of(form="224x224")) == CacheOption(0.5, 2.0, 5, "output", figures)
+    assert make_option(entry_of(group="original")) == CacheOption(0.5)
+    assert make_option(entry_of(wrong=["differs"])) is None
+    assert make_option(entry_of(read_cpu_ms={"rgb": 1.0})) is None
+    lossy = entry_of()
+    del lossy["codec_figures"]
+    assert make_option(lossy) is None
 
 
 def test_loss_is_offered_where_it_saves_half_and_never_what_is_wrong() -> None:
@@ -359,7 +351,7 @@ def test_loss_is_offered_where_it_saves_half_and_never_what_is_wrong() -> None:
         }  # fmt: skip
 
     entries = [lossy("a", 50, 40.0), lossy("b", 100, 45.0), lossy("c", 120, 50.0), lossy("d", 90, 60.0, ["lost"])]
-    option = CacheOption("zstd", "planes", 200, 1, 1, 1)
+    option = replace(PLANES, nbytes=200)
     exact = Advice("free", (Pick("disk", option, 1, 5.0, 1, ""),), "zstd")
     (line,) = loss_lines(entries, [exact], has_crops=True)
     assert 'codec="b"' in line

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,17 +14,16 @@ import pytest
 from PIL import Image
 
 from framefeed.bench._media import BenchVideo
-from framefeed.bench._peers import BenchFrame, FileFormat, OriginalReader
 from framefeed.bench._printing import describe_closing, describe_row
 from framefeed.bench._runner import Rounds, Row, run_row
 from framefeed.bench._suites import BenchOptions, run_suite
-from framefeed.bench.baselines import Peers
+from framefeed.bench.baselines import BenchFrame, FileFormat, Method, Peers
 from framefeed.bench.cache import CACHE, _passes, _suite, _table, describe_table, refuse_pictures
-from framefeed.bench.cache._holdings import FileHolding, Gives, StoreHolding
 from framefeed.bench.cache._reads import checksums_row, exact_row, original_row
-from framefeed.bench.cache._samples import Sample, take_sample, video_of
-from framefeed.bench.cache._scene import CachedSample, Scene
-from framefeed.bench.cache._table import all_formats, measure_table, our_codecs
+from framefeed.bench.cache._sample import Sample, take_sample, video_of
+from framefeed.bench.cache._stored import CachedSample, Gives, Scene, Stores, check_stored
+from framefeed.bench.cache._table import FormatTable, list_formats, our_codecs
+from framefeed.bench.cache._table import measure_table as measure_formats_of
 from framefeed.cache import CachingDecoder, known_codecs
 from framefeed.cli import main
 from framefeed.decode import ClipSlot, DecodeReport, Pixels
@@ -47,7 +45,7 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> BenchVideo:
 
 @pytest.fixture(scope="module")
 def sample(video: BenchVideo) -> Sample:
-    return take_sample(video, 5, SIZE)
+    return take_sample(video, 5, SIZE, Rounds())
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +60,7 @@ def scene(sample: Sample, installed: Peers, tmp_path: Path) -> Scene:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_suite, "DISK_BYTES", 1 << 20)
+    monkeypatch.setattr(_table, "DISK_BYTES", 1 << 20)
     monkeypatch.setattr(_table, "LEAST_SECONDS", 0)
     monkeypatch.setattr(_table, "CLIPS", 1)
     for name, count in (("CLIPS", 2), ("ALONE_CLIPS", 1), ("FILLED_CLIPS", 2), ("REPEATS", 2),
@@ -81,7 +79,7 @@ def run_made(make: Callable[[Scene, ExitStack], Row], scene: Scene) -> dict[str,
 
 def offering(**kinds: Sequence[object]) -> Peers:
     """Peers that offer these, as modules do."""
-    return Peers({"made": SimpleNamespace(**{kind: lambda of=of: list(of) for kind, of in kinds.items()})})
+    return Peers({"made": SimpleNamespace(**kinds)})
 
 
 def names_wrong(row: Mapping[str, Any]) -> list[str]:
@@ -102,19 +100,26 @@ def read_raw(path: str) -> Pixels:
 RAW = FileFormat("raw", ".npy", True, write_raw, read_raw)
 
 
-def test_every_format_of_ours_is_in_the_table_and_exact_where_it_says_so(sample: Sample, tmp_path: Path) -> None:
-    table = measure_table(all_formats(sample, [], None, 1), sample, tmp_path)
+def measure_table(scene: Scene, *formats: FileFormat, ours: bool = False) -> FormatTable:
+    """Measure some formats, or all of ours."""
+    made = list_formats(replace(scene, peers=offering(FORMATS=formats)))
+    chosen = {name: make for name, make in made.items() if ours or not name.startswith("framefeed")}
+    return measure_formats_of(chosen, scene, lambda name: None)
+
+
+def test_every_format_of_ours_is_in_the_table_and_exact_where_it_says_so(scene: Scene) -> None:
+    table = measure_table(scene, ours=True)
     assert [entry["title"] for entry in table.entries if entry["wrong"]] == []
     names = {f"framefeed {codec}, {form}" for codec in our_codecs() for form in ("planes", "output")}
     measured = {entry["title"].replace("16x24", "output") for entry in table.entries}
     assert measured | table.failed.keys() == names | {"framefeed lz4, RGB"}
     assert {codec.partition(":")[0] for codec in our_codecs()} == set(known_codecs())
-    assert list(tmp_path.iterdir()) == []
+    assert {entry["is_exact"] for entry in table.entries if "codec_figures" in entry} == {True}
+    assert list(scene.work.iterdir()) == []
 
 
-def test_a_format_of_theirs_is_measured_like_ours(sample: Sample, tmp_path: Path) -> None:
-    table = measure_table(all_formats(sample, [RAW], None, 1), sample, tmp_path)
-    raw = table.entries[0]
+def test_a_format_of_theirs_is_measured_like_ours(scene: Scene) -> None:
+    raw = measure_table(scene, RAW).entries[0]
     assert raw["bytes_a_frame"] == 48 * 64 * 3 + 128
     assert raw["mb_whole"] == pytest.approx(raw["bytes_a_frame"] * 40 / 1e6, abs=0.05)
     assert {"warm", "cold"} - raw["read_fps"].keys() <= ({"cold"} if raw["not_cold"] else set())
@@ -131,9 +136,8 @@ def losing_a_row(path: str) -> Pixels:
 
 
 @pytest.mark.parametrize("read", [losing_a_bit, losing_a_row])
-def test_a_format_that_says_it_is_exact_and_is_not_is_wrong(sample: Sample, tmp_path: Path, read: object) -> None:
-    makes = all_formats(sample, [RAW, replace(RAW, name="liar", read=read)], None, 1)
-    table = measure_table({name: makes[name] for name in ("raw", "liar")}, sample, tmp_path)
+def test_a_format_that_says_it_is_exact_and_is_not_is_wrong(scene: Scene, read: object) -> None:
+    table = measure_table(scene, RAW, replace(RAW, name="liar", read=read))
     assert [bool(entry["wrong"]) for entry in table.entries] == [False, True]
     facts = {"note": "", "workers": 1, "size": "16x24", "not_measured": {}, "disk": "no", "entries": table.entries,
              "advice": None, "crops": None}  # fmt: skip
@@ -142,10 +146,9 @@ def test_a_format_that_says_it_is_exact_and_is_not_is_wrong(sample: Sample, tmp_
     assert [line.split()[:2] for line in lines if line.startswith("  liar")] == [["liar", "WRONG"]]
 
 
-def test_a_lossy_format_may_differ_but_not_leave_frames_out(sample: Sample, tmp_path: Path) -> None:
+def test_a_lossy_format_may_differ_but_not_leave_frames_out(scene: Scene) -> None:
     forms = [replace(RAW, name=read.__name__, read=read, is_exact=False) for read in (losing_a_bit, losing_a_row)]
-    makes = {form.name: partial(FileHolding, form, sample, loader=None, workers=0) for form in forms}
-    table = measure_table(makes, sample, tmp_path)
+    table = measure_table(scene, *forms)
     assert [bool(entry["wrong"]) for entry in table.entries] == [False, True]
     assert table.entries[0]["psnr_db"]["worst"] > 60
     assert table.first_worst is not None
@@ -155,27 +158,27 @@ def refusing(path: str, frame: BenchFrame) -> None:
     raise RuntimeError("not today")
 
 
-def test_a_format_that_raises_is_named_and_left_out(sample: Sample, tmp_path: Path) -> None:
-    makes = all_formats(sample, [RAW, replace(RAW, name="failing", write=refusing)], None, 1)
-    table = measure_table({name: makes[name] for name in ("failing", "raw")}, sample, tmp_path)
+def test_a_format_that_raises_is_named_and_left_out(scene: Scene) -> None:
+    table = measure_table(scene, replace(RAW, name="failing", write=refusing), RAW)
     assert table.failed == {"failing": "RuntimeError: not today"}
     assert [entry["name"] for entry in table.entries] == ["raw"]
-    assert list(tmp_path.iterdir()) == []
+    assert list(scene.work.iterdir()) == []
 
 
-class NextFrames(StoreHolding):
-    """A store that gives the frame behind the one that was asked for."""
+class NextFrames(CachedSample):
+    """A cache that gives the frame behind the one that was asked for."""
 
-    def read(self, numbers: Sequence[int], gives: Gives) -> Iterator[tuple[int, Pixels]]:
+    def read(self, numbers: Sequence[int], gives: Gives = "rgb") -> Iterator[tuple[int, Pixels]]:
         for number in numbers:
             for _, frame in super().read([(number + 1) % 5], gives):
                 yield number, frame
 
 
-@pytest.mark.parametrize("of", ["planes", "rgb", "small"])
-def test_a_store_that_gives_another_frame_is_wrong_in_the_table(sample: Sample, tmp_path: Path, of: Gives) -> None:
-    table = measure_table({"x": lambda folder: NextFrames("lz4", of, sample, folder, 1)}, sample, tmp_path)
-    assert [line.split(" ", 1)[0] for line in table.entries[0]["wrong"]] == ["5"] * (3 if of == "planes" else 1)
+@pytest.mark.parametrize("stores", ["planes", "rgb", "small"])
+def test_a_cache_that_gives_another_frame_is_wrong_in_the_table(scene: Scene, stores: Stores) -> None:
+    makes = {"x": lambda folder: NextFrames("lz4", stores, scene.sample, folder)}
+    table = measure_formats_of(makes, scene, lambda name: None)
+    assert [line.split(" ", 1)[0] for line in table.entries[0]["wrong"]] == ["5"] * (2 if stores == "planes" else 1)
 
 
 # --- the paired rows ------------------------------------------------------------------------------
@@ -195,7 +198,7 @@ def test_exact_codecs_are_compared_with_all_of_theirs(scene: Scene) -> None:
 
 
 def test_a_format_that_loses_a_bit_is_wrong_and_not_compared(scene: Scene) -> None:
-    peers = offering(formats=[replace(RAW, name="joblib lz4 1"), replace(RAW, name="PNG", read=losing_a_bit)])
+    peers = offering(FORMATS=[replace(RAW, name="joblib lz4 1"), replace(RAW, name="PNG", read=losing_a_bit)])
     row = run_made(exact_row, replace(scene, peers=peers))
     assert names_wrong(row) == ["PNG"]
     assert [each for each in row["comparisons"] if "PNG" in each["key"]] == []
@@ -204,7 +207,7 @@ def test_a_format_that_loses_a_bit_is_wrong_and_not_compared(scene: Scene) -> No
 
 def test_decoding_and_peers_are_compared_on_the_same_frames(scene: Scene) -> None:
     row = run_made(original_row, scene)
-    readers = scene.peers.list_all("originals")
+    readers = scene.peers.list_all("ORIGINALS")
     assert names_wrong(row) == []
     assert [each["key"] for each in row["comparisons"]] == ["decoder", "fastest peer"][: 1 + bool(readers)]
     assert {reader.name for reader in readers} < {each["name"] for each in row["contenders"]}
@@ -223,8 +226,8 @@ def test_a_peer_that_gives_another_frame_is_caught(scene: Scene) -> None:
         read = open_rightly(video)
         return lambda ordinals: read([(ordinal + 9) % len(video) for ordinal in ordinals])
 
-    readers = [OriginalReader("right", open_rightly), OriginalReader("late", open_wrongly)]
-    row = run_made(original_row, replace(scene, peers=offering(originals=readers)))
+    readers = [Method("right", "NHWC", open_rightly), Method("late", "NHWC", open_wrongly)]
+    row = run_made(original_row, replace(scene, peers=offering(ORIGINALS=readers)))
     assert names_wrong(row) == ["late"]
     assert {each["figures"]["CPU"]["against"] for each in row["comparisons"]} == {"framefeed, decoded", "right"}
     assert "other frames" in text_of(row)
@@ -240,7 +243,7 @@ def test_a_peer_that_fails_is_named_and_left_out(scene: Scene, calls: int) -> No
         done.append(ordinals)
         return [frame.rgb for frame in scene.sample.frames if frame.ordinal in ordinals]
 
-    peers = offering(originals=[OriginalReader("failing", lambda video: fail_in_time)])
+    peers = offering(ORIGINALS=[Method("failing", "NHWC", lambda video: fail_in_time)])
     row = run_made(original_row, replace(scene, peers=peers))
     assert row["failed"] == {"failing": "RuntimeError: no such frame"}
     assert len(row["comparisons"]) == 1
@@ -249,23 +252,23 @@ def test_a_peer_that_fails_is_named_and_left_out(scene: Scene, calls: int) -> No
 
 
 def test_a_cache_that_gives_another_frame_is_caught(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    cached = CachedSample(scene.sample, scene.work / "cache", "lz4")
-    assert cached.wrong() == []
+    cached = CachedSample("lz4", "planes", scene.sample, scene.work / "cache")
+    cached.write()
+    assert check_stored(cached).describe() == []
     honest = CachingDecoder.decode
 
     def decode(self: CachingDecoder, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         return honest(self, source, index, [replace(slot, indices=np.roll(slot.indices, 1)) for slot in slots])
 
     monkeypatch.setattr(CachingDecoder, "decode", decode)
-    assert cached.wrong() == ["5 frames differ, 0 did not come"]
+    assert check_stored(cached).describe() == ["5 frames differ, 0 did not come"]
     cached.close()
 
 
 def test_a_cache_that_has_nothing_is_not_timed(scene: Scene) -> None:
-    cached = CachedSample(scene.sample, scene.work / "cache", "lz4")
-    cached._cache.clear()
+    cached = CachedSample("lz4", "planes", scene.sample, scene.work / "cache")
     with pytest.raises(UsageError, match="the cache had 0 of"):
-        cached.take([0, 1])
+        list(cached.read([0, 1]))
     cached.close()
 
 
@@ -324,7 +327,7 @@ def test_the_command_runs_every_row_with_every_format(
     facts = report["rows"][0]["facts"]
     assert facts["advice"]["chosen"].keys() == {"fixed", "free"}
     names = [entry["name"] for entry in facts["entries"] if entry["group"] == "theirs"]
-    assert names == [form.name for form in installed.list_all("formats")]
+    assert names == [form.name for form in installed.list_all("FORMATS")]
     if "torch" in installed.modules:
         rates = [entry["read_fps"] for entry in facts["entries"] if entry["group"] == "theirs"]
         assert all({"DataLoader 0", "DataLoader 1"} <= of.keys() for of in rates)
@@ -347,7 +350,7 @@ def test_a_picture_is_no_video(video: BenchVideo, tmp_path: Path, capsys: pytest
     assert main(["bench", "cache", str(picture)]) == 1
     assert capsys.readouterr().err == f"framefeed: {picture}: expected a video, got a picture\n"
     refuse_pictures([picture, video.path])
-    assert video_of([picture, video.path], tmp_path).path == video.path
+    assert video_of([picture, video.path], tmp_path, Rounds()).path == video.path
 
 
 class Terminal(StringIO):

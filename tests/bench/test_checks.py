@@ -5,9 +5,8 @@ import pytest
 
 from framefeed.bench._frames import NUM_FRAMES, OUR_METHOD, Reference, decode_clips, psnr, spread_ordinals
 from framefeed.bench._media import BenchVideo, MediaStore, numbered_picture
-from framefeed.bench._peers import Method
 from framefeed.bench._runner import Rounds, run_row
-from framefeed.bench.baselines import Peers, load_module
+from framefeed.bench.baselines import Method, Peers, ReadFrames, load_module
 from framefeed.bench.decode._suite import PEERS, compare_resizing
 from framefeed.bench.decode._workloads import WORKLOADS, Workload, all_ordinals, check_frames, workload_row
 from framefeed.errors import MissingMedia
@@ -17,7 +16,7 @@ ORDINALS = list(range(3, 40, 4))
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> MediaStore:
-    return MediaStore(None, tmp_path_factory.mktemp("checks"), test_frames=64, repeats=2)
+    return MediaStore(None, tmp_path_factory.mktemp("checks"), Rounds(), test_frames=64, repeats=2)
 
 
 @pytest.fixture(scope="module")
@@ -48,36 +47,27 @@ def test_too_few_frames_are_wrong(video: BenchVideo) -> None:
     assert Reference(video, ORDINALS).share_matching(frames[:-1], "NCHW") == 0.0
 
 
-class _Failing:
-    def __init__(self, video: BenchVideo) -> None:
-        raise RuntimeError("cannot open")
+def fail_to_open(video: BenchVideo) -> ReadFrames:
+    raise RuntimeError("cannot open")
 
 
-class _Late:
-    """Gives the frames behind those that were asked for, at once."""
-
-    def __init__(self, video: BenchVideo) -> None:
-        self._video = video
-
-    def clip(self, ordinals: list[int]) -> np.ndarray:
-        return decode_clips(self._video, [[min(ordinal + 1, len(self._video) - 1) for ordinal in ordinals]])[0][0]
-
-    def close(self) -> None:
-        pass
+def open_late(video: BenchVideo) -> ReadFrames:
+    """Give the frames behind those that were asked for, at once."""
+    return lambda ordinals: decode_clips(video, [[min(ordinal + 1, len(video) - 1) for ordinal in ordinals]])[0][0]
 
 
 SMALL = Workload("small", "small", lambda store: store.test_video, 1, 1)
 
 
 def test_a_peer_that_fails_is_named_and_left_out(store: MediaStore) -> None:
-    row = run_row(workload_row(SMALL, store, [Method("broken", "NHWC", _Failing)], Rounds(1)), Rounds(1))
+    row = run_row(workload_row(SMALL, store, [Method("broken", "NHWC", fail_to_open)], Rounds(1)), Rounds(1))
     assert [each["name"] for each in row["contenders"]] == [OUR_METHOD.name]
     assert row["failed"] == {"broken": "RuntimeError: cannot open"}
     assert row["comparisons"] == []
 
 
 def test_a_peer_that_gives_other_frames_is_shown_as_wrong_and_not_compared(store: MediaStore) -> None:
-    methods = [Method("late exact", "NCHW", _Late), Method("good", "NCHW", OUR_METHOD.open)]
+    methods = [Method("late exact", "NCHW", open_late), Method("good", "NCHW", OUR_METHOD.open)]
     row = run_row(workload_row(SMALL, store, methods, Rounds(2)), Rounds(2))
     wrong = {each["name"]: each["wrong"] for each in row["contenders"] if each["num_wrong"]}
     assert wrong.keys() == {"late exact"}
@@ -93,14 +83,14 @@ def test_baselines_deliver_the_frames_or_say_why_not(name: str, video: BenchVide
     if name in peers.missing:
         pytest.skip(peers.missing[name])
     assert all(peers.versions.values())
-    for method in peers.list_all("methods"):
+    for method in peers.list_all("METHODS"):
         assert check_frames(method, [Reference(video, ORDINALS)]) == [], method.name
 
 
 def test_a_module_that_is_missing_gives_a_reason() -> None:
     peers = Peers.find(["nothing"])
     assert peers.missing["nothing"].startswith("ModuleNotFoundError")
-    assert peers.list_all("methods") == []
+    assert peers.list_all("METHODS") == []
 
 
 def test_numbered_pictures_differ_and_show_white_on_blue() -> None:
@@ -135,9 +125,9 @@ def test_resizing_is_compared_to_a_reference(video: BenchVideo) -> None:
     reference = load_module("pillow").resize_frames(video, ordinals)
     pictures = decode_clips(video, [ordinals])[0][0]
     peer = replace(OUR_METHOD, name="torchcodec exact")
-    both = compare_resizing("it", reference, [(OUR_METHOD, pictures), (peer, pictures + 1)])
+    both = compare_resizing("it", reference, {OUR_METHOD: pictures, peer: pictures + 1})
     assert both[0].figures[OUR_METHOD.name].value > 35
     assert both[1].figures["PSNR"].value > 0
-    assert len(compare_resizing("it", reference, [(OUR_METHOD, pictures)])) == 1
+    assert len(compare_resizing("it", reference, {OUR_METHOD: pictures})) == 1
     assert ordinals == sorted(set(ordinals))
     assert ordinals[-1] < len(video)

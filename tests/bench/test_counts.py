@@ -8,8 +8,9 @@ import pytest
 
 from framefeed.bench._frames import OUTPUT
 from framefeed.bench._media import BenchVideo, MediaStore
-from framefeed.bench._peers import SIZE
-from framefeed.bench.decode._lengths import clips_of, counted
+from framefeed.bench._runner import Rounds
+from framefeed.bench.baselines import SIZE
+from framefeed.bench.decode._workloads import count_decoding, draw_pairs
 from framefeed.decode import ClipSlot, DecodeCounts
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.index import DISPOSABLE, KEY
@@ -118,17 +119,16 @@ def test_files_and_contexts_are_pooled(folder: Path, short_gops: BenchVideo) -> 
 
 @pytest.fixture(scope="module")
 def store(folder: Path) -> MediaStore:
-    return MediaStore(None, folder / "store", test_frames=64, repeats=20)
+    return MediaStore(None, folder / "store", Rounds(), test_frames=64, repeats=20)
 
 
 @pytest.mark.slow
 def test_the_length_of_a_video_costs_no_decoding(store: MediaStore) -> None:
     short, long = store.test_video, store.long_test_video
     assert len(long) == 20 * len(short)
-    pairs = clips_of(short, long, rounds=2, clips=3)
-    assert {clip.ordinals[0] // len(short) for row in pairs for _, clip in row} != {0}
-    of_short = counted([clip for row in pairs for clip, _ in row])
-    of_long = counted([clip for row in pairs for _, clip in row])
+    pairs = draw_pairs(short, long, rounds=2, clips=3)
+    assert {clip.ordinals[0] // len(short) for row in pairs["long"] for clip in row} != {0}
+    of_short, of_long = (count_decoding([clip for row in pairs[which] for clip in row]) for which in ("short", "long"))
     ignored = {"opens", "contexts_made"}
     assert {k: v for k, v in asdict(of_long).items() if k not in ignored} == {
         k: v for k, v in asdict(of_short).items() if k not in ignored

@@ -8,13 +8,12 @@ import pytest
 
 from framefeed.bench._frames import OUR_METHOD
 from framefeed.bench._media import BenchVideo, MediaStore
-from framefeed.bench._peers import Method
 from framefeed.bench._runner import Reading, Rounds, Timings, run_row
 from framefeed.bench._suites import BenchOptions, run_suite
-from framefeed.bench.baselines import Peers
-from framefeed.bench.decode import DECODE, _lengths, _loader
+from framefeed.bench.baselines import Method, Peers
+from framefeed.bench.decode import DECODE, _loader, _workloads
 from framefeed.bench.decode._loader import judge_memory, memory_row
-from framefeed.bench.decode._workloads import compare_libraries, own_workloads, pays_after
+from framefeed.bench.decode._workloads import compare_libraries, length_row, own_workloads, pays_after
 from framefeed.cli import main
 from framefeed.errors import UsageError
 from framefeed.load import ClipLoader
@@ -67,10 +66,10 @@ def test_memory_must_be_flat_once_settled() -> None:
 def test_a_long_video_is_compared_with_the_short_one_that_it_repeats(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_lengths, "CLIPS", 1)
-    store = MediaStore(None, tmp_path, test_frames=64, repeats=2)
+    monkeypatch.setattr(_workloads, "LENGTH_CLIPS", 1)
+    store = MediaStore(None, tmp_path, Rounds(), test_frames=64, repeats=2)
     peer = Method("peer", "NCHW", OUR_METHOD.open)
-    row = run_row(_lengths.length_row(store.test_video, store.long_test_video, [peer], Rounds(4)), Rounds(4))
+    row = run_row(length_row(store.test_video, store.long_test_video, [peer], Rounds(4)), Rounds(4))
     assert {each["name"]: len(each["cpu_seconds"]) for each in row["contenders"]} == {
         "framefeed, short": 4, "framefeed, long": 4, "peer, short": 3, "peer, long": 3,
     }  # fmt: skip

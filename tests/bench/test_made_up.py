@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from framefeed.bench.scan._made_up import made_up_index, make_catalog
+from framefeed.bench.scan._made_up import DISTINCT, make_catalog
 from framefeed.catalog import Catalog
 from framefeed.plan import ClipRule, Rates, Uniform, plan_clips
 from tests.catalog.synthetic import same
@@ -26,11 +26,11 @@ def test_its_rows_are_videos(made_up: Path) -> None:
     assert opened.fingerprint == Catalog.open(made_up).fingerprint
     for row in (0, 63, 64, 1999):
         index = opened.frame_index(row)
-        assert same(index, made_up_index(60, row % 64))
+        assert same(index, opened.frame_index(row % DISTINCT))
         assert sorted(index.frame_packet.tolist()) == list(range(60))
         info = opened.info(row)
         assert info is not None
-        assert (info.width, info.height, info.codec) == (640, 360, "h264")
+        assert (info.width, info.height, info.codec) == (80, 48, "h264")
     assert opened.source(1234) == f"{made_up.parent}/videos/0000/000001234.mp4"
     assert len(set(opened.column_values("label").tolist())) > 50
     assert len(opened.split([0.9, 0.1], seed=0)[0]) > 1700

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from framefeed.bench._runner import SMALLEST
+from framefeed.bench._processes import descendants, family_megabytes, own_megabytes, read_family_clocks
+from framefeed.bench._runner import SMALLEST, Rounds
 from framefeed.bench.baselines import load_module
 from framefeed.bench.scan import _media
 from framefeed.bench.scan._media import find_originals, linked_tree, make_stills
-from framefeed.bench.scan._processes import descendants, family_megabytes, peak_megabytes, read_family_clocks
 from framefeed.bench.scan._whole import Pair, Steady, count_opened
 
 BUSY = "import time\nwhile time.process_time() < 0.3: pass\n"
@@ -17,7 +17,7 @@ BUSY = "import time\nwhile time.process_time() < 0.3: pass\n"
 
 @pytest.fixture(scope="module")
 def stills(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return make_stills(tmp_path_factory.mktemp("stills"))
+    return make_stills(tmp_path_factory.mktemp("stills"), Rounds())
 
 
 def test_time_of_children_counts_while_they_live_and_after() -> None:
@@ -47,11 +47,11 @@ def test_time_of_grandchildren_counts() -> None:
 
 
 def test_peak_is_of_this_process() -> None:
-    assert 10 < peak_megabytes() < 100_000
+    assert 10 < own_megabytes("VmRSS") <= own_megabytes("VmHWM") < 100_000
 
 
 def test_trees_are_links_in_byte_order_and_vanish(stills: list[Path], tmp_path: Path) -> None:
-    with linked_tree(stills, tmp_path / "tree", 2017) as tree:
+    with linked_tree(stills, tmp_path / "tree", 2017, Rounds()) as tree:
         paths = tree.paths()
         assert sorted(str(path) for path in tree.root.rglob("*.*")) == paths == sorted(paths, key=os.fsencode)
         assert len(paths) == len(tree) == 2017
@@ -67,7 +67,7 @@ def test_trees_vanish_when_interrupted(
     stills: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
     root = tmp_path / "tree"
-    with pytest.raises(error), linked_tree(stills, root, 20):
+    with pytest.raises(error), linked_tree(stills, root, 20, Rounds()):
         raise error
     assert not root.exists()
     link = os.link
@@ -78,7 +78,7 @@ def test_trees_vanish_when_interrupted(
         link(source, target)
 
     monkeypatch.setattr(_media.os, "link", failing)
-    with pytest.raises(error), linked_tree(stills, root, 20):
+    with pytest.raises(error), linked_tree(stills, root, 20, Rounds()):
         pytest.fail("never made")
     assert not root.exists()
 
@@ -94,14 +94,14 @@ def test_a_file_with_too_many_names_is_copied(
         link(source, target)
 
     monkeypatch.setattr(_media.os, "link", limited)
-    with linked_tree(stills[:2], tmp_path / "tree", 20) as tree:
+    with linked_tree(stills[:2], tmp_path / "tree", 20, Rounds()) as tree:
         contents = [Path(path).read_bytes() for path in tree.paths()]
         assert contents == [stills[number % 2].read_bytes() for number in range(20)]
         assert max(os.stat(path).st_nlink for path in tree.paths()) == 3
 
 
 def test_few_originals_become_sixteen_files(stills: list[Path], tmp_path: Path) -> None:
-    originals = find_originals([stills[0], stills[3]], tmp_path)
+    originals = find_originals([stills[0], stills[3]], tmp_path, Rounds())
     assert len(originals.stills) == len({path.stat().st_ino for path in originals.stills}) == 16
     assert originals.stills[1].read_bytes() == stills[3].read_bytes()
     assert {path.suffix for path in originals.stills} == {".jpg", ".png"}
@@ -109,7 +109,10 @@ def test_few_originals_become_sixteen_files(stills: list[Path], tmp_path: Path) 
 
 
 def test_what_a_scan_costs_however_many_files_there_are_is_taken_off(stills: list[Path], tmp_path: Path) -> None:
-    with linked_tree(stills, tmp_path / "few", 16) as few, linked_tree(stills, tmp_path / "many", 48) as many:
+    with (
+        linked_tree(stills, tmp_path / "few", 16, Rounds()) as few,
+        linked_tree(stills, tmp_path / "many", 48, Rounds()) as many,
+    ):
         way = Steady(Pair(few, many), lambda tree: sum(range(40_000 * len(tree))))
         took = way.run(0)
         assert len(way.pair) == 32
@@ -137,4 +140,4 @@ def test_what_ffprobe_prints(printed: bytes, size: tuple[int, int] | None) -> No
     ffprobe = load_module("ffprobe")
     if isinstance(ffprobe, str):
         pytest.skip(ffprobe)
-    assert ffprobe.parsed(printed) == size
+    assert ffprobe.parse_size(printed) == size

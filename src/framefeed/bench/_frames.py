@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed.bench._media import BenchVideo
-from framefeed.bench._peers import SIZE, Method
+from framefeed.bench.baselines import SIZE, Method, ReadFrames
 from framefeed.decode import ClipSlot, DecodeCounts, Pixels
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.plan import OutputSpec
@@ -25,41 +25,29 @@ NUM_FRAMES = 16
 SEED = 20260101
 OUTPUT = OutputSpec(size=(SIZE, SIZE))
 _DECODER = PyAVDecoder()
+# Through the container and with nothing left out: the reference of the equality check.
 _PLAIN = PyAVDecoder(skip=False, direct=False)
 
 
-def decode_clips(video: BenchVideo, clips: Sequence[Sequence[int]]) -> tuple[list[Pixels], DecodeCounts]:
+def decode_clips(
+    video: BenchVideo, clips: Sequence[Sequence[int]], decoder: PyAVDecoder = _DECODER
+) -> tuple[list[Pixels], DecodeCounts]:
     """Decode some clips of one video in one call; uint8 [T, 3, 224, 224] each, and what it cost."""
     slots = [
         ClipSlot(np.array(clip, dtype=np.int64), OUTPUT, np.empty((len(clip), 3, SIZE, SIZE), dtype=np.uint8))
         for clip in clips
     ]
-    report = _DECODER.decode(video.source, video.index, slots)
+    report = decoder.decode(video.source, video.index, slots)
     report.raise_first()
     return [slot.out for slot in slots], report.counts
 
 
-def decode_plainly(video: BenchVideo, ordinals: Sequence[int]) -> Pixels:
-    """Decode frames through the container and with nothing left out: the reference of the equality check."""
-    slot = ClipSlot(
-        np.array(ordinals, dtype=np.int64), OUTPUT, np.empty((len(ordinals), 3, SIZE, SIZE), dtype=np.uint8)
-    )
-    _PLAIN.decode(video.source, video.index, [slot]).raise_first()
-    return slot.out
+def _open_ours(video: BenchVideo) -> ReadFrames:
+    return lambda ordinals: decode_clips(video, [ordinals])[0][0]
 
 
-class _Session:
-    def __init__(self, video: BenchVideo) -> None:
-        self._video = video
-
-    def clip(self, ordinals: Sequence[int]) -> Pixels:
-        return decode_clips(self._video, [ordinals])[0][0]
-
-    def close(self) -> None:
-        """Contexts stay in the pool, whatever file comes next."""
-
-
-OUR_METHOD = Method(OURS, "NCHW", _Session, prepare=lambda video: video.index)
+# Contexts stay in the pool, whatever file comes next.
+OUR_METHOD = Method(OURS, "NCHW", _open_ours, prepare=lambda video: video.index)
 
 
 NEIGHBOURS = (-3, -2, -1, 1, 2, 3)
@@ -83,23 +71,17 @@ def brightness(pictures: npt.NDArray[np.uint8], layout: Literal["NCHW", "NHWC"])
 
 
 class Reference:
-    """The requested frames of a clip and their neighbours, decoded with nothing left out.
-
-    Args:
-        video: Where from.
-        ordinals: The requested frames, rising.
-    """
+    """The requested frames of a clip and their neighbours, decoded with nothing left out."""
 
     def __init__(self, video: BenchVideo, ordinals: Sequence[int]) -> None:
         self.video = video
         self.ordinals = list(ordinals)
-        self._last = len(video) - 1
         needed = sorted({self._near(ordinal, step) for ordinal in ordinals for step in (0, *NEIGHBOURS)})
-        pictures = brightness(decode_plainly(video, needed), "NCHW")
+        pictures = brightness(decode_clips(video, [needed], _PLAIN)[0][0], "NCHW")
         self._of = dict(zip(needed, pictures, strict=True))
 
     def _near(self, ordinal: int, step: int) -> int:
-        return min(max(ordinal + step, 0), self._last)
+        return min(max(ordinal + step, 0), len(self.video) - 1)
 
     def share_matching(self, delivered: npt.NDArray[np.uint8], layout: Literal["NCHW", "NHWC"]) -> float:
         """Share of the requested frames that came: like the reference, and not more like a neighbour of it."""

@@ -1,29 +1,29 @@
-"""The media that the workloads run on: a natural trailer, what is made from it, and numbered test videos.
+"""The media that the suites run on: the user's, a natural trailer, what is made from it, and numbered test videos.
 
-Everything is made by PyAV's encoders, from files that are named on the command line, once into a folder.
-
-Pictures that show their number, drawn without a font library.
+Everything is made by PyAV's encoders, from files that are named on the command line, once into a folder, and while time
+is left.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from framefeed._cached import cached_property
+from framefeed.bench._runner import Rounds
+from framefeed.catalog.scan import VIDEO_SUFFIXES, list_roots
 from framefeed.decode import Pixels
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.errors import MissingMedia
+from framefeed.errors import FramefeedError, MissingMedia
 from framefeed.index import FrameIndex, build_index
 from framefeed.media import MediaSource
 from framefeed.plan import OutputSpec
-from framefeed.testing import ClipSpec, Coded, put_packets, take_packets, write_clip
+from framefeed.testing import AudioSpec, ClipSpec, Coded, draw_stamp, put_packets, take_packets, write_clip
 
 # Rows of 5 cells, the leftmost the highest bit: the usual 5x7 figures.
 _FIGURES = (
@@ -58,21 +58,16 @@ def numbered_picture(number: int, height: int, width: int) -> Pixels:
 
 
 TRAILER = "video/libopenshot/sintel_trailer-720p.mp4"
-TEST_FRAMES = 3600
 TEST_FPS = 60
-REPEATS = 50
 MAX_COPIED = 64 * 2**20
 """Bytes; of larger files copies are links, which contenders still have to open one by one."""
+_PART = "part_"
 _X264_DEFAULTS = {"preset": "medium"}
 
 
 @dataclass(frozen=True, eq=False)
 class BenchVideo:
-    """One video, and what every contender may know of it beforehand.
-
-    Attributes:
-        path: Where it is.
-    """
+    """One video, and what every contender may know of it beforehand."""
 
     path: Path
 
@@ -96,19 +91,20 @@ class MediaStore:
     Args:
         media: Folder that holds the trailer.
         work: Folder for what is made; what is there already is used again.
+        rounds: Until when media may be made.
         test_frames: Frames of the numbered test video.
         repeats: How often the long one repeats it.
     """
 
     def __init__(
-        self, media: Path | None, work: Path, *, test_frames: int = TEST_FRAMES, repeats: int = REPEATS
+        self, media: Path | None, work: Path, rounds: Rounds, *, test_frames: int = 3600, repeats: int = 50
     ) -> None:
         self._media = media
-        self.work = work
+        self._work = work
+        self._rounds = rounds
         self._test_frames = test_frames
         self._repeats = repeats
         self._videos: dict[Path, BenchVideo] = {}
-        work.mkdir(parents=True, exist_ok=True)
 
     @staticmethod
     def has_trailer(folder: Path) -> bool:
@@ -129,12 +125,18 @@ class MediaStore:
     @property
     def small_trailer(self) -> BenchVideo:
         """The trailer at 456x256, x264 defaults."""
-        return self._made("trailer_456x256.mp4", lambda path: self._write_small(path, None, None))
+        return self._make("trailer_456x256.mp4", lambda path: self._write_small(path, None, None))
 
     @property
     def short_gop_trailer(self) -> BenchVideo:
         """The trailer at 456x256, a key frame every 12 frames, no B-frames."""
-        return self._made("trailer_456x256_g12.mp4", lambda path: self._write_small(path, 12, 0))
+        return self._make("trailer_456x256_g12.mp4", lambda path: self._write_small(path, 12, 0))
+
+    @property
+    def plain_video(self) -> BenchVideo:
+        """250 frames of 720p that show their numbers."""
+        spec = ClipSpec(250, height=720, width=1280, gop=250, b_frames=2)
+        return self._make("made_720p.mp4", lambda path: write_clip_in_time(path, spec, self._rounds))
 
     @property
     def test_video(self) -> BenchVideo:
@@ -143,30 +145,40 @@ class MediaStore:
             num_frames=self._test_frames, height=720, width=1280, fps=TEST_FPS, gop=None, b_frames=None,
             codec_options=_X264_DEFAULTS, draw=lambda ordinal: numbered_picture(ordinal, 720, 1280),
         )  # fmt: skip
-        return self._made(f"test_720p60_{self._test_frames}.mp4", lambda path: write_clip(path, spec))
+        return self._make(
+            f"test_720p60_{self._test_frames}.mp4", lambda path: write_clip_in_time(path, spec, self._rounds)
+        )
 
     @property
     def long_test_video(self) -> BenchVideo:
         """The same, stream-copied one after the other."""
-        return self._made(f"test_720p60_{self._test_frames}_x{self._repeats}.mp4", self._write_repeated)
+        return self._make(f"test_720p60_{self._test_frames}_x{self._repeats}.mp4", self._write_repeated)
 
     def copies(self, video: BenchVideo, count: int) -> list[BenchVideo]:
         """Other files with the same bytes, so that nothing can be kept open from one clip to the next."""
-        return [
-            self._made(f"copies/{video.path.stem}_{number:03}.mp4", lambda path: _copy(video.path, path))
-            for number in range(count)
-        ]
+
+        def copy(path: Path) -> None:
+            if video.path.stat().st_size <= MAX_COPIED:
+                shutil.copyfile(video.path, path)
+            else:
+                path.symlink_to(video.path.resolve())
+
+        return [self._make(f"copies/{video.path.stem}_{number:03}.mp4", copy) for number in range(count)]
 
     def _video(self, path: Path) -> BenchVideo:
         return self._videos.setdefault(path, BenchVideo(path))
 
-    def _made(self, name: str, write: Callable[[Path], object]) -> BenchVideo:
-        path = self.work / name
+    def _make(self, name: str, write: Callable[[Path], object]) -> BenchVideo:
+        path = self._work / name
         if not path.is_file():
+            self._rounds.check_time_to_make(name)
             path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_name(f"part_{path.name}")
-            write(part)
-            os.replace(part, path)
+            part = path.with_name(f"{_PART}{path.name}")
+            try:
+                write(part)
+                os.replace(part, path)
+            finally:
+                part.unlink(missing_ok=True)
         return self._video(path)
 
     def _write_small(self, path: Path, gop: int | None, b_frames: int | None) -> None:
@@ -175,24 +187,45 @@ class MediaStore:
         pictures = PyAVDecoder().iter_rgb(trailer.source, trailer.index, range(len(trailer)), output)
         spec = ClipSpec(
             num_frames=len(trailer), height=256, width=456, fps=24, gop=gop, b_frames=b_frames,
-            codec_options=_X264_DEFAULTS, draw=lambda ordinal: next(islice(pictures, 1))[1],
+            codec_options=_X264_DEFAULTS, draw=lambda ordinal: next(pictures)[1],
         )  # fmt: skip
-        write_clip(path, spec)
+        write_clip_in_time(path, spec, self._rounds)
 
     def _write_repeated(self, path: Path) -> None:
         template = self.test_video.path.read_bytes()
         packets, time_base = take_packets(template)
         span = round(self._test_frames / TEST_FPS / time_base)
-        later = (
-            Coded(packet.data, (packet.pts or 0) + ticks, (packet.dts or 0) + ticks, packet.is_key, packet.duration)
-            for ticks in (span * number for number in range(self._repeats))
-            for packet in packets
-        )
-        put_packets(path, template, later, time_base)
+
+        def repeat() -> Iterator[Coded]:
+            for ticks in (span * number for number in range(self._repeats)):
+                self._rounds.check_time_to_make(path.name.removeprefix(_PART))
+                for packet in packets:
+                    pts, dts = (packet.pts or 0) + ticks, (packet.dts or 0) + ticks
+                    yield Coded(packet.data, pts, dts, packet.is_key, packet.duration)
+
+        put_packets(path, template, repeat(), time_base)
 
 
-def _copy(source: Path, target: Path) -> None:
-    if source.stat().st_size <= MAX_COPIED:
-        shutil.copyfile(source, target)
-    else:
-        target.symlink_to(source.resolve())
+def write_clip_in_time(path: Path, spec: ClipSpec, rounds: Rounds, *others: AudioSpec) -> Path:
+    """Write a video as ``write_clip`` does, and give up where no time is left.
+
+    Raises:
+        MissingMedia: No time is left.
+    """
+
+    def draw(ordinal: int) -> Pixels:
+        rounds.check_time_to_make(path.name.removeprefix(_PART))
+        return draw_stamp(ordinal, *spec.displayed_size) if spec.draw is None else spec.draw(ordinal)
+
+    return write_clip(path, replace(spec, draw=draw), *others)
+
+
+def own_videos(paths: Sequence[Path]) -> Iterator[BenchVideo]:
+    """The user's videos that can be read: scan says of the others why, a benchmark only leaves them out."""
+    for path in list_roots(paths, suffixes=VIDEO_SUFFIXES).paths if paths else ():
+        video = BenchVideo(Path(path))
+        try:
+            if len(video):
+                yield video
+        except FramefeedError:
+            continue

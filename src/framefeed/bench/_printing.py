@@ -9,11 +9,7 @@ Row = Mapping[str, Any]
 
 
 def describe_row(row: Row) -> list[str]:
-    """Write a row as lines: its title, its contenders by speed, its figures.
-
-    Args:
-        row: Of a report.
-    """
+    """Write a row as lines: its title, its contenders by speed, its figures."""
     lines = ["", row["title"]]
     for rule in dict.fromkeys(each["rule"] for each in row["contenders"]):
         entries = [each for each in row["contenders"] if each["rule"] == rule]

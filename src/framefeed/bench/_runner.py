@@ -14,9 +14,12 @@ from functools import partial
 from statistics import median
 from typing import Any, Literal
 
+from framefeed.errors import MissingMedia
 from framefeed.parallel import Err, catch_outcome
 
 Metric = Literal["cpu", "wall"]
+METRICS: Mapping[str, Metric] = {"CPU": "cpu", "wall": "wall"}
+"""Name of a figure -> clock."""
 NO_TIME = "no time was left: raise --minutes"
 MOST_NAMED = 5
 """Wrong outputs of one contender that are listed."""
@@ -29,12 +32,7 @@ _MOST_WAITS = 100
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What two clocks show, or what one run took, in seconds.
-
-    Attributes:
-        cpu: Of the whole process, all threads.
-        wall: Of the clock on the wall.
-    """
+    """What two clocks show, or what one run took, in seconds."""
 
     cpu: float
     wall: float
@@ -52,6 +50,11 @@ class Reading:
 
 Run = Callable[[int], Any]
 """Does the work of one round, whose number chooses the clips; a `Reading` that it returns was taken elsewhere."""
+
+
+def ready(run: Run) -> Callable[[], Run]:
+    """Open a contender that needs no opening."""
+    return lambda: run
 
 
 def read_clocks() -> Reading:
@@ -78,6 +81,15 @@ class Rounds:
     def has(self, seconds: float) -> bool:
         """Whether so much time is left."""
         return self.until is None or time.perf_counter() + seconds <= self.until
+
+    def check_time_to_make(self, what: str) -> None:
+        """Make sure that media can still be made; called again and again while they are.
+
+        Raises:
+            MissingMedia: No time is left.
+        """
+        if not self.has(0):
+            raise MissingMedia(f"no time was left to make {what}: raise --minutes")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,21 +119,18 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The median of some values, and where the true median lies.
-
-    Attributes:
-        median: Of the values.
-        low: Lower end of the interval.
-        high: Upper end.
-        coverage: Probability that the interval holds the true median, whatever the distribution.
-        count: How many values there were.
-    """
+    """The median of some values, and where the true median lies."""
 
     median: float
     low: float
     high: float
     coverage: float
     count: int
+
+    def scale(self, factor: float, shift: float = 0) -> Interval:
+        """The same of each value times a positive factor, and more."""
+        low, middle, high = (factor * value + shift for value in (self.low, self.median, self.high))
+        return Interval(middle, low, high, self.coverage, self.count)
 
 
 @dataclass(slots=True)
@@ -209,11 +218,6 @@ class Findings:
     wrong: Sequence[str] = ()
 
 
-def check_nothing(contender: Contender) -> list[str] | None:
-    """Check nothing: the contenders of a row have no output, or it is checked elsewhere."""
-    return None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
     """What is measured together.
@@ -240,7 +244,7 @@ class Row:
     conclude: Callable[[Timings], Findings] = lambda timings: Findings()
     unit: str = ""
     rules: Mapping[str, str] = field(default_factory=dict)
-    check: Callable[[Contender], list[str] | None] = check_nothing
+    check: Callable[[Contender], list[str] | None] = lambda contender: None
     recheck: Callable[[Contender], list[str]] = lambda contender: []
     clock: Callable[[], Reading] = read_clocks
     between: Callable[[], None] | None = None
@@ -267,10 +271,6 @@ def run_row(row: Row, rounds: Rounds) -> dict[str, Any]:
 
     Outputs are checked first: so whatever a library sets up at its first use is not timed. A contender whose output is
     wrong is shown as wrong, and no figure compares its time.
-
-    Args:
-        row: What to measure.
-        rounds: How often.
     """
     failures, wrong, checked = Failures(), dict[str, list[str]](), set[str]()
     opening, runs = dict[str, Reading](), dict[str, Run]()
@@ -342,11 +342,7 @@ def _describe(contender: Contender, raw: Timings, wrong: Sequence[str], is_check
 
 
 def settle(clock: Callable[[], Reading] = read_clocks) -> None:
-    """Wait until threads that a run left behind are done, so that the next one does not pay for them.
-
-    Args:
-        clock: Of all that may still be at work.
-    """
+    """Wait until threads that a run left behind are done, so that the next one does not pay for them."""
     for _ in range(_MOST_WAITS):
         before = clock()
         time.sleep(_WAIT)
@@ -445,5 +441,8 @@ def compare_times(
     """How many times the time of ours another contender took, by metric; nothing where one of them was not timed."""
     if ours not in timings.of or against not in timings.of:
         return {}
-    names = {"cpu": "CPU", "wall": "wall"}
-    return {names[metric]: Figure(timings.ratio(against, ours, metric), ours, against) for metric in metrics}
+    return {
+        name: Figure(timings.ratio(against, ours, metric), ours, against)
+        for name, metric in METRICS.items()
+        if metric in metrics
+    }

@@ -149,7 +149,10 @@ def run_suite(
             begin(f"{suite.name}, row {number} of {len(rows)}, {row.key}: {what}")
             try:
                 with TemporaryDirectory(prefix="framefeed-bench-", dir=folder) as scratch, ExitStack() as stack:
-                    result = run_row(row.make(Path(scratch), stack), options.rounds)
+                    made_row = row.make(Path(scratch), stack)
+                    if made_row.contenders and not options.rounds.has(0):
+                        raise MissingMedia(NO_TIME)
+                    result = run_row(made_row, options.rounds)
             except MissingMedia as error:
                 report["skipped"][row.key] = str(error)
             except (FramefeedError, SubprocessError) as error:

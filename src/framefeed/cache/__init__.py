@@ -8,7 +8,7 @@ from framefeed.cache._demand import FillOptions, count_demand, has_varying_frame
 from framefeed.cache._frame_cache import FrameCache, choose_form
 from framefeed.cache._keys import FORMS, KEY_VERSION, Form
 from framefeed.cache._state import CacheStats
-from framefeed.cache.codecs._auto import CodecChoice, CodecFigures, Conditions, choose_codec
+from framefeed.cache.codecs._auto import CodecChoice, CodecFigures, Conditions, choose_codec, measure_codec
 from framefeed.cache.codecs._registry import find_codec, find_exact_codecs, find_labelled_codec, known_codecs
 from framefeed.cache.prefill._build import LOCK_FILE_NAME, TASK_BYTES, BuildReport, build
 from framefeed.cache.prefill._estimate import CacheEstimate, estimate, estimate_cached_share
@@ -46,5 +46,6 @@ __all__ = [
     "find_labelled_codec",
     "has_varying_frames",
     "known_codecs",
+    "measure_codec",
     "read_memory_size",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from framefeed.bench.cache import CACHE, FRAMES, describe_table, refuse_pictures
 from framefeed.bench.cache import ROW_SECONDS as CACHE_SECONDS
 from framefeed.bench.decode import DECODE
 from framefeed.bench.decode import ROW_SECONDS as OWN_SECONDS
-from framefeed.bench.scan import FILES, SCAN, draw_rates, make_stills, make_videos
+from framefeed.bench.scan import FILES, SCAN, make_stills, make_videos
 from framefeed.bench.scan import ROW_SECONDS as SCAN_SECONDS
 from framefeed.cli._arguments import read_at_least, read_positive, read_rectangle
 from framefeed.cli._io import Exit, ensure_folder, format_table, print_error, print_out
@@ -75,9 +76,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pairs", type=read_at_least(1), metavar="N",
                         help="number of rounds; in each, every library runs once "
                         f"(default: {DECODE.pairs}; cache: {CACHE.pairs}; all: {_SMALL['pairs']})")  # fmt: skip
-    parser.add_argument("--json", type=Path, metavar="FILE",
-                        help="write the report to this file too; scan writes a chart, and cache writes crops of lossy "
-                        "formats, next to it")  # fmt: skip
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="write the report to this file too; cache writes crops of lossy formats beside it",
+    )
     cache = parser.add_argument_group("cache")
     cache.add_argument("--size", type=read_rectangle, default=(224, 224), metavar="SIZE",
                        help="size of outputs: HEIGHTxWIDTH, or one number for both (default: 224x224)")  # fmt: skip
@@ -102,6 +106,20 @@ def _check_what(word: str) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, and print the figures."""
+    # As Ctrl-C, so that temporary folders and processes go.
+    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        return _run(args)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt(f"ended by {signal.Signals(number).name}")
+
+
+def _run(args: argparse.Namespace) -> int:
     _fill_defaults(args)
     named = [*map(Path, args.media), *args.named_media]
     media = tuple(named or map(Path, filter(None, [os.environ.get("FRAMEFEED_MEDIA")])))
@@ -128,12 +146,6 @@ def run(args: argparse.Namespace) -> int:
         document = {"bench": "all", **reports} if args.what == "all" else reports[args.what]
         with write_errors(os.fspath(args.json)):
             args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        chart = draw_rates(reports["scan"]) if args.what == "scan" else None
-        if chart is not None:
-            picture = args.json.with_suffix(".svg")
-            with write_errors(os.fspath(picture)):
-                picture.write_text(chart, encoding="utf-8")
-            print_out(f"chart of the rates written to {picture}")
     return Exit.WELL
 
 
@@ -178,7 +190,8 @@ def _opening_media(args: argparse.Namespace, media: tuple[Path, ...]) -> Iterato
         return
     with TemporaryDirectory(prefix="framefeed-bench-") as folder:
         _make_progress(args)("generating videos and pictures")
-        yield (*make_videos(Path(folder)), *make_stills(Path(folder)))
+        rounds = Rounds(until=args.until)
+        yield (*make_videos(Path(folder), rounds), *make_stills(Path(folder), rounds))
 
 
 def _make_progress(args: argparse.Namespace) -> Callable[[str], None]:

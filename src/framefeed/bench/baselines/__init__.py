@@ -1,11 +1,125 @@
-"""Baselines: one module a peer, loaded by name, so that only those that are installed are needed."""
+"""Baselines: one module a peer, loaded by name, so that only those that are installed are needed.
+
+Each is written as the library's own documentation does it. It names its distributions in ``PACKAGES``, and lists what
+it offers by kind: ``METHODS``, ``ENGINES``, ``FORMATS``, ``ORIGINALS`` and ``IN_ORDER``.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from importlib.metadata import version
+from typing import Any, Literal
+
+from framefeed.bench._media import BenchVideo
+from framefeed.decode import Pixels, PlaneLayout
+from framefeed.index import StreamFacts
+
+SIZE = 224
+"""Height and width that every contender of ``bench decode`` delivers."""
+
+ReadFrames = Callable[[Sequence[int]], Any]
+"""Frames of an open video by rising ordinal, uint8, in the library's own kind of array; the last reference closes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method of one library to get frames by number: ``METHODS``, to 224x224, and ``ORIGINALS``, at full size.
+
+    Attributes:
+        name: Such as ``"torchcodec exact"``; its first word is the library.
+        layout: Order of the dimensions that it delivers by nature.
+        open: Opens a video; the time that it takes counts, unless it is kept open.
+        prepare: Makes beforehand what the method may know of a video, as a catalog knows an index; does not count.
+        takes_many: Whether one call may ask for the frames of many clips.
+        resizes_itself: Whether the library that decodes also resizes.
+    """
+
+    name: str
+    layout: Literal["NCHW", "NHWC"]
+    open: Callable[[BenchVideo], ReadFrames]
+    prepare: Callable[[BenchVideo], object] = lambda video: None
+    takes_many: bool = True
+    resizes_itself: bool = True
+
+    @property
+    def library(self) -> str:
+        """First word of the name."""
+        return self.name.split()[0]
+
+
+Size = tuple[int, int] | None
+"""Stored width and height, before any turning that EXIF asks for; None for a file that could not be read."""
+Facts = tuple[str, int, int] | None
+"""Codec, width and height of a video before any turning for display; None for a file that could not be read."""
+ReadSizes = Callable[[Sequence[str]], list[Size]]
+Pace = Literal["quick", "steady", "pooled", "slow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A method of one library to find sizes of pictures: ``ENGINES``.
+
+    Attributes:
+        name: Such as ``"PyAV, process pool"``.
+        open: Starts what it needs, for a number of processes, and has the stack end it; it is warm then.
+        pace: How quick it is, which decides how many files a round has.
+        knows_sizes: Whether it finds sizes at all; the limit only makes the system calls.
+        library: What must be installed.
+    """
+
+    name: str
+    open: Callable[[int, ExitStack], ReadSizes]
+    pace: Pace
+    knows_sizes: bool = True
+    library: str = "a baseline"
+
+
+def one_by_one(size_of: Callable[[str], Size]) -> Callable[[int, ExitStack], ReadSizes]:
+    """Open an engine that reads file after file in the calling thread."""
+    return lambda processes, stack: lambda paths: list(map(size_of, paths))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BenchFrame:
+    """One frame in every form that a cache may be asked for.
+
+    Attributes:
+        ordinal: Of the video.
+        rgb: As displayed, uint8 [H, W, 3].
+        layout: Of the planes.
+        planes: As the decoder gave them, uint8 [layout.nbytes].
+        small: As the decoder path gives it at the output's size, uint8 [3, h, w].
+        stream: Its stream: how the planes are to be turned.
+    """
+
+    ordinal: int
+    rgb: Pixels
+    layout: PlaneLayout
+    planes: Pixels
+    small: Pixels
+    stream: StreamFacts
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """A format of one file a frame: ``FORMATS``.
+
+    Attributes:
+        name: Such as ``"joblib lz4 1"``.
+        suffix: Ending of the files' names.
+        is_exact: Whether it claims to give the same pixels back.
+        write: Stores a frame in a file.
+        read: Gives its RGB back, uint8 [H, W, 3]; can be pickled, for workers.
+    """
+
+    name: str
+    suffix: str
+    is_exact: bool
+    write: Callable[[str, BenchFrame], object]
+    read: Callable[[str], Pixels]
 
 
 def load_module(name: str) -> Any:
@@ -19,13 +133,7 @@ def load_module(name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """The baselines of one suite.
-
-    Attributes:
-        modules: Name -> those that are installed.
-        versions: Of their libraries.
-        missing: Name -> why it cannot be had.
-    """
+    """The baselines of one suite."""
 
     modules: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
@@ -41,9 +149,10 @@ class Peers:
                 peers.missing[name] = module
             else:
                 peers.modules[name] = module
-                peers.versions.update(module.versions())
+                peers.versions.update({package: version(package) for package in getattr(module, "PACKAGES", ())})
+                peers.versions.update(getattr(module, "VERSIONS", {}))
         return peers
 
     def list_all(self, kind: str) -> list[Any]:
-        """All contenders of a kind, such as "methods"."""
-        return [each for module in self.modules.values() for each in getattr(module, kind, list)()]
+        """All contenders of a kind, such as "METHODS"."""
+        return [each for module in self.modules.values() for each in getattr(module, kind, ())]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from multiprocessing import get_context
 
 import pyarrow.parquet as pq
 
-from framefeed.bench._peers import Engine, InProcess, Size
+from framefeed.bench.baselines import Engine, Size, one_by_one
 
 HEAD = 4096
 """Bytes, as many as hold the header of most pictures."""
@@ -43,38 +44,12 @@ def walk_and_touch(folder: str) -> int:
     return count
 
 
-class WalkingPool:
-    """The same in several processes, a folder of the tree at a time.
-
-    Args:
-        processes: How many.
-    """
-
-    def __init__(self, processes: int) -> None:
-        self._pool = ProcessPoolExecutor(processes, mp_context=get_context("forkserver"))
-        list(self._pool.map(touch, [os.devnull] * 4 * processes))
-
-    def walk_and_touch(self, folders: Sequence[str]) -> int:
-        """Do the calls for each file of some folders, and count them."""
-        return sum(self._pool.map(walk_and_touch, folders))
-
-    def close(self) -> None:
-        """End the processes."""
-        self._pool.shutdown(cancel_futures=True)
-
-
-def versions() -> dict[str, str]:
-    """Nothing but the system."""
-    return {}
-
-
-def engines() -> list[Engine]:
-    """The limit, in this process."""
-    return [
-        Engine(
-            "open + fstat + pread + close", lambda processes: InProcess(touch), "quick", knows_sizes=False, library=""
-        )
-    ]
+def start_walkers(processes: int, stack: ExitStack) -> Callable[[Sequence[str]], int]:
+    """Start processes that do the same, a folder of the tree at a time."""
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("forkserver"))
+    stack.callback(pool.shutdown, cancel_futures=True)
+    list(pool.map(touch, [os.devnull] * 4 * processes))
+    return lambda folders: sum(pool.map(walk_and_touch, folders))
 
 
 def walk_and_stat(folder: str) -> int:
@@ -93,3 +68,6 @@ def walk_and_stat(folder: str) -> int:
 def rescan(folder: str, table: str) -> int:
     """What a second scan cannot do without: walk, stat each file, read the table of the first one; counts its rows."""
     return min(walk_and_stat(folder), int(pq.read_table(table).num_rows))
+
+
+ENGINES = [Engine("open + fstat + pread + close", one_by_one(touch), "quick", knows_sizes=False, library="")]

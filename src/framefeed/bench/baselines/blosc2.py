@@ -9,18 +9,18 @@ from typing import Any
 import blosc2
 import numpy as np
 
-from framefeed.bench._peers import BenchFrame, FileFormat
+from framefeed.bench.baselines import BenchFrame, FileFormat
 from framefeed.decode import Pixels
 
+PACKAGES = ("blosc2",)
 _SHAPE = np.dtype("<i4")
-LEVEL = 1
 
 
 def write_chunk(path: str, frame: BenchFrame, codec: Any) -> None:
     """Write the picture's height and width, and its pixels as one chunk."""
     rgb = np.ascontiguousarray(frame.rgb)
     chunk = blosc2.compress2(
-        rgb, codec=codec, clevel=LEVEL, typesize=1, nthreads=1, filters=[blosc2.Filter.BITSHUFFLE], filters_meta=[0]
+        rgb, codec=codec, clevel=1, typesize=1, nthreads=1, filters=[blosc2.Filter.BITSHUFFLE], filters_meta=[0]
     )
     Path(path).write_bytes(np.array(rgb.shape[:2], dtype=_SHAPE).tobytes() + chunk)
 
@@ -34,16 +34,8 @@ def read_chunk(path: str) -> Pixels:
     return rgb
 
 
-def versions() -> dict[str, str]:
-    """The library."""
-    return {"blosc2": blosc2.__version__}
-
-
-def formats() -> list[FileFormat]:
-    """With either codec."""
-    blosc2.set_nthreads(1)
-    codecs = {"lz4": blosc2.Codec.LZ4, "zstd": blosc2.Codec.ZSTD}
-    return [
-        FileFormat(f"Blosc2 bitshuffle {name} {LEVEL}", ".b2", True, partial(write_chunk, codec=codec), read_chunk)
-        for name, codec in codecs.items()
-    ]
+blosc2.set_nthreads(1)
+FORMATS = [
+    FileFormat(f"Blosc2 bitshuffle {name} 1", ".b2", True, partial(write_chunk, codec=codec), read_chunk)
+    for name, codec in (("lz4", blosc2.Codec.LZ4), ("zstd", blosc2.Codec.ZSTD))
+]

@@ -6,21 +6,24 @@ import asyncio
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from multiprocessing import get_context
 
-from framefeed.bench._peers import Engine, Size
-
-_OPTIONS = ("-v", "error", "-select_streams", "v:0", "-show_entries", "stream=width,height", "-of", "csv=p=0")
+from framefeed.bench.baselines import Engine, ReadSizes, Size
 
 PROGRAM = shutil.which("ffprobe") or ""
 if not PROGRAM:
     raise ImportError("ffprobe is not on PATH: it comes with the system's ffmpeg package")
+VERSIONS = {
+    "ffprobe": subprocess.run([PROGRAM, "-version"], capture_output=True, text=True, check=True).stdout.split()[2]
+}
+_OPTIONS = ("-v", "error", "-select_streams", "v:0", "-show_entries", "stream=width,height", "-of", "csv=p=0")
 
 
-def parsed(printed: bytes) -> Size:
+def parse_size(printed: bytes) -> Size:
     """Read what ffprobe prints: ``1280,851``, and nothing, ``N/A`` or ``0,0`` for a file that it cannot read."""
     fields = printed.decode("ascii", "replace").strip().split(",")
     if len(fields) != 2 or not all(map(str.isdigit, fields)) or int(fields[0]) == 0:
@@ -28,73 +31,51 @@ def parsed(printed: bytes) -> Size:
     return int(fields[0]), int(fields[1])
 
 
-async def size_of(path: str, running: asyncio.Semaphore) -> Size:
-    """Run ffprobe on one file, as soon as fewer than the most allowed are running."""
-    async with running:
-        process = await asyncio.create_subprocess_exec(
-            PROGRAM, *_OPTIONS, path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-        return parsed((await process.communicate())[0])
-
-
-async def _sizes(paths: Sequence[str], at_once: int) -> list[Size]:
-    running = asyncio.Semaphore(at_once)
-    return list(await asyncio.gather(*(size_of(path, running) for path in paths)))
-
-
-def probed(paths: Sequence[str], at_once: int) -> list[Size]:
+def read_sizes(paths: Sequence[str], at_once: int) -> list[Size]:
     """Sizes of some files, several programs running at once."""
-    return asyncio.run(_sizes(paths, at_once))
+
+    async def read_all() -> list[Size]:
+        running = asyncio.Semaphore(at_once)
+
+        async def size_of(path: str) -> Size:
+            async with running:
+                process = await asyncio.create_subprocess_exec(
+                    PROGRAM, *_OPTIONS, path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                )
+                return parse_size((await process.communicate())[0])
+
+        return list(await asyncio.gather(*map(size_of, paths)))
+
+    return asyncio.run(read_all())
 
 
-class _FromAsyncio:
-    """One event loop in the process that measures, as many programs at once as there are cores."""
-
-    def __init__(self, processes: int) -> None:
-        self._at_once = processes
-
-    def sizes(self, paths: Sequence[str]) -> list[Size]:
-        return probed(paths, self._at_once)
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
-class _FromPool:
-    """Processes that each start one program at a time, as ``concurrent.futures`` hands out the files.
+def _start_pool(method: str) -> Callable[[int, ExitStack], ReadSizes]:
+    """Start processes that each run one program at a time, as ``concurrent.futures`` hands out the files.
 
     Args:
-        processes: How many.
         method: "spawn" for fresh interpreters, "forkserver" for children of a small process. The write-up forked for
             the first; the process that measures here has threads, which must not be forked.
     """
 
-    def __init__(self, processes: int, method: str) -> None:
-        self._processes = processes
-        self._pool = ProcessPoolExecutor(processes, mp_context=get_context(method))
-        list(self._pool.map(partial(probed, at_once=1), [[os.devnull]] * 2 * processes))
+    def start(processes: int, stack: ExitStack) -> ReadSizes:
+        pool = ProcessPoolExecutor(processes, mp_context=get_context(method))
+        stack.callback(pool.shutdown, cancel_futures=True)
+        read_part = partial(read_sizes, at_once=1)
+        list(pool.map(read_part, [[os.devnull]] * 2 * processes))
 
-    def sizes(self, paths: Sequence[str]) -> list[Size]:
-        parts = [paths[start :: self._processes] for start in range(self._processes)]
-        all_sizes: list[Size] = [None] * len(paths)
-        for start, sizes in enumerate(self._pool.map(partial(probed, at_once=1), parts)):
-            all_sizes[start :: self._processes] = sizes
-        return all_sizes
+        def read(paths: Sequence[str]) -> list[Size]:
+            sizes: list[Size] = [None] * len(paths)
+            for start, part in enumerate(pool.map(read_part, [paths[start::processes] for start in range(processes)])):
+                sizes[start::processes] = part
+            return sizes
 
-    def close(self) -> None:
-        self._pool.shutdown(cancel_futures=True)
+        return read
 
-
-def versions() -> dict[str, str]:
-    """The program."""
-    said = subprocess.run([PROGRAM, "-version"], capture_output=True, text=True, check=True, timeout=60).stdout
-    return {"ffprobe": said.split()[2]}
+    return start
 
 
-def engines() -> list[Engine]:
-    """All three ways."""
-    return [
-        Engine("ffprobe, asyncio", _FromAsyncio, "slow"),
-        Engine("ffprobe, process pool", partial(_FromPool, method="spawn"), "slow"),
-        Engine("ffprobe, fork server", partial(_FromPool, method="forkserver"), "slow"),
-    ]
+ENGINES = [
+    Engine("ffprobe, asyncio", lambda processes, stack: partial(read_sizes, at_once=processes), "slow"),
+    Engine("ffprobe, process pool", _start_pool("spawn"), "slow"),
+    Engine("ffprobe, fork server", _start_pool("forkserver"), "slow"),
+]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 import imagesize
 
-from framefeed.bench._peers import Engine, InProcess, Size
+from framefeed.bench.baselines import Engine, Size, one_by_one
+
+PACKAGES = ("imagesize",)
 
 
 def size_of(path: str) -> Size:
@@ -18,11 +18,4 @@ def size_of(path: str) -> Size:
     return (width, height) if width >= 0 else None
 
 
-def versions() -> dict[str, str]:
-    """The library."""
-    return {"imagesize": version("imagesize")}
-
-
-def engines() -> list[Engine]:
-    """The one way."""
-    return [Engine("imagesize", lambda processes: InProcess(size_of), "steady")]
+ENGINES = [Engine("imagesize", one_by_one(size_of), "steady")]

@@ -7,11 +7,11 @@ from functools import partial
 import joblib
 import lz4
 
-from framefeed.bench._peers import BenchFrame, FileFormat
+from framefeed.bench.baselines import BenchFrame, FileFormat
 from framefeed.decode import Pixels
 
-GZIP_LEVELS = (1, 3)
-LZ4_LEVELS = (1, 2, 3, 5)
+PACKAGES = ("joblib",)
+VERSIONS = {"lz4": lz4.version.version}
 
 
 def write_array(path: str, frame: BenchFrame, compress: tuple[str, int] | int) -> None:
@@ -25,21 +25,12 @@ def read_array(path: str) -> Pixels:
     return rgb
 
 
-def versions() -> dict[str, str]:
-    """Both libraries."""
-    return {"joblib": joblib.__version__, "lz4": lz4.version.version}
-
-
-def formats() -> list[FileFormat]:
-    """Those of the write-up."""
-    raw = FileFormat("joblib raw", ".joblib", True, partial(write_array, compress=0), read_array)
-    packed = [("gzip", level) for level in GZIP_LEVELS] + [("lz4", level) for level in LZ4_LEVELS]
-    return [
-        raw,
-        *(
-            FileFormat(
-                f"joblib {codec} {level}", ".joblib", True, partial(write_array, compress=(codec, level)), read_array
-            )
-            for codec, level in packed
-        ),
-    ]
+_WAYS: dict[str, tuple[str, int] | int] = {
+    "raw": 0,
+    **{f"gzip {level}": ("gzip", level) for level in (1, 3)},
+    **{f"lz4 {level}": ("lz4", level) for level in (1, 2, 3, 5)},
+}
+FORMATS = [
+    FileFormat(f"joblib {name}", ".joblib", True, partial(write_array, compress=compress), read_array)
+    for name, compress in _WAYS.items()
+]

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 from av.video.reformatter import Interpolation, VideoReformatter
-from PIL import Image, UnidentifiedImageError, __version__, features
+from PIL import Image, UnidentifiedImageError, features
 
 from framefeed.bench._media import BenchVideo
-from framefeed.bench._peers import SIZE, BenchFrame, Engine, FileFormat, InProcess, Size
+from framefeed.bench.baselines import SIZE, BenchFrame, Engine, FileFormat, Size, one_by_one
 from framefeed.decode import Pixels
 from framefeed.decode.backends.pyav import PyAVDecoder
 
+PACKAGES = ("pillow",)
+VERSIONS = {"libwebp": str(features.version("webp"))}
 # Once and for all: looking away file by file would cost as much as opening it.
 warnings.filterwarnings("ignore", module=r"PIL\.")
 _FULL_CHROMA = (
@@ -30,16 +32,6 @@ def size_of(path: str) -> Size:
         return None
 
 
-def versions() -> dict[str, str]:
-    """Pillow, and the library in it."""
-    return {"pillow": __version__, "libwebp": str(features.version("webp"))}
-
-
-def engines() -> list[Engine]:
-    """The one way; Pillow reads no more than the header before pixels are asked for."""
-    return [Engine("Pillow", lambda processes: InProcess(size_of), "steady")]
-
-
 def write_webp(path: str, frame: BenchFrame) -> None:
     """Write a frame, with the least effort: more of it takes seconds a frame."""
     Image.fromarray(frame.rgb).save(path, "WEBP", lossless=True, method=0, quality=0)
@@ -51,18 +43,8 @@ def read_webp(path: str) -> Pixels:
         return np.array(image.convert("RGB"))
 
 
-def formats() -> list[FileFormat]:
-    """The one; a Pillow that is built without WebP fails as it writes."""
-    return [FileFormat("WebP lossless, least effort (Pillow)", ".webp", True, write_webp, read_webp)]
-
-
 def resize_frames(video: BenchVideo, ordinals: Sequence[int]) -> Pixels:
-    """Resize frames antialiased, from RGB made with full chroma and accurate rounding; uint8 [T, 224, 224, 3].
-
-    Args:
-        video: Where from.
-        ordinals: Rising, each once.
-    """
+    """Resize frames antialiased, from RGB made with full chroma and accurate rounding; uint8 [T, 224, 224, 3]."""
     reformatter = VideoReformatter()
     pictures = {}
     for ordinal, frame in PyAVDecoder(skip=False).iter_native(video.source, video.index, ordinals):
@@ -70,3 +52,9 @@ def resize_frames(video: BenchVideo, ordinals: Sequence[int]) -> Pixels:
         small = Image.fromarray(full.to_ndarray()).resize((SIZE, SIZE), Image.Resampling.BILINEAR)
         pictures[ordinal] = np.asarray(small)
     return np.stack([pictures[ordinal] for ordinal in ordinals])
+
+
+# It reads no more than the header before pixels are asked for.
+ENGINES = [Engine("Pillow", one_by_one(size_of), "steady")]
+# A Pillow that is built without WebP fails as it writes.
+FORMATS = [FileFormat("WebP lossless, least effort (Pillow)", ".webp", True, write_webp, read_webp)]

@@ -1,29 +1,20 @@
-"""PyAV: open each file, and ask its first video stream; and ffvhuff, one file a frame, which libav has."""
+"""PyAV: open each file, and ask its first video stream."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from fractions import Fraction
-from importlib.metadata import version
+from contextlib import ExitStack
 from multiprocessing import get_context
-from pathlib import Path
 
 import av
-import numpy as np
-from av import CodecContext, Packet, VideoCodecContext
 from tqdm import tqdm
 
-from framefeed.bench._peers import BenchFrame, Engine, Facts, FileFormat, InProcess, Size
-from framefeed.decode import Pixels, PlaneLayout, copy_planes, get_thread_converter, rebuild_picture
-from framefeed.index import StreamFacts
-from framefeed.plan import OutputSpec
+from framefeed.bench.baselines import Engine, Facts, ReadSizes, Size, one_by_one
 
+PACKAGES = ("av",)
+VERSIONS = {"av's avcodec": ".".join(map(str, av.library_versions["libavcodec"]))}
 CHUNK = 256
-_CODEC = "ffvhuff"
-_HEAD = np.dtype([("rotation", "<i4"), ("mirrored", "<i4"), ("header", "<i4"), ("layout", "S80")])
-_FULL_SIZE = OutputSpec(dimension_order="NHWC")
 
 
 def size_of(path: str) -> Size:
@@ -48,83 +39,18 @@ def facts_of(path: str) -> Facts:
         return None
 
 
-class _Pool:
-    """The quickest way of the write-up: ``ProcessPoolExecutor.map`` in chunks of 256, with a bar."""
-
-    def __init__(self, processes: int) -> None:
-        # Not forked: the process that measures has threads.
-        self._pool = ProcessPoolExecutor(processes, mp_context=get_context("forkserver"))
-        self._nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open as long as the pool
-        # A chunk a worker and more: all of them have started and imported PyAV once this is done.
-        list(self._pool.map(size_of, [os.devnull] * CHUNK * 2 * processes, chunksize=CHUNK))
-
-    def sizes(self, paths: Sequence[str]) -> list[Size]:
-        sizes = self._pool.map(size_of, paths, chunksize=CHUNK)
-        return list(tqdm(sizes, total=len(paths), file=self._nowhere))
-
-    def close(self) -> None:
-        self._pool.shutdown(cancel_futures=True)
-        self._nowhere.close()
+def _start_pool(processes: int, stack: ExitStack) -> ReadSizes:
+    """Start the quickest way of the write-up: ``ProcessPoolExecutor.map`` in chunks of 256, with a bar."""
+    # Not forked: the process that measures has threads.
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("forkserver"))
+    stack.callback(pool.shutdown, cancel_futures=True)
+    nowhere = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open as long as the pool
+    # A chunk a worker and more: all of them have started and imported PyAV once this is done.
+    list(pool.map(size_of, [os.devnull] * CHUNK * 2 * processes, chunksize=CHUNK))
+    return lambda paths: list(tqdm(pool.map(size_of, paths, chunksize=CHUNK), total=len(paths), file=nowhere))
 
 
-def versions() -> dict[str, str]:
-    """The library, and the codec libraries under it, by name."""
-    codec = ".".join(map(str, av.library_versions["libavcodec"]))
-    return {"av": version("av"), "av's avcodec": codec}
-
-
-def engines() -> list[Engine]:
-    """Both ways."""
-    return [
-        Engine("PyAV", lambda processes: InProcess(size_of), "steady"),
-        Engine("PyAV, process pool", _Pool, "pooled"),
-    ]
-
-
-def write_packet(path: str, frame: BenchFrame) -> None:
-    """Write how the picture is to be turned, its layout, the codec's own header and the one packet.
-
-    The planes are predicted from their neighbours and Huffman-coded.
-    """
-    context = _context("w", frame.layout)
-    context.time_base = Fraction(1, 25)
-    context.options = {"context": "1", "pred": "median"}
-    packets = [*context.encode(rebuild_picture(frame.layout, frame.planes)), *context.encode(None)]
-    header = context.extradata or b""
-    stream = frame.stream
-    head = np.array([(stream.rotation, stream.mirrored, len(header), frame.layout.text.encode())], dtype=_HEAD)
-    Path(path).write_bytes(head.tobytes() + header + b"".join(map(bytes, packets)))
-
-
-def read_packet(path: str) -> Pixels:
-    """Read a frame and convert it as our decoder path does."""
-    data = Path(path).read_bytes()
-    head = np.frombuffer(data, _HEAD, 1)[0]
-    stop = _HEAD.itemsize + int(head["header"])
-    layout = PlaneLayout.parse(head["layout"].decode())
-    context = _context("r", layout)
-    context.extradata = data[_HEAD.itemsize : stop]
-    (decoded,) = [*context.decode(Packet(data[stop:])), *context.decode(None)]
-    # The codec does not keep what swscale looks at: the planes are taken, and the picture is made of them.
-    planes = np.empty(layout.nbytes, dtype=np.uint8)
-    copy_planes(decoded, planes)
-    stream = StreamFacts(
-        0, "", _CODEC, None, layout.width, layout.height, layout.pixel_format, int(head["rotation"]),
-        bool(head["mirrored"]),
-    )  # fmt: skip
-    out = np.empty((*stream.displayed, 3), dtype=np.uint8)
-    get_thread_converter().write(rebuild_picture(layout, planes), stream, _FULL_SIZE, out)
-    return out
-
-
-def _context(mode: str, layout: PlaneLayout) -> VideoCodecContext:
-    context = CodecContext.create(_CODEC, "r" if mode == "r" else "w")
-    assert isinstance(context, VideoCodecContext)
-    context.width, context.height, context.pix_fmt = layout.width, layout.height, layout.pixel_format
-    context.thread_count = 1
-    return context
-
-
-def formats() -> list[FileFormat]:
-    """With Huffman tables of the frame's own."""
-    return [FileFormat("ffvhuff of planes (PyAV)", ".ffvhuff", True, write_packet, read_packet)]
+ENGINES = [
+    Engine("PyAV", one_by_one(size_of), "steady"),
+    Engine("PyAV, process pool", _start_pool, "pooled"),
+]

@@ -10,19 +10,16 @@ from torch.utils.data import DataLoader, Dataset
 
 from framefeed.decode import Pixels
 
+PACKAGES = ("torch",)
 BATCH_SIZE = 16
 
 
-class ReadyClips(Dataset[torch.Tensor]):
-    """Tensors in memory, over and over.
+class Items(Dataset[torch.Tensor]):
+    """Tensors, made as they are asked for."""
 
-    Args:
-        clips: uint8 [T, C, H, W] each.
-        length: Items of an epoch.
-    """
-
-    def __init__(self, clips: Sequence[Pixels], length: int) -> None:
-        self._clips = [torch.from_numpy(clip) for clip in clips]
+    def __init__(self, items: Sequence[Any], make: Callable[[Any], Any], length: int) -> None:
+        self._items = list(items)
+        self._make = make
         self._length = length
 
     def __len__(self) -> int:
@@ -31,47 +28,21 @@ class ReadyClips(Dataset[torch.Tensor]):
     def __getitem__(self, position: int) -> torch.Tensor:
         if not 0 <= position < self._length:
             raise IndexError(position)
-        return self._clips[position % len(self._clips)]
+        return torch.as_tensor(self._make(self._items[position % len(self._items)]))
 
 
 def load_ready(clips: Sequence[Pixels], length: int, batch_size: int, num_workers: int) -> DataLoader[Any]:
     """A DataLoader whose workers stay from one epoch to the next, as one that is meant to be quick has them."""
-    context = "forkserver" if num_workers else None
     return DataLoader(
-        ReadyClips(clips, length),
+        Items(list(map(torch.from_numpy, clips)), torch.as_tensor, length),
         batch_size=batch_size,
         num_workers=num_workers,
         persistent_workers=num_workers > 0,
-        multiprocessing_context=context,
+        multiprocessing_context="forkserver" if num_workers else None,
     )
-
-
-class StoredFrames(Dataset[torch.Tensor]):
-    """Frames, read when they are asked for.
-
-    Args:
-        paths: A file each.
-        read: Reads one.
-    """
-
-    def __init__(self, paths: Sequence[str], read: Callable[[str], Pixels]) -> None:
-        self._paths = list(paths)
-        self._read = read
-
-    def __len__(self) -> int:
-        return len(self._paths)
-
-    def __getitem__(self, position: int) -> torch.Tensor:
-        return torch.as_tensor(self._read(self._paths[position]))
 
 
 def load_files(paths: Sequence[str], read: Callable[[str], Pixels], workers: int) -> Iterable[Any]:
     """Batches of 16 frames, uint8 [16, H, W, 3]; workers stay from one pass to the next."""
-    return DataLoader(
-        StoredFrames(paths, read), batch_size=BATCH_SIZE, num_workers=workers, persistent_workers=workers > 0
-    )
-
-
-def versions() -> dict[str, str]:
-    """The library."""
-    return {"torch": torch.__version__}
+    items = Items(paths, read, len(paths))
+    return DataLoader(items, batch_size=BATCH_SIZE, num_workers=workers, persistent_workers=workers > 0)

@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-import torchcodec
 from torchcodec.decoders import VideoDecoder
 from torchcodec.transforms import Resize
 
 from framefeed.bench._media import BenchVideo
-from framefeed.bench._peers import SIZE, Method, OriginalReader
+from framefeed.bench.baselines import SIZE, Method, ReadFrames
 
+PACKAGES = ("torchcodec", "torch")
 _MAPPINGS: dict[BenchVideo, str] = {}
-
-
-class _Session:
-    """A decoder with its own resize, or frames at full size that torch resizes: faster for small frames."""
-
-    def __init__(self, video: BenchVideo, *, by_torch: bool = False, **options: Any) -> None:
-        self._by_torch = by_torch
-        transforms = None if by_torch else [Resize((SIZE, SIZE))]
-        self._decoder = VideoDecoder(str(video.path), num_ffmpeg_threads=1, transforms=transforms, **options)
-
-    def clip(self, ordinals: Sequence[int]) -> Any:
-        frames = self._decoder.get_frames_at(ordinals).data
-        if not self._by_torch:
-            return frames
-        return torch.nn.functional.interpolate(frames, (SIZE, SIZE), mode="bilinear", antialias=True)
-
-    def close(self) -> None:
-        del self._decoder
 
 
 def frame_mappings(video: BenchVideo) -> str:
@@ -50,39 +32,24 @@ def frame_mappings(video: BenchVideo) -> str:
     return _MAPPINGS[video]
 
 
-def _open_mapped(video: BenchVideo, *, by_torch: bool = False) -> _Session:
-    return _Session(video, by_torch=by_torch, custom_frame_mappings=frame_mappings(video))
-
-
-def versions() -> dict[str, str]:
-    """The library, and the codec libraries under it, by name."""
-    return {"torchcodec": torchcodec.__version__, "torch": torch.__version__}
-
-
-def methods() -> list[Method]:
-    """Exact scans the whole file as it opens it; approximate trusts the header's frame rate."""
-    torch.set_num_threads(1)
-    by_torch: dict[str, Any] = {"takes_many": False, "resizes_itself": False}
-    return [
-        Method("torchcodec exact", "NCHW", _Session),
-        Method("torchcodec approximate", "NCHW", partial(_Session, seek_mode="approximate")),
-        Method("torchcodec mappings", "NCHW", _open_mapped, frame_mappings),
-        Method("torchcodec exact, resized by torch", "NCHW", partial(_Session, by_torch=True), **by_torch),
-        Method("torchcodec mappings, resized by torch", "NCHW", partial(_open_mapped, by_torch=True), frame_mappings,
-               **by_torch),
-    ]  # fmt: skip
-
-
-def open_original(video: BenchVideo) -> Callable[[Sequence[int]], Any]:
-    """Open a video for frames at full size; all of it is scanned here, and not again."""
-    decoder = VideoDecoder(str(video.path), num_ffmpeg_threads=1, dimension_order="NHWC")
+def _open(video: BenchVideo, *, is_mapped: bool = False, **options: Any) -> ReadFrames:
+    mappings = {"custom_frame_mappings": frame_mappings(video)} if is_mapped else {}
+    decoder = VideoDecoder(str(video.path), num_ffmpeg_threads=1, **mappings, **options)
     return lambda ordinals: decoder.get_frames_at(list(ordinals)).data
 
 
-def originals() -> list[OriginalReader]:
-    """The exact mode."""
-    torch.set_num_threads(1)
-    return [OriginalReader("TorchCodec", open_original)]
+def _open_resizing(video: BenchVideo, **options: Any) -> ReadFrames:
+    return _open(video, transforms=[Resize((SIZE, SIZE))], **options)
+
+
+def _open_for_torch(video: BenchVideo, **options: Any) -> ReadFrames:
+    """Open for frames at full size that torch resizes: faster for small frames."""
+    read = _open(video, **options)
+
+    def read_and_resize(ordinals: Sequence[int]) -> Any:
+        return torch.nn.functional.interpolate(read(ordinals), (SIZE, SIZE), mode="bilinear", antialias=True)
+
+    return read_and_resize
 
 
 def count_frames(path: str) -> int | None:
@@ -91,3 +58,17 @@ def count_frames(path: str) -> int | None:
         return int(VideoDecoder(path, num_ffmpeg_threads=1, seek_mode="exact").metadata.num_frames_from_content)
     except (RuntimeError, ValueError):
         return None
+
+
+torch.set_num_threads(1)
+_BY_TORCH: dict[str, Any] = {"takes_many": False, "resizes_itself": False}
+# Exact scans the whole file as it opens it; approximate trusts the header's frame rate.
+METHODS = [
+    Method("torchcodec exact", "NCHW", _open_resizing),
+    Method("torchcodec approximate", "NCHW", partial(_open_resizing, seek_mode="approximate")),
+    Method("torchcodec mappings", "NCHW", partial(_open_resizing, is_mapped=True), frame_mappings),
+    Method("torchcodec exact, resized by torch", "NCHW", _open_for_torch, **_BY_TORCH),
+    Method("torchcodec mappings, resized by torch", "NCHW", partial(_open_for_torch, is_mapped=True), frame_mappings,
+           **_BY_TORCH),
+]  # fmt: skip
+ORIGINALS = [Method("TorchCodec", "NHWC", partial(_open, dimension_order="NHWC"))]

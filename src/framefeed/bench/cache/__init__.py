@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framefeed.bench.cache._samples import refuse_pictures
+from framefeed.bench.cache._sample import refuse_pictures
 from framefeed.bench.cache._suite import CACHE, FRAMES, ROW_SECONDS
 from framefeed.bench.cache._table import describe_table
 

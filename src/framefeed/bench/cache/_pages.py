@@ -11,16 +11,13 @@ from functools import cache
 
 import numpy as np
 
+# Pages that a processor has just put aside are only released at a second attempt.
 TRIES = 3
-"""Pages that a processor has just put aside are only released at a second look."""
 _CHUNK = 1 << 20
 
 
 def forget(paths: Iterable[str]) -> str | None:
     """Write files out and ask the system to drop their pages; those of other files stay.
-
-    Args:
-        paths: Of files of ours.
 
     Returns:
         None where not one page is left in memory, else why reading them cold cannot be measured.
@@ -68,12 +65,8 @@ def num_pages(path: str) -> int:
     return -(-os.path.getsize(path) // mmap.PAGESIZE)
 
 
-def disk_speed(path: str, nbytes: int) -> dict[str, float] | str:
+def measure_disk(path: str, nbytes: int) -> dict[str, float] | str:
     """Write a file that nothing can compress, and read it cold, one piece after the other.
-
-    Args:
-        path: Of the file; it is removed.
-        nbytes: Its size.
 
     Returns:
         Megabytes (10^6 bytes) a second, "write" with fsync and "read"; or why reading cannot be measured.
@@ -88,22 +81,17 @@ def disk_speed(path: str, nbytes: int) -> dict[str, float] | str:
             os.fsync(file.fileno())
         written = time.perf_counter() - start
         why = forget([path])
-        return why or {"write": _rate(path, written), "read": _rate(path, _seconds_to_read(path))}
+        if why:
+            return why
+        start = time.perf_counter()
+        with open(path, "rb", buffering=0) as file:
+            while file.read(_CHUNK):
+                pass
+        seconds = {"write": written, "read": time.perf_counter() - start}
+        return {name: round(os.path.getsize(path) / 1e6 / took, 1) for name, took in seconds.items()}
     finally:
         if os.path.exists(path):
             os.unlink(path)
-
-
-def _rate(path: str, seconds: float) -> float:
-    return round(os.path.getsize(path) / 1e6 / seconds, 1)
-
-
-def _seconds_to_read(path: str) -> float:
-    start = time.perf_counter()
-    with open(path, "rb", buffering=0) as file:
-        while file.read(_CHUNK):
-            pass
-    return time.perf_counter() - start
 
 
 def _drop(path: str) -> None:

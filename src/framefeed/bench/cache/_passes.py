@@ -6,7 +6,6 @@ against copying them in memory.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -16,24 +15,22 @@ from shutil import rmtree
 from typing import Any
 
 import numpy as np
-import xxhash
 
 from framefeed.bench._frames import NUM_FRAMES, SEED
 from framefeed.bench._runner import (
+    METRICS,
     Comparison,
     Contender,
     Figure,
     Findings,
-    Interval,
-    Metric,
     Row,
     Run,
     Timings,
     compare_times,
-    median_interval,
+    ready,
     settle,
 )
-from framefeed.bench.cache._scene import Scene
+from framefeed.bench.cache._stored import Scene, exhaust
 from framefeed.cache import FrameCache, FrameStore, Kind, StoredFrame, StoreOptions
 from framefeed.catalog.scan import scan
 from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout
@@ -55,18 +52,11 @@ BATCH_REPEATS = 3
 FIRST, SECOND_PASS, REOPENED = "first pass, filling", "second pass", "second pass, cache opened anew"
 FIRST_ALONE, SECOND_ALONE = "first pass, filling, clip by clip", "second pass, clip by clip"
 LOADER, STORE, COPY = "ClipLoader", "the store reading whole batches", "memcpy"
-READING, HASHING = "preads of as many bytes alone", "xxh3 of them alone"
 _KEY = bytes(16)
 
 
 def plan_random_clips(scene: Scene, clips: int, is_cropped: bool = False) -> EpochPlan:
-    """Plan clips of 16 frames 24 apart with random starts; nearer to each other where the video is short.
-
-    Args:
-        scene: Of which video, and at which size.
-        clips: How many.
-        is_cropped: Whether each clip has a random crop.
-    """
+    """Plan clips of 16 frames 24 apart with random starts; nearer to each other where the video is short."""
     video = scene.sample.video
     stride = max(1, min(STRIDE, (len(video) - 1) // NUM_FRAMES))
     return plan_clips(
@@ -82,11 +72,7 @@ def plan_random_clips(scene: Scene, clips: int, is_cropped: bool = False) -> Epo
 
 @dataclass(slots=True)
 class Folders:
-    """Folders of caches, a new one at each call; what was used is removed when nothing is timed.
-
-    Attributes:
-        root: Where they are.
-    """
+    """Folders of caches, a new one at each call; what was used is removed when nothing is timed."""
 
     root: Path
     _numbers: Iterator[int] = field(default_factory=count)
@@ -105,11 +91,15 @@ class Folders:
         settle()
 
 
+def loader_of(plan: EpochPlan, cache: FrameCache | None, batch_size: int) -> ClipLoader:
+    """A loader that reads in the thread that iterates."""
+    return ClipLoader(plan, batch_size=batch_size, workers=0, cache=cache)
+
+
 def one_pass(plan: EpochPlan, cache: FrameCache | None, batch_size: int) -> None:
     """Iterate one epoch in this thread, with a loader of its own."""
     with loader_of(plan, cache, batch_size) as loader:
-        for batch in loader:
-            del batch
+        exhaust(loader)
 
 
 def filling_pass(plan: EpochPlan, cache: FrameCache, batch_size: int) -> None:
@@ -118,17 +108,16 @@ def filling_pass(plan: EpochPlan, cache: FrameCache, batch_size: int) -> None:
         one_pass(plan, cache, batch_size)
 
 
-def loader_of(plan: EpochPlan, cache: FrameCache | None, batch_size: int) -> ClipLoader:
-    """A loader that reads in the thread that iterates."""
-    return ClipLoader(plan, batch_size=batch_size, workers=0, cache=cache)
+def repeating(loader: ClipLoader, times: int) -> Run:
+    """Go through the same epoch some times in a round."""
+    start = loader.state_dict()
 
+    def run(number: int) -> None:
+        for _ in range(times):
+            loader.load_state_dict(start)
+            exhaust(loader)
 
-def again(loader: ClipLoader, state: dict[str, Any], times: int) -> None:
-    """Go through the same epoch some times."""
-    for _ in range(times):
-        loader.load_state_dict(state)
-        for batch in loader:
-            del batch
+    return run
 
 
 def second_row(scene: Scene, stack: ExitStack) -> Row:
@@ -140,15 +129,14 @@ def second_row(scene: Scene, stack: ExitStack) -> Row:
     one_pass(plan, cache, CLIPS)
     one_pass(alone, cache, 1)
     cache.flush()
-    wrong = _differing(plan, cache)
+    wrong = _list_differences(plan, cache)
     loader, single = (stack.enter_context(loader_of(*of)) for of in ((plan, cache, CLIPS), (alone, cache, 1)))
-    at_start, at_single_start = loader.state_dict(), single.state_dict()
     runs: dict[str, tuple[int, Run]] = {
         FIRST: (CLIPS, lambda number: filling_pass(plan, FrameCache(folders.new()), CLIPS)),
-        SECOND_PASS: (CLIPS * REPEATS, lambda number: again(loader, at_start, REPEATS)),
+        SECOND_PASS: (CLIPS * REPEATS, repeating(loader, REPEATS)),
         REOPENED: (CLIPS, lambda number: one_pass(plan, FrameCache(filled), CLIPS)),
         FIRST_ALONE: (ALONE_CLIPS, lambda number: filling_pass(alone, FrameCache(folders.new()), 1)),
-        SECOND_ALONE: (ALONE_CLIPS * REPEATS, lambda number: again(single, at_single_start, REPEATS)),
+        SECOND_ALONE: (ALONE_CLIPS * REPEATS, repeating(single, REPEATS)),
     }
 
     def conclude(timings: Timings) -> Findings:
@@ -164,62 +152,14 @@ def second_row(scene: Scene, stack: ExitStack) -> Row:
     return Row(
         "second",
         f"{CLIPS} clips of {NUM_FRAMES} frames to {scene.sample.size} in a batch, the same epoch twice",
-        [
-            Contender(name, lambda run=run: run, amount=clips * NUM_FRAMES)  # type: ignore[misc]
-            for name, (clips, run) in runs.items()
-        ],
+        [Contender(name, ready(run), amount=clips * NUM_FRAMES) for name, (clips, run) in runs.items()],
         conclude,
         unit="frames",
         between=folders.tidy,
     )
 
 
-def filling_row(scene: Scene, stack: ExitStack) -> Row:
-    """A first pass with and without a cache: outputs with the codec left to the cache, planes with lz4."""
-    folders = Folders(scene.work)
-    stack.callback(folders.tidy)
-    kinds: dict[str, tuple[bool, dict[str, Any]]] = {
-        "outputs, codec auto": (False, {}),
-        "planes, lz4": (True, {"codec": "lz4", "form": "planes"}),
-    }
-    runs: dict[str, Run] = {}
-    for name, (is_cropped, options) in kinds.items():
-        plan = plan_random_clips(scene, FILLED_CLIPS, is_cropped)
-        runs[f"{name}: without"] = lambda number, plan=plan: one_pass(plan, None, FILLED_CLIPS)  # type: ignore[misc]
-        runs[f"{name}: filling"] = lambda number, plan=plan, options=options: filling_pass(  # type: ignore[misc]
-            plan, FrameCache(folders.new(), **options), FILLED_CLIPS
-        )
-
-    def conclude(timings: Timings) -> Findings:
-        what = "more time in a first pass that fills a cache"
-        return Findings([
-            Comparison(name, f"{what}, {name}", {
-                "CPU": Figure(measure_overhead(timings, name, "cpu")),
-                "wall": Figure(measure_overhead(timings, name, "wall")),
-            }, " %")
-            for name in kinds
-        ])  # fmt: skip
-
-    return Row(
-        "filling",
-        f"a first pass over {FILLED_CLIPS} clips of {NUM_FRAMES} frames in one batch, with and without a cache",
-        [
-            Contender(name, lambda run=run: run, amount=FILLED_CLIPS * NUM_FRAMES)  # type: ignore[misc]
-            for name, run in runs.items()
-        ],
-        conclude,
-        unit="frames",
-        between=folders.tidy,
-    )
-
-
-def measure_overhead(timings: Timings, name: str, metric: Metric) -> Interval:
-    """How much longer the pass with a cache took, in percent, over all rounds."""
-    without, filling = timings.of[f"{name}: without"], timings.of[f"{name}: filling"]
-    return median_interval([100 * (filling[n].of(metric) / without[n].of(metric) - 1) for n in sorted(without)])
-
-
-def _differing(plan: EpochPlan, cache: FrameCache) -> list[str]:
+def _list_differences(plan: EpochPlan, cache: FrameCache) -> list[str]:
     """Compare every batch from the cache with the batch that is decoded."""
     before = cache.stats().frames_missed
     with loader_of(plan, None, CLIPS) as decoded, loader_of(plan, cache, CLIPS) as cached:
@@ -232,6 +172,47 @@ def _differing(plan: EpochPlan, cache: FrameCache) -> list[str]:
     return wrong + ([f"{missed} frames were not in the cache"] if missed else [])
 
 
+def filling_row(scene: Scene, stack: ExitStack) -> Row:
+    """A first pass with and without a cache: outputs with the codec left to the cache, planes with lz4."""
+    folders = Folders(scene.work)
+    stack.callback(folders.tidy)
+    kinds: dict[str, tuple[EpochPlan, dict[str, Any]]] = {
+        "outputs, codec auto": (plan_random_clips(scene, FILLED_CLIPS), {}),
+        "planes, lz4": (plan_random_clips(scene, FILLED_CLIPS, is_cropped=True), {"codec": "lz4", "form": "planes"}),
+    }
+
+    def enter(name: str, plan: EpochPlan, options: dict[str, Any]) -> list[Contender]:
+        runs: dict[str, Run] = {
+            "without": lambda number: one_pass(plan, None, FILLED_CLIPS),
+            "filling": lambda number: filling_pass(plan, FrameCache(folders.new(), **options), FILLED_CLIPS),
+        }
+        amount = FILLED_CLIPS * NUM_FRAMES
+        return [Contender(f"{name}: {which}", ready(run), amount=amount) for which, run in runs.items()]
+
+    def conclude(timings: Timings) -> Findings:
+        return Findings([
+            Comparison(
+                name,
+                f"more time in a first pass that fills a cache, {name}",
+                {
+                    title: Figure(timings.ratio(f"{name}: filling", f"{name}: without", metric).scale(100, -100))
+                    for title, metric in METRICS.items()
+                },
+                " %",
+            )
+            for name in kinds
+        ])  # fmt: skip
+
+    return Row(
+        "filling",
+        f"a first pass over {FILLED_CLIPS} clips of {NUM_FRAMES} frames in one batch, with and without a cache",
+        [contender for name, of in kinds.items() for contender in enter(name, *of)],
+        conclude,
+        unit="frames",
+        between=folders.tidy,
+    )
+
+
 def batches_row(scene: Scene, stack: ExitStack) -> Row:
     """Passes over some batches that lie in the page cache, checksums on."""
     first, video = range(0, BATCHES * BATCH_SIZE * NUM_FRAMES, NUM_FRAMES), scene.sample.video
@@ -242,32 +223,40 @@ def batches_row(scene: Scene, stack: ExitStack) -> Row:
     with loader_of(plan, cache, BATCH_SIZE) as filling:
         batches = [batch.data.copy() for batch in filling]
     cache.flush()
-    alone = BareStore(batches, str(scene.work / "alone"))
-    stack.callback(alone.close)
+    store = FrameStore(str(scene.work / "alone"), StoreOptions())
+    stack.callback(store.close)
+    fill_store(store, batches)
+    memory = np.empty_like(batches[0])
     loader = stack.enter_context(loader_of(plan, cache, BATCH_SIZE))
-    state = loader.state_dict()
+    start = loader.state_dict()
+
+    def read_store() -> Iterator[Pixels]:
+        for number in range(len(batches)):
+            read_batch(store, number, memory)
+            yield memory
+
+    def read_store_again(number: int) -> None:
+        for _ in range(BATCH_REPEATS):
+            exhaust(read_store())
 
     def copy(number: int) -> None:
         for _ in range(BATCH_REPEATS):
             for batch in batches:
-                np.copyto(alone.memory[: len(batch)], batch)
+                np.copyto(memory, batch)
 
     runs: dict[str, Run] = {
-        LOADER: lambda number: again(loader, state, BATCH_REPEATS),
-        STORE: lambda number: alone.read(BATCH_REPEATS),
+        LOADER: repeating(loader, BATCH_REPEATS),
+        STORE: read_store_again,
         COPY: copy,
-        READING: lambda number: alone.read_only(BATCH_REPEATS),
-        HASHING: lambda number: alone.hash_only(BATCH_REPEATS),
     }
 
     def check(contender: Contender) -> list[str] | None:
-        if contender.name == STORE:
-            return alone.wrong()
-        if contender.name != LOADER:
+        if contender.name == COPY:
             return None
-        loader.load_state_dict(state)
-        came = [bool(np.array_equal(batch.data, expected)) for batch, expected in zip(loader, batches, strict=True)]
-        return [f"batch {number} differs from the one that was decoded" for number, same in enumerate(came) if not same]
+        loader.load_state_dict(start)
+        came = (batch.data for batch in loader) if contender.name == LOADER else read_store()
+        same = [bool(np.array_equal(batch, expected)) for batch, expected in zip(came, batches, strict=True)]
+        return [f"batch {number} differs from the one that was decoded" for number, ok in enumerate(same) if not ok]
 
     def conclude(timings: Timings) -> Findings:
         what = "share of the speed of memcpy of the same bytes"
@@ -280,79 +269,27 @@ def batches_row(scene: Scene, stack: ExitStack) -> Row:
         "batches",
         f"whole batches of {batches[0].nbytes / 1e6:.1f} MB ({BATCH_SIZE} clips of {NUM_FRAMES} frames to "
         f"{scene.sample.size}) stored raw, checksums on, page cache warm, one thread",
-        [
-            Contender(name, lambda run=run: run, amount=BATCH_REPEATS * len(batches))  # type: ignore[misc]
-            for name, run in runs.items()
-        ],
+        [Contender(name, ready(run), amount=BATCH_REPEATS * len(batches)) for name, run in runs.items()],
         conclude,
         unit="batches",
         check=check,
     )
 
 
-class BareStore:
-    """The same batches in a store without a cache around it, and memory for one that is used again.
+def fill_store(store: FrameStore, batches: Sequence[Pixels]) -> None:
+    """Store the frames of equal batches, uint8 [B, T, 3, H, W], raw, with rising numbers."""
+    height, width = batches[0].shape[-2:]
+    kind = Kind("raw", PlaneLayout(RGB_PLANAR, width, height).text)
+    numbers = count()
+    for clip in (clip for batch in batches for clip in batch):
+        store.add(_KEY, "{}", [StoredFrame(next(numbers), kind, frame.data, frame.nbytes) for frame in clip])
+    store.flush()
 
-    Args:
-        batches: uint8 [B, T, 3, H, W] each.
-        folder: Of the store.
-    """
 
-    def __init__(self, batches: Sequence[Pixels], folder: str) -> None:
-        self._batches = batches
-        self._folder = folder
-        self._store = FrameStore(folder, StoreOptions())
-        self.memory = np.empty_like(batches[0])
-        height, width = batches[0].shape[-2:]
-        kind = Kind("raw", PlaneLayout(RGB_PLANAR, width, height).text)
-        number = 0
-        for batch in batches:
-            for clip in batch:
-                frames = [StoredFrame(number + at, kind, frame.data, frame.nbytes) for at, frame in enumerate(clip)]
-                self._store.add(_KEY, "{}", frames)
-                number += len(frames)
-        self._store.flush()
-
-    def read(self, times: int) -> None:
-        """Read all batches into the same memory."""
-        for _ in range(times):
-            for number in range(len(self._batches)):
-                self._read(number)
-
-    def read_only(self, times: int) -> None:
-        """Read as many bytes from the segments, a clip at a time, and know nothing of what they are."""
-        clips = self.memory.reshape(-1, self.memory[0].size)
-        for _ in range(times):
-            for path in sorted(Path(self._folder).glob("*.data")):
-                with open(path, "rb", buffering=0) as file:
-                    for number in range(path.stat().st_size // clips.shape[1]):
-                        os.preadv(file.fileno(), [clips[number % len(clips)].data], number * clips.shape[1])
-
-    def hash_only(self, times: int) -> None:
-        """Hash frame after frame of the batches."""
-        for _ in range(times):
-            for batch in self._batches:
-                for frame in batch.reshape(-1, batch[0, 0].size):
-                    xxhash.xxh3_64_intdigest(frame.data)
-
-    def wrong(self) -> list[str]:
-        """Batches that do not come back as they were."""
-        return [
-            f"batch {number} of the store alone differs"
-            for number, batch in enumerate(self._batches)
-            if not np.array_equal(self._read(number), batch)
-        ]
-
-    def close(self) -> None:
-        """Close the store."""
-        self._store.close()
-
-    def _read(self, number: int) -> Pixels:
-        batch = self._batches[number]
-        per_batch = self.memory.shape[0] * self.memory.shape[1]
-        count = batch.shape[0] * batch.shape[1]
-        stored = self._store.find(_KEY, np.arange(number * per_batch, number * per_batch + count, dtype=np.int64))
-        frames = self.memory[: len(batch)].reshape(count, -1)
-        if not all(self._store.read(stored, range(count), [frame.data for frame in frames])):
-            raise UsageError("the store does not have a frame that it was given")
-        return self.memory[: len(batch)]
+def read_batch(store: FrameStore, number: int, memory: Pixels) -> None:
+    """Read one of them into memory of its shape."""
+    frames = memory.reshape(memory.shape[0] * memory.shape[1], -1)
+    start = number * len(frames)
+    stored = store.find(_KEY, np.arange(start, start + len(frames), dtype=np.int64))
+    if not all(store.read(stored, range(len(frames)), [frame.data for frame in frames])):
+        raise UsageError("the store does not have a frame that it was given")

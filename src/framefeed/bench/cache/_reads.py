@@ -7,30 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xxhash
 
 from framefeed.bench._frames import psnr
-from framefeed.bench._runner import (
-    Comparison,
-    Contender,
-    Figure,
-    Findings,
-    Interval,
-    Row,
-    Run,
-    Timings,
-    compare_times,
-    median_interval,
+from framefeed.bench._runner import Comparison, Contender, Figure, Findings, Row, Run, Timings, compare_times
+from framefeed.bench.baselines import ReadFrames
+from framefeed.bench.cache._sample import BATCHED, Sample
+from framefeed.bench.cache._stored import (
+    LZ4_RGB,
+    CachedSample,
+    FileSample,
+    Scene,
+    check_stored,
+    count_bytes,
+    exhaust,
+    layout_and_bytes,
 )
-from framefeed.bench.cache._checking import check
-from framefeed.bench.cache._holdings import FileHolding, layout_and_bytes
-from framefeed.bench.cache._samples import BATCHED, Sample
-from framefeed.bench.cache._scene import LZ4_RGB, CachedSample, Scene, caches_of
 from framefeed.cache import find_codec
 from framefeed.decode import ClipSlot
 from framefeed.decode.backends.pyav import PyAVDecoder
@@ -46,84 +41,50 @@ OWN = "framefeed, decoded"
 LIKE = 30.0
 """Decibels: colour recipes differ by less than that, frames by more."""
 
-Read = Callable[[Sequence[int]], Any]
-"""Reads the frames at some positions of the sample."""
-
 
 def enter_reader(
-    name: str, open: Callable[[], Read], numbers: Sequence[Sequence[int]], *, library: str = "", group: str = "",
-    bytes_a_frame: float | None = None,
-) -> Contender:  # fmt: skip
-    """A reader as a contender.
-
-    Args:
-        name: Of the reader.
-        open: Opens it.
-        numbers: What to read in each round.
-        library: What must be installed for it.
-        group: Readers of a group compete for being its best.
-        bytes_a_frame: As stored.
-    """
+    name: str, open: Callable[[], Callable[[Sequence[int]], Any]], numbers: Sequence[Sequence[int]], **fields: Any
+) -> Contender:
+    """Make a contender that reads the frames of some numbers in each round."""
 
     def open_for_rounds() -> Run:
         read = open()
         return lambda number: read(numbers[number])
 
-    facts = {} if bytes_a_frame is None else {"bytes_a_frame": round(bytes_a_frame)}
-    groups = (group,) if group else ()
-    return Contender(name, open_for_rounds, library, groups=groups, amount=len(numbers[0]), facts=facts)
+    return Contender(name, open_for_rounds, amount=len(numbers[0]), **fields)
 
 
-def enter_caches(
-    ours: Mapping[str, CachedSample], numbers: Sequence[Sequence[int]], group: str = ""
-) -> list[Contender]:
-    """Caches of the sample as contenders."""
-    return [
-        enter_reader(name, lambda cached=cached: cached.take, numbers, group=group, bytes_a_frame=cached.bytes_a_frame)  # type: ignore[misc]
-        for name, cached in ours.items()
-    ]
+def enter_stored(stored: FileSample | CachedSample, numbers: Sequence[Sequence[int]], **fields: Any) -> Contender:
+    """Make a contender of a sample that is stored."""
+    facts = {"bytes_a_frame": round(count_bytes(stored))}
+    return enter_reader(
+        stored.title, lambda: lambda numbers: exhaust(stored.read(numbers)), numbers, facts=facts, **fields
+    )
 
 
 def exact_row(scene: Scene, stack: ExitStack) -> Row:
     """Read from each exact codec of ours, from joblib's lz4 and from PNG."""
-    originals = [frame.rgb for frame in scene.sample.frames]
-    theirs = {
-        form.name: FileHolding(form, scene.sample, scene.work / form.name.replace(" ", "_"), None, 0)
-        for form in scene.peers.list_all("formats")
+    all_stored: dict[str, FileSample | CachedSample] = {
+        form.name: FileSample(form, scene.sample, scene.work / form.name.replace(" ", "_"))
+        for form in scene.peers.list_all("FORMATS")
         if form.is_exact and form.name.startswith((LZ4, PNG))
     }
-    for files in theirs.values():
+    for files in all_stored.values():
         files.write()
-    ours = caches_of(scene, stack, with_rgb=True)
+    all_stored |= scene.fill_caches(stack, with_rgb=True)
     numbers = scene.draw_numbers(FRAMES)
-    nbytes = {name: cached.bytes_a_frame for name, cached in ours.items()}
-    nbytes |= {
-        name: sum(Path(path).stat().st_size for path in files.paths) / len(files.paths)
-        for name, files in theirs.items()
-    }
-
-    def read_files(files: FileHolding, numbers: Sequence[int]) -> None:
-        for item in files.read(numbers):
-            del item
-
-    def check_equality(contender: Contender) -> list[str]:
-        if contender.name in ours:
-            return ours[contender.name].wrong()
-        return check(theirs[contender.name].read(range(len(originals))), originals).describe()
-
-    contenders = [
-        enter_reader(name, lambda files=files: partial(read_files, files), numbers,  # type: ignore[misc]
-                     library=name.split()[0], bytes_a_frame=nbytes[name])
-        for name, files in theirs.items()
-    ]  # fmt: skip
+    nbytes = {name: count_bytes(stored) for name, stored in all_stored.items()}
     return Row(
         "exact",
         f"exact formats at full size, {len(numbers[0])} frames at random a round, read to RGB, ours channels first as "
         "in batches, theirs channels last as they store them",
-        [*contenders, *enter_caches(ours, numbers)],
+        [
+            enter_stored(stored, numbers, library=name.split()[0] if isinstance(stored, FileSample) else "")
+            for name, stored in all_stored.items()
+        ],
         lambda timings: compare_exact(timings, nbytes),
         unit="frames",
-        check=check_equality,
+        check=lambda contender: check_stored(all_stored[contender.name]).describe(),
     )
 
 
@@ -131,10 +92,6 @@ def compare_exact(timings: Timings, nbytes: Mapping[str, float]) -> Findings:
     """Speed and bytes of each of ours against joblib's lz4, against PNG, and against lz4 of RGB in our own store.
 
     The last shows what planes gain.
-
-    Args:
-        timings: Of readers by name; ours begin with "framefeed".
-        nbytes: Reader -> stored bytes of a frame.
     """
     levels = [name for name in timings.of if name.startswith(LZ4)]
     rivals = {"joblib lz4, its fastest level": timings.best(levels)} if levels else {}
@@ -155,16 +112,16 @@ def compare_exact(timings: Timings, nbytes: Mapping[str, float]) -> Findings:
 def original_row(scene: Scene, stack: ExitStack) -> Row:
     """Random frames at full size, from our cache and decoded from the original."""
     sample, numbers = scene.sample, scene.draw_numbers(DECODED_FRAMES)
-    ours = caches_of(scene, stack)
-    peers = {reader.name: reader for reader in scene.peers.list_all("originals")}
+    ours = scene.fill_caches(stack)
+    peers = {method.name: method for method in scene.peers.list_all("ORIGINALS")}
 
-    def open_peer(name: str) -> Read:
-        read = peers[name].open(sample.video)
+    def open_peer(name: str) -> ReadFrames:
+        read: ReadFrames = peers[name].open(sample.video)
         return lambda numbers: read([sample.frames[number].ordinal for number in numbers])
 
     def check_equality(contender: Contender) -> list[str] | None:
         if contender.name in ours:
-            return ours[contender.name].wrong()
+            return check_stored(ours[contender.name]).describe()
         if contender.name not in peers:
             return None
         expected = [sample.frames[number].rgb for number in numbers[0]]
@@ -189,19 +146,20 @@ def original_row(scene: Scene, stack: ExitStack) -> Row:
         "original",
         f"random frames at full size, {len(numbers[0])} a round in one call, files kept open and indexed",
         [
-            enter_reader(OWN, lambda: _decoding(sample), numbers),
+            enter_reader(OWN, lambda: _open_decoder(sample), numbers),
             *(
-                enter_reader(name, partial(open_peer, name), numbers, library=name, group="peers") for name in peers
+                enter_reader(name, lambda name=name: open_peer(name), numbers, library=name, groups=("peers",))  # type: ignore[misc]
+                for name in peers
             ),
-            *enter_caches(ours, numbers, group="ours"),
+            *(enter_stored(cached, numbers, groups=("ours",)) for cached in ours.values()),
         ],
         conclude,
         unit="frames",
         check=check_equality,
-    )  # fmt: skip
+    )
 
 
-def _decoding(sample: Sample) -> Read:
+def _open_decoder(sample: Sample) -> Callable[[Sequence[int]], None]:
     """Our decoder, into memory that is used again."""
     decoder, video = PyAVDecoder(), sample.video
     height, width, _ = sample.frames[0].rgb.shape
@@ -217,9 +175,9 @@ def _decoding(sample: Sample) -> Read:
 def checksums_row(scene: Scene, stack: ExitStack) -> Row:
     """Hashing the stored bytes, as a share of reading them to RGB, which does that too."""
     numbers = scene.draw_numbers(FRAMES)
-    ours = caches_of(scene, stack)
+    ours = scene.fill_caches(stack)
 
-    def open_hashing(codec: str) -> Read:
+    def open_hashing(codec: str) -> Callable[[Sequence[int]], None]:
         frames = scene.sample.frames
         encoded = [bytes(find_codec(codec).encode(*layout_and_bytes(frame, "planes"))) for frame in frames]
 
@@ -232,25 +190,21 @@ def checksums_row(scene: Scene, stack: ExitStack) -> Row:
     def conclude(timings: Timings) -> Findings:
         # The best exact codec first: what is not compressed has the most bytes to hash, and nothing else to do.
         ranked = sorted(ours, key=lambda name: (ours[name].codec == "raw", timings.median(name)))
-        shares = {f"CPU, {name}": Figure(measure_share(timings, f"hashing alone, {name}", name)) for name in ranked}
+        shares = {
+            f"CPU, {name}": Figure(timings.ratio(f"hashing alone, {name}", name).scale(100)) for name in ranked
+        }  # fmt: skip
         return Findings([Comparison("checksums", "checksums, of a read to full-size RGB", shares, " %")])
 
     return Row(
         "checksums",
         "hashing of the stored bytes alone, beside the whole read to full-size RGB that includes it",
         [
-            *enter_caches(ours, numbers),
+            *(enter_stored(cached, numbers) for cached in ours.values()),
             *(
-                enter_reader(f"hashing alone, {name}", partial(open_hashing, cached.codec), numbers)
+                enter_reader(f"hashing alone, {name}", lambda codec=cached.codec: open_hashing(codec), numbers)  # type: ignore[misc]
                 for name, cached in ours.items()
             ),
         ],
         conclude,
         unit="frames",
     )
-
-
-def measure_share(timings: Timings, part: str, whole: str) -> Interval:
-    """Share of the processor time of one contender that another took, in percent, over the rounds of both."""
-    parts, wholes = timings.of[part], timings.of[whole]
-    return median_interval([100 * parts[n].cpu / wholes[n].cpu for n in sorted(parts.keys() & wholes.keys())])

@@ -6,46 +6,56 @@ The original is decoded in order, and clip by clip at random.
 from __future__ import annotations
 
 import math
-import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from framefeed.bench._peers import FileFormat
 from framefeed.bench._printing import align
 from framefeed.bench._runner import Reading, read_clocks
-from framefeed.bench.cache._checking import Checked, CropRequest, FrameSquare, check
-from framefeed.bench.cache._holdings import ALONE, FileHolding, Gives, Holding, Loaded, StoreHolding
-from framefeed.bench.cache._pages import forget
+from framefeed.bench.cache._advice import advise_on
+from framefeed.bench.cache._checking import Checked, FrameSquare, check, draw_crops
+from framefeed.bench.cache._pages import forget, measure_disk
 from framefeed.bench.cache._passes import plan_random_clips
-from framefeed.bench.cache._samples import FULL_SIZE, Sample
-from framefeed.bench.cache._scene import Scene
-from framefeed.cache import known_codecs
+from framefeed.bench.cache._sample import FULL_SIZE
+from framefeed.bench.cache._stored import (
+    CLIP,
+    CachedSample,
+    FileSample,
+    Scene,
+    Stores,
+    count_bytes,
+    exhaust,
+    layout_and_bytes,
+)
+from framefeed.cache import find_codec, known_codecs, measure_codec, read_memory_size
 from framefeed.decode.backends.pyav import PyAVDecoder
+from framefeed.encode import save_still
 from framefeed.load import ClipLoader
-from framefeed.parallel import Ok, catch_outcome
+from framefeed.parallel import Ok, catch_outcome, ordered_map
 
 LEAST_SECONDS = 0.25
 """Reading is repeated for so long."""
 CLIPS = 4
 MOST_SECONDS = 4.0
 """So much of a film is decoded in order."""
+DISK_BYTES = 256 * 10**6
+"""Of the file that the disk's speed is measured with."""
 QUALITIES = {"jpeg": (80, 90, 95)}
 """Lossy codecs of ours are measured at several."""
-Make = Callable[[Path], Holding]
+Make = Callable[[Path], FileSample | CachedSample]
 
 
 @dataclass(slots=True)
 class FormatTable:
-    """What was found.
+    """What was measured.
 
     Attributes:
         entries: One of each format that could be measured.
-        checks: Entry's title -> what came back in the form that is mostly wanted.
+        checks: Entry's title -> what came back as RGB.
         failed: Format -> why it could not be measured.
     """
 
@@ -55,49 +65,39 @@ class FormatTable:
 
     @property
     def first_worst(self) -> FrameSquare | None:
-        """The square that the first lossy format is worst at: where the others are looked at too."""
+        """The square that the first lossy format is worst at: it is cut out of the others too."""
         return next((checked.worst for checked in self.checks.values() if checked.worst is not None), None)
 
 
-def all_formats(sample: Sample, formats: Sequence[FileFormat], loader: Loaded | None, workers: int) -> dict[str, Make]:
+def list_formats(scene: Scene) -> dict[str, Make]:
     """How each format is made, by name: theirs first, then ours as planes, as RGB, and at the output's size."""
 
-    def files(form: FileFormat) -> Make:
-        return lambda folder: FileHolding(form, sample, folder, loader, workers)
+    def store(codec: str, stores: Stores) -> Make:
+        return lambda folder: CachedSample(codec, stores, scene.sample, folder)
 
-    def stored(codec: str, of: Gives) -> Make:
-        return lambda folder: StoreHolding(codec, of, sample, folder, workers)
-
-    makes = {form.name: files(form) for form in formats}
-    makes |= {f"framefeed {codec}, planes": stored(codec, "planes") for codec in our_codecs()}
-    makes["framefeed lz4, RGB"] = stored("lz4", "rgb")
-    return makes | {f"framefeed {codec}, output": stored(codec, "small") for codec in our_codecs()}
+    makes: dict[str, Make] = {
+        form.name: partial(FileSample, form, scene.sample) for form in scene.peers.list_all("FORMATS")
+    }
+    makes |= {f"framefeed {codec}, planes": store(codec, "planes") for codec in our_codecs()}
+    makes["framefeed lz4, RGB"] = store("lz4", "rgb")
+    return makes | {f"framefeed {codec}, output": store(codec, "small") for codec in our_codecs()}
 
 
 def our_codecs() -> list[str]:
-    """What a cache can be told, exact codecs first."""
+    """The codecs that a cache can be given by name, exact ones first."""
     known = known_codecs()
     exact = [name for name in known if name not in QUALITIES]
     return exact + [f"{name}:{quality}" for name in known for quality in QUALITIES.get(name, ())]
 
 
-def measure_table(
-    makes: dict[str, Make], sample: Sample, work: Path, tell: Callable[[str], object] = lambda name: None
-) -> FormatTable:
-    """Measure one format after the other; the files of each are gone before the next is written.
-
-    Args:
-        makes: How each is made.
-        sample: The frames.
-        work: Folder on the disk that is meant.
-        tell: Called with each name before it is measured.
-    """
+def measure_table(makes: Mapping[str, Make], scene: Scene, begin: Callable[[str], object]) -> FormatTable:
+    """Measure one format after the other; the files of each are gone before the next is written."""
     table = FormatTable()
     for name, make in makes.items():
-        tell(name)
-        folder = work / "format"
-        # Baselines are other people's code: what one raises is told, and the others go on.
-        outcome = catch_outcome(partial(_measure_format, make, sample, CropRequest(table.first_worst)), folder)
+        begin(f"table: {name}")
+        folder = scene.work / "format"
+        # Baselines are other people's code: what one raises is shown, and the others go on.
+        outcome = catch_outcome(partial(_measure_format, make, scene, table.first_worst), folder)
         rmtree(folder, ignore_errors=True)
         if isinstance(outcome, Ok):
             entry, checked = outcome.value
@@ -110,88 +110,106 @@ def measure_table(
     return table
 
 
-def _measure_format(make: Make, sample: Sample, request: CropRequest, folder: Path) -> tuple[dict[str, Any], Checked]:
-    holding = make(folder)
+def _measure_format(make: Make, scene: Scene, at: FrameSquare | None, folder: Path) -> tuple[dict[str, Any], Checked]:
+    stored, sample = make(folder), scene.sample
+    count = len(sample)
     try:
         before = read_clocks()
-        holding.write()
+        stored.write()
         wrote = read_clocks() - before
         checks = {
             gives: check(
-                holding.read(range(len(sample)), gives),
+                stored.read(range(count), gives),
                 [getattr(frame, gives) for frame in sample.frames],
-                request if gives == "rgb" and not holding.is_exact else None,
+                crops=gives == "rgb" and not stored.is_exact,
+                at=at if gives == "rgb" and not stored.is_exact else None,
             )
-            for gives in holding.gives
+            for gives in stored.gives
         }
-        first = checks[holding.gives[0]]
-        wrong = [
-            f"{len(numbers)} of the frames as {gives} {what}"
-            for gives, checked in checks.items()
-            for what, numbers in (("did not come", checked.missing), ("differ", checked.differing * holding.is_exact))
-            if numbers
-        ]
+        first, nbytes = checks[stored.gives[0]], count_bytes(stored)
         psnr = {"mean": first.psnr_mean, "worst": first.psnr_worst}
         return {
-            **_entry(holding, sample, wrote),
-            "wrong": wrong,
+            "title": stored.title,
+            "name": stored.name,
+            "form": stored.form,
+            "group": stored.group,
+            "is_exact": stored.is_exact,
+            "bytes_a_frame": round(nbytes),
+            "mb_whole": round(nbytes * count / sample.share / 1e6, 1),
+            "share_of_rgb": round(nbytes / sample.frames[0].rgb.nbytes, 4),
+            "write_fps": round(count / wrote.wall, 1),
+            "write_cpu_ms": round(1000 * wrote.cpu / count, 4),
+            "wrong": [
+                f"{len(numbers)} of the frames as {gives} {what}"
+                for gives, checked in checks.items()
+                for what, numbers in (
+                    ("did not come", checked.missing), ("differ", checked.differing * stored.is_exact)
+                )
+                if numbers
+            ],
             "psnr_db": {name: None if math.isinf(value) else round(value, 2) for name, value in psnr.items()},
-            **_reading(holding, sample.order),
-        }, first
+            **_measure_reading(stored, scene),
+            **_measure_codec(stored),
+        }, first  # fmt: skip
     finally:
-        holding.close()
+        stored.close()
 
 
-def _entry(holding: Holding, sample: Sample, wrote: Reading) -> dict[str, Any]:
-    count, nbytes = len(sample), sum(map(os.path.getsize, holding.paths))
-    # What can be read back last is what lies in the files.
-    stored = holding.gives[-1]
+def _measure_codec(stored: FileSample | CachedSample) -> dict[str, Any]:
+    """What ``codec="auto"`` compares codecs by."""
+    if isinstance(stored, FileSample) or not stored.is_exact:
+        return {}
+    frames = [layout_and_bytes(frame, stored.stores) for frame in stored.sample.frames[:CLIP]]
+    figures = measure_codec(find_codec(stored.codec), frames)
     return {
-        "title": f"{holding.name}, {holding.form}" if holding.group == "framefeed" else holding.name,
-        "name": holding.name,
-        "form": holding.form,
-        "group": holding.group,
-        "is_exact": holding.is_exact,
-        "bytes_a_frame": round(nbytes / count),
-        "raw_bytes_a_frame": round(sum(getattr(frame, stored).nbytes for frame in sample.frames) / count),
-        "mb_whole": round(nbytes / sample.share / 1e6, 1),
-        "share_of_rgb": round(nbytes / sum(frame.rgb.nbytes for frame in sample.frames), 4),
-        "write_fps": round(count / wrote.wall, 1),
-        "write_cpu_ms": round(1000 * wrote.cpu / count, 4),
-        **({"encode_cpu_ms": round(1000 * holding.encode_cpu / count, 4)} if isinstance(holding, StoreHolding) else {}),
+        "codec_figures": {
+            "num_frames": figures.num_frames,
+            "raw_bytes": figures.raw_bytes,
+            "stored_bytes": figures.stored_bytes,
+            "write_seconds": round(figures.write_seconds, 9),
+            "read_seconds": round(figures.read_seconds, 9),
+        }
     }
 
 
-def _reading(holding: Holding, order: Sequence[int]) -> dict[str, Any]:
+def _measure_reading(stored: FileSample | CachedSample, scene: Scene) -> dict[str, Any]:
     """Frames a second on the clock, cold once and warm again and again, and processor time of each form."""
-    why = forget(holding.paths)
-    main = holding.gives[0]
-    rates = {} if why else {"cold": _rate(lambda: holding.read(order, main), len(order), 0)[0]}
+    order, workers, main = scene.sample.order, scene.workers, stored.gives[0]
+    why = forget(stored.paths)
+    rates = {} if why else {"cold": _measure_rate(lambda: stored.read(order, main), len(order), 0)[0]}
     cpu = {}
-    for gives in holding.gives:
-        rate, milliseconds = _rate(partial(holding.read, order, gives), len(order))
+    for gives in stored.gives:
+        rate, milliseconds = _measure_rate(partial(stored.read, order, gives), len(order))
         rates["warm" if gives == main else f"as {gives}"] = rate
         cpu[gives] = milliseconds
-    for name, one_pass in holding.passes(order).items():
-        if name != ALONE:
-            _exhaust(one_pass)  # workers start
-        rates[name] = _rate(lambda one_pass=one_pass: one_pass, len(order))[0]  # type: ignore[misc]
+    if isinstance(stored, CachedSample):
+        clips = [order[first : first + CLIP] for first in range(0, len(order), CLIP)]
+
+        def read_in_threads() -> Iterator[None]:
+            with ordered_map(
+                lambda clip: exhaust(stored.read(clip, main)), clips, workers=workers, max_in_flight=2 * workers
+            ) as done:
+                yield from done
+
+        exhaust(read_in_threads())  # threads start, and have their memory
+        rates[f"{workers} threads"] = _measure_rate(read_in_threads, len(order))[0]
+    elif "torch" in scene.peers.modules:
+        load = partial(scene.peers.modules["torch"].load_files, [stored.paths[n] for n in order], stored.format.read)
+        for number in dict.fromkeys((0, workers)):
+            loader = load(number)
+            exhaust(loader if number else ())  # workers start
+            rates[f"DataLoader {number}"] = _measure_rate(lambda loader=loader: loader, len(order))[0]  # type: ignore[misc]
     return {"read_fps": rates, "read_cpu_ms": cpu, "not_cold": why}
 
 
-def _rate(begin: Callable[[], Iterable[object]], count: int, least: float | None = None) -> tuple[float, float]:
+def _measure_rate(begin: Callable[[], Iterable[object]], count: int, least: float | None = None) -> tuple[float, float]:
     """Frames a second, and processor milliseconds a frame of this process, of passes over so many frames."""
     start, done, took = read_clocks(), 0, Reading(0, 0)
     while not done or took.wall < (LEAST_SECONDS if least is None else least):
-        _exhaust(begin())
+        exhaust(begin())
         done += count
         took = read_clocks() - start
     return round(done / took.wall, 1), round(1000 * took.cpu / done, 4)
-
-
-def _exhaust(items: Iterable[object]) -> None:
-    for item in items:
-        del item
 
 
 def original_entries(scene: Scene) -> list[dict[str, Any]]:
@@ -219,8 +237,7 @@ def original_entries(scene: Scene) -> list[dict[str, Any]]:
         return {"warm": round(count / (time.perf_counter() - start), 1)}
 
     entries = [
-        entry(f"in order ({reader.name})", rate(reader.read(str(video.path))))
-        for reader in scene.peers.list_all("in_order")
+        entry(f"in order ({name})", rate(read(str(video.path)))) for name, read in scene.peers.list_all("IN_ORDER")
     ]
     pictures = PyAVDecoder().iter_rgb(video.source, video.index, range(len(video)), FULL_SIZE)
     entries.append(entry("in order (framefeed)", rate(pictures)))
@@ -238,9 +255,55 @@ def original_entries(scene: Scene) -> list[dict[str, Any]]:
     return [*entries, clips]
 
 
+def measure_formats(
+    scene: Scene, crops: Path | None, begin: Callable[[str], object]
+) -> tuple[dict[str, Any], list[str]]:
+    """Measure every format, and say which one to take.
+
+    Returns:
+        Facts of the row, and what is wrong with formats of framefeed, a line each.
+    """
+    sample = scene.sample
+    disk = measure_disk(str(scene.work / "disk"), DISK_BYTES)
+    table = measure_table(list_formats(scene), scene, begin)
+    facts = {
+        "note": f"measured on {len(sample)} frames spread over it; MB are of all {len(sample.video):,}, in proportion; "
+        "FPS on the clock; write FPS of framefeed's with fsync",
+        "frames": len(sample),
+        "num_frames": len(sample.video),
+        "workers": scene.workers,
+        "size": sample.size,
+        "disk": disk,
+        "entries": [*original_entries(scene), *table.entries],
+        "not_measured": table.failed,
+        "crops": _save_crops(table, crops),
+    }
+    facts["advice"] = advise_on(facts, read_memory_size())
+    return facts, [f"{entry['title']}: {what}" for entry in table.entries for what in entry["wrong"]]
+
+
+def _save_crops(table: FormatTable, path: Path | None) -> str | None:
+    """Write the contact sheet of the lossy formats, and give its name."""
+    worst, same = [], []
+    for entry in table.entries:
+        checked, name = table.checks[entry["title"]], entry["name"]
+        if checked.worst is not None:
+            worst.append((f"{name}: {checked.psnr_worst:.1f} dB in this frame", checked.worst))
+            caption = f"{name}: {checked.psnr_mean:.1f} dB in all, {entry['mb_whole']:,.0f} MB"
+            same.append((caption, checked.same or checked.worst))
+    if path is None or not worst:
+        return None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_still(path, draw_crops([
+        ("where each lossy format differs most: left as decoded, right as stored, enlarged four times", worst),
+        ("the same square in each", same),
+    ]))  # fmt: skip
+    return path.name
+
+
 _COLUMNS = (
     "cold: pages dropped before; DataLoader N: one file a frame, read by a torch DataLoader with N workers, batch 16; "
-    "{workers} threads: our ordered threads; to {size}: read and resized; planes alone: without conversion to RGB"
+    "{workers} threads: our ordered threads; to {size}: read and resized"
 )
 
 
@@ -256,7 +319,7 @@ def describe_table(row: Mapping[str, Any], crops: Path | None = None) -> list[st
     lines = ["", *advice["lines"]] if advice else []
     lines += ["", row["title"], f"  {table['note']}"]
     header = ["", "exact", "MB", "write FPS", "read FPS: cold", "warm", "DataLoader 0", f"DataLoader {workers}",
-              f"{workers} threads", f"to {table['size']}", "planes alone", "PSNR dB: mean", "worst"]  # fmt: skip
+              f"{workers} threads", f"to {table['size']}", "PSNR dB: mean", "worst"]  # fmt: skip
     lines += align([header, *(_cells(entry, workers) for entry in table["entries"])])
     lines.append(f"  {_COLUMNS.format(workers=workers, size=table['size'])}")
     for entry in table["entries"]:
@@ -275,7 +338,7 @@ def describe_table(row: Mapping[str, Any], crops: Path | None = None) -> list[st
 def _cells(entry: Mapping[str, Any], workers: int) -> list[str]:
     rates, psnr = entry["read_fps"], entry.get("psnr_db", {})
     exact = "WRONG" if entry["wrong"] else "yes" if entry["is_exact"] else "no"
-    names = ("cold", "warm", "DataLoader 0", f"DataLoader {workers}", f"{workers} threads", "as small", "as planes")
+    names = ("cold", "warm", "DataLoader 0", f"DataLoader {workers}", f"{workers} threads", "as small")
     return [
         entry["title"],
         exact,

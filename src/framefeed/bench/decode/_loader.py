@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from shutil import copyfile
 
@@ -16,7 +14,7 @@ import numpy as np
 
 from framefeed.bench._frames import NUM_FRAMES
 from framefeed.bench._media import BenchVideo
-from framefeed.bench._peers import SIZE
+from framefeed.bench._processes import own_megabytes, run_program
 from framefeed.bench._runner import (
     Comparison,
     Contender,
@@ -25,12 +23,12 @@ from framefeed.bench._runner import (
     Row,
     Timings,
     compare_times,
-    median_interval,
+    ready,
 )
-from framefeed.bench.baselines import Peers
+from framefeed.bench.baselines import SIZE, Peers
 from framefeed.catalog import Catalog
 from framefeed.catalog.scan import scan
-from framefeed.decode import ClipSlot, DecodeReport, Pixels
+from framefeed.decode import BaseDecoder, ClipSlot, DecodeReport, Pixels
 from framefeed.index import FrameIndex
 from framefeed.load import ClipLoader
 from framefeed.media import MediaSource
@@ -58,7 +56,7 @@ def exhaust(batches: Iterable[object], number: int) -> None:
 def overhead_row(folder: Path, stack: ExitStack) -> Row:
     """Wall time of an epoch over decoding alone, where decoding a clip takes 25 ms, with 1, 2 and 8 threads."""
     plan = plan_of_files(folder, BATCH_SIZE, OVERHEAD_CLIPS)
-    decoder, catalog, request = SleepingDecoder(DECODE_SECONDS), plan.catalog, plan[0]
+    decoder, catalog, request = SleepingDecoder(), plan.catalog, plan[0]
     source, index = MediaSource.of(catalog.source(0)), catalog.frame_index(0)
     out = np.empty((len(request), *request.output.shape(0, 0)), dtype=np.uint8)
 
@@ -67,19 +65,18 @@ def overhead_row(folder: Path, stack: ExitStack) -> Row:
         for _ in range(len(plan)):
             decoder.decode(source, index, [ClipSlot(request.ordinals, request.output, out)])
 
-    contenders = [Contender("decoding alone", lambda: decode_alone, amount=OVERHEAD_CLIPS)]
+    contenders = [Contender("decoding alone", ready(decode_alone), amount=OVERHEAD_CLIPS)]
     names = {workers: f"ClipLoader, {workers} threads" for workers in (1, 2, 8)}
     for workers, name in names.items():
-        backend = SleepingDecoder(DECODE_SECONDS)
-        loader = stack.enter_context(ClipLoader(plan, batch_size=BATCH_SIZE, workers=workers, backend=backend))
-        contenders.append(Contender(name, lambda loader=loader: partial(exhaust, loader), amount=OVERHEAD_CLIPS))  # type: ignore[misc]
+        loader = stack.enter_context(ClipLoader(plan, batch_size=BATCH_SIZE, workers=workers, backend=decoder))
+        contenders.append(Contender(name, ready(partial(exhaust, loader)), amount=OVERHEAD_CLIPS))
 
     def conclude(timings: Timings) -> Findings:
-        alone, figures = timings.of["decoding alone"], {}
+        figures = {}
         for workers, name in names.items():
-            loaded = timings.of[name]
-            ratios = [100 * (loaded[number].wall * workers / alone[number].wall - 1) for number in loaded]
-            figures[f"wall, {workers} threads"] = Figure(median_interval(ratios), name, "decoding alone")
+            ratio = timings.ratio(name, "decoding alone", "wall")
+            more = ratio.scale(100 * workers, -100)
+            figures[f"wall, {workers} threads"] = Figure(more, name, "decoding alone")
         return Findings([Comparison("overhead", "more time than decoding alone, divided by threads", figures, " %")])
 
     title = f"loader overhead over a decoder of {DECODE_SECONDS * 1000:.0f} ms a clip, {OVERHEAD_CLIPS} clips"
@@ -95,20 +92,14 @@ def moving_row(folder: Path, stack: ExitStack, peers: Peers) -> Row:
     for workers in (1, 2):
         decoder = CopyingDecoder(clips)
         loader = stack.enter_context(ClipLoader(plan, batch_size=BATCH_SIZE, workers=workers, backend=decoder))
-        contenders.append(
-            Contender(f"framefeed {workers}", lambda loader=loader: partial(exhaust, loader), amount=MOVED_BATCHES)  # type: ignore[misc]
-        )
+        contenders.append(Contender(f"framefeed {workers}", ready(partial(exhaust, loader)), amount=MOVED_BATCHES))
     if "torch" in peers.modules:
-        load_ready = peers.modules["torch"].load_ready
+        load = partial(peers.modules["torch"].load_ready, clips, count, BATCH_SIZE)
         contenders += [
-            Contender(
-                f"torch {workers}",
-                lambda workers=workers: partial(exhaust, load_ready(clips, count, BATCH_SIZE, workers)),  # type: ignore[misc]
-                "torch",
-                amount=MOVED_BATCHES,
-            )
+            Contender(f"torch {workers}", lambda workers=workers: partial(exhaust, load(workers)), "torch",  # type: ignore[misc]
+                      amount=MOVED_BATCHES)
             for workers in (0, 1, 2)
-        ]
+        ]  # fmt: skip
 
     def conclude(timings: Timings) -> Findings:
         figures = {
@@ -124,28 +115,15 @@ def moving_row(folder: Path, stack: ExitStack, peers: Peers) -> Row:
 
 
 def memory_row(videos: Sequence[BenchVideo], catalog: Path, stride: int, clips: int = FED_CLIPS) -> Row:
-    """Feed clips of some files in a fresh process, and see what it holds.
-
-    Args:
-        videos: The files.
-        catalog: Where to write theirs.
-        stride: Frames from one frame of a clip to the next.
-        clips: How many.
-    """
+    """Feed clips of some files in a fresh process, and see what it holds."""
     scan([str(video.path) for video in videos], out=catalog)
-    run = f"from {__name__} import feed_here; feed_here()"
-    words = [sys.executable, "-c", run, str(catalog), str(stride), str(-(-clips // len(videos)))]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=3600)
+    series = run_program(feed_clips, catalog, str(stride), str(-(-clips // len(videos))))
     title = f"memory of a loop over {clips} clips, batches of {BATCH_SIZE}, {FED_WORKERS} threads"
-    return Row("memory", title, conclude=lambda timings: judge_memory(json.loads(done.stdout)))
+    return Row("memory", title, conclude=lambda timings: judge_memory(series))
 
 
 def judge_memory(series: Sequence[float]) -> Findings:
-    """Say whether a series of resident megabytes, one value a batch, stays flat once it has settled.
-
-    Args:
-        series: At least one value.
-    """
+    """Say whether a series of resident megabytes, one value a batch, stays flat once it has settled."""
     first, later = max(series[:SETTLED]), max(series[SETTLED:], default=None)
     facts = {
         "batches": len(series),
@@ -155,23 +133,16 @@ def judge_memory(series: Sequence[float]) -> Findings:
     return Findings([Comparison("peak", "resident memory", {"peak": Figure(max(series))}, " MB")], facts)
 
 
-def resident_megabytes() -> float:
-    """Resident set of this process now, in 10^6 bytes."""
-    fields = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").split("VmRSS:")[1].split()
-    return int(fields[0]) * 1024 / 1e6
-
-
-def feed_here() -> None:
-    """Feed from the catalog that the command line names, and print resident megabytes after each batch."""
-    catalog, stride, clips_per_video = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    rule = Dense(NUM_FRAMES, stride=stride)
-    plan = plan_clips(Catalog.open(catalog), rule, clips_per_video=clips_per_video, seed=0, size=(SIZE, SIZE))
+def feed_clips(catalog: str, stride: str, clips_per_video: str) -> list[float]:
+    """Feed from a catalog, and list resident megabytes after each batch."""
+    rule = Dense(NUM_FRAMES, stride=int(stride))
+    plan = plan_clips(Catalog.open(catalog), rule, clips_per_video=int(clips_per_video), seed=0, size=(SIZE, SIZE))
     series = []
     with ClipLoader(plan, batch_size=BATCH_SIZE, workers=FED_WORKERS) as loader:
         for batch in loader:
             del batch
-            series.append(resident_megabytes())
-    json.dump(series, sys.stdout)
+            series.append(own_megabytes("VmRSS"))
+    return series
 
 
 def ready_clips(count: int) -> list[Pixels]:
@@ -191,39 +162,28 @@ def plan_of_files(folder: Path, num_files: int, num_clips: int) -> EpochPlan:
     return plan_requests(requests, size=(SIZE, SIZE))
 
 
-class CopyingDecoder:
+class CopyingDecoder(BaseDecoder):
     """Delivers clips that lie ready in memory."""
 
     name = "ready"
 
     def __init__(self, clips: Sequence[Pixels]) -> None:
-        self._clips = list(clips)
-        self._next = 0
+        self._clips = cycle(clips)
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Copy one ready clip after the other."""
         for slot in slots:
-            slot.out[...] = self._clips[self._next % len(self._clips)]
-            self._next += 1
+            slot.out[...] = next(self._clips)
         return DecodeReport([None] * len(slots))
 
-    def close(self) -> None:
-        """Nothing is held."""
 
-
-class SleepingDecoder:
+class SleepingDecoder(BaseDecoder):
     """Takes a known time for each clip without using the processor, and writes nothing."""
 
     name = "sleeping"
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Sleep once a clip."""
         for _ in slots:
-            time.sleep(self._seconds)
+            time.sleep(DECODE_SECONDS)
         return DecodeReport([None] * len(slots))
-
-    def close(self) -> None:
-        """Nothing is held."""

@@ -11,13 +11,11 @@ import numpy as np
 
 from framefeed.bench._frames import OUR_METHOD, SEED, psnr, spread_ordinals
 from framefeed.bench._media import MediaStore
-from framefeed.bench._peers import Method
 from framefeed.bench._runner import Comparison, Figure, Findings, Row
 from framefeed.bench._suites import Begin, BenchOptions, PlannedRow, Suite
-from framefeed.bench.baselines import Peers
-from framefeed.bench.decode._lengths import length_row
+from framefeed.bench.baselines import Method, Peers
 from framefeed.bench.decode._loader import memory_row, moving_row, overhead_row
-from framefeed.bench.decode._workloads import COPIES, WORKLOADS, own_workloads, workload_row
+from framefeed.bench.decode._workloads import COPIES, WORKLOADS, length_row, own_workloads, workload_row
 from framefeed.errors import MissingMedia
 
 PEERS = ("torchcodec", "decord2", "spdl", "opencv", "torch", "pillow")
@@ -30,24 +28,23 @@ ROWS: Mapping[str, str] = {
     "moving": "time of the loader for batches that need no decoding",
     "memory": "resident memory of a loading loop",
 }
+# About, on two x86-64 cores, of a row on the user's own videos with its first round; a guess for all others.
 ROW_SECONDS = 8
-"""Of a row on the user's own videos with its first round, about, on two x86-64 cores."""
 
 
 def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> list[PlannedRow]:
     """List the rows that are asked for."""
-    store = MediaStore(next((path for path in options.media if MediaStore.has_trailer(path)), None), work)
-    methods, rounds = peers.list_all("methods"), options.rounds
-    workloads = [*WORKLOADS.values(), *own_workloads(options.media)]
+    rounds, methods = options.rounds, peers.list_all("METHODS")
+    store = MediaStore(next((path for path in options.media if MediaStore.has_trailer(path)), None), work, rounds)
     makes: dict[str, Callable[[Path, ExitStack], Row]] = {
         workload.key: lambda scratch, stack, workload=workload: workload_row(workload, store, methods, rounds)  # type: ignore[misc]
-        for workload in workloads
+        for workload in (*WORKLOADS.values(), *own_workloads(options.media))
     }
     makes |= {
         "length": lambda scratch, stack: length_row(store.test_video, store.long_test_video, methods, rounds),
         "resize": lambda scratch, stack: resize_row(store, methods, peers),
-        "overhead": lambda scratch, stack: overhead_row(scratch / "ready", stack),
-        "moving": lambda scratch, stack: moving_row(scratch / "ready", stack, peers),
+        "overhead": overhead_row,
+        "moving": lambda scratch, stack: moving_row(scratch, stack, peers),
         "memory": lambda scratch, stack: memory_row(
             store.copies(store.short_gop_trailer, COPIES), scratch / "memory.parquet", stride=2
         ),
@@ -64,37 +61,25 @@ def resize_row(store: MediaStore, methods: Sequence[Method], peers: Peers) -> Ro
     comparisons = []
     for video in (store.trailer, store.small_trailer, store.test_video):
         ordinals = spread_ordinals(len(video))
-        taken = []
-        for method in (OUR_METHOD, *methods):
-            session = method.open(video)
-            taken.append((method, np.asarray(session.clip(ordinals))))
-            session.close()
+        taken = {method: np.asarray(method.open(video)(ordinals)) for method in (OUR_METHOD, *methods)}
         comparisons += compare_resizing(video.path.name, pillow.resize_frames(video, ordinals), taken)
-    return Row(
-        "resize", "PSNR to Pillow's antialiased bilinear on full-chroma RGB",
-        conclude=lambda timings: Findings(comparisons),
-    )  # fmt: skip
+    title = "PSNR to Pillow's antialiased bilinear on full-chroma RGB"
+    return Row("resize", title, conclude=lambda timings: Findings(comparisons))
 
 
-def compare_resizing(name: str, reference: Any, taken: Sequence[tuple[Method, Any]]) -> list[Comparison]:
-    """PSNR of each method to the reference, and how far ours is above the decoder's own resize of TorchCodec.
-
-    Args:
-        name: Of the video.
-        reference: Frames, resized with care, uint8 [T, H, W, 3].
-        taken: The same frames by each method, ours first.
-    """
+def compare_resizing(name: str, reference: Any, taken: Mapping[Method, Any]) -> list[Comparison]:
+    """PSNR of each method to the reference, and how far ours is above the decoder's own resize of TorchCodec."""
     decibels = {
         method: psnr(pictures.transpose(0, 2, 3, 1) if method.layout == "NCHW" else pictures, reference)
-        for method, pictures in taken
+        for method, pictures in taken.items()
     }
     ranked = sorted(decibels.items(), key=lambda item: -item[1])
     out = [Comparison(name, name, {method.name: Figure(value) for method, value in ranked}, " dB")]
     native = [value for method, value in decibels.items() if method.library == "torchcodec" and method.resizes_itself]
     if native:
-        above = Figure(decibels[OUR_METHOD] - max(native))
-        out.append(Comparison(f"{name}, above torchcodec", f"{name}: framefeed above TorchCodec's own resize",
-                              {"PSNR": above}, " dB"))  # fmt: skip
+        figures = {"PSNR": Figure(decibels[OUR_METHOD] - max(native))}
+        what = f"{name}: framefeed above TorchCodec's own resize"
+        out.append(Comparison(f"{name}, above torchcodec", what, figures, " dB"))
     return out
 
 

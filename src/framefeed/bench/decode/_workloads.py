@@ -1,10 +1,10 @@
-"""Random clips of videos: which clips of which media, under which rules of play, and the row that compares them."""
+"""Random clips of videos: which clips of which media, under which rules of play, and the rows that compare them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -14,8 +14,7 @@ import numpy as np
 
 from framefeed._units import format_share
 from framefeed.bench._frames import NUM_FRAMES, OUR_METHOD, OURS, SEED, Reference, decode_clips
-from framefeed.bench._media import BenchVideo, MediaStore
-from framefeed.bench._peers import Method
+from framefeed.bench._media import BenchVideo, MediaStore, own_videos
 from framefeed.bench._runner import (
     Comparison,
     Contender,
@@ -28,11 +27,15 @@ from framefeed.bench._runner import (
     Timings,
     compare_times,
     read_clocks,
+    ready,
 )
-from framefeed.catalog.scan import VIDEO_SUFFIXES, list_roots
-from framefeed.errors import FramefeedError
+from framefeed.bench.baselines import Method
+from framefeed.decode import DecodeCounts
 from framefeed.index import Verify, build_index
 
+LENGTH_CLIPS = 4
+PEER_ROUNDS = 3
+_COUNTED = ("packets_sent", "frames_decoded", "bytes_read", "runs")
 COPIES = 12
 """More than the open files that a thread keeps, so that under "many files" none is found open."""
 CHECKED_CLIPS = 2
@@ -127,7 +130,9 @@ def own_workloads(media: Sequence[Path]) -> list[Workload]:
         media: Files and folders; a folder that holds the trailer is not searched for the user's own.
     """
     rows: list[Workload] = []
-    for video in _own_videos([path for path in media if not MediaStore.has_trailer(path)]):
+    for video in own_videos([path for path in media if not MediaStore.has_trailer(path)]):
+        if len(video) <= 4 * NUM_FRAMES:
+            continue
         fps = round(video.index.average_fps or 25)
         pixels = video.index.stream.width * video.index.stream.height
         clips = max(1, min(24, round(_CLIP_SECONDS * 24 * 640 * 360 / pixels)))
@@ -141,25 +146,8 @@ def own_workloads(media: Sequence[Path]) -> list[Workload]:
     return rows
 
 
-def _own_videos(paths: Sequence[Path]) -> Iterator[BenchVideo]:
-    for path in list_roots(paths, suffixes=VIDEO_SUFFIXES).paths if paths else ():
-        video = BenchVideo(Path(path))
-        try:
-            if len(video) > 4 * NUM_FRAMES:
-                yield video
-        except FramefeedError:
-            continue  # no video, or a broken one: scan says why, a benchmark only leaves it out
-
-
 def workload_row(workload: Workload, store: MediaStore, methods: Sequence[Method], rounds: Rounds) -> Row:
-    """Compare the methods of all peers with ours under each rule of a workload.
-
-    Args:
-        workload: Which.
-        store: Its media.
-        methods: Of the peers.
-        rounds: How often.
-    """
+    """Compare the methods of all peers with ours under each rule of a workload."""
     video = workload.video(store)
     batches = {rule: workload.batches(store, rounds.pairs, rule) for rule in workload.rules}
     plays = {
@@ -224,28 +212,21 @@ def open_method(method: Method, rule: Rule, batches: Batches) -> Run:
 
     def open_each(number: int) -> None:
         for clip in batches[number]:
-            session = method.open(clip.video)
-            session.clip(clip.ordinals)
-            session.close()
+            method.open(clip.video)(clip.ordinals)
 
     def open_once(number: int) -> None:
-        session = method.open(batches[number][0].video)
+        read = method.open(batches[number][0].video)
         for clip in batches[number]:
-            session.clip(clip.ordinals)
-        session.close()
+            read(clip.ordinals)
 
     def ask_once(number: int) -> None:
-        # Rising and without repeats, which some peers ask for and none is slower with.
-        session = method.open(batches[number][0].video)
-        session.clip(all_ordinals(batches[number]))
-        session.close()
+        if method is OUR_METHOD:
+            # The clips of the batch, each in its own memory, as the loader asks.
+            decode_clips(batches[number][0].video, [clip.ordinals for clip in batches[number]])
+        else:
+            # Rising and without repeats, which some peers ask for and none is slower with.
+            method.open(batches[number][0].video)(all_ordinals(batches[number]))
 
-    def ask_ourselves_once(number: int) -> None:
-        # The clips of the batch, each in its own memory, as the loader asks.
-        decode_clips(batches[number][0].video, [clip.ordinals for clip in batches[number]])
-
-    if rule == "one call" and method.name == OURS:
-        return ask_ourselves_once
     return {"many files": open_each, "clip by clip": open_once, "one call": ask_once}[rule]
 
 
@@ -259,11 +240,8 @@ def check_frames(method: Method, references: Sequence[Reference]) -> list[str]:
     shares = []
     for reference in references:
         method.prepare(reference.video)
-        session = method.open(reference.video)
-        try:
-            shares.append(reference.share_matching(np.asarray(session.clip(reference.ordinals)), method.layout))
-        finally:
-            session.close()
+        frames = np.asarray(method.open(reference.video)(reference.ordinals))
+        shares.append(reference.share_matching(frames, method.layout))
     share = float(np.mean(shares))
     wrong = format_share(1 - share, decimals=1)
     return [] if share == 1 else [f"{wrong} of the frames are not the ones that were asked for"]
@@ -324,3 +302,69 @@ def pays_after(index_seconds: float, ours: float, best: float) -> int | None:
         best: CPU seconds of a clip by the best peer, which opens the file for each.
     """
     return None if best <= ours else math.ceil(index_seconds / (best - ours))
+
+
+# --- the same clip in a longer video -------------------------------------------------------------
+
+
+def draw_pairs(short: BenchVideo, long: BenchVideo, rounds: int, clips: int) -> dict[str, list[list[BenchClip]]]:
+    """Draw clips of the short video, and for each the same clip of a random repetition of it in the long one."""
+    rng = np.random.Generator(np.random.Philox(key=SEED))
+    stride = min(60, (len(short) - 1) // (NUM_FRAMES - 1))
+    span = (NUM_FRAMES - 1) * stride
+    starts = rng.integers(0, len(short) - span, (rounds, clips))
+    repetitions = rng.integers(0, len(long) // len(short), (rounds, clips))
+    return {
+        name: [[BenchClip(video, list(range(at, at + span + 1, stride))) for at in row] for row in first.tolist()]
+        for name, video, first in (("short", short, starts), ("long", long, starts + len(short) * repetitions))
+    }
+
+
+def count_decoding(clips: Sequence[BenchClip]) -> DecodeCounts:
+    """What decoding some clips costs us, in counts."""
+    total = DecodeCounts()
+    for clip in clips:
+        total += decode_clips(clip.video, [clip.ordinals])[1]
+    return total
+
+
+def length_row(short: BenchVideo, long: BenchVideo, methods: Sequence[Method], rounds: Rounds) -> Row:
+    """Counts and time of a clip of the long video against the short one; for the peers in their first rounds only."""
+    videos = {"short": short, "long": long}
+    batches = draw_pairs(short, long, rounds.pairs, LENGTH_CLIPS)
+    few = {which: [row[:1] for row in rows[:PEER_ROUNDS]] for which, rows in batches.items()}
+    checked = [Reference(clip.video, clip.ordinals) for clip in batches["long"][0][:2]]
+    plays = {f"{method.name}, {which}": (method, which) for method in (OUR_METHOD, *methods) for which in videos}
+
+    def enter(name: str) -> Contender:
+        method, which = plays[name]
+        if method is OUR_METHOD:
+            return Contender(name, ready(lambda number: count_decoding(batches[which][number])), amount=LENGTH_CLIPS)
+        rows = few[which]
+        return Contender(name, lambda: open_method(method, "many files", rows), method.library, most_rounds=PEER_ROUNDS)
+
+    def check(contender: Contender) -> list[str] | None:
+        method, which = plays[contender.name]
+        return check_frames(method, checked) if which == "long" else None
+
+    def conclude(timings: Timings) -> Findings:
+        what = "time of a clip of the long video, in times of the same clip of the short one"
+        times = {
+            method.name: compare_times(timings, f"{method.name}, short", f"{method.name}, long")
+            for method in (OUR_METHOD, *methods)
+        }
+        ours = times.pop(OURS)
+        peers = {f"CPU, {name}": figures["CPU"] for name, figures in times.items() if figures}
+        counts = {
+            which: asdict(count_decoding([clip for row in rows[:4] for clip in row])) for which, rows in batches.items()
+        }
+        return Findings(
+            [Comparison("ours", f"{what}, framefeed", ours), Comparison("peers", f"{what}, other libraries", peers)],
+            {
+                f"{which}_video": {"frames": len(video), **{name: counts[which][name] for name in _COUNTED}}
+                for which, video in videos.items()
+            },
+        )
+
+    title = f"{len(long) // len(short)} x as long: bytes, frames and CPU per clip"
+    return Row("length", title, list(map(enter, plays)), conclude, unit="clips", check=check)

@@ -4,36 +4,44 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from framefeed.bench._runner import Comparison, Figure, Findings, Row
+from framefeed.bench._frames import NUM_FRAMES
+from framefeed.bench._processes import HOUR, command, family_megabytes, read_family_clocks, run_program
+from framefeed.bench._runner import NO_TIME, Comparison, Figure, Findings, Rounds, Row
+from framefeed.bench.baselines import SIZE
 from framefeed.bench.scan._made_up import make_catalog
 from framefeed.bench.scan._media import Tree
-from framefeed.bench.scan._processes import HOUR, command, family_megabytes, run_program
+from framefeed.bench.scan._whole import scan_folder, time_work
+from framefeed.catalog import Catalog
+from framefeed.errors import MissingMedia
+from framefeed.plan import Dense, plan_clips
 
 FRAMES = 300
 WORKERS = 4
 OPENINGS = 5
+PLANNED = 5_000
+"""Positions that a worker plans."""
 _EVERY = 0.2
 """Seconds from one look at a process's memory to the next."""
 
 
-def memory_row(tree: Tree, work: Path) -> Row:
+def memory_row(tree: Tree, work: Path, rounds: Rounds) -> Row:
     """Scan a tree in a fresh process, and see the most that it held.
 
     The kernel's own mark (VmHWM) is of the process that scans; what workers of it add is seen by looking often.
-
-    Args:
-        tree: Many files.
-        work: Folder for the table.
     """
-    words, seen = command("once", tree.root, work / "memory.parquet"), [0.0]
+    words, seen = command(scan_folder, tree.root, work / "memory.parquet"), [0.0]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
+            if not rounds.has(0):
+                process.kill()
+                raise MissingMedia(NO_TIME)
             seen.append(family_megabytes(process.pid))
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_EVERY)
@@ -50,20 +58,16 @@ def memory_row(tree: Tree, work: Path) -> Row:
     return Row("memory", f"memory of a scan of {len(tree)} pictures", conclude=lambda timings: findings)
 
 
-def videos_row(count: int, work: Path) -> Row:
-    """Make up a catalog of videos, open it, and plan clips from it in several processes at once.
-
-    Args:
-        count: How many videos.
-        work: Folder for the catalog.
-    """
+def videos_row(count: int, work: Path, rounds: Rounds) -> Row:
+    """Make up a catalog of videos, open it, and plan clips from it in several processes at once."""
+    rounds.check_time_to_make(f"a catalog of {count:,} videos")
     catalog = make_catalog(work, count, FRAMES)
-    openings = [run_program("open", catalog) for _ in range(OPENINGS)]
-    ranks = [command("plan", catalog, str(rank), str(WORKERS)) for rank in range(WORKERS)]
+    openings = [run_program(open_catalog, catalog) for _ in range(OPENINGS)]
+    ranks = [command(plan_and_wait, catalog, str(rank), str(WORKERS)) for rank in range(WORKERS)]
     with _waiting(ranks) as workers:
         planned = [said for _, said in workers]
         held = sum(family_megabytes(process.pid) for process, _ in workers)
-    with _waiting([command("idle")] * WORKERS) as workers:
+    with _waiting([command(import_and_wait)] * WORKERS) as workers:
         idle = sum(family_megabytes(process.pid) for process, _ in workers)
     opening = {key: median(said[f"{key}_seconds"] for said in openings) for key in ("wall", "cpu")}
     findings = Findings(
@@ -107,3 +111,40 @@ def _waiting(commands: Sequence[Sequence[str]]) -> Iterator[list[tuple[subproces
         for process in processes:
             process.kill()
             process.communicate()
+
+
+# --- programs for fresh processes ----------------------------------------------------------------
+
+
+def open_catalog(catalog: str) -> dict[str, Any]:
+    """Open a catalog."""
+    return time_work(lambda: Catalog.open(catalog))
+
+
+def plan_and_wait(catalog: str, rank: str, world_size: str) -> dict[str, Any]:
+    """Plan clips over a part of a catalog, say so in a line, and hold everything until an answer comes."""
+    before = read_family_clocks()
+    plan = plan_clips(
+        Catalog.open(catalog),
+        Dense(NUM_FRAMES, stride=4),
+        seed=0,
+        size=(SIZE, SIZE),
+        rank=int(rank),
+        world_size=int(world_size),
+    )
+    asked = range(0, len(plan), max(1, len(plan) // PLANNED))
+    frames = sum(len(plan[position]) for position in asked)
+    took = read_family_clocks() - before
+    return _say_and_wait({"positions": len(asked), "frames": frames, "wall_seconds": took.wall})
+
+
+def import_and_wait() -> dict[str, Any]:
+    """Hold nothing but what the imports of a planning worker bring along."""
+    return _say_and_wait({"positions": 0})
+
+
+def _say_and_wait(said: dict[str, Any]) -> dict[str, Any]:
+    sys.stdout.write(json.dumps(said) + "\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+    return {}

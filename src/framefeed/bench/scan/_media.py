@@ -14,12 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
+from framefeed.bench._media import write_clip_in_time
+from framefeed.bench._runner import Rounds
 from framefeed.bench.baselines import load_module
-from framefeed.decode import Pixels
 from framefeed.encode import encode_still
-from framefeed.testing import AudioSpec, ClipSpec, write_clip
+from framefeed.testing import AudioSpec, ClipSpec, draw_stamp
 
 STILL_SUFFIXES = (".jpg", ".jpeg", ".png")
 VIDEO_SUFFIXES = (".mp4", ".mov", ".m4v")
@@ -55,14 +54,8 @@ class Originals:
     broken: list[Path]
 
 
-def find_originals(media: Sequence[Path], work: Path, *, makes: bool = True) -> Originals:
-    """Copy some of the user's pictures, so that they can be linked to, and take videos where they are.
-
-    Args:
-        media: Files and folders.
-        work: Folder for what is made.
-        makes: Whether pictures are made where there are none.
-    """
+def find_originals(media: Sequence[Path], work: Path, rounds: Rounds, *, makes: bool = True) -> Originals:
+    """Copy some of the user's pictures, so that they can be linked to, and take videos where they are."""
     listed = [path for root in media for path in (sorted(root.rglob("*")) if root.is_dir() else [root])]
     stills = _spread([path for path in listed if _is_still(path)], MOST_ORIGINALS)
     size_of = load_module("pillow").size_of
@@ -71,18 +64,18 @@ def find_originals(media: Sequence[Path], work: Path, *, makes: bool = True) -> 
     for name, content in _BROKEN.items():
         (work / name).write_bytes(content)
     return Originals(
-        _planted(sound, work) if sound else make_stills(work) if makes else [],
+        _copy_stills(sound, work) if sound else make_stills(work, rounds) if makes else [],
         _spread([path for path in listed if path.suffix.lower() in VIDEO_SUFFIXES], MOST_VIDEOS),
         [path for path in stills if path not in sound] + [work / name for name in _BROKEN],
     )
 
 
-def make_stills(folder: Path) -> list[Path]:
+def make_stills(folder: Path, rounds: Rounds) -> list[Path]:
     """Write twelve JPEG and four PNG files: most plain, one turned, one with a profile, one with a large thumbnail."""
-    rng = np.random.Generator(np.random.Philox(key=3))
     made = []
     for number in range(LEAST_ORIGINALS):
-        picture = _natural(rng, *_SIZES[number % len(_SIZES)])
+        rounds.check_time_to_make("pictures")
+        picture = draw_stamp(number, *_SIZES[number % len(_SIZES)], seed=number)
         is_jpeg = number % 4 != 3
         data = encode_still(picture, "JPEG" if is_jpeg else "PNG", _QUALITY)
         path = folder / f"original_{number:03}{'.jpg' if is_jpeg else '.png'}"
@@ -91,24 +84,12 @@ def make_stills(folder: Path) -> list[Path]:
     return made
 
 
-def make_videos(folder: Path) -> list[Path]:
+def make_videos(folder: Path, rounds: Rounds) -> list[Path]:
     """Write MP4 files of different sizes and lengths, with sound, with and without reordered frames."""
     return [
-        write_clip(folder / f"original_{spec.num_frames}.mp4", spec, AudioSpec(spec.num_frames / 30)) for spec in _CLIPS
+        write_clip_in_time(folder / f"original_{spec.num_frames}.mp4", spec, rounds, AudioSpec(spec.num_frames / 30))
+        for spec in _CLIPS
     ]
-
-
-def _natural(rng: np.random.Generator, height: int, width: int) -> Pixels:
-    """Draw something that compresses like a photograph: soft shapes under noise; uint8 RGB [height, width, 3]."""
-    coarse = rng.integers(0, 256, (height // 50 + 2, width // 50 + 2, 3)).astype(np.float64)
-    rows, columns = np.linspace(0, coarse.shape[0] - 1.001, height), np.linspace(0, coarse.shape[1] - 1.001, width)
-    row, column = rows.astype(int), columns.astype(int)
-    down, right = (rows - row)[:, None, None], (columns - column)[None, :, None]
-    upper = coarse[row][:, column] * (1 - right) + coarse[row][:, column + 1] * right
-    lower = coarse[row + 1][:, column] * (1 - right) + coarse[row + 1][:, column + 1] * right
-    noisy = upper * (1 - down) + lower * down + rng.normal(0, 6, (height, width, 1))
-    picture: Pixels = noisy.clip(0, 255).astype(np.uint8)
-    return picture
 
 
 def _segment(marker: int, payload: bytes) -> bytes:
@@ -143,25 +124,19 @@ def _spread(paths: Sequence[Path], most: int) -> list[Path]:
     return [paths[number * len(paths) // count] for number in range(count)]
 
 
-def _planted(stills: Sequence[Path], folder: Path) -> list[Path]:
+def _copy_stills(stills: Sequence[Path], folder: Path) -> list[Path]:
     """Copies, each of some file once or, where there are few, again."""
-    planted = []
+    copies = []
     for number in range(max(LEAST_ORIGINALS, len(stills))):
         still = stills[number % len(stills)]
-        planted.append(folder / f"original_{number:03}{still.suffix.lower()}")
-        shutil.copyfile(still, planted[-1])
-    return planted
+        copies.append(folder / f"original_{number:03}{still.suffix.lower()}")
+        shutil.copyfile(still, copies[-1])
+    return copies
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A folder of folders of files. File n is a link to original n modulo their number.
-
-    Attributes:
-        root: The outermost folder.
-        originals: What the files are links to.
-        count: Files in all.
-    """
+    """A folder of folders of files. File n is a link to original n modulo their number."""
 
     root: Path
     originals: list[Path]
@@ -185,20 +160,16 @@ class Tree:
 
 
 @contextmanager
-def linked_tree(originals: Sequence[Path], root: Path, count: int) -> Iterator[Tree]:
-    """Make a tree, and remove it at the end, also one that was interrupted half made.
-
-    Args:
-        originals: On the same file system as ``root``.
-        root: A folder that is not there yet.
-        count: How many files.
-    """
+def linked_tree(originals: Sequence[Path], root: Path, count: int, rounds: Rounds) -> Iterator[Tree]:
+    """Make a tree of links to files of the same file system, and remove it at the end, also half made."""
     tree = Tree(root, list(originals), count)
     sources = [os.fspath(original) for original in originals]
     try:
         for folder in tree.folders():
             os.makedirs(folder)
         for number in range(count):
+            if number % FILES_A_FOLDER == 0:
+                rounds.check_time_to_make(f"a tree of {count:,} files")
             path = tree.path(number)
             try:
                 os.link(sources[number % len(sources)], path)

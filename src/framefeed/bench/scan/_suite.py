@@ -10,7 +10,7 @@ from pathlib import Path
 from framefeed.bench._runner import Row
 from framefeed.bench._suites import Begin, BenchOptions, PlannedRow, Suite
 from framefeed.bench.baselines import Peers
-from framefeed.bench.scan._headers import OUR_ENGINES, headers_row
+from framefeed.bench.scan._facts import OUR_ENGINES, headers_row, mp4_row
 from framefeed.bench.scan._large import memory_row, videos_row
 from framefeed.bench.scan._media import (
     STILL_SUFFIXES,
@@ -21,7 +21,6 @@ from framefeed.bench.scan._media import (
     linked_tree,
     make_videos,
 )
-from framefeed.bench.scan._mp4 import mp4_row
 from framefeed.bench.scan._whole import Pair, scan_row, second_row
 
 FILES = 100_000
@@ -41,18 +40,19 @@ ROW_SECONDS = {"headers": 35, "second": 12, "mp4": 8}
 
 def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> list[PlannedRow]:
     """List the rows that are asked for."""
-    originals = find_originals(options.media, work / "originals", makes=options.makes)
+    rounds = options.rounds
+    originals = find_originals(options.media, work / "originals", rounds, makes=options.makes)
     processes, files, fewest = len(os.sched_getaffinity(0)), options.files, len(originals.stills)
 
     def link(scratch: Path, stack: ExitStack, *counts: int) -> list[Tree]:
         return [
-            stack.enter_context(linked_tree(originals.stills, scratch / f"tree_{number}", max(count, fewest)))
+            stack.enter_context(linked_tree(originals.stills, scratch / f"tree_{number}", max(count, fewest), rounds))
             for number, count in enumerate(counts)
         ]
 
     def make_headers(scratch: Path, stack: ExitStack) -> Row:
         (tree,) = link(scratch, stack, files // 5)
-        return headers_row(tree, originals, [*OUR_ENGINES, *peers.list_all("engines")], processes, stack)
+        return headers_row(tree, originals, [*OUR_ENGINES, *peers.list_all("ENGINES")], processes, stack)
 
     def make_scan(scratch: Path, stack: ExitStack) -> Row:
         sizes = [files // 50, *(max(files, 2 * fewest) * times for times in (1, 2, 5))]
@@ -63,9 +63,9 @@ def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> 
         "headers": make_headers,
         "scan": make_scan,
         "second": lambda scratch, stack: second_row(link(scratch, stack, files)[0], scratch),
-        "mp4": lambda scratch, stack: mp4_row(originals.videos or make_videos(scratch), peers),
-        "memory": lambda scratch, stack: memory_row(link(scratch, stack, 10 * files)[0], scratch),
-        "videos": lambda scratch, stack: videos_row(10 * files, scratch),
+        "mp4": lambda scratch, stack: mp4_row(originals.videos or make_videos(scratch, rounds), peers),
+        "memory": lambda scratch, stack: memory_row(link(scratch, stack, 10 * files)[0], scratch, rounds),
+        "videos": lambda scratch, stack: videos_row(10 * files, scratch, rounds),
     }
     return [
         PlannedRow(key, make, ROW_SECONDS.get(key, 0), "" if options.makes else _lacking(originals, key))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -21,8 +22,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from framefeed.bench._peers import Size
+from framefeed.bench._processes import own_megabytes, read_family_clocks, run_program
 from framefeed.bench._runner import (
+    METRICS,
     SMALLEST,
     Comparison,
     Contender,
@@ -30,15 +32,14 @@ from framefeed.bench._runner import (
     Findings,
     Reading,
     Row,
-    Run,
     Timings,
     compare_times,
+    ready,
     settle,
 )
-from framefeed.bench.baselines import load_module
-from framefeed.bench.scan._headers import LIMIT
+from framefeed.bench.baselines import Size, load_module
+from framefeed.bench.scan._facts import LIMIT
 from framefeed.bench.scan._media import Tree
-from framefeed.bench.scan._processes import read_family_clocks, run_program
 from framefeed.catalog import Catalog
 from framefeed.catalog.scan import scan
 
@@ -87,12 +88,7 @@ _BARE = f"walk + {LIMIT}"
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two trees of the same originals: rates are of the files by which they differ.
-
-    Attributes:
-        small: Few files.
-        large: More.
-    """
+    """Two trees of the same originals: rates are of the files by which they differ."""
 
     small: Tree
     large: Tree
@@ -103,13 +99,7 @@ class Pair:
 
 @dataclass(slots=True)
 class Steady:
-    """Work on the large tree of a pair without what it costs on the small one.
-
-    Attributes:
-        pair: The trees.
-        work: Done on each.
-        small: Round -> what the small tree took.
-    """
+    """Work on the large tree of a pair without what it costs on the small one."""
 
     pair: Pair
     work: Callable[[Tree], object]
@@ -131,16 +121,10 @@ class Steady:
 def scan_row(one: Pair, on_all: Pair, work: Path, processes: int, stack: ExitStack) -> Row:
     """Compare whole scans with walking the tree and the bare calls, on one core and on all.
 
-    Args:
-        one: What is scanned on one core.
-        on_all: What is scanned on all cores: both so large that `scan` starts processes, which it does for many files.
-        work: Folder for the tables.
-        processes: As many as there are cores.
-        stack: Closes a pool.
+    The trees of the second pair are so large that `scan` starts processes, which it does for many files.
     """
     bare = load_module("bare_calls")
-    pool = bare.WalkingPool(processes)
-    stack.callback(pool.close)
+    walk_on_all = bare.start_walkers(processes, stack)
     cores = f"{processes} cores"
 
     def table(tree: Tree) -> Path:
@@ -153,7 +137,7 @@ def scan_row(one: Pair, on_all: Pair, work: Path, processes: int, stack: ExitSta
         f"{OURS}, 1 core": Steady(one, partial(scan_tree, 0)),
         f"{_BARE}, 1 core": Steady(one, lambda tree: bare.walk_and_touch(str(tree.root))),
         f"{OURS}, {cores}": Steady(on_all, partial(scan_tree, None)),
-        f"{_BARE}, {cores}": Steady(on_all, lambda tree: pool.walk_and_touch(tree.folders())),
+        f"{_BARE}, {cores}": Steady(on_all, lambda tree: walk_on_all(tree.folders())),
     }
 
     def recheck(contender: Contender) -> list[str]:
@@ -183,7 +167,7 @@ def scan_row(one: Pair, on_all: Pair, work: Path, processes: int, stack: ExitSta
     return Row(
         "scan",
         f"whole scan, steady rate over {len(one)} pictures, start-up apart",
-        [Contender(name, lambda way=way: way.run, amount=len(way.pair)) for name, way in ways.items()],  # type: ignore[misc]
+        [Contender(name, ready(way.run), amount=len(way.pair)) for name, way in ways.items()],
         conclude,
         unit="files",
         recheck=recheck,
@@ -213,30 +197,20 @@ def second_row(tree: Tree, work: Path) -> Row:
 
     That no file is opened is shown twice: by an audit hook in the process that scans, which sees what Python opens,
     and by the kernel's watches on all folders of the tree, which see what libraries and other processes open.
-
-    Args:
-        tree: Many files.
-        work: Folder for the table.
     """
     table = work / "again.parquet"
     scan(str(tree.root), out=table, depth="header", progress=False)
-    watched, opened = count_opened(tree.folders(), lambda: run_program("watched", tree.root, table))
+    watched, opened = count_opened(tree.folders(), lambda: run_program(scan_watched, tree.root, table))
 
-    def run(program: str) -> Run:
-        def run_once(number: int) -> Reading:
-            said = run_program(program, tree.root, table)
-            return Reading(said["cpu_seconds"], said["wall_seconds"])
-
-        return run_once
+    def run(program: Callable[..., Any], number: int) -> Reading:
+        said = run_program(program, tree.root, table)
+        return Reading(said["cpu_seconds"], said["wall_seconds"])
 
     ours, least = f"{OURS}, again", "walk + stat + reading the old table"
 
     def conclude(timings: Timings) -> Findings:
         figures = {"audit hook": Figure(watched["opened"])} | ({} if opened is None else {"kernel": Figure(opened)})
-        cost: dict[str, Any] = {
-            name: Figure(timings.ratio(ours, least, "cpu" if name == "CPU" else "wall"), ours, least)
-            for name in ("CPU", "wall")
-        }
+        cost = {name: Figure(timings.ratio(ours, least, metric), ours, least) for name, metric in METRICS.items()}
         return Findings(
             [
                 Comparison("opened", "media files opened", figures, ""),
@@ -249,10 +223,54 @@ def second_row(tree: Tree, work: Path) -> Row:
         "second",
         f"scan of {len(tree)} pictures of which nothing has changed",
         [
-            Contender(name, lambda program=program: run(program), amount=len(tree))  # type: ignore[misc]
-            for name, program in ((ours, "again"), (least, "least"))
+            Contender(name, ready(partial(run, program)), amount=len(tree))
+            for name, program in ((ours, scan_folder), (least, scan_unchanged))
         ],
         conclude,
         unit="files",
         clock=read_family_clocks,
     )
+
+
+# --- programs for fresh processes; what these need to start and import is not in their figures ---
+
+
+def scan_folder(tree: str, table: str) -> dict[str, Any]:
+    """Scan a tree, of which there may be a table already."""
+    return time_work(lambda: scan(tree, out=table, depth="header", progress=False))
+
+
+def scan_watched(tree: str, table: str) -> dict[str, Any]:
+    """The same under an audit hook that counts the files of the tree that are opened."""
+    opened = 0
+    within = tree + os.sep
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal opened
+        if event == "open" and isinstance(arguments[0], (str, bytes)):
+            # Folders are opened to find their files by name.
+            is_file = not arguments[2] & os.O_DIRECTORY
+            opened += is_file and os.fsdecode(arguments[0]).startswith(within)
+
+    sys.addaudithook(hook)
+    facts = scan_folder(tree, table)
+    return {**facts, "opened": opened}
+
+
+def scan_unchanged(tree: str, table: str) -> dict[str, Any]:
+    """The least that a second run must do."""
+    least = load_module("bare_calls").rescan
+    return time_work(lambda: range(least(tree, table)))
+
+
+def time_work(work: Callable[[], Any]) -> dict[str, Any]:
+    """Say what some work took, how many rows it gives, and what this process held."""
+    before = read_family_clocks()
+    facts = work()
+    took = read_family_clocks() - before
+    return {
+        "cpu_seconds": took.cpu,
+        "wall_seconds": took.wall,
+        "rows": len(facts),
+        "peak_mb": own_megabytes("VmHWM"),
+    }

@@ -10,15 +10,14 @@ import numpy as np
 
 from framefeed._cached import cached_property
 from framefeed.bench._frames import spread_ordinals
-from framefeed.bench._media import TRAILER, BenchVideo, MediaStore
-from framefeed.bench._peers import BenchFrame
-from framefeed.catalog.scan import VIDEO_SUFFIXES, list_roots
+from framefeed.bench._media import TRAILER, BenchVideo, MediaStore, own_videos
+from framefeed.bench._runner import Rounds
+from framefeed.bench.baselines import BenchFrame
 from framefeed.decode import Converter, copy_planes, describe_layout
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import FramefeedError, MissingMedia, UsageError
 from framefeed.media import probe
 from framefeed.plan import OutputSpec
-from framefeed.testing import ClipSpec, write_clip
 
 FULL_SIZE = OutputSpec(dimension_order="NHWC")
 """As files of pictures have it."""
@@ -28,18 +27,11 @@ MAX_BYTES = 800 * 10**6
 """Of RGB: more frames than that are not held."""
 _AHEAD_PIXELS = 4000 * 1280 * 720
 """Pixels decoded at most to reach the frames of a sample, about: half a minute where groups of pictures are long."""
-_MADE = ClipSpec(250, height=720, width=1280, gop=250, b_frames=2)
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Some frames of one video.
-
-    Attributes:
-        video: The video.
-        frames: By rising ordinal.
-        output: Of ``BenchFrame.small``.
-    """
+    """Some frames of one video."""
 
     video: BenchVideo
     frames: Sequence[BenchFrame]
@@ -65,13 +57,11 @@ class Sample:
         return list(map(int, chance.permutation(len(self.frames))))
 
 
-def take_sample(video: BenchVideo, count: int, size: tuple[int, int]) -> Sample:
+def take_sample(video: BenchVideo, count: int, size: tuple[int, int], rounds: Rounds) -> Sample:
     """Decode frames from the middle of equal parts of a video.
 
-    Args:
-        video: Which.
-        count: How many; fewer where the video has fewer, or they would not fit into ``MAX_BYTES``.
-        size: (height, width) of the output.
+    Raises:
+        MissingMedia: No frame can be decoded, or no time is left.
     """
     stream = video.index.stream
     output = OutputSpec(size=size)
@@ -79,6 +69,7 @@ def take_sample(video: BenchVideo, count: int, size: tuple[int, int]) -> Sample:
     converter = Converter()
     frames = []
     for ordinal, picture in PyAVDecoder().iter_native(video.source, video.index, near_keys(video, min(count, most))):
+        rounds.check_time_to_make("the frames of a sample")
         layout = describe_layout(picture)
         rgb = np.empty((*stream.displayed, 3), dtype=np.uint8)
         small = np.empty((3, *size), dtype=np.uint8)
@@ -109,37 +100,25 @@ def near_keys(video: BenchVideo, count: int) -> list[int]:
     return list(map(int, np.unique(keys[group] + distance)))
 
 
-def video_of(media: Sequence[Path], work: Path) -> BenchVideo:
+def video_of(media: Sequence[Path], work: Path, rounds: Rounds) -> BenchVideo:
     """The video to measure: the trailer of a folder of media, else the first of the user's that can be read.
 
-    Args:
-        media: Files and folders; without any a video is made.
-        work: Folder for it.
-
     Raises:
-        MissingMedia: Media are named, and none is a video.
+        MissingMedia: Media are named, and none is a video; or no time is left to make one.
     """
     if not media:
-        path = work / "made_720p.mp4"
-        return BenchVideo(path if path.is_file() else write_clip(path, _MADE))
+        return MediaStore(None, work, rounds).plain_video
     for folder in media:
         if MediaStore.has_trailer(folder):
             return BenchVideo(folder / TRAILER)
-    for name in list_roots(media, suffixes=VIDEO_SUFFIXES).paths:
-        video = BenchVideo(Path(name))
-        try:
-            if len(video) and not is_picture(video.path):
-                return video
-        except FramefeedError:
-            continue  # no video, or a broken one: scan says why, a benchmark takes the next
+    for video in own_videos(media):
+        if not is_picture(video.path):
+            return video
     raise MissingMedia("MEDIA has no video that can be read: name a video, or a folder with one")
 
 
 def refuse_pictures(media: Sequence[Path]) -> None:
     """Say so where nothing but pictures is named.
-
-    Args:
-        media: Files and folders.
 
     Raises:
         UsageError: Each is a picture.
