@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -295,20 +295,21 @@ class VideoContainer:
 
         A packet of no bytes repeats the picture before it (Theora, AVI): no decoder gives a frame for it.
         """
-        demuxed = self._demux()
-        while batch := self._read_batch(demuxed, 1):
-            yield batch[0]
+        with self._demuxing() as demuxed:
+            while batch := self._read_batch(demuxed, 1):
+                yield batch[0]
 
     def batches(self) -> Iterator[list[Packet]]:
         """Demux as `packets`, in lists; each list is emptied before the next one is read."""
-        demuxed = self._demux()
-        while batch := self._read_batch(demuxed, _BATCH_PACKETS):
-            yield batch
-            batch.clear()  # the next packets reuse memory that is in the processor's cache
+        with self._demuxing() as demuxed:
+            while batch := self._read_batch(demuxed, _BATCH_PACKETS):
+                yield batch
+                batch.clear()  # the next packets reuse memory that is in the processor's cache
 
-    def _demux(self) -> Iterator[Packet]:
+    def _demuxing(self) -> closing[Generator[Packet, None, None]]:
         self._is_fresh = False
-        return self._container.demux(self.stream)
+        # PyAV (18.1) never frees the packet of a generator that is dropped before its end without being closed.
+        return closing(cast("Generator[Packet, None, None]", self._container.demux(self.stream)))
 
     def _read_batch(self, demuxed: Iterator[Packet], most: int) -> list[Packet]:
         """Demux up to ``most`` packets, or the bytes of a batch; return none at the end."""
