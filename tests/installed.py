@@ -32,7 +32,7 @@ class Installation:
     Attributes:
         pins: File with the versions to install, relative to the checkout.
         python: Version of the interpreter.
-        tests: What runs there: all that depends on what NumPy, PyArrow, Pillow, PyAV and xxhash give.
+        tests: What runs there, without the slow tests: what depends on NumPy, PyArrow, Pillow, PyAV and xxhash.
     """
 
     pins: str
@@ -40,12 +40,19 @@ class Installation:
     tests: tuple[str, ...]
 
 
+GOLDENS = "tests/golden"
 LIBRARY_TESTS = (
-    "tests/golden",
-    "tests/test_law.py",
+    "tests/test_parity.py",
     "tests/test_formats.py",
     "tests/cache/codecs",
-    "tests/catalog",
+    "tests/catalog/test_catalog.py",
+    "tests/catalog/test_catalog_files.py",
+    "tests/catalog/test_facts.py",
+    "tests/catalog/test_frame_rows.py",
+    "tests/catalog/test_frame_tables.py",
+    "tests/catalog/test_list_values.py",
+    "tests/catalog/test_scanning.py",
+    "tests/catalog/test_travelling.py",
     "tests/decode/test_convert.py",
     "tests/decode/test_pyav.py",
     "tests/decode/test_still.py",
@@ -139,9 +146,10 @@ def use(programs: Path, folder: Path) -> None:
 
 
 def run_tests(programs: Path, tests: Sequence[str]) -> None:
-    """Run tests of the checkout against what is installed, in two processes."""
-    options = ("-p", "no:cacheprovider", "-n", "2", "--dist", "loadfile")
-    _run([programs / "python", "-m", "pytest", *options, *tests], cwd=CHECKOUT)
+    """Run quick tests of the checkout, and the goldens, against what is installed, in two processes."""
+    pytest = (programs / "python", "-m", "pytest", "-p", "no:cacheprovider")
+    _run([*pytest, "-n", "2", "--dist", "loadfile", "-m", "not slow", *tests], cwd=CHECKOUT)
+    _run([*pytest, GOLDENS], cwd=CHECKOUT)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

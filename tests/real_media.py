@@ -225,8 +225,10 @@ def main(arguments: Sequence[str] | None = None, open_reader: OpenReader = open_
     record = read_rows(options.record)
     options.results.parent.mkdir(parents=True, exist_ok=True)
     names = list_media(folder)
-    earlier = {row.content: row for row in read_rows(options.results).values()} if options.resume else {}
-    done = {name: row for name in names if (row := earlier.get(hash_file(folder / name)))}
+    earlier = {row.name: row for row in read_rows(options.results).values()} if options.resume else {}
+    done = {
+        name: earlier[name] for name in names if name in earlier and earlier[name].content == hash_file(folder / name)
+    }
     left = [name for name in names if name not in done]
     write_rows(options.results, earlier.values())
     answers = [Answer(row) for row in done.values()]

@@ -122,10 +122,12 @@ def rgb_digest(pixels: np.ndarray) -> bytes:
 
 def read_picture(path: Path) -> np.ndarray | None:
     """Decode a picture by Pillow to upright RGB; None where it cannot, or where framefeed has a rule of its own."""
+    Image.init()
+    formats = [name for name in ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF") if name in Image.OPEN]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            with Image.open(path, formats=["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF"]) as image:
+            with Image.open(path, formats=formats) as image:
                 image.load()
                 if image.mode.startswith("I;16"):
                     return None

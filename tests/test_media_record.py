@@ -77,6 +77,7 @@ def folder(tmp_path: Path) -> Path:
         shutil.copy(corpus_file(name), media)
     Image.new("RGB", (8, 6), (200, 0, 0)).save(media / "picture.png")
     (media / "text.mp4").write_text("no video")
+    (media / "text.png").write_text("no video")
     (media / "notes.txt").write_text("not listed")
     return tmp_path / "media"
 
@@ -93,9 +94,9 @@ def _edit(path: Path, name: str, **changes: object) -> None:
 
 def test_all_is_well_and_recorded(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert real_media.main([*arguments, "--update"]) == 0
-    assert "4 files, 141 frames, 0 differ, 4 not in the record" in capsys.readouterr().out
+    assert "5 files, 141 frames, 0 differ, 5 not in the record" in capsys.readouterr().out
     rows = {row.name: row for row in read_rows(tmp_path / "record.tsv").values()}
-    assert list(rows) == [f"inner/{name}" for name in (CLIP, "open_gop.mkv", "picture.png", "text.mp4")]
+    assert list(rows) == [f"inner/{name}" for name in (CLIP, "open_gop.mkv", "picture.png", "text.mp4", "text.png")]
     assert rows["inner/text.mp4"].digest == "UnreadableMedia"
     assert rows["inner/picture.png"].library.startswith("Pillow")
     assert real_media.main(arguments) == 0
@@ -147,13 +148,13 @@ def test_a_run_goes_on_where_it_was_stopped(
     assert real_media.main(arguments) == 0
     results = tmp_path / "results.tsv"
     whole = results.read_text()
-    results.write_text("".join(whole.splitlines(keepends=True)[:3]) + "cut sh")
+    results.write_text("".join(whole.splitlines(keepends=True)[:5]) + "cut sh")
     shutil.copy(corpus_file("base.mp4"), folder / "inner" / CLIP)  # another file of the same name is not done
     capsys.readouterr()
     assert real_media.main([*arguments, "--resume"]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert [line.split()[1] for line in said[:-1]] == [f"inner/{CLIP}:", "inner/picture.png:", "inner/text.mp4:"]
-    assert len(read_rows(results)) == 5
+    assert [line.split()[1] for line in said[:-1]] == [f"inner/{CLIP}:", "inner/text.png:"]
+    assert len(read_rows(results)) == 6
 
 
 def test_two_processes_answer_as_one(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import CHECKOUT
+from tests.cpu_times import list_slow, sum_times
 from tests.installed import SETS, find_python
 from tests.tiers import listed_tests
 
@@ -47,6 +48,16 @@ def test_listed_tests_are_marked(request: pytest.FixtureRequest) -> None:
     }
     collected = {item.nodeid.partition("[")[0] for item in request.session.items}
     assert listed_tests() & collected <= marked
+
+
+def test_the_list_of_slow_tests_sums_parameters_and_leaves_out_quick_tests() -> None:
+    lines = [
+        "0.300 tests/a.py::test_b",
+        "0.250 tests/a.py::test_b",
+        "0.400 tests/a.py::test_c",
+        "9 tests/a.py::A::test_d",
+    ]
+    assert list_slow(sum_times(lines)).splitlines()[3:] == ["  0.6 tests/a.py::test_b"]
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -112,7 +112,8 @@ def _draw_woven(ordinal: int) -> npt.NDArray[np.uint8]:
 
 def _count_repeated(facts: MediaFacts) -> int:
     packets, _ = take_packets(facts.path.read_bytes())
-    return sum(packet.data[_find_coding_extension(packet.data) + 3] >> 1 & 1 for packet in packets)
+    pictures = [packet.data for packet in packets if b"\x00\x00\x01\xb5" in packet.data]  # of MPEG-2
+    return sum(data[_find_coding_extension(data) + 3] >> 1 & 1 for data in pictures)
 
 
 HIDDEN = (

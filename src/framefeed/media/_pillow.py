@@ -10,8 +10,10 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import IO, Any, cast
 
+import PIL
 from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 from PIL.TiffImagePlugin import TiffImageFile
 
@@ -25,9 +27,9 @@ from framefeed.errors import (
     UsageError,
 )
 from framefeed.media._info import DEFAULT_LIMITS, Limits, MediaInfo, rotate_size
-from framefeed.media._sniff import HEAD_BYTES, name_undecoded_format
+from framefeed.media._sniff import HEAD_BYTES, is_avif, name_undecoded_format
 from framefeed.media._source import ByteReader, BytesReader, MediaSource, read_bytes
-from framefeed.media.headers._exif import check_orientation, convert_exif_orientation
+from framefeed.media.headers._exif import check_orientation, convert_exif_orientation, find_xmp_orientation
 from framefeed.media.headers._reads import LEAST_READ_BYTES, PICTURE_HEAD_BYTES, CountedReads, OddHeader, StillHeader
 from framefeed.media.headers._still import read_still_header
 from framefeed.media.headers._undecoded import read_undecoded_header
@@ -219,7 +221,9 @@ def make_bomb_error(error: Image.DecompressionBombError, name: str, stage: str) 
     )
 
 
-PILLOW_FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "PPM")
+HAS_AVIF = find_spec("PIL.AvifImagePlugin") is not None
+"""Whether Pillow reads AVIF."""
+PILLOW_FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", *(("AVIF",) if HAS_AVIF else ()), "PPM")
 """Pillow's plug-ins that may read a file; none of them starts another program (S10)."""
 
 UNCONVERTIBLE_MODES = frozenset({"I", "F", "LAB"})
@@ -272,8 +276,7 @@ def describe_picture(source: MediaSource, limits: Limits) -> tuple[MediaInfo, st
             undecoded = read_undecoded_header(head, CountedReads(_read_at, reader, limits.max_header_bytes))
             if undecoded is not None:
                 problem, header = _explain_format(undecoded[0], source.name), undecoded[1]
-            elif (kind := name_undecoded_format(head)) is not None:
-                message = _explain_format(f"{kind} picture", source.name)
+            elif (message := _explain_undecoded(head, source.name)) is not None:
                 raise UnsupportedCodec(message, source=source.name, stage="open") from None
             else:
                 header = _read_header(reader, size, source.name, limits)
@@ -329,6 +332,13 @@ def _explain_format(kind: str, name: str) -> str:
     return f"{name}: is a {kind}, which framefeed cannot decode: convert it to JPEG, PNG or AVIF"
 
 
+def _explain_undecoded(head: bytes, name: str) -> str | None:
+    if not HAS_AVIF and is_avif(head):
+        return f"{name}: is an AVIF picture, which Pillow {PIL.__version__} cannot decode: install pillow>=11.3"
+    kind = name_undecoded_format(head)
+    return None if kind is None else _explain_format(f"{kind} picture", name)
+
+
 def _read_at(reader: ByteReader, count: int, offset: int) -> bytes:
     return read_bytes(reader, offset, count)
 
@@ -340,10 +350,10 @@ def _read_header(reader: ByteReader, size: int, source_name: str, limits: Limits
         Image.open(cast("IO[bytes]", file), formats=PILLOW_FORMATS) as image,
     ):
         width, height = image.size
+        if isinstance(image, TiffImageFile):  # of which some versions of Pillow give the size as displayed
+            width, height = int(image.tag_v2[ExifTags.Base.ImageWidth]), int(image.tag_v2[ExifTags.Base.ImageLength])
         limits.check_picture(width, height, source_name)
         orientation = _read_orientation(image, source_name)
-        if isinstance(image, TiffImageFile) and image.tag_v2.get(ExifTags.Base.Orientation) in (5, 6, 7, 8):
-            width, height = height, width  # Pillow gives the size of a TIFF as displayed
         name = str(image.format).lower()
         # Counting the pictures of a large animation, or of a ring of pages, has no bound: 0 means "not counted".
         is_counted = name not in ("gif", "tiff") or size <= _COUNTED_BYTES
@@ -357,10 +367,21 @@ def _read_orientation(image: Image.Image, name: str) -> int:
     if image.format == "PNG" and "exif" not in image.info:
         image.load()  # EXIF may be behind the pixels, which must be whole then
     try:
-        return check_orientation(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
+        return check_orientation(_find_missed_orientation(image) or int(image.getexif().get(_ORIENTATION, 1)))
     except PILLOW_ERRORS as error:
         _log.debug("%s: damaged EXIF, taken as upright: %s", name, error)
         return 1
+
+
+def _find_missed_orientation(image: Image.Image) -> int | None:
+    """Find the orientation in XMP if this version of Pillow does not."""
+    part = image.info.get("xmp")
+    if _READS_XMP or not isinstance(part, bytes):
+        return None
+    try:
+        return None if _ORIENTATION in image.getexif() else find_xmp_orientation(part)
+    except PILLOW_ERRORS:
+        return None  # a damaged tag counts as upright
 
 
 def _make_header_error(error: BaseException, name: str) -> MediaError:
@@ -371,6 +392,9 @@ def _make_header_error(error: BaseException, name: str) -> MediaError:
     return UnreadableMedia(f"{name}: damaged picture header: {what}", source=name, stage="open")
 
 
+_ORIENTATION = ExifTags.Base.Orientation
+_READS_XMP = int(PIL.__version__.split(".")[0]) >= 11
+"""Whether Pillow looks for the orientation in XMP; before 11.0, it does so in PNG alone."""
 _TURNS = {90: Image.Transpose.ROTATE_90, 180: Image.Transpose.ROTATE_180, 270: Image.Transpose.ROTATE_270}
 _TILE_SIZE = (322, 323)  # TIFF 6.0 section 15: TileWidth, TileLength
 
@@ -406,10 +430,11 @@ def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
             # libtiff allocates whole tiles, which may be larger than the picture, and than user limits for it.
             wide, high = (int(image.tag_v2.get(tag, 1)) for tag in _TILE_SIZE)
             DEFAULT_LIMITS.check_picture(wide, high, name)
+        missed = _find_missed_orientation(image)
         image.load()
         # After loading: Pillow applies the orientation of a TIFF itself, and removes the tag.
         try:
-            rotation, mirrored = convert_exif_orientation(int(image.getexif().get(ExifTags.Base.Orientation, 1)))
+            rotation, mirrored = convert_exif_orientation(missed or int(image.getexif().get(_ORIENTATION, 1)))
         except PILLOW_ERRORS:
             return image  # a damaged tag counts as upright
         turned = image.transpose(_TURNS[rotation]) if rotation else image
@@ -420,9 +445,8 @@ def _make_picture_error(error: BaseException, data: bytes, name: str) -> MediaEr
     if isinstance(error, Image.DecompressionBombError):
         return make_bomb_error(error, name, "decode")
     if isinstance(error, UnidentifiedImageError):
-        kind = name_undecoded_format(data[:HEAD_BYTES])
-        if kind is not None:
-            return UnsupportedCodec(_explain_format(f"{kind} picture", name), source=name, stage="decode")
+        if (reason := _explain_undecoded(data[:HEAD_BYTES], name)) is not None:
+            return UnsupportedCodec(reason, source=name, stage="decode")
         formats = ", ".join(PILLOW_FORMATS)
         message = f"{name}: is not a picture that Pillow can read here ({formats}), or its header is damaged"
         return CorruptMedia(message, source=name, stage="decode")

@@ -102,11 +102,16 @@ def name_undecoded_format(head: bytes) -> str | None:
             return name
     if head.startswith(_JPEG_XL_MAGIC):
         return "JPEG XL"
-    if head[4:8] != b"ftyp" or head[8:12] not in _IMAGE_BRANDS - _AVIF_BRANDS:
+    if head[4:8] != b"ftyp" or head[8:12] not in _IMAGE_BRANDS or is_avif(head):
         return None
+    return "HEIC"
+
+
+def is_avif(head: bytes) -> bool:
+    """Whether a file names a brand of AVIF: its major one, or one that it is compatible with."""
     end = min(int.from_bytes(head[:4], "big"), len(head))
-    compatible = {head[at : at + 4] for at in range(16, end, 4)}
-    return None if compatible & _AVIF_BRANDS else "HEIC"
+    brands = {head[8:12], *(head[at : at + 4] for at in range(16, end, 4))}
+    return head[4:8] == b"ftyp" and bool(brands & _AVIF_BRANDS)
 
 
 def _describe_text(head: bytes) -> str:

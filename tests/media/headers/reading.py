@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -14,6 +15,9 @@ from framefeed.media._pillow import PILLOW_FORMATS
 from framefeed.media.headers._reads import PICTURE_HEAD_BYTES as HEAD_BYTES
 from framefeed.media.headers._reads import StillHeader
 from framefeed.media.headers._still import read_still_header
+from tests.media.headers.made import PILLOW_READS_XMP
+
+IN_XMP = rb'tiff:Orientation="([0-9])'
 
 
 class Facts(NamedTuple):
@@ -71,9 +75,12 @@ def pillow_facts(data: bytes) -> Facts:
         warnings.simplefilter("ignore")
         with Image.open(io.BytesIO(data), formats=PILLOW_FORMATS) as image:
             width, height = image.size
+            if isinstance(image, TiffImageFile):  # as stored; some versions give the size as displayed
+                width, height = int(image.tag_v2[0x0100]), int(image.tag_v2[0x0101])
             orientation = int(image.getexif().get(0x0112, 1))
-            if isinstance(image, TiffImageFile) and image.tag_v2.get(0x0112) in (5, 6, 7, 8):
-                width, height = height, width  # as stored
+            xmp = image.info.get("xmp", b"")
+            if not PILLOW_READS_XMP and 0x0112 not in image.getexif() and (said := re.search(IN_XMP, xmp)):
+                orientation = int(said[1])
             orientation = orientation if 1 <= orientation <= 8 else 1
             num_frames = int(getattr(image, "n_frames", 1))
             return Facts(str(image.format).lower(), width, height, image.mode, orientation, num_frames)

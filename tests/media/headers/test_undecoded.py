@@ -12,8 +12,9 @@ from PIL import Image
 from framefeed.catalog.scan import scan
 from framefeed.decode import VideoDecoder
 from framefeed.errors import LimitExceeded, UnreadableMedia, UnsupportedCodec
+from framefeed.media import _pillow
 from framefeed.media._info import DEFAULT_LIMITS, Limits, MediaInfo
-from framefeed.media._pillow import describe_picture
+from framefeed.media._pillow import decode_still, describe_picture
 from framefeed.media._probe import probe
 from framefeed.media._source import MediaSource
 from framefeed.media.headers._exif import convert_exif_orientation, make_exif_orientation
@@ -283,3 +284,13 @@ def test_real_heic_as_if_of_tiles(media_root: Path, tmp_path: Path) -> None:
     assert row.info is not None
     assert (row.info.width, row.info.height, row.info.rotation) == (720, 1280, 270)
     assert (row.info.container, row.info.coded_width) == (expected.container, expected.coded_width)
+
+
+@pytest.mark.parametrize("brands", [b"avif\0\0\0\0avifmif1", b"mif1\0\0\0\0mif1avif"])
+def test_avif_that_this_pillow_does_not_read_says_which_does(brands: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_pillow, "HAS_AVIF", False)
+    monkeypatch.setattr(_pillow, "PILLOW_FORMATS", tuple(name for name in _pillow.PILLOW_FORMATS if name != "AVIF"))
+    data = b"\0\0\0\x18ftyp" + brands + bytes(300)
+    for ask in (probe, lambda data: decode_still(data, "picture", DEFAULT_LIMITS)):
+        with pytest.raises(UnsupportedCodec, match=r"install pillow>=11\.3"):
+            ask(data)
