@@ -19,7 +19,7 @@ from tqdm import tqdm
 from framefeed._arrays import BoolArray
 from framefeed._names import make_printable
 from framefeed._units import format_bytes
-from framefeed.catalog._columns import FactsBuilder
+from framefeed.catalog._columns import collect_facts
 from framefeed.catalog._frame_rows import HeaderClaims
 from framefeed.catalog._frame_tables import FrameTableBuilder
 from framefeed.catalog._still_rows import SURVEYED, StillRows
@@ -153,10 +153,10 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
 
 def tabulate(results: Iterable[SurveyResult]) -> tuple[pa.RecordBatch, tuple[pa.RecordBatch, ...]]:
     """Convert results to columns: facts of ``SURVEYED``, and frame tables of the sources that have an index."""
-    builder, batches = FactsBuilder(), list[pa.RecordBatch]()
+    facts, batches = list[dict[str, Any]](), list[pa.RecordBatch]()
     tables = FrameTableBuilder(batches.append)
     for result in results:
-        builder.append(result)
+        facts.append(collect_facts(result))
         if result.index is not None:
             info = result.info
             claims = None if info is None else HeaderClaims(
@@ -164,7 +164,7 @@ def tabulate(results: Iterable[SurveyResult]) -> tuple[pa.RecordBatch, tuple[pa.
             )  # fmt: skip
             tables.append(result.index, claims)
     tables.finish()
-    return pa.RecordBatch.from_pydict(builder.columns(), schema=SURVEYED), tuple(batches)
+    return pa.RecordBatch.from_pylist(facts, schema=SURVEYED), tuple(batches)
 
 
 def count_bytes_read_by_thread() -> int:
