@@ -38,14 +38,11 @@ class SourceGroup:
         names: Path of each source relative to the folder: its name if a walk listed it; a manifest may name files in
             subfolders. With kind "sources": paths, encoded bytes and `SurveyResult` objects.
         kind: "image_folder" if the names are folders whose pictures are the frames of one video.
-        found_by: "walk" and "glob" list files in the folder itself, and record which are links; a walk lists none
-            twice. Anything else is found by its "name".
     """
 
     folder: str
     names: list[Any]
     kind: Literal["files", "sources", "image_folder"] = "files"
-    found_by: Literal["walk", "glob", "name"] = "name"
 
     def __len__(self) -> int:
         return len(self.names)
