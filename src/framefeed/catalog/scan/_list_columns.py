@@ -11,6 +11,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -82,21 +83,14 @@ def _explain_bad_part(part: TemplatePart) -> str:
         return f"has a width or precision above {_MAX_SIZE:,}: write a smaller number"
     if part.conversion and part.conversion not in _CONVERSIONS:
         return f"has an unknown conversion: expected !s, !r or !a, found !{part.conversion}"
-    # The format of a date, such as %Y, may be anything.
-    if "%" not in part.spec and not any(
-        _can_format(part.spec, each) for each in (("",) if part.conversion else _EXAMPLES)
-    ):
-        values = f"text, which !{part.conversion} gives" if part.conversion else "numbers or text"
-        return f"has a format that does not fit {values}: expected one of str.format, such as 06d for numbers"
-    return ""
-
-
-def _can_format(spec: str, value: object) -> bool:
-    try:
-        format(value, spec)
-    except ValueError:
-        return False
-    return True
+    if "%" in part.spec:  # The format of a date, such as %Y, may be anything.
+        return ""
+    for example in ("",) if part.conversion else _EXAMPLES:
+        with suppress(ValueError):
+            format(example, part.spec)
+            return ""
+    values = f"text, which !{part.conversion} gives" if part.conversion else "numbers or text"
+    return f"has a format that does not fit {values}: expected one of str.format, such as 06d for numbers"
 
 
 def fill_template(parts: Sequence[TemplatePart], row: Mapping[str, Any]) -> str:
