@@ -11,13 +11,13 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.catalog import _catalog_file, _columns
+from framefeed.catalog import _catalog_file
 from framefeed.catalog._catalog import Catalog
-from framefeed.catalog._columns import FACTS, Facts, FactsBuilder, compute_label_codes, content_fingerprint, hash_column
+from framefeed.catalog._columns import Facts, compute_label_codes, content_fingerprint, hash_column
 from framefeed.catalog._plan_columns import PlanColumns, find_usable_rows, hash_plan_columns, make_plan_columns
 from framefeed.catalog._splitting import assign_rows
 from framefeed.errors import UnreadableMedia
-from tests.catalog.synthetic import catalog, failure, finding, names
+from tests.catalog.synthetic import catalog, names
 
 COLUMNS = st.one_of(
     st.lists(st.none() | st.text(max_size=5), max_size=12).map(lambda values: pa.array(values, pa.string())),
@@ -56,21 +56,6 @@ def test_a_fingerprint_does_not_depend_on_chunks() -> None:
     cut = pa.concat_tables([table.slice(0, 7), table.slice(7, 0), table.slice(7)])
     assert content_fingerprint(cut, ["x"]) == content_fingerprint(table, ["x"])
     assert content_fingerprint(table, ["y"]) != content_fingerprint(table, ["x"])
-
-
-@pytest.mark.parametrize("rows", [0, 1, 4, 5, 13])
-def test_facts_are_collected_in_chunks(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    builder, in_chunks = FactsBuilder(), FactsBuilder()
-    findings = [failure(number) if number % 3 == 2 else finding(number) for number in range(rows)]
-    for each in findings:
-        builder.append(each)
-    expected = builder.columns()
-    monkeypatch.setattr(_columns, "ROWS_PER_CHUNK", 5)
-    for each in findings:
-        in_chunks.append(each)
-    collected = in_chunks.columns()
-    assert list(collected) == [name for name in FACTS if name not in ("source", "label")]
-    assert all(collected[name].equals(expected[name]) and len(expected[name]) == rows for name in expected)
 
 
 def test_codes_of_labels_whatever_their_dictionaries() -> None:

@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from framefeed.catalog import _catalog_file, _frame_tables
 from framefeed.catalog._catalog import Catalog
+from framefeed.catalog._frame_tables import FrameTables
 from framefeed.catalog.scan import _manifests
 from framefeed.catalog.scan._scan import scan
 from framefeed.errors import ResourceExhausted
@@ -90,3 +92,14 @@ def test_a_shortage_while_lists_are_read_is_tried_again(media: Path, what: str) 
         with failing(owner, name, Fault(errno.EMFILE, at, stays=True)), pytest.raises(ResourceExhausted):
             ask(media)
     assert counted.calls >= 1
+
+
+def test_a_lack_of_memory_while_tables_are_checked_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Greedy:
+        num_rows = 0
+
+        def validate(self, **_: bool) -> None:
+            raise pa.ArrowMemoryError("malloc of size 64 failed")
+
+    with pytest.raises(ResourceExhausted, match="frame tables in memory"):
+        _ = FrameTables([Greedy()]).batches  # type: ignore[list-item]

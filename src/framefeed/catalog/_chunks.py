@@ -19,7 +19,7 @@ from tqdm import tqdm
 from framefeed._arrays import BoolArray
 from framefeed._names import make_printable
 from framefeed._units import format_bytes
-from framefeed.catalog._columns import FactsBuilder
+from framefeed.catalog._columns import collect_facts
 from framefeed.catalog._frame_rows import HeaderClaims
 from framefeed.catalog._frame_tables import FrameTableBuilder
 from framefeed.catalog._still_rows import SURVEYED, StillRows
@@ -38,14 +38,11 @@ class SourceGroup:
         names: Path of each source relative to the folder: its name if a walk listed it; a manifest may name files in
             subfolders. With kind "sources": paths, encoded bytes and `SurveyResult` objects.
         kind: "image_folder" if the names are folders whose pictures are the frames of one video.
-        found_by: "walk" and "glob" list files in the folder itself, and record which are links; a walk lists none
-            twice. Anything else is found by its "name".
     """
 
     folder: str
     names: list[Any]
     kind: Literal["files", "sources", "image_folder"] = "files"
-    found_by: Literal["walk", "glob", "name"] = "name"
 
     def __len__(self) -> int:
         return len(self.names)
@@ -153,10 +150,10 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
 
 def tabulate(results: Iterable[SurveyResult]) -> tuple[pa.RecordBatch, tuple[pa.RecordBatch, ...]]:
     """Convert results to columns: facts of ``SURVEYED``, and frame tables of the sources that have an index."""
-    builder, batches = FactsBuilder(), list[pa.RecordBatch]()
+    facts, batches = list[dict[str, Any]](), list[pa.RecordBatch]()
     tables = FrameTableBuilder(batches.append)
     for result in results:
-        builder.append(result)
+        facts.append(collect_facts(result))
         if result.index is not None:
             info = result.info
             claims = None if info is None else HeaderClaims(
@@ -164,7 +161,7 @@ def tabulate(results: Iterable[SurveyResult]) -> tuple[pa.RecordBatch, tuple[pa.
             )  # fmt: skip
             tables.append(result.index, claims)
     tables.finish()
-    return pa.RecordBatch.from_pydict(builder.columns(), schema=SURVEYED), tuple(batches)
+    return pa.RecordBatch.from_pylist(facts, schema=SURVEYED), tuple(batches)
 
 
 def count_bytes_read_by_thread() -> int:

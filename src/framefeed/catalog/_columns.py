@@ -65,8 +65,6 @@ INFO_COLUMNS = (
     "mirrored",
     "pixel_format",
 )
-ROWS_PER_CHUNK = 4096
-"""Rows held as Python objects, of about 1 kB each, before they are converted to columns."""
 _SHOWN_CLASSES = 5
 _LOCATION_COLUMNS = frozenset({"source", "mtime_ns", "error"})
 """Columns that differ between copies of the same media, and are left out of a catalog's fingerprint."""
@@ -104,31 +102,6 @@ def collect_facts(result: SurveyResult) -> dict[str, Any]:
             "is_variable_frame_rate": index.is_variable_frame_rate,
         }
     return facts
-
-
-class FactsBuilder:
-    """Collects the facts of sources one by one, and converts them to Arrow columns in chunks."""
-
-    def __init__(self) -> None:
-        self._names = [name for name in FACTS if name not in ("source", "label")]
-        self._rows: list[dict[str, Any]] = []
-        self._chunks: dict[str, list[pa.Array]] = {name: [] for name in self._names}
-
-    def append(self, result: SurveyResult) -> None:
-        """Add one source."""
-        self._rows.append(collect_facts(result))
-        if len(self._rows) >= ROWS_PER_CHUNK:
-            self._close()
-
-    def columns(self) -> dict[str, pa.Array]:
-        """Build the columns."""
-        self._close()
-        return {name: pa.concat_arrays(chunks) for name, chunks in self._chunks.items()}
-
-    def _close(self) -> None:
-        for name, chunks in self._chunks.items():
-            chunks.append(pa.array([row.get(name) for row in self._rows], FACTS[name]))
-        self._rows = []
 
 
 def encode_labels(labels: pa.ChunkedArray, classes: Sequence[Label]) -> pa.ChunkedArray:

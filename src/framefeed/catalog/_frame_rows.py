@@ -75,14 +75,21 @@ def pack_row(index: FrameIndex | None, claims: HeaderClaims) -> tuple[bytes, byt
         LimitExceeded: It has more than ``MOST_ITEMS`` frames or packets.
         UsageError: A number of its stream does not fit into 32 bits.
     """
-    numbers = _pack_numbers(index)
-    flags, parts = 0, []
+    flags, parts, numbers = 0, list[bytes](), bytes(_NUMBERS.size)
     if claims != HeaderClaims():
         flags |= _CLAIMS
-        parts.append(_pack_claims(claims))
+        values = (claims.num_frames, claims.duration_seconds, claims.average_fps)
+        absent = (-1, np.nan, np.nan)
+        parts.append(_CLAIMED.pack(*(no if value is None else value for value, no in zip(values, absent, strict=True))))
     if index is not None:
+        try:
+            numbers = _NUMBERS.pack(1, *(int(getattr(index.stream, name)) for name in NUMBER_FIELDS))
+        except struct.error as error:
+            raise UsageError(f"{index.stream} cannot be stored: its numbers must fit into 32 bits") from error
         predictions, columns = _pack_columns(index)
-        flags |= _PRESENT | predictions | _get_identity_flags(index.identity)
+        flags |= _PRESENT | predictions
+        if index.identity is not None:
+            flags |= _IDENTITY | _MTIME * (index.identity.mtime_ns is not None)
         parts += [_pack_fixed_fields(index), _pack_texts(index), columns]
     body = _FLAGS.pack(flags) + b"".join(parts)
     return numbers, _CHECKSUM.pack(zlib.crc32(body, zlib.crc32(numbers))) + body
@@ -175,23 +182,6 @@ def _open_row(numbers: bytes, data: memoryview) -> tuple[ByteCursor, int, Header
 # --- what is not a column ---------------------------------------------------------------------------
 
 
-def _pack_numbers(index: FrameIndex | None) -> bytes:
-    if index is None:
-        return bytes(_NUMBERS.size)
-    try:
-        return _NUMBERS.pack(1, *(int(getattr(index.stream, name)) for name in NUMBER_FIELDS))
-    except struct.error as error:
-        raise UsageError(f"{index.stream} cannot be stored: its numbers must fit into 32 bits") from error
-
-
-def _pack_claims(claims: HeaderClaims) -> bytes:
-    return _CLAIMED.pack(
-        -1 if claims.num_frames is None else claims.num_frames,
-        np.nan if claims.duration_seconds is None else claims.duration_seconds,
-        np.nan if claims.average_fps is None else claims.average_fps,
-    )
-
-
 def _pack_fixed_fields(index: FrameIndex) -> bytes:
     counts = (len(index), len(index.packets), len(index.key_frame_indices), len(index.damaged_frame_indices))
     if max(counts) > MOST_ITEMS:
@@ -207,10 +197,6 @@ def _pack_fixed_fields(index: FrameIndex) -> bytes:
         return _FIXED.pack(*origin, time_base.numerator, time_base.denominator, *stamp, *counts)
     except struct.error as error:
         raise UsageError(f"an index with time base {time_base} and identity {identity} cannot be stored") from error
-
-
-def _get_identity_flags(identity: SourceIdentity | None) -> int:
-    return 0 if identity is None else _IDENTITY | _MTIME * (identity.mtime_ns is not None)
 
 
 def _pack_texts(index: FrameIndex) -> bytes:

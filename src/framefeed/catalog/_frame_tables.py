@@ -10,6 +10,7 @@ import json
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import accumulate
 from threading import RLock
@@ -20,10 +21,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from framefeed._arrays import IntArray
+from framefeed._arrays import AnyArray, IntArray
 from framefeed._lru import Lru
 from framefeed._units import format_bytes
-from framefeed.catalog._arrow import MappedFile, gather_rows, view_numbers, view_ragged
+from framefeed.catalog._arrow import MappedFile, Ragged, gather_rows, view_numbers, view_ragged
 from framefeed.catalog._frame_rows import (
     NUMBER_FIELDS,
     NUMBERS,
@@ -36,7 +37,7 @@ from framefeed.catalog._frame_rows import (
 from framefeed.catalog._plan_columns import hash_plan_columns
 from framefeed.errors import UnreadableMedia, UsageError
 from framefeed.index import FrameIndex
-from framefeed.parallel import renew_after_fork, try_again_in_shortage
+from framefeed.parallel import raise_shortage, renew_after_fork, try_again_in_shortage
 
 T = TypeVar("T")
 
@@ -44,134 +45,6 @@ CACHED_INDEXES = 64
 """FrameIndex objects cached per open file."""
 CACHED_BYTES = 128 * 2**20
 """Size of these: an index takes about 65 bytes a frame, 14 MB for two hours at 30 frames a second."""
-
-
-class RowReader:
-    """Reader of the rows of record batches.
-
-    Args:
-        batches: Batches of ``SCHEMA``.
-        name: Name for messages.
-        file: Mapped file of the batches, or None.
-    """
-
-    def __init__(self, batches: Sequence[pa.RecordBatch], name: str, file: MappedFile | None = None) -> None:
-        self._batches = batches
-        self._name = name
-        self._file = file
-        self._starts: list[int] = list(accumulate((batch.num_rows for batch in batches), initial=0))
-        self._columns: dict[int, dict[str, Any]] = {}
-
-    def __len__(self) -> int:
-        return self._starts[-1]
-
-    def columns(self, batch: int) -> dict[str, Any]:
-        """View the columns of a batch.
-
-        Raises:
-            UnreadableMedia: The batch is damaged.
-        """
-        if batch not in self._columns:
-            try:
-                columns = self._batches[batch]
-                self._columns[batch] = {
-                    "numbers": view_numbers(columns.column("numbers"), NUMBERS),
-                    "row": view_ragged(columns.column("row"), np.uint8, self._file),
-                }
-            except ValueError as error:
-                raise self._damaged(f"batch {batch}: {error}") from error
-        return self._columns[batch]
-
-    def index(self, row: int) -> FrameIndex | None:
-        """Decode the index of a row, if it has one.
-
-        Raises:
-            UnreadableMedia: The row is damaged.
-        """
-        return self._read(row, read_index)
-
-    def claims(self, row: int) -> HeaderClaims:
-        """Read the header's claims of a row.
-
-        Raises:
-            UnreadableMedia: The row is damaged.
-        """
-        return self._read(row, read_claims)
-
-    def built_from(self, batch: int) -> IntArray:
-        """Read ``built_from`` of each row, as `read_built_from_codes`.
-
-        Raises:
-            UnreadableMedia: The batch is damaged.
-        """
-        try:
-            return read_built_from_codes(self.columns(batch)["row"])
-        except ValueError as error:
-            raise self._damaged(f"batch {batch}: {error}") from error
-
-    def check(self, batch: int) -> None:
-        """Check every offset of a batch, so that Arrow may copy rows of it.
-
-        Raises:
-            UnreadableMedia: The batch is damaged.
-        """
-        try:
-            self._batches[batch].validate(full=True)
-        except pa.ArrowException as error:
-            raise self._damaged(f"batch {batch}: {error}") from error
-
-    def _read(self, row: int, read: Callable[[bytes, memoryview], T]) -> T:
-        if not 0 <= row < len(self):
-            raise IndexError(f"row {row} of {len(self)}")
-        batch = bisect_right(self._starts, row) - 1
-        columns, at = self.columns(batch), row - self._starts[batch]
-        try:
-            numbers = columns["numbers"][at : at + 1]
-            if self._file is not None:
-                numbers = self._file.read(numbers)
-            return read(numbers.tobytes(), columns["row"].row(at).data)
-        except ValueError as error:  # UsageError of FrameIndex and UnicodeDecodeError are ValueErrors too.
-            raise self._damaged(f"row {row}: {error}") from error
-
-    def _damaged(self, what: str) -> UnreadableMedia:
-        return UnreadableMedia(
-            f"{self._name}: damaged frame table, {what}; delete it and index again", source=self._name, stage="index"
-        )
-
-
-class RecentIndexes:
-    """Thread-safe cache of the indexes that were read last, limited in number and bytes.
-
-    Args:
-        read: Function that reads one index.
-    """
-
-    def __init__(self, read: Callable[[int], FrameIndex | None]) -> None:
-        self._read = read
-        self.after_fork()
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        """Replace the lock and forget the indexes: a thread of the parent may have been changing them."""
-        self._indexes = Lru[int, FrameIndex](CACHED_BYTES, _count_bytes, min_count=1, max_count=CACHED_INDEXES)
-        self._lock = RLock()
-
-    def __call__(self, row: int) -> FrameIndex | None:
-        """Get the index of a row."""
-        with self._lock:
-            cached = self._indexes.get(row)
-        if cached is not None:
-            return cached
-        index = self._read(row)
-        if index is None:
-            return None
-        with self._lock:
-            # Another thread may have read the same row: all threads share one object.
-            cached = self._indexes.get(row)
-            if cached is not None:
-                return cached
-            self._indexes.put(row, index)
-            return index
 
 
 def _count_bytes(index: FrameIndex) -> int:
@@ -235,6 +108,8 @@ class FrameTableBuilder:
 class FrameTables:
     """Frame indexes of many sources in record batches, in memory or in a mapped file.
 
+    Threads may share it. The indexes that were read last are cached.
+
     Args:
         batches: Batches of ``SCHEMA``.
         name: Name for messages; the path, if there is one.
@@ -251,11 +126,18 @@ class FrameTables:
         self._batches = tuple(batches)
         self.name = name
         self.file = file
-        self._reader = RowReader(self._batches, name, file)
-        self._recent = RecentIndexes(self._reader.index)
+        self._starts: list[int] = list(accumulate((batch.num_rows for batch in batches), initial=0))
+        self._columns: dict[int, tuple[AnyArray, Ragged]] = {}
+        self.after_fork()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Replace the lock and forget the indexes: a thread of the parent may have been changing them."""
+        self._recent = Lru[int, FrameIndex](CACHED_BYTES, _count_bytes, min_count=1, max_count=CACHED_INDEXES)
+        self._lock = RLock()
 
     def __len__(self) -> int:
-        return len(self._reader)
+        return self._starts[-1]
 
     def __repr__(self) -> str:
         return f"FrameTables({len(self)} sources, {format_bytes(self.nbytes)})"
@@ -267,8 +149,9 @@ class FrameTables:
         Raises:
             UnreadableMedia: One is damaged.
         """
-        for number in range(len(self._batches)):
-            self._reader.check(number)
+        for number, batch in enumerate(self._batches):
+            with self._naming_damage(f"batch {number}"):
+                batch.validate(full=True)
         return self._batches
 
     @property
@@ -277,12 +160,25 @@ class FrameTables:
         return sum(batch.nbytes for batch in self._batches)
 
     def index(self, row: int) -> FrameIndex | None:
-        """Read the index of one source; the last ones read are cached.
+        """Read the index of one source; None where it has none.
 
         Raises:
             UnreadableMedia: The row is damaged.
         """
-        return self._recent(row)
+        with self._lock:
+            cached = self._recent.get(row)
+        if cached is not None:
+            return cached
+        index = self._read(row, read_index)
+        if index is None:
+            return None
+        with self._lock:
+            # Another thread may have read the same row: all threads share one object.
+            cached = self._recent.get(row)
+            if cached is not None:
+                return cached
+            self._recent.put(row, index)
+            return index
 
     def claims(self, row: int) -> HeaderClaims:
         """Read the header's claims of one source.
@@ -290,7 +186,7 @@ class FrameTables:
         Raises:
             UnreadableMedia: The row is damaged.
         """
-        return self._reader.claims(row)
+        return self._read(row, read_claims)
 
     def stream_column(self, name: str) -> IntArray:
         """Read a number of all streams, without reading their frames.
@@ -306,14 +202,8 @@ class FrameTables:
         """
         if name not in NUMBER_FIELDS:
             raise UsageError(f"no column {name!r} of numbers in frame tables; they have {', '.join(NUMBER_FIELDS)}")
-        values = np.full(len(self), -1, np.int64)
-        start = 0
-        for number, batch in enumerate(self._batches):
-            numbers = self._reader.columns(number)["numbers"]
-            part = slice(start, start := start + batch.num_rows)
-            np.copyto(values[part], numbers[name], where=numbers["present"] != 0)
-        self._release()
-        return values
+        parts = (self._view(number)[0] for number in range(len(self._batches)))
+        return self._join(np.where(numbers["present"] != 0, numbers[name], -1) for numbers in parts)
 
     def built_from(self) -> IntArray:
         """Read ``built_from`` of each source as numbers of ``BuiltFrom``, int64 [rows]; -1 without an index.
@@ -321,18 +211,55 @@ class FrameTables:
         Raises:
             UnreadableMedia: A batch is damaged.
         """
-        parts = [self._reader.built_from(number) for number in range(len(self._batches))]
-        self._release()
-        return np.concatenate([np.empty(0, np.int64), *parts])
 
-    def _release(self) -> None:
-        """Give back the pages of the file that a read of all rows has touched."""
-        if self.file is not None:
-            self.file.release()
+        def read(number: int) -> IntArray:
+            with self._naming_damage(f"batch {number}"):
+                return read_built_from_codes(self._view(number)[1])
+
+        return self._join(map(read, range(len(self._batches))))
 
     def select(self, rows: Iterable[int]) -> FrameTables:
         """Copy some rows into tables of their own."""
         return FrameTables(list(gather_rows(self.batches, np.fromiter(rows, np.int64), ROWS_PER_BATCH)))
+
+    def _join(self, parts: Iterable[IntArray]) -> IntArray:
+        joined = np.concatenate([np.empty(0, np.int64), *parts])
+        if self.file is not None:  # The pages that a read of all rows has touched.
+            self.file.release()
+        return joined
+
+    def _view(self, number: int) -> tuple[AnyArray, Ragged]:
+        """View the columns of a batch."""
+        if number not in self._columns:
+            with self._naming_damage(f"batch {number}"):
+                batch = self._batches[number]
+                numbers = view_numbers(batch.column("numbers"), NUMBERS)
+                self._columns[number] = numbers, view_ragged(batch.column("row"), np.uint8, self.file)
+        return self._columns[number]
+
+    def _read(self, row: int, read: Callable[[bytes, memoryview], T]) -> T:
+        if not 0 <= row < len(self):
+            raise IndexError(f"row {row} of {len(self)}")
+        batch = bisect_right(self._starts, row) - 1
+        (numbers, rows), at = self._view(batch), row - self._starts[batch]
+        with self._naming_damage(f"row {row}"):
+            selected = numbers[at : at + 1]
+            if self.file is not None:
+                selected = self.file.read(selected)
+            return read(selected.tobytes(), rows.row(at).data)
+
+    @contextmanager
+    def _naming_damage(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, pa.ArrowException) as error:
+            # UsageError of FrameIndex and UnicodeDecodeError are ValueErrors too.
+            raise_shortage(error, self.name, "index")
+            raise UnreadableMedia(
+                f"{self.name}: damaged frame table, {what}: {error}; delete it and index again",
+                source=self.name,
+                stage="index",
+            ) from error
 
 
 def cut_evenly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

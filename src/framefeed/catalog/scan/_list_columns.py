@@ -11,6 +11,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -82,21 +83,14 @@ def _explain_bad_part(part: TemplatePart) -> str:
         return f"has a width or precision above {_MAX_SIZE:,}: write a smaller number"
     if part.conversion and part.conversion not in _CONVERSIONS:
         return f"has an unknown conversion: expected !s, !r or !a, found !{part.conversion}"
-    # The format of a date, such as %Y, may be anything.
-    if "%" not in part.spec and not any(
-        _can_format(part.spec, each) for each in (("",) if part.conversion else _EXAMPLES)
-    ):
-        values = f"text, which !{part.conversion} gives" if part.conversion else "numbers or text"
-        return f"has a format that does not fit {values}: expected one of str.format, such as 06d for numbers"
-    return ""
-
-
-def _can_format(spec: str, value: object) -> bool:
-    try:
-        format(value, spec)
-    except ValueError:
-        return False
-    return True
+    if "%" in part.spec:  # The format of a date, such as %Y, may be anything.
+        return ""
+    for example in ("",) if part.conversion else _EXAMPLES:
+        with suppress(ValueError):
+            format(example, part.spec)
+            return ""
+    values = f"text, which !{part.conversion} gives" if part.conversion else "numbers or text"
+    return f"has a format that does not fit {values}: expected one of str.format, such as 06d for numbers"
 
 
 def fill_template(parts: Sequence[TemplatePart], row: Mapping[str, Any]) -> str:
@@ -115,20 +109,15 @@ def fill_template(parts: Sequence[TemplatePart], row: Mapping[str, Any]) -> str:
         try:
             texts.append(format(_CONVERSIONS[part.conversion](value) if part.conversion else value, part.spec))
         except (OverflowError, ValueError, TypeError) as error:
-            reason = f"and {part.field} in path_template needs {_describe_format(part.spec)}"
+            needed = "text" if part.spec.endswith("s") else "text or a number"
+            if is_number_format(part.spec):
+                needed = "an integer" if part.spec[-1] in "bcdoxX" else "a number"
+            reason = f"and {part.field} in path_template needs {needed}"
             if isinstance(error, OverflowError):
                 reason = f"outside of the range of {part.field} in path_template"
             message = f"{part.name} is {value!r:.100}, {reason}: correct the line, or the template"
             raise UsageError(message) from error
     return "".join(texts)
-
-
-def _describe_format(spec: str) -> str:
-    if spec[-1:] in tuple("bcdoxX"):
-        return "an integer"
-    if is_number_format(spec):
-        return "a number"
-    return "text" if spec.endswith("s") else "text or a number"
 
 
 _LABEL = "label"

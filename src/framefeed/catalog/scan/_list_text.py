@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framefeed.catalog.scan._list_values import format_field_count, quote, to_typed_column_and_text
+from framefeed.catalog.scan._list_values import format_field_count, is_text_column, quote, to_typed_column_and_text
 from framefeed.catalog.scan._rows import ALL_MEDIA_SUFFIXES, get_suffix
 from framefeed.errors import UsageError
 
@@ -377,7 +377,7 @@ def _split_fields(line: str, separator: str) -> list[str]:
 def count_media(column: pa.ChunkedArray) -> int:
     """Count the first values of a column that end like the names of media files."""
     kind = column.type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)):
+    if not (is_text_column(kind) or pa.types.is_binary(kind)):
         return 0
     sample = pc.drop_null(column.slice(0, SAMPLE_LINES)).to_pylist()
     return sum(is_media(os.fsdecode(value)) for value in sample)

@@ -96,10 +96,9 @@ def find_original_text(
     return bare
 
 
-def strip_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Remove blanks around the values of a column, if it holds text."""
-    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    return pc.utf8_trim_whitespace(column) if is_text else column
+def is_text_column(kind: pa.DataType) -> bool:
+    """Whether a column holds text that Arrow's functions take."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def find_first_not_utf8(column: pa.ChunkedArray) -> tuple[int, str] | None:

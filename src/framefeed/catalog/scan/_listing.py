@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -36,7 +35,12 @@ from framefeed.errors import MissingMedia, UsageError
 _ROWS_AT_ONCE = 4096
 
 
-def drop_repeats(listing: Listing, facts: WalkFacts, *, by_parent: bool = False) -> None:
+Origin = Literal["walk", "glob", "name"]
+"""How a group was found. A walk and a glob list files in the folder itself, and record which are links; a walk lists
+none twice. Anything else is found by its name."""
+
+
+def drop_repeats(listing: Listing, origins: Sequence[Origin], facts: WalkFacts, *, by_parent: bool = False) -> None:
     """Drop the rows of a file that is listed again without columns, or with the columns of an earlier row.
 
     Lines of a manifest that name one file with different columns are different rows: segments of one video. A row
@@ -44,12 +48,13 @@ def drop_repeats(listing: Listing, facts: WalkFacts, *, by_parent: bool = False)
 
     Args:
         listing: The rows.
+        origins: Origin of each group.
         facts: Facts about the walked folders.
         by_parent: Keep a row for each label if folders of different names contain one file.
     """
-    if not facts.links and not facts.is_relisted and all(group.found_by == "walk" for group in listing.groups):
+    if not facts.links and not facts.is_relisted and set(origins) <= {"walk"}:
         return
-    reals = _RealPaths(listing.groups, facts, by_parent=by_parent)
+    reals = _RealPaths(listing.groups, origins, facts, by_parent=by_parent)
     hashes = reals.hash_paths()
     order = np.argsort(hashes, kind="stable")
     equal = hashes[order[1:]] == hashes[order[:-1]]
@@ -110,12 +115,16 @@ class _RealPaths:
 
     Args:
         groups: The rows.
+        origins: Origin of each group.
         facts: Facts about the walked folders.
         by_parent: Distinguish rows of one file by the names of their folders.
     """
 
-    def __init__(self, groups: Sequence[SourceGroup], facts: WalkFacts, *, by_parent: bool) -> None:
+    def __init__(
+        self, groups: Sequence[SourceGroup], origins: Sequence[Origin], facts: WalkFacts, *, by_parent: bool
+    ) -> None:
         self._groups = groups
+        self._origins = origins
         self._facts = facts
         self._by_parent = by_parent
         self._folders: dict[str, str] = {}
@@ -123,8 +132,8 @@ class _RealPaths:
     def hash_paths(self) -> IntArray:
         """Hash the real path of each row."""
         parts = [
-            np.fromiter(map(hash, self._resolve_group(group, group.names)), np.int64, len(group))
-            for group in self._groups
+            np.fromiter(map(hash, self._resolve_group(number, group.names)), np.int64, len(group))
+            for number, group in enumerate(self._groups)
         ]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
@@ -140,15 +149,15 @@ class _RealPaths:
             group = self._groups[number]
             first = int(ends[number]) - len(group)
             names = [group.names[row - first] for row in rows[numbers == number].tolist()]
-            links = None if group.found_by == "name" else self._facts.links.get(group.folder, ())
-            for name, real in zip(names, self._resolve_group(group, names), strict=True):
+            links = None if self._origins[number] == "name" else self._facts.links.get(group.folder, ())
+            for name, real in zip(names, self._resolve_group(number, names), strict=True):
                 path = os.path.join(group.folder, name)
                 label = f"{os.path.basename(os.path.dirname(path))}{os.sep}" if self._by_parent else ""
                 yield label + real, os.path.islink(path) if links is None else name in links
 
-    def _resolve_group(self, group: SourceGroup, names: Sequence[str]) -> Iterator[str]:
-        folder = group.folder
-        if group.found_by == "name":
+    def _resolve_group(self, number: int, names: Sequence[str]) -> Iterator[str]:
+        folder = self._groups[number].folder
+        if self._origins[number] == "name":
             start = folder and folder + os.sep
             yield from (self._resolve_path(start + name) for name in names)
             return
@@ -202,18 +211,19 @@ def list_roots(
     names = check_roots(roots)
     walk = Walk(suffixes, image_folders, by_parent=by_parent)
     listing = Listing([], np.empty(0, np.int64), pa.table({}), walk.facts.unlistable, [], walk.facts.stats)
-    column_rows, num_lists = [listing.column_rows], 0
+    column_rows, origins, num_lists = [listing.column_rows], list[Origin](), 0
     for root in names:
         path = make_absolute(os.fsdecode(root))
         if len(names) == 1 or get_suffix(path) not in ALL_MEDIA_SUFFIXES:
             _check_exists(path)
         groups, first_column_row = [SourceGroup("", [path])], NO_COLUMN_ROW
+        origin: Origin = "name"
         if is_url(path) or "\0" in path:
             pass
         elif os.path.isdir(path):
-            groups = _note_origin(walk.list_folder(path), "walk")
+            groups, origin = walk.list_folder(path), "walk"
         elif is_glob(path):
-            groups = _note_origin(list_glob(path, walk, without), "glob")
+            groups, origin = list_glob(path, walk, without), "glob"
         elif get_suffix(path) in MANIFEST_SUFFIXES:
             manifest = read_manifest(path, lists, by_parent=by_parent)
             num_lists += 1
@@ -224,6 +234,8 @@ def list_roots(
                 first_column_row = listing.columns.num_rows
                 listing.columns = _join_columns(listing.columns, manifest.columns)
         listing.groups += groups
+        # A folder of pictures, or a path as a whole, is compared as if it was named.
+        origins += [origin if group.folder and group.kind == "files" else "name" for group in groups]
         count = sum(map(len, groups))
         if first_column_row == NO_COLUMN_ROW:
             column_rows.append(np.full(count, NO_COLUMN_ROW, np.int64))
@@ -235,7 +247,7 @@ def list_roots(
             "name a list such as train.txt"
         )
     listing.column_rows = np.concatenate(column_rows)
-    drop_repeats(listing, walk.facts, by_parent=by_parent)
+    drop_repeats(listing, origins, walk.facts, by_parent=by_parent)
     return listing
 
 
@@ -266,11 +278,6 @@ def _check_exists(path: str) -> None:
         raise MissingMedia(f"{path}: no such file or folder: check its spelling", source=path, stage="open") from error
     except OSError:
         pass  # It exists: the scan reports its error.
-
-
-def _note_origin(groups: list[SourceGroup], found_by: Literal["walk", "glob"]) -> list[SourceGroup]:
-    """Note how files were found; a folder of pictures, or a path as a whole, is compared as if it was named."""
-    return [replace(group, found_by=found_by) if group.folder and group.kind == "files" else group for group in groups]
 
 
 def _join_columns(first: pa.Table, second: pa.Table) -> pa.Table:

@@ -43,9 +43,9 @@ from framefeed.catalog.scan._list_values import (
     MOST_JSON,
     SAVE_AS_UTF8,
     find_first_not_utf8,
+    is_text_column,
     quote,
     shorten,
-    strip_text,
     to_typed_column_and_text,
 )
 from framefeed.catalog.scan._rows import get_suffix
@@ -84,7 +84,7 @@ def describe_stray_label(listed: ListTable) -> str | None:
     if _LABEL not in listed.table.column_names:
         return None
     labels = listed.table.column(_LABEL)
-    if not (pa.types.is_string(labels.type) or pa.types.is_large_string(labels.type)):
+    if not is_text_column(labels.type):
         return None
     is_label = pc.fill_null(pc.not_equal(pc.utf8_trim_whitespace(labels), ""), False)
     is_integer = pc.fill_null(pc.match_substring_regex(labels, _INTEGER), False)
@@ -106,8 +106,9 @@ def describe_missing_labels(listed: ListTable) -> str | None:
     if _LABEL not in listed.table.column_names:
         return None
     labels = listed.table.column(_LABEL)
-    is_text = pa.types.is_string(labels.type) or pa.types.is_large_string(labels.type)
-    is_missing = pc.or_(labels.is_null(), pc.fill_null(pc.equal(labels, ""), False)) if is_text else labels.is_null()
+    is_missing = labels.is_null()
+    if is_text_column(labels.type):
+        is_missing = pc.or_(is_missing, pc.fill_null(pc.equal(labels, ""), False))
     rows = [row for row in pc.indices_nonzero(is_missing).to_pylist() if row not in listed.bad]
     if not rows or len(rows) == len(labels):
         return None
@@ -262,8 +263,10 @@ def _convert_table(path: str, listed: ListTable, options: ListOptions, *, by_par
 
 
 def _strip_column(listed: ListTable, at: int) -> ListTable:
-    name, column = listed.table.column_names[at], strip_text(listed.table.column(at))
-    return replace(listed, table=listed.table.set_column(at, name, column))
+    name, column = listed.table.column_names[at], listed.table.column(at)
+    if not is_text_column(column.type):
+        return listed
+    return replace(listed, table=listed.table.set_column(at, name, pc.utf8_trim_whitespace(column)))
 
 
 def _build_names(listed: ListTable, renamed: ListTable, options: ListOptions) -> tuple[list[str], dict[int, str]]:
@@ -407,7 +410,7 @@ def _normalize(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _is_string(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+    return is_text_column(kind) or bool(pa.types.is_string_view(kind))
 
 
 def _is_binary(kind: pa.DataType) -> bool:

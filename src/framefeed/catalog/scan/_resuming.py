@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framefeed._arrays import IntArray
+from framefeed._cached import cached_property
 from framefeed._names import make_printable, resolve_name
 from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._assembly import ListedRows, SurveyedSources
@@ -32,11 +33,15 @@ class RunResults:
     """Facts and frame tables of several runs; of several rows about one source, the first counts.
 
     Args:
+        rows: The rows of this scan, and their sources.
         runs: Runs, the most trusted first.
         old: All rows of the old catalog, if its results are the last run, and its header.
     """
 
-    def __init__(self, runs: Iterable[SurveyedSources], old: tuple[Facts, CatalogHeader] | None = None) -> None:
+    def __init__(
+        self, rows: ListedRows, runs: Iterable[SurveyedSources], old: tuple[Facts, CatalogHeader] | None = None
+    ) -> None:
+        self.rows = rows
         self.runs = [run for run in runs if run.facts.num_rows]
         self.old = old
         self._num_rows = sum(run.facts.num_rows for run in self.runs)
@@ -67,9 +72,10 @@ class RunResults:
         frames = gather_rows(joined.frames, used[used >= 0], ROWS_PER_BATCH)
         return SurveyedSources(Facts.of_table(joined.facts.table().take(pa.array(rows))), list(frames))
 
-    def match(self, rows: ListedRows) -> IntArray:
-        """Find the earlier row of each source, int64 [S]; -1 if it is new, or its size or time is another."""
-        texts = rows.source_texts
+    @cached_property
+    def row_of_source(self) -> IntArray:
+        """Row of each source of this scan, int64 [S]; -1 if it is new, or its size or time is another."""
+        rows, texts = self.rows, self.rows.source_texts
         if not len(self):
             return np.full(len(texts), -1, np.int64)
         sources = self.column("source")
@@ -91,47 +97,49 @@ class RunResults:
                     earlier_rows[number] = -1
         return earlier_rows
 
-    def is_unchanged(self, earlier_rows: IntArray) -> bool:
-        """Whether these are all rows, in their order."""
-        return 0 < len(self) == len(earlier_rows) and np.array_equal(earlier_rows, np.arange(len(self)))
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether these are all sources of this scan, in their order."""
+        rows = self.row_of_source
+        return 0 < len(self) == len(rows) and np.array_equal(rows, np.arange(len(self)))
 
-    def count_others(self, texts: pa.Array) -> int:
-        """Count the rows of sources that are not among ``texts``."""
+    def count_others(self) -> int:
+        """Count the rows of sources that are not in this scan."""
         if not len(self):
             return 0
-        return len(self) - int(pc.sum(pc.is_in(self.column("source"), value_set=texts)).as_py())
+        return len(self) - int(pc.sum(pc.is_in(self.column("source"), value_set=self.rows.source_texts)).as_py())
 
     def _numbers(self, name: str) -> IntArray:
         numbers: IntArray = self.column(name).fill_null(np.iinfo(np.int64).min).to_numpy()
         return numbers
 
 
-def read_earlier_results(target: str | None, journal: Journal, options: SurveyOptions, texts: pa.Array) -> RunResults:
+def read_earlier_results(target: str | None, journal: Journal, options: SurveyOptions, rows: ListedRows) -> RunResults:
     """Read the results of earlier runs: those of the journal, the newest first, then the catalog at ``target``.
 
     Args:
         target: Path of the old catalog, or None to read only the journal.
         journal: The journal.
         options: Depth of the survey; results of another depth are not read.
-        texts: Names of the distinct sources of this scan.
+        rows: The rows of this scan.
     """
     runs = list(journal.read_parts())[::-1]
     if target is None or not os.path.exists(target):
-        return RunResults(runs)
+        return RunResults(rows, runs)
     with suppress(MediaError):  # An unreadable catalog is ignored.
         known, header, frames = open_catalog(target)
         has_all = header.has_settings(options) and not (frames is None and header.frames_id is not None)
         if has_all and (options.fps is None or _has_sequence_rate(known, frames, options.fps)):
             facts = known
-            if not known.column("source").equals(pa.chunked_array([texts])):
+            if not known.column("source").equals(pa.chunked_array([rows.source_texts])):
                 # Lines of a manifest about one file share its facts.
                 first = find_first_rows(known.source_numbers)
                 if len(first) < known.num_rows:
-                    rows = pa.array(first)
-                    facts = Facts(known.schema, len(first), lambda name: known.column(name).take(rows))
+                    taken = pa.array(first)
+                    facts = Facts(known.schema, len(first), lambda name: known.column(name).take(taken))
             runs.append(SurveyedSources(facts, () if frames is None else frames.batches))
-            return RunResults(runs, (known, header))
-    return RunResults(runs)
+            return RunResults(rows, runs, (known, header))
+    return RunResults(rows, runs)
 
 
 def _has_sequence_rate(facts: Facts, frames: FrameTables | None, fps: Fraction) -> bool:
@@ -145,28 +153,22 @@ def _has_sequence_rate(facts: Facts, frames: FrameTables | None, fps: Fraction) 
 
 
 def survey_sources(
-    rows: ListedRows,
-    earlier: RunResults,
-    earlier_rows: IntArray,
-    journal: Journal | None,
-    options: SurveyOptions,
-    stats: ScanStats,
+    earlier: RunResults, journal: Journal | None, options: SurveyOptions, stats: ScanStats
 ) -> SurveyedSources:
     """Survey the sources that are new or have changed; each chunk is written before the next one is surveyed.
 
     Args:
-        rows: The rows of the scan, and their sources.
-        earlier: Results of earlier runs.
-        earlier_rows: Its rows of these sources, as `RunResults.match`.
+        earlier: Results of earlier runs for the rows of this scan.
         journal: Journal for new results.
         options: Depth of the survey.
         stats: Statistics to complete.
     """
-    if earlier.is_unchanged(earlier_rows):
+    if earlier.is_unchanged:
         stats.known = len(earlier)
         return earlier.join()
-    is_new, texts = earlier_rows < 0, rows.source_texts
-    stats.known, stats.gone = int(np.count_nonzero(~is_new)), earlier.count_others(texts)
+    rows, is_new = earlier.rows, earlier.row_of_source < 0
+    texts = rows.source_texts
+    stats.known, stats.gone = int(np.count_nonzero(~is_new)), earlier.count_others()
     chunks = list(cut_into_chunks(select_sources(rows.sources, is_new), options))
     new_texts = texts.filter(pa.array(is_new)) if stats.known else texts
     writer = None if journal is None else JournalWriter(journal, new_texts)
@@ -197,8 +199,8 @@ def survey_sources(
         ) from interrupt
     if not stats.known:
         return new
-    rows_of_sources = np.where(is_new, len(earlier) + np.cumsum(is_new) - 1, earlier_rows)
-    return RunResults([*earlier.runs, new]).select(rows_of_sources)
+    rows_of_sources = np.where(is_new, len(earlier) + np.cumsum(is_new) - 1, earlier.row_of_source)
+    return RunResults(rows, [*earlier.runs, new]).select(rows_of_sources)
 
 
 def stat_all(groups: Sequence[SourceGroup]) -> tuple[IntArray, IntArray]:

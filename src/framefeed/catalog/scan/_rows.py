@@ -132,53 +132,12 @@ def _to_string_array(texts: Sequence[str]) -> pa.Array:
         return pa.array([escape(text) for text in texts], pa.string())
 
 
-# fmt: off
-VIDEO_SUFFIXES = frozenset(
-    (
-        ".264",
-        ".265",
-        ".3g2",
-        ".3gp",
-        ".asf",
-        ".avi",
-        ".divx",
-        ".dv",
-        ".f4v",
-        ".flv",
-        ".h264",
-        ".h265",
-        ".hevc",
-        ".ivf",
-        ".m1v",
-        ".m2ts",
-        ".m2v",
-        ".m4v",
-        ".mjpeg",
-        ".mjpg",
-        ".mk3d",
-        ".mkv",
-        ".mov",
-        ".mp4",
-        ".mpe",
-        ".mpeg",
-        ".mpg",
-        ".mts",
-        ".mxf",
-        ".nut",
-        ".obu",
-        ".ogm",
-        ".ogv",
-        ".qt",
-        ".rm",
-        ".rmvb",
-        ".ts",
-        ".vob",
-        ".webm",
-        ".wmv",
-        ".y4m",
-    )
-)
-# fmt: on
+VIDEO_SUFFIXES = frozenset((
+    ".264", ".265", ".3g2", ".3gp", ".asf", ".avi", ".divx", ".dv", ".f4v", ".flv", ".h264", ".h265", ".hevc",
+    ".ivf", ".m1v", ".m2ts", ".m2v", ".m4v", ".mjpeg", ".mjpg", ".mk3d", ".mkv", ".mov", ".mp4", ".mpe", ".mpeg",
+    ".mpg", ".mts", ".mxf", ".nut", ".obu", ".ogm", ".ogv", ".qt", ".rm", ".rmvb", ".ts", ".vob", ".webm", ".wmv",
+    ".y4m"
+))  # fmt: skip
 """Endings by which files in folders count as videos; the type of a file is read from its bytes."""
 
 ALL_MEDIA_SUFFIXES = VIDEO_SUFFIXES | PICTURE_SUFFIXES

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framefeed._checks import check_path, expected
+from framefeed._checks import check_choice, check_path
 from framefeed._names import is_url, make_absolute, make_printable
 from framefeed.catalog._assembly import ListedRows, build_catalog_data
 from framefeed.catalog._catalog import Catalog
@@ -213,8 +213,7 @@ class ScanRequest:
     classes: tuple[Label, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.label_from not in (None, "parent"):
-            raise expected("label_from", "'parent' or None", self.label_from)
+        check_choice("label_from", self.label_from, ("parent", None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +247,8 @@ def scan_roots(roots: Sequence[StrPath], request: ScanRequest) -> ScanResult:
         find_classes(rows.plain_labels(), rows.classes)  # Fails before hours of scanning.
     options = request.options
     if target is None:
-        none, stats = RunResults([]), listing.stats
-        surveyed = survey_sources(rows, none, none.match(rows), None, options, stats)
+        stats = listing.stats
+        surveyed = survey_sources(RunResults(rows, []), None, options, stats)
         return ScanResult(Catalog(build_catalog_data(rows, surveyed, options)), stats, listing.remarks)
     settings = {
         "depth": options.depth,
@@ -282,11 +281,10 @@ def _update_catalog(
     use_old_catalog: bool,
 ) -> None:
     """Survey new and changed sources, and write the catalog if it changes."""
-    earlier = read_earlier_results(target if use_old_catalog else None, journal, options, rows.source_texts)
-    earlier_rows = earlier.match(rows)
-    surveyed = survey_sources(rows, earlier, earlier_rows, journal, options, stats)
+    earlier = read_earlier_results(target if use_old_catalog else None, journal, options, rows)
+    surveyed = survey_sources(earlier, journal, options, stats)
     # An interrupted scan may have left a pending file beside the catalog: writing removes it.
-    if journal.was_left or not (earlier.is_unchanged(earlier_rows) and _is_up_to_date(earlier, rows)):
+    if journal.was_left or not (earlier.is_unchanged and _is_up_to_date(earlier, rows)):
         Catalog(build_catalog_data(rows, surveyed, options)).to_parquet(target)
 
 
@@ -307,8 +305,7 @@ def check_fps(image_folders: str, fps: float | Fraction | None) -> Fraction | No
     Raises:
         UsageError: An argument is wrong.
     """
-    if image_folders not in get_args(ImageFolders):
-        raise expected("image_folders", "'video', 'image' or None", image_folders)
+    check_choice("image_folders", image_folders, ("video", "image", None))
     if (image_folders == "video") != (fps is not None):
         raise UsageError(
             'expected image_folders="video" (--image-folders video) and fps=... (--fps) together: give both, or neither'
