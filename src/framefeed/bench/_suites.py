@@ -59,13 +59,11 @@ class PlannedRow:
     Attributes:
         key: Short name.
         make: Makes it, with an empty folder, and a stack for what must be closed after it has run.
-        seconds: It is not begun with less time left.
         lack: Why it cannot be run at all.
     """
 
     key: str
     make: Callable[[Path, ExitStack], Row]
-    seconds: float = 0
     lack: str = ""
 
 
@@ -82,6 +80,7 @@ class Suite:
         rows: Key -> what the row measures.
         peers: Modules of the baselines that it loads.
         plan: Its rows with these options, the installed peers, and a folder; raises MissingMedia where none can run.
+        row_seconds: Key -> least seconds that the row takes; it is not begun with less time left.
         pairs: Rounds unless the user says otherwise.
         settings: Further settings for the report.
         measures_disk: Whether its rows write into the folder on the disk to measure.
@@ -91,6 +90,7 @@ class Suite:
     rows: Mapping[str, str]
     peers: Sequence[str]
     plan: Callable[[BenchOptions, Peers, Path, Begin], Sequence[PlannedRow]]
+    row_seconds: Mapping[str, float]
     pairs: int
     settings: Callable[[BenchOptions], Mapping[str, Any]]
     measures_disk: bool = False
@@ -141,12 +141,12 @@ def run_suite(
             report["skipped"] = dict.fromkeys(options.rows or suite.rows, str(error))
             return report
         for number, row in enumerate(rows, 1):
-            lack = row.lack if options.rounds.has(row.seconds) else NO_TIME
+            kind = row.key.partition(":")[0]
+            lack = row.lack if options.rounds.has(suite.row_seconds.get(kind, 0)) else NO_TIME
             if lack:
                 report["skipped"][row.key] = lack
                 continue
-            what = suite.rows.get(row.key, suite.rows[row.key.partition(":")[0]])
-            begin(f"{suite.name}, row {number} of {len(rows)}, {row.key}: {what}")
+            begin(f"{suite.name}, row {number} of {len(rows)}, {row.key}: {suite.rows[kind]}")
             try:
                 with TemporaryDirectory(prefix="framefeed-bench-", dir=folder) as scratch, ExitStack() as stack:
                     made_row = row.make(Path(scratch), stack)

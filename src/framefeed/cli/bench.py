@@ -19,11 +19,8 @@ from framefeed._files import name_special_kind, write_errors
 from framefeed._units import format_count, format_seconds
 from framefeed.bench import BenchOptions, Rounds, Suite, describe_closing, describe_row, run_suite
 from framefeed.bench.cache import CACHE, FRAMES, describe_table, refuse_pictures
-from framefeed.bench.cache import ROW_SECONDS as CACHE_SECONDS
 from framefeed.bench.decode import DECODE
-from framefeed.bench.decode import ROW_SECONDS as OWN_SECONDS
 from framefeed.bench.scan import FILES, SCAN, make_stills, make_videos
-from framefeed.bench.scan import ROW_SECONDS as SCAN_SECONDS
 from framefeed.cli._arguments import read_at_least, read_positive, read_rectangle
 from framefeed.cli._io import Exit, ensure_folder, format_table, print_error, print_out
 from framefeed.errors import UsageError
@@ -166,11 +163,10 @@ def _fill_defaults(args: argparse.Namespace) -> None:
 
 def _describe_work(args: argparse.Namespace, media: Sequence[Path], chosen: Mapping[str, Sequence[str]]) -> list[str]:
     what = "generated videos and pictures" if args.generated else ", ".join(map(os.fspath, media))
-    least_seconds = {"decode": {"own": OWN_SECONDS}, "scan": SCAN_SECONDS, "cache": CACHE_SECONDS}
     rows = []
     for bench, names in chosen.items():
         for row in names:
-            seconds = least_seconds[bench].get(row)
+            seconds = SUITES[bench].row_seconds.get(row)
             least = "" if seconds is None else f"{format_seconds(seconds)} or more"
             rows.append((bench, row, least, IN_ALL[bench].get(row, "")))
     all_of_it = (
