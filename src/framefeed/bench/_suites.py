@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -164,33 +164,22 @@ def run_suite(
     return report
 
 
-_PACKAGES = ("framefeed", "av", "numpy", "pyarrow", "pillow", "torch")
-
-
 def describe_machine() -> dict[str, Any]:
     """Processor, cores, memory, system and versions; nothing that names the machine or its user."""
+    lines, packages = list[str](), dict[str, str]()
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
+    for name in ("framefeed", "av", "numpy", "pyarrow", "pillow", "torch"):
+        with suppress(PackageNotFoundError):
+            packages[name] = version(name)
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return {
-        "processor": _processor(),
+        "processor": next(models, platform.processor()),
         "architecture": platform.machine(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "load_average": round(os.getloadavg()[0], 2),
-        "packages": {name: installed for name in _PACKAGES if (installed := _version(name))},
+        "packages": packages,
     }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None

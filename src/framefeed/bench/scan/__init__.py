@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framefeed.bench.scan._made_up import make_catalog
+from framefeed.bench.scan._large import make_catalog
 from framefeed.bench.scan._media import make_stills, make_videos
 from framefeed.bench.scan._suite import FILES, SCAN
 
