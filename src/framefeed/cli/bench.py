@@ -30,14 +30,11 @@ WHAT = (*SUITES, "all")
 NOT_YET = ("load", "gpu")
 MINUTES = 3.0
 # Rows that 'bench all' measures without --rows: the most informative short ones, the shortest first.
-IN_ALL: Mapping[str, Mapping[str, str]] = {
-    "decode": {"own": "random clips of your videos, against other installed decoders"},
-    "scan": {"headers": "sizes from headers of your pictures, against other installed libraries",
-             "second": "a second scan of your pictures, when no file has changed",
-             "mp4": "facts and frame tables of your MP4 files"},
-    "cache": {"table": "frames of one of your videos, stored in each format",
-              "original": "reading stored frames, against decoding them again"},
-}  # fmt: skip
+IN_ALL: Mapping[str, Sequence[str]] = {
+    "decode": ("own",),
+    "scan": ("headers", "second", "mp4"),
+    "cache": ("table", "original"),
+}
 # Settings of 'bench all': a measurement takes seconds, not minutes.
 _SMALL = {"pairs": 4, "files": 2000, "frames": 16}
 Report = dict[str, Any]
@@ -168,7 +165,7 @@ def _describe_work(args: argparse.Namespace, media: Sequence[Path], chosen: Mapp
         for row in names:
             seconds = SUITES[bench].row_seconds.get(row)
             least = "" if seconds is None else f"{format_seconds(seconds)} or more"
-            rows.append((bench, row, least, IN_ALL[bench].get(row, "")))
+            rows.append((bench, row, least, SUITES[bench].rows[row]))
     all_of_it = (
         f"within {format_seconds(60 * args.minutes)} (--minutes): measurements that would take longer are not started"
     )

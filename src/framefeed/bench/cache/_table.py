@@ -15,7 +15,7 @@ from shutil import rmtree
 from typing import Any
 
 from framefeed.bench._printing import align
-from framefeed.bench._runner import NO_TIME, Reading, read_clocks
+from framefeed.bench._runner import NO_TIME, Reading, read_clocks, take_time
 from framefeed.bench.cache._advice import advise_on
 from framefeed.bench.cache._checking import Checked, FrameSquare, check, draw_crops
 from framefeed.bench.cache._pages import forget, measure_disk
@@ -117,9 +117,7 @@ def _measure_format(make: Make, scene: Scene, at: FrameSquare | None, folder: Pa
     stored, sample = make(folder), scene.sample
     count = len(sample)
     try:
-        before = read_clocks()
-        stored.write()
-        wrote = read_clocks() - before
+        wrote = take_time(stored.write)
         checks = {
             gives: check(
                 stored.read(range(count), gives),
