@@ -34,7 +34,6 @@ from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.plan import OutputSpec
 
-_CORNER = OutputSpec(crop=(0, 0, 16, 16))
 LZ4_RGB = "framefeed lz4, RGB"
 CLIP = 16
 """Frames that are stored together, and asked for in one call."""
@@ -102,10 +101,12 @@ class CachedSample:
     def write(self) -> None:
         """Store the frames, and have all of them on the disk."""
         decoder = self.cache.decoder(SampledDecoder(self.sample))
+        height, width = self.sample.video.index.stream.displayed
+        corner = OutputSpec(crop=(0, 0, min(height, 16), min(width, 16)))
         for first in range(0, len(self.sample), CLIP):
             part = range(first, min(first + CLIP, len(self.sample)))
             # Planes are stored whatever is asked for, and a corner costs next to nothing besides.
-            output = _CORNER if self.stores == "planes" else self._output(self.gives[0])
+            output = corner if self.stores == "planes" else self._output(self.gives[0])
             self._ask(decoder, part, output, is_cached=False)
         self.cache.flush()
 
