@@ -17,7 +17,7 @@ from framefeed.bench._media import BenchVideo
 from framefeed.bench._printing import describe_closing, describe_row
 from framefeed.bench._runner import NO_TIME, Rounds, Row, run_row
 from framefeed.bench._suites import BenchOptions, run_suite
-from framefeed.bench.baselines import BenchFrame, FileFormat, Method, Peers
+from framefeed.bench.baselines import FileFormat, Method, Peers
 from framefeed.bench.cache import CACHE, _passes, _suite, _table, describe_table, refuse_pictures
 from framefeed.bench.cache._reads import checksums_row, exact_row, original_row
 from framefeed.bench.cache._sample import Sample, take_sample, video_of
@@ -89,8 +89,8 @@ def names_wrong(row: Mapping[str, Any]) -> list[str]:
 # --- the table ------------------------------------------------------------------------------------
 
 
-def write_raw(path: str, frame: BenchFrame) -> None:
-    np.save(path, frame.rgb)
+def write_raw(path: str, rgb: Pixels) -> None:
+    np.save(path, rgb)
 
 
 def read_raw(path: str) -> Pixels:
@@ -154,7 +154,7 @@ def test_a_lossy_format_may_differ_but_not_leave_frames_out(scene: Scene) -> Non
     assert table.first_worst is not None
 
 
-def refusing(path: str, frame: BenchFrame) -> None:
+def refusing(path: str, rgb: Pixels) -> None:
     raise RuntimeError("not today")
 
 

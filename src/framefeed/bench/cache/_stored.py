@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed.bench._runner import Rounds
-from framefeed.bench.baselines import BenchFrame, FileFormat, Peers
+from framefeed.bench.baselines import FileFormat, Peers
 from framefeed.bench.cache._checking import Checked, check
-from framefeed.bench.cache._sample import BATCHED, Sample
+from framefeed.bench.cache._sample import BATCHED, Sample, SampleFrame
 from framefeed.cache import FrameCache, find_codec, find_exact_codecs
 from framefeed.decode import (
     RGB_PLANAR,
@@ -38,7 +38,7 @@ LZ4_RGB = "framefeed lz4, RGB"
 CLIP = 16
 """Frames that are stored together, and asked for in one call."""
 Gives = Literal["rgb", "small"]
-"""What is read back: attributes of ``BenchFrame``."""
+"""What is read back: attributes of ``SampleFrame``."""
 Stores = Literal["planes", "rgb", "small"]
 
 
@@ -59,7 +59,7 @@ class FileSample:
     def write(self) -> None:
         """Write a file a frame."""
         for path, frame in zip(self.paths, self.sample.frames, strict=True):
-            self.format.write(path, frame)
+            self.format.write(path, frame.rgb)
 
     def read(self, numbers: Sequence[int], gives: Gives = "rgb") -> Iterator[tuple[int, Pixels]]:
         """Yield (number, RGB [H, W, 3])."""
@@ -160,7 +160,7 @@ def exhaust(items: Iterable[object]) -> None:
         del item
 
 
-def layout_and_bytes(frame: BenchFrame, stores: Stores) -> tuple[PlaneLayout, Pixels]:
+def layout_and_bytes(frame: SampleFrame, stores: Stores) -> tuple[PlaneLayout, Pixels]:
     """What of a frame is stored, and how it lies; uint8 [layout.nbytes]."""
     if stores == "planes":
         return frame.layout, frame.planes
