@@ -45,8 +45,8 @@ def make_tree(folder: Path, rounds: Rounds) -> None:
 
 
 MADE: dict[str, Callable[[Path, Rounds], object]] = {
-    "made_720p.mp4": lambda folder, rounds: MediaStore(None, folder, rounds).plain_video,
-    "test_720p60_64.mp4": lambda folder, rounds: MediaStore(None, folder, rounds, test_frames=64).test_video,
+    "made_720p.mp4": lambda folder, rounds: MediaStore((), folder, rounds).plain_video,
+    "test_720p60_64.mp4": lambda folder, rounds: MediaStore((), folder, rounds, test_frames=64).test_video,
     "a tree of 30,000 files": make_tree,
 }
 

@@ -18,7 +18,6 @@ _SHAPE = np.dtype("<i4")
 
 def write_chunk(path: str, rgb: Pixels, codec: Any) -> None:
     """Write the picture's height and width, and its pixels as one chunk."""
-    rgb = np.ascontiguousarray(rgb)
     chunk = blosc2.compress2(
         rgb, codec=codec, clevel=1, typesize=1, nthreads=1, filters=[blosc2.Filter.BITSHUFFLE], filters_meta=[0]
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from framefeed._cached import cached_property
 from framefeed.bench._frames import spread_ordinals
-from framefeed.bench._media import TRAILER, BenchVideo, MediaStore, own_videos
+from framefeed.bench._media import BenchVideo, MediaStore
 from framefeed.bench._runner import Rounds
 from framefeed.decode import Converter, Pixels, PlaneLayout, copy_planes, describe_layout
 from framefeed.decode.backends.pyav import PyAVDecoder
@@ -124,12 +125,12 @@ def video_of(media: Sequence[Path], work: Path, rounds: Rounds) -> BenchVideo:
     Raises:
         MissingMedia: Media are named, and none is a video; or no time is left to make one.
     """
+    store = MediaStore(media, work, rounds)
     if not media:
-        return MediaStore(None, work, rounds).plain_video
-    for folder in media:
-        if MediaStore.has_trailer(folder):
-            return BenchVideo(folder / TRAILER)
-    for video in own_videos(media):
+        return store.plain_video
+    with suppress(MissingMedia):
+        return store.trailer
+    for video in store.iter_own():
         if not is_picture(video.path):
             return video
     raise MissingMedia("MEDIA has no video that can be read: name a video, or a folder with one")

@@ -35,10 +35,10 @@ ROW_SECONDS = dict.fromkeys(ROWS, 8)
 def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> list[PlannedRow]:
     """List the rows that are asked for."""
     rounds, methods = options.rounds, peers.list_all("METHODS")
-    store = MediaStore(next((path for path in options.media if MediaStore.has_trailer(path)), None), work, rounds)
+    store = MediaStore(options.media, work, rounds)
     makes: dict[str, Callable[[Path, ExitStack], Row]] = {
         workload.key: lambda scratch, stack, workload=workload: workload_row(workload, store, methods, rounds)  # type: ignore[misc]
-        for workload in (*WORKLOADS.values(), *own_workloads(options.media))
+        for workload in (*WORKLOADS.values(), *own_workloads(store))
     }
     makes |= {
         "length": lambda scratch, stack: length_row(store.test_video, store.long_test_video, methods, rounds),

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
-from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from framefeed._units import format_share
 from framefeed.bench._frames import NUM_FRAMES, OUR_METHOD, OURS, SEED, Reference, decode_clips
-from framefeed.bench._media import BenchVideo, MediaStore, own_videos
+from framefeed.bench._media import BenchVideo, MediaStore
 from framefeed.bench._runner import (
     Comparison,
     Contender,
@@ -124,14 +123,10 @@ WORKLOADS: Mapping[str, Workload] = {
 }  # fmt: skip
 
 
-def own_workloads(media: Sequence[Path]) -> list[Workload]:
-    """Two rows a video, frames 4 apart and a second apart, for the first videos that are long enough.
-
-    Args:
-        media: Files and folders; a folder that holds the trailer is not searched for the user's own.
-    """
+def own_workloads(store: MediaStore) -> list[Workload]:
+    """Two rows a video, frames 4 apart and a second apart, for the user's first videos that are long enough."""
     rows: list[Workload] = []
-    for video in own_videos([path for path in media if not MediaStore.has_trailer(path)]):
+    for video in store.iter_own():
         if len(video) <= 4 * NUM_FRAMES:
             continue
         fps = round(video.index.average_fps or 25)
