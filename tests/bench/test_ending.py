@@ -88,6 +88,30 @@ def test_media_of_all_benches_are_made_in_time_too(capfd: pytest.CaptureFixture[
     assert "no time was left to make original_300.mp4: raise --minutes" in capfd.readouterr().err
 
 
+OPENING = """
+import os, signal, sys
+from pathlib import Path
+from framefeed.bench._media import BenchVideo
+from framefeed.bench.baselines import Peers
+
+def end(number, frame):
+    sys.exit(7)
+
+signal.signal(signal.SIGTERM, end)
+for method in Peers.find([sys.argv[1]]).list_all("METHODS"):
+    method.open(BenchVideo(Path(sys.argv[2])))([0, 5])
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DECODE.peers)
+def test_no_peer_takes_the_signal_that_ends_a_bench(name: str, tmp_path: Path) -> None:
+    video = write_clip(tmp_path / "clip.mp4", ClipSpec(num_frames=40))
+    words = [sys.executable, "-c", OPENING, name, os.fspath(video)]
+    assert subprocess.run(words, capture_output=True, timeout=60).returncode == 7
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_temporary_folders_go_when_a_bench_is_ended(number: signal.Signals, tmp_path: Path) -> None:
     video, folder = write_clip(tmp_path / "clip.mp4", ClipSpec(num_frames=40)), tmp_path / "temporary"
