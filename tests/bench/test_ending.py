@@ -45,8 +45,8 @@ def make_tree(folder: Path, rounds: Rounds) -> None:
 
 
 MADE: dict[str, Callable[[Path, Rounds], object]] = {
-    "made_720p.mp4": lambda folder, rounds: MediaStore(None, folder, rounds).plain_video,
-    "test_720p60_64.mp4": lambda folder, rounds: MediaStore(None, folder, rounds, test_frames=64).test_video,
+    "made_720p.mp4": lambda folder, rounds: MediaStore((), folder, rounds).plain_video,
+    "test_720p60_64.mp4": lambda folder, rounds: MediaStore((), folder, rounds, test_frames=64).test_video,
     "a tree of 30,000 files": make_tree,
 }
 
@@ -86,6 +86,30 @@ def test_rows_without_their_media_are_left_out_with_the_reason(
 def test_media_of_all_benches_are_made_in_time_too(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "all", "--generated", "--minutes", "1e-9"]) == 1
     assert "no time was left to make original_300.mp4: raise --minutes" in capfd.readouterr().err
+
+
+OPENING = """
+import os, signal, sys
+from pathlib import Path
+from framefeed.bench._media import BenchVideo
+from framefeed.bench.baselines import Peers
+
+def end(number, frame):
+    sys.exit(7)
+
+signal.signal(signal.SIGTERM, end)
+for method in Peers.find([sys.argv[1]]).list_all("METHODS"):
+    method.open(BenchVideo(Path(sys.argv[2])))([0, 5])
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DECODE.peers)
+def test_no_peer_takes_the_signal_that_ends_a_bench(name: str, tmp_path: Path) -> None:
+    video = write_clip(tmp_path / "clip.mp4", ClipSpec(num_frames=40))
+    words = [sys.executable, "-c", OPENING, name, os.fspath(video)]
+    assert subprocess.run(words, capture_output=True, timeout=60).returncode == 7
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
