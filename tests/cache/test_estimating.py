@@ -299,8 +299,10 @@ def test_the_cache_becomes_as_large_as_estimated(form: Any, codec: str, tmp_path
         assert said.decode_clips_per_second > 0
 
 
-@pytest.mark.parametrize("codec", ["raw", "lz4", "zstd", "jpeg:90"])
-@pytest.mark.parametrize("form", ["output", "planes"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("form", "codec"), [("output", "raw"), ("output", "zstd"), ("planes", "lz4"), ("planes", "jpeg:90")]
+)
 @pytest.mark.parametrize("rule", [RandomSegments(8), EveryFrame()], ids=lambda rule: type(rule).__name__)
 def test_an_estimate_of_all_clips_is_the_size_of_the_cache(rule: Any, form: Any, codec: str, tmp_path: Path) -> None:
     make_folder(tmp_path / "videos", videos_per_class=2, seconds=1)
