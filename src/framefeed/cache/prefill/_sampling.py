@@ -163,10 +163,10 @@ class _FrameHolder(BaseDecoder):
         key = source.name, index.identity, index.stream, np.asarray(ordinals, np.int64).tobytes()
         if key not in self._pictures:
             own = DecodeCounts()
-            with self._timing():
+            decoded = self._inner.iter_native(source, index, ordinals, own)
+            while (numbered := self._take_next(decoded)) is not None:
                 # A picture is valid until the next one is requested.
-                for ordinal, picture in self._inner.iter_native(source, index, ordinals, own):
-                    pictures.append((ordinal, _copy_picture(picture)))
+                pictures.append((numbered[0], _copy_picture(numbered[1])))
             self.pictures += own.frames_decoded
             self._pictures[key] = pictures
         self.own_cpu_seconds += thread_time() - begin
@@ -179,6 +179,10 @@ class _FrameHolder(BaseDecoder):
     def recipe(self, index: FrameIndex) -> str:
         """Return the recipe of the other decoder."""
         return self._inner.recipe(index)
+
+    def _take_next(self, decoded: Iterator[tuple[int, Any]]) -> tuple[int, Any] | None:
+        with self._timing():
+            return next(decoded, None)
 
     @contextmanager
     def _timing(self) -> Iterator[None]:
