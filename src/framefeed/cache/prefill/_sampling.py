@@ -17,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import IntArray
+from framefeed.cache._choosing import SAMPLES
 from framefeed.cache._demand import FillOptions, FillTask, FrameRun, make_tasks, scatter
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._keys import Form
 from framefeed.cache._planned import count_frame_bytes
-from framefeed.cache.codecs._auto import CodecFigures
+from framefeed.cache.codecs._auto import CodecFigures, measure_codec
 from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.cache.prefill._build import TASK_BYTES, FillCounts, Filler, make_slots
 from framefeed.cache.store._format import ROW
@@ -36,13 +37,14 @@ from framefeed.decode import (
     adapt_decoder,
     copy_planes,
     describe_layout,
+    make_output_layout,
     rebuild_picture,
 )
-from framefeed.errors import CacheError, FrameNotFound, TimeUnavailable, UsageError
+from framefeed.errors import CacheError, FramefeedError, FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.parallel import find_shortage, make_shortage_error
-from framefeed.plan import EpochPlan, plan_runs
+from framefeed.plan import EpochPlan, OutputSpec, plan_runs
 
 MAX_FRAMES = 512
 """Most frames that are decoded, about."""
@@ -89,10 +91,12 @@ class CodecSample:
 
     Attributes:
         figures: Bytes and CPU time of its frames; reading is without the conversion of planes.
+        alone: The same of a few frames without a cache, as codec="auto" measures them.
         stream_bytes: Bytes of the files besides the frames and their rows.
     """
 
     figures: CodecFigures
+    alone: CodecFigures
     stream_bytes: int = 0
 
 
@@ -116,7 +120,7 @@ class Sample:
 
 
 class _FrameHolder(BaseDecoder):
-    """Decode frames with another decoder, and hold them for the next equal call.
+    """Decode each frame once with another decoder, and hold it.
 
     Args:
         inner: The other decoder.
@@ -124,8 +128,9 @@ class _FrameHolder(BaseDecoder):
     Attributes:
         seconds: Time that the other decoder took.
         cpu_seconds: CPU time of it.
-        own_cpu_seconds: CPU time of all calls, of equal ones too.
+        own_cpu_seconds: CPU time of all calls, of those for held frames too.
         pictures: Pictures that it decoded.
+        samples: The held frames, in the order in which they were decoded.
     """
 
     def __init__(self, inner: Decoder) -> None:
@@ -133,23 +138,32 @@ class _FrameHolder(BaseDecoder):
         self.name = inner.name
         self.seconds = self.cpu_seconds = self.own_cpu_seconds = 0.0
         self.pictures = 0
-        self._clips: dict[object, tuple[list[Pixels], DecodeReport]] = {}
-        self._pictures: dict[object, list[tuple[int, Any]]] = {}
+        self.samples: list[tuple[PlaneLayout, Pixels]] = []
+        self._pixels: dict[object, dict[tuple[OutputSpec, int], Pixels]] = {}
+        self._pictures: dict[object, dict[int, Any]] = {}
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
-        """Decode clips, or copy held ones; see ``Decoder.decode``."""
+        """Decode clips, or copy them if all their frames are held; see ``Decoder.decode``."""
         begin = thread_time()
-        key = source.name, index.identity, index.stream, *((slot.output, slot.indices.tobytes()) for slot in slots)
-        if key not in self._clips:
+        held = self._pixels.setdefault((source.name, index.identity, index.stream), {})
+        keys = [[(slot.output, ordinal) for ordinal in slot.indices.tolist()] for slot in slots]
+        new = [i for i, frames in enumerate(keys) if not held.keys() >= set(frames)]
+        for i in set(range(len(slots))).difference(new):
+            for out, key in zip(slots[i].out, keys[i], strict=True):
+                out[:] = held[key]
+        errors: list[FramefeedError | None] = [None] * len(slots)
+        if new:
             with self._timing():
-                report = self._inner.decode(source, index, slots)
+                report = self._inner.decode(source, index, [slots[i] for i in new])
             self.pictures += report.counts.frames_decoded
-            self._clips[key] = [slot.out.copy() for slot in slots], report
-        clips, report = self._clips[key]
-        for slot, pixels in zip(slots, clips, strict=True):
-            slot.out[:] = pixels
+            for i, error in zip(new, report.errors, strict=True):
+                errors[i] = error
+                if error is None:
+                    clip, layout = slots[i].out.copy(), make_output_layout(slots[i].output, *index.stream.displayed)
+                    held |= zip(keys[i], clip, strict=True)
+                    self.samples += [(layout, frame.reshape(-1)) for frame in clip]
         self.own_cpu_seconds += thread_time() - begin
-        return DecodeReport(list(report.errors), replace(report.counts))
+        return DecodeReport(errors)
 
     def iter_native(
         self,
@@ -158,19 +172,21 @@ class _FrameHolder(BaseDecoder):
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
     ) -> Iterator[tuple[int, Any]]:
-        """Decode all pictures, or take held ones, then yield them; see ``BaseDecoder.iter_native``."""
-        begin, pictures = thread_time(), list[tuple[int, Any]]()
-        key = source.name, index.identity, index.stream, np.asarray(ordinals, np.int64).tobytes()
-        if key not in self._pictures:
+        """Decode all pictures that are not held, then yield all; see ``BaseDecoder.iter_native``."""
+        begin = thread_time()
+        held = self._pictures.setdefault((source.name, index.identity, index.stream), {})
+        numbers = np.unique(np.asarray(ordinals, np.int64)).tolist()
+        new = [number for number in numbers if number not in held]
+        if new:
+            held |= dict.fromkeys(new)
             own = DecodeCounts()
-            decoded = self._inner.iter_native(source, index, ordinals, own)
+            decoded = self._inner.iter_native(source, index, new, own)
             while (numbered := self._take_next(decoded)) is not None:
                 # A picture is valid until the next one is requested.
-                pictures.append((numbered[0], _copy_picture(numbered[1])))
+                held[numbered[0]] = self._copy_picture(numbered[1])
             self.pictures += own.frames_decoded
-            self._pictures[key] = pictures
         self.own_cpu_seconds += thread_time() - begin
-        yield from self._pictures[key]
+        yield from ((number, held[number]) for number in numbers if held[number] is not None)
 
     def can_iter_native(self, index: FrameIndex) -> bool:
         """Whether the other decoder can."""
@@ -179,6 +195,16 @@ class _FrameHolder(BaseDecoder):
     def recipe(self, index: FrameIndex) -> str:
         """Return the recipe of the other decoder."""
         return self._inner.recipe(index)
+
+    def _copy_picture(self, picture: Any) -> Any:
+        try:
+            layout = describe_layout(picture)
+        except UsageError:  # too large to be stored
+            return picture
+        planes = np.empty(layout.nbytes, dtype=np.uint8)
+        copy_planes(picture, planes)
+        self.samples.append((layout, planes))
+        return rebuild_picture(layout, planes)
 
     def _take_next(self, decoded: Iterator[tuple[int, Any]]) -> tuple[int, Any] | None:
         with self._timing():
@@ -190,16 +216,6 @@ class _FrameHolder(BaseDecoder):
         yield
         self.seconds += perf_counter() - begin
         self.cpu_seconds += thread_time() - cpu_begin
-
-
-def _copy_picture(picture: Any) -> Any:
-    try:
-        layout = describe_layout(picture)
-    except UsageError:  # too large to be stored
-        return picture
-    planes = np.empty(layout.nbytes, dtype=np.uint8)
-    copy_planes(picture, planes)
-    return rebuild_picture(layout, planes)
 
 
 class Sampler:
@@ -251,6 +267,8 @@ class Sampler:
                     self._tasks.append(task)
                 if self._holder.seconds > MAX_SECONDS or done.stored >= max_frames:
                     break
+            if len(blocks) > 1:
+                self._tasks = _join(self._tasks, by_output=self._form == "output")
             counts.fill_seconds, counts.fill_cpu_seconds = self._holder.seconds, self._holder.cpu_seconds
             counts.pictures = self._holder.pictures
             scratch.flush()
@@ -312,7 +330,10 @@ class Sampler:
             write_seconds=write_seconds,
             read_seconds=read_seconds,
         )
-        return CodecSample(figures, info.bytes_on_disk - info.stored_bytes - ROW.itemsize * info.num_frames)
+        samples = [sample for sample in self._holder.samples if sample[0] == self.layout]
+        alone = measure_codec(codec, [samples[i * len(samples) // SAMPLES] for i in range(min(SAMPLES, len(samples)))])
+        stream_bytes = info.bytes_on_disk - info.stored_bytes - ROW.itemsize * info.num_frames
+        return CodecSample(figures, alone, stream_bytes)
 
     @contextmanager
     def _opening(self, codec: str) -> Iterator[tuple[FrameCache, Filler]]:
@@ -390,6 +411,20 @@ def _cut(task: FillTask, most: int, share: float) -> FillTask:
         begin += len(run)
     num_clips, clip_frames = (-(-count * most // task.num_frames) for count in (task.num_clips, task.clip_frames))
     return replace(task, runs=runs, num_clips=num_clips, clip_frames=clip_frames)
+
+
+def _join(tasks: Sequence[FillTask], *, by_output: bool) -> list[FillTask]:
+    """Join the tasks of each source, as a build does with those that it does not cut; each frame is in one of them."""
+    joined: dict[int, FillTask] = {}
+    seen = set[tuple[int, OutputSpec | None, int]]()
+    for task in tasks:
+        for run in task.runs:
+            frames = [(task.row, run.output if by_output else None, ordinal) for ordinal in run.ordinals.tolist()]
+            is_new = np.array([frame not in seen for frame in frames])
+            seen.update(frames)
+            if is_new.any():
+                joined.setdefault(task.row, FillTask(-1, task.row)).append(run.ordinals[is_new], run.output)
+    return list(joined.values())
 
 
 def _check_writable(scratch: FrameCache) -> None:
