@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from framefeed._arrays import IntArray
 from framefeed.cache._choosing import SAMPLES
-from framefeed.cache._demand import FillOptions, FillTask, FrameRun, make_tasks, scatter
+from framefeed.cache._demand import FillOptions, FillTask, FrameRun, make_tasks, order_by_catalog, scatter
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._keys import Form
 from framefeed.cache._planned import count_frame_bytes
@@ -239,7 +239,7 @@ class Sampler:
         self._strict = cache.options.strict
         self._holder = _FrameHolder(inner)
         self._tasks: list[FillTask] = []
-        self._num_listed = self._loader_pictures = 0
+        self._num_listed = 0
         self._list_seconds = 0.0
         self.layout: PlaneLayout | None = None
         self.sample = Sample(SampleCounts())
@@ -252,11 +252,20 @@ class Sampler:
             CacheError: There is no folder for temporary files, or it cannot be used.
             ResourceExhausted: A resource ran out.
         """
-        blocks, max_frames = self._choose_blocks(clips)
+        # A build does clips in the order of the catalog, so a task has neighbours in that order.
+        plan = order_by_catalog(self._plan)
+        blocks = _choose_blocks(plan, self._epochs, clips)
+        rows = [plan.row_at(int(block[0]) % len(plan)) for block in blocks]
+        frame_bytes = sum(count_frame_bytes(plan, self._form, row) for row in rows) / len(rows)
+        max_frames = max(1, min(MAX_FRAMES, int(MAX_BYTES / frame_bytes)))
+        num_all = len(self._plan) * self._epochs
+        is_whole = num_all <= clips * len(blocks[0]) and num_all * (plan.frames_per_clip or 1) <= max_frames
+        if is_whole:
+            plan, blocks = self._plan, [np.arange(num_all)]
         counts, done = SampleCounts(), FillCounts()
         num_clips = num_runs = 0
         with self._opening("raw") as (scratch, fill):
-            for task in self._make_tasks(blocks, max_frames):
+            for task in self._make_tasks(plan, blocks, max_frames):
                 result = fill(task)
                 num_runs += len(task.runs)
                 num_clips += task.num_clips + len(task.errors)
@@ -267,7 +276,7 @@ class Sampler:
                     self._tasks.append(task)
                 if self._holder.seconds > MAX_SECONDS or done.stored >= max_frames:
                     break
-            if len(blocks) > 1:
+            if not is_whole:
                 self._tasks = _join(self._tasks, by_output=self._form == "output")
             counts.fill_seconds, counts.fill_cpu_seconds = self._holder.seconds, self._holder.cpu_seconds
             counts.pictures = self._holder.pictures
@@ -287,18 +296,17 @@ class Sampler:
             frames=done.stored + done.failed,
             runs=num_runs,
             list_seconds=self._list_seconds / max(1, self._num_listed),
-            loader_pictures=self._loader_pictures / max(1, self._num_listed),
+            loader_pictures=self._count_loader_pictures(clips),
         )
 
-    def _make_tasks(self, blocks: Sequence[IntArray], max_frames: int) -> Iterator[FillTask]:
+    def _make_tasks(self, plan: EpochPlan, blocks: Sequence[IntArray], max_frames: int) -> Iterator[FillTask]:
         """Make the tasks of some blocks as a build does; those of several blocks are cut to frames of equal number."""
         options = FillOptions(self._form == "output", TASK_BYTES)
         for number, block in zip(scatter(len(blocks)), blocks, strict=True):
             begin = thread_time()
-            tasks = list(make_tasks(self._plan, self._epochs, options, block))
+            tasks = list(make_tasks(plan, self._epochs, options, block))
             self._list_seconds += thread_time() - begin
             self._num_listed += len(block)
-            self._loader_pictures += self._count_loader_pictures(block)
             if len(blocks) > 1:
                 tasks = [task for task in tasks if task.num_clips or task.errors]
                 most = max(1, max_frames // (len(blocks) * max(1, len(tasks))))
@@ -348,37 +356,20 @@ class Sampler:
         with folder, FrameCache(folder.name, codec=codec, form=self._form, strict=self._strict) as scratch:
             yield scratch, Filler(self._plan, scratch, self._holder, self._epochs)
 
-    def _choose_blocks(self, clips: int) -> tuple[list[IntArray], int]:
-        """Choose positions of all epochs: a block of all, or blocks of neighbours of which any few lie far apart.
-
-        Returns:
-            (blocks, most frames to decode).
-        """
-        frames, total = self._plan.frames_per_clip or 1, len(self._plan) * self._epochs
-        together = _NEIGHBOURS if frames == 1 else self._plan.options.clips_per_video
-        length = max(1, min(together, total, MAX_FRAMES // (_MIN_BLOCKS * frames)))
-        count = max(1, min(clips, max(_MIN_BLOCKS, MAX_FRAMES // (length * frames)), total // length))
-        firsts = [number * (total - length) // max(1, count - 1) for number in scatter(count)]
-        rows = [self._plan.row_at(first % len(self._plan)) for first in firsts]
-        frame_bytes = sum(count_frame_bytes(self._plan, self._form, row) for row in rows) / len(rows)
-        max_frames = max(1, min(MAX_FRAMES, int(MAX_BYTES / frame_bytes)))
-        if total <= clips * together and total * frames <= max_frames:
-            return [np.arange(total)], max_frames
-        return [np.arange(first, first + length) for first in firsts], max_frames
-
-    def _count_loader_pictures(self, block: IntArray) -> int:
-        """Count the pictures that a loader without a cache decodes for some neighbours."""
-        num_pictures = 0
-        for part in np.split(block, range(_NEIGHBOURS, len(block), _NEIGHBOURS)):
+    def _count_loader_pictures(self, clips: int) -> float:
+        """Count the pictures that a loader without a cache decodes for a clip."""
+        num_clips = num_pictures = 0
+        for block in _choose_blocks(self._plan, 1, clips):
             by_row: dict[int, list[IntArray]] = {}
-            for epoch, position in zip(*np.divmod(part, len(self._plan)), strict=True):
-                plan = self._plan.with_epoch(self._plan.epoch + int(epoch))
+            for position in block.tolist():
                 with suppress(FrameNotFound, TimeUnavailable):
-                    ordinals = plan[position].storable
-                    by_row.setdefault(plan.row_at(position), []).append(ordinals)
-            for row, clips in by_row.items():
-                num_pictures += plan_runs(self._plan.catalog.frame_index(row), np.concatenate(clips)).num_decoded
-        return num_pictures
+                    ordinals = self._plan[position].storable
+                    by_row.setdefault(self._plan.row_at(position), []).append(ordinals)
+            for row, ordinals_of_row in by_row.items():
+                index = self._plan.catalog.frame_index(row)
+                num_pictures += plan_runs(index, np.concatenate(ordinals_of_row)).num_decoded
+            num_clips += len(block)
+        return num_pictures / max(1, num_clips)
 
     def _count_own_seconds(self) -> float:
         """CPU time of this thread besides that of the decoder."""
@@ -397,6 +388,16 @@ class Sampler:
                 decoder.decode(source, index, make_slots(task.runs, index, form))
             rounds.append(self._count_own_seconds() - begin)
         return min(rounds)
+
+
+def _choose_blocks(plan: EpochPlan, epochs: int, clips: int) -> list[IntArray]:
+    """Choose blocks of neighbouring positions in all epochs, as for ``make_tasks``; any few blocks lie far apart."""
+    frames, total = plan.frames_per_clip or 1, len(plan) * epochs
+    together = _NEIGHBOURS if frames == 1 else plan.options.clips_per_video
+    length = max(1, min(together, total, MAX_FRAMES // (_MIN_BLOCKS * frames)))
+    count = max(1, min(clips, max(_MIN_BLOCKS, MAX_FRAMES // (length * frames)), total // length))
+    firsts = [number * (total - length) // max(1, count - 1) for number in scatter(count)]
+    return [np.arange(first, first + length) for first in firsts]
 
 
 def _cut(task: FillTask, most: int, share: float) -> FillTask:
