@@ -21,7 +21,7 @@ from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.codecs._auto import CodecFigures
 from framefeed.cache.codecs._registry import find_codec, known_codecs
 from framefeed.cache.prefill._estimate import CLIP_SECONDS, CacheEstimate, Room, estimate, scale_up
-from framefeed.cache.prefill._sampling import CodecSample, Sample, SampleCounts
+from framefeed.cache.prefill._sampling import CodecSample, PlanSample, SampleCounts
 from framefeed.cache.store._format import ROW
 from framefeed.catalog.scan import scan
 from framefeed.errors import CacheError, MissingMedia, UsageError
@@ -35,7 +35,7 @@ from tests.load.media import plan_of
 DEMAND = PlanDemand(clips=100, clip_frames=800, frames=500, pictures=2000, pieces=50, varies=False, frames_at_most=5000)
 COUNTS = SampleCounts(clips=5, failed=0, error=None, clip_frames=40, decode_seconds=4.0, fill_seconds=3.0, pictures=300,
                   fill_cpu_seconds=1.5)  # fmt: skip
-SAMPLE = Sample(COUNTS, frames=20, runs=5, list_seconds=240e-6, loader_pictures=80)
+SAMPLE = PlanSample(COUNTS, frames=20, runs=5, list_seconds=240e-6, loader_pictures=80)
 FIGURES = [
     CodecFigures("raw", True, 20, 40_000, 40_000, 0.04, 0.2),
     CodecFigures("zstd:1", True, 20, 40_000, 4_000, 0.4, 0.02),
@@ -202,7 +202,9 @@ def test_stored_frames_are_mentioned() -> None:
 
 
 def test_an_empty_sample_gives_no_division_by_zero() -> None:
-    none = scale_up(replace(DEMAND, clips=0, clip_frames=0, frames=0), "planes", Sample(SampleCounts()), [], Room(1))
+    none = scale_up(
+        replace(DEMAND, clips=0, clip_frames=0, frames=0), "planes", PlanSample(SampleCounts()), [], Room(1)
+    )
     assert (none.chosen, none.fits, none.decode_clips_per_second) == (None, True, 0.0)
     assert "measured on 0 frames of 0 clips; clips/s with 1 worker" in str(none)
 

@@ -19,7 +19,7 @@ from framefeed.cache._planned import PlannedSize
 from framefeed.cache.codecs._auto import (
     CodecFigures,
     Conditions,
-    Sample,
+    PlanSample,
     choose_auto_codec,
     choose_codec,
     measure_codec,
@@ -135,7 +135,7 @@ def compute_usable_bytes(max_bytes: int, bytes_on_disk: int) -> int:
 
 
 def choose_budgeted_codec(
-    samples: Sequence[Sample],
+    samples: Sequence[PlanSample],
     size: PlannedSize,
     max_bytes: int,
     kinds: KindCounts | None = None,

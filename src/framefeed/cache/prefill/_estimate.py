@@ -19,7 +19,7 @@ from framefeed.cache.codecs._auto import Conditions, choose_codec
 from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.cache.codecs._registry import find_codec, find_codec_for, find_exact_codecs
 from framefeed.cache.prefill._build import TASK_BYTES
-from framefeed.cache.prefill._sampling import CodecSample, Sample, SampleCounts, Sampler
+from framefeed.cache.prefill._sampling import CodecSample, PlanSample, SampleCounts, Sampler
 from framefeed.cache.store._format import ROW
 from framefeed.decode import Decoder, PlaneLayout, as_decoder
 from framefeed.errors import FrameNotFound, MediaError, TimeUnavailable
@@ -241,7 +241,7 @@ def estimate(
 
 
 def scale_up(
-    demand: PlanDemand, form: Form, sample: Sample, codecs: Sequence[CodecSample], room: Room, reason: str = ""
+    demand: PlanDemand, form: Form, sample: PlanSample, codecs: Sequence[CodecSample], room: Room, reason: str = ""
 ) -> CacheEstimate:
     """Scale the measurements of a sample up to a plan; pure.
 

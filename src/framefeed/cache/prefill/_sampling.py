@@ -101,7 +101,7 @@ class CodecSample:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class PlanSample:
     """Measurements of a sample of a plan.
 
     Attributes:
@@ -242,7 +242,7 @@ class Sampler:
         self._num_listed = 0
         self._list_seconds = 0.0
         self.layout: PlaneLayout | None = None
-        self.sample = Sample(SampleCounts())
+        self.sample = PlanSample(SampleCounts())
 
     def decode_clips(self, clips: int) -> None:
         """Decode about so many clips, or groups of neighbours, spread over the plan.
@@ -291,7 +291,7 @@ class Sampler:
             counts.error = counts.error or f"{name}: {message}"
         counts.clips = num_clips - counts.failed
         counts.decode_seconds = counts.fill_seconds + counts.convert_seconds * done.stored
-        self.sample = Sample(
+        self.sample = PlanSample(
             counts,
             frames=done.stored + done.failed,
             runs=num_runs,
