@@ -19,7 +19,7 @@ from framefeed.cache._planned import PlannedSize
 from framefeed.cache.codecs._auto import (
     CodecFigures,
     Conditions,
-    PlanSample,
+    Sample,
     choose_auto_codec,
     choose_codec,
     measure_codec,
@@ -135,7 +135,7 @@ def compute_usable_bytes(max_bytes: int, bytes_on_disk: int) -> int:
 
 
 def choose_budgeted_codec(
-    samples: Sequence[PlanSample],
+    samples: Sequence[Sample],
     size: PlannedSize,
     max_bytes: int,
     kinds: KindCounts | None = None,

@@ -14,7 +14,7 @@ from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
 from framefeed.cache._demand import find_neighbours, order_by_catalog, scatter
 from framefeed.cache._keys import Form
-from framefeed.cache.codecs._auto import PlanSample
+from framefeed.cache.codecs._auto import Sample
 from framefeed.cache.codecs._codec import allocate_memory
 from framefeed.decode import (
     ClipSlot,
@@ -235,13 +235,13 @@ class PlannedFrames:
             samples.append(_SampleRequest(source, index, ordinal, request.output))
         return samples
 
-    def decode_samples(self) -> list[PlanSample]:
+    def decode_samples(self) -> list[Sample]:
         """Decode one frame of each of some clips; each stands for an equal share of all bytes.
 
         Raises:
             ResourceExhausted: A resource ran out.
         """
-        samples: list[PlanSample] = []
+        samples: list[Sample] = []
         begin = perf_counter()
         for request in self._sample_requests:
             try:
@@ -255,7 +255,7 @@ class PlannedFrames:
                 break
         return samples
 
-    def _decode_sample(self, request: _SampleRequest) -> PlanSample | None:
+    def _decode_sample(self, request: _SampleRequest) -> Sample | None:
         if self._form == "planes":
             if not self._inner.can_iter_native(request.index):
                 return None

@@ -20,7 +20,7 @@ from framefeed.cache.codecs._registry import find_codec, find_codec_for, find_ex
 from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout
 from framefeed.errors import UsageError
 
-PlanSample = tuple[PlaneLayout, Pixels]
+Sample = tuple[PlaneLayout, Pixels]
 
 _MEMORY_SHARE = 0.5
 _SLOWEST_WRITER = 3.0
@@ -99,7 +99,7 @@ class CodecChoice:
 
 
 def choose_auto_codec(
-    samples: Sequence[PlanSample], conditions: Conditions, clock: Callable[[], float] = thread_time
+    samples: Sequence[Sample], conditions: Conditions, clock: Callable[[], float] = thread_time
 ) -> tuple[FrameCodec, CodecChoice]:
     """Measure all installed exact codecs on some frames, and choose one."""
     candidates = find_exact_codecs({layout for layout, _ in samples})
@@ -109,7 +109,7 @@ def choose_auto_codec(
 
 
 def measure_codec(
-    codec: FrameCodec, samples: Sequence[PlanSample], clock: Callable[[], float] = thread_time
+    codec: FrameCodec, samples: Sequence[Sample], clock: Callable[[], float] = thread_time
 ) -> CodecFigures:
     """Store and read some frames a few times; the fastest run counts.
 
@@ -133,16 +133,14 @@ def measure_codec(
     )
 
 
-def _write(codec: FrameCodec, samples: Sequence[PlanSample], clock: Callable[[], float]) -> tuple[float, list[bytes]]:
+def _write(codec: FrameCodec, samples: Sequence[Sample], clock: Callable[[], float]) -> tuple[float, list[bytes]]:
     scratch = allocate_memory(2 * max((layout.nbytes for layout, _ in samples), default=0) + 2**16)
     begin = clock()
     stored = [bytes(_copy_and_hash(find_codec_for(codec, sample[0]).encode(*sample), scratch)) for sample in samples]
     return clock() - begin, stored
 
 
-def _read(
-    codec: FrameCodec, samples: Sequence[PlanSample], stored: Sequence[bytes], clock: Callable[[], float]
-) -> float:
+def _read(codec: FrameCodec, samples: Sequence[Sample], stored: Sequence[bytes], clock: Callable[[], float]) -> float:
     """Read frames as a cache does: outputs into the batch, planes into new memory."""
     scratch = allocate_memory(max(map(len, stored), default=0))
     out = allocate_memory(max((layout.nbytes for layout, _ in samples), default=0))
