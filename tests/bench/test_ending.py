@@ -22,6 +22,7 @@ from framefeed.bench.scan._media import linked_tree
 from framefeed.cli import main
 from framefeed.errors import MissingMedia
 from framefeed.testing import ClipSpec, write_clip
+from tests.programs import running
 
 STEPS = 25.0
 
@@ -119,8 +120,8 @@ def test_temporary_folders_go_when_a_bench_is_ended(number: signal.Signals, tmp_
     words = ["bench", "all", "--rows", "second", "--pairs", "1000", "--minutes", "5", os.fspath(video)]
     run = "import sys; from framefeed.cli import main; sys.exit(main(sys.argv[1:]))"
     environment = {**os.environ, "TMPDIR": os.fspath(folder)}
-    with subprocess.Popen([sys.executable, "-c", run, *words], env=environment, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True) as process:  # fmt: skip
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with running([sys.executable, "-c", run, *words], env=environment, **pipes) as process:
         # The folder of what is generated, that of the row, and in it one that is being filled.
         while process.poll() is None and not list(folder.glob("framefeed-bench-*/framefeed-bench-*/cache_*")):
             os.sched_yield()
