@@ -191,8 +191,9 @@ def estimate(
 ) -> CacheEstimate:
     """Estimate the size, build time and speed of a cache, by building a few clips in a temporary folder.
 
-    A cache with codec="auto" chooses its codec in the same way, but measures again. To use the codec of the estimate,
-    make ``FrameCache(path, codec=estimate.codec)``. If the cache already has such frames with an exact codec, the
+    A cache with codec="auto" measures again, and the codecs alone, without the time to look frames up: of codecs that
+    read about as fast it may choose another. To use the codec of the estimate, make
+    ``FrameCache(path, codec=estimate.codec)``. If the cache already has such frames with an exact codec, the
     estimate is for that codec.
 
     Example: ``print(ff.cache.estimate(plan, cache))``
