@@ -32,7 +32,7 @@ _MAY_BE_SHORTAGES = (MemoryError, OSError, SystemError, FramefeedError)
 _NUMPY_NO_MEMORY = "error return without exception set"
 """Message of the SystemError that NumPy 2.4 raises without memory to index an array with another."""
 _ARROW_NO_MEMORY = ("std::bad_alloc", "not enough memory")
-"""Ends of messages of the OSErrors without a number that Arrow raises without memory for a header of Parquet or zstd."""
+"""Ends of messages of OSErrors without a number, which Arrow raises without memory for a header of Parquet or zstd."""
 
 
 class Releasable(Protocol):
