@@ -17,14 +17,17 @@ from typing import Any
 from benchmarks.reading import RESULTS, Number, read_numbers
 
 README = Path(__file__).resolve().parent.parent / "README.md"
-DECODE, SCAN, CACHE = "decode-2026-11-21-clips.json", "scan-2026-11-21.json", "cache-2026-11-21.json"
+# The rows of the later file replace those of the earlier one.
+DECODE = ("decode-2026-11-21-clips.json", "decode-2026-11-23.json")
+SCAN = ("scan-2026-11-21.json", "scan-2026-11-23.json")
+CACHE = ("cache-2026-11-21.json", "cache-2026-11-23.json")
 INDEXING, EPOCH = "indexing-2026-11-22.json", "epoch-2026-11-22.json"
 _BLOCK = re.compile(r"(?<=<!-- figures: )(?P<name>\w+) -->\n(?s:.*?)(?=<!-- end -->)")
 
 
 def fill_decode() -> str:
     """Clips of each workload against the fastest other library."""
-    numbers = read_numbers(DECODE)
+    numbers = read_numbers(*DECODE)
     own = "CPU, libraries with their own resize"
     titles = {
         "test-60": "720p60, frames 60 apart",
@@ -48,7 +51,7 @@ def fill_decode() -> str:
 
 def fill_resize() -> str:
     """How close the default resize comes to a careful one."""
-    numbers = read_numbers(DECODE)
+    numbers = read_numbers(*DECODE)
     methods = ("framefeed", "torchcodec exact")
     film, edges = (
         [numbers[f"decode/resize/{video}/{name}"].format(1) for name in methods]
@@ -63,7 +66,7 @@ def fill_resize() -> str:
 
 def fill_scan() -> str:
     """Facts about many files."""
-    numbers = read_numbers(SCAN)
+    numbers = read_numbers(*SCAN)
     opening, planning = numbers["scan/videos/opening/wall"].median, numbers["scan/videos/planning/planning"].median
     opened = "under 0.01 s" if opening < 0.01 else f"{opening:.2f} s"
     rows = [
@@ -123,7 +126,7 @@ def fill_epoch() -> str:
 
 def fill_cache() -> str:
     """Frame caches."""
-    numbers = {address.removeprefix("cache/"): number for address, number in read_numbers(CACHE).items()}
+    numbers = {address.removeprefix("cache/"): number for address, number in read_numbers(*CACHE).items()}
     levels, ours = ("joblib lz4, its fastest level", "joblib lz4 1"), "framefeed lz4hc, planes"
     filling = [numbers[f"filling/{kind}/CPU"] for kind in ("outputs, codec auto", "planes, lz4")]
     percents = [f"+{of.median:.{digits}f} % ({of.low:.{digits}f}-{of.high:.{digits}f})"

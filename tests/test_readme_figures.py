@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,9 @@ def test_the_readme_is_filled_from_the_results() -> None:
 
 def test_a_figure_that_differs_is_seen() -> None:
     text = README.read_text(encoding="utf-8")
-    assert "2.20 (2.13-2.27)" in text
-    assert fill(text.replace("2.20 (2.13-2.27)", "2.30 (2.13-2.27)")) == text
+    changed, count = re.subn(r"\b\d\.\d\d \(", "9.99 (", text)
+    assert count
+    assert fill(changed) == text
 
 
 def test_figures_of_todays_form_are_read(tmp_path: Path) -> None:

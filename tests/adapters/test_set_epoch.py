@@ -53,7 +53,6 @@ def iterate_passes(dataset: ClipDataset, passes: int) -> None:
 @pytest.mark.parametrize(
     ("method", "workers", "sets", "times"),
     [
-        ("fork", "fresh", "never", 1),
         ("fork", "persistent", "never", 1),
         ("fork", "fresh", "sets", 0),
         ("spawn", "fresh", "never", 1),

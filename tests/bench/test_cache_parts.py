@@ -24,7 +24,7 @@ from framefeed.bench.cache._advice import (
     make_option,
 )
 from framefeed.bench.cache._checking import CROP, check, draw_crops
-from framefeed.bench.cache._pages import forget, measure_disk, num_pages, resident_pages
+from framefeed.bench.cache._pages import count_pages, count_resident_pages, forget, measure_disk
 from framefeed.bench.cache._reads import compare_exact
 from framefeed.bench.cache._sample import near_keys, take_sample, video_of
 from framefeed.bench.cache._suite import PEERS
@@ -154,7 +154,7 @@ def test_every_exact_format_that_is_installed_gives_frames_back(video: BenchVide
         read = pickle.loads(pickle.dumps(form.read))
         for frame in sample.frames:
             path = str(tmp_path / f"frame{form.suffix}")
-            form.write(path, frame)
+            form.write(path, frame.rgb)
             assert read(path).shape == frame.rgb.shape, form.name
             assert np.array_equal(read(path), frame.rgb) or not form.is_exact, form.name
 
@@ -175,11 +175,11 @@ def test_the_formats_of_the_write_up_are_all_there() -> None:
 def test_pages_of_a_file_are_dropped_or_a_reason_is_given(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(10 * 4096 + 1))
-    assert resident_pages(str(path)) == num_pages(str(path)) > 0
+    assert count_resident_pages(str(path)) == count_pages(str(path)) > 0
     why = forget([str(path)])
-    assert (why is None) == (resident_pages(str(path)) == 0)
+    assert (why is None) == (count_resident_pages(str(path)) == 0)
     path.read_bytes()
-    assert resident_pages(str(path)) == num_pages(str(path))
+    assert count_resident_pages(str(path)) == count_pages(str(path))
 
 
 def test_pages_of_files_in_memory_cannot_be_dropped() -> None:

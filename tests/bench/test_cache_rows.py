@@ -15,9 +15,9 @@ from PIL import Image
 
 from framefeed.bench._media import BenchVideo
 from framefeed.bench._printing import describe_closing, describe_row
-from framefeed.bench._runner import Rounds, Row, run_row
+from framefeed.bench._runner import NO_TIME, Rounds, Row, run_row
 from framefeed.bench._suites import BenchOptions, run_suite
-from framefeed.bench.baselines import BenchFrame, FileFormat, Method, Peers
+from framefeed.bench.baselines import FileFormat, Method, Peers
 from framefeed.bench.cache import CACHE, _passes, _suite, _table, describe_table, refuse_pictures
 from framefeed.bench.cache._reads import checksums_row, exact_row, original_row
 from framefeed.bench.cache._sample import Sample, take_sample, video_of
@@ -89,8 +89,8 @@ def names_wrong(row: Mapping[str, Any]) -> list[str]:
 # --- the table ------------------------------------------------------------------------------------
 
 
-def write_raw(path: str, frame: BenchFrame) -> None:
-    np.save(path, frame.rgb)
+def write_raw(path: str, rgb: Pixels) -> None:
+    np.save(path, rgb)
 
 
 def read_raw(path: str) -> Pixels:
@@ -154,7 +154,7 @@ def test_a_lossy_format_may_differ_but_not_leave_frames_out(scene: Scene) -> Non
     assert table.first_worst is not None
 
 
-def refusing(path: str, frame: BenchFrame) -> None:
+def refusing(path: str, rgb: Pixels) -> None:
     raise RuntimeError("not today")
 
 
@@ -163,6 +163,11 @@ def test_a_format_that_raises_is_named_and_left_out(scene: Scene) -> None:
     assert table.failed == {"failing": "RuntimeError: not today"}
     assert [entry["name"] for entry in table.entries] == ["raw"]
     assert list(scene.work.iterdir()) == []
+
+
+def test_no_format_is_begun_after_the_end(scene: Scene) -> None:
+    table = measure_table(replace(scene, rounds=Rounds(until=0.0)), RAW)
+    assert (table.entries, table.failed) == ([], {"raw": NO_TIME})
 
 
 class NextFrames(CachedSample):

@@ -16,7 +16,7 @@ ORDINALS = list(range(3, 40, 4))
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> MediaStore:
-    return MediaStore(None, tmp_path_factory.mktemp("checks"), Rounds(), test_frames=64, repeats=2)
+    return MediaStore((), tmp_path_factory.mktemp("checks"), Rounds(), test_frames=64, repeats=2)
 
 
 @pytest.fixture(scope="module")

@@ -119,7 +119,7 @@ def test_files_and_contexts_are_pooled(folder: Path, short_gops: BenchVideo) -> 
 
 @pytest.fixture(scope="module")
 def store(folder: Path) -> MediaStore:
-    return MediaStore(None, folder / "store", Rounds(), test_frames=64, repeats=20)
+    return MediaStore((), folder / "store", Rounds(), test_frames=64, repeats=20)
 
 
 @pytest.mark.slow

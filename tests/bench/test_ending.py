@@ -22,6 +22,7 @@ from framefeed.bench.scan._media import linked_tree
 from framefeed.cli import main
 from framefeed.errors import MissingMedia
 from framefeed.testing import ClipSpec, write_clip
+from tests.programs import running
 
 STEPS = 25.0
 
@@ -45,8 +46,8 @@ def make_tree(folder: Path, rounds: Rounds) -> None:
 
 
 MADE: dict[str, Callable[[Path, Rounds], object]] = {
-    "made_720p.mp4": lambda folder, rounds: MediaStore(None, folder, rounds).plain_video,
-    "test_720p60_64.mp4": lambda folder, rounds: MediaStore(None, folder, rounds, test_frames=64).test_video,
+    "made_720p.mp4": lambda folder, rounds: MediaStore((), folder, rounds).plain_video,
+    "test_720p60_64.mp4": lambda folder, rounds: MediaStore((), folder, rounds, test_frames=64).test_video,
     "a tree of 30,000 files": make_tree,
 }
 
@@ -88,6 +89,30 @@ def test_media_of_all_benches_are_made_in_time_too(capfd: pytest.CaptureFixture[
     assert "no time was left to make original_300.mp4: raise --minutes" in capfd.readouterr().err
 
 
+OPENING = """
+import os, signal, sys
+from pathlib import Path
+from framefeed.bench._media import BenchVideo
+from framefeed.bench.baselines import Peers
+
+def end(number, frame):
+    sys.exit(7)
+
+signal.signal(signal.SIGTERM, end)
+for method in Peers.find([sys.argv[1]]).list_all("METHODS"):
+    method.open(BenchVideo(Path(sys.argv[2])))([0, 5])
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DECODE.peers)
+def test_no_peer_takes_the_signal_that_ends_a_bench(name: str, tmp_path: Path) -> None:
+    video = write_clip(tmp_path / "clip.mp4", ClipSpec(num_frames=40))
+    words = [sys.executable, "-c", OPENING, name, os.fspath(video)]
+    assert subprocess.run(words, capture_output=True, timeout=60).returncode == 7
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_temporary_folders_go_when_a_bench_is_ended(number: signal.Signals, tmp_path: Path) -> None:
     video, folder = write_clip(tmp_path / "clip.mp4", ClipSpec(num_frames=40)), tmp_path / "temporary"
@@ -95,8 +120,8 @@ def test_temporary_folders_go_when_a_bench_is_ended(number: signal.Signals, tmp_
     words = ["bench", "all", "--rows", "second", "--pairs", "1000", "--minutes", "5", os.fspath(video)]
     run = "import sys; from framefeed.cli import main; sys.exit(main(sys.argv[1:]))"
     environment = {**os.environ, "TMPDIR": os.fspath(folder)}
-    with subprocess.Popen([sys.executable, "-c", run, *words], env=environment, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True) as process:  # fmt: skip
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with running([sys.executable, "-c", run, *words], env=environment, **pipes) as process:
         # The folder of what is generated, that of the row, and in it one that is being filled.
         while process.poll() is None and not list(folder.glob("framefeed-bench-*/framefeed-bench-*/cache_*")):
             os.sched_yield()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from framefeed.bench.scan._made_up import DISTINCT, make_catalog
+from framefeed.bench.scan._large import DISTINCT, make_catalog
 from framefeed.catalog import Catalog
 from framefeed.plan import ClipRule, Rates, Uniform, plan_clips
 from tests.catalog.synthetic import same

@@ -18,7 +18,7 @@ from tests.decode.forks import Child
 
 LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event", "Barrier"}
 EXEMPT = {
-    ("bench/baselines/ffprobe.py", "_sizes"): "of one call in an event loop of its own",
+    ("bench/baselines/ffprobe.py", "read_sizes"): "of one call in an event loop of its own",
     ("catalog/scan/_journal.py", "JournalWriter"): "of one scan, which a child does not go on with",
     ("load/_pending.py", "PendingBatch"): "of one batch in the making; a child has none of the workers that make it",
     ("load/_batch.py", "Stack"): "of one batch in the making; a child has none of the workers that make it",

@@ -89,7 +89,7 @@ class MediaStore:
     """Media by name, made at the first use.
 
     Args:
-        media: Folder that holds the trailer.
+        media: The user's files and folders; one of them may hold the trailer.
         work: Folder for what is made; what is there already is used again.
         rounds: Until when media may be made.
         test_frames: Frames of the numbered test video.
@@ -97,7 +97,7 @@ class MediaStore:
     """
 
     def __init__(
-        self, media: Path | None, work: Path, rounds: Rounds, *, test_frames: int = 3600, repeats: int = 50
+        self, media: Sequence[Path], work: Path, rounds: Rounds, *, test_frames: int = 3600, repeats: int = 50
     ) -> None:
         self._media = media
         self._work = work
@@ -106,21 +106,27 @@ class MediaStore:
         self._repeats = repeats
         self._videos: dict[Path, BenchVideo] = {}
 
-    @staticmethod
-    def has_trailer(folder: Path) -> bool:
-        """Whether a folder is one of media with the trailer."""
-        return (folder / TRAILER).is_file()
-
     @property
     def trailer(self) -> BenchVideo:
         """The natural 720p trailer itself.
 
         Raises:
-            MissingMedia: The folder of media has none.
+            MissingMedia: No folder of media has it.
         """
-        if self._media is None or not self.has_trailer(self._media):
-            raise MissingMedia(f"it needs a folder that contains {TRAILER}: name it as MEDIA, or in FRAMEFEED_MEDIA")
-        return self._video(self._media / TRAILER)
+        for folder in filter(_has_trailer, self._media):
+            return self._video(folder / TRAILER)
+        raise MissingMedia(f"it needs a folder that contains {TRAILER}: name it as MEDIA, or in FRAMEFEED_MEDIA")
+
+    def iter_own(self) -> Iterator[BenchVideo]:
+        """The user's videos that can be read: scan says of the others why, a benchmark only leaves them out."""
+        roots = [path for path in self._media if not _has_trailer(path)]
+        for path in list_roots(roots, suffixes=VIDEO_SUFFIXES).paths if roots else ():
+            video = self._video(Path(path))
+            try:
+                if len(video):
+                    yield video
+            except FramefeedError:
+                continue
 
     @property
     def small_trailer(self) -> BenchVideo:
@@ -206,6 +212,10 @@ class MediaStore:
         put_packets(path, template, repeat(), time_base)
 
 
+def _has_trailer(folder: Path) -> bool:
+    return (folder / TRAILER).is_file()
+
+
 def write_clip_in_time(path: Path, spec: ClipSpec, rounds: Rounds, *others: AudioSpec) -> Path:
     """Write a video as ``write_clip`` does, and give up where no time is left.
 
@@ -218,14 +228,3 @@ def write_clip_in_time(path: Path, spec: ClipSpec, rounds: Rounds, *others: Audi
         return draw_stamp(ordinal, *spec.displayed_size) if spec.draw is None else spec.draw(ordinal)
 
     return write_clip(path, replace(spec, draw=draw), *others)
-
-
-def own_videos(paths: Sequence[Path]) -> Iterator[BenchVideo]:
-    """The user's videos that can be read: scan says of the others why, a benchmark only leaves them out."""
-    for path in list_roots(paths, suffixes=VIDEO_SUFFIXES).paths if paths else ():
-        video = BenchVideo(Path(path))
-        try:
-            if len(video):
-                yield video
-        except FramefeedError:
-            continue

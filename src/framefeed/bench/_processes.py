@@ -16,7 +16,7 @@ from typing import Any, Literal
 from framefeed.bench._runner import Reading
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_GONE = (OSError, ValueError)
+_GONE = (OSError, ValueError, StopIteration)
 """What reading of a process that has just ended raises."""
 
 
@@ -40,17 +40,14 @@ def descendants(pid: int) -> Iterator[int]:
                 yield from descendants(child)
 
 
-def proportional_megabytes(pid: int) -> float:
-    """Proportional set of a process, in 10^6 bytes: of what n processes share, an n-th. 0 once it has ended."""
-    with suppress(*_GONE):
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii", errors="replace").splitlines()
-        return next(int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("Pss:"))
-    return 0.0
-
-
 def family_megabytes(pid: int) -> float:
-    """Proportional sets of a process and of all that it started, in 10^6 bytes."""
-    return sum(map(proportional_megabytes, [pid, *descendants(pid)]))
+    """Proportional sets of a process and of all that it started, in 10^6 bytes: of what n share, an n-th."""
+    kilobytes = 0
+    for member in (pid, *descendants(pid)):
+        with suppress(*_GONE):
+            lines = Path(f"/proc/{member}/smaps_rollup").read_text(encoding="ascii", errors="replace").splitlines()
+            kilobytes += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return kilobytes * 1024 / 1e6
 
 
 def own_megabytes(field: Literal["VmRSS", "VmHWM"]) -> float:

@@ -62,6 +62,13 @@ def read_clocks() -> Reading:
     return Reading(time.process_time(), time.perf_counter())
 
 
+def take_time(work: Callable[[], object], clock: Callable[[], Reading] = read_clocks) -> Reading:
+    """Do some work once, and say what it took."""
+    before = clock()
+    work()
+    return clock() - before
+
+
 @dataclass(frozen=True, slots=True)
 class Rounds:
     """How often to run.
@@ -344,9 +351,7 @@ def _describe(contender: Contender, raw: Timings, wrong: Sequence[str], is_check
 def settle(clock: Callable[[], Reading] = read_clocks) -> None:
     """Wait until threads that a run left behind are done, so that the next one does not pay for them."""
     for _ in range(_MOST_WAITS):
-        before = clock()
-        time.sleep(_WAIT)
-        if (clock() - before).cpu < _WAIT / 10:
+        if take_time(partial(time.sleep, _WAIT), clock).cpu < _WAIT / 10:
             return
 
 

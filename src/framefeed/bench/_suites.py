@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -59,13 +59,11 @@ class PlannedRow:
     Attributes:
         key: Short name.
         make: Makes it, with an empty folder, and a stack for what must be closed after it has run.
-        seconds: It is not begun with less time left.
         lack: Why it cannot be run at all.
     """
 
     key: str
     make: Callable[[Path, ExitStack], Row]
-    seconds: float = 0
     lack: str = ""
 
 
@@ -82,6 +80,7 @@ class Suite:
         rows: Key -> what the row measures.
         peers: Modules of the baselines that it loads.
         plan: Its rows with these options, the installed peers, and a folder; raises MissingMedia where none can run.
+        row_seconds: Key -> least seconds that the row takes; it is not begun with less time left.
         pairs: Rounds unless the user says otherwise.
         settings: Further settings for the report.
         measures_disk: Whether its rows write into the folder on the disk to measure.
@@ -91,6 +90,7 @@ class Suite:
     rows: Mapping[str, str]
     peers: Sequence[str]
     plan: Callable[[BenchOptions, Peers, Path, Begin], Sequence[PlannedRow]]
+    row_seconds: Mapping[str, float]
     pairs: int
     settings: Callable[[BenchOptions], Mapping[str, Any]]
     measures_disk: bool = False
@@ -141,12 +141,12 @@ def run_suite(
             report["skipped"] = dict.fromkeys(options.rows or suite.rows, str(error))
             return report
         for number, row in enumerate(rows, 1):
-            lack = row.lack if options.rounds.has(row.seconds) else NO_TIME
+            kind = row.key.partition(":")[0]
+            lack = row.lack if options.rounds.has(suite.row_seconds.get(kind, 0)) else NO_TIME
             if lack:
                 report["skipped"][row.key] = lack
                 continue
-            what = suite.rows.get(row.key, suite.rows[row.key.partition(":")[0]])
-            begin(f"{suite.name}, row {number} of {len(rows)}, {row.key}: {what}")
+            begin(f"{suite.name}, row {number} of {len(rows)}, {row.key}: {suite.rows[kind]}")
             try:
                 with TemporaryDirectory(prefix="framefeed-bench-", dir=folder) as scratch, ExitStack() as stack:
                     made_row = row.make(Path(scratch), stack)
@@ -164,33 +164,22 @@ def run_suite(
     return report
 
 
-_PACKAGES = ("framefeed", "av", "numpy", "pyarrow", "pillow", "torch")
-
-
 def describe_machine() -> dict[str, Any]:
     """Processor, cores, memory, system and versions; nothing that names the machine or its user."""
+    lines, packages = list[str](), dict[str, str]()
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
+    for name in ("framefeed", "av", "numpy", "pyarrow", "pillow", "torch"):
+        with suppress(PackageNotFoundError):
+            packages[name] = version(name)
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return {
-        "processor": _processor(),
+        "processor": next(models, platform.processor()),
         "architecture": platform.machine(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "load_average": round(os.getloadavg()[0], 2),
-        "packages": {name: installed for name in _PACKAGES if (installed := _version(name))},
+        "packages": packages,
     }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None

@@ -83,7 +83,7 @@ class BudgetedCodec:
         return choose_codec(self._figures, conditions).codec
 
 
-_SAMPLES = 3
+SAMPLES = 3
 """Frames that are measured: all codecs together take 1/8 s for them at 1280x720, 1/100 s at 224x224."""
 
 FRAME_OVERHEAD = 56
@@ -117,7 +117,7 @@ def choose_exact_codec(
     stored_with = find_stored_codec(layout, kinds or {})
     if stored_with is not None:
         return stored_with
-    count = min(_SAMPLES, len(samples))
+    count = min(SAMPLES, len(samples))
     spread = [samples[i * len(samples) // count] for i in range(count)]
     conditions = Conditions(expected_bytes, max_bytes, read_memory_size())
     codec, _ = choose_auto_codec([(layout, sample) for sample in spread], conditions)
@@ -151,7 +151,7 @@ def choose_budgeted_codec(
         clock: Returns the seconds that this thread has worked.
     """
     layouts = {layout for layout, _ in samples}
-    timed = [samples[i * len(samples) // _SAMPLES] for i in range(min(_SAMPLES, len(samples)))]
+    timed = [samples[i * len(samples) // SAMPLES] for i in range(min(SAMPLES, len(samples)))]
     figures = []
     for codec in find_exact_codecs(layouts):
         measured = measure_codec(codec, timed, clock)

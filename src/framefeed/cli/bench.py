@@ -19,11 +19,8 @@ from framefeed._files import name_special_kind, write_errors
 from framefeed._units import format_count, format_seconds
 from framefeed.bench import BenchOptions, Rounds, Suite, describe_closing, describe_row, run_suite
 from framefeed.bench.cache import CACHE, FRAMES, describe_table, refuse_pictures
-from framefeed.bench.cache import ROW_SECONDS as CACHE_SECONDS
 from framefeed.bench.decode import DECODE
-from framefeed.bench.decode import ROW_SECONDS as OWN_SECONDS
 from framefeed.bench.scan import FILES, SCAN, make_stills, make_videos
-from framefeed.bench.scan import ROW_SECONDS as SCAN_SECONDS
 from framefeed.cli._arguments import read_at_least, read_positive, read_rectangle
 from framefeed.cli._io import Exit, ensure_folder, format_table, print_error, print_out
 from framefeed.errors import UsageError
@@ -33,14 +30,11 @@ WHAT = (*SUITES, "all")
 NOT_YET = ("load", "gpu")
 MINUTES = 3.0
 # Rows that 'bench all' measures without --rows: the most informative short ones, the shortest first.
-IN_ALL: Mapping[str, Mapping[str, str]] = {
-    "decode": {"own": "random clips of your videos, against other installed decoders"},
-    "scan": {"headers": "sizes from headers of your pictures, against other installed libraries",
-             "second": "a second scan of your pictures, when no file has changed",
-             "mp4": "facts and frame tables of your MP4 files"},
-    "cache": {"table": "frames of one of your videos, stored in each format",
-              "original": "reading stored frames, against decoding them again"},
-}  # fmt: skip
+IN_ALL: Mapping[str, Sequence[str]] = {
+    "decode": ("own",),
+    "scan": ("headers", "second", "mp4"),
+    "cache": ("table", "original"),
+}
 # Settings of 'bench all': a measurement takes seconds, not minutes.
 _SMALL = {"pairs": 4, "files": 2000, "frames": 16}
 Report = dict[str, Any]
@@ -168,13 +162,12 @@ def _fill_defaults(args: argparse.Namespace) -> None:
 
 def _describe_work(args: argparse.Namespace, media: Sequence[Path], chosen: Mapping[str, Sequence[str]]) -> list[str]:
     what = "generated videos and pictures" if args.generated else ", ".join(map(os.fspath, media))
-    least_seconds = {"decode": {"own": OWN_SECONDS}, "scan": SCAN_SECONDS, "cache": CACHE_SECONDS}
     rows = []
     for bench, names in chosen.items():
         for row in names:
-            seconds = least_seconds[bench].get(row)
+            seconds = SUITES[bench].row_seconds.get(row)
             least = "" if seconds is None else f"{format_seconds(seconds)} or more"
-            rows.append((bench, row, least, IN_ALL[bench].get(row, "")))
+            rows.append((bench, row, least, SUITES[bench].rows[row]))
     all_of_it = (
         f"within {format_seconds(60 * args.minutes)} (--minutes): measurements that would take longer are not started"
     )

@@ -82,11 +82,25 @@ def draw_counts(
     heading: str, counts: Counts, *, limit: int = MAX_VALUES, unit: str = "", note: str | None = None
 ) -> Node:
     """Draw counted values; those after the first ``limit`` are one bar, and unknown ones are another."""
-    rest = counts.counts[limit:]
-    bars = [Bar(name, count) for name, count in zip(counts.names[:limit], counts.counts[:limit], strict=True)]
-    bars += [Bar(f"{format_count(len(rest))} more", sum(rest), is_rest=True)] if rest else []
-    bars += [Bar("unknown", counts.unknown, is_rest=True)] if counts.unknown else []
-    return draw_bars(heading, bars, unit=unit, note=note)
+    return draw_bars(heading, list_bars(counts.names, counts.counts, limit, counts.unknown), unit=unit, note=note)
+
+
+def list_bars(
+    names: Sequence[str], amounts: Sequence[float], limit: int, unknown: float = 0, others: str = "more"
+) -> list[Bar]:
+    """Make a bar of each of the first values, one of all others together, and one of unknown ones.
+
+    Args:
+        names: Of the values; those after the first ``limit`` are not read.
+        amounts: Of all values, in order.
+        limit: Number of values with a bar of their own.
+        unknown: Amount without a value.
+        others: Noun of the values without a bar of their own.
+    """
+    rest = amounts[limit:]
+    bars = [Bar(name, amount) for name, amount in zip(names[:limit], amounts[:limit], strict=True)]
+    bars += [Bar(f"{format_count(len(rest))} {others}", sum(rest), is_rest=True)] if rest else []
+    return bars + ([Bar("unknown", unknown, is_rest=True)] if unknown else [])
 
 
 # --- histograms -----------------------------------------------------------------------------------

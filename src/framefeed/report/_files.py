@@ -11,7 +11,7 @@ from framefeed._arrays import FloatArray, IntArray
 from framefeed._names import make_printable, remove_dots, unescape
 from framefeed._units import UNKNOWN, format_bytes, format_number, format_seconds, format_share
 from framefeed.report import _columns
-from framefeed.report._bars import ONE_TWO_FIVE, Axis, Bar, draw_bars, draw_counts, draw_histogram
+from framefeed.report._bars import ONE_TWO_FIVE, Axis, draw_bars, draw_counts, draw_histogram, list_bars
 from framefeed.report._columns import (
     MILLISECONDS_PER_MEGAPIXEL,
     Columns,
@@ -81,7 +81,7 @@ def make_damaged_section(columns: Columns) -> Section | None:
     decoded = f"{_columns.format_count_of(len(known), 'file')} whose frames were all decoded"
     if not len(rows):
         return Section("damaged", "Damaged frames", (make_paragraph(f"None in {decoded}."),))
-    order = np.argsort(-counts, kind="stable")[:MAX_DAMAGED]
+    order = find_largest(counts, MAX_DAMAGED)
     frames = columns.numbers("num_frames", rows[order])
     cells = list(
         zip(
@@ -163,9 +163,7 @@ def _make_codec_list(columns: Columns, values: FloatArray) -> Node:
     names = [*codecs.dictionary.to_pylist(), ""]
     sums = np.bincount(codes, np.nan_to_num(values), minlength=len(names))
     order = [each for each in np.argsort(-sums, kind="stable").tolist() if sums[each] > 0]
-    bars = [Bar(names[each] or "unknown", float(sums[each])) for each in order[:MAX_CODECS]]
-    rest = order[MAX_CODECS:]
-    bars += [Bar(f"{len(rest)} more", float(sums[rest].sum()), is_rest=True)] if rest else []
+    bars = list_bars([names[each] or "unknown" for each in order], sums[order].tolist(), MAX_CODECS)
     return draw_bars("By codec", bars, show=_columns.format_megapixels, note=EQUALLY_OFTEN)
 
 

@@ -26,6 +26,7 @@ from framefeed.report._bars import (
     draw_bars,
     draw_counts,
     draw_histogram,
+    list_bars,
 )
 from framefeed.report._columns import Columns, Counts, compute_gop_lengths, count_by_name
 from framefeed.report._heat_map import count_in_cells, draw_heat_map
@@ -79,14 +80,8 @@ def count_sizes(widths: FloatArray, heights: FloatArray, limit: int) -> list[Bar
     packed = widths[known].astype(np.int64) << 32 | heights[known].astype(np.int64)
     values, counts = np.unique(packed, return_counts=True)
     order = np.argsort(-counts, kind="stable")
-    top, rest = order[:limit], order[limit:]
-    pairs = zip(values[top].tolist(), counts[top].tolist(), strict=True)
-    bars = [Bar(f"{size >> 32}×{size & 0xFFFFFFFF}", count) for size, count in pairs]
-    if len(rest):
-        bars.append(Bar(f"{_columns.format_count(len(rest))} other sizes", int(counts[rest].sum()), is_rest=True))
-    if not known.all():
-        bars.append(Bar("unknown", int(np.count_nonzero(~known)), is_rest=True))
-    return bars
+    names = [f"{size >> 32}×{size & 0xFFFFFFFF}" for size in values[order[:limit]].tolist()]
+    return list_bars(names, counts[order].tolist(), limit, int(np.count_nonzero(~known)), "other sizes")
 
 
 def make_formats_section(columns: Columns) -> Section | None:

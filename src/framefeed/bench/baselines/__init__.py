@@ -14,8 +14,7 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 from framefeed.bench._media import BenchVideo
-from framefeed.decode import Pixels, PlaneLayout
-from framefeed.index import StreamFacts
+from framefeed.decode import Pixels
 
 SIZE = 224
 """Height and width that every contender of ``bench decode`` delivers."""
@@ -82,27 +81,6 @@ def one_by_one(size_of: Callable[[str], Size]) -> Callable[[int, ExitStack], Rea
     return lambda processes, stack: lambda paths: list(map(size_of, paths))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BenchFrame:
-    """One frame in every form that a cache may be asked for.
-
-    Attributes:
-        ordinal: Of the video.
-        rgb: As displayed, uint8 [H, W, 3].
-        layout: Of the planes.
-        planes: As the decoder gave them, uint8 [layout.nbytes].
-        small: As the decoder path gives it at the output's size, uint8 [3, h, w].
-        stream: Its stream: how the planes are to be turned.
-    """
-
-    ordinal: int
-    rgb: Pixels
-    layout: PlaneLayout
-    planes: Pixels
-    small: Pixels
-    stream: StreamFacts
-
-
 @dataclass(frozen=True, slots=True)
 class FileFormat:
     """A format of one file a frame: ``FORMATS``.
@@ -111,14 +89,14 @@ class FileFormat:
         name: Such as ``"joblib lz4 1"``.
         suffix: Ending of the files' names.
         is_exact: Whether it claims to give the same pixels back.
-        write: Stores a frame in a file.
-        read: Gives its RGB back, uint8 [H, W, 3]; can be pickled, for workers.
+        write: Stores RGB in a file, uint8 [H, W, 3].
+        read: Gives it back; can be pickled, for workers.
     """
 
     name: str
     suffix: str
     is_exact: bool
-    write: Callable[[str, BenchFrame], object]
+    write: Callable[[str, Pixels], object]
     read: Callable[[str], Pixels]
 
 

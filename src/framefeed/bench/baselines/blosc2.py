@@ -9,16 +9,15 @@ from typing import Any
 import blosc2
 import numpy as np
 
-from framefeed.bench.baselines import BenchFrame, FileFormat
+from framefeed.bench.baselines import FileFormat
 from framefeed.decode import Pixels
 
 PACKAGES = ("blosc2",)
 _SHAPE = np.dtype("<i4")
 
 
-def write_chunk(path: str, frame: BenchFrame, codec: Any) -> None:
+def write_chunk(path: str, rgb: Pixels, codec: Any) -> None:
     """Write the picture's height and width, and its pixels as one chunk."""
-    rgb = np.ascontiguousarray(frame.rgb)
     chunk = blosc2.compress2(
         rgb, codec=codec, clevel=1, typesize=1, nthreads=1, filters=[blosc2.Filter.BITSHUFFLE], filters_meta=[0]
     )

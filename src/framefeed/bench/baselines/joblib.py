@@ -7,16 +7,16 @@ from functools import partial
 import joblib
 import lz4
 
-from framefeed.bench.baselines import BenchFrame, FileFormat
+from framefeed.bench.baselines import FileFormat
 from framefeed.decode import Pixels
 
 PACKAGES = ("joblib",)
 VERSIONS = {"lz4": lz4.version.version}
 
 
-def write_array(path: str, frame: BenchFrame, compress: tuple[str, int] | int) -> None:
+def write_array(path: str, rgb: Pixels, compress: tuple[str, int] | int) -> None:
     """Write a frame."""
-    joblib.dump(frame.rgb, path, compress=compress)
+    joblib.dump(rgb, path, compress=compress)
 
 
 def read_array(path: str) -> Pixels:

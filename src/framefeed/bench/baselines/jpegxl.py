@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 from imagecodecs import jpegxl_decode, jpegxl_encode
 
-from framefeed.bench.baselines import BenchFrame, FileFormat
+from framefeed.bench.baselines import FileFormat
 from framefeed.decode import Pixels
 
 PACKAGES = ("imagecodecs",)
 
 
-def write_jpegxl(path: str, frame: BenchFrame) -> None:
+def write_jpegxl(path: str, rgb: Pixels) -> None:
     """Write a frame, with the least effort: the one that is made for speed."""
-    Path(path).write_bytes(jpegxl_encode(frame.rgb, lossless=True, effort=1, numthreads=1))
+    Path(path).write_bytes(jpegxl_encode(rgb, lossless=True, effort=1, numthreads=1))
 
 
 def read_jpegxl(path: str) -> Pixels:

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 
 from framefeed.bench._media import BenchVideo
-from framefeed.bench.baselines import SIZE, BenchFrame, FileFormat, Method, ReadFrames
+from framefeed.bench.baselines import SIZE, FileFormat, Method, ReadFrames
 from framefeed.decode import Pixels
 
 _CODEC = next((line.split()[-2] for line in cv2.getBuildInformation().splitlines() if "avcodec:" in line), "")
@@ -65,9 +65,9 @@ def read_in_order(path: str) -> Iterator[Pixels]:
         capture.release()
 
 
-def write_picture(path: str, frame: BenchFrame, options: Sequence[int] = ()) -> None:
+def write_picture(path: str, rgb: Pixels, options: Sequence[int] = ()) -> None:
     """Write a frame; OpenCV's order of channels is blue, green, red."""
-    cv2.imwrite(path, cv2.cvtColor(frame.rgb, cv2.COLOR_RGB2BGR), options)
+    cv2.imwrite(path, cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR), options)
 
 
 def read_picture(path: str) -> Pixels:

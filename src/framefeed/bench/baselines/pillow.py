@@ -10,7 +10,7 @@ from av.video.reformatter import Interpolation, VideoReformatter
 from PIL import Image, UnidentifiedImageError, features
 
 from framefeed.bench._media import BenchVideo
-from framefeed.bench.baselines import SIZE, BenchFrame, Engine, FileFormat, Size, one_by_one
+from framefeed.bench.baselines import SIZE, Engine, FileFormat, Size, one_by_one
 from framefeed.decode import Pixels
 from framefeed.decode.backends.pyav import PyAVDecoder
 
@@ -32,9 +32,9 @@ def size_of(path: str) -> Size:
         return None
 
 
-def write_webp(path: str, frame: BenchFrame) -> None:
+def write_webp(path: str, rgb: Pixels) -> None:
     """Write a frame, with the least effort: more of it takes seconds a frame."""
-    Image.fromarray(frame.rgb).save(path, "WEBP", lossless=True, method=0, quality=0)
+    Image.fromarray(rgb).save(path, "WEBP", lossless=True, method=0, quality=0)
 
 
 def read_webp(path: str) -> Pixels:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -28,6 +29,8 @@ class _Window:
         self._index = video.index
         self._is_sampled = is_sampled
         self._demuxer = spdl.io.Demuxer(str(video.path))
+        # Its first use takes SIGTERM (glog), which would end a bench without removing its temporary folders.
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
 
     def __call__(self, ordinals: Sequence[int]) -> Any:
         index = self._index

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framefeed.bench.cache._sample import refuse_pictures
-from framefeed.bench.cache._suite import CACHE, FRAMES, ROW_SECONDS
+from framefeed.bench.cache._suite import CACHE, FRAMES
 from framefeed.bench.cache._table import describe_table
 
-__all__ = ["CACHE", "FRAMES", "ROW_SECONDS", "describe_table", "refuse_pictures"]
+__all__ = ["CACHE", "FRAMES", "describe_table", "refuse_pictures"]

@@ -6,8 +6,7 @@ import ctypes
 import mmap
 import os
 import time
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,67 +15,63 @@ TRIES = 3
 _CHUNK = 1 << 20
 
 
-def forget(paths: Iterable[str]) -> str | None:
+def forget(paths: Sequence[str]) -> str | None:
     """Write files out and ask the system to drop their pages; those of other files stay.
 
     Returns:
         None where not one page is left in memory, else why reading them cold cannot be measured.
     """
-    names, left = list(paths), 0
+    left = 0
     try:
         for _ in range(TRIES):
-            for name in names:
-                _drop(name)
-            left = sum(map(resident_pages, names))
+            for path in paths:
+                with open(path, "rb", buffering=0) as file:
+                    os.fsync(file.fileno())
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            left = sum(map(count_resident_pages, paths))
             if not left:
                 return None
     except (OSError, AttributeError, ValueError) as error:
         # No fadvise or no mincore on this system, or the file system has neither.
         return f"{type(error).__name__}: {error}"
-    pages = sum(num_pages(name) for name in names)
+    pages = sum(map(count_pages, paths))
     return f"{left} of {pages} pages stayed in memory, as on tmpfs and some network file systems: name another --disk"
 
 
-def resident_pages(path: str) -> int:
-    """Pages of a file that are in memory, as mincore(2) tells of files of one's own.
+def count_resident_pages(path: str) -> int:
+    """Pages of a file that are in memory, as mincore(2) says of files of one's own.
 
     Raises:
-        OSError: The system does not tell.
+        OSError: The system does not say.
     """
     size = os.path.getsize(path)
     if not size:
         return 0
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY) as mapped:
-        flags = np.zeros(num_pages(path), dtype=np.uint8)
-        start = ctypes.c_char.from_buffer(mapped)
-        failed = _libc().mincore(
-            ctypes.c_void_p(ctypes.addressof(start)), ctypes.c_size_t(size), ctypes.c_void_p(flags.ctypes.data)
-        )
-        # The map cannot be closed while anything points into it.
-        del start
-    if failed:
+    mapped, flags = np.memmap(path, np.uint8, "r"), np.zeros(count_pages(path), dtype=np.uint8)
+    start, answer = (ctypes.c_void_p(array.ctypes.data) for array in (mapped, flags))
+    if ctypes.CDLL(None, use_errno=True).mincore(start, ctypes.c_size_t(size), answer):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), path)
     return int(np.count_nonzero(flags & 1))
 
 
-def num_pages(path: str) -> int:
+def count_pages(path: str) -> int:
     """Pages of a file."""
     return -(-os.path.getsize(path) // mmap.PAGESIZE)
 
 
 def measure_disk(path: str, nbytes: int) -> dict[str, float] | str:
-    """Write a file that nothing can compress, and read it cold, one piece after the other.
+    """Write a file that nothing can compress, and read it cold, one part after the other.
 
     Returns:
         Megabytes (10^6 bytes) a second, "write" with fsync and "read"; or why reading cannot be measured.
     """
-    piece = np.random.Generator(np.random.Philox(key=1)).bytes(_CHUNK)
+    part = np.random.Generator(np.random.Philox(key=1)).bytes(_CHUNK)
     try:
         start = time.perf_counter()
         with open(path, "xb") as file:
             for _ in range(-(-nbytes // _CHUNK)):
-                file.write(piece)
+                file.write(part)
             file.flush()
             os.fsync(file.fileno())
         written = time.perf_counter() - start
@@ -92,17 +87,3 @@ def measure_disk(path: str, nbytes: int) -> dict[str, float] | str:
     finally:
         if os.path.exists(path):
             os.unlink(path)
-
-
-def _drop(path: str) -> None:
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(file)
-        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(file)
-
-
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,10 +11,9 @@ import numpy as np
 
 from framefeed._cached import cached_property
 from framefeed.bench._frames import spread_ordinals
-from framefeed.bench._media import TRAILER, BenchVideo, MediaStore, own_videos
+from framefeed.bench._media import BenchVideo, MediaStore
 from framefeed.bench._runner import Rounds
-from framefeed.bench.baselines import BenchFrame
-from framefeed.decode import Converter, copy_planes, describe_layout
+from framefeed.decode import Converter, Pixels, PlaneLayout, copy_planes, describe_layout
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import FramefeedError, MissingMedia, UsageError
 from framefeed.media import probe
@@ -29,12 +29,31 @@ _AHEAD_PIXELS = 4000 * 1280 * 720
 """Pixels decoded at most to reach the frames of a sample, about: half a minute where groups of pictures are long."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SampleFrame:
+    """One frame in every form that a cache may be asked for.
+
+    Attributes:
+        ordinal: Of the video.
+        rgb: As displayed, uint8 [H, W, 3].
+        layout: Of the planes.
+        planes: As the decoder gave them, uint8 [layout.nbytes].
+        small: As the decoder path gives it at the output's size, uint8 [3, h, w].
+    """
+
+    ordinal: int
+    rgb: Pixels
+    layout: PlaneLayout
+    planes: Pixels
+    small: Pixels
+
+
 @dataclass(frozen=True, eq=False)
 class Sample:
     """Some frames of one video."""
 
     video: BenchVideo
-    frames: Sequence[BenchFrame]
+    frames: Sequence[SampleFrame]
     output: OutputSpec
 
     def __len__(self) -> int:
@@ -77,7 +96,7 @@ def take_sample(video: BenchVideo, count: int, size: tuple[int, int], rounds: Ro
         converter.write(picture, stream, FULL_SIZE, rgb)
         converter.write(picture, stream, output, small)
         copy_planes(picture, planes)
-        frames.append(BenchFrame(ordinal, rgb, layout, planes, small, stream))
+        frames.append(SampleFrame(ordinal, rgb, layout, planes, small))
     if not frames:
         raise MissingMedia(f"{video.path.name}: no frame can be decoded: name another video")
     return Sample(video, sorted(frames, key=lambda frame: frame.ordinal), output)
@@ -106,12 +125,12 @@ def video_of(media: Sequence[Path], work: Path, rounds: Rounds) -> BenchVideo:
     Raises:
         MissingMedia: Media are named, and none is a video; or no time is left to make one.
     """
+    store = MediaStore(media, work, rounds)
     if not media:
-        return MediaStore(None, work, rounds).plain_video
-    for folder in media:
-        if MediaStore.has_trailer(folder):
-            return BenchVideo(folder / TRAILER)
-    for video in own_videos(media):
+        return store.plain_video
+    with suppress(MissingMedia):
+        return store.trailer
+    for video in store.iter_own():
         if not is_picture(video.path):
             return video
     raise MissingMedia("MEDIA has no video that can be read: name a video, or a folder with one")

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed.bench._runner import Rounds
-from framefeed.bench.baselines import BenchFrame, FileFormat, Peers
+from framefeed.bench.baselines import FileFormat, Peers
 from framefeed.bench.cache._checking import Checked, check
-from framefeed.bench.cache._sample import BATCHED, Sample
+from framefeed.bench.cache._sample import BATCHED, Sample, SampleFrame
 from framefeed.cache import FrameCache, find_codec, find_exact_codecs
 from framefeed.decode import (
     RGB_PLANAR,
@@ -34,12 +34,11 @@ from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.plan import OutputSpec
 
-_CORNER = OutputSpec(crop=(0, 0, 16, 16))
 LZ4_RGB = "framefeed lz4, RGB"
 CLIP = 16
 """Frames that are stored together, and asked for in one call."""
 Gives = Literal["rgb", "small"]
-"""What is read back: attributes of ``BenchFrame``."""
+"""What is read back: attributes of ``SampleFrame``."""
 Stores = Literal["planes", "rgb", "small"]
 
 
@@ -60,7 +59,7 @@ class FileSample:
     def write(self) -> None:
         """Write a file a frame."""
         for path, frame in zip(self.paths, self.sample.frames, strict=True):
-            self.format.write(path, frame)
+            self.format.write(path, frame.rgb)
 
     def read(self, numbers: Sequence[int], gives: Gives = "rgb") -> Iterator[tuple[int, Pixels]]:
         """Yield (number, RGB [H, W, 3])."""
@@ -102,10 +101,12 @@ class CachedSample:
     def write(self) -> None:
         """Store the frames, and have all of them on the disk."""
         decoder = self.cache.decoder(SampledDecoder(self.sample))
+        height, width = self.sample.video.index.stream.displayed
+        corner = OutputSpec(crop=(0, 0, min(height, 16), min(width, 16)))
         for first in range(0, len(self.sample), CLIP):
             part = range(first, min(first + CLIP, len(self.sample)))
             # Planes are stored whatever is asked for, and a corner costs next to nothing besides.
-            output = _CORNER if self.stores == "planes" else self._output(self.gives[0])
+            output = corner if self.stores == "planes" else self._output(self.gives[0])
             self._ask(decoder, part, output, is_cached=False)
         self.cache.flush()
 
@@ -159,7 +160,7 @@ def exhaust(items: Iterable[object]) -> None:
         del item
 
 
-def layout_and_bytes(frame: BenchFrame, stores: Stores) -> tuple[PlaneLayout, Pixels]:
+def layout_and_bytes(frame: SampleFrame, stores: Stores) -> tuple[PlaneLayout, Pixels]:
     """What of a frame is stored, and how it lies; uint8 [layout.nbytes]."""
     if stores == "planes":
         return frame.layout, frame.planes

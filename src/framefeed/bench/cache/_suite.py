@@ -59,7 +59,7 @@ def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> 
     def make(key: str, scratch: Path, stack: ExitStack) -> Row:
         return makes[key](Scene(sample, scratch, peers, rounds, _count_workers(options)), stack)
 
-    return [PlannedRow(key, partial(make, key), ROW_SECONDS.get(key, 0)) for key in asked]
+    return [PlannedRow(key, partial(make, key)) for key in asked]
 
 
 def _count_workers(options: BenchOptions) -> int:
@@ -80,6 +80,7 @@ CACHE = Suite(
     ROWS,
     PEERS,
     plan_rows,
+    ROW_SECONDS,
     PAIRS,
     lambda options: {"frames": options.frames, "size": list(options.size), "workers": _count_workers(options)},
     measures_disk=True,

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
 from framefeed.bench._printing import align
-from framefeed.bench._runner import Reading, read_clocks
+from framefeed.bench._runner import NO_TIME, Reading, read_clocks, take_time
 from framefeed.bench.cache._advice import advise_on
 from framefeed.bench.cache._checking import Checked, FrameSquare, check, draw_crops
 from framefeed.bench.cache._pages import forget, measure_disk
@@ -94,6 +94,9 @@ def measure_table(makes: Mapping[str, Make], scene: Scene, begin: Callable[[str]
     """Measure one format after the other; the files of each are gone before the next is written."""
     table = FormatTable()
     for name, make in makes.items():
+        if not scene.rounds.has(0):
+            table.failed[name] = NO_TIME
+            continue
         begin(f"table: {name}")
         folder = scene.work / "format"
         # Baselines are other people's code: what one raises is shown, and the others go on.
@@ -114,9 +117,7 @@ def _measure_format(make: Make, scene: Scene, at: FrameSquare | None, folder: Pa
     stored, sample = make(folder), scene.sample
     count = len(sample)
     try:
-        before = read_clocks()
-        stored.write()
-        wrote = read_clocks() - before
+        wrote = take_time(stored.write)
         checks = {
             gives: check(
                 stored.read(range(count), gives),
@@ -160,16 +161,8 @@ def _measure_codec(stored: FileSample | CachedSample) -> dict[str, Any]:
     if isinstance(stored, FileSample) or not stored.is_exact:
         return {}
     frames = [layout_and_bytes(frame, stored.stores) for frame in stored.sample.frames[:CLIP]]
-    figures = measure_codec(find_codec(stored.codec), frames)
-    return {
-        "codec_figures": {
-            "num_frames": figures.num_frames,
-            "raw_bytes": figures.raw_bytes,
-            "stored_bytes": figures.stored_bytes,
-            "write_seconds": round(figures.write_seconds, 9),
-            "read_seconds": round(figures.read_seconds, 9),
-        }
-    }
+    figures = asdict(measure_codec(find_codec(stored.codec), frames))
+    return {"codec_figures": {name: value for name, value in figures.items() if name not in ("codec", "is_exact")}}
 
 
 def _measure_reading(stored: FileSample | CachedSample, scene: Scene) -> dict[str, Any]:
@@ -191,7 +184,6 @@ def _measure_reading(stored: FileSample | CachedSample, scene: Scene) -> dict[st
             ) as done:
                 yield from done
 
-        exhaust(read_in_threads())  # threads start, and have their memory
         rates[f"{workers} threads"] = _measure_rate(read_in_threads, len(order))[0]
     elif "torch" in scene.peers.modules:
         load = partial(scene.peers.modules["torch"].load_files, [stored.paths[n] for n in order], stored.format.read)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from framefeed.bench.decode._suite import DECODE, ROW_SECONDS
+from framefeed.bench.decode._suite import DECODE
 
-__all__ = ["DECODE", "ROW_SECONDS"]
+__all__ = ["DECODE"]

@@ -29,16 +29,16 @@ ROWS: Mapping[str, str] = {
     "memory": "resident memory of a loading loop",
 }
 # About, on two x86-64 cores, of a row on the user's own videos with its first round; a guess for all others.
-ROW_SECONDS = 8
+ROW_SECONDS = dict.fromkeys(ROWS, 8)
 
 
 def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> list[PlannedRow]:
     """List the rows that are asked for."""
     rounds, methods = options.rounds, peers.list_all("METHODS")
-    store = MediaStore(next((path for path in options.media if MediaStore.has_trailer(path)), None), work, rounds)
+    store = MediaStore(options.media, work, rounds)
     makes: dict[str, Callable[[Path, ExitStack], Row]] = {
         workload.key: lambda scratch, stack, workload=workload: workload_row(workload, store, methods, rounds)  # type: ignore[misc]
-        for workload in (*WORKLOADS.values(), *own_workloads(options.media))
+        for workload in (*WORKLOADS.values(), *own_workloads(store))
     }
     makes |= {
         "length": lambda scratch, stack: length_row(store.test_video, store.long_test_video, methods, rounds),
@@ -50,7 +50,7 @@ def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> 
         ),
     }
     asked = [key for key in makes if not options.rows or key.partition(":")[0] in options.rows]
-    return [PlannedRow(key, makes[key], ROW_SECONDS) for key in asked]
+    return [PlannedRow(key, makes[key]) for key in asked]
 
 
 def resize_row(store: MediaStore, methods: Sequence[Method], peers: Peers) -> Row:
@@ -83,4 +83,4 @@ def compare_resizing(name: str, reference: Any, taken: Mapping[Method, Any]) -> 
     return out
 
 
-DECODE = Suite("decode", ROWS, PEERS, plan_rows, 20, lambda options: {"seed": SEED, "threads": 1})
+DECODE = Suite("decode", ROWS, PEERS, plan_rows, ROW_SECONDS, 20, lambda options: {"seed": SEED, "threads": 1})

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
-from pathlib import Path
+from functools import cache, partial
 from statistics import median
 from typing import Any, Literal
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from framefeed._units import format_share
 from framefeed.bench._frames import NUM_FRAMES, OUR_METHOD, OURS, SEED, Reference, decode_clips
-from framefeed.bench._media import BenchVideo, MediaStore, own_videos
+from framefeed.bench._media import BenchVideo, MediaStore
 from framefeed.bench._runner import (
     Comparison,
     Contender,
@@ -26,8 +25,8 @@ from framefeed.bench._runner import (
     Run,
     Timings,
     compare_times,
-    read_clocks,
     ready,
+    take_time,
 )
 from framefeed.bench.baselines import Method
 from framefeed.decode import DecodeCounts
@@ -42,7 +41,8 @@ CHECKED_CLIPS = 2
 MAX_OWN_VIDEOS = 3
 _CLIP_SECONDS = 0.25
 """Guess of what a clip of the user's costs, to choose how many make a round."""
-_VERIFIES: tuple[Verify, ...] = ("ends", "none")
+# The default, and the cheapest.
+_VERIFIES: tuple[Verify, ...] = ("proof", "none")
 
 Rule = Literal["many files", "clip by clip", "one call"]
 RULES: Mapping[Rule, str] = {
@@ -123,14 +123,10 @@ WORKLOADS: Mapping[str, Workload] = {
 }  # fmt: skip
 
 
-def own_workloads(media: Sequence[Path]) -> list[Workload]:
-    """Two rows a video, frames 4 apart and a second apart, for the first videos that are long enough.
-
-    Args:
-        media: Files and folders; a folder that holds the trailer is not searched for the user's own.
-    """
+def own_workloads(store: MediaStore) -> list[Workload]:
+    """Two rows a video, frames 4 apart and a second apart, for the user's first videos that are long enough."""
     rows: list[Workload] = []
-    for video in own_videos([path for path in media if not MediaStore.has_trailer(path)]):
+    for video in store.iter_own():
         if len(video) <= 4 * NUM_FRAMES:
             continue
         fps = round(video.index.average_fps or 25)
@@ -276,14 +272,10 @@ def compare_libraries(
 
 def _index_facts(video: BenchVideo, timings: Timings) -> dict[str, Any]:
     """What our index costs, and after how many clips of a file it has paid, by how it is verified."""
-    costs = {}
-    for verify in _VERIFIES:
-        took = []
-        for _ in range(3):
-            before = read_clocks()
-            build_index(video.path, verify)
-            took.append((read_clocks() - before).cpu)
-        costs[verify] = round(median(took), 4)
+    costs = {
+        verify: round(median(take_time(partial(build_index, video.path, verify)).cpu for _ in range(3)), 4)
+        for verify in _VERIFIES
+    }
     facts: dict[str, Any] = {"CPU_seconds_to_build_the_index": costs}
     peers = [timings.median(name) for name in timings.of if name != OURS]
     if OURS in timings.of and peers:

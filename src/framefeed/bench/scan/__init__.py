@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from framefeed.bench.scan._made_up import make_catalog
+from framefeed.bench.scan._large import make_catalog
 from framefeed.bench.scan._media import make_stills, make_videos
-from framefeed.bench.scan._suite import FILES, ROW_SECONDS, SCAN
+from framefeed.bench.scan._suite import FILES, SCAN
 
-__all__ = ["FILES", "ROW_SECONDS", "SCAN", "make_catalog", "make_stills", "make_videos"]
+__all__ = ["FILES", "SCAN", "make_catalog", "make_stills", "make_videos"]

@@ -97,7 +97,9 @@ def headers_row(tree: Tree, originals: Originals, engines: Sequence[Engine], pro
     expected = list(map(load_module("pillow").size_of, checked))
     in_tree = [expected[number % len(originals.stills)] for number in range(len(tree))]
     by_name = {engine.name: engine for engine in engines}
-    paths = {name: tree.paths(count_files(tree, engine.pace)) for name, engine in by_name.items()}
+    # Every original comes round equally often, and at least once.
+    turns = {name: max(1, round(SHARES[each.pace] * len(tree) / len(tree.originals))) for name, each in by_name.items()}
+    paths = {name: tree.paths(times * len(tree.originals)) for name, times in turns.items()}
     opened: dict[str, ReadSizes] = {}
     measured: dict[str, list[Size]] = {}
 
@@ -149,11 +151,6 @@ def list_differences(paths: Sequence[str], expected: Sequence[Size], measured: S
         return [f"{len(measured)} sizes of {len(expected)} files"]
     rows = zip(paths, expected, measured, strict=True)
     return [f"{path.rpartition('/')[2]}: expected {size}, got {got}" for path, size, got in rows if got != size]
-
-
-def count_files(tree: Tree, pace: Pace) -> int:
-    """How many files, so that every original comes round equally often, and at least once."""
-    return max(1, round(SHARES[pace] * len(tree) / len(tree.originals))) * len(tree.originals)
 
 
 # --- MP4 files -----------------------------------------------------------------------------------

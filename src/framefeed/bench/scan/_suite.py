@@ -68,7 +68,7 @@ def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> 
         "videos": lambda scratch, stack: videos_row(10 * files, scratch, rounds),
     }
     return [
-        PlannedRow(key, make, ROW_SECONDS.get(key, 0), "" if options.makes else _lacking(originals, key))
+        PlannedRow(key, make, "" if options.makes else _lacking(originals, key))
         for key, make in makes.items()
         if not options.rows or key in options.rows
     ]
@@ -84,5 +84,11 @@ def _lacking(originals: Originals, key: str) -> str:
 
 
 SCAN = Suite(
-    "scan", ROWS, PEERS, plan_rows, 20, lambda options: {"files": options.files, "own_media": bool(options.media)}
+    "scan",
+    ROWS,
+    PEERS,
+    plan_rows,
+    ROW_SECONDS,
+    20,
+    lambda options: {"files": options.files, "own_media": bool(options.media)},
 )

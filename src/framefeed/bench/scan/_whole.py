@@ -36,6 +36,7 @@ from framefeed.bench._runner import (
     compare_times,
     ready,
     settle,
+    take_time,
 )
 from framefeed.bench.baselines import Size, load_module
 from framefeed.bench.scan._facts import LIMIT
@@ -110,9 +111,7 @@ class Steady:
         took = []
         for tree in (self.pair.small, self.pair.large):
             settle(read_family_clocks)
-            before = read_family_clocks()
-            self.work(tree)
-            took.append(read_family_clocks() - before)
+            took.append(take_time(partial(self.work, tree), read_family_clocks))
         self.small[number] = took[0]
         more = took[1] - took[0]
         return Reading(max(more.cpu, SMALLEST), max(more.wall, SMALLEST))

@@ -15,11 +15,11 @@ from framefeed.cache._demand import FillOptions, PlanDemand, count_demand, scatt
 from framefeed.cache._frame_cache import FrameCache, check_filling
 from framefeed.cache._keys import Form
 from framefeed.cache._state import AUTO
-from framefeed.cache.codecs._auto import CodecFigures, Conditions, choose_codec
+from framefeed.cache.codecs._auto import Conditions, choose_codec
 from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.cache.codecs._registry import find_codec, find_codec_for, find_exact_codecs
 from framefeed.cache.prefill._build import TASK_BYTES
-from framefeed.cache.prefill._sampling import CodecSample, Sample, SampleCounts, Sampler
+from framefeed.cache.prefill._sampling import CodecSample, PlanSample, SampleCounts, Sampler
 from framefeed.cache.store._format import ROW
 from framefeed.decode import Decoder, PlaneLayout, as_decoder
 from framefeed.errors import FrameNotFound, MediaError, TimeUnavailable
@@ -191,9 +191,8 @@ def estimate(
 ) -> CacheEstimate:
     """Estimate the size, build time and speed of a cache, by building a few clips in a temporary folder.
 
-    A cache with codec="auto" measures again, and the codecs alone, without the time to look frames up: of codecs that
-    read about as fast it may choose another. To use the codec of the estimate, make
-    ``FrameCache(path, codec=estimate.codec)``. If the cache already has such frames with an exact codec, the
+    A cache with codec="auto" chooses its codec in the same way, but measures again. To use the codec of the estimate,
+    make ``FrameCache(path, codec=estimate.codec)``. If the cache already has such frames with an exact codec, the
     estimate is for that codec.
 
     Example: ``print(ff.cache.estimate(plan, cache))``
@@ -242,7 +241,7 @@ def estimate(
 
 
 def scale_up(
-    demand: PlanDemand, form: Form, sample: Sample, codecs: Sequence[CodecSample], room: Room, reason: str = ""
+    demand: PlanDemand, form: Form, sample: PlanSample, codecs: Sequence[CodecSample], room: Room, reason: str = ""
 ) -> CacheEstimate:
     """Scale the measurements of a sample up to a plan; pure.
 
@@ -259,7 +258,7 @@ def scale_up(
     pictures = demand.pictures / max(1, counts.pictures)
     frames, runs = demand.frames / max(1, sample.frames), demand.pieces / max(1, sample.runs)
     listing = demand.clips * sample.list_seconds
-    estimates, figures = [], [each.figures for each in codecs]
+    estimates = []
     for each in codecs:
         own = each.figures
         storing = own.write_seconds * frames
@@ -274,7 +273,7 @@ def scale_up(
                 clips_per_second=min(room.workers / (reading + CLIP_SECONDS), _MAX_CLIPS_PER_SECOND),
             )
         )
-    codec, why = _choose(figures, demand.frames, room)
+    codec, why = _choose(codecs, demand.frames, room)
     seconds_per_clip = counts.fill_seconds / max(1, counts.pictures) * sample.loader_pictures
     seconds_per_clip += counts.convert_seconds * clip_frames
     return CacheEstimate(
@@ -288,19 +287,20 @@ def scale_up(
         else 0.0,
         room=room,
         sample=counts,
-        sampled_frames=figures[0].num_frames if figures else 0,
+        sampled_frames=codecs[0].figures.num_frames if codecs else 0,
     )
 
 
-def _choose(figures: Sequence[CodecFigures], num_frames: int, room: Room) -> tuple[str, str]:
-    """Choose the codec to use; return (its label, reason)."""
-    if not figures:
+def _choose(codecs: Sequence[CodecSample], num_frames: int, room: Room) -> tuple[str, str]:
+    """Choose the codec to use as codec="auto" does, by the sizes of the whole sample; return (its label, reason)."""
+    if not codecs:
         return "", "no frame could be measured"
-    first = figures[0]
-    if len(figures) == 1:
+    first = codecs[0].figures
+    if len(codecs) == 1:
         return first.codec, f"{first.codec}: {_GIVEN}"
     raw_bytes = round(first.raw_bytes / first.num_frames * num_frames)
-    choice = choose_codec(figures, Conditions(raw_bytes, room.most_bytes, room.memory_bytes))
+    alone = [replace(each.alone, stored_bytes=round(each.figures.ratio * each.alone.raw_bytes)) for each in codecs]
+    choice = choose_codec(alone, Conditions(raw_bytes, room.most_bytes, room.memory_bytes))
     return choice.codec, choice.reason
 
 

@@ -17,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import IntArray
-from framefeed.cache._demand import FillOptions, FillTask, FrameRun, make_tasks, scatter
+from framefeed.cache._choosing import SAMPLES
+from framefeed.cache._demand import FillOptions, FillTask, FrameRun, make_tasks, order_by_catalog, scatter
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._keys import Form
 from framefeed.cache._planned import count_frame_bytes
-from framefeed.cache.codecs._auto import CodecFigures
+from framefeed.cache.codecs._auto import CodecFigures, measure_codec
 from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.cache.prefill._build import TASK_BYTES, FillCounts, Filler, make_slots
 from framefeed.cache.store._format import ROW
@@ -36,13 +37,14 @@ from framefeed.decode import (
     adapt_decoder,
     copy_planes,
     describe_layout,
+    make_output_layout,
     rebuild_picture,
 )
-from framefeed.errors import CacheError, FrameNotFound, TimeUnavailable, UsageError
+from framefeed.errors import CacheError, FramefeedError, FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.parallel import find_shortage, make_shortage_error
-from framefeed.plan import EpochPlan, plan_runs
+from framefeed.plan import EpochPlan, OutputSpec, plan_runs
 
 MAX_FRAMES = 512
 """Most frames that are decoded, about."""
@@ -89,15 +91,17 @@ class CodecSample:
 
     Attributes:
         figures: Bytes and CPU time of its frames; reading is without the conversion of planes.
+        alone: The same of a few frames without a cache, as codec="auto" measures them.
         stream_bytes: Bytes of the files besides the frames and their rows.
     """
 
     figures: CodecFigures
+    alone: CodecFigures
     stream_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class PlanSample:
     """Measurements of a sample of a plan.
 
     Attributes:
@@ -116,7 +120,7 @@ class Sample:
 
 
 class _FrameHolder(BaseDecoder):
-    """Decode frames with another decoder, and hold them for the next equal call.
+    """Decode each frame once with another decoder, and hold it.
 
     Args:
         inner: The other decoder.
@@ -124,8 +128,9 @@ class _FrameHolder(BaseDecoder):
     Attributes:
         seconds: Time that the other decoder took.
         cpu_seconds: CPU time of it.
-        own_cpu_seconds: CPU time of all calls, of equal ones too.
+        own_cpu_seconds: CPU time of all calls, of those for held frames too.
         pictures: Pictures that it decoded.
+        samples: The held frames, in the order in which they were decoded.
     """
 
     def __init__(self, inner: Decoder) -> None:
@@ -133,23 +138,32 @@ class _FrameHolder(BaseDecoder):
         self.name = inner.name
         self.seconds = self.cpu_seconds = self.own_cpu_seconds = 0.0
         self.pictures = 0
-        self._clips: dict[object, tuple[list[Pixels], DecodeReport]] = {}
-        self._pictures: dict[object, list[tuple[int, Any]]] = {}
+        self.samples: list[tuple[PlaneLayout, Pixels]] = []
+        self._pixels: dict[object, dict[tuple[OutputSpec, int], Pixels]] = {}
+        self._pictures: dict[object, dict[int, Any]] = {}
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
-        """Decode clips, or copy held ones; see ``Decoder.decode``."""
+        """Decode clips, or copy them if all their frames are held; see ``Decoder.decode``."""
         begin = thread_time()
-        key = source.name, index.identity, index.stream, *((slot.output, slot.indices.tobytes()) for slot in slots)
-        if key not in self._clips:
+        held = self._pixels.setdefault((source.name, index.identity, index.stream), {})
+        keys = [[(slot.output, ordinal) for ordinal in slot.indices.tolist()] for slot in slots]
+        new = [i for i, frames in enumerate(keys) if not held.keys() >= set(frames)]
+        for i in set(range(len(slots))).difference(new):
+            for out, key in zip(slots[i].out, keys[i], strict=True):
+                out[:] = held[key]
+        errors: list[FramefeedError | None] = [None] * len(slots)
+        if new:
             with self._timing():
-                report = self._inner.decode(source, index, slots)
+                report = self._inner.decode(source, index, [slots[i] for i in new])
             self.pictures += report.counts.frames_decoded
-            self._clips[key] = [slot.out.copy() for slot in slots], report
-        clips, report = self._clips[key]
-        for slot, pixels in zip(slots, clips, strict=True):
-            slot.out[:] = pixels
+            for i, error in zip(new, report.errors, strict=True):
+                errors[i] = error
+                if error is None:
+                    clip, layout = slots[i].out.copy(), make_output_layout(slots[i].output, *index.stream.displayed)
+                    held |= zip(keys[i], clip, strict=True)
+                    self.samples += [(layout, frame.reshape(-1)) for frame in clip]
         self.own_cpu_seconds += thread_time() - begin
-        return DecodeReport(list(report.errors), replace(report.counts))
+        return DecodeReport(errors)
 
     def iter_native(
         self,
@@ -158,19 +172,21 @@ class _FrameHolder(BaseDecoder):
         ordinals: npt.ArrayLike | range,
         counts: DecodeCounts | None = None,
     ) -> Iterator[tuple[int, Any]]:
-        """Decode all pictures, or take held ones, then yield them; see ``BaseDecoder.iter_native``."""
-        begin, pictures = thread_time(), list[tuple[int, Any]]()
-        key = source.name, index.identity, index.stream, np.asarray(ordinals, np.int64).tobytes()
-        if key not in self._pictures:
+        """Decode all pictures that are not held, then yield all; see ``BaseDecoder.iter_native``."""
+        begin = thread_time()
+        held = self._pictures.setdefault((source.name, index.identity, index.stream), {})
+        numbers = np.unique(np.asarray(ordinals, np.int64)).tolist()
+        new = [number for number in numbers if number not in held]
+        if new:
+            held |= dict.fromkeys(new)
             own = DecodeCounts()
-            with self._timing():
+            decoded = self._inner.iter_native(source, index, new, own)
+            while (numbered := self._take_next(decoded)) is not None:
                 # A picture is valid until the next one is requested.
-                for ordinal, picture in self._inner.iter_native(source, index, ordinals, own):
-                    pictures.append((ordinal, _copy_picture(picture)))
+                held[numbered[0]] = self._copy_picture(numbered[1])
             self.pictures += own.frames_decoded
-            self._pictures[key] = pictures
         self.own_cpu_seconds += thread_time() - begin
-        yield from self._pictures[key]
+        yield from ((number, held[number]) for number in numbers if held[number] is not None)
 
     def can_iter_native(self, index: FrameIndex) -> bool:
         """Whether the other decoder can."""
@@ -180,22 +196,26 @@ class _FrameHolder(BaseDecoder):
         """Return the recipe of the other decoder."""
         return self._inner.recipe(index)
 
+    def _copy_picture(self, picture: Any) -> Any:
+        try:
+            layout = describe_layout(picture)
+        except UsageError:  # too large to be stored
+            return picture
+        planes = np.empty(layout.nbytes, dtype=np.uint8)
+        copy_planes(picture, planes)
+        self.samples.append((layout, planes))
+        return rebuild_picture(layout, planes)
+
+    def _take_next(self, decoded: Iterator[tuple[int, Any]]) -> tuple[int, Any] | None:
+        with self._timing():
+            return next(decoded, None)
+
     @contextmanager
     def _timing(self) -> Iterator[None]:
         begin, cpu_begin = perf_counter(), thread_time()
         yield
         self.seconds += perf_counter() - begin
         self.cpu_seconds += thread_time() - cpu_begin
-
-
-def _copy_picture(picture: Any) -> Any:
-    try:
-        layout = describe_layout(picture)
-    except UsageError:  # too large to be stored
-        return picture
-    planes = np.empty(layout.nbytes, dtype=np.uint8)
-    copy_planes(picture, planes)
-    return rebuild_picture(layout, planes)
 
 
 class Sampler:
@@ -219,10 +239,10 @@ class Sampler:
         self._strict = cache.options.strict
         self._holder = _FrameHolder(inner)
         self._tasks: list[FillTask] = []
-        self._num_listed = self._loader_pictures = 0
+        self._num_listed = 0
         self._list_seconds = 0.0
         self.layout: PlaneLayout | None = None
-        self.sample = Sample(SampleCounts())
+        self.sample = PlanSample(SampleCounts())
 
     def decode_clips(self, clips: int) -> None:
         """Decode about so many clips, or groups of neighbours, spread over the plan.
@@ -232,11 +252,20 @@ class Sampler:
             CacheError: There is no folder for temporary files, or it cannot be used.
             ResourceExhausted: A resource ran out.
         """
-        blocks, max_frames = self._choose_blocks(clips)
+        # A build does clips in the order of the catalog, so a task has neighbours in that order.
+        plan = order_by_catalog(self._plan)
+        blocks = _choose_blocks(plan, self._epochs, clips)
+        rows = [plan.row_at(int(block[0]) % len(plan)) for block in blocks]
+        frame_bytes = sum(count_frame_bytes(plan, self._form, row) for row in rows) / len(rows)
+        max_frames = max(1, min(MAX_FRAMES, int(MAX_BYTES / frame_bytes)))
+        num_all = len(self._plan) * self._epochs
+        is_whole = num_all <= clips * len(blocks[0]) and num_all * (plan.frames_per_clip or 1) <= max_frames
+        if is_whole:
+            plan, blocks = self._plan, [np.arange(num_all)]
         counts, done = SampleCounts(), FillCounts()
         num_clips = num_runs = 0
         with self._opening("raw") as (scratch, fill):
-            for task in self._make_tasks(blocks, max_frames):
+            for task in self._make_tasks(plan, blocks, max_frames):
                 result = fill(task)
                 num_runs += len(task.runs)
                 num_clips += task.num_clips + len(task.errors)
@@ -247,6 +276,8 @@ class Sampler:
                     self._tasks.append(task)
                 if self._holder.seconds > MAX_SECONDS or done.stored >= max_frames:
                     break
+            if not is_whole:
+                self._tasks = _join(self._tasks, by_output=self._form == "output")
             counts.fill_seconds, counts.fill_cpu_seconds = self._holder.seconds, self._holder.cpu_seconds
             counts.pictures = self._holder.pictures
             scratch.flush()
@@ -260,23 +291,22 @@ class Sampler:
             counts.error = counts.error or f"{name}: {message}"
         counts.clips = num_clips - counts.failed
         counts.decode_seconds = counts.fill_seconds + counts.convert_seconds * done.stored
-        self.sample = Sample(
+        self.sample = PlanSample(
             counts,
             frames=done.stored + done.failed,
             runs=num_runs,
             list_seconds=self._list_seconds / max(1, self._num_listed),
-            loader_pictures=self._loader_pictures / max(1, self._num_listed),
+            loader_pictures=self._count_loader_pictures(clips),
         )
 
-    def _make_tasks(self, blocks: Sequence[IntArray], max_frames: int) -> Iterator[FillTask]:
+    def _make_tasks(self, plan: EpochPlan, blocks: Sequence[IntArray], max_frames: int) -> Iterator[FillTask]:
         """Make the tasks of some blocks as a build does; those of several blocks are cut to frames of equal number."""
         options = FillOptions(self._form == "output", TASK_BYTES)
         for number, block in zip(scatter(len(blocks)), blocks, strict=True):
             begin = thread_time()
-            tasks = list(make_tasks(self._plan, self._epochs, options, block))
+            tasks = list(make_tasks(plan, self._epochs, options, block))
             self._list_seconds += thread_time() - begin
             self._num_listed += len(block)
-            self._loader_pictures += self._count_loader_pictures(block)
             if len(blocks) > 1:
                 tasks = [task for task in tasks if task.num_clips or task.errors]
                 most = max(1, max_frames // (len(blocks) * max(1, len(tasks))))
@@ -308,7 +338,10 @@ class Sampler:
             write_seconds=write_seconds,
             read_seconds=read_seconds,
         )
-        return CodecSample(figures, info.bytes_on_disk - info.stored_bytes - ROW.itemsize * info.num_frames)
+        samples = [sample for sample in self._holder.samples if sample[0] == self.layout]
+        alone = measure_codec(codec, [samples[i * len(samples) // SAMPLES] for i in range(min(SAMPLES, len(samples)))])
+        stream_bytes = info.bytes_on_disk - info.stored_bytes - ROW.itemsize * info.num_frames
+        return CodecSample(figures, alone, stream_bytes)
 
     @contextmanager
     def _opening(self, codec: str) -> Iterator[tuple[FrameCache, Filler]]:
@@ -330,37 +363,20 @@ class Sampler:
                 folder.cleanup()  # Python does not try again, and would leave the rest of the folder.
                 raise
 
-    def _choose_blocks(self, clips: int) -> tuple[list[IntArray], int]:
-        """Choose positions of all epochs: a block of all, or blocks of neighbours of which any few lie far apart.
-
-        Returns:
-            (blocks, most frames to decode).
-        """
-        frames, total = self._plan.frames_per_clip or 1, len(self._plan) * self._epochs
-        together = _NEIGHBOURS if frames == 1 else self._plan.options.clips_per_video
-        length = max(1, min(together, total, MAX_FRAMES // (_MIN_BLOCKS * frames)))
-        count = max(1, min(clips, max(_MIN_BLOCKS, MAX_FRAMES // (length * frames)), total // length))
-        firsts = [number * (total - length) // max(1, count - 1) for number in scatter(count)]
-        rows = [self._plan.row_at(first % len(self._plan)) for first in firsts]
-        frame_bytes = sum(count_frame_bytes(self._plan, self._form, row) for row in rows) / len(rows)
-        max_frames = max(1, min(MAX_FRAMES, int(MAX_BYTES / frame_bytes)))
-        if total <= clips * together and total * frames <= max_frames:
-            return [np.arange(total)], max_frames
-        return [np.arange(first, first + length) for first in firsts], max_frames
-
-    def _count_loader_pictures(self, block: IntArray) -> int:
-        """Count the pictures that a loader without a cache decodes for some neighbours."""
-        num_pictures = 0
-        for part in np.split(block, range(_NEIGHBOURS, len(block), _NEIGHBOURS)):
+    def _count_loader_pictures(self, clips: int) -> float:
+        """Count the pictures that a loader without a cache decodes for a clip."""
+        num_clips = num_pictures = 0
+        for block in _choose_blocks(self._plan, 1, clips):
             by_row: dict[int, list[IntArray]] = {}
-            for epoch, position in zip(*np.divmod(part, len(self._plan)), strict=True):
-                plan = self._plan.with_epoch(self._plan.epoch + int(epoch))
+            for position in block.tolist():
                 with suppress(FrameNotFound, TimeUnavailable):
-                    ordinals = plan[position].storable
-                    by_row.setdefault(plan.row_at(position), []).append(ordinals)
-            for row, clips in by_row.items():
-                num_pictures += plan_runs(self._plan.catalog.frame_index(row), np.concatenate(clips)).num_decoded
-        return num_pictures
+                    ordinals = self._plan[position].storable
+                    by_row.setdefault(self._plan.row_at(position), []).append(ordinals)
+            for row, ordinals_of_row in by_row.items():
+                index = self._plan.catalog.frame_index(row)
+                num_pictures += plan_runs(index, np.concatenate(ordinals_of_row)).num_decoded
+            num_clips += len(block)
+        return num_pictures / max(1, num_clips)
 
     def _count_own_seconds(self) -> float:
         """CPU time of this thread besides that of the decoder."""
@@ -381,6 +397,16 @@ class Sampler:
         return min(rounds)
 
 
+def _choose_blocks(plan: EpochPlan, epochs: int, clips: int) -> list[IntArray]:
+    """Choose blocks of neighbouring positions in all epochs, as for ``make_tasks``; any few blocks lie far apart."""
+    frames, total = plan.frames_per_clip or 1, len(plan) * epochs
+    together = _NEIGHBOURS if frames == 1 else plan.options.clips_per_video
+    length = max(1, min(together, total, MAX_FRAMES // (_MIN_BLOCKS * frames)))
+    count = max(1, min(clips, max(_MIN_BLOCKS, MAX_FRAMES // (length * frames)), total // length))
+    firsts = [number * (total - length) // max(1, count - 1) for number in scatter(count)]
+    return [np.arange(first, first + length) for first in firsts]
+
+
 def _cut(task: FillTask, most: int, share: float) -> FillTask:
     """Reduce a task to some consecutive frames, which begin after a share of it."""
     if task.num_frames <= most:
@@ -393,6 +419,20 @@ def _cut(task: FillTask, most: int, share: float) -> FillTask:
         begin += len(run)
     num_clips, clip_frames = (-(-count * most // task.num_frames) for count in (task.num_clips, task.clip_frames))
     return replace(task, runs=runs, num_clips=num_clips, clip_frames=clip_frames)
+
+
+def _join(tasks: Sequence[FillTask], *, by_output: bool) -> list[FillTask]:
+    """Join the tasks of each source, as a build does with those that it does not cut; each frame is in one of them."""
+    joined: dict[int, FillTask] = {}
+    seen = set[tuple[int, OutputSpec | None, int]]()
+    for task in tasks:
+        for run in task.runs:
+            frames = [(task.row, run.output if by_output else None, ordinal) for ordinal in run.ordinals.tolist()]
+            is_new = np.array([frame not in seen for frame in frames])
+            seen.update(frames)
+            if is_new.any():
+                joined.setdefault(task.row, FillTask(-1, task.row)).append(run.ordinals[is_new], run.output)
+    return list(joined.values())
 
 
 def _check_writable(scratch: FrameCache) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from itertools import compress
 from operator import not_
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from framefeed.cache.store._appender import Appender
 from framefeed.cache.store._check import check_all, count_contents, drop_damaged
-from framefeed.cache.store._files import read_frames
+from framefeed.cache.store._files import fill_buffer, find_parts
 from framefeed.cache.store._folder import Folder
 from framefeed.cache.store._format import (
     KEY_BYTES,
@@ -24,6 +25,7 @@ from framefeed.cache.store._format import (
     StoreInfo,
     StoreOptions,
     Verified,
+    frame_checksum,
 )
 from framefeed.cache.store._index import SegmentIndex
 from framefeed.errors import CacheError, UsageError
@@ -130,11 +132,25 @@ class FrameStore(ClosedByWith):
             UsageError: A buffer has another size.
             OSError: A resource ran out.
         """
-        sizes = [buffer.nbytes for buffer in buffers]
-        stored = locations.nbytes.tolist()
-        if sizes != [stored[i] for i in indices]:
+        sizes, sound = [buffer.nbytes for buffer in buffers], [False] * len(buffers)
+        if sizes != _select(locations.nbytes, indices):
             raise UsageError(f"buffers: expected {locations.nbytes[indices].tolist()} bytes, got {sizes}")
-        sound = read_frames(locations, indices, buffers, self._segments.descriptor)
+        numbers, checksums = _select(locations.numbers, indices), _select(locations.checksum, indices)
+        segments, offsets = _select(locations.segment, indices), _select(locations.offset, indices)
+        for part in find_parts(segments, offsets, sizes):
+            file = self._segments.descriptor(segments[part[0]])
+            if file is None:
+                continue
+            try:
+                num_read = os.preadv(file.number, [buffers[i] for i in part], offsets[part[0]])
+            except OSError as error:
+                if find_shortage(error) is not None:
+                    raise
+                num_read = -1
+            is_whole = num_read == sum([sizes[i] for i in part])
+            for i in part:
+                if is_whole or fill_buffer(file.number, buffers[i], offsets[i]):
+                    sound[i] = frame_checksum(locations.key, numbers[i], buffers[i]) == checksums[i]
         num_sound = sum(sound)
         if num_sound < len(sound):
             for i in compress(indices, map(not_, sound)):
@@ -256,6 +272,11 @@ class FrameStore(ClosedByWith):
         self._counts = StoreCounts()
         self._appender.renew_after_fork()
         self._segments.renew_after_fork()
+
+
+def _select(column: npt.NDArray[Any], indices: Sequence[int]) -> list[int]:
+    values: list[int] = column.tolist()
+    return [values[i] for i in indices]
 
 
 def _check_key(key: bytes) -> None:
