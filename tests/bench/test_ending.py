@@ -131,3 +131,18 @@ def test_temporary_folders_go_when_a_bench_is_ended(number: signal.Signals, tmp_
     assert process.returncode == 130
     assert printed.splitlines()[-1] in {"framefeed: interrupted", f"framefeed: ended by {number.name}"}
     assert list(folder.glob("framefeed-bench-*")) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_is_ignored_does_not_end_a_bench(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(_: object) -> int:
+        signal.raise_signal(number)
+        return 0
+
+    monkeypatch.setattr("framefeed.cli.bench._run", measure)
+    before = signal.signal(number, signal.SIG_IGN)  # as nohup does
+    try:
+        assert main(["bench", "scan"]) == 0
+        assert signal.getsignal(number) == signal.SIG_IGN
+    finally:
+        signal.signal(number, before)

@@ -342,6 +342,27 @@ def test_nothing_stays_in_the_folder_for_temporary_files(
     assert os.listdir(temporary) == []
 
 
+def test_nothing_stays_after_an_interrupt_while_the_folder_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary, remove = tmp_path / "temporary", shutil.rmtree
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", os.fspath(temporary))
+    calls = list[object]()
+
+    def remove_later(*args: Any, **options: Any) -> None:
+        calls.append(args)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        remove(*args, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", remove_later)
+    with FrameCache(tmp_path / "c") as cache, pytest.raises(KeyboardInterrupt):
+        estimate(plan_of(size=(24, 32)), cache)
+    assert len(calls) == 2
+    assert os.listdir(temporary) == []
+
+
 def test_a_folder_for_temporary_files_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", os.fspath(tmp_path / "missing"))
     with FrameCache(tmp_path / "c") as cache, pytest.raises(CacheError, match="set TMPDIR to a folder with"):

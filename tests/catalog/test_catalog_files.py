@@ -6,7 +6,9 @@ import json
 import os
 import resource
 import shutil
+import struct
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from framefeed.catalog._catalog_file import FORMAT
 from framefeed.catalog.scan._scan import scan
 from framefeed.errors import FramefeedError, MissingMedia, StaleSource, UnreadableMedia, UsageError
 from tests.catalog.synthetic import catalog, frame_index, names, same
-from tests.corpus import corpus_file
+from tests.corpus import clip_file, corpus_file
 from tests.damaged import damaged_clip
 
 
@@ -454,3 +456,17 @@ def test_a_catalog_and_an_empty_file_are_replaced(tmp_path: Path) -> None:
     for _ in range(2):
         scan([tmp_path / "text.mp4"], out=target)
     assert len(Catalog.open(target)) == 1
+
+
+def test_C12_lengths_below_zero_do_not_end_the_process(tmp_path: Path) -> None:
+    path, frames = tmp_path / "cat.parquet", tmp_path / "cat.frames.arrow"
+    for number in range(3):
+        (tmp_path / f"{number}.mkv").write_bytes(clip_file("good.mkv").read_bytes())
+    scan(tmp_path, out=path, workers=0)
+    whole, length = frames.read_bytes(), struct.pack("<qq", 3, 0)
+    nodes = [at for at in range(0, len(whole), 8) if whole.startswith(length, at)]
+    assert len(nodes) >= 7
+    for at in nodes:
+        frames.write_bytes(whole[: at + 7] + b"\xff" + whole[at + 8 :])
+        with suppress(UnreadableMedia):
+            _ = Catalog.open(path)[0].frame_index

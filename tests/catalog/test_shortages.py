@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from framefeed.catalog import _catalog_file, _frame_tables
+from framefeed.catalog import _catalog_file, _frame_numbers, _frame_tables
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._frame_tables import FrameTables
 from framefeed.catalog.scan import _manifests
@@ -103,3 +103,25 @@ def test_a_lack_of_memory_while_tables_are_checked_is_no_damage(monkeypatch: pyt
 
     with pytest.raises(ResourceExhausted, match="frame tables in memory"):
         _ = FrameTables([Greedy()]).batches  # type: ignore[list-item]
+
+
+def test_a_lack_of_memory_that_arrow_reports_in_words_is_no_damage(
+    media: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("Couldn't deserialize thrift: std::bad_alloc\n")
+
+    monkeypatch.setattr(pq, "ParquetFile", refuse)
+    with pytest.raises(ResourceExhausted, match="ran out of memory"):
+        Catalog.open(media / "cat.parquet")
+
+
+def test_a_lack_of_memory_to_decompress_a_row_is_no_damage(media: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Greedy:
+        def decompress(self, *_: object, **__: object) -> None:
+            raise OSError("ZSTD decompression failed: Allocation error : not enough memory")
+
+    catalog = Catalog.open(media / "cat.parquet")
+    monkeypatch.setattr(_frame_numbers, "_ZSTD", Greedy())
+    with pytest.raises(ResourceExhausted, match="ran out of memory"):
+        _ = catalog[1].frame_index

@@ -38,6 +38,20 @@ def test_a_shortage_is_found_in_the_causes(number: int) -> None:
     assert find_shortage(translated) == find_shortage(low)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Couldn't deserialize thrift: std::bad_alloc\n",
+        "ZSTD compression failed: Allocation error : not enough memory",
+        "ZSTD decompression failed: Allocation error : not enough memory",
+    ],
+)
+def test_arrow_says_in_words_that_memory_ran_out(message: str) -> None:
+    assert find_shortage(OSError(message)) == "memory"
+    assert find_shortage(ValueError(message)) is None
+    assert find_shortage(OSError(errno.EIO, message)) is None
+
+
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOENT, errno.EACCES, errno.ESTALE, errno.EBADF])
 def test_other_errors_are_no_shortage(number: int) -> None:
     assert find_shortage(OSError(number, os.strerror(number))) is None

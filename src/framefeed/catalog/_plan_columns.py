@@ -117,6 +117,7 @@ class PlanColumns:
         self._checked = set[str]()
         self._num_tables = num_tables
         try:
+            columns.validate()  # Arrow ends the process at a field of a length below zero.
             if columns.type != PLAN_COLUMNS or len(columns) != num_rows:
                 raise ValueError(f"they do not list the {num_rows} rows of the facts")
             self._columns = _view_columns(columns)

@@ -100,13 +100,15 @@ def _check_what(word: str) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, and print the figures."""
-    # As Ctrl-C, so that temporary folders and processes go.
-    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    # As Ctrl-C, so that temporary folders and processes go; nohup ignores SIGHUP, which stays ignored.
+    ending = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) == signal.SIG_DFL]
+    for number in ending:
+        signal.signal(number, _interrupt)
     try:
         return _run(args)
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number in ending:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -221,8 +221,8 @@ def make_bomb_error(error: Image.DecompressionBombError, name: str, stage: str) 
     )
 
 
-HAS_AVIF = find_spec("PIL.AvifImagePlugin") is not None
-"""Whether Pillow reads AVIF."""
+HAS_AVIF = find_spec("PIL._avif") is not None
+"""Whether Pillow reads AVIF; Pillow 11.2 may have the plug-in without the library behind it."""
 PILLOW_FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", *(("AVIF",) if HAS_AVIF else ()), "PPM")
 """Pillow's plug-ins that may read a file; none of them starts another program (S10)."""
 

@@ -31,6 +31,8 @@ _MAY_BE_SHORTAGES = (MemoryError, OSError, SystemError, FramefeedError)
 """Errors of PyAV and Arrow derive from the first two; framefeed's own errors have them as their cause."""
 _NUMPY_NO_MEMORY = "error return without exception set"
 """Message of the SystemError that NumPy 2.4 raises without memory to index an array with another."""
+_ARROW_NO_MEMORY = ("std::bad_alloc", "not enough memory")
+"""Ends of messages of OSErrors without a number, which Arrow raises without memory for a header of Parquet or zstd."""
 
 
 class Releasable(Protocol):
@@ -52,6 +54,8 @@ def find_shortage(error: BaseException | None) -> str | None:
             return _RESOURCES[errno.ENOMEM]
         if isinstance(error, OSError) and error.errno in _RESOURCES:
             return _RESOURCES[error.errno]
+        if isinstance(error, OSError) and error.errno is None and str(error).rstrip().endswith(_ARROW_NO_MEMORY):
+            return _RESOURCES[errno.ENOMEM]
         # Not the context, which may be an error that the caller is handling.
         error = error.__cause__
     return None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -294,3 +296,18 @@ def test_avif_that_this_pillow_does_not_read_says_which_does(brands: bytes, monk
     for ask in (probe, lambda data: decode_still(data, "picture", DEFAULT_LIMITS)):
         with pytest.raises(UnsupportedCodec, match=r"install pillow>=11\.3"):
             ask(data)
+
+
+def test_avif_where_pillow_has_the_plug_in_alone_says_which_pillow_does() -> None:
+    # As Pillow 11.2: its plug-in is there, and the library behind it is not.
+    program = """if True:
+        import sys
+        sys.modules["PIL._avif"] = None
+        from framefeed.errors import UnsupportedCodec
+        from framefeed.media import probe
+        try:
+            probe(b"\\0\\0\\0\\x18ftypavif\\0\\0\\0\\0avifmif1" + bytes(300))
+        except UnsupportedCodec as error:
+            print(error)"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True)
+    assert "install pillow>=11.3" in run.stdout

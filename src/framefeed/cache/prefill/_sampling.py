@@ -353,8 +353,15 @@ class Sampler:
             if resource is not None:
                 raise make_shortage_error(resource, "temporary files", "estimate") from error
             raise _make_folder_error(str(error)) from error
-        with folder, FrameCache(folder.name, codec=codec, form=self._form, strict=self._strict) as scratch:
-            yield scratch, Filler(self._plan, scratch, self._holder, self._epochs)
+        try:
+            with FrameCache(folder.name, codec=codec, form=self._form, strict=self._strict) as scratch:
+                yield scratch, Filler(self._plan, scratch, self._holder, self._epochs)
+        finally:
+            try:
+                folder.cleanup()
+            except KeyboardInterrupt:
+                folder.cleanup()  # Python does not try again, and would leave the rest of the folder.
+                raise
 
     def _count_loader_pictures(self, clips: int) -> float:
         """Count the pictures that a loader without a cache decodes for a clip."""
