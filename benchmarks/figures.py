@@ -18,10 +18,10 @@ from benchmarks.reading import RESULTS, Number, read_numbers
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 # The rows of the later file replace those of the earlier one.
-DECODE = ("decode-2026-11-21-clips.json", "decode-2026-11-23.json")
-SCAN = ("scan-2026-11-21.json", "scan-2026-11-23.json")
-CACHE = ("cache-2026-11-21.json", "cache-2026-11-23.json")
-INDEXING, EPOCH = "indexing-2026-11-22.json", "epoch-2026-11-22.json"
+DECODE = ("decode-2026-11-21-clips.json", "decode-2026-11-23-a.json", "decode-2026-11-23-b.json")
+SCAN = ("scan-2026-11-21.json", "scan-2026-11-23-a.json", "scan-2026-11-23-b.json")
+CACHE = ("cache-2026-11-21.json", "cache-2026-11-23-a.json", "cache-2026-11-23-b.json")
+INDEXING, EPOCH = "indexing-2026-11-23.json", "epoch-2026-11-23.json"
 _BLOCK = re.compile(r"(?<=<!-- figures: )(?P<name>\w+) -->\n(?s:.*?)(?=<!-- end -->)")
 
 
