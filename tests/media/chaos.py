@@ -99,9 +99,9 @@ def _word(call: object) -> str:
     return "well"
 
 
-def damaged_files(count: int, first: int, media: Path | None) -> Iterator[Damaged]:
-    """Choose files by turns."""
-    paths = sorted(_generated()) if media is None else sorted(
+def damaged_files(count: int, first: int, media: Path) -> Iterator[Damaged]:
+    """Choose files of a folder by turns."""
+    paths = sorted(
         os.fspath(path) for path in media.rglob("*")
         if path.is_file() and path.stat().st_size <= LARGEST and path.suffix not in (".tsv", ".md", ".py", ".json")
         and "oracle" not in path.parts
@@ -110,10 +110,11 @@ def damaged_files(count: int, first: int, media: Path | None) -> Iterator[Damage
         yield Damaged(paths[number % len(paths)], number)
 
 
-def _generated() -> Iterator[str]:
-    folder = tempfile.mkdtemp(prefix="framefeed-chaos-")
+def write_clips(folder: Path) -> list[Path]:
+    """Write a clip of each format."""
+    paths: list[Path] = []
     for ending, (name, codec) in FORMATS.items():
-        path = Path(folder) / f"clip.{ending}"
+        path = folder / f"clip.{ending}"
         pixels = "yuvj420p" if codec == "mjpeg" else "yuv420p"
         path.write_bytes(
             clip_bytes(
@@ -123,12 +124,13 @@ def _generated() -> Iterator[str]:
                 name,
             )
         )
-        yield os.fspath(path)
+        paths.append(path)
+    return paths
 
 
-def sweep_errnos() -> Iterator[tuple[str, bool]]:
-    """Inject each errno at every open, stat, read and decode of every format; yield what was tried, and if it held."""
-    for path in map(Path, _generated()):
+def sweep_errnos(paths: Sequence[Path]) -> Iterator[tuple[str, bool]]:
+    """Inject each errno at every open, stat, read and decode of some files; yield what was tried, and if it held."""
+    for path in paths:
         for asked, ask in ASKING.items():
             expected = ask(path)
             for kind in (*faults.CALLS, "decode"):
@@ -168,16 +170,22 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--media", type=Path, help="a folder of files to damage; by default generated clips")
     parser.add_argument("--log", type=Path)
     args = parser.parse_args(words)
+    with tempfile.TemporaryDirectory(prefix="framefeed-chaos-") as folder:
+        return sweep(args, write_clips(Path(folder)), Path(folder))
+
+
+def sweep(args: argparse.Namespace, clips: Sequence[Path], folder: Path) -> int:
+    """Try each errno on the clips, and damage files of ``args.media``, or else of the folder of the clips."""
     gc.collect()
     gc.freeze()  # each shortage collects
     lines = ["# each errno at every call: the same facts, the right error for what the file is, never a wrong fact"]
     wrong = 0
-    for tried, held in sweep_errnos():
+    for tried, held in sweep_errnos(clips):
         wrong += not held
         lines.append(f"{tried}: {'held' if held else 'WRONG'}")
     lines.append(f"# {args.files} damaged files: what came of each kind")
     found: Counter[str] = Counter()
-    chosen = list(damaged_files(args.files, args.first, args.media))
+    chosen = list(damaged_files(args.files, args.first, args.media or folder))
     outcomes = ordered_outcomes(
         outcome_of_file, chosen, workers=2, kind="processes", max_in_flight=8, deadline_seconds=DEADLINE_SECONDS
     )
