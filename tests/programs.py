@@ -31,19 +31,21 @@ def report_of(module: str, *arguments: str) -> Any:
 
 @contextmanager
 def running(command: Sequence[Any], **options: Any) -> Iterator[subprocess.Popen[Any]]:
-    """Start a program that Ctrl-C interrupts, in a process group of its own, of which nothing is left in the end.
+    """Start a program that Ctrl-C and SIGHUP end, in a process group of its own, of which nothing is left in the end.
 
-    Where the tests themselves ignore SIGINT (``nohup``, a job in the background), it would inherit that.
+    Where the tests themselves ignore them (``nohup``, a job in the background), it would inherit that.
 
     Args:
         command: The program and its arguments.
         options: Of ``subprocess.Popen``.
     """
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A signal with a handler has its default action in the program.
+    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGINT, signal.SIGHUP)}
     try:
         process = subprocess.Popen(command, start_new_session=True, **options)
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     # Popen's own end would wait for a program that hangs: it comes after the kill.
     with process:
         try:
