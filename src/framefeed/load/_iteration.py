@@ -188,7 +188,7 @@ class BatchIterator(Iterator[ClipBatch]):
             size_of=attrgetter("nbytes"),
             deadline_seconds=options.deadline_seconds,
         )
-        meter.restart()
+        meter.restart(self._outcomes.gauge)
 
     def __next__(self) -> ClipBatch:
         if self._why_ended is not None:
@@ -197,6 +197,7 @@ class BatchIterator(Iterator[ClipBatch]):
         if self._next >= self._total:
             if not self._is_exhausted:  # the caller may ask again
                 self._is_exhausted = True
+                self._outcomes.close()
                 self._cursor.epoch += 1
                 self._cursor.delivered = 0
                 if self._options.cache is not None:

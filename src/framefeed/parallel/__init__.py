@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from framefeed.parallel._budget import ThreadBudget, thread_budget
 from framefeed.parallel._forking import finalise_after_fork, is_collecting, renew_after_fork
+from framefeed.parallel._gauge import Gauge, WorkerTimes
 from framefeed.parallel._ordered import OrderedOutcomes, OrderedValues, ordered_map, ordered_outcomes
 from framefeed.parallel._outcome import Err, Ok, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, ClosedByWith, InlinePool, Pool, ThreadPool
@@ -27,6 +28,7 @@ __all__ = [
     "Cancelled",
     "ClosedByWith",
     "Err",
+    "Gauge",
     "InlinePool",
     "Ok",
     "OrderedOutcomes",
@@ -37,6 +39,7 @@ __all__ = [
     "SharedLines",
     "ThreadBudget",
     "ThreadPool",
+    "WorkerTimes",
     "allocate",
     "cancelled_by",
     "catch_outcome",

@@ -26,6 +26,7 @@ from weakref import finalize, proxy
 from framefeed._checks import check_integer, expected
 from framefeed.errors import DeadlineExceeded, LoadError, UsageError, WorkerLost
 from framefeed.parallel._budget import thread_budget
+from framefeed.parallel._gauge import Gauge
 from framefeed.parallel._outcome import Err, Ok, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith, Pool
 from framefeed.parallel._processes import ProcessDied, ProcessPool, RemoteCalls, open_pool
@@ -74,6 +75,7 @@ class OrderedRun(Generic[T, R]):
         # Inline nothing runs ahead: an item is read when its result is requested.
         self._buffer: ReorderBuffer[T, Ok[R] | Err] = ReorderBuffer(max_in_flight if pool.workers else 1, max_bytes)
         self._workers: dict[int, threading.Thread] = {}
+        self.gauge = Gauge(pool.workers, max_in_flight)
         self._late: threading.Thread | None = None
         self._tickets = 0
         self._cancelled = False
@@ -113,6 +115,7 @@ class OrderedRun(Generic[T, R]):
             if self._cancelled:
                 return None
             outcome = self._buffer.take()
+            self._record()
         self._submit_tickets()
         return outcome
 
@@ -122,6 +125,7 @@ class OrderedRun(Generic[T, R]):
         The garbage collector may call this in a thread that holds the lock, so it only sets a flag.
         """
         self._cancelled = True
+        self.gauge.stop()
         if self._owns_pool and os.getpid() == self._owner:
             self._pool.abandon()
 
@@ -131,6 +135,7 @@ class OrderedRun(Generic[T, R]):
         A call that has passed its deadline is not waited for.
         """
         self._cancelled = True
+        self.gauge.stop()
         if os.getpid() != self._owner:
             # The workers are the parent's, and one of them may have held the lock at the fork.
             return
@@ -159,6 +164,7 @@ class OrderedRun(Generic[T, R]):
             job = None if self._cancelled else self._buffer.start()
             if job is not None:
                 self._workers[job[0]] = threading.current_thread()
+                self._record()
         if job is not None:
             # The outcome is no local: the traceback of its error refers to this frame, which would make a cycle.
             self._complete(job[0], catch_outcome(self._call_and_measure, job))
@@ -184,8 +190,12 @@ class OrderedRun(Generic[T, R]):
             else:
                 value, weight = measured.value
                 self._buffer.finish(position, Ok(value), weight)
+            self._record()
             if position == self._buffer.head:
                 self._changed.notify_all()
+
+    def _record(self) -> None:
+        self.gauge.record(len(self._workers), self._buffer.num_ready)
 
     def _replace_dead_worker(self) -> None:
         position = self._buffer.head
@@ -199,6 +209,7 @@ class OrderedRun(Generic[T, R]):
             del self._workers[position]
             message = f"{worker.name} died while it worked on {self._head_name()}"
             self._buffer.finish(position, Err(WorkerLost(message, position=position, stage=STAGE)))
+            self._record()
 
     def _deadline_error(self) -> DeadlineExceeded:
         worker = self._late = self._workers.get(self._buffer.head)
@@ -231,6 +242,7 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
         self._ended = False
         self._advancing = threading.Lock()
         self._owner = os.getpid()
+        self.gauge = run.gauge
         finalize(self, run.cancel).atexit = False
 
     def __next__(self) -> Ok[R] | Err:

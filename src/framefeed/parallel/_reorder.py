@@ -76,6 +76,11 @@ class ReorderBuffer(Generic[T, R]):
         return self._ready_bytes
 
     @property
+    def num_ready(self) -> int:
+        """Number of results that are finished and not yet taken."""
+        return len(self._ready)
+
+    @property
     def has_room(self) -> bool:
         """Whether one more item may be admitted."""
         return len(self) < self._max_count
