@@ -32,7 +32,10 @@ def _measured(capfd: pytest.CaptureFixture[str], *words: str) -> dict[str, objec
 
 
 def test_feed_prints_its_work_and_measurements(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["feed", "--text", catalog, "--rates", "2:2,4:2", "--batch-size", "4", "--epochs", "2", "--size", "32x48"]) == 0
+    assert (
+        main(["feed", "--text", catalog, "--rates", "2:2,4:2", "--batch-size", "4", "--epochs", "2", "--size", "32x48"])
+        == 0
+    )
     out, err = capfd.readouterr()
     lines = out.splitlines()
     assert err == ""

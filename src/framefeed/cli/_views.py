@@ -234,11 +234,11 @@ def draw_table(work: Work, total: Sample, window: Sample, sentence: str, console
     stats = window.stats
     has_bars = console.width >= MIN_WIDTH_FOR_BARS
     stages = Table.grid(padding=(0, 2))
-    stages.add_column(width=LABEL_WIDTH, no_wrap=True)
+    stages.add_column(width=LABEL_WIDTH, no_wrap=True, overflow="crop")
     if has_bars:
-        stages.add_column(width=BAR_WIDTH, no_wrap=True)
-    stages.add_column(justify="right", no_wrap=True)
-    stages.add_column(justify="right", no_wrap=True)
+        stages.add_column(width=BAR_WIDTH, no_wrap=True, overflow="crop")
+    stages.add_column(justify="right", no_wrap=True, overflow="crop")
+    stages.add_column(justify="right", no_wrap=True, overflow="crop")
     heading = (f"last {window.seconds:.0f} s", *([""] if has_bars else []), "busy", "waiting")
     stages.add_row(*(Text(cell, style="dim") for cell in heading))
     for name, busy, waiting in list_shares(window):
@@ -247,12 +247,19 @@ def draw_table(work: Work, total: Sample, window: Sample, sentence: str, console
         bar = Text.assemble((full, style or "cyan"), (rest if waiting is not None else "", "dim"))
         shares = format_share(busy), "" if waiting is None else format_share(waiting)
         stages.add_row(Text(name, style=style), *([bar] if has_bars else []), *shares)
+    texts = {
+        "queue": _describe_queue(work, stats),
+        "speed": _describe_speed(work, stats, total.stats),
+        "bottleneck": sentence,
+    }
     lines = Table.grid(padding=(0, 2))
-    lines.add_column(width=LABEL_WIDTH, no_wrap=True)
-    lines.add_row("queue", Text(_describe_queue(work, stats)))
-    lines.add_row("speed", Text(_describe_speed(work, stats, total.stats)))
-    lines.add_row("bottleneck", Text(sentence))
+    if has_bars:
+        lines.add_column(width=LABEL_WIDTH, no_wrap=True)
+    lines.add_column(overflow="fold")
+    for name, text in texts.items():
+        lines.add_row(*([name, Text(text)] if has_bars else [Text(f"{name}: {text}")]))
     view = Table.grid()
+    view.add_column(overflow="fold")
     view.add_row(Text(_describe_progress(work, total), style="bold"))
     view.add_row(stages)
     view.add_row(lines)
