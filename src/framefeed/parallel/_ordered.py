@@ -260,6 +260,12 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
                 self.cancel()
             self._advancing.release()
 
+    def fill(self) -> None:
+        """Read items and start their calls as far as ``max_in_flight`` allows, without waiting for an outcome."""
+        with self._advancing:
+            if not self._ended:
+                self._pull_items()
+
     def cancel(self) -> None:
         """End the iteration without waiting: calls that have not started are dropped, running calls continue."""
         self._ended = True
@@ -283,9 +289,7 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
     def _next(self) -> Ok[R] | Err:
         if self._ended:
             raise StopIteration
-        while self._items is not None and self._run.has_room:
-            # The outcome is no local: the traceback of its error refers to this frame, which would make a cycle.
-            self._add_item(catch_outcome(next, self._items))
+        self._pull_items()
         if self._run.is_empty:
             self._raise_end()
         outcome = self._run.take()
@@ -294,6 +298,11 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
         if isinstance(outcome, Err) and isinstance(outcome.error, KeyboardInterrupt):
             raise outcome.error
         return outcome
+
+    def _pull_items(self) -> None:
+        while self._items is not None and self._run.has_room:
+            # The outcome is no local: the traceback of its error refers to this frame, which would make a cycle.
+            self._add_item(catch_outcome(next, self._items))
 
     def _add_item(self, pulled: Ok[T] | Err) -> None:
         if isinstance(pulled, Ok):
