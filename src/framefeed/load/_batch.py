@@ -27,7 +27,8 @@ from framefeed.errors import FramefeedError, UsageError
 from framefeed.parallel import allocate
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+# Not frozen: Lightning's Trainer, which rebuilds each dataclass of a batch on its way to a device, refuses frozen ones.
+@dataclass(slots=True, eq=False)
 class ClipBatch:
     """A batch of B clips, each of T frames. The arrays keep their values for as long as you hold any view of them.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from framefeed._checks import expected
+from framefeed._checks import check_integer, expected
 from framefeed.cache import FrameCache
 from framefeed.decode import Decoder
 from framefeed.errors import UsageError
@@ -115,6 +115,21 @@ class ClipLoader(ClosedByWith):
     def epoch(self) -> int:
         """Number of the epoch that is being iterated, or that the next iteration will use."""
         return self._cursor.epoch
+
+    @property
+    def sampler(self) -> Self:
+        """What trainers call ``set_epoch`` on, as on the sampler of torch's DataLoader: the loader itself."""
+        return self
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin the next iteration at the beginning of an epoch; at that of a restored position, resume there.
+
+        An iteration that was left early, also after its last batch, does not increase ``epoch`` itself. The iterator
+        that is in use continues.
+        """
+        epoch = check_integer("epoch", epoch, least=0)
+        if epoch != self._cursor.epoch:
+            self._cursor = BatchCursor(epoch)
 
     @property
     def ledger(self) -> Ledger:

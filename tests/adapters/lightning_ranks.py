@@ -1,0 +1,139 @@
+"""Two ranks of Lightning's Trainer over our loaders: run by test_lightning.py, one process a rank."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import numpy as np
+import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
+from torch.utils.data import Dataset
+
+from framefeed.adapters.torch import DataLoader
+from framefeed.load import ClipLoader
+from framefeed.plan import EpochPlan
+from tests.fakes import FlatDecoder
+from tests.load.media import plan_of
+
+RANK, WORLD_SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+EPOCHS = 3
+NUM_ITEMS = 21
+
+
+class Numbers(Dataset[torch.Tensor]):
+    """Its own numbers, and the threads that asked for them."""
+
+    def __init__(self) -> None:
+        self.threads: set[tuple[int, str]] = set()
+
+    def __len__(self) -> int:
+        return NUM_ITEMS
+
+    def __getitem__(self, number: int) -> torch.Tensor:
+        self.threads.add((os.getpid(), threading.current_thread().name))
+        return torch.tensor(number)
+
+
+class Recorder(pl.LightningModule):
+    """Notes the samples of each step, by epoch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+        self.seen: list[tuple[int, list[int]]] = []
+
+    def training_step(self, batch: Any, number: int) -> torch.Tensor:
+        samples = batch.tolist() if isinstance(batch, torch.Tensor) else batch.positions.tolist()
+        self.seen.append((self.current_epoch, samples))
+        return self.layer(torch.ones(1, 1)).sum()
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def fit(loader: Any, folder: Path, *, every: int | None = None, resume: str | None = None, **options: Any) -> Recorder:
+    recorder = Recorder()
+    saving = ModelCheckpoint(folder, filename="{step}", every_n_train_steps=every, save_top_k=-1)
+    trainer = pl.Trainer(
+        accelerator="cpu",
+        devices=WORLD_SIZE,
+        strategy="ddp",
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        enable_checkpointing=every is not None,
+        callbacks=[saving] if every is not None else [],
+        **{"max_epochs": EPOCHS, **options},
+    )
+    trainer.fit(recorder, loader, ckpt_path=resume)
+    return recorder
+
+
+def plan() -> EpochPlan:
+    return plan_of(rank=RANK, world_size=WORLD_SIZE, clips_per_video=3)
+
+
+def clip_loader(**options: Any) -> ClipLoader:
+    return ClipLoader(plan(), batch_size=2, workers=2, backend=FlatDecoder(), **options)
+
+
+def report_clip_loader(folder: Path) -> dict[str, Any]:
+    """What a loop of our own sees, what the Trainer sees, and what it sees after each of its checkpoints."""
+    threads: set[str] = set()
+
+    def note(clip: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarray[Any, Any]:
+        threads.add(threading.current_thread().name)
+        return clip[:1, :1, :1, :1]
+
+    with clip_loader() as loader:
+        expected = [(epoch, batch.positions.tolist()) for epoch in range(EPOCHS) for batch in loader]
+    with clip_loader(transform=note) as loader:
+        whole = fit(loader, folder / "clips", every=1)
+    with clip_loader() as loader:
+        cut = fit(loader, folder, limit_train_batches=2)
+    resumed = {}
+    for step in range(1, len(expected), 2):
+        with clip_loader() as loader:
+            resumed[step] = fit(loader, folder, resume=os.fspath(folder / "clips" / f"step={step}.ckpt")).seen
+    return {
+        "expected": expected,
+        "whole": whole.seen,
+        "cut": cut.seen,
+        "resumed": resumed,
+        "threads": sorted(threads),
+        "main": threading.current_thread().name,
+    }
+
+
+def report_data_loader(folder: Path) -> dict[str, Any]:
+    """What the Trainer makes of our DataLoader."""
+    dataset = Numbers()
+    loader: DataLoader[torch.Tensor] = DataLoader(dataset, batch_size=2, shuffle=True, num_workers=2)
+    recorder = fit(loader, folder)
+    used = recorder.trainer.train_dataloader
+    return {
+        "whole": recorder.seen,
+        "class": f"{type(used).__module__}.{type(used).__qualname__}",
+        "is_rebuilt": used is not loader,
+        "threads": sorted({name for _, name in dataset.threads}),
+        "processes": len({process for process, _ in dataset.threads}),
+    }
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    folder = Path(sys.argv[1])
+    print(json.dumps({"clips": report_clip_loader(folder), "numbers": report_data_loader(folder)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Programs that run on several ranks at once, as torchrun starts them, and report one JSON document a rank."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import CHECKOUT
+from tests.programs import running
+
+SECONDS = 100
+WORLD_SIZE = 2
+
+
+def report_of_ranks(module: str, folder: Path) -> list[Any]:
+    """Run a module on each rank; it gets the folder as its argument, and prints JSON as its last line.
+
+    The ranks meet at a free port of this machine.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(
+                running(
+                    [sys.executable, "-m", module, folder],
+                    cwd=CHECKOUT,
+                    env=_environment(rank, port),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for rank in range(WORLD_SIZE)
+        ]
+        outputs = [process.communicate(timeout=SECONDS) for process in processes]
+    for process, (_, err) in zip(processes, outputs, strict=True):
+        assert process.returncode == 0, err[-4000:]
+    return [json.loads(out.splitlines()[-1]) for out, _ in outputs]
+
+
+def _environment(rank: int, port: int) -> dict[str, str]:
+    return {
+        **os.environ,
+        "PYTHONPATH": "src",
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(WORLD_SIZE),
+        "LOCAL_WORLD_SIZE": str(WORLD_SIZE),
+        "GROUP_RANK": "0",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "TORCHELASTIC_RUN_ID": "framefeed-tests",
+        "ACCELERATE_USE_CPU": "true",
+        "OMP_NUM_THREADS": "1",
+        "FRAMEFEED_THREADS": "2",
+    }
