@@ -28,7 +28,7 @@ from framefeed.errors import DeadlineExceeded, LoadError, UsageError, WorkerLost
 from framefeed.parallel._budget import thread_budget
 from framefeed.parallel._outcome import Err, Ok, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith, Pool
-from framefeed.parallel._processes import ProcessDied, ProcessPool, RemoteCalls, open_pool
+from framefeed.parallel._processes import ProcessDied, ProcessPool, RemoteCaller, RemoteCalls, open_pool
 from framefeed.parallel._reorder import ReorderBuffer
 from framefeed.parallel._stopping import cancelled_by, check_deadline
 
@@ -402,7 +402,8 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
     if pool is None:
         workers = thread_budget().threads if workers is None else check_integer("workers", workers, least=0)
         pool = own_pool = open_pool(min(workers, max_in_flight), kind)
-    calls = RemoteCalls(function) if isinstance(pool, ProcessPool) else function
+    is_remote = isinstance(pool, ProcessPool) and not isinstance(function, RemoteCaller)
+    calls = RemoteCalls(function) if is_remote else function
     run = OrderedRun(
         calls,
         pool,

@@ -25,8 +25,9 @@ from framefeed._checks import check_choice, check_integer
 from framefeed.errors import LoadError, UsageError
 from framefeed.parallel import _worker
 from framefeed.parallel._forking import renew_after_fork
-from framefeed.parallel._outcome import Err, catch_outcome, shorten_repr
+from framefeed.parallel._outcome import Err, Ok, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, InlinePool, Pool, ThreadPool
+from framefeed.parallel._shared_memory import SharedMemory
 from framefeed.parallel._worker import (
     FOREIGN,
     FUNCTION,
@@ -73,6 +74,7 @@ class StartOptions:
         command: The program and its arguments, without the numbers of the sockets.
         environment: The environment variables.
         path: ``sys.path``.
+        inherited: Descriptors that the workers have too, under the same numbers.
     """
 
     command: Sequence[str] = field(default_factory=_make_command)
@@ -80,6 +82,7 @@ class StartOptions:
         default_factory=lambda: {**_ONE_THREAD, **os.environ, "FRAMEFEED_THREADS": "1"}
     )
     path: Sequence[str] = field(default_factory=lambda: list(sys.path))
+    inherited: Sequence[int] = ()
 
 
 class Child:
@@ -176,7 +179,7 @@ class Child:
                     [*self._options.command, *map(str, passed)],
                     env=self._options.environment,
                     stdin=DEVNULL,
-                    pass_fds=passed,
+                    pass_fds=(*passed, *self._options.inherited),
                 )
             except OSError as error:
                 self._close_sockets()
@@ -233,10 +236,14 @@ def _opening_pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 class Children:
-    """The processes of one pool, each owned by one of its threads."""
+    """The processes of one pool, each owned by one of its threads.
 
-    def __init__(self) -> None:
-        self._options = StartOptions()
+    Args:
+        inherited: Descriptors that the processes inherit.
+    """
+
+    def __init__(self, inherited: Sequence[int] = ()) -> None:
+        self._options = StartOptions(inherited=inherited)
         self._by_thread: dict[Thread, Child] = {}
         self._ended = False
         self._owner = os.getpid()
@@ -302,10 +309,12 @@ class ProcessPool(ThreadPool):
     Args:
         workers: Largest number of processes; at least 1.
         name: Threads are called ``framefeed-{name}-{number}``.
+        memory: Memory that the processes can write to.
     """
 
-    def __init__(self, workers: int, name: str = "process") -> None:
-        self._children = Children()
+    def __init__(self, workers: int, name: str = "process", memory: SharedMemory | None = None) -> None:
+        self._memory = memory  # kept, so that its descriptor stays open
+        self._children = Children(() if memory is None else (memory.descriptor,))
         super().__init__(workers, name, around=self._children.serving_this_thread)
         finalize(self, self._children.end).atexit = False
 
@@ -337,7 +346,13 @@ class ProcessPool(ThreadPool):
         self.close()
 
 
-class RemoteCalls(Generic[T, R]):
+class RemoteCaller:
+    """A function that runs in the threads of a `ProcessPool`, because it makes calls in their processes itself."""
+
+    __slots__ = ()
+
+
+class RemoteCalls(RemoteCaller, Generic[T, R]):
     """Calls a function in the processes of the threads of a `ProcessPool`.
 
     Args:
@@ -421,7 +436,27 @@ class _FunctionPickler(pickle.Pickler):
         return NotImplemented
 
 
-def _dump_function(function: Callable[..., Any]) -> bytes:
+def check_sendable(name: str, value: object) -> None:
+    """Check that an argument of the user can be sent to a worker process.
+
+    Raises:
+        UsageError: It cannot; the message names it.
+    """
+    sent = catch_outcome(_dump_function, value)
+    if isinstance(sent, Err):
+        raise UsageError(
+            f"{name}: {shorten_repr(value)} cannot be sent to a worker process ({_describe_error(sent.error)}): define "
+            'it in a module that can be imported, or use kind="threads"'
+        ) from sent.error
+
+
+def is_sendable(value: object) -> bool:
+    """Whether a copy of a value arrives in another process."""
+    sent = catch_outcome(dumps, value)
+    return isinstance(sent, Ok) and isinstance(catch_outcome(loads, sent.value), Ok)
+
+
+def _dump_function(function: object) -> bytes:
     buffer = io.BytesIO()
     _FunctionPickler(buffer, protocol=5).dump(function)
     return buffer.getvalue()
