@@ -56,6 +56,7 @@ class OrderedRun(Generic[T, R]):
         max_in_flight: Most items that are read and not yet yielded.
         max_bytes: Bytes of finished results above which only the call for the next result may start.
         size_of: Returns the bytes of a result.
+        cost_of: Predicts the cost of an item.
         deadline_seconds: Longest wait for one next result.
     """
 
@@ -68,6 +69,7 @@ class OrderedRun(Generic[T, R]):
         max_in_flight: int,
         max_bytes: int | None = None,
         size_of: Callable[[R], int] | None = None,
+        cost_of: Callable[[T], float] | None = None,
         deadline_seconds: float | None = None,
     ) -> None:
         self._function = function
@@ -75,6 +77,7 @@ class OrderedRun(Generic[T, R]):
         self._pool: Pool = pool if owns_pool else proxy(pool)
         self._owns_pool = owns_pool
         self._size_of = size_of if max_bytes is not None else None
+        self._cost_of = cost_of
         self._deadline_seconds = deadline_seconds
         # Inline nothing runs ahead: an item is read when its result is requested.
         self._buffer: ReorderBuffer[T, Ok[R] | Err] = ReorderBuffer(max_in_flight if pool.workers else 1, max_bytes)
@@ -97,8 +100,9 @@ class OrderedRun(Generic[T, R]):
 
     def add(self, item: T) -> None:
         """Add an item, and submit tickets to the pool."""
+        cost = 0.0 if self._cost_of is None else self._cost_of(item)
         with self._changed:
-            self._buffer.admit(item)
+            self._buffer.admit(item, cost)
         self._submit_tickets()
 
     def take(self) -> Ok[R] | Err | None:
@@ -353,6 +357,7 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
     max_in_flight: int,
     max_bytes: int | None = None,
     size_of: Callable[[R], int] | None = None,
+    cost_of: Callable[[T], float] | None = None,
     deadline_seconds: float | None = None,
     pool: Pool | None = None,
 ) -> OrderedOutcomes[T, R]:
@@ -370,6 +375,9 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
         max_bytes: While the finished results that wait to be yielded are larger than this, only the call for the next
             result may start. The limit can be exceeded by at most one result for each worker.
         size_of: Function that returns the bytes of a result; needed with ``max_bytes``.
+        cost_of: Function that predicts the cost of an item, in any unit. An item that costs much more than the others
+            of the ``max_in_flight`` starts before them, so that they are done while it runs. Called in the thread that
+            iterates.
         deadline_seconds: With processes, longest time for one call; with threads, longest wait for one next outcome;
             without effect for inline calls.
         pool: Pool to use, which stays open for the next call; by default, the iterator makes its own.
@@ -389,6 +397,8 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
     check_integer("max_in_flight", max_in_flight, least=1)
     if size_of is not None and not callable(size_of):
         raise expected("size_of", "a function that gives the bytes of one result, or None", size_of)
+    if cost_of is not None and not callable(cost_of):
+        raise expected("cost_of", "a function that gives the predicted cost of one item, or None", cost_of)
     if max_bytes is not None:
         check_integer("max_bytes", max_bytes, least=0)
         if size_of is None:
@@ -420,6 +430,7 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
         max_in_flight=max_in_flight,
         max_bytes=max_bytes,
         size_of=size_of,
+        cost_of=cost_of,
         deadline_seconds=None if is_remote else deadline_seconds,
     )
     return OrderedOutcomes(run, iterator, pool)
@@ -434,6 +445,7 @@ def ordered_map(  # noqa: PLR0913 - public: what its users ask for
     max_in_flight: int,
     max_bytes: int | None = None,
     size_of: Callable[[R], int] | None = None,
+    cost_of: Callable[[T], float] | None = None,
     deadline_seconds: float | None = None,
     pool: Pool | None = None,
 ) -> OrderedValues[T, R]:
@@ -451,7 +463,8 @@ def ordered_map(  # noqa: PLR0913 - public: what its users ask for
         max_in_flight: Largest number of items that are read and not yet yielded.
         max_bytes: Bytes of finished results above which only the call for the next result may start.
         size_of: Function that returns the bytes of a result; needed with ``max_bytes``.
-        deadline_seconds: Longest wait for one next result.
+        cost_of: Function that predicts the cost of an item; costly items start early.
+        deadline_seconds: Longest time for one call in a process, or longest wait for one result of a thread.
         pool: Pool to use, which stays open.
 
     Returns:
@@ -470,6 +483,7 @@ def ordered_map(  # noqa: PLR0913 - public: what its users ask for
             max_in_flight=max_in_flight,
             max_bytes=max_bytes,
             size_of=size_of,
+            cost_of=cost_of,
             deadline_seconds=deadline_seconds,
             pool=pool,
         )
