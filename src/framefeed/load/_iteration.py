@@ -172,7 +172,7 @@ class Workers:
     def _find_calls(self, plan: EpochPlan) -> ProcessCalls:
         # Sent to each process once; the epoch comes with each task.
         if self._calls is None or self._calls[0].with_epoch(plan.epoch).options != plan.options:
-            self._calls = plan, RemoteCalls(ClipProcess(plan, self._options))
+            self._calls = plan, RemoteCalls(ClipProcess(plan, self._options), self._options.deadline_seconds)
         return self._calls[1]
 
     @property
