@@ -20,16 +20,16 @@ class Epoch:
     def deal(self, world_size: int, tail: str = "pad") -> list[list[tuple[int, bool]]]:
         """Deal what remains: of each rank the (position, is own) in order; not its own are pads."""
         unit, rest = self.unit, self.remaining
-        units = [[(position, True) for position in rest[i : i + unit]] for i in range(0, len(rest), unit)]
-        if tail == "drop":
-            whole = [each for each in units if len(each) == unit]
-            units = whole[: len(whole) // world_size * world_size]
-        else:
-            missing = -len(units) % world_size * unit + (-len(units[-1]) % unit if units else 0)
-            pads = [(number % self.count, False) for number in range(missing)]
-            flat = [each for group in units for each in group] + pads
-            units = [flat[i : i + unit] for i in range(0, len(flat), unit)]
-        return [[each for group in units[rank::world_size] for each in group] for rank in range(world_size)]
+        shares: list[list[tuple[int, bool]]] = [[] for _ in range(world_size)]
+        for first in range(0, len(rest), unit * world_size):
+            row = rest[first : first + unit * world_size]
+            groups = [row[rank * unit : (rank + 1) * unit] for rank in range(world_size)]
+            length = max(map(len, groups)) if tail == "pad" else min(map(len, groups))
+            for rank, group in enumerate(groups):
+                own = [(position, True) for position in group]
+                pads = [(rank * unit + i - len(row)) % self.count for i in range(len(group), unit)]
+                shares[rank] += (own + [(pad, False) for pad in pads])[:length]
+        return shares
 
     def deliver(self, shares: Sequence[Sequence[tuple[int, bool]]]) -> None:
         """Remove what ranks delivered as their own."""

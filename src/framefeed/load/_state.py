@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from framefeed._checks import check_integer, describe_value
@@ -70,13 +70,15 @@ class BatchCursor:
 
 def dump_cursor(cursor: BatchCursor, options: LoaderOptions) -> dict[str, Any]:
     """Make the state of a loader, for JSON."""
+    is_finished = not len(cursor.list_batches(options))
     return {
         "version": STATE_VERSION,
         "plan": cursor.plan.state_dict(),
         "batch_size": options.batch_size,
         "delivered": cursor.delivered,
-        "clips": cursor.clips,
-        "finished": not len(cursor.list_batches(options)),
+        # What ``drop_last`` left out counts as delivered, once the epoch is finished.
+        "clips": len(cursor.plan) if is_finished else cursor.clips,
+        "finished": is_finished,
     }
 
 
@@ -100,6 +102,16 @@ class _RankState:
     delivered: int
     is_finished: bool
 
+    def is_just_after(self, other: _RankState) -> bool:
+        """Whether the rank stands at the beginning of the epoch after that of another rank."""
+        return self.plan.epoch == other.plan.epoch + 1 and not self.clips and not self.plan.deliveries
+
+    def finish(self, rank: int | None) -> _RankState:
+        """Return the state of a rank that delivered all of its share of the same epoch."""
+        options = replace(self.plan.options, rank=0, world_size=self.world_size)
+        share = len(replace(self.plan, options=options))
+        return replace(self, rank=rank, clips=share, is_finished=True)
+
 
 def load_cursor(
     state: Mapping[str, Any] | Sequence[Mapping[str, Any]], plan: EpochPlan, options: LoaderOptions
@@ -109,16 +121,14 @@ def load_cursor(
     Raises:
         UsageError: It is no state, belongs to another plan, or a list lacks a rank.
     """
+    ranks = [_load_rank(each, plan) for each in (state if isinstance(state, list | tuple) else [state])]
     if isinstance(state, list | tuple):
-        ranks = [_load_rank(each, plan) for each in state]
-        _check_ranks(ranks)
-    else:
-        ranks = [_load_rank(state, plan)]
+        ranks = _sort_ranks(ranks)
     first = ranks[0]
     delivered = max(rank.delivered for rank in ranks)
     if all(rank.is_finished for rank in ranks):
         return BatchCursor(first.plan, len(first.plan), delivered, is_restored=True)
-    clips = [rank.clips for rank in sorted(ranks, key=lambda rank: rank.rank or 0)]
+    clips = [rank.clips for rank in ranks]
     if len(set(clips)) == 1 and first.world_size == plan.world_size:
         return BatchCursor(first.plan, min(clips[0], len(first.plan)), delivered, is_restored=True)
     rest = first.plan.without(clips[0] if len(clips) == 1 else clips, first.world_size)
@@ -148,17 +158,20 @@ def _load_rank(state: Any, plan: EpochPlan) -> _RankState:
     )
 
 
-def _check_ranks(ranks: Sequence[_RankState]) -> None:
+def _sort_ranks(ranks: Sequence[_RankState]) -> list[_RankState]:
+    """Check that there is one state of each rank of one run, and sort them by rank."""
     if not ranks:
         raise UsageError("state: expected the state of every rank, got an empty list")
+    earliest = min(ranks, key=lambda rank: rank.plan.epoch)
+    ranks = [earliest.finish(rank.rank) if rank.is_just_after(earliest) else rank for rank in ranks]
     numbers = sorted(-1 if rank.rank is None else rank.rank for rank in ranks)
-    if numbers != list(range(ranks[0].world_size)):
+    if numbers != list(range(earliest.world_size)):
         raise UsageError(
-            f"state: expected one state of each of {ranks[0].world_size} ranks, got those of the ranks {numbers}"
+            f"state: expected one state of each of {earliest.world_size} ranks, got those of the ranks {numbers}"
         )
     if len({(rank.world_size, rank.plan.epoch, rank.plan.deliveries) for rank in ranks}) > 1:
-        epochs = sorted({rank.plan.epoch for rank in ranks})
         raise UsageError(
-            f"state: expected the states of the ranks of one run at one epoch, got epochs {epochs}: save the states of "
-            "all ranks after the same step"
+            "state: expected the states of all ranks of one run in one epoch, got epochs "
+            f"{sorted({rank.plan.epoch for rank in ranks})}: save the states of all ranks after the same step"
         )
+    return sorted(ranks, key=lambda rank: rank.rank or 0)

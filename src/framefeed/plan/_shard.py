@@ -3,7 +3,7 @@
 Rules:
     - The positions that remain are dealt in ascending order, as a whole epoch is dealt: unit by unit, one to each rank.
     - A position is delivered if a rank delivered it as its own. Positions that a rank got as pads count as nothing.
-    - Pads are the global positions 0, 1, ... of the whole epoch.
+    - Pads are global positions from 0 on, of the whole epoch.
     - The clip at a global position, and its random draws, never depend on ranks.
 """
 
@@ -185,10 +185,10 @@ class Shard:
         check_choice("tail", self.tail, ("pad", "drop"))
 
     def __len__(self) -> int:
-        dealt = self._num_dealt
-        if self.tail == "drop":
-            return dealt // self.unit // self.world_size * self.unit
-        return -(-dealt // (self.unit * self.world_size)) * self.unit
+        rows, more = divmod(self._num_dealt, self.unit * self.world_size)
+        # Of the last row, as much as its first rank has, or as its last rank has.
+        last = max(0, more - self.unit * (self.world_size - 1)) if self.tail == "drop" else min(self.unit, more)
+        return rows * self.unit + last
 
     @property
     def _num_dealt(self) -> int:
