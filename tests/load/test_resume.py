@@ -13,10 +13,10 @@ from framefeed.errors import UsageError
 from framefeed.load._batch import ClipBatch
 from framefeed.load._loader import ClipLoader
 from tests.fakes import FlatDecoder
+from tests.lengths import either
 from tests.load.media import plan_of
 from tests.plan.dealing import Epoch
 
-KINDS = ["threads"]
 CLIPS = 12
 """Clips of an epoch of `plan_of`."""
 
@@ -28,6 +28,10 @@ State = dict[str, Any] | list[dict[str, Any]] | None
 @pytest.fixture(autouse=True)
 def closing_loaders() -> Iterator[None]:
     yield
+    close_loaders()
+
+
+def close_loaders() -> None:
     while _OPEN:
         _OPEN.pop().close()
 
@@ -97,18 +101,45 @@ def take_from(epoch: Epoch, world_size: int, batches: Sequence[Sequence[ClipBatc
     epoch.deliver([share[: len(list_positions(some))] for share, some in zip(shares, batches, strict=True)])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+def check_resume(before: int, steps: int, after: int, workers: int, **kind: Any) -> None:
+    """Stop some ranks after some steps, and go on with others, of another batch size and number of workers."""
+    batches, states = run(make_ranks(before, workers=workers, **kind), [steps] * before)
+    epoch = Epoch(CLIPS)
+    take_from(epoch, before, batches)
+    loaders = make_ranks(after, batch_size=1 + (steps + after) % 4, workers=(workers + 1) % 4, **kind)
+    load_states(loaders, states if steps % 2 else states[-1])
+    check_rest(epoch, loaders)
+    close_loaders()
+
+
 @pytest.mark.parametrize("before", [1, 2, 3])
-def test_L13_every_state_of_any_world_resumes_in_any_world_with_any_workers(before: int, kind: str) -> None:
+def test_L13_every_state_of_any_world_resumes_in_any_world_with_any_workers(before: int) -> None:
     for steps in range(CLIPS // before // 2 + 1):
         for after in (1, 2, 3):
-            workers = (steps + after) % 4
-            batches, states = run(make_ranks(before, workers=workers, kind=kind), [steps] * before)
-            epoch = Epoch(CLIPS)
-            take_from(epoch, before, batches)
-            loaders = make_ranks(after, batch_size=1 + (steps + after) % 4, workers=(steps + after + 1) % 4, kind=kind)
-            load_states(loaders, states if steps % 2 else states[-1])
-            check_rest(epoch, loaders)
+            for workers in range(either(short=1, long=4)):
+                check_resume(before, steps, after, (steps + after + workers) % 4)
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.parametrize("before", either(short=[2], long=[1, 2, 3]))
+def test_L13_processes_resume_what_threads_resume(before: int) -> None:
+    for steps in either(short=[1], long=range(CLIPS // before // 2 + 1)):
+        for after in either(short=[1], long=[1, 2, 3]):
+            for workers in either(short=[0], long=[0, 1, 2, 3]):
+                check_resume(before, steps, after, workers, kind="processes")
+
+
+@pytest.mark.slow
+def test_L13_a_rest_is_loaded_by_processes_after_a_whole_epoch() -> None:
+    [first] = make_ranks(2)[:1]
+    take_batches(first, 2)
+    [loader] = make_ranks(1, workers=1, kind="processes")
+    for _ in range(2):
+        # The worker process has the plan of an epoch, and then of its rest, once or again.
+        loader.load_state_dict(first.state_dict())
+        assert len(list_positions(list(loader))) == CLIPS - 8
+        assert len(list_positions(list(loader))) == CLIPS
 
 
 @pytest.mark.parametrize("steps", [[0, 3], [2, 1, 3], [1, 1, 0]])

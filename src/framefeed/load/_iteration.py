@@ -6,44 +6,93 @@ import math
 import os
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain, repeat
 from operator import attrgetter
 
 from framefeed.errors import DeadlineExceeded, FramefeedError, LoadError, ResourceExhausted, UsageError
-from framefeed.load._batch import ClipBatch
+from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
 from framefeed.load._options import MAX_PREFETCH_BYTES, LoaderOptions
-from framefeed.load._pending import BufferPools, PendingBatch, drop_tracebacks
+from framefeed.load._pending import ApplyTransform, PendingBatch, drop_tracebacks
+from framefeed.load._remote import ClipProcess, ProcessCalls, ProcessClips, check_options_sendable
 from framefeed.load._state import BatchCursor, BatchRanges
 from framefeed.load._stats import Meter, WorkCost
 from framefeed.load._work import ClipWorker, DecodeTask, split_by_source
 from framefeed.media import source_name
-from framefeed.parallel import Err, Ok, OrderedOutcomes, Pool, open_pool, ordered_outcomes
+from framefeed.parallel import (
+    Err,
+    Ok,
+    OrderedOutcomes,
+    Pool,
+    ProcessPool,
+    RemoteCalls,
+    SharedMemory,
+    open_pool,
+    ordered_outcomes,
+)
 from framefeed.plan import EpochPlan
 
 
 class Workers:
-    """The threads of a loader, which keep their open decoders between epochs.
+    """The threads or processes of a loader, which keep their open decoders between epochs, and its buffers.
 
     They are started when first needed, and again in a forked process, which has no threads of its parent.
 
     Args:
-        count: Number of threads; with 0 the thread that asks for batches does the work.
-        buffers: Memory that they write to.
+        options: Options of the loader.
+
+    Attributes:
+        count: Number of workers; with 0 the thread that asks for batches does the work.
     """
 
-    def __init__(self, count: int, buffers: BufferPools) -> None:
-        self.count = count
-        self.buffers = buffers
+    def __init__(self, options: LoaderOptions) -> None:
+        self.count = options.num_workers
+        self.are_processes = bool(self.count) and options.kind == "processes"
+        if self.are_processes:
+            check_options_sendable(options)
+        self._options = options
         self._pool: Pool | None = None
         self._process = 0
+        self._calls: tuple[EpochPlan, ProcessCalls] | None = None
+        self._iterations = 0
 
     @property
     def pool(self) -> Pool:
         """The pool of threads, opened if there is none."""
         if self._pool is None or self.are_parents:
-            self._pool, self._process = open_pool(self.count), os.getpid()
+            self._open()
+        assert self._pool is not None
         return self._pool
+
+    def _open(self) -> None:
+        options, memory = self._options, None
+        if self.are_processes:
+            memory = SharedMemory()
+            self._pool = ProcessPool(self.count, memory=memory)
+        else:
+            self._pool = open_pool(self.count)
+        self._process = os.getpid()
+        clips = None if options.transform is None else max(options.batch_size, self.count + 1)
+        # Two more than are prepared ahead: the one being delivered, and the one that the caller still holds.
+        self.buffers = BufferPools(options.prefetch + 2, clips, memory)
+
+    def begin(self, plan: EpochPlan) -> tuple[ClipWorker | ProcessClips, ApplyTransform]:
+        """Return what does the tasks of an iteration, and what calls the transform."""
+        if not self.are_processes:
+            worker = ClipWorker(plan, self._options.decoder_for(plan), self._options.transform)
+            return worker, worker.apply_transform
+        self._iterations += 1
+        clips = ProcessClips(self._find_calls(plan), self._iterations, plan.epoch)
+        return clips, partial(clips.apply_transform, self.pool)
+
+    def _find_calls(self, plan: EpochPlan) -> ProcessCalls:
+        # Sent to each process once; the epoch comes with each task.
+        sent = None if self._calls is None else self._calls[0].with_epoch(plan.epoch)
+        if sent is None or (sent.options, sent.deliveries) != (plan.options, plan.deliveries):
+            self._calls = plan, RemoteCalls(ClipProcess(plan, self._options), self._options.deadline_seconds)
+        assert self._calls is not None
+        return self._calls[1]
 
     @property
     def are_parents(self) -> bool:
@@ -91,15 +140,17 @@ class BatchIterator(Iterator[ClipBatch]):
         self._is_exhausted = False
         self._why_ended: str | None = None
         self._hangs = False
-        self._worker = ClipWorker(plan, options.decoder_for(plan), options.transform)
+        pool = workers.pool
+        work, self._apply_transform = workers.begin(plan)
         self._tasks: deque[DecodeTask | None] = deque()
         batch_bytes = options.batch_size * (plan.frames_per_clip or 1) * _mean_picture_bytes(plan)
         # No bound method of this iterator, which would keep it alive: an abandoned iterator must end its work.
-        tasks = _generate_tasks(plan, self._batches, workers.buffers, meter, self._tasks)
+        idle_meter = None if workers.are_processes else meter
+        tasks = _generate_tasks(plan, self._batches, workers.buffers, idle_meter, self._tasks)
         self._outcomes: OrderedOutcomes[DecodeTask | None, WorkCost] = ordered_outcomes(
-            self._worker,
+            work,
             tasks,
-            pool=workers.pool,
+            pool=pool,
             max_in_flight=options.batch_size * options.batches_ahead(batch_bytes),
             max_bytes=MAX_PREFETCH_BYTES,
             size_of=attrgetter("nbytes"),
@@ -119,7 +170,7 @@ class BatchIterator(Iterator[ClipBatch]):
                 if self._options.cache is not None:
                     self._options.cache.flush()
             raise StopIteration
-        batch = self._collect_batch().finish(self._worker.apply_transform)
+        batch = self._collect_batch().finish(self._apply_transform)
         self._next += 1
         # A shortage says nothing about the clip: to skip it would change the training data.
         failed: list[FramefeedError] = [error for error in batch.errors if error is not None]
@@ -236,7 +287,7 @@ def _generate_tasks(
     plan: EpochPlan,
     batches: BatchRanges,
     buffers: BufferPools,
-    meter: Meter,
+    meter: Meter | None,
     in_flight: deque[DecodeTask | None],
 ) -> Iterator[DecodeTask | None]:
     """Yield the tasks of each batch, then None up to the number of its clips: so a bound on items bounds batches.
@@ -245,13 +296,13 @@ def _generate_tasks(
         plan: At the epoch of the iteration.
         batches: Positions of the batches.
         buffers: Buffers of the loader.
-        meter: Statistics of the loader.
+        meter: Statistics of the loader; None if its workers plan with memory of their own.
         in_flight: Queue that each item is appended to before it is yielded.
     """
     for number in range(len(batches)):
         positions = batches[number]
-        batch = PendingBatch(plan, positions, buffers)
-        if meter.is_idle:
+        batch = PendingBatch.begin(plan, positions, buffers)
+        if meter is not None and meter.is_idle:
             # The consumer waits anyway, so its thread plans; otherwise the workers do.
             batch.make_requests()
         tasks = split_by_source(batch)

@@ -13,7 +13,6 @@ from framefeed.errors import UsageError
 from framefeed.load._iteration import BatchIterator, Workers
 from framefeed.load._ledger import Ledger
 from framefeed.load._options import LoaderOptions, OnError, Transform, refuse_torch_names
-from framefeed.load._pending import BufferPools
 from framefeed.load._state import BatchCursor, dump_cursor, load_cursor
 from framefeed.load._stats import LoadStats, Meter
 from framefeed.media import Limits
@@ -39,8 +38,9 @@ class ClipLoader(ClosedByWith):
         plan: From ``plan_clips`` or ``plan_requests``.
         batch_size: Number of clips in a batch, B.
         drop_last: Leave out the last batch if it is smaller than B.
-        workers: Number of threads that decode; 0 decodes in the thread that iterates, "auto" is the thread budget.
-        kind: "threads".
+        workers: Number of threads or processes that decode; 0 decodes in the thread that iterates, "auto" is the thread
+            budget.
+        kind: "threads", or "processes" for a transform that holds the interpreter lock.
         prefetch: Number of batches that are prepared ahead; fewer if they would take more than 2 GiB.
         backend: Name of a decoder, or a Decoder.
         limits: Limits on what a file may claim, such as the size of its pictures; None means ``Limits()``.
@@ -85,11 +85,7 @@ class ClipLoader(ClosedByWith):
         options.decoder_for(plan)
         self._plan = plan
         self._options = options
-        num_workers = options.num_workers
-        clips = max(options.batch_size, num_workers + 1)
-        # Two more than are prepared ahead: the one being delivered, and the one that the caller still holds.
-        buffers = BufferPools(options.prefetch + 2, None if transform is None else clips)
-        self._workers = Workers(num_workers, buffers)
+        self._workers = Workers(options)
         self._meter = Meter(self._workers.count)
         self._cursor = BatchCursor(plan)
         self._ledger = Ledger()
