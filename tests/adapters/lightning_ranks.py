@@ -42,6 +42,15 @@ class Numbers(Dataset[torch.Tensor]):
         return torch.tensor(number)
 
 
+def list_samples(batch: Any) -> list[Any]:
+    """Items, or clips by position, file and times of their frames."""
+    if isinstance(batch, torch.Tensor):
+        return batch.tolist()
+    files = [Path(source).stem for source in batch.sources]
+    times = [" ".join(f"{seconds:.3f}" for seconds in row) for row in batch.pts_seconds]
+    return [list(clip) for clip in zip(batch.positions.tolist(), files, times, strict=True)]
+
+
 class Recorder(pl.LightningModule):
     """Notes the samples of each step, by epoch."""
 
@@ -51,8 +60,7 @@ class Recorder(pl.LightningModule):
         self.seen: list[tuple[int, list[int]]] = []
 
     def training_step(self, batch: Any, number: int) -> torch.Tensor:
-        samples = batch.tolist() if isinstance(batch, torch.Tensor) else batch.positions.tolist()
-        self.seen.append((self.current_epoch, samples))
+        self.seen.append((self.current_epoch, list_samples(batch)))
         return self.layer(torch.ones(1, 1)).sum()
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
@@ -94,7 +102,7 @@ def report_clip_loader(folder: Path) -> dict[str, Any]:
         return clip[:1, :1, :1, :1]
 
     with clip_loader() as loader:
-        expected = [(epoch, batch.positions.tolist()) for epoch in range(EPOCHS) for batch in loader]
+        expected = [(epoch, list_samples(batch)) for epoch in range(EPOCHS) for batch in loader]
     with clip_loader(transform=note) as loader:
         whole = fit(loader, folder / "clips", every=1)
     with clip_loader() as loader:

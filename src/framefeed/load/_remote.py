@@ -82,19 +82,19 @@ class ClipProcess:
     """Plans, decodes and transforms clips in a worker process, to which it is sent once.
 
     Args:
-        plan: At any epoch.
+        plan: At any epoch; the rest of an epoch at that epoch.
         options: Options of the loader.
     """
 
     def __init__(self, plan: EpochPlan, options: LoaderOptions) -> None:
-        self._plan = plan
+        self._given = self._plan = plan
         self._options = options
         self._buffers = BufferPools(0, None if options.transform is None else 1)
         self._iteration: tuple[int, int] | None = None
         self._worker: ClipWorker | None = None
 
     def __reduce__(self) -> tuple[type[ClipProcess], tuple[EpochPlan, LoaderOptions]]:
-        return (ClipProcess, (self._plan, self._options))
+        return (ClipProcess, (self._given, self._options))
 
     def __repr__(self) -> str:
         return f"the work on {self._plan!r}"
@@ -117,7 +117,7 @@ class ClipProcess:
             if cache is not None and self._worker is not None:
                 # Other workers may now need the frames that this one stored.
                 cache.flush()
-            self._plan = self._plan.with_epoch(epoch)
+            self._plan = self._given.with_epoch(epoch)
             decoder = self._options.decoder_for(self._plan)
             self._worker = ClipWorker(self._plan, decoder, self._options.transform)
             self._iteration = iteration, epoch
