@@ -20,12 +20,11 @@ from torch.utils.data import Dataset
 from framefeed.adapters.torch import DataLoader
 from framefeed.load import ClipLoader
 from framefeed.plan import EpochPlan
+from tests.adapters.ranks import EPOCHS, NUM_ITEMS
 from tests.fakes import FlatDecoder
 from tests.load.media import plan_of
 
 RANK, WORLD_SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-EPOCHS = 3
-NUM_ITEMS = 21
 
 
 class Numbers(Dataset[torch.Tensor]):

@@ -16,6 +16,9 @@ from tests.programs import running
 
 SECONDS = 100
 WORLD_SIZE = 2
+EPOCHS = 3
+NUM_ITEMS = 21
+"""Items of a small data set; not a multiple of the ranks and batches."""
 
 
 def report_of_ranks(module: str, folder: Path) -> list[Any]:
