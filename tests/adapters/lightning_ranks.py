@@ -15,39 +15,15 @@ import lightning.pytorch as pl
 import numpy as np
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
-from torch.utils.data import Dataset
 
 from framefeed.adapters.torch import DataLoader
 from framefeed.load import ClipLoader
 from framefeed.plan import EpochPlan
-from tests.adapters.ranks import EPOCHS, NUM_ITEMS
+from tests.adapters.ranks import EPOCHS, Numbers, list_samples
 from tests.fakes import FlatDecoder
 from tests.load.media import plan_of
 
 RANK, WORLD_SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-
-
-class Numbers(Dataset[torch.Tensor]):
-    """Its own numbers, and the threads that asked for them."""
-
-    def __init__(self) -> None:
-        self.threads: set[tuple[int, str]] = set()
-
-    def __len__(self) -> int:
-        return NUM_ITEMS
-
-    def __getitem__(self, number: int) -> torch.Tensor:
-        self.threads.add((os.getpid(), threading.current_thread().name))
-        return torch.tensor(number)
-
-
-def list_samples(batch: Any) -> list[Any]:
-    """Items, or clips by position, file and times of their frames."""
-    if isinstance(batch, torch.Tensor):
-        return batch.tolist()
-    files = [Path(source).stem for source in batch.sources]
-    times = [" ".join(f"{seconds:.3f}" for seconds in row) for row in batch.pts_seconds]
-    return [list(clip) for clip in zip(batch.positions.tolist(), files, times, strict=True)]
 
 
 class Recorder(pl.LightningModule):

@@ -7,9 +7,13 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch.utils.data import Dataset
 
 from tests.conftest import CHECKOUT
 from tests.programs import running
@@ -19,6 +23,29 @@ WORLD_SIZE = 2
 EPOCHS = 3
 NUM_ITEMS = 21
 """Items of a small data set; not a multiple of the ranks and batches."""
+
+
+class Numbers(Dataset[torch.Tensor]):
+    """Its own numbers, and the threads that asked for them."""
+
+    def __init__(self) -> None:
+        self.threads: set[tuple[int, str]] = set()
+
+    def __len__(self) -> int:
+        return NUM_ITEMS
+
+    def __getitem__(self, number: int) -> torch.Tensor:
+        self.threads.add((os.getpid(), threading.current_thread().name))
+        return torch.tensor(number)
+
+
+def list_samples(batch: Any) -> list[Any]:
+    """Items, or clips by position, file and times of their frames."""
+    if isinstance(batch, torch.Tensor):
+        return batch.tolist()
+    files = [Path(source).stem for source in batch.sources]
+    times = [" ".join(f"{seconds:.3f}" for seconds in row) for row in batch.pts_seconds]
+    return [list(clip) for clip in zip(batch.positions.tolist(), files, times, strict=True)]
 
 
 def report_of_ranks(module: str, folder: Path) -> list[Any]:
