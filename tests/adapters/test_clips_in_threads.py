@@ -85,7 +85,7 @@ def test_clips_of_a_subset_with_a_cache(tmp_path: Path) -> None:
 
 
 def fail_on_demand(clip: torch.Tensor) -> torch.Tensor:
-    if clip.any() and torch.rand(1) < 0.3:
+    if clip.any() and torch.rand(1) < 0.6:
         raise CorruptMedia("this one")
     return clip
 
