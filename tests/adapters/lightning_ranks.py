@@ -19,7 +19,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from framefeed.adapters.torch import DataLoader
 from framefeed.load import ClipLoader
 from framefeed.plan import EpochPlan
-from tests.adapters.ranks import EPOCHS, Numbers, list_samples
+from tests.adapters.ranks import CHECKPOINTS, EPOCHS, Numbers, list_samples
 from tests.fakes import FlatDecoder
 from tests.load.media import plan_of
 
@@ -44,7 +44,10 @@ class Recorder(pl.LightningModule):
 
 def fit(loader: Any, folder: Path, *, every: int | None = None, resume: str | None = None, **options: Any) -> Recorder:
     recorder = Recorder()
-    saving = ModelCheckpoint(folder, filename="{step}", every_n_train_steps=every, save_top_k=-1)
+    saving = [
+        ModelCheckpoint(folder, filename="{step}", every_n_train_steps=every, save_top_k=-1),
+        ModelCheckpoint(folder, filename="end of {epoch}", every_n_epochs=1, save_top_k=-1),
+    ]
     trainer = pl.Trainer(
         accelerator="cpu",
         devices=WORLD_SIZE,
@@ -53,7 +56,7 @@ def fit(loader: Any, folder: Path, *, every: int | None = None, resume: str | No
         enable_progress_bar=False,
         enable_model_summary=False,
         enable_checkpointing=every is not None,
-        callbacks=[saving] if every is not None else [],
+        callbacks=saving if every is not None else [],
         **{"max_epochs": EPOCHS, **options},
     )
     trainer.fit(recorder, loader, ckpt_path=resume)
@@ -83,9 +86,9 @@ def report_clip_loader(folder: Path) -> dict[str, Any]:
     with clip_loader() as loader:
         cut = fit(loader, folder, limit_train_batches=2)
     resumed = {}
-    for step in range(1, len(expected), 2):
+    for name in CHECKPOINTS:
         with clip_loader() as loader:
-            resumed[step] = fit(loader, folder, resume=os.fspath(folder / "clips" / f"step={step}.ckpt")).seen
+            resumed[name] = fit(loader, folder, resume=os.fspath(folder / "clips" / f"{name}.ckpt")).seen
     return {
         "expected": expected,
         "whole": whole.seen,
@@ -97,18 +100,27 @@ def report_clip_loader(folder: Path) -> dict[str, Any]:
 
 
 def report_data_loader(folder: Path) -> dict[str, Any]:
-    """What the Trainer makes of our DataLoader."""
+    """What the Trainer makes of our DataLoader, and what it sees after each of its checkpoints."""
     dataset = Numbers()
-    loader: DataLoader[torch.Tensor] = DataLoader(dataset, batch_size=2, shuffle=True, num_workers=2)
-    recorder = fit(loader, folder)
+    loader = data_loader(dataset)
+    recorder = fit(loader, folder / "numbers", every=1)
     used = recorder.trainer.train_dataloader
+    resumed = {
+        name: fit(data_loader(Numbers()), folder, resume=os.fspath(folder / "numbers" / f"{name}.ckpt")).seen
+        for name in CHECKPOINTS
+    }
     return {
         "whole": recorder.seen,
+        "resumed": resumed,
         "class": f"{type(used).__module__}.{type(used).__qualname__}",
         "is_rebuilt": used is not loader,
         "threads": sorted({name for _, name in dataset.threads}),
         "processes": len({process for process, _ in dataset.threads}),
     }
+
+
+def data_loader(dataset: Numbers) -> DataLoader[torch.Tensor]:
+    return DataLoader(dataset, batch_size=2, shuffle=True, num_workers=2)
 
 
 def main() -> None:

@@ -21,8 +21,11 @@ from tests.programs import running
 SECONDS = 100
 WORLD_SIZE = 2
 EPOCHS = 3
-NUM_ITEMS = 21
+NUM_ITEMS = 19
 """Items of a small data set; not a multiple of the ranks and batches."""
+STEPS_OF_AN_EPOCH = 5
+CHECKPOINTS = ("step=1", "step=3", "step=5", "step=8", "step=10", "step=12", "end of epoch=0", "end of epoch=1")
+"""Those of Lightning that a run is resumed from: in the middle, at the last step, and at the end of an epoch."""
 
 
 class Numbers(Dataset[torch.Tensor]):
