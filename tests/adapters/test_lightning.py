@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.adapters.ranks import EPOCHS, NUM_ITEMS, report_of_ranks
+from tests.adapters.ranks import CHECKPOINTS, EPOCHS, NUM_ITEMS, STEPS_OF_AN_EPOCH, report_of_ranks
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("lightning") is None, reason="needs lightning")]
 
@@ -46,12 +46,15 @@ def test_epochs_that_the_trainer_cuts_short_are_different_epochs(ranks: list[Any
         assert rank["clips"]["cut"] == first_two
 
 
-def test_a_checkpoint_resumes_after_its_step(ranks: list[Any]) -> None:
-    """Also after the last step of an epoch."""
+@pytest.mark.parametrize("kind", ["clips", "numbers"])
+@pytest.mark.parametrize("checkpoint", CHECKPOINTS)
+def test_a_checkpoint_resumes_after_its_step(checkpoint: str, kind: str, ranks: list[Any]) -> None:
+    what, number = checkpoint.split("=")
+    step = int(number) if what == "step" else (int(number) + 1) * STEPS_OF_AN_EPOCH
     for rank in ranks:
-        assert len(rank["clips"]["resumed"]) == 7
-        for step, seen in rank["clips"]["resumed"].items():
-            assert seen == rank["clips"]["expected"][int(step) :], step
+        whole = rank[kind]["whole"]
+        assert len(whole) == EPOCHS * STEPS_OF_AN_EPOCH
+        assert rank[kind]["resumed"][checkpoint] == whole[step:]
 
 
 def test_our_threads_load_for_the_trainer(ranks: list[Any]) -> None:

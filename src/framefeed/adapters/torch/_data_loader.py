@@ -156,6 +156,7 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         before = randomness.dump(set(saved.randomness) & set(GLOBAL))
         if saved.batches is None:
             self._tracked.finish(saved.sampler)
+        self._tracked.set_epoch(saved.epoch)
         randomness.load(saved.randomness)
         skipped = 0 if is_stream else saved.batches or 0
         progress = Progress(saved.randomness if skipped else randomness.dump(), skipped, is_resumed=True)
@@ -174,6 +175,7 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         self, randomness: Randomness, progress: Progress, sampler_state: tuple[int, Any] | None
     ) -> _BaseDataLoaderIter:
         self._progress = progress
+        progress.epoch = self._tracked.epoch
         self._tracked.begin(randomness, progress, sampler_state)
         is_stream = isinstance(self.dataset, IterableDataset)
         by_torch = self._choose_kind() == "processes" or not self.in_order
@@ -183,6 +185,22 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         iterator = PoolIterator(self, progress)
         self._running.add(iterator)
         return iterator
+
+    def _follow_sampler(self, drawn: Progress, epoch: int | None) -> Progress | None:
+        """Begin anew if the epoch of the sampler was set since an iteration without a batch yet was made.
+
+        Lightning's Trainer makes the iterator of a resumed run before it sets the epoch.
+
+        Args:
+            drawn: Progress of the iteration.
+            epoch: Epoch of the sampler when the iteration had been made; some samplers count their epochs themselves.
+        """
+        if drawn is not self._progress or self._tracked.epoch == epoch:
+            return None
+        randomness = self._find_randomness()
+        self._progress = Progress(randomness.dump(), epoch=self._tracked.epoch)
+        self._tracked.begin(randomness, self._progress, None)
+        return self._progress
 
     def _get_iterator(self) -> _BaseDataLoaderIter:
         if self.num_workers == 0:
@@ -222,7 +240,8 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
             raise UsageError("with in_order=False the delivered batches are not the first ones: use in_order=True")
         else:
             batches, randomness, dataset = progress.delivered, progress.begun, progress.dataset_state
-        return SavedState(batches, randomness, self._tracked.dump(progress), dataset, self._form).dump()
+        epoch = None if progress is None or batches is None else progress.epoch
+        return SavedState(batches, randomness, self._tracked.dump(progress), dataset, epoch, self._form).dump()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Let the next iteration continue where a state was saved; an empty state lets it begin anew.
