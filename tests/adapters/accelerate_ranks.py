@@ -77,11 +77,7 @@ def report_clip_dataset() -> dict[str, Any]:
     loader = accelerator.prepare(data_loader(dataset))
     epochs = []
     for _ in range(EPOCHS):
-        clips = []
-        for batch in loader:
-            files = [Path(source).stem for source in batch["source"]]
-            clips += zip(batch["position"].tolist(), files, batch["pts_seconds"].tolist(), strict=True)
-        epochs.append(clips)
+        epochs.append([clip for batch in list_batches(loader) for clip in batch])
     return {"epochs": epochs}
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-from framefeed.adapters.torch import DataLoader
+from framefeed.adapters.torch import ClipDataset, DataLoader
 from framefeed.load import ClipLoader
 from framefeed.plan import EpochPlan
 from tests.adapters.ranks import CHECKPOINTS, EPOCHS, Numbers, list_samples
@@ -33,6 +33,11 @@ class Recorder(pl.LightningModule):
         super().__init__()
         self.layer = torch.nn.Linear(1, 1)
         self.seen: list[tuple[int, list[int]]] = []
+
+    def on_train_epoch_start(self) -> None:
+        dataset = getattr(self.trainer.train_dataloader, "dataset", None)
+        if isinstance(dataset, ClipDataset):
+            dataset.set_epoch(self.current_epoch)
 
     def training_step(self, batch: Any, number: int) -> torch.Tensor:
         self.seen.append((self.current_epoch, list_samples(batch)))
@@ -123,11 +128,34 @@ def data_loader(dataset: Numbers) -> DataLoader[torch.Tensor]:
     return DataLoader(dataset, batch_size=2, shuffle=True, num_workers=2)
 
 
+def report_clip_dataset(folder: Path) -> dict[str, Any]:
+    """A ClipDataset, whose epoch the module sets."""
+
+    def load() -> DataLoader[Any]:
+        dataset = ClipDataset(plan_of(clips_per_video=3, shuffle=False), backend=FlatDecoder())
+        return DataLoader(dataset, batch_size=2, shuffle=True, num_workers=2)
+
+    whole = fit(load(), folder / "dataset", every=1).seen
+    resumed = {
+        name: fit(load(), folder, resume=os.fspath(folder / "dataset" / f"{name}.ckpt")).seen
+        for name in CHECKPOINTS[::3]
+    }
+    return {"whole": whole, "resumed": resumed}
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     folder = Path(sys.argv[1])
-    print(json.dumps({"clips": report_clip_loader(folder), "numbers": report_data_loader(folder)}))
+    print(
+        json.dumps(
+            {
+                "clips": report_clip_loader(folder),
+                "numbers": report_data_loader(folder),
+                "dataset": report_clip_dataset(folder),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

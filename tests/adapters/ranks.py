@@ -46,9 +46,13 @@ def list_samples(batch: Any) -> list[Any]:
     """Items, or clips by position, file and times of their frames."""
     if isinstance(batch, torch.Tensor):
         return batch.tolist()
-    files = [Path(source).stem for source in batch.sources]
-    times = [" ".join(f"{seconds:.3f}" for seconds in row) for row in batch.pts_seconds]
-    return [list(clip) for clip in zip(batch.positions.tolist(), files, times, strict=True)]
+    if isinstance(batch, dict):
+        positions, sources, pts_seconds = batch["position"], batch["source"], batch["pts_seconds"]
+    else:
+        positions, sources, pts_seconds = batch.positions, batch.sources, batch.pts_seconds
+    files = [Path(source).stem for source in sources]
+    times = [" ".join(f"{seconds:.3f}" for seconds in row) for row in pts_seconds]
+    return [list(clip) for clip in zip(positions.tolist(), files, times, strict=True)]
 
 
 def report_of_ranks(module: str, folder: Path) -> list[Any]:

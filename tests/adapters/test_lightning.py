@@ -33,9 +33,10 @@ def test_ranks_are_disjoint_and_cover_the_epoch(ranks: list[Any]) -> None:
         assert sorted(chain(*positions)) == list(range(18))
 
 
-def test_epochs_differ(ranks: list[Any]) -> None:
+@pytest.mark.parametrize("kind", ["clips", "dataset"])
+def test_epochs_differ(kind: str, ranks: list[Any]) -> None:
     for rank in ranks:
-        epochs = [samples_of(rank["clips"]["whole"], epoch) for epoch in range(EPOCHS)]
+        epochs = [samples_of(rank[kind]["whole"], epoch) for epoch in range(EPOCHS)]
         assert all(one != other for one, other in pairwise(epochs))
 
 
@@ -46,9 +47,15 @@ def test_epochs_that_the_trainer_cuts_short_are_different_epochs(ranks: list[Any
         assert rank["clips"]["cut"] == first_two
 
 
-@pytest.mark.parametrize("kind", ["clips", "numbers"])
-@pytest.mark.parametrize("checkpoint", CHECKPOINTS)
-def test_a_checkpoint_resumes_after_its_step(checkpoint: str, kind: str, ranks: list[Any]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "checkpoint"),
+    [
+        (kind, checkpoint)
+        for kind, every in (("clips", 1), ("numbers", 1), ("dataset", 3))
+        for checkpoint in CHECKPOINTS[::every]
+    ],
+)
+def test_a_checkpoint_resumes_after_its_step(kind: str, checkpoint: str, ranks: list[Any]) -> None:
     what, number = checkpoint.split("=")
     step = int(number) if what == "step" else (int(number) + 1) * STEPS_OF_AN_EPOCH
     for rank in ranks:

@@ -1,4 +1,4 @@
-"""Samplers with epochs, such as torch's DistributedSampler: the state has the epoch, and a late set_epoch counts."""
+"""Samplers and data sets with epochs: the state has them, and an epoch that is set late counts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import pytest
 from torch.utils.data import DataLoader as TorchDataLoader
 from torch.utils.data import DistributedSampler, Sampler
 
-from framefeed.adapters.torch import DataLoader
+from framefeed.adapters.torch import ClipDataset, DataLoader
 from tests.adapters.ranks import Numbers
+from tests.fakes import FlatDecoder
+from tests.load.media import plan_of
 
 WORKERS = pytest.mark.parametrize("workers", [0, 2])
 BATCHES = 5
@@ -82,6 +84,29 @@ def test_the_state_after_the_last_batch_goes_on_with_the_epoch_that_is_set(worke
     last, sampler = loader_of(workers)
     last.load_state_dict(state)
     assert batches_of(last) == epoch_of(1)[2:]
+
+
+@WORKERS
+def test_a_clip_dataset_has_an_epoch(workers: int) -> None:
+    def load() -> tuple[DataLoader[Any], ClipDataset]:
+        dataset = ClipDataset(plan_of(), backend=FlatDecoder())
+        return DataLoader(dataset, batch_size=3, num_workers=workers), dataset
+
+    def times_of(batches: Any) -> list[Any]:
+        return [batch["pts_seconds"].tolist() for batch in batches]
+
+    loader, dataset = load()
+    expected = []
+    for epoch in range(3):
+        dataset.set_epoch(epoch)
+        expected.append(times_of(loader))
+    iterator = iter(loader)
+    dataset.set_epoch(1)
+    assert times_of(islice(iterator, 2)) == expected[1][:2]
+    state = loader.state_dict()
+    loader, dataset = load()
+    loader.load_state_dict(state)
+    assert times_of(loader) == expected[1][2:]
 
 
 class Counting(Sampler[int]):

@@ -154,7 +154,7 @@ class PoolIterator(CountingIterator):
         )
         if workers and self._pool.workers:
             self._outcomes.fill()
-        self._epoch = loader._tracked.epoch
+        self._epochs = loader.find_epochs()
 
     @property
     def _consumed(self) -> int:
@@ -166,7 +166,7 @@ class PoolIterator(CountingIterator):
 
     def _next_data(self) -> Any:
         if self._loader is not None:
-            changed = self._loader._follow_sampler(self._progress, self._epoch)
+            changed = self._loader.follow_epochs(self._progress, self._epochs)
             if changed is not None:
                 self._outcomes.close()
                 self._sampler_iter = iter(self._index_sampler)
