@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,17 @@ class Recorder(pl.LightningModule):
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+class Hook(pl.LightningDataModule):
+    """Makes its loader in Lightning's hook, where Lightning notes the arguments of each DataLoader."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        super().__init__()
+        self._make = make
+
+    def train_dataloader(self) -> Any:
+        return self._make()
 
 
 def fit(loader: Any, folder: Path, *, every: int | None = None, resume: str | None = None, **options: Any) -> Recorder:
@@ -89,7 +101,7 @@ def report_clip_loader(folder: Path) -> dict[str, Any]:
     with clip_loader(transform=note) as loader:
         whole = fit(loader, folder / "clips", every=1)
     with clip_loader() as loader:
-        cut = fit(loader, folder, limit_train_batches=2)
+        cut = fit(Hook(lambda: loader), folder, limit_train_batches=2)
     resumed = {}
     for name in CHECKPOINTS:
         with clip_loader() as loader:
@@ -110,12 +122,14 @@ def report_data_loader(folder: Path) -> dict[str, Any]:
     loader = data_loader(dataset)
     recorder = fit(loader, folder / "numbers", every=1)
     used = recorder.trainer.train_dataloader
+    hook = fit(Hook(lambda: data_loader(Numbers())), folder, limit_train_batches=2)
     resumed = {
         name: fit(data_loader(Numbers()), folder, resume=os.fspath(folder / "numbers" / f"{name}.ckpt")).seen
         for name in CHECKPOINTS
     }
     return {
         "whole": recorder.seen,
+        "hook": hook.seen,
         "resumed": resumed,
         "class": f"{type(used).__module__}.{type(used).__qualname__}",
         "is_rebuilt": used is not loader,

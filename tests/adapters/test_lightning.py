@@ -45,6 +45,8 @@ def test_epochs_that_the_trainer_cuts_short_are_different_epochs(ranks: list[Any
         expected = rank["clips"]["expected"]
         first_two = [batch for epoch in range(EPOCHS) for batch in [each for each in expected if each[0] == epoch][:2]]
         assert rank["clips"]["cut"] == first_two
+        first_two = [each for number, each in enumerate(rank["numbers"]["whole"]) if number % STEPS_OF_AN_EPOCH < 2]
+        assert rank["numbers"]["hook"] == first_two
 
 
 @pytest.mark.parametrize(
