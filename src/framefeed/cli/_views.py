@@ -179,6 +179,8 @@ class LiveView:
     def __enter__(self) -> Self:
         self._samples.append(self._take_sample())
         self._live.start(refresh=True)
+        # Rich hides it until the end, which a process that is killed does not reach.
+        self._console.show_cursor()
         return self
 
     def __exit__(
