@@ -137,7 +137,7 @@ def test_a_loader_is_closed_and_left_by_with() -> None:
     assert list(loader) == list(range(40))
 
 
-def test_L22_a_late_batch_is_an_error_of_both_kinds_and_the_loader_is_usable_again() -> None:
+def test_a_late_batch_is_an_error_of_both_kinds_and_the_loader_is_usable_again() -> None:
     dataset = Gated()
     loader = DataLoader(dataset, batch_size=None, num_workers=1, timeout=0.05)
     iterator = iter(loader)
