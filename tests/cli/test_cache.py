@@ -16,7 +16,7 @@ from framefeed.cache import FrameCache, Kind, StoredFrame, build, estimate_cache
 from framefeed.catalog import Catalog
 from framefeed.catalog.scan import scan
 from framefeed.cli import main
-from framefeed.cli.feed import ADVICE, EpochResult, FeedResult, _choose_advice
+from framefeed.cli.feed import EpochResult, FeedResult, _choose_advice
 from framefeed.decode import DecodeCounts, as_decoder
 from framefeed.load import LoadStats
 from framefeed.media import Limits
@@ -292,7 +292,7 @@ def test_C04_a_budget_for_less_than_a_frame_is_a_mistake(
     needed = line.rsplit("--max-bytes ")[-1].removesuffix(")")
     assert len(build(1, str(int(needed) - 1), 1)) == 1
     assert build(2, needed, 0) == []
-    words = ["feed", catalog, *RATES, "--cache", os.fspath(tmp_path / "3"), "--max-bytes", "5"]
+    words = ["feed", "--text", catalog, *RATES, "--cache", os.fspath(tmp_path / "3"), "--max-bytes", "5"]
     assert main(words) == 1
     out, err = capfd.readouterr()
     assert "clips/s" in out
@@ -545,7 +545,7 @@ def test_C08_hostile_descriptions_are_shown_as_text(
 def test_feed_reads_what_it_stored(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
     words = ["feed", catalog, *RATES, "--batch-size", "4", "--cache", cache, "--codec", "lz4"]
     for number, (had, stored) in enumerate([(0, 24), (24, 0)]):
-        assert main([*words]) == 0
+        assert main([*words, "--text"]) == 0
         out, err = capfd.readouterr()
         assert err == ""
         share = 100 * had // 24
@@ -582,8 +582,8 @@ def test_feed_advises_if_each_epoch_has_other_frames() -> None:
         assert (
             "10 % of the last epoch's frames came from the cache, because each epoch has other frames: " in advice
         ) is said_so
-        assert (advice == ADVICE["decode"]) is not said_so
-        assert _choose_advice(args, plan, None, stats, measured) == ADVICE["decode"]
+        assert ("more workers would help" in advice) is not said_so
+        assert "more workers would help" in _choose_advice(args, plan, None, stats, measured)
 
 
 @pytest.mark.parametrize("start", ["random", 0])
@@ -602,7 +602,7 @@ def test_feed_explains_the_cache_of_a_single_epoch(start: Any, is_empty: bool, w
 
 
 def test_feed_continues_when_its_cache_is_full(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["feed", catalog, *RATES, "--cache", cache, "--codec", "raw", "--max-bytes", "80kB"]) == 0
+    assert main(["feed", "--text", catalog, *RATES, "--cache", cache, "--codec", "raw", "--max-bytes", "80kB"]) == 0
     out, err = capfd.readouterr()
     assert "throughput" in out
     assert "full" in only_line(err)

@@ -32,14 +32,17 @@ def _measured(capfd: pytest.CaptureFixture[str], *words: str) -> dict[str, objec
 
 
 def test_feed_prints_its_work_and_measurements(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["feed", catalog, "--rates", "2:2,4:2", "--batch-size", "4", "--epochs", "2", "--size", "32x48"]) == 0
+    assert (
+        main(["feed", "--text", catalog, "--rates", "2:2,4:2", "--batch-size", "4", "--epochs", "2", "--size", "32x48"])
+        == 0
+    )
     out, err = capfd.readouterr()
     lines = out.splitlines()
     assert err == ""
     assert lines[0] == "6 videos: 6 clips of 4 frames of 48x32 per epoch, in batches of 4; simulated training step: 0 s"
     assert lines[1].startswith("epoch 0: 6 clips in ")
     assert lines[2].startswith("epoch 1: 6 clips in ")
-    assert [line.split()[0] for line in lines[4:]] == ["throughput", "decoded", "waited", "bottleneck"]
+    assert [line.split()[0] for line in lines[4:]] == ["throughput", "decoded", "waited", "workers", "bottleneck"]
 
 
 def test_json(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -84,7 +87,7 @@ def test_pictures_are_called_pictures(tmp_path: Path, capfd: pytest.CaptureFixtu
     for number in range(3):
         Image.new("RGB", (40, 30)).save(tmp_path / "media" / f"{number}.png")
     scan(tmp_path / "media", out=tmp_path / "cat.parquet")
-    assert main(["feed", os.fspath(tmp_path / "cat.parquet"), "--rates", "1:1", "--size", "32"]) == 0
+    assert main(["feed", "--text", os.fspath(tmp_path / "cat.parquet"), "--rates", "1:1", "--size", "32"]) == 0
     assert capfd.readouterr().out.startswith("2 videos and 3 pictures: 5 clips of 1 frame of ")
 
 
@@ -129,7 +132,7 @@ def test_failed_files_are_listed_and_the_exit_code_is_3(tmp_path: Path) -> None:
     os.truncate(files[0], 3000)  # after the scan: this one fails in the loader
     words = ["feed", tmp_path / "cat.parquet", "--rates", "2:2", "--batch-size", "2", "--size", "32"]
     words += ["--clips-per-video", "2"]
-    result = run(*words)
+    result = run(*words, "--text")
     lines = result.stderr.decode().splitlines()
     assert result.returncode == 3
     assert len(lines) == 3
@@ -139,7 +142,7 @@ def test_failed_files_are_listed_and_the_exit_code_is_3(tmp_path: Path) -> None:
     assert lines[2].startswith(f"framefeed: failed: {files[0]}: ")
     assert lines[2].endswith("(StaleSource)")
     assert "epoch 0: 6 clips delivered, 2 failed, in " in result.stdout.decode()
-    result = run(*words, "--json")
+    result = run(*words)  # JSON, because standard output is a pipe
     assert (result.returncode, result.stderr) == (3, b"")
     actual = json.loads(result.stdout)
     assert [failed["error_type"] for failed in actual["failed"]] == [
@@ -159,7 +162,7 @@ def test_of_many_rows_that_failed_in_the_scan_some_are_listed(
     for number in range(5):
         (tmp_path / "videos" / f"bad_{number}.mp4").write_text("no film")
     scan(tmp_path / "videos", out=tmp_path / "cat.parquet")
-    assert main(["feed", os.fspath(tmp_path / "cat.parquet"), "--rates", "1:1", "--size", "32"]) == 3
+    assert main(["feed", "--text", os.fspath(tmp_path / "cat.parquet"), "--rates", "1:1", "--size", "32"]) == 3
     lines = capfd.readouterr().err.splitlines()
     assert [line.split(": ")[2] for line in lines[:3]] == [
         os.fspath(tmp_path / "videos" / f"bad_{number}.mp4") for number in range(3)
@@ -174,7 +177,7 @@ def test_a_failed_file_is_named_without_dots(tmp_path: Path, capfd: pytest.Captu
     (tmp_path / "lists").mkdir()
     catalog = os.fspath(tmp_path / "lists" / "cat.parquet")
     scan(tmp_path / "videos", out=catalog)
-    assert main(["feed", catalog, "--rates", "1:1", "--size", "32"]) == 3
+    assert main(["feed", "--text", catalog, "--rates", "1:1", "--size", "32"]) == 3
     assert f"in the scan: {tmp_path / 'videos' / 'bad.mp4'}: is text" in only_line(capfd.readouterr().err)
     page = tmp_path / "page.html"
     assert main(["report", catalog, "-o", os.fspath(page)]) == 0
@@ -185,7 +188,7 @@ def test_a_failed_file_is_named_without_dots(tmp_path: Path, capfd: pytest.Captu
 def test_no_bottleneck_is_printed_if_no_clip_was_delivered(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = os.fspath(tmp_path / "cat.parquet")
     scan(corpus_file("raw.h264"), out=out)
-    assert main(["feed", out, "--rates", "1:2", "--size", "32x32"]) == 3
+    assert main(["feed", "--text", out, "--rates", "1:2", "--size", "32x32"]) == 3
     shown = capfd.readouterr()
     assert "TimeUnavailable" in shown.err
     assert "0 clips delivered, 1 failed" in shown.out
@@ -197,7 +200,7 @@ def test_a_catalog_without_readable_files_has_nothing_to_load(
 ) -> None:
     (tmp_path / "bad.mp4").write_text("no film")
     scan(tmp_path, out=tmp_path / "cat.parquet")
-    assert main(["feed", os.fspath(tmp_path / "cat.parquet"), "--rates", "1:8"]) == 3
+    assert main(["feed", "--text", os.fspath(tmp_path / "cat.parquet"), "--rates", "1:8"]) == 3
     out, err = capfd.readouterr()
     assert "nothing to load" in out
     only_line(err)

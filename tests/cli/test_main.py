@@ -168,7 +168,7 @@ def test_a_full_disk_behind_standard_output_is_one_line() -> None:
 def test_an_interrupt_is_exit_code_130(tmp_path: Path) -> None:
     catalog = tmp_path / "cat.parquet"
     assert run("scan", clip_file("good.mp4"), "-o", catalog).returncode == 0
-    words = ["feed", catalog, "--rates", "1:2", "--epochs", "1000", "--step-ms", "200"]
+    words = ["feed", "--text", catalog, "--rates", "1:2", "--epochs", "1000", "--step-ms", "200"]
     with running(
         [sys.executable, "-W", "error", "-m", "framefeed", *words],
         env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -8,6 +8,7 @@ from framefeed.decode import DecodeCounts
 from framefeed.errors import CorruptMedia
 from framefeed.load._loader import ClipLoader
 from framefeed.load._stats import LoadStats, Meter, WorkCost
+from framefeed.parallel import Gauge
 from framefeed.plan import DecodeRequest, EpochPlan
 from tests.fakes import FlatDecoder
 from tests.load.media import plan_of
@@ -94,7 +95,7 @@ def test_failed_clips_are_not_counted_as_delivered() -> None:
 def test_a_meter_adds_costs_and_batches() -> None:
     meter = Meter(3)
     cost = WorkCost(plan=1.0, decode=2.0, transform=3.0, counts=DecodeCounts(frames_decoded=7, frames_delivered=2))
-    meter.restart()
+    meter.restart(Gauge(3))
     meter.begin_wait()
     meter.end_wait([cost, cost])
     meter.count_batch(4, 1)

@@ -98,10 +98,36 @@ def hang(how: str) -> str:
     return how
 
 
-def tell_and_hang(path: str) -> str:
+def write_and_hang(path: str) -> str:
     """Write a file, then do what its name says; see ``hang``."""
-    Path(path).touch()
+    with Path(path).open("a") as file:
+        file.write("begun ")
     return hang(Path(path).name)
+
+
+def end_by_signals(item: tuple[str, list[str]]) -> str:
+    """Add a line to a file; at the first tries, send a signal to this process: one signal for each try."""
+    path, signals = item
+    with Path(path).open("a") as file:
+        file.write("try\n")
+    tries = len(Path(path).read_text().split())
+    if tries <= len(signals):
+        os.kill(os.getpid(), signal.Signals[f"SIG{signals[tries - 1]}"])
+    return path
+
+
+class SlowToLoad:
+    """Waits, when it is unpickled, for "gate" to be opened for writing."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ = state
+        (Path(self._folder) / "gate").read_bytes()
+
+    def __call__(self, item: Any) -> Any:
+        return item
 
 
 def hang_and_tell(folder: str | None) -> None:
@@ -124,7 +150,7 @@ def leave_a_process_behind(folder: str) -> None:
     left = os.fork()
     if left == 0:
         signal.pause()
-    (Path(folder) / "left").write_text(str(left))
+    (Path(folder) / f"left {left}").touch()
     os._exit(1)
 
 

@@ -10,8 +10,6 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any
 
-from tqdm import tqdm
-
 from framefeed._units import format_bytes, format_count, format_number, format_seconds, format_share
 from framefeed.cache import FrameCache
 from framefeed.catalog import Catalog
@@ -31,16 +29,22 @@ from framefeed.cli._plans import (
     print_trouble,
     suggest_remedy,
 )
+from framefeed.cli._views import View, Work, open_view
 from framefeed.decode import DecodeCounts
 from framefeed.errors import UsageError
 from framefeed.load import ClipBatch, ClipLoader, LoadStats
+from framefeed.parallel import thread_budget
 from framefeed.plan import EpochPlan
 
 ADVICE = {
+    "nothing yet": "no batch was delivered",
     "training step": "the loader is fast enough: a faster loader would not help",
-    "decode": "more CPU cores, smaller videos or more frequent key frames would help",
     "plan": "planning takes the most time: fewer, longer clips would help",
 }
+# Share of the workers' time without work, above which their number is no limit.
+_MANY_IDLE = 0.5
+# Share of the CPUs' time, above which more of them are needed.
+_CPUS_ARE_BUSY = 0.75
 
 _SAME_OPTIONS = (
     "run the same command again to measure with stored frames; a cache from 'framefeed cache build' has these frames "
@@ -66,7 +70,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cache", metavar="FOLDER", help="store decoded frames in this folder, and read stored frames from it"
     )
     add_cache_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print the measurements as JSON")
+    parser.add_argument(
+        "--kind",
+        choices=["threads", "processes"],
+        default="threads",
+        help="what decodes: threads (default) or processes",
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print the measurements as JSON (default if piped)")
+    form.add_argument("--text", action="store_true", help="print the measurements as text (default on a terminal)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +120,14 @@ class FeedResult:
         epochs: Counts of each epoch.
         failed: Clips that could not be loaded, one for each source.
         begins_empty: Whether the run began with an empty cache.
+        cpu_seconds: CPU time of this process in the loop.
     """
 
     waits: list[float] = field(default_factory=list)
     epochs: list[EpochResult] = field(default_factory=list)
     failed: dict[str, Failed] = field(default_factory=dict)
     begins_empty: bool = False
+    cpu_seconds: float = 0.0
 
     @property
     def last_share(self) -> float:
@@ -143,22 +157,25 @@ def run(args: argparse.Namespace) -> int:
     """Run the loop, and print the measurements."""
     catalog = open_catalog(args.catalog, args.root)
     plan, cache = make_plan(args, catalog), _make_cache(args)
-    if not args.json:
+    as_json = args.json or not (args.text or sys.stdout.isatty())
+    if not as_json:
         print_out(_describe_work(args, catalog, plan))
     result, stats = FeedResult(begins_empty=cache is not None and not cache.info().num_frames), LoadStats()
     if len(plan):
         with ignoring_cache_warnings(), ClipLoader(
-            plan, batch_size=args.batch_size, workers=get_workers(args), limits=make_limits(args), cache=cache,
-            on_error="skip",
+            plan, batch_size=args.batch_size, workers=get_workers(args), kind=args.kind, limits=make_limits(args),
+            cache=cache, on_error="skip",
         ) as loader:  # fmt: skip
-            _run_loop(loader, args, result)
+            _run_loop(loader, args, result, is_quiet=as_json)
             stats = loader.stats()
         print_trouble(cache)
     failed = [*list_plan_failures(plan), *result.failed.values()]
-    if args.json:
-        print_json({"catalog": args.catalog, **_make_document(plan, stats, result), "failed": list_as_json(failed)})
+    advice = _choose_advice(args, plan, cache, stats, result)
+    if as_json:
+        document = _make_document(args, plan, stats, result)
+        print_json({"catalog": args.catalog, **document, "advice": advice, "failed": list_as_json(failed)})
     else:
-        print_out(*_describe_result(plan, stats, result, _choose_advice(args, plan, cache, stats, result)))
+        print_out(*_describe_result(plan, stats, result, advice))
         print_failed(failed, known=len(plan.catalog.failed_rows))
     # The first frames alone exceed the largest size of the cache.
     if cache is not None and cache.store.needed_bytes is not None and not cache.info().num_frames:
@@ -173,40 +190,52 @@ def _make_cache(args: argparse.Namespace) -> FrameCache | None:
     return None if args.cache is None else make_cache(args, args.cache)
 
 
-def _run_loop(loader: ClipLoader, args: argparse.Namespace, result: FeedResult) -> None:
-    total = args.epochs * min(len(loader), args.max_batches or sys.maxsize)
-    with tqdm(total=total, unit="batch", file=sys.stderr, disable=not sys.stderr.isatty(), leave=False) as bar:
+def _run_loop(loader: ClipLoader, args: argparse.Namespace, result: FeedResult, *, is_quiet: bool) -> None:
+    began_cpu = time.process_time()
+    with _open_view(loader, args) as view:
         for epoch in range(args.epochs):
             if epoch and args.max_batches is not None:
                 # Otherwise a loader whose iteration ended early would start the same epoch again.
-                planned_next = loader.plan.with_epoch(epoch)
-                loader.load_state_dict({**loader.state_dict(), "plan": planned_next.state_dict(), "delivered": 0})
+                planned_next = loader.plan.with_epoch(epoch).state_dict()
+                start = {"plan": planned_next, "delivered": 0, "clips": 0, "finished": False}
+                loader.load_state_dict({**loader.state_dict(), **start})
             began, clips, failed = time.perf_counter(), 0, 0
-            for number, batch in enumerate(_time_batches(loader, result.waits), start=1):
+            for number, batch in enumerate(_time_batches(loader, result.waits, view), start=1):
                 clips += int(batch.ok.sum())
                 failed += int((~batch.ok).sum())
                 result.add_failures(batch)
                 del batch  # as in a training loop, so that its memory is used again
                 time.sleep(args.step_ms / 1000)
-                bar.update()
                 if number == args.max_batches:
                     break
             result.add_epoch(EpochResult(clips, failed, time.perf_counter() - began), loader.stats().counts)
             last = result.epochs[-1]
             cached = f"{last.frames_cached:,} of {format_count(last.frames, 'frame')}"
             hits = f"; {cached} from the cache ({format_share(last.cached_share)})" if args.cache is not None else ""
-            if not args.json:
-                print_out(f"epoch {epoch}: {last}{hits}")
+            if not is_quiet:
+                view.print_line(f"epoch {epoch}: {last}{hits}")
+    result.cpu_seconds = time.process_time() - began_cpu
 
 
-def _time_batches(loader: ClipLoader, waits: list[float]) -> Iterator[ClipBatch]:
+def _open_view(loader: ClipLoader, args: argparse.Namespace) -> View:
+    work = Work(
+        batches=args.epochs * min(len(loader), args.max_batches or sys.maxsize),
+        batch_size=args.batch_size,
+        frames_per_clip=loader.plan.frames_per_clip or 0,
+    )
+    return open_view(work, loader.stats, lambda stats, cpu_seconds: _explain(args, stats, cpu_seconds))
+
+
+def _time_batches(loader: ClipLoader, waits: list[float], view: View) -> Iterator[ClipBatch]:
     batches = iter(loader)
     while True:
+        view.begin_wait()
         began = time.perf_counter()
         batch = next(batches, None)
         if batch is None:
             return
         waits.append(time.perf_counter() - began)
+        view.begin_step()
         yield batch
 
 
@@ -233,7 +262,40 @@ def _choose_advice(
         if len(result.epochs) == 1 and cache.stats().trouble is None:
             why = "was empty" if result.begins_empty else "did not have the others"
             return f"{had}, because it {why} at the start of this run: {_SAME_OPTIONS}"
-    return ADVICE.get(stats.bottleneck, stats.evidence)
+    return _advise(args, stats, result.cpu_seconds)
+
+
+def _explain(args: argparse.Namespace, stats: LoadStats, cpu_seconds: float) -> str:
+    """Name the bottleneck of some seconds of the loop, and say what to change."""
+    return f"{stats.bottleneck}: {_advise(args, stats, cpu_seconds)}"
+
+
+def _advise(args: argparse.Namespace, stats: LoadStats, cpu_seconds: float) -> str:
+    """Say what would make the loop faster.
+
+    Args:
+        args: Options of the command.
+        stats: Statistics of the loop, or of some seconds of it.
+        cpu_seconds: CPU time of this process in the same time.
+    """
+    if stats.bottleneck != "decode":
+        return ADVICE.get(stats.bottleneck, stats.evidence)
+    cpus, workers = thread_budget().threads, stats.workers
+    if workers and stats.idle_share > _MANY_IDLE:
+        return (
+            f"the workers had nothing to do for {format_share(stats.idle_share)} of the time: larger batches "
+            "(--batch-size) or, in Python, more batches ahead (prefetch=) would keep them busy"
+        )
+    if workers < cpus:
+        return f"{format_count(workers, 'worker')} for {cpus} CPUs: more workers would help (--workers {cpus})"
+    share = cpu_seconds / (cpus * stats.wall_seconds) if stats.wall_seconds else 1.0
+    if args.kind == "threads" and share < _CPUS_ARE_BUSY:
+        return (
+            f"this run got {format_share(share)} of {format_count(cpus, 'CPU')}: faster storage, more workers "
+            f"(--workers {2 * workers}) or fewer other programs would help"
+        )
+    stored = "" if args.cache is not None else ", stored frames (--cache FOLDER)"
+    return f"all CPUs are busy: more CPU cores, smaller videos{stored} or more frequent key frames would help"
 
 
 def _describe_result(plan: EpochPlan, stats: LoadStats, result: FeedResult, advice: str) -> list[str]:
@@ -248,6 +310,7 @@ def _describe_result(plan: EpochPlan, stats: LoadStats, result: FeedResult, advi
         ("decoded", f"{stats.decoded_frames_per_delivered_frame:.2f} frames for each delivered frame"),
         ("waited", f"{format_seconds(stats.wait_seconds)} of {format_seconds(stats.wall_seconds)} "
                    f"({format_share(stats.wait_share)}): {format_seconds(first)} for the first batch{later}"),
+        *([("workers", _describe_workers(stats))] if stats.workers else []),
         ("bottleneck", f"{stats.bottleneck}: {advice}"),
     ]  # fmt: skip
     if stats.cache is not None:
@@ -257,7 +320,16 @@ def _describe_result(plan: EpochPlan, stats: LoadStats, result: FeedResult, advi
     return ["", *format_table(rows, "ll")]
 
 
-def _make_document(plan: EpochPlan, stats: LoadStats, result: FeedResult) -> dict[str, Any]:
+def _describe_workers(stats: LoadStats) -> str:
+    whole = stats.busy_seconds + stats.idle_seconds
+    stages = {"decode": stats.decode_seconds, "transform": stats.transform_seconds, "plan": stats.plan_seconds}
+    parts = ", ".join(f"{name} {format_share(seconds, whole)}" for name, seconds in stages.items() if seconds)
+    return (
+        f"busy {format_share(stats.busy_seconds, whole)} ({parts}), waiting {format_share(stats.idle_seconds, whole)}"
+    )
+
+
+def _make_document(args: argparse.Namespace, plan: EpochPlan, stats: LoadStats, result: FeedResult) -> dict[str, Any]:
     return {
         "clips": len(plan),
         "frames_per_clip": plan.frames_per_clip,
@@ -268,13 +340,21 @@ def _make_document(plan: EpochPlan, stats: LoadStats, result: FeedResult) -> dic
         "clips_per_second": stats.clips_per_second,
         "frames_per_second": stats.clips_per_second * (plan.frames_per_clip or 0),
         "decoded_frames_per_delivered_frame": stats.decoded_frames_per_delivered_frame,
+        "kind": args.kind,
         "workers": stats.workers,
         "wall_seconds": stats.wall_seconds,
         "wait_seconds": stats.wait_seconds,
         "wait_share": stats.wait_share,
         "waits_seconds": result.waits,
         "step_seconds": stats.outside_seconds,
-        "worker_seconds": {"decode": stats.decode_seconds, "plan": stats.plan_seconds},
+        "worker_seconds": {
+            "plan": stats.plan_seconds,
+            "decode": stats.decode_seconds,
+            "transform": stats.transform_seconds,
+            "busy": stats.busy_seconds,
+            "waiting": stats.idle_seconds,
+        },
+        "cpu_seconds": result.cpu_seconds,
         "cache": None if stats.cache is None else asdict(stats.cache),
         "bottleneck": stats.bottleneck,
         "evidence": stats.evidence,

@@ -5,128 +5,94 @@ from __future__ import annotations
 import math
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from functools import partial
 from itertools import chain, repeat
 from operator import attrgetter
-from typing import Any
 
-from framefeed._checks import check_integer, describe_value
 from framefeed.errors import DeadlineExceeded, FramefeedError, LoadError, ResourceExhausted, UsageError
-from framefeed.load._batch import ClipBatch
+from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
 from framefeed.load._options import MAX_PREFETCH_BYTES, LoaderOptions
-from framefeed.load._pending import BufferPools, PendingBatch, drop_tracebacks
+from framefeed.load._pending import ApplyTransform, PendingBatch, drop_tracebacks
+from framefeed.load._remote import ClipProcess, ProcessCalls, ProcessClips, check_options_sendable
+from framefeed.load._state import BatchCursor, BatchRanges
 from framefeed.load._stats import Meter, WorkCost
 from framefeed.load._work import ClipWorker, DecodeTask, split_by_source
 from framefeed.media import source_name
-from framefeed.parallel import Err, Ok, OrderedOutcomes, Pool, open_pool, ordered_outcomes
+from framefeed.parallel import (
+    Err,
+    Ok,
+    OrderedOutcomes,
+    Pool,
+    ProcessPool,
+    RemoteCalls,
+    SharedMemory,
+    open_pool,
+    ordered_outcomes,
+)
 from framefeed.plan import EpochPlan
-
-STATE_VERSION = 1
-
-
-@dataclass(slots=True)
-class BatchCursor:
-    """The next batch of a loader.
-
-    Attributes:
-        epoch: Number of the epoch.
-        delivered: Batches of the epoch that were delivered, or replaced by an error; the number of the next batch.
-        is_restored: Whether the next iteration begins at this batch, not at the beginning of the epoch.
-    """
-
-    epoch: int
-    delivered: int = 0
-    is_restored: bool = False
-
-
-def count_batches(plan: EpochPlan, options: LoaderOptions) -> int:
-    """Count the batches of an epoch."""
-    whole, rest = divmod(len(plan), options.batch_size)
-    return whole + (1 if rest and not options.drop_last else 0)
-
-
-def dump_cursor(cursor: BatchCursor, plan: EpochPlan, options: LoaderOptions) -> dict[str, Any]:
-    """Make the state of a loader, for JSON; it can be loaded with another batch size or number of ranks."""
-    return {
-        "version": STATE_VERSION,
-        "plan": plan.with_epoch(cursor.epoch).state_dict(),
-        "batch_size": options.batch_size,
-        "delivered": cursor.delivered,
-    }
-
-
-def load_cursor(state: Mapping[str, Any], plan: EpochPlan, options: LoaderOptions) -> BatchCursor:
-    """Read the state of a loader.
-
-    Raises:
-        UsageError: It is no state, it belongs to another plan, or it lies within a batch of this loader.
-    """
-    if not isinstance(state, Mapping) or state.get("version") != STATE_VERSION:
-        raise UsageError(
-            f"state: expected what loader.state_dict() returned (version {STATE_VERSION}), got {describe_value(state)}"
-        )
-    planned = state.get("plan")
-    if not isinstance(planned, Mapping):
-        raise UsageError("state: expected what loader.state_dict() returned, got a dict without 'plan'")
-    batch_size = check_integer("state['batch_size']", state.get("batch_size"), least=1)
-    delivered = check_integer("state['delivered']", state.get("delivered"), least=0)
-    restored = plan.with_state(planned)
-    world_size = check_integer("state['world_size']", planned.get("world_size"), least=1)
-    if (batch_size, world_size) != (options.batch_size, plan.world_size):
-        delivered = _convert_delivered(delivered, batch_size, world_size, plan, options)
-    return BatchCursor(restored.epoch, min(delivered, count_batches(plan, options)), is_restored=True)
-
-
-def _convert_delivered(
-    delivered: int, batch_size: int, world_size: int, plan: EpochPlan, options: LoaderOptions
-) -> int:
-    """Convert a number of batches of the state's size and ranks to batches of this loader.
-
-    All ranks together have then delivered the same global positions.
-    """
-    clips, step = delivered * batch_size * world_size, options.batch_size * plan.world_size
-    if clips >= len(plan) * plan.world_size:
-        return count_batches(plan, options)
-    unit = plan.options.clips_per_video if plan.options.shuffle == "videos" else 1
-    regrouped = world_size != plan.world_size and (clips // world_size % unit or clips // plan.world_size % unit)
-    if clips % step or regrouped:
-        before = f"{delivered} batch{'' if delivered == 1 else 'es'} of {batch_size}"
-        now, same = f"batch_size={options.batch_size}", ""
-        if (world_size, plan.world_size) != (1, 1):
-            before += f" on {'1 rank' if world_size == 1 else f'each of {world_size} ranks'}"
-            now += f" and world_size={plan.world_size}"
-            same = f" and world_size={world_size}"
-        raise UsageError(
-            f"state: {clips} clips were delivered ({before}); with {now} no batch begins there: resume with "
-            f"batch_size={batch_size}{same}"
-        )
-    return clips // step
 
 
 class Workers:
-    """The threads of a loader, which keep their open decoders between epochs.
+    """The threads or processes of a loader, which keep their open decoders between epochs, and its buffers.
 
     They are started when first needed, and again in a forked process, which has no threads of its parent.
 
     Args:
-        count: Number of threads; with 0 the thread that asks for batches does the work.
-        buffers: Memory that they write to.
+        options: Options of the loader.
+
+    Attributes:
+        count: Number of workers; with 0 the thread that asks for batches does the work.
     """
 
-    def __init__(self, count: int, buffers: BufferPools) -> None:
-        self.count = count
-        self.buffers = buffers
+    def __init__(self, options: LoaderOptions) -> None:
+        self.count = options.num_workers
+        self.are_processes = bool(self.count) and options.kind == "processes"
+        if self.are_processes:
+            check_options_sendable(options)
+        self._options = options
         self._pool: Pool | None = None
         self._process = 0
+        self._calls: tuple[EpochPlan, ProcessCalls] | None = None
+        self._iterations = 0
 
     @property
     def pool(self) -> Pool:
         """The pool of threads, opened if there is none."""
         if self._pool is None or self.are_parents:
-            self._pool, self._process = open_pool(self.count), os.getpid()
+            self._open()
+        assert self._pool is not None
         return self._pool
+
+    def _open(self) -> None:
+        options, memory = self._options, None
+        if self.are_processes:
+            memory = SharedMemory()
+            self._pool = ProcessPool(self.count, memory=memory)
+        else:
+            self._pool = open_pool(self.count)
+        self._process = os.getpid()
+        clips = None if options.transform is None else max(options.batch_size, self.count + 1)
+        # Two more than are prepared ahead: the one being delivered, and the one that the caller still holds.
+        self.buffers = BufferPools(options.prefetch + 2, clips, memory)
+
+    def begin(self, plan: EpochPlan) -> tuple[ClipWorker | ProcessClips, ApplyTransform]:
+        """Return what does the tasks of an iteration, and what calls the transform."""
+        if not self.are_processes:
+            worker = ClipWorker(plan, self._options.decoder_for(plan), self._options.transform)
+            return worker, worker.apply_transform
+        self._iterations += 1
+        clips = ProcessClips(self._find_calls(plan), self._iterations, plan.epoch)
+        return clips, partial(clips.apply_transform, self.pool)
+
+    def _find_calls(self, plan: EpochPlan) -> ProcessCalls:
+        # Sent to each process once; the epoch comes with each task.
+        sent = None if self._calls is None else self._calls[0].with_epoch(plan.epoch)
+        if sent is None or (sent.options, sent.deliveries) != (plan.options, plan.deliveries):
+            self._calls = plan, RemoteCalls(ClipProcess(plan, self._options), self._options.deadline_seconds)
+        assert self._calls is not None
+        return self._calls[1]
 
     @property
     def are_parents(self) -> bool:
@@ -150,12 +116,15 @@ class BatchIterator(Iterator[ClipBatch]):
     """Batches in order. The error of a clip is raised in place of its batch; the next call returns the next batch.
 
     Args:
-        plan: At the epoch of the iteration.
+        plan: As the loader was given it.
         options: Options of the loader.
         workers: Threads and buffers of the loader.
         meter: Statistics of the loader.
-        cursor: First batch; moved when batches are delivered.
+        cursor: First batch, and the plan at the epoch of the iteration; moved when batches are delivered.
         ledger: List of the clips that were skipped.
+
+    Attributes:
+        has_begun: Whether a batch was asked for.
     """
 
     def __init__(
@@ -167,42 +136,53 @@ class BatchIterator(Iterator[ClipBatch]):
         cursor: BatchCursor,
         ledger: Ledger,
     ) -> None:
-        self._plan, self._options, self._workers = plan, options, workers
-        self._meter, self._cursor, self._ledger = meter, cursor, ledger
-        self._next = cursor.delivered
-        self._total = count_batches(plan, options)
+        self._whole, self._options, self._workers = plan, options, workers
+        self._meter, self._ledger = meter, ledger
         self._is_exhausted = False
         self._why_ended: str | None = None
         self._hangs = False
-        self._worker = ClipWorker(plan, options.decoder_for(plan), options.transform)
+        self.has_begun = False
+        self.start(cursor)
+
+    def start(self, cursor: BatchCursor) -> None:
+        """Prepare to iterate from a position; again at another, as long as the iteration has not begun."""
+        options, workers, meter = self._options, self._workers, self._meter
+        self._cursor = cursor
+        self._plan = plan = cursor.plan
+        self._batches, self._earlier_batches, self._next = cursor.list_batches(options), cursor.delivered, 0
+        pool = workers.pool
+        work, self._apply_transform = workers.begin(plan)
         self._tasks: deque[DecodeTask | None] = deque()
         batch_bytes = options.batch_size * (plan.frames_per_clip or 1) * _mean_picture_bytes(plan)
         # No bound method of this iterator, which would keep it alive: an abandoned iterator must end its work.
-        tasks = _generate_tasks(plan, options, workers.buffers, meter, cursor.delivered, self._tasks)
+        idle_meter = None if workers.are_processes else meter
+        tasks = _generate_tasks(plan, self._batches, workers.buffers, idle_meter, self._tasks)
         self._outcomes: OrderedOutcomes[DecodeTask | None, WorkCost] = ordered_outcomes(
-            self._worker,
+            work,
             tasks,
-            pool=workers.pool,
+            pool=pool,
             max_in_flight=options.batch_size * options.batches_ahead(batch_bytes),
             max_bytes=MAX_PREFETCH_BYTES,
             size_of=attrgetter("nbytes"),
             deadline_seconds=options.deadline_seconds,
         )
-        meter.restart()
+        meter.restart(self._outcomes.gauge)
 
     def __next__(self) -> ClipBatch:
         if self._why_ended is not None:
             raise self._ended_error()
+        self.has_begun = True
         self._meter.begin_wait()
-        if self._next >= self._total:
+        if self._next >= len(self._batches):
             if not self._is_exhausted:  # the caller may ask again
                 self._is_exhausted = True
-                self._cursor.epoch += 1
-                self._cursor.delivered = 0
+                self._outcomes.close()
+                self._cursor.plan = self._whole.with_epoch(self._plan.epoch + 1)
+                self._cursor.clips = self._cursor.delivered = 0
                 if self._options.cache is not None:
                     self._options.cache.flush()
             raise StopIteration
-        batch = self._collect_batch().finish(self._worker.apply_transform)
+        batch = self._collect_batch().finish(self._apply_transform)
         self._next += 1
         # A shortage says nothing about the clip: to skip it would change the training data.
         failed: list[FramefeedError] = [error for error in batch.errors if error is not None]
@@ -242,11 +222,10 @@ class BatchIterator(Iterator[ClipBatch]):
             self._outcomes.close()
 
     def _collect_batch(self) -> PendingBatch:
-        first, last = self._next * self._options.batch_size, len(self._plan)
         costs: list[WorkCost] = []
         batch: PendingBatch | None = None
         try:
-            for _ in range(first, min(first + self._options.batch_size, last)):
+            for _ in self._batches[self._next]:
                 task, outcome = self._next_outcome()
                 if task is None:
                     continue
@@ -295,7 +274,8 @@ class BatchIterator(Iterator[ClipBatch]):
         for failed in batch.errors:
             if failed is not None:
                 drop_tracebacks(failed)
-        self._cursor.delivered = self._next
+        self._cursor.clips = self._batches[self._next - 1].stop
+        self._cursor.delivered = self._earlier_batches + self._next
         self._meter.count_batch(len(batch), len(batch) - int(batch.ok.sum()))
         return batch
 
@@ -317,27 +297,24 @@ def _mean_picture_bytes(plan: EpochPlan) -> int:
 
 def _generate_tasks(
     plan: EpochPlan,
-    options: LoaderOptions,
+    batches: BatchRanges,
     buffers: BufferPools,
-    meter: Meter,
-    first_batch: int,
+    meter: Meter | None,
     in_flight: deque[DecodeTask | None],
 ) -> Iterator[DecodeTask | None]:
     """Yield the tasks of each batch, then None up to the number of its clips: so a bound on items bounds batches.
 
     Args:
         plan: At the epoch of the iteration.
-        options: Options of the loader.
+        batches: Positions of the batches.
         buffers: Buffers of the loader.
-        meter: Statistics of the loader.
-        first_batch: Number of the first batch.
+        meter: Statistics of the loader; None if its workers plan with memory of their own.
         in_flight: Queue that each item is appended to before it is yielded.
     """
-    size = options.batch_size
-    for number in range(first_batch, count_batches(plan, options)):
-        positions = range(number * size, min((number + 1) * size, len(plan)))
-        batch = PendingBatch(plan, positions, buffers)
-        if meter.is_idle:
+    for number in range(len(batches)):
+        positions = batches[number]
+        batch = PendingBatch.begin(plan, positions, buffers)
+        if meter is not None and meter.is_idle:
             # The consumer waits anyway, so its thread plans; otherwise the workers do.
             batch.make_requests()
         tasks = split_by_source(batch)

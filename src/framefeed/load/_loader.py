@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
 
-from framefeed._checks import expected
+from framefeed._checks import check_integer, expected
 from framefeed.cache import FrameCache
 from framefeed.decode import Decoder
 from framefeed.errors import UsageError
-from framefeed.load._iteration import BatchCursor, BatchIterator, Workers, count_batches, dump_cursor, load_cursor
+from framefeed.load._iteration import BatchIterator, Workers
 from framefeed.load._ledger import Ledger
 from framefeed.load._options import LoaderOptions, OnError, Transform, refuse_torch_names
-from framefeed.load._pending import BufferPools
+from framefeed.load._state import BatchCursor, dump_cursor, load_cursor
 from framefeed.load._stats import LoadStats, Meter
 from framefeed.media import Limits
 from framefeed.parallel import ClosedByWith
@@ -38,8 +38,9 @@ class ClipLoader(ClosedByWith):
         plan: From ``plan_clips`` or ``plan_requests``.
         batch_size: Number of clips in a batch, B.
         drop_last: Leave out the last batch if it is smaller than B.
-        workers: Number of threads that decode; 0 decodes in the thread that iterates, "auto" is the thread budget.
-        kind: "threads".
+        workers: Number of threads or processes that decode; 0 decodes in the thread that iterates, "auto" is the thread
+            budget.
+        kind: "threads", or "processes" for a transform that holds the interpreter lock.
         prefetch: Number of batches that are prepared ahead; fewer if they would take more than 2 GiB.
         backend: Name of a decoder, or a Decoder.
         limits: Limits on what a file may claim, such as the size of its pictures; None means ``Limits()``.
@@ -84,13 +85,9 @@ class ClipLoader(ClosedByWith):
         options.decoder_for(plan)
         self._plan = plan
         self._options = options
-        num_workers = options.num_workers
-        clips = max(options.batch_size, num_workers + 1)
-        # Two more than are prepared ahead: the one being delivered, and the one that the caller still holds.
-        buffers = BufferPools(options.prefetch + 2, None if transform is None else clips)
-        self._workers = Workers(num_workers, buffers)
+        self._workers = Workers(options)
         self._meter = Meter(self._workers.count)
-        self._cursor = BatchCursor(plan.epoch)
+        self._cursor = BatchCursor(plan)
         self._ledger = Ledger()
         self._iterator: weakref.ref[BatchIterator] | None = None
         self._is_closed = False
@@ -103,8 +100,8 @@ class ClipLoader(ClosedByWith):
 
     @property
     def plan(self) -> EpochPlan:
-        """The plan, at the loader's epoch."""
-        return self._plan.with_epoch(self.epoch)
+        """The plan at the loader's epoch, or of the rest of an epoch that began with other ranks."""
+        return self._cursor.plan
 
     @property
     def batch_size(self) -> int:
@@ -114,7 +111,26 @@ class ClipLoader(ClosedByWith):
     @property
     def epoch(self) -> int:
         """Number of the epoch that is being iterated, or that the next iteration will use."""
-        return self._cursor.epoch
+        return self._cursor.plan.epoch
+
+    @property
+    def sampler(self) -> Self:
+        """What trainers call ``set_epoch`` on, as on the sampler of torch's DataLoader: the loader itself."""
+        return self
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch of the next iteration; of an iterator that was not asked for a batch yet, too.
+
+        The position is the beginning of that epoch; in the epoch that ``epoch`` is already, it stays where it is. An
+        iteration that was left early, also after its last batch, does not increase ``epoch`` itself: trainers that
+        count batches call this.
+        """
+        if check_integer("epoch", epoch, least=0) == self.epoch:
+            return
+        self._cursor = BatchCursor(self._plan.with_epoch(epoch))
+        iterator = None if self._iterator is None else self._iterator()
+        if iterator is not None and not iterator.has_begun:
+            iterator.start(self._cursor)
 
     @property
     def ledger(self) -> Ledger:
@@ -122,38 +138,33 @@ class ClipLoader(ClosedByWith):
         return self._ledger
 
     def __len__(self) -> int:
-        """Number of batches in an epoch."""
-        return count_batches(self._plan, self._options)
+        """Number of batches in the epoch: those before the position, and those that remain."""
+        return self._cursor.delivered + len(self._cursor.list_batches(self._options))
 
     def __iter__(self) -> BatchIterator:
         """Begin an iteration, and end the one before it."""
         if self._is_closed:
             raise UsageError("this ClipLoader is closed: make a new one")
         self._end_iteration("a later iter(loader) replaced it: use one iterator at a time")
-        start = self._cursor.delivered if self._cursor.is_restored else 0
-        self._cursor = BatchCursor(self._cursor.epoch, start)
-        iterator = BatchIterator(
-            self._plan.with_epoch(self._cursor.epoch),
-            self._options,
-            self._workers,
-            self._meter,
-            self._cursor,
-            self._ledger,
-        )
+        self._cursor = self._cursor.restart(self._plan)
+        iterator = BatchIterator(self._plan, self._options, self._workers, self._meter, self._cursor, self._ledger)
         self._iterator = weakref.ref(iterator)
         return iterator
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position after the last delivered batch, as JSON under 1 KiB; prefetched batches do not count."""
-        return dump_cursor(self._cursor, self._plan, self._options)
+        return dump_cursor(self._cursor, self._options)
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Start the next iteration at a saved position; the number of workers may differ.
+    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+        """Start the next iteration at a saved position, with any number of workers and ranks, and any batch size.
 
-        Another batch size or number of ranks works if the position is not inside a batch.
+        The clips that remain are those that no rank has delivered. See the reference for what pads count as.
+
+        Args:
+            state: The state of one rank, if all ranks are at the same step, or a list of the states of all ranks.
 
         Raises:
-            UsageError: The state is from another plan, or not from a loader.
+            UsageError: The state is from another plan, or not from a loader, or the list lacks a rank.
         """
         cursor = load_cursor(state, self._plan, self._options)
         self._end_iteration("load_state_dict was called: call iter(loader) again")

@@ -8,6 +8,7 @@ from time import perf_counter
 from framefeed._units import format_share
 from framefeed.cache import CacheStats
 from framefeed.decode import DecodeCounts
+from framefeed.parallel import Gauge, WorkerTimes
 
 HIDDEN_SHARE = 0.1
 """Share of the loop's time; a loop that waits less gains less than this from any faster loader."""
@@ -63,6 +64,11 @@ class LoadStats:
         transform_seconds: Time of workers in the user's transform.
         wait_seconds: Time that the consumer waited for batches.
         outside_seconds: Time of the consumer between two batches: the training step.
+        busy_seconds: Time of workers in all of these, whether or not the batch was delivered yet.
+        idle_seconds: Time of workers without work; with ``busy_seconds``, the workers times the time of iterations.
+        running: Number of tasks that workers work on now: a task is the clips of one source in one batch.
+        ready: Number of clips that are prepared ahead and not yet delivered now, in tasks that are done.
+        max_ahead: Most clips that are prepared ahead, in whatever state; 0 before the first batch.
         counts: Counts of the decoders.
         cache: Counts of the cache in this process, for all its users; None without a cache.
     """
@@ -76,6 +82,11 @@ class LoadStats:
     transform_seconds: float = 0.0
     wait_seconds: float = 0.0
     outside_seconds: float = 0.0
+    busy_seconds: float = 0.0
+    idle_seconds: float = 0.0
+    running: int = 0
+    ready: int = 0
+    max_ahead: int = 0
     counts: DecodeCounts = field(default_factory=DecodeCounts)
     cache: CacheStats | None = None
 
@@ -93,6 +104,12 @@ class LoadStats:
     def wait_share(self) -> float:
         """Share of the loop's time that the consumer waited, from 0 to 1."""
         return self.wait_seconds / self.wall_seconds if self.wall_seconds else 0.0
+
+    @property
+    def idle_share(self) -> float:
+        """Share of the workers' time that they had no work, from 0 to 1."""
+        whole = self.busy_seconds + self.idle_seconds
+        return self.idle_seconds / whole if whole else 0.0
 
     @property
     def cached_share(self) -> float:
@@ -146,6 +163,8 @@ class Meter:
 
     def __init__(self, workers: int) -> None:
         self._sum = LoadStats(workers=workers)
+        # Of the iterations before; of this one.
+        self._times, self._gauge = WorkerTimes(), Gauge(workers)
         self._watch: Stopwatch | None = None
         self._last_wait = 0.0
 
@@ -154,9 +173,10 @@ class Meter:
         """Whether the consumer waited for the last batch."""
         return self._last_wait > IDLE_SECONDS
 
-    def restart(self) -> None:
-        """Begin an iteration: the time before it does not count."""
+    def restart(self, gauge: Gauge) -> None:
+        """Begin an iteration, whose workers ``gauge`` measures: the time before it does not count."""
         self._watch = None
+        self._times, self._gauge = self._times + self._gauge.read(), gauge
 
     def begin_wait(self) -> None:
         """Note that the consumer asks for a batch."""
@@ -188,5 +208,15 @@ class Meter:
         )
 
     def snapshot(self, cache: CacheStats | None = None) -> LoadStats:
-        """Return the sums so far, with the counts of a cache."""
-        return replace(self._sum, counts=replace(self._sum.counts), cache=cache)
+        """Return the sums so far, with the counts of a cache; any thread may call it."""
+        times = self._times + self._gauge.read()
+        return replace(
+            self._sum,
+            busy_seconds=times.busy_seconds,
+            idle_seconds=times.idle_seconds,
+            running=times.running,
+            ready=times.ready,
+            max_ahead=self._gauge.max_in_flight,
+            counts=replace(self._sum.counts),
+            cache=cache,
+        )

@@ -4,7 +4,11 @@ Errors:
     - Any exception of the function, or of ``size_of``, is an `Err` at its item's position, with the traceback of the
       worker; from a process it is a copy, with that traceback as a note. KeyboardInterrupt is raised instead: inline it
       is the user's Ctrl-C.
-    - A worker process that dies is a `WorkerLost` at the position of its item.
+    - An item whose worker process dies is tried once more, in a new process. If that dies too, it is a `WorkerLost` at
+      the position of the item. A process that a signal stops is killed after some two seconds, and counts as dead, but
+      the second one is a `DeadlineExceeded`.
+    - A call that takes longer than ``deadline_seconds`` in a process is a `DeadlineExceeded` at its position, and its
+      process is killed. In a thread, a late result ends the iteration, because the call cannot be ended.
     - An exception of ``items`` is raised after the outcomes of all items before it; KeyboardInterrupt at once.
     - An exception that the iterator raises ends it, as with a generator.
 
@@ -26,19 +30,21 @@ from weakref import finalize, proxy
 from framefeed._checks import check_integer, expected
 from framefeed.errors import DeadlineExceeded, LoadError, UsageError, WorkerLost
 from framefeed.parallel._budget import thread_budget
+from framefeed.parallel._child import STAGE, ProcessDied, ProcessHung
+from framefeed.parallel._gauge import Gauge
 from framefeed.parallel._outcome import Err, Ok, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith, Pool
-from framefeed.parallel._processes import ProcessDied, ProcessPool, RemoteCalls, open_pool
+from framefeed.parallel._processes import ProcessPool, RemoteCaller, RemoteCalls, open_pool
 from framefeed.parallel._reorder import ReorderBuffer
 from framefeed.parallel._stopping import cancelled_by, check_deadline
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-STAGE = "parallel"
-
 # Seconds between two checks that the worker of the next result is alive: they cost microseconds each.
 LIVENESS_SECONDS = 1.0
+
+_LATE_ADVICE = "raise deadline_seconds if an item may take longer"
 
 
 class OrderedRun(Generic[T, R]):
@@ -51,6 +57,7 @@ class OrderedRun(Generic[T, R]):
         max_in_flight: Most items that are read and not yet yielded.
         max_bytes: Bytes of finished results above which only the call for the next result may start.
         size_of: Returns the bytes of a result.
+        cost_of: Predicts the cost of an item.
         deadline_seconds: Longest wait for one next result.
     """
 
@@ -63,6 +70,7 @@ class OrderedRun(Generic[T, R]):
         max_in_flight: int,
         max_bytes: int | None = None,
         size_of: Callable[[R], int] | None = None,
+        cost_of: Callable[[T], float] | None = None,
         deadline_seconds: float | None = None,
     ) -> None:
         self._function = function
@@ -70,10 +78,12 @@ class OrderedRun(Generic[T, R]):
         self._pool: Pool = pool if owns_pool else proxy(pool)
         self._owns_pool = owns_pool
         self._size_of = size_of if max_bytes is not None else None
+        self._cost_of = cost_of
         self._deadline_seconds = deadline_seconds
         # Inline nothing runs ahead: an item is read when its result is requested.
         self._buffer: ReorderBuffer[T, Ok[R] | Err] = ReorderBuffer(max_in_flight if pool.workers else 1, max_bytes)
         self._workers: dict[int, threading.Thread] = {}
+        self.gauge = Gauge(pool.workers, max_in_flight)
         self._late: threading.Thread | None = None
         self._tickets = 0
         self._cancelled = False
@@ -92,8 +102,9 @@ class OrderedRun(Generic[T, R]):
 
     def add(self, item: T) -> None:
         """Add an item, and submit tickets to the pool."""
+        cost = 0.0 if self._cost_of is None else self._cost_of(item)
         with self._changed:
-            self._buffer.admit(item)
+            self._buffer.admit(item, cost)
         self._submit_tickets()
 
     def take(self) -> Ok[R] | Err | None:
@@ -113,6 +124,7 @@ class OrderedRun(Generic[T, R]):
             if self._cancelled:
                 return None
             outcome = self._buffer.take()
+            self._record()
         self._submit_tickets()
         return outcome
 
@@ -122,6 +134,7 @@ class OrderedRun(Generic[T, R]):
         The garbage collector may call this in a thread that holds the lock, so it only sets a flag.
         """
         self._cancelled = True
+        self.gauge.stop()
         if self._owns_pool and os.getpid() == self._owner:
             self._pool.abandon()
 
@@ -131,6 +144,7 @@ class OrderedRun(Generic[T, R]):
         A call that has passed its deadline is not waited for.
         """
         self._cancelled = True
+        self.gauge.stop()
         if os.getpid() != self._owner:
             # The workers are the parent's, and one of them may have held the lock at the fork.
             return
@@ -159,6 +173,7 @@ class OrderedRun(Generic[T, R]):
             job = None if self._cancelled else self._buffer.start()
             if job is not None:
                 self._workers[job[0]] = threading.current_thread()
+                self._record()
         if job is not None:
             # The outcome is no local: the traceback of its error refers to this frame, which would make a cycle.
             self._complete(job[0], catch_outcome(self._call_and_measure, job))
@@ -168,6 +183,9 @@ class OrderedRun(Generic[T, R]):
         try:
             with cancelled_by(lambda: self._cancelled):
                 value = self._function(item)
+        except ProcessHung as hang:
+            message = f"no result for item {position} ({shorten_repr(item)}): {hang}; {_LATE_ADVICE}"
+            raise DeadlineExceeded(message, position=position, stage=STAGE) from hang
         except ProcessDied as death:
             message = f"item {position} ({shorten_repr(item)}) is lost: {death}"
             raise WorkerLost(message, position=position, stage=STAGE) from death
@@ -184,8 +202,12 @@ class OrderedRun(Generic[T, R]):
             else:
                 value, weight = measured.value
                 self._buffer.finish(position, Ok(value), weight)
+            self._record()
             if position == self._buffer.head:
                 self._changed.notify_all()
+
+    def _record(self) -> None:
+        self.gauge.record(len(self._workers), self._buffer.num_ready)
 
     def _replace_dead_worker(self) -> None:
         position = self._buffer.head
@@ -199,6 +221,7 @@ class OrderedRun(Generic[T, R]):
             del self._workers[position]
             message = f"{worker.name} died while it worked on {self._head_name()}"
             self._buffer.finish(position, Err(WorkerLost(message, position=position, stage=STAGE)))
+            self._record()
 
     def _deadline_error(self) -> DeadlineExceeded:
         worker = self._late = self._workers.get(self._buffer.head)
@@ -206,8 +229,7 @@ class OrderedRun(Generic[T, R]):
             self._pool.stop(worker)
         state = "no worker was free for it" if worker is None else f"{worker.name} is still working on it"
         return DeadlineExceeded(
-            f"no result for {self._head_name()} within {self._deadline_seconds} s: {state}; "
-            "raise deadline_seconds if an item may take longer",
+            f"no result for {self._head_name()} within {self._deadline_seconds} s: {state}; {_LATE_ADVICE}",
             position=self._buffer.head,
             stage=STAGE,
         )
@@ -231,6 +253,7 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
         self._ended = False
         self._advancing = threading.Lock()
         self._owner = os.getpid()
+        self.gauge = run.gauge
         finalize(self, run.cancel).atexit = False
 
     def __next__(self) -> Ok[R] | Err:
@@ -355,6 +378,7 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
     max_in_flight: int,
     max_bytes: int | None = None,
     size_of: Callable[[R], int] | None = None,
+    cost_of: Callable[[T], float] | None = None,
     deadline_seconds: float | None = None,
     pool: Pool | None = None,
 ) -> OrderedOutcomes[T, R]:
@@ -372,7 +396,11 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
         max_bytes: While the finished results that wait to be yielded are larger than this, only the call for the next
             result may start. The limit can be exceeded by at most one result for each worker.
         size_of: Function that returns the bytes of a result; needed with ``max_bytes``.
-        deadline_seconds: Longest wait for one next outcome; without effect for inline calls.
+        cost_of: Function that predicts the cost of an item, in any unit. An item that costs much more than the others
+            of the ``max_in_flight`` starts before them, so that they are done while it runs. Called in the thread that
+            iterates.
+        deadline_seconds: With processes, longest time for one call; with threads, longest wait for one next outcome;
+            without effect for inline calls.
         pool: Pool to use, which stays open for the next call; by default, the iterator makes its own.
 
     Returns:
@@ -382,14 +410,16 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
 
     Raises:
         UsageError: If the arguments do not fit together, or the function cannot be sent to a process.
-        DeadlineExceeded: While iterating, if an outcome is late. The iteration then ends without waiting for the late
-            call; a call in a process is ended.
+        DeadlineExceeded: While iterating, if an outcome of a thread is late. The iteration then ends without waiting
+            for the late call.
     """
     if not callable(function):
         raise expected("function", "a function that takes one item", function)
     check_integer("max_in_flight", max_in_flight, least=1)
     if size_of is not None and not callable(size_of):
         raise expected("size_of", "a function that gives the bytes of one result, or None", size_of)
+    if cost_of is not None and not callable(cost_of):
+        raise expected("cost_of", "a function that gives the predicted cost of one item, or None", cost_of)
     if max_bytes is not None:
         check_integer("max_bytes", max_bytes, least=0)
         if size_of is None:
@@ -411,7 +441,11 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
     if pool is None:
         workers = thread_budget().threads if workers is None else check_integer("workers", workers, least=0)
         pool = own_pool = open_pool(min(workers, max_in_flight), kind)
-    calls = RemoteCalls(function) if isinstance(pool, ProcessPool) else function
+    # The deadline of a call in a process ends the process, and so needs none for the wait.
+    is_remote = isinstance(pool, ProcessPool)
+    calls = function
+    if is_remote and not isinstance(function, RemoteCaller):
+        calls = RemoteCalls(function, deadline_seconds)
     run = OrderedRun(
         calls,
         pool,
@@ -419,7 +453,8 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
         max_in_flight=max_in_flight,
         max_bytes=max_bytes,
         size_of=size_of,
-        deadline_seconds=deadline_seconds,
+        cost_of=cost_of,
+        deadline_seconds=None if is_remote else deadline_seconds,
     )
     return OrderedOutcomes(run, iterator, pool)
 
@@ -433,6 +468,7 @@ def ordered_map(  # noqa: PLR0913 - public: what its users ask for
     max_in_flight: int,
     max_bytes: int | None = None,
     size_of: Callable[[R], int] | None = None,
+    cost_of: Callable[[T], float] | None = None,
     deadline_seconds: float | None = None,
     pool: Pool | None = None,
 ) -> OrderedValues[T, R]:
@@ -450,7 +486,8 @@ def ordered_map(  # noqa: PLR0913 - public: what its users ask for
         max_in_flight: Largest number of items that are read and not yet yielded.
         max_bytes: Bytes of finished results above which only the call for the next result may start.
         size_of: Function that returns the bytes of a result; needed with ``max_bytes``.
-        deadline_seconds: Longest wait for one next result.
+        cost_of: Function that predicts the cost of an item; costly items start early.
+        deadline_seconds: Longest time for one call in a process, or longest wait for one result of a thread.
         pool: Pool to use, which stays open.
 
     Returns:
@@ -469,6 +506,7 @@ def ordered_map(  # noqa: PLR0913 - public: what its users ask for
             max_in_flight=max_in_flight,
             max_bytes=max_bytes,
             size_of=size_of,
+            cost_of=cost_of,
             deadline_seconds=deadline_seconds,
             pool=pool,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -13,21 +12,25 @@ from numpy.random import Generator
 
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import OutOfRange, check_integer, check_mapping, check_position, expected
+from framefeed._checks import OutOfRange, check_integer, check_mapping, check_position
 from framefeed.catalog import Catalog, CatalogEntry
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import Timeline
-from framefeed.plan._crops import Crop, Size
 from framefeed.plan._description import PlanDescription, describe_plan, find_differences, shorten
-from framefeed.plan._options import PlanOptions, Shuffle
-from framefeed.plan._order import ClipLocation, Permutation, Shard, Tail, make_permutation
+from framefeed.plan._options import PlanOptions
+from framefeed.plan._order import ClipLocation, Permutation, make_permutation
 from framefeed.plan._random import ClipContext, generator_at
-from framefeed.plan._request import DecodeRequest, OnDamaged, make_planned_request
-from framefeed.plan._request_rule import Requests, find_mistakes, make_row_requests
+from framefeed.plan._request import DecodeRequest, make_planned_request
+from framefeed.plan._request_rule import Requests, make_row_requests
 from framefeed.plan._rules import ClipRule
+from framefeed.plan._shard import Delivery, Rest, Shard, load_deliveries
 from framefeed.plan._tables import Excluded, PlanTables, describe_source
 
-STATE_VERSION = 1
+STATE_VERSION = 2
+_WITHOUT_DELIVERIES = 1
+"""Version of states that know no deliveries; of plans that were dealt once."""
+_CLIPS_VERSION = 1
+"""Rises if a global position of the same plan gets another clip."""
 _MOST_LOCATIONS = 1024
 """Positions whose location a plan remembers."""
 
@@ -43,12 +46,14 @@ class EpochPlan:
         rule: The clip rule: which frames make a clip.
         options: Seed, epoch, order, rank and form.
         tables: Computed from the other attributes for all positions, again in each process.
+        deliveries: What earlier runs delivered of this epoch; the plan has the rest.
     """
 
     catalog: Catalog
     rule: ClipRule
     options: PlanOptions
     tables: PlanTables
+    deliveries: tuple[Delivery, ...] = ()
 
     def __repr__(self) -> str:
         options = self.options
@@ -59,13 +64,25 @@ class EpochPlan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         at = self.rule.at if isinstance(self.rule, Requests) else None
-        return (_restored, (self.catalog, self.rule if at is None else at, self.options))
+        return (restore_plan, (self.catalog, self.rule if at is None else at, self.options, self.deliveries))
 
     # --- the order ------------------------------------------------------------------------------------
 
     @cached_property
     def _shard(self) -> Shard:
-        return self.options.shard(len(self.tables.layout))
+        options, rest = self.options, self._rest
+        count = len(self.tables.layout)
+        return Shard(
+            count, options.rank, options.world_size, options.tail, options.unit, rest if self.deliveries else None
+        )
+
+    @cached_property
+    def _rest(self) -> Rest:
+        """The global positions that earlier runs did not deliver."""
+        rest = Rest(len(self.tables.layout))
+        for delivery in self.deliveries:
+            rest = rest.without(delivery, self.options.unit)
+        return rest
 
     @cached_property
     def _permutation(self) -> Permutation | None:
@@ -267,8 +284,24 @@ class EpochPlan:
         return self.tables.excluded(self.catalog)
 
     def with_epoch(self, epoch: int) -> EpochPlan:
-        """Return the same plan at another epoch."""
-        return replace(self, options=replace(self.options, epoch=epoch))
+        """Return the same plan at another epoch, which it has in full."""
+        if epoch == self.epoch:
+            return self
+        return replace(self, options=replace(self.options, epoch=epoch), deliveries=())
+
+    def without(self, clips: int | Sequence[int], world_size: int | None = None) -> EpochPlan:
+        """Return a plan of the clips that ranks have not delivered yet, dealt anew to the ranks of this plan.
+
+        Args:
+            clips: Clips of this plan that every rank delivered, or a list with the number of each rank.
+            world_size: Number of ranks that delivered them; None for that of this plan.
+        """
+        each = (clips,) if isinstance(clips, int) else tuple(clips)
+        delivery = Delivery(self.world_size if world_size is None else world_size, each)
+        rest = self._rest.without(delivery, self.options.unit)
+        # One rank that delivered the beginning leaves the same rest; so a state stays small after many resumes.
+        deliveries = (Delivery(1, (rest.start,)),) if rest.is_tail else (*self.deliveries, delivery)
+        return replace(self, deliveries=deliveries)
 
     # --- checkpoints ----------------------------------------------------------------------------------
 
@@ -277,7 +310,7 @@ class EpochPlan:
         """Hash of all that determines the clip at a global position, except the epoch."""
         options = self.options
         parts = (
-            f"framefeed plan {STATE_VERSION}",
+            f"framefeed plan {_CLIPS_VERSION}",
             self.catalog.fingerprint,
             self.rule,
             (options.seed, options.shuffle, options.clips_per_video),
@@ -292,7 +325,9 @@ class EpochPlan:
             "fingerprint": self.fingerprint,
             "seed": self.options.seed,
             "epoch": self.options.epoch,
+            "rank": self.options.rank,
             "world_size": self.options.world_size,
+            "deliveries": [delivery.dump() for delivery in self.deliveries],
             "num_clips": len(self.tables.layout),
             "rule": shorten(repr(self.rule)),
             "options": shorten(self.options.text),
@@ -302,12 +337,14 @@ class EpochPlan:
     def with_state(self, state: Mapping[str, Any]) -> EpochPlan:
         """Return the plan at the epoch of a checkpoint; rank and world size may differ from the checkpoint's.
 
+        What runs before the checkpoint's delivered is left out, if they had another number of ranks.
+
         Raises:
             UsageError: The checkpoint belongs to another plan.
         """
         check_mapping("state", state, "what plan.state_dict() returned")
         version = state.get("version")
-        if version != STATE_VERSION:
+        if version not in (STATE_VERSION, _WITHOUT_DELIVERIES):
             raise UsageError(f"state: expected version {STATE_VERSION} of a plan's state, got version {version!r}")
         if state.get("fingerprint") != self.fingerprint:
             parts = "; ".join(find_differences(state, self.state_dict()))
@@ -316,7 +353,8 @@ class EpochPlan:
                 f"this checkpoint belongs to another plan: {f'these differ: {parts}' if parts else prints}. Make the "
                 "plan with the same catalog, rule, seed and options as before"
             )
-        return self.with_epoch(int(state["epoch"]))
+        deliveries = load_deliveries(state.get("deliveries", []))
+        return replace(self, options=replace(self.options, epoch=int(state["epoch"])), deliveries=deliveries)
 
     # --- cost -----------------------------------------------------------------------------------------
 
@@ -325,114 +363,10 @@ class EpochPlan:
         return describe_plan(self, self._shard.unit)
 
 
-def plan_clips(  # noqa: PLR0913 - public: what its users ask for
-    catalog: Catalog,
-    rule: ClipRule | None = None,
-    *,
-    clips_per_video: int = 1,
-    seed: int,
-    shuffle: Shuffle = True,
-    epoch: int = 0,
-    rank: int = 0,
-    world_size: int = 1,
-    tail: Tail = "pad",
-    size: Size | int | None = None,
-    crop: Crop | Sequence[int] | None = None,
-    within: tuple[str, str] | None = None,
-    at: str | None = None,
-    unequal: bool = False,
-    on_damaged: OnDamaged = "error",
-    columns: Sequence[str] = (),
+def restore_plan(
+    catalog: Catalog, rule: ClipRule | str, options: PlanOptions, deliveries: tuple[Delivery, ...] = ()
 ) -> EpochPlan:
-    """Plan the clips of every epoch over the files of a catalog.
-
-    Example: ``plan_clips(catalog, Rates([(1, 8), (2, 8)]), seed=0, size=(224, 224), columns=["label"])``
-
-    Args:
-        catalog: A catalog with frame indexes. Rows that failed are left out with one warning; ``plan.excluded`` lists
-            them.
-        rule: The clip rule, which says which frames make a clip; None if ``at`` is given.
-        clips_per_video: Number of clips of each video in an epoch.
-        seed: An integer from 0 to 2**64 - 1; random choices depend only on seed, epoch and global position.
-        shuffle: True shuffles clips, False keeps the catalog's order, "videos" shuffles videos and keeps the clips of
-            a video together on one rank, so that they share its decoding.
-        epoch: Number of the epoch, from 0; ``plan.with_epoch`` gives other epochs.
-        rank: Number of this process, from 0 to ``world_size`` - 1.
-        world_size: Number of processes that share an epoch.
-        tail: "pad" repeats global positions 0, 1, ... until all ranks have the same length, "drop" leaves out the rest.
-        size: (height, width) of the pictures, an int for their short side, or None for no resize.
-        crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop; it comes
-            before the resize.
-        within: Names of two columns with start and end in seconds from the first frame; clips are chosen as if the
-            video had only the frames with start <= t < end. Null or NaN means no bound.
-        at: Name of the column with each row's frame numbers (integers) or seconds from the first frame (floats), one
-            or a list a row, in place of a rule. A row with a null in it is left out. Seconds are taken with
-            pick="played" and no tolerance, and the policy is "repeat_last"; for others make the requests yourself:
-            ``plan_requests`` takes pick, tolerance_seconds and policy. A warning says if floats look like frame
-            numbers, or if all frames of a row lie past the end.
-        unequal: Let the pictures of different clips differ in size; ``ClipBatch.data`` is then a list of clips.
-        on_damaged: For frames that a scan with ``verify="full"`` found damaged: "error" plans them, and loading raises
-            CorruptMedia; "skip" delivers zeros, with ``valid`` False; "deliver" delivers the picture that the decoder
-            gives. One warning counts the rows that were not scanned so, for which "skip" and "deliver" do not work.
-        columns: Names of columns that are delivered with the clips.
-
-    Raises:
-        UsageError: The catalog has no frame indexes, the pictures would have different sizes, or options contradict
-            each other.
-    """
-    options = PlanOptions(
-        seed, shuffle, epoch, rank, world_size, tail, clips_per_video, size, crop, within, columns, on_damaged,
-        unequal,
-    )  # fmt: skip
-    plan = _restored(catalog, _check_rule(catalog, rule, at), options)
-    if excluded := plan.tables.num_excluded(catalog):
-        count = f"{excluded} of {len(catalog)} rows"
-        message = f"{count} are left out of this plan: plan.excluded lists each with the reason"
-        if not len(plan.tables.layout):
-            source, reason = plan.excluded[0]
-            message = f"{message}. No rows remain, so the plan has no clips. The first row is {source} ({reason})"
-        warnings.warn(message, UserWarning, stacklevel=2)
-    if isinstance(plan.rule, Requests):
-        for mistake in find_mistakes(catalog, plan.rule):
-            warnings.warn(mistake, UserWarning, stacklevel=2)
-    if (warning := describe_unknown_damage(catalog, on_damaged)) is not None:
-        warnings.warn(warning, UserWarning, stacklevel=2)
-    return plan
-
-
-def describe_unknown_damage(catalog: Catalog, on_damaged: OnDamaged) -> str | None:
-    """Write a warning if ``on_damaged`` cannot work for rows that were not decoded to find damage; else None."""
-    if on_damaged == "error":
-        return None
-    # Null, here NaN, means that not all of a file was decoded.
-    count = np.count_nonzero(np.isnan(catalog.column_values("num_damaged_frames")[catalog.usable_rows]))
-    if not count:
-        return None
-    return (
-        f"on_damaged={on_damaged!r}: damage is not known for {count} of {len(catalog.usable_rows)} rows, because they "
-        "were not scanned with verify='full' (on the command line: framefeed scan --verify full); loading a damaged "
-        "frame of these rows raises CorruptMedia"
-    )
-
-
-def _check_rule(catalog: object, rule: ClipRule | None, at: str | None) -> ClipRule | str:
-    if isinstance(catalog, type) or not hasattr(catalog, "usable_rows"):
-        raise expected("catalog", "a Catalog (from ff.scan or ff.Catalog.open)", catalog)
-    if at is not None:
-        if rule is not None:
-            raise UsageError(f"expected a rule or at={at!r}, got both: each says which frames make a clip")
-        if not isinstance(at, str):
-            raise expected("at", "the name of a column", at)
-        return at
-    if rule is None:
-        raise UsageError("expected a clip rule such as ff.Uniform(8), or at= with the name of a column, got neither")
-    if isinstance(rule, type) or not hasattr(rule, "choose"):
-        raise expected("rule", "a clip rule such as ff.Uniform(8)", rule)
-    return rule
-
-
-def _restored(catalog: Catalog, rule: ClipRule | str, options: PlanOptions) -> EpochPlan:
     """Make a plan from a rule, or from the name of the column of its requests; pickles of plans name this function."""
     if isinstance(rule, str):
         rule = make_row_requests(catalog, rule, options)
-    return EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))
+    return EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options), deliveries)

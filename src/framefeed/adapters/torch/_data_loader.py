@@ -14,7 +14,15 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from framefeed._checks import check_choice, check_integer
 from framefeed.adapters.torch._pool_iterator import InlineIterator, PoolIterator, ProcessIterator
 from framefeed.adapters.torch._randomness import GLOBAL, Randomness
-from framefeed.adapters.torch._resuming import Progress, SavedState, TrackedSampler, is_stateful
+from framefeed.adapters.torch._resuming import (
+    Epochs,
+    Progress,
+    SavedState,
+    TrackedSampler,
+    find_epochs,
+    is_stateful,
+    set_epochs,
+)
 from framefeed.adapters.torch._thread_context import ThreadContext
 from framefeed.errors import UsageError
 from framefeed.parallel import ClosedByWith
@@ -162,6 +170,7 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         before = randomness.dump(set(saved.randomness) & set(GLOBAL))
         if saved.batches is None:
             self._tracked.finish(saved.sampler)
+        set_epochs(self._epoch_owners, saved.epochs)
         randomness.load(saved.randomness)
         skipped = 0 if is_stream else saved.batches or 0
         progress = Progress(saved.randomness if skipped else randomness.dump(), skipped, is_resumed=True)
@@ -180,6 +189,7 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         self, randomness: Randomness, progress: Progress, sampler_state: tuple[int, Any] | None
     ) -> _BaseDataLoaderIter:
         self._progress = progress
+        progress.epochs = self.find_epochs()
         self._tracked.begin(randomness, progress, sampler_state)
         is_stream = isinstance(self.dataset, IterableDataset)
         by_torch = self._choose_kind() == "processes" or not self.in_order
@@ -190,11 +200,36 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         self._running.add(iterator)
         return iterator
 
+    def find_epochs(self) -> Epochs:
+        """Return the epochs of the samplers and the data set."""
+        return find_epochs(self._epoch_owners)
+
+    def follow_epochs(self, drawn: Progress, epochs: Epochs) -> Progress | None:
+        """Begin anew if an epoch was set since an iteration without a batch yet was made; return its progress.
+
+        Lightning's Trainer makes the iterator of a resumed run before it sets the epoch.
+
+        Args:
+            drawn: Progress of the iteration.
+            epochs: Epochs when the iteration had been made; some samplers count theirs themselves.
+        """
+        if drawn is not self._progress or self.find_epochs() == epochs:
+            return None
+        randomness = self._find_randomness()
+        self._progress = Progress(randomness.dump(), epochs=self.find_epochs())
+        self._tracked.begin(randomness, self._progress, None)
+        return self._progress
+
     def _get_iterator(self) -> _BaseDataLoaderIter:
         if self.num_workers == 0:
             return InlineIterator(self)
         self.check_worker_number_rationality()
         return ProcessIterator(self)
+
+    @property
+    def _epoch_owners(self) -> dict[str, Any]:
+        sampler = super()._index_sampler
+        return {"sampler": sampler, "inner sampler": getattr(sampler, "sampler", None), "dataset": self.dataset}
 
     @property
     def _index_sampler(self) -> Any:
@@ -228,7 +263,8 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
             raise UsageError("with in_order=False the delivered batches are not the first ones: use in_order=True")
         else:
             batches, randomness, dataset = progress.delivered, progress.begun, progress.dataset_state
-        return SavedState(batches, randomness, self._tracked.dump(progress), dataset, self._form).dump()
+        epochs = {} if progress is None or batches is None else progress.epochs
+        return SavedState(batches, randomness, self._tracked.dump(progress), dataset, epochs, self._form).dump()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Let the next iteration continue where a state was saved; an empty state lets it begin anew.

@@ -125,7 +125,12 @@ class PoolIterator(CountingIterator):
 
     def __init__(self, loader: TorchDataLoader[Any], progress: Progress) -> None:
         super().__init__(loader)
-        self._progress = progress
+        # Until the first batch.
+        self._loader: Any = loader
+        self._start(progress)
+
+    def _start(self, progress: Progress) -> None:
+        self._progress, loader = progress, self._loader
         workers, ahead = loader.num_workers, max(1, loader.num_workers * (loader.prefetch_factor or 1))
         if workers:
             self._sampler_iter = iter(self._index_sampler)
@@ -149,6 +154,7 @@ class PoolIterator(CountingIterator):
         )
         if workers and self._pool.workers:
             self._outcomes.fill()
+        self._epochs = loader.find_epochs()
 
     @property
     def _consumed(self) -> int:
@@ -159,6 +165,13 @@ class PoolIterator(CountingIterator):
         return (self._pin_memory_device or "cuda") if self._pin_memory else None
 
     def _next_data(self) -> Any:
+        if self._loader is not None:
+            changed = self._loader.follow_epochs(self._progress, self._epochs)
+            if changed is not None:
+                self._outcomes.close()
+                self._sampler_iter = iter(self._index_sampler)
+                self._start(changed)
+            self._loader = None
         if self._is_late:
             self._raise_late(None)
         try:

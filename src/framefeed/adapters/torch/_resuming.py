@@ -17,11 +17,27 @@ from framefeed.adapters.torch._randomness import Randomness, States
 from framefeed.errors import UsageError
 
 VERSION = 1
+Epochs = dict[str, int]
+"""Epochs of the samplers and the data set of a loader, by what they are."""
 
 
 def is_stateful(item: object) -> bool:
     """Whether an object has ``state_dict`` and ``load_state_dict``."""
     return callable(getattr(item, "state_dict", None)) and callable(getattr(item, "load_state_dict", None))
+
+
+def find_epochs(owners: Mapping[str, Any]) -> Epochs:
+    """Return the epochs of those objects that have one, and ``set_epoch``, such as torch's DistributedSampler."""
+    with_epoch = {name: owner for name, owner in owners.items() if callable(getattr(owner, "set_epoch", None))}
+    epochs = {name: getattr(owner, "epoch", None) for name, owner in with_epoch.items()}
+    return {name: epoch for name, epoch in epochs.items() if isinstance(epoch, int)}
+
+
+def set_epochs(owners: Mapping[str, Any], epochs: Epochs) -> None:
+    """Set the epochs of those objects that have another one."""
+    for name, epoch in find_epochs(owners).items():
+        if epochs.get(name, epoch) != epoch:
+            owners[name].set_epoch(epochs[name])
 
 
 @dataclass
@@ -37,6 +53,7 @@ class Progress:
             delivered batch.
         dataset_state: State of the data set after the last delivered batch, if it has one.
         is_resumed: Whether it continues an earlier one.
+        epochs: Epochs of the samplers and the data set that it draws.
     """
 
     begun: States = field(default_factory=dict)
@@ -46,6 +63,7 @@ class Progress:
     sampler_states: deque[tuple[int, Any]] = field(default_factory=deque)
     dataset_state: Any = None
     is_resumed: bool = False
+    epochs: Epochs = field(default_factory=dict)
 
     def deliver(self, consumed: int) -> None:
         """Count the batches that this iteration delivered, those that failed included."""
@@ -64,6 +82,7 @@ class SavedState:
         randomness: States of generators.
         sampler: Number of batches and the state of the sampler after them; None if it has no state.
         dataset: State of the data set; None if it has none.
+        epochs: Epochs of the samplers and the data set that are drawn; none if the epoch is finished.
         form: What must be equal where it is loaded.
     """
 
@@ -71,13 +90,14 @@ class SavedState:
     randomness: States
     sampler: tuple[int, Any] | None
     dataset: Any
+    epochs: Epochs
     form: dict[str, Any]
 
     def dump(self) -> dict[str, Any]:
         """Return the state as a dict; JSON if the states of sampler and data set are."""
         sampler = None if self.sampler is None else list(self.sampler)
         return {"version": VERSION, "batches": self.batches, "randomness": self.randomness, "sampler": sampler,
-                "dataset": self.dataset, **self.form}  # fmt: skip
+                "dataset": self.dataset, "epochs": self.epochs, **self.form}  # fmt: skip
 
     @classmethod
     def load(cls, state: Mapping[str, Any], form: dict[str, Any]) -> SavedState:
@@ -95,7 +115,9 @@ class SavedState:
                     "loader with the arguments that it had when the state was saved; num_workers may differ"
                 )
         sampler = None if state["sampler"] is None else (int(state["sampler"][0]), state["sampler"][1])
-        return cls(state["batches"], dict(state["randomness"]), sampler, state["dataset"], form)
+        return cls(
+            state["batches"], dict(state["randomness"]), sampler, state["dataset"], dict(state.get("epochs", {})), form
+        )
 
 
 class TrackedSampler:
