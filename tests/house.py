@@ -210,6 +210,8 @@ def unsafe_calls(source: Source) -> list[str]:
 
 
 SEEDED = {"numpy.random": {"Generator", "Philox", "SeedSequence"}, "random": {"Random"}}
+SAVED = {"numpy.random": {"get_state", "set_state"}, "random": {"getstate", "setstate"}}
+"""Adapters save and restore what samplers of users draw from; they draw nothing."""
 
 
 def global_generator(source: Source) -> list[str]:
@@ -228,7 +230,8 @@ def global_generator(source: Source) -> list[str]:
         if not isinstance(node, ast.Attribute | ast.Name) or dotted(node).partition(".")[0] not in names:
             continue
         module, _, name = full_name(node, names).rpartition(".")
-        if module in SEEDED and name not in SEEDED[module] and node not in seeded_calls:
+        is_saved = source.room == "adapters" and name in SAVED.get(module, ())
+        if module in SEEDED and name not in SEEDED[module] and node not in seeded_calls and not is_saved:
             found.append(source.at(node, f"{module}.{name} instead of a Generator(Philox(...))"))
     return found
 

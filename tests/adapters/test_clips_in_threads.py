@@ -90,7 +90,7 @@ def fail_on_demand(clip: torch.Tensor) -> torch.Tensor:
     return clip
 
 
-def test_D04_failed_clips_are_in_the_ledger_whichever_thread_met_them() -> None:
+def test_failed_clips_are_in_the_ledger_whichever_thread_met_them() -> None:
     ledgers = []
     for kind, workers in ((TorchDataLoader, 0), (DataLoader, 3)):
         dataset = ClipDataset(plan_of(), transform=fail_on_demand, on_error="skip")

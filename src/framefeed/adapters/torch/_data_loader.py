@@ -139,6 +139,12 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         )
         self._tracked = TrackedSampler(super()._index_sampler, every)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_running", "_progress")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _running=weakref.WeakSet(), _progress=None)
+
     @property
     def multiprocessing_context(self) -> Any:
         """The context that was given; for threads one that runs them, also in a copy that Accelerate makes."""

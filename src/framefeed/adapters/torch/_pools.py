@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from weakref import WeakValueDictionary
+
+import torch
 
 from framefeed.parallel import InlinePool, Pool, ThreadPool, renew_after_fork
 
@@ -18,9 +23,32 @@ _inside = _Inside()
 
 
 @contextmanager
-def _marking_thread() -> Iterator[None]:
+def _being_worker() -> Iterator[None]:
     _inside.is_worker = True
+    limit_openmp()
     yield
+
+
+def limit_openmp() -> None:
+    """Let operators of torch in this thread use this thread alone (L03).
+
+    ``torch.set_num_threads(1)`` would also be the number of all threads that are started later.
+    """
+    torch.get_num_threads()  # the first call in a thread sets its number
+    for library in _find_openmp():
+        library.omp_set_num_threads(1)
+
+
+@cache
+def _find_openmp() -> list[ctypes.CDLL]:
+    """Return the OpenMP libraries of this process: torch brings one of its own."""
+    try:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:  # not Linux
+        return []
+    paths = {line[line.index("/") :] for line in lines if "/" in line}
+    names = ("libgomp", "libiomp5", "libomp")
+    return [ctypes.CDLL(path) for path in sorted(paths) if Path(path).name.startswith(names)]
 
 
 class SharedPools:
@@ -43,7 +71,7 @@ class SharedPools:
         with self._making:
             pool = self._pools.get(workers)
             if pool is None:
-                pool = self._pools[workers] = ThreadPool(workers, "torch", _marking_thread)
+                pool = self._pools[workers] = ThreadPool(workers, "torch", _being_worker)
             return pool
 
     def forget(self, pool: Pool) -> None:

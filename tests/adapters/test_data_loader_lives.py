@@ -1,0 +1,274 @@
+"""ff.torch.DataLoader stopped, abandoned, forked, nested and closed: no hang, no thread left, nothing on stderr."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader as TorchDataLoader
+from torch.utils.data import Dataset, Subset
+
+from framefeed.adapters.torch import DataLoader
+from framefeed.adapters.torch._collating import RecyclingCollate
+from framefeed.adapters.torch._pool_iterator import measure_bytes
+from framefeed.errors import DeadlineExceeded
+from tests.conftest import CHECKOUT
+from tests.lengths import IS_LONG
+from tests.programs import running
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
+]
+
+
+class Numbers(Dataset[Any]):
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, number: int) -> Any:
+        return number
+
+
+class Threads(Numbers):
+    """The thread of each item, and torch's number of threads there."""
+
+    def __getitem__(self, number: int) -> Any:
+        return threading.get_ident(), torch.get_num_threads()
+
+
+class Gated(Numbers):
+    """Item 0 waits until it is let through."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.begun: list[int] = []
+
+    def __getitem__(self, number: int) -> Any:
+        self.begun.append(number)
+        if number == 0:
+            assert self.gate.wait(60)
+        return number
+
+
+def our_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("framefeed-torch")}
+
+
+def test_loaders_share_one_pool_whose_threads_stay_from_epoch_to_epoch() -> None:
+    loaders = [DataLoader(Threads(), num_workers=2) for _ in range(3)]
+    iterators = [iter(loader) for loader in loaders]
+    used = {int(number) for batches in zip(*iterators, strict=True) for number, _ in batches}
+    used |= {int(number) for _ in range(2) for number, _ in loaders[0]}
+    assert used <= {thread.ident for thread in our_threads()}
+    assert len(our_threads()) <= 2
+
+
+def test_L03_operators_of_torch_use_one_thread_in_each_worker() -> None:
+    before = torch.get_num_threads()
+    assert {int(count) for _, count in DataLoader(Threads(), num_workers=2)} == {1}
+    others: list[int] = []
+    thread = threading.Thread(target=lambda: others.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert [torch.get_num_threads(), *others] == [before, before]
+
+
+def test_L16_a_loader_is_left_early_and_iterated_again_and_twice_at_once() -> None:
+    loader = DataLoader(Numbers(), batch_size=4, num_workers=2)
+    for batch in loader:
+        assert batch.tolist() == [0, 1, 2, 3]
+        break
+    first, second = iter(loader), iter(loader)
+    pairs = [(one.tolist(), other.tolist()) for one, other in zip(first, second, strict=True)]
+    assert pairs == [(list(range(n, n + 4)),) * 2 for n in range(0, 40, 4)]
+    assert list(first) == []
+
+
+def test_batches_begin_when_the_iterator_is_made_and_not_more_than_asked_for() -> None:
+    dataset = Gated()
+    iterator = iter(DataLoader(dataset, batch_size=None, num_workers=2, prefetch_factor=3))
+    dataset.gate.set()
+    assert next(iterator) == 0
+    # Six ahead of the consumer, as torch; all of them end without being waited for.
+    assert [next(iterator) for _ in range(3)] == [1, 2, 3]
+    assert max(dataset.begun) <= 3 + 6
+
+
+def test_in_order_false_delivers_what_is_ready() -> None:
+    dataset = Gated()
+    iterator = iter(DataLoader(dataset, batch_size=None, num_workers=2, in_order=False))
+    first = [next(iterator) for _ in range(5)]
+    assert 0 not in first
+    dataset.gate.set()
+    assert sorted(first + list(iterator)) == list(range(40))
+
+
+def test_L16_an_abandoned_loader_in_a_cycle_ends_its_threads() -> None:
+    loader = DataLoader(Numbers(), num_workers=3)
+    iterator: Any = iter(loader)
+    next(iterator)
+    iterator.itself, iterator.loader = iterator, loader
+    threads = our_threads()
+    del loader, iterator
+    gc.collect()
+    for thread in threads:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_loader_is_closed_and_left_by_with() -> None:
+    dataset = Gated()
+    with DataLoader(dataset, batch_size=None, num_workers=2) as loader:
+        iterator = iter(loader)
+        dataset.gate.set()
+        assert next(iterator) == 0
+    assert list(iterator) == []
+    assert list(loader) == list(range(40))
+
+
+def test_a_late_batch_is_an_error_of_both_kinds_and_the_loader_is_usable_again() -> None:
+    dataset = Gated()
+    loader = DataLoader(dataset, batch_size=None, num_workers=1, timeout=0.05)
+    iterator = iter(loader)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"DataLoader timed out after 0\.05 seconds: batch 0") as caught:
+            next(iterator)
+    assert isinstance(caught.value, DeadlineExceeded)
+    dataset.begun.clear()
+    # In other threads: those of the first pool may never come back.
+    patient = DataLoader(Subset(dataset, range(1, 40)), batch_size=None, num_workers=1)
+    assert list(patient) == list(range(1, 40))
+    dataset.gate.set()
+
+
+class Nested(Numbers):
+    """Iterates over a loader of the same pool within an item."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, number: int) -> Any:
+        return [batch.tolist() for batch in DataLoader(Numbers(), batch_size=20, num_workers=2)]
+
+
+def test_L25_a_loader_within_an_item_of_a_loader_runs_in_its_thread() -> None:
+    expected = [list(range(20)), list(range(20, 40))]
+    assert list(DataLoader(Nested(), batch_size=None, num_workers=2)) == [expected] * 4
+
+
+@pytest.mark.slow
+def test_L25_a_loader_within_a_worker_process_of_torch_has_threads_of_its_own() -> None:
+    expected = [list(range(20)), list(range(20, 40))]
+    loader = DataLoader(Numbers(), num_workers=2)
+    kept = iter(loader)
+    next(kept)
+    # Forked while the pool of this process has threads.
+    nested = TorchDataLoader(Nested(), batch_size=None, num_workers=1, multiprocessing_context="fork")
+    assert list(nested) == [expected] * 4
+
+
+def test_a_loader_is_pickled_with_its_arguments() -> None:
+    loader = DataLoader(Numbers(), batch_size=8, num_workers=2, snapshot_every_n_steps=3, kind="threads")
+    next(iter(loader))
+    copied = pickle.loads(pickle.dumps(loader))
+    assert (copied.kind, copied.snapshot_every_n_steps) == ("threads", 3)
+    assert [batch.tolist() for batch in copied] == [batch.tolist() for batch in loader]
+
+
+class Large(Numbers):
+    def __getitem__(self, number: int) -> Any:
+        return torch.full((1 << 18,), number, dtype=torch.uint8)
+
+
+def test_a_batch_is_the_callers_as_long_as_a_view_of_it_lives() -> None:
+    kept = []
+    for _ in range(3):
+        for number, batch in enumerate(DataLoader(Large(), batch_size=4, num_workers=2)):
+            kept.append((4 * number, batch[1], batch.numpy()[2]))
+            del batch
+    for first, tensor, array in kept:
+        assert (tensor == first + 1).all()
+        assert (array == first + 2).all()
+
+
+def test_memory_of_batches_is_used_again() -> None:
+    collate = RecyclingCollate(2)
+    items = [torch.full((1 << 18,), number, dtype=torch.uint8) for number in range(4)]
+    collate(items)
+    addresses = {collate(items).data_ptr() for _ in range(5)}
+    assert len(addresses) == 1
+    # The last batch of an epoch is smaller, and takes the memory of a whole one.
+    assert {collate(items[:3]).data_ptr(), collate(items).data_ptr()} == addresses
+
+
+def test_bytes_of_batches_are_those_of_their_tensors_and_arrays() -> None:
+    batch = {"a": torch.zeros(3, dtype=torch.int16), "b": [np.zeros(4), (torch.zeros(2, 2), "text")], "c": None}
+    assert measure_bytes(batch) == 6 + 32 + 16
+
+
+def test_pinning_without_an_accelerator_warns_as_torch_does() -> None:
+    if torch.accelerator.is_available():
+        pytest.skip("there is an accelerator")
+    with pytest.warns(UserWarning, match="no accelerator is found"):
+        assert len(list(DataLoader(Numbers(), num_workers=1, pin_memory=True))) == 40
+
+
+PROGRAM = """
+    import sys, torch
+    from framefeed.torch import DataLoader
+    class Items(torch.utils.data.Dataset):
+        def __len__(self): return 10_000
+        def __getitem__(self, number): return torch.zeros(100_000)
+    iterator = iter(DataLoader(Items(), batch_size=4, num_workers=3))
+    next(iterator)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_L17_the_interpreter_ends_while_batches_are_prefetched() -> None:
+    for _ in range(50 if IS_LONG else 2):
+        run = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(PROGRAM)], cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": "src"},
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert (run.returncode, run.stderr) == (0, "")
+
+
+INTERRUPTED = """
+    import threading, torch
+    from framefeed.torch import DataLoader
+    class Items(torch.utils.data.Dataset):
+        def __len__(self): return 10_000
+        def __getitem__(self, number):
+            if number > 8:
+                threading.Event().wait(0.4)
+            return number
+    try:
+        for batch in DataLoader(Items(), batch_size=4, num_workers=2):
+            print("ready", flush=True)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_L15_an_interrupt_ends_a_loop_over_a_slow_data_set_at_once() -> None:
+    command = [sys.executable, "-c", textwrap.dedent(INTERRUPTED)]
+    options = {"cwd": CHECKOUT, "env": {**os.environ, "PYTHONPATH": "src"}, "stdout": subprocess.PIPE, "text": True}
+    with running(command, stderr=subprocess.PIPE, **options) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=20)
+    assert (output.splitlines()[-1], errors, process.returncode) == ("interrupted", "", 0)
