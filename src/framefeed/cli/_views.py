@@ -190,11 +190,11 @@ class LiveView:
 
     def begin_wait(self) -> None:
         """Note that the loop asks for a batch."""
-        self._loop.record(0, 0)
+        self._loop.record(0)
 
     def begin_step(self) -> None:
         """Note that the loop has a batch."""
-        self._loop.record(1, 0)
+        self._loop.record(1)
 
     def print_line(self, line: str) -> None:
         """Print a line on standard output, which stays."""

@@ -37,7 +37,7 @@ from framefeed.parallel import thread_budget
 from framefeed.plan import EpochPlan
 
 ADVICE = {
-    "nothing yet": "no batch was delivered",
+    "nothing yet": "the first batch is not ready yet",
     "training step": "the loader is fast enough: a faster loader would not help",
     "plan": "planning takes the most time: fewer, longer clips would help",
 }

@@ -24,8 +24,8 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
-from typing import Generic, NoReturn, TypeVar
-from weakref import finalize, proxy
+from typing import Any, Generic, NoReturn, TypeVar
+from weakref import finalize, proxy, ref
 
 from framefeed._checks import check_integer, expected
 from framefeed.errors import DeadlineExceeded, LoadError, UsageError, WorkerLost
@@ -83,7 +83,8 @@ class OrderedRun(Generic[T, R]):
         # Inline nothing runs ahead: an item is read when its result is requested.
         self._buffer: ReorderBuffer[T, Ok[R] | Err] = ReorderBuffer(max_in_flight if pool.workers else 1, max_bytes)
         self._workers: dict[int, threading.Thread] = {}
-        self.gauge = Gauge(pool.workers, max_in_flight)
+        run = ref(self)  # the gauge outlives the run, and its results
+        self.gauge = Gauge(pool.workers, max_in_flight, lambda: _count_ready(run()))
         self._late: threading.Thread | None = None
         self._tickets = 0
         self._cancelled = False
@@ -124,7 +125,6 @@ class OrderedRun(Generic[T, R]):
             if self._cancelled:
                 return None
             outcome = self._buffer.take()
-            self._record()
         self._submit_tickets()
         return outcome
 
@@ -173,7 +173,7 @@ class OrderedRun(Generic[T, R]):
             job = None if self._cancelled else self._buffer.start()
             if job is not None:
                 self._workers[job[0]] = threading.current_thread()
-                self._record()
+                self.gauge.record(len(self._workers))
         if job is not None:
             # The outcome is no local: the traceback of its error refers to this frame, which would make a cycle.
             self._complete(job[0], catch_outcome(self._call_and_measure, job))
@@ -202,12 +202,9 @@ class OrderedRun(Generic[T, R]):
             else:
                 value, weight = measured.value
                 self._buffer.finish(position, Ok(value), weight)
-            self._record()
+            self.gauge.record(len(self._workers))
             if position == self._buffer.head:
                 self._changed.notify_all()
-
-    def _record(self) -> None:
-        self.gauge.record(len(self._workers), self._buffer.num_ready)
 
     def _replace_dead_worker(self) -> None:
         position = self._buffer.head
@@ -221,7 +218,7 @@ class OrderedRun(Generic[T, R]):
             del self._workers[position]
             message = f"{worker.name} died while it worked on {self._head_name()}"
             self._buffer.finish(position, Err(WorkerLost(message, position=position, stage=STAGE)))
-            self._record()
+            self.gauge.record(len(self._workers))
 
     def _deadline_error(self) -> DeadlineExceeded:
         worker = self._late = self._workers.get(self._buffer.head)
@@ -240,6 +237,10 @@ class OrderedRun(Generic[T, R]):
     def _others(self) -> list[threading.Thread]:
         not_waited_for = (threading.current_thread(), self._late)
         return [worker for worker in self._workers.values() if worker not in not_waited_for]
+
+
+def _count_ready(run: OrderedRun[Any, Any] | None) -> int:
+    return 0 if run is None else run._buffer.num_ready
 
 
 class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
