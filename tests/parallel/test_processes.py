@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -28,7 +29,7 @@ from framefeed.parallel import _child
 from framefeed.parallel._ordered import ordered_map, ordered_outcomes
 from framefeed.parallel._outcome import Err, Ok, catch_outcome
 from framefeed.parallel._pools import InlinePool, Pool, ThreadPool
-from framefeed.parallel._processes import ProcessPool, open_pool
+from framefeed.parallel._processes import ProcessPool, _dump_function, open_pool
 from framefeed.parallel._worker import dumps, loads, receive, send
 from tests.decode.forks import Child as Forked
 from tests.lengths import either
@@ -327,6 +328,43 @@ def test_L04_a_worker_that_dies_while_it_is_idle_costs_nothing() -> None:
         wait_until(lambda: not lives(worker))
         (another,) = ordered_map(functions.process, [0], pool=pool, max_in_flight=1)
     assert another != worker
+
+
+def test_L04_a_worker_that_is_stopped_while_it_is_idle_takes_no_large_item_and_holds_up_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_child, "LIVENESS_SECONDS", 0.05)
+    with ProcessPool(1) as pool:
+        (worker,) = ordered_map(functions.process, [0], pool=pool, max_in_flight=1)
+        os.kill(worker, signal.SIGSTOP)
+        large = bytes(5_000_000)
+        assert list(ordered_map(functions.same, [large], pool=pool, max_in_flight=1)) == [large]
+        assert not lives(worker)
+
+
+def test_D07_a_process_that_cannot_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stuck:
+        """A process that waits in the kernel."""
+
+        pid, returncode = 7, None
+
+        def poll(self) -> None: ...
+
+        def kill(self) -> None: ...
+
+        def wait(self, seconds: float) -> None:
+            raise subprocess.TimeoutExpired("", seconds)
+
+    child = _child.Child(_child.StartOptions())
+    answer = child.ask(_dump_function(functions.same), dumps(3))
+    assert loads(answer[1]) == 3
+    process, child._process = child._process, Stuck()  # type: ignore[assignment]
+    with pytest.raises(_child.ProcessHung, match=r"worker process 7 was still working on it after 0\.05 s"):
+        child.ask(_dump_function(functions.hang), dumps("native"), deadline_seconds=0.05)
+    assert process is not None
+    process.kill()
+    process.wait(PATIENCE)
+    child.close()
 
 
 def test_L04_death_is_noticed_where_another_process_holds_the_line(

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import CHECKOUT
+from tests.lengths import either
 from tests.parallel.laws import PATIENCE
 from tests.parallel.living import all_gone, children_of, wait_until
 from tests.programs import running
@@ -144,6 +145,17 @@ for worker in ordered_map(functions.process, range(50), pool=pool, max_in_flight
 def test_L17_the_interpreter_exits_quietly_and_its_workers_with_it(program: Program, script: str) -> None:
     assert program.run(script) == (0, "", "")
     assert all_gone(program.workers())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("attempt", range(either(short=2, long=50)))
+def test_L17_the_interpreter_exits_quietly_while_processes_prefetch(program: Program, attempt: int) -> None:
+    # Each attempt leaves after another number of results.
+    assert program.run(f"""
+from itertools import count, islice
+outcomes = ordered_outcomes(functions.make_bytes, count(1000 * {attempt}), workers=2, kind="processes", max_in_flight=8)
+taken = list(islice(outcomes, {attempt}))
+""") == (0, "", "")
 
 
 PATIENT_CLOSE = """
