@@ -223,13 +223,14 @@ def test_L15_a_program_that_is_killed_takes_stopped_workers_along(program: Progr
     wait_until(lambda: all_gone(workers))
 
 
-def test_L23_no_time_passes_for_a_deadline_while_all_processes_are_stopped(program: Program) -> None:
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_L23_no_time_passes_for_a_deadline_while_all_processes_are_stopped(program: Program, kind: str) -> None:
     os.mkfifo(program.folder / "release")
-    started = program.start("""
+    started = program.start(f"""
 folder = str(Path(__file__).parent)
 print("begins", flush=True)
 print(*ordered_outcomes(
-    functions.wait_and_tell, [folder], workers=1, kind="processes", max_in_flight=1, deadline_seconds=1.0
+    functions.wait_and_tell, [folder], workers=1, kind="{kind}", max_in_flight=1, deadline_seconds=1.0
 ))
 """)
     wait_until((program.folder / "begun").exists)
