@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -189,6 +190,28 @@ def test_L15_an_interrupt_ends_a_program_at_once_and_its_workers_in_silence(prog
     assert err.rstrip().endswith("KeyboardInterrupt")
     assert "_worker.py" not in err
     assert all_gone(workers)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(either(short=2, long=100)))
+def test_L15_an_interrupt_at_any_time_ends_all_quietly(program: Program, seed: int) -> None:
+    started = program.start("""
+from itertools import count, islice
+print("begins", flush=True)
+while True:
+    with ordered_outcomes(functions.make_bytes, count(1000), workers=2, kind="processes", max_in_flight=8) as outcomes:
+        list(islice(outcomes, 30))
+""")
+    assert started.stdout is not None
+    assert started.stdout.readline() == "begins\n"
+    time.sleep(random.Random(seed).random() / 2)  # at any moment of starts, calls and ends
+    workers = children_of(started.pid)
+    os.killpg(started.pid, signal.SIGINT)
+    _, err = started.communicate(timeout=PATIENCE)
+    assert started.returncode == -signal.SIGINT
+    assert err.count("Traceback") == 1
+    assert err.rstrip().endswith("KeyboardInterrupt")
+    wait_until(lambda: all_gone(workers))
 
 
 def test_L15_a_program_that_is_killed_takes_its_hanging_workers_along(program: Program) -> None:

@@ -55,7 +55,7 @@ class ProcessHung(ProcessDied):
     """A worker process was killed, because it was stopped by a signal, or did not answer within the deadline."""
 
 
-class _CallLate(ProcessHung):
+class CallLate(ProcessHung):
     """The call itself took longer than its deadline: a second try would take as long."""
 
 
@@ -137,7 +137,7 @@ class Child:
         self._stopped = False
         try:
             return self._attempt(function, item, deadline_seconds)
-        except (_CallLate, _NotStarted):
+        except (CallLate, _NotStarted):
             raise
         except ProcessDied as death:
             if self._stopped:
@@ -208,7 +208,7 @@ class Child:
             _worker.receive(self._read)
             self._function = function
         limit_seconds = inf if deadline_seconds is None else deadline_seconds
-        self._step = _Step("was still working on it", _CallLate, limit_seconds)
+        self._step = _Step("was still working on it", CallLate, limit_seconds)
         _worker.send(self._write, ITEM, item)
 
     def _restart(self) -> None:

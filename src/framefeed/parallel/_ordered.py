@@ -30,7 +30,7 @@ from weakref import finalize, proxy
 from framefeed._checks import check_integer, expected
 from framefeed.errors import DeadlineExceeded, LoadError, UsageError, WorkerLost
 from framefeed.parallel._budget import thread_budget
-from framefeed.parallel._child import STAGE, ProcessDied, ProcessHung
+from framefeed.parallel._child import STAGE, CallLate, ProcessDied, ProcessHung
 from framefeed.parallel._outcome import Err, Ok, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith, Pool
 from framefeed.parallel._processes import ProcessPool, RemoteCalls, open_pool
@@ -182,7 +182,8 @@ class OrderedRun(Generic[T, R]):
             with cancelled_by(lambda: self._cancelled):
                 value = self._function(item)
         except ProcessHung as hang:
-            message = f"no result for item {position} ({shorten_repr(item)}): {hang}; {_LATE_ADVICE}"
+            advice = f"; {_LATE_ADVICE}" if isinstance(hang, CallLate) else ""
+            message = f"no result for item {position} ({shorten_repr(item)}): {hang}{advice}"
             raise DeadlineExceeded(message, position=position, stage=STAGE) from hang
         except ProcessDied as death:
             message = f"item {position} ({shorten_repr(item)}) is lost: {death}"
