@@ -134,7 +134,7 @@ class Child:
             ProcessDied: If no process can be started, or two die before they have answered, or `stop` ended it.
             ResourceExhausted: If there is not enough memory, or no descriptor for a channel.
         """
-        self._stopped = False
+        self._stopped = self._ended
         try:
             return self._attempt(function, item, deadline_seconds)
         except (CallLate, _NotStarted):
