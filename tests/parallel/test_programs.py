@@ -269,11 +269,11 @@ def test_L09_128_descriptors_are_enough_for_many_workers_and_runs(program: Progr
     ended = program.run("""
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
-for _ in range(8):
+for _ in range(4):
     results = ordered_map(functions.tenfold, range(8), workers=2, kind="processes", max_in_flight=8)
     assert list(results) == list(range(0, 80, 10))
-with ProcessPool(30) as pool:
-    together = list(ordered_map(functions.same, range(400), pool=pool, max_in_flight=60))
+with ProcessPool(20) as pool:
+    together = list(ordered_map(functions.same, range(400), pool=pool, max_in_flight=40))
 print(together == list(range(400)))
 """)
     assert ended == (0, "True\n", "")
