@@ -12,6 +12,7 @@ from operator import attrgetter
 
 from framefeed.errors import DeadlineExceeded, FramefeedError, LoadError, ResourceExhausted, UsageError
 from framefeed.load._batch import BufferPools, ClipBatch
+from framefeed.load._costs import ClipCosts
 from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
 from framefeed.load._options import MAX_PREFETCH_BYTES, LoaderOptions
 from framefeed.load._pending import ApplyTransform, PendingBatch, drop_tracebacks
@@ -55,6 +56,7 @@ class Workers:
         self._pool: Pool | None = None
         self._process = 0
         self._calls: tuple[EpochPlan, ProcessCalls] | None = None
+        self._costs: ClipCosts | None = None
         self._iterations = 0
 
     @property
@@ -76,6 +78,12 @@ class Workers:
         clips = None if options.transform is None else max(options.batch_size, self.count + 1)
         # Two more than are prepared ahead: the one being delivered, and the one that the caller still holds.
         self.buffers = BufferPools(options.prefetch + 2, clips, memory)
+
+    def find_costs(self, plan: EpochPlan) -> ClipCosts | None:
+        """Return the predicted costs of the plan's clips; None if the order of starts makes no difference."""
+        if self._costs is None and self.count > 1:
+            self._costs = ClipCosts(plan.catalog)
+        return self._costs
 
     def begin(self, plan: EpochPlan) -> tuple[ClipWorker | ProcessClips, ApplyTransform]:
         """Return what does the tasks of an iteration, and what calls the transform."""
@@ -145,8 +153,7 @@ class BatchIterator(Iterator[ClipBatch]):
         self._tasks: deque[DecodeTask | None] = deque()
         batch_bytes = options.batch_size * (plan.frames_per_clip or 1) * _mean_picture_bytes(plan)
         # No bound method of this iterator, which would keep it alive: an abandoned iterator must end its work.
-        idle_meter = None if workers.are_processes else meter
-        tasks = _generate_tasks(plan, self._batches, workers.buffers, idle_meter, self._tasks)
+        tasks = _generate_tasks(plan, self._batches, workers, meter, self._tasks)
         self._outcomes: OrderedOutcomes[DecodeTask | None, WorkCost] = ordered_outcomes(
             work,
             tasks,
@@ -154,6 +161,7 @@ class BatchIterator(Iterator[ClipBatch]):
             max_in_flight=options.batch_size * options.batches_ahead(batch_bytes),
             max_bytes=MAX_PREFETCH_BYTES,
             size_of=attrgetter("nbytes"),
+            cost_of=_get_cost,
             deadline_seconds=options.deadline_seconds,
         )
         meter.restart()
@@ -286,8 +294,8 @@ def _mean_picture_bytes(plan: EpochPlan) -> int:
 def _generate_tasks(
     plan: EpochPlan,
     batches: BatchRanges,
-    buffers: BufferPools,
-    meter: Meter | None,
+    workers: Workers,
+    meter: Meter,
     in_flight: deque[DecodeTask | None],
 ) -> Iterator[DecodeTask | None]:
     """Yield the tasks of each batch, then None up to the number of its clips: so a bound on items bounds batches.
@@ -295,17 +303,26 @@ def _generate_tasks(
     Args:
         plan: At the epoch of the iteration.
         batches: Positions of the batches.
-        buffers: Buffers of the loader.
-        meter: Statistics of the loader; None if its workers plan with memory of their own.
+        workers: Threads or processes of the loader.
+        meter: Statistics of the loader.
         in_flight: Queue that each item is appended to before it is yielded.
     """
+    costs = workers.find_costs(plan)
     for number in range(len(batches)):
         positions = batches[number]
-        batch = PendingBatch.begin(plan, positions, buffers)
-        if meter is not None and meter.is_idle:
-            # The consumer waits anyway, so its thread plans; otherwise the workers do.
+        batch = PendingBatch.begin(plan, positions, workers.buffers)
+        # If the consumer waits anyway, its thread plans; otherwise the workers do. A process plans for itself.
+        if meter.is_idle and not workers.are_processes:
             batch.make_requests()
         tasks = split_by_source(batch)
         for task in chain(tasks, repeat(None, len(positions) - len(tasks))):
+            if task is not None and costs is not None:
+                if meter.is_idle and not costs.is_known(task.row):
+                    costs.learn(task.row, batch.make_request(task.slots[0]))
+                task.cost = costs.predict(task)
             in_flight.append(task)
             yield task
+
+
+def _get_cost(task: DecodeTask | None) -> float:
+    return 0.0 if task is None else task.cost

@@ -154,6 +154,13 @@ class PendingBatch:
                 self._plan_seconds = watch.lap()
         return self._requests
 
+    def make_request(self, slot: int) -> DecodeRequest | None:
+        """Make the request of one slot, if not all are made; None where it cannot be made."""
+        if self._requests is not None:
+            return self._requests[slot]
+        outcome = catch_outcome(self._plan.__getitem__, self.positions[slot])
+        return outcome.value if isinstance(outcome, Ok) else None
+
     def take_plan_seconds(self) -> float:
         """Return the seconds that the requests took to make; 0 after the first call, so that they count once."""
         with self._planning:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from subprocess import DEVNULL, Popen, TimeoutExpired
+from time import monotonic
 
 from framefeed.parallel import _worker
 from framefeed.parallel._forking import renew_after_fork
@@ -254,8 +255,7 @@ class Child:
     def _wait(self, event: int) -> None:
         """Wait until the channel can be read or written.
 
-        Time is counted by the timeouts of the polls, not by a clock: while this process is stopped, or the machine
-        sleeps, none passes.
+        A poll that returns much later than it was to adds no time: meanwhile this process was stopped, as by Ctrl-Z.
 
         Raises:
             EOFError: If the process is dead.
@@ -267,9 +267,11 @@ class Child:
         was_stopped = False
         while True:
             seconds = min(LIVENESS_SECONDS, step.left_seconds)
+            began = monotonic()
             if self._poller.poll(seconds * 1000):
                 return
-            step.spent_seconds += seconds
+            if monotonic() - began < seconds + LIVENESS_SECONDS:
+                step.spent_seconds += seconds
             if process.poll() is not None:
                 raise EOFError
             is_late = step.left_seconds <= 0

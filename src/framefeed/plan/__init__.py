@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from framefeed.plan._costs import predict_seconds
 from framefeed.plan._crops import CenterCrop, Crop, FixedCrop, PictureRule, RandomCrop, RandomResizedCrop, as_crop
 from framefeed.plan._epoch import EpochPlan
 from framefeed.plan._options import Balance, Shuffle
@@ -46,4 +47,5 @@ __all__ = [
     "plan_clips",
     "plan_requests",
     "plan_runs",
+    "predict_seconds",
 ]
