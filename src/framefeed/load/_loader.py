@@ -10,11 +10,12 @@ from framefeed._checks import expected
 from framefeed.cache import FrameCache
 from framefeed.decode import Decoder
 from framefeed.errors import UsageError
-from framefeed.load._iteration import BatchIterator, Workers
+from framefeed.load._iteration import BatchIterator
 from framefeed.load._ledger import Ledger
 from framefeed.load._options import LoaderOptions, OnError, Transform, refuse_torch_names
 from framefeed.load._state import BatchCursor, dump_cursor, load_cursor
 from framefeed.load._stats import LoadStats, Meter
+from framefeed.load._workers import Workers
 from framefeed.media import Limits
 from framefeed.parallel import ClosedByWith
 from framefeed.plan import EpochPlan
@@ -153,8 +154,7 @@ class ClipLoader(ClosedByWith):
 
     def stats(self) -> LoadStats:
         """Return counts and times since the loader was made, and the slowest part."""
-        cache = self._options.cache
-        return self._meter.snapshot(None if cache is None else cache.stats())
+        return self._meter.snapshot(self._workers.cache_stats())
 
     def close(self) -> None:
         """End the iteration and the threads, after the clips that are being decoded; batches stay valid."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import BoolArray
+from framefeed.cache import CacheStats
 from framefeed.decode import Pixels
 from framefeed.errors import FramefeedError, LoadError
 from framefeed.load._batch import BufferPools, SharedArray
@@ -60,6 +63,11 @@ class TransformRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class FlushRequest:
+    """Ask a worker process to write the frames that it has cached."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClipAnswer:
     """What a worker process returns for a task.
 
@@ -69,13 +77,20 @@ class ClipAnswer:
         valid: As in a batch, for the clips of the task.
         errors: Error of each clip, or None.
         results: Clips or results that are not in shared memory, by their number in the task.
+        process: Number of the process.
+        cache: Counts of the cache in the process, if there is one.
     """
 
     cost: WorkCost
     pts_seconds: npt.NDArray[np.float64]
     valid: BoolArray
     errors: list[FramefeedError | None]
-    results: dict[int, npt.NDArray[Any]] = field(default_factory=dict)
+    results: dict[int, npt.NDArray[Any]]
+    process: int
+    cache: CacheStats | None
+
+
+ProcessRequest = ClipRequest | TransformRequest | FlushRequest
 
 
 class ClipProcess:
@@ -99,8 +114,13 @@ class ClipProcess:
     def __repr__(self) -> str:
         return f"the work on {self._plan!r}"
 
-    def __call__(self, request: ClipRequest | TransformRequest) -> ClipAnswer | npt.NDArray[Any]:
-        """Do a task, or transform a clip."""
+    def __call__(self, request: ProcessRequest) -> ClipAnswer | npt.NDArray[Any] | None:
+        """Do a task, transform a clip, or write the frames of the cache."""
+        cache = self._options.cache
+        if isinstance(request, FlushRequest):
+            if cache is not None:
+                cache.flush()
+            return None
         worker = self._begin(request.iteration, request.epoch)
         if isinstance(request, TransformRequest):
             return worker.apply_transform((request.clip, request.position))
@@ -109,7 +129,8 @@ class ClipProcess:
         batch = PendingBatch(self._plan, request.positions, memory, request.length)
         cost = worker(DecodeTask(batch, request.row, list(range(len(batch)))))
         errors = [error if error is None else _make_sendable(error) for error in batch.errors]
-        return ClipAnswer(cost, batch.pts_seconds, batch.valid, errors, memory.results)
+        counts = None if cache is None else cache.stats()
+        return ClipAnswer(cost, batch.pts_seconds, batch.valid, errors, memory.results, os.getpid(), counts)
 
     def _begin(self, iteration: int, epoch: int) -> ClipWorker:
         if self._worker is None or self._iteration != (iteration, epoch):
@@ -142,7 +163,7 @@ def check_options_sendable(options: LoaderOptions) -> None:
         check_sendable(name, getattr(options, name))
 
 
-ProcessCalls = RemoteCalls[ClipRequest | TransformRequest, Any]
+ProcessCalls = RemoteCalls[ProcessRequest, Any]
 """Calls of a `ClipProcess`."""
 
 
@@ -153,10 +174,12 @@ class ProcessClips(RemoteCaller):
         calls: Of a `ClipProcess` with the plan of the tasks.
         iteration: Number of the iteration in its loader.
         epoch: Number of the epoch.
+        caches: Counts of the cache in each process, by its number.
     """
 
-    def __init__(self, calls: ProcessCalls, iteration: int, epoch: int) -> None:
+    def __init__(self, calls: ProcessCalls, iteration: int, epoch: int, caches: dict[int, CacheStats]) -> None:
         self._calls = calls
+        self._caches = caches
         self._iteration = iteration
         self._epoch = epoch
 
@@ -169,6 +192,8 @@ class ProcessClips(RemoteCaller):
         shared = tuple(batch.memory.share(slot) for slot in task.slots)
         request = ClipRequest(self._iteration, self._epoch, task.row, positions, batch.length, shared)
         answer: ClipAnswer = self._calls(request)
+        if answer.cache is not None:
+            self._caches[answer.process] = answer.cache
         batch.pts_seconds[task.slots] = answer.pts_seconds
         batch.valid[task.slots] = answer.valid
         for number, slot in enumerate(task.slots):
@@ -188,3 +213,22 @@ class ProcessClips(RemoteCaller):
             raise outcome.error
         result: npt.NDArray[Any] = outcome.value
         return result
+
+
+def add_cache_stats(parts: Iterable[CacheStats]) -> CacheStats:
+    """Add up the counts of a cache in several processes."""
+    total = CacheStats()
+    for part in parts:
+        sums: dict[str, Any] = {
+            each.name: getattr(total, each.name) + getattr(part, each.name)
+            for each in fields(CacheStats)
+            if each.name.startswith(("frames", "bytes"))
+        }
+        total = replace(
+            total,
+            **sums,
+            codec=part.codec or total.codec,
+            is_full=part.is_full or total.is_full,
+            trouble=part.trouble or total.trouble,
+        )
+    return total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from framefeed.parallel._budget import ThreadBudget, thread_budget
+from framefeed.parallel._each import call_each
 from framefeed.parallel._forking import finalise_after_fork, is_collecting, renew_after_fork
 from framefeed.parallel._ordered import OrderedOutcomes, OrderedValues, ordered_map, ordered_outcomes
 from framefeed.parallel._outcome import Err, Ok, catch_outcome, shorten_repr
@@ -44,6 +45,7 @@ __all__ = [
     "ThreadBudget",
     "ThreadPool",
     "allocate",
+    "call_each",
     "cancelled_by",
     "catch_outcome",
     "check_deadline",
