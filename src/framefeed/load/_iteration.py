@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from itertools import chain, repeat
 from operator import attrgetter
 
+import numpy as np
+
 from framefeed.errors import DeadlineExceeded, FramefeedError, LoadError, ResourceExhausted, UsageError
 from framefeed.load._batch import ClipBatch
 from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
-from framefeed.load._options import MAX_PREFETCH_BYTES, LoaderOptions
+from framefeed.load._options import MAX_PREFETCH_BYTES, MAX_SUBSTITUTES, LoaderOptions
 from framefeed.load._pending import PendingBatch, drop_tracebacks
 from framefeed.load._state import BatchCursor, BatchRanges
 from framefeed.load._stats import Meter, WorkCost
@@ -55,14 +57,15 @@ class BatchIterator(Iterator[ClipBatch]):
         self._is_exhausted = False
         self._why_ended: str | None = None
         self._hangs = False
+        self._substitutes: list[LedgerEntry] = []
         pool = workers.pool
-        work, self._apply_transform = workers.begin(plan)
+        self._work, self._apply_transform = workers.begin(plan)
         self._tasks: deque[DecodeTask | None] = deque()
         batch_bytes = options.batch_size * (plan.frames_per_clip or 1) * _mean_picture_bytes(plan)
         # No bound method of this iterator, which would keep it alive: an abandoned iterator must end its work.
         tasks = _generate_tasks(plan, self._batches, workers, meter, self._tasks)
         self._outcomes: OrderedOutcomes[DecodeTask | None, WorkCost] = ordered_outcomes(
-            work,
+            self._work,
             tasks,
             pool=pool,
             max_in_flight=options.batch_size * options.batches_ahead(batch_bytes),
@@ -89,8 +92,8 @@ class BatchIterator(Iterator[ClipBatch]):
         # A shortage says nothing about the clip: to skip it would change the training data.
         failed: list[FramefeedError] = [error for error in batch.errors if error is not None]
         shortage = next((error for error in failed if isinstance(error, ResourceExhausted)), None)
-        if shortage is None and (self._options.on_error == "skip" or not failed):
-            too_many = self._record_failures(batch) if failed else None
+        if shortage is None and (self._options.on_error != "raise" or not failed):
+            too_many = self._record_failures(batch) if failed or self._substitutes else None
             if too_many is None:
                 return self._deliver(batch)
             failed = [too_many]
@@ -109,6 +112,8 @@ class BatchIterator(Iterator[ClipBatch]):
         for error, source, position in zip(batch.errors, batch.sources, batch.positions.tolist(), strict=True):
             if error is not None:
                 self._ledger.record(LedgerEntry.of(error, source_name(source), position, epoch))
+        for entry in self._substitutes:
+            self._ledger.record(entry)
         too_many = make_max_failed_error(self._ledger, self._options.max_failed, epoch, len(self._plan))
         if too_many is not None:
             self._why_ended = "more clips failed than max_failed allows"
@@ -136,6 +141,8 @@ class BatchIterator(Iterator[ClipBatch]):
                     costs.append(outcome.value)
                 else:
                     task.fail(outcome.error)
+            if batch is not None and self._options.on_error == "substitute":
+                self._substitutes = self._substitute_failed(batch, costs)
         except BaseException:
             self._why_ended = self._why_ended or "an error ended it: call iter(loader) again, or load a state"
             raise
@@ -143,6 +150,44 @@ class BatchIterator(Iterator[ClipBatch]):
             self._meter.end_wait(costs)
         assert batch is not None
         return batch
+
+    def _substitute_failed(self, batch: PendingBatch, costs: list[WorkCost]) -> list[LedgerEntry]:
+        """Load other clips of the epoch into the slots that failed; return an entry for each that could be loaded."""
+        failed = {slot: error for slot, error in enumerate(batch.errors) if error is not None}
+        if any(isinstance(error, ResourceExhausted) for error in failed.values()):
+            return []
+        own = {slot: batch.identify(slot) for slot in failed}
+        for number in range(MAX_SUBSTITUTES):
+            chosen = {slot: self._plan.choose_substitute(own[slot][0], number) for slot in failed if batch.errors[slot]}
+            slots = [slot for slot, position in chosen.items() if batch.substitute(slot, position)]
+            self._do_at_once([DecodeTask(batch, batch.rows[slot], [slot]) for slot in slots], costs)
+        entries = []
+        for slot, error in failed.items():
+            position, name = own[slot]
+            if batch.errors[slot] is None:
+                entries.append(LedgerEntry.of(error, name, position, self._plan.epoch, batch.positions[slot]))
+            elif not isinstance(batch.errors[slot], ResourceExhausted):
+                batch.restore(slot, error)
+        return entries
+
+    def _do_at_once(self, tasks: list[DecodeTask], costs: list[WorkCost]) -> None:
+        """Do tasks that the batch being delivered waits for."""
+        if not tasks:
+            return
+        pool, deadline = self._workers.pool, self._options.deadline_seconds
+        try:
+            with ordered_outcomes(
+                self._work, tasks, pool=pool, max_in_flight=len(tasks), deadline_seconds=deadline
+            ) as outcomes:
+                for task, outcome in zip(tasks, outcomes, strict=True):
+                    if isinstance(outcome, Ok):
+                        costs.append(outcome.value)
+                    else:
+                        task.fail(outcome.error)
+        except DeadlineExceeded:
+            self._workers.discard()
+            self._hangs = True
+            raise
 
     def _next_outcome(self) -> tuple[DecodeTask | None, Ok[WorkCost] | Err]:
         try:
@@ -215,8 +260,9 @@ def _generate_tasks(
     """
     costs = workers.find_costs(plan)
     for number in range(len(batches)):
-        positions = batches[number]
-        batch = PendingBatch.begin(plan, positions, workers.buffers)
+        own = batches[number]
+        positions = plan.global_position(np.arange(own.start, own.stop)).tolist()
+        batch = PendingBatch.begin(plan.whole, positions, workers.buffers)
         # If the consumer waits anyway, its thread plans; otherwise the workers do. A process plans for itself.
         if meter.is_idle and not workers.are_processes:
             batch.make_requests()

@@ -37,7 +37,9 @@ class LedgerEntry:
         epoch: Number of the epoch.
         frames: Frame numbers that the error names, at most the first 256; empty if it names none.
         reason: Type and message of the error.
-        action: What was done: "skipped" means that the clip was delivered as zeros with ``ok`` False.
+        action: What was done: "skipped" means that the clip was delivered as zeros with ``ok`` False,
+            "substituted" that another clip was delivered in its place.
+        substitute: Global position of that other clip, or None.
     """
 
     source: str
@@ -46,12 +48,17 @@ class LedgerEntry:
     frames: tuple[int, ...]
     reason: str
     action: str = "skipped"
+    substitute: int | None = None
 
     @classmethod
-    def of(cls, error: FramefeedError, source: str, position: int, epoch: int) -> LedgerEntry:
-        """Describe a clip by its error."""
+    def of(
+        cls, error: FramefeedError, source: str, position: int, epoch: int, substitute: int | None = None
+    ) -> LedgerEntry:
+        """Describe a clip by its error, and by the position of the clip in its place."""
         frames = tuple(int(frame) for frame in getattr(error, "frames", ())[:_MAX_FRAMES])
-        return cls(source, position, epoch, frames, f"{type(error).__name__}: {error}"[:_MAX_REASON])
+        reason = f"{type(error).__name__}: {error}"[:_MAX_REASON]
+        action = "skipped" if substitute is None else "substituted"
+        return cls(source, position, epoch, frames, reason, action, substitute)
 
 
 class Ledger(Sequence[LedgerEntry]):
@@ -196,7 +203,8 @@ def check_max_failed(max_failed: int | float | None, on_error: str) -> None:
         return
     if on_error == "raise":
         raise UsageError(
-            "max_failed needs on_error='skip': with on_error='raise' the first clip that fails raises its error"
+            "max_failed needs on_error='skip' or 'substitute': with on_error='raise' the first clip that fails raises "
+            "its error"
         )
     check_count_or_share("max_failed", max_failed)
 

@@ -32,7 +32,7 @@ class ClipRequest:
         iteration: Number of the iteration in its loader.
         epoch: Number of the epoch.
         row: The source's row of the catalog.
-        positions: Positions of the clips.
+        positions: Global positions of the clips.
         length: Number of frames of each clip.
         shared: Memory for each clip or result; None if it must be sent.
     """
@@ -53,7 +53,7 @@ class TransformRequest:
         iteration: Number of the iteration in its loader.
         epoch: Number of the epoch.
         clip: The clip.
-        position: Its position.
+        position: Its global position.
     """
 
     iteration: int
@@ -97,19 +97,19 @@ class ClipProcess:
     """Plans, decodes and transforms clips in a worker process, to which it is sent once.
 
     Args:
-        plan: At any epoch; the rest of an epoch at that epoch.
+        plan: At any epoch.
         options: Options of the loader.
     """
 
     def __init__(self, plan: EpochPlan, options: LoaderOptions) -> None:
-        self._given = self._plan = plan
+        self._plan = plan
         self._options = options
         self._buffers = BufferPools(0, None if options.transform is None else 1)
         self._iteration: tuple[int, int] | None = None
         self._worker: ClipWorker | None = None
 
     def __reduce__(self) -> tuple[type[ClipProcess], tuple[EpochPlan, LoaderOptions]]:
-        return (ClipProcess, (self._given, self._options))
+        return (ClipProcess, (self._plan, self._options))
 
     def __repr__(self) -> str:
         return f"the work on {self._plan!r}"
@@ -124,9 +124,10 @@ class ClipProcess:
         worker = self._begin(request.iteration, request.epoch)
         if isinstance(request, TransformRequest):
             return worker.apply_transform((request.clip, request.position))
-        shapes = find_shapes(self._plan, request.positions, request.length)
+        plan = self._plan.whole
+        shapes = find_shapes(plan, request.positions, request.length)
         memory = TaskMemory(shapes, request.shared, self._buffers)
-        batch = PendingBatch(self._plan, request.positions, memory, request.length)
+        batch = PendingBatch(plan, request.positions, memory, request.length)
         cost = worker(DecodeTask(batch, request.row, list(range(len(batch)))))
         errors = [error if error is None else _make_sendable(error) for error in batch.errors]
         counts = None if cache is None else cache.stats()
@@ -138,9 +139,9 @@ class ClipProcess:
             if cache is not None and self._worker is not None:
                 # Other workers may now need the frames that this one stored.
                 cache.flush()
-            self._plan = self._given.with_epoch(epoch)
+            self._plan = self._plan.with_epoch(epoch)
             decoder = self._options.decoder_for(self._plan)
-            self._worker = ClipWorker(self._plan, decoder, self._options.transform)
+            self._worker = ClipWorker(self._plan.whole, decoder, self._options.transform)
             self._iteration = iteration, epoch
         return self._worker
 

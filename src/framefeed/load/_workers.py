@@ -77,7 +77,7 @@ class Workers:
     def begin(self, plan: EpochPlan) -> tuple[ClipWorker | ProcessClips, ApplyTransform]:
         """Return what does the tasks of an iteration, and what calls the transform."""
         if not self.are_processes:
-            worker = ClipWorker(plan, self._options.decoder_for(plan), self._options.transform)
+            worker = ClipWorker(plan.whole, self._options.decoder_for(plan), self._options.transform)
             return worker, worker.apply_transform
         self._iterations += 1
         clips = ProcessClips(self._find_calls(plan), self._iterations, plan.epoch, self._caches)
@@ -85,10 +85,8 @@ class Workers:
 
     def _find_calls(self, plan: EpochPlan) -> ProcessCalls:
         # Sent to each process once; the epoch comes with each task.
-        sent = None if self._calls is None else self._calls[0].with_epoch(plan.epoch)
-        if sent is None or (sent.options, sent.deliveries) != (plan.options, plan.deliveries):
+        if self._calls is None or self._calls[0].with_epoch(plan.epoch).options != plan.options:
             self._calls = plan, RemoteCalls(ClipProcess(plan, self._options), self._options.deadline_seconds)
-        assert self._calls is not None
         return self._calls[1]
 
     def flush(self) -> None:

@@ -20,7 +20,7 @@ from framefeed.plan._balance import CostOrder, estimate_row_costs
 from framefeed.plan._description import PlanDescription, describe_plan, find_differences, shorten
 from framefeed.plan._options import Balance, PlanOptions
 from framefeed.plan._order import ClipLocation, Permutation, make_permutation
-from framefeed.plan._random import ClipContext, generator_at
+from framefeed.plan._random import SUBSTITUTES, ClipContext, generator_at, hash_words
 from framefeed.plan._request import DecodeRequest, make_planned_request
 from framefeed.plan._request_rule import Requests, make_row_requests
 from framefeed.plan._rules import ClipRule
@@ -308,6 +308,26 @@ class EpochPlan:
         if epoch == self.epoch:
             return self
         return replace(self, options=replace(self.options, epoch=epoch), deliveries=())
+
+    @cached_property
+    def whole(self) -> EpochPlan:
+        """The plan of the whole epoch on one rank, whose positions are the global ones."""
+        options = replace(self.options, rank=0, world_size=1, balance=None)
+        return replace(self, options=options, deliveries=())
+
+    def choose_substitute(self, position: int, number: int) -> int:
+        """Choose the clip for the place of one that fails, a function of seed, epoch, position and number alone.
+
+        Args:
+            position: Global position of the clip that fails.
+            number: Number of the try, from 0.
+
+        Returns:
+            Another global position, unless there is only one.
+        """
+        count = len(self.tables.layout)
+        drawn = hash_words(self.options.seed, self.options.epoch, SUBSTITUTES, position, number)
+        return (position + 1 + drawn % max(1, count - 1)) % count
 
     def without(
         self, clips: int | Sequence[int], world_size: int | None = None, balance: Balance | None = None
