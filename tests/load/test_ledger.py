@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from framefeed.errors import CorruptMedia, LoadError, NotInThisVersion, StaleSource, UsageError
+from framefeed.errors import CorruptMedia, LoadError, StaleSource, UsageError
 from framefeed.load import _ledger
 from framefeed.load._ledger import Ledger, LedgerEntry
 from framefeed.load._loader import ClipLoader
@@ -92,11 +92,6 @@ def test_arguments_of_torch_say_what_to_use_instead(name: str, advice: str) -> N
     assert isinstance(raised.value, TypeError)
     with pytest.raises(TypeError, match="unexpected keyword argument 'num_threads'"):
         ClipLoader(plan_of(), batch_size=2, num_threads=1)  # type: ignore[call-arg]
-
-
-def test_substitute_is_not_in_this_version() -> None:
-    with pytest.raises(NotInThisVersion, match="not in this version"):
-        ClipLoader(plan_of(), batch_size=2, on_error="substitute")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("make", [Ledger, Ledger.shared])

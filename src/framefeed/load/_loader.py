@@ -29,9 +29,10 @@ class ClipLoader(ClosedByWith):
 
     When a clip fails, ``on_error="raise"`` raises its error in place of its batch. ``next()`` on the same iterator
     continues with the next batch; a state that was saved before the error resumes at the failed batch. With "skip", the
-    clip is zeros in its batch, with ok False, pts_seconds NaN, valid False, and its error in ``errors``. A clip that is
-    not ready within ``deadline_seconds`` raises `DeadlineExceeded` with either option, and ends the iteration, because
-    native code that hangs cannot be stopped.
+    clip is zeros in its batch, with ok False, pts_seconds NaN, valid False, and its error in ``errors``. With
+    "substitute", another clip of the epoch is in its place; if several of these fail too, it is zeros. With threads, a
+    clip that is not ready within ``deadline_seconds`` raises `DeadlineExceeded` with any option, and ends the
+    iteration, because native code that hangs cannot be stopped.
 
     Example: ``for batch in ClipLoader(plan, batch_size=16): train(batch.data, batch.columns["label"])``
 
@@ -49,9 +50,9 @@ class ClipLoader(ClosedByWith):
             stored frames at the end of an epoch, and after ``close``.
         transform: Called with (clip [T, C, H, W], rng) in a worker; the results are stacked to a batch. ``rng`` depends
             on seed, epoch and global position only: it is the same in every worker and on every machine.
-        on_error: "raise" or "skip".
-        max_failed: With "skip", number (int) or share (float) of an epoch's clips that may fail. If more fail, a
-            LoadError ends the iteration.
+        on_error: "raise", "skip" or "substitute".
+        max_failed: With "skip" or "substitute", number (int) or share (float) of an epoch's clips that may fail. If
+            more fail, a LoadError ends the iteration.
         deadline_seconds: Longest wait for one clip, or None. With workers=0 it has no effect, because the caller's own
             thread decodes and cannot be interrupted.
 

@@ -24,8 +24,8 @@ P = ParamSpec("P")
 
 MAX_PREFETCH_BYTES = 2 << 30
 """Bytes of batches that are prepared ahead; one batch is always prepared."""
-MAX_SUBSTITUTES = 8
-"""Clips that are tried in place of one that fails: where half of all clips fail, one of 256 finds none."""
+MAX_SUBSTITUTES = 10
+"""Clips that are tried in place of one that fails: where half of all clips fail, one of 1024 finds none."""
 _TORCH_NAMES = {
     "num_workers": "use workers=, a number of threads",
     "prefetch_factor": "use prefetch=, a number of batches",

@@ -323,11 +323,14 @@ class EpochPlan:
             number: Number of the try, from 0.
 
         Returns:
-            Another global position, unless there is only one.
+            A global position; those of ``count`` - 1 numbers are all others of the epoch.
         """
-        count = len(self.tables.layout)
-        drawn = hash_words(self.options.seed, self.options.epoch, SUBSTITUTES, position, number)
-        return (position + 1 + drawn % max(1, count - 1)) % count
+        others = len(self.tables.layout) - 1
+        if not others:
+            return position
+        seed = hash_words(self.options.seed, SUBSTITUTES, position)
+        other = make_permutation(others, seed, self.options.epoch)(number % others)
+        return (position + 1 + other) % (others + 1)
 
     def without(
         self, clips: int | Sequence[int], world_size: int | None = None, balance: Balance | None = None
