@@ -128,6 +128,20 @@ def test_costs_follow_what_must_be_decoded() -> None:
     assert (larger > costs).all()
 
 
+@pytest.mark.parametrize("shuffle", [True, "videos"])
+@pytest.mark.parametrize("balance", [None, "cost"])
+def test_a_description_shows_the_spread_of_cost_over_ranks(balance: str | None, shuffle: Any) -> None:
+    plan = plan_of(0, 3, balance=balance, shuffle=shuffle, clips_per_video=20)
+    waits = plan.describe().waits
+    assert waits is not None
+    assert 1 <= waits.balanced_step < waits.step + (shuffle == "videos")
+    assert 1 <= waits.epoch <= waits.step
+    assert f"slowest rank: {waits.step:.2f} of the mean in a step" in str(plan.describe())
+    assert plan_of().describe().waits is None
+    rest = plan.without([3, 1, 7])
+    assert rest.describe().clips == len(rest)
+
+
 # --- resumed ------------------------------------------------------------------------------------------
 
 
@@ -191,3 +205,12 @@ def test_blocks_are_ordered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     far = 10**11
     assert [order(far + number) for number in range(16)] == list(range(far, far + 16))
     assert asked == [far, far + 8]
+
+
+def test_clips_that_cannot_be_planned_cost_nothing() -> None:
+    catalog = catalog_of(VIDEOS)
+    rule = Dense(100, policy="error")
+    plan = plan_clips(catalog, rule, seed=3, clips_per_video=6, world_size=2, balance="cost")  # type: ignore[arg-type]
+    described = plan.describe()
+    assert described.unusable_clips > 0
+    assert described.waits is not None

@@ -17,7 +17,7 @@ from framefeed.catalog import Catalog, CatalogEntry
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import Timeline
 from framefeed.plan._balance import CostOrder, estimate_row_costs
-from framefeed.plan._description import PlanDescription, describe_plan, find_differences, shorten
+from framefeed.plan._description import PlanDescription, Waits, describe_plan, find_differences, predict_steps, shorten
 from framefeed.plan._options import Balance, PlanOptions
 from framefeed.plan._order import ClipLocation, Permutation, make_permutation
 from framefeed.plan._random import SUBSTITUTES, ClipContext, generator_at, hash_words
@@ -32,6 +32,8 @@ _WITHOUT_DELIVERIES = 1
 """Version of states that know no deliveries; of plans that were dealt once."""
 _CLIPS_VERSION = 1
 """Rises if a global position of the same plan gets another clip."""
+_SAMPLED_POSITIONS = 4096
+"""Positions of each rank whose cost is estimated."""
 _MOST_LOCATIONS = 1024
 """Positions whose location a plan remembers."""
 
@@ -90,18 +92,25 @@ class EpochPlan:
 
     def _make_order(self, rest: Rest, world_size: int) -> CostOrder:
         """Make the order in which the units of a rest are dealt by cost."""
-        unit, layout, permutation = self.options.unit, self.tables.layout, self._permutation
-        costs = self.tables.row_costs
-        if costs is None:
-            costs = estimate_row_costs(self.catalog, self.rule)
+        unit, costs = self.options.unit, self._row_costs
 
         def predict(units: IntArray) -> FloatArray:
-            number, offset = np.divmod(rest.select(units * unit), unit)
-            unshuffled = number if permutation is None else permutation(number)
-            values: FloatArray = costs[layout.find_rows(unshuffled * unit + offset)]
+            values: FloatArray = costs[self._find_rows(rest.select(units * unit))]
             return values
 
         return CostOrder(predict, len(rest) // unit, world_size)
+
+    @cached_property
+    def _row_costs(self) -> FloatArray:
+        """Predicted CPU seconds of a clip of each row of the catalog."""
+        costs = self.tables.row_costs
+        return estimate_row_costs(self.catalog, self.rule) if costs is None else costs
+
+    def _find_rows(self, global_positions: IntArray) -> IntArray:
+        unit, permutation = self.options.unit, self._permutation
+        number, offset = np.divmod(global_positions, unit)
+        unshuffled = number if permutation is None else permutation(number)
+        return self.tables.layout.find_rows(unshuffled * unit + offset)
 
     @cached_property
     def _permutation(self) -> Permutation | None:
@@ -409,7 +418,28 @@ class EpochPlan:
 
     def describe(self) -> PlanDescription:
         """Estimate the cost of this rank's epoch from at most a few hundred of its clips."""
-        return describe_plan(self, self.options.unit)
+        waits = self._measure_waits() if self.world_size > 1 and len(self) else None
+        return describe_plan(self, self.options.unit, waits)
+
+    def _measure_waits(self) -> Waits:
+        """Measure how unequal the ranks are, with and without balance."""
+        numbers = np.unique(np.linspace(0, len(self) - 1, _SAMPLED_POSITIONS).astype(np.int64))
+        balanced, plain = (
+            replace(self, options=replace(self.options, balance=balance))._shard for balance in ("cost", None)
+        )
+        costs = self._row_costs
+        epoch = np.array(
+            [
+                costs[self._find_rows(replace(self._shard, rank=rank).global_position(numbers))].sum()
+                for rank in range(self.world_size)
+            ]
+        )
+        steps = [
+            predict_steps(self.whole, [replace(shard, rank=rank) for rank in range(self.world_size)])
+            for shard in (plain, balanced)
+        ]
+        step, balanced_step = (float(each.max(1).sum() / max(1e-12, each.mean(1).sum())) for each in steps)
+        return Waits(float(epoch.max() / max(1e-12, epoch.mean())), step, balanced_step)
 
 
 def restore_plan(
