@@ -21,7 +21,7 @@ from framefeed.catalog._frame_tables import SCHEMA as FRAMES_SCHEMA
 from framefeed.catalog._plan_columns import PLAN_COLUMNS
 from framefeed.catalog.scan._journal import JOURNALED
 from framefeed.index import BuiltFrom, StreamFacts, TimesFrom
-from framefeed.load._iteration import STATE_VERSION as LOADER_VERSION
+from framefeed.load._state import STATE_VERSION as LOADER_VERSION
 from framefeed.media import SourceIdentity
 from framefeed.plan._epoch import STATE_VERSION as PLAN_VERSION
 from framefeed.testing import make_folder

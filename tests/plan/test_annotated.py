@@ -15,7 +15,8 @@ import pytest
 from framefeed.catalog import Catalog
 from framefeed.catalog.scan import scan
 from framefeed.errors import UsageError
-from framefeed.plan._epoch import EpochPlan, plan_clips
+from framefeed.plan._epoch import EpochPlan
+from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._request import DecodeRequest
 from framefeed.plan._rules import AtIndices, EveryFrame, Uniform

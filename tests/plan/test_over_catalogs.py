@@ -12,7 +12,7 @@ import pytest
 from framefeed.catalog import Catalog
 from framefeed.catalog.scan import scan
 from framefeed.errors import UsageError
-from framefeed.plan._epoch import plan_clips
+from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._rules import Dense, EveryFrame, Uniform
 from framefeed.testing import ClipSpec, write_clip

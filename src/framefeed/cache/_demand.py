@@ -287,7 +287,8 @@ def order_by_catalog(plan: EpochPlan, later: int = 0) -> EpochPlan:
         later: How many epochs later.
     """
     epoch = plan.epoch + later
-    return replace(plan, options=replace(plan.options, shuffle=False, rank=0, world_size=1, epoch=epoch))
+    options = replace(plan.options, shuffle=False, rank=0, world_size=1, epoch=epoch)
+    return replace(plan, options=options, deliveries=())
 
 
 def find_neighbours(plan: EpochPlan, position: int, most_before: int, most: int) -> range:

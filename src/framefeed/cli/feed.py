@@ -179,8 +179,9 @@ def _run_loop(loader: ClipLoader, args: argparse.Namespace, result: FeedResult) 
         for epoch in range(args.epochs):
             if epoch and args.max_batches is not None:
                 # Otherwise a loader whose iteration ended early would start the same epoch again.
-                planned_next = loader.plan.with_epoch(epoch)
-                loader.load_state_dict({**loader.state_dict(), "plan": planned_next.state_dict(), "delivered": 0})
+                planned_next = loader.plan.with_epoch(epoch).state_dict()
+                start = {"plan": planned_next, "delivered": 0, "clips": 0, "finished": False}
+                loader.load_state_dict({**loader.state_dict(), **start})
             began, clips, failed = time.perf_counter(), 0, 0
             for number, batch in enumerate(_time_batches(loader, result.waits), start=1):
                 clips += int(batch.ok.sum())

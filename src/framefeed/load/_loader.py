@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from framefeed._checks import expected
 from framefeed.cache import FrameCache
 from framefeed.decode import Decoder
 from framefeed.errors import UsageError
-from framefeed.load._iteration import BatchCursor, BatchIterator, count_batches, dump_cursor, load_cursor
+from framefeed.load._iteration import BatchIterator
 from framefeed.load._ledger import Ledger
 from framefeed.load._options import LoaderOptions, OnError, Transform, refuse_torch_names
+from framefeed.load._state import BatchCursor, dump_cursor, load_cursor
 from framefeed.load._stats import LoadStats, Meter
 from framefeed.load._workers import Workers
 from framefeed.media import Limits
@@ -28,9 +29,10 @@ class ClipLoader(ClosedByWith):
 
     When a clip fails, ``on_error="raise"`` raises its error in place of its batch. ``next()`` on the same iterator
     continues with the next batch; a state that was saved before the error resumes at the failed batch. With "skip", the
-    clip is zeros in its batch, with ok False, pts_seconds NaN, valid False, and its error in ``errors``. A clip that is
-    not ready within ``deadline_seconds`` raises `DeadlineExceeded` with either option, and ends the iteration, because
-    native code that hangs cannot be stopped.
+    clip is zeros in its batch, with ok False, pts_seconds NaN, valid False, and its error in ``errors``. With
+    "substitute", another clip of the epoch is in its place; if several of these fail too, it is zeros. With threads, a
+    clip that is not ready within ``deadline_seconds`` raises `DeadlineExceeded` with any option, and ends the
+    iteration, because native code that hangs cannot be stopped.
 
     Example: ``for batch in ClipLoader(plan, batch_size=16): train(batch.data, batch.columns["label"])``
 
@@ -48,9 +50,9 @@ class ClipLoader(ClosedByWith):
             stored frames at the end of an epoch, and after ``close``.
         transform: Called with (clip [T, C, H, W], rng) in a worker; the results are stacked to a batch. ``rng`` depends
             on seed, epoch and global position only: it is the same in every worker and on every machine.
-        on_error: "raise" or "skip".
-        max_failed: With "skip", number (int) or share (float) of an epoch's clips that may fail. If more fail, a
-            LoadError ends the iteration.
+        on_error: "raise", "skip" or "substitute".
+        max_failed: With "skip" or "substitute", number (int) or share (float) of an epoch's clips that may fail. If
+            more fail, a LoadError ends the iteration.
         deadline_seconds: Longest wait for one clip, or None. With workers=0 it has no effect, because the caller's own
             thread decodes and cannot be interrupted.
 
@@ -87,7 +89,7 @@ class ClipLoader(ClosedByWith):
         self._options = options
         self._workers = Workers(options)
         self._meter = Meter(self._workers.count)
-        self._cursor = BatchCursor(plan.epoch)
+        self._cursor = BatchCursor(plan)
         self._ledger = Ledger()
         self._iterator: weakref.ref[BatchIterator] | None = None
         self._is_closed = False
@@ -100,8 +102,8 @@ class ClipLoader(ClosedByWith):
 
     @property
     def plan(self) -> EpochPlan:
-        """The plan, at the loader's epoch."""
-        return self._plan.with_epoch(self.epoch)
+        """The plan at the loader's epoch, or of the rest of an epoch that began with other ranks."""
+        return self._cursor.plan
 
     @property
     def batch_size(self) -> int:
@@ -111,7 +113,7 @@ class ClipLoader(ClosedByWith):
     @property
     def epoch(self) -> int:
         """Number of the epoch that is being iterated, or that the next iteration will use."""
-        return self._cursor.epoch
+        return self._cursor.plan.epoch
 
     @property
     def ledger(self) -> Ledger:
@@ -119,38 +121,33 @@ class ClipLoader(ClosedByWith):
         return self._ledger
 
     def __len__(self) -> int:
-        """Number of batches in an epoch."""
-        return count_batches(self._plan, self._options)
+        """Number of batches in the epoch: those before the position, and those that remain."""
+        return self._cursor.delivered + len(self._cursor.list_batches(self._options))
 
     def __iter__(self) -> BatchIterator:
         """Begin an iteration, and end the one before it."""
         if self._is_closed:
             raise UsageError("this ClipLoader is closed: make a new one")
         self._end_iteration("a later iter(loader) replaced it: use one iterator at a time")
-        start = self._cursor.delivered if self._cursor.is_restored else 0
-        self._cursor = BatchCursor(self._cursor.epoch, start)
-        iterator = BatchIterator(
-            self._plan.with_epoch(self._cursor.epoch),
-            self._options,
-            self._workers,
-            self._meter,
-            self._cursor,
-            self._ledger,
-        )
+        self._cursor = self._cursor.restart(self._plan)
+        iterator = BatchIterator(self._plan, self._options, self._workers, self._meter, self._cursor, self._ledger)
         self._iterator = weakref.ref(iterator)
         return iterator
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position after the last delivered batch, as JSON under 1 KiB; prefetched batches do not count."""
-        return dump_cursor(self._cursor, self._plan, self._options)
+        return dump_cursor(self._cursor, self._options)
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Start the next iteration at a saved position; the number of workers may differ.
+    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+        """Start the next iteration at a saved position, with any number of workers and ranks, and any batch size.
 
-        Another batch size or number of ranks works if the position is not inside a batch.
+        The clips that remain are those that no rank has delivered. See the reference for what pads count as.
+
+        Args:
+            state: The state of one rank, if all ranks are at the same step, or a list of the states of all ranks.
 
         Raises:
-            UsageError: The state is from another plan, or not from a loader.
+            UsageError: The state is from another plan, or not from a loader, or the list lacks a rank.
         """
         cursor = load_cursor(state, self._plan, self._options)
         self._end_iteration("load_state_dict was called: call iter(loader) again")

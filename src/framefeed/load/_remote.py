@@ -32,7 +32,7 @@ class ClipRequest:
         iteration: Number of the iteration in its loader.
         epoch: Number of the epoch.
         row: The source's row of the catalog.
-        positions: Positions of the clips.
+        positions: Global positions of the clips.
         length: Number of frames of each clip.
         shared: Memory for each clip or result; None if it must be sent.
     """
@@ -53,7 +53,7 @@ class TransformRequest:
         iteration: Number of the iteration in its loader.
         epoch: Number of the epoch.
         clip: The clip.
-        position: Its position.
+        position: Its global position.
     """
 
     iteration: int
@@ -124,9 +124,10 @@ class ClipProcess:
         worker = self._begin(request.iteration, request.epoch)
         if isinstance(request, TransformRequest):
             return worker.apply_transform((request.clip, request.position))
-        shapes = find_shapes(self._plan, request.positions, request.length)
+        plan = self._plan.whole
+        shapes = find_shapes(plan, request.positions, request.length)
         memory = TaskMemory(shapes, request.shared, self._buffers)
-        batch = PendingBatch(self._plan, request.positions, memory, request.length)
+        batch = PendingBatch(plan, request.positions, memory, request.length)
         cost = worker(DecodeTask(batch, request.row, list(range(len(batch)))))
         errors = [error if error is None else _make_sendable(error) for error in batch.errors]
         counts = None if cache is None else cache.stats()
@@ -140,7 +141,7 @@ class ClipProcess:
                 cache.flush()
             self._plan = self._plan.with_epoch(epoch)
             decoder = self._options.decoder_for(self._plan)
-            self._worker = ClipWorker(self._plan, decoder, self._options.transform)
+            self._worker = ClipWorker(self._plan.whole, decoder, self._options.transform)
             self._iteration = iteration, epoch
         return self._worker
 

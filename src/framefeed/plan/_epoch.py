@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -11,23 +10,30 @@ from typing import Any, SupportsIndex, overload
 import numpy as np
 from numpy.random import Generator
 
-from framefeed._arrays import IntArray
+from framefeed._arrays import FloatArray, IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import OutOfRange, check_integer, check_mapping, check_position, expected
+from framefeed._checks import OutOfRange, check_integer, check_mapping, check_position
 from framefeed.catalog import Catalog, CatalogEntry
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import Timeline
-from framefeed.plan._crops import Crop, Size
-from framefeed.plan._description import PlanDescription, describe_plan, find_differences, shorten
-from framefeed.plan._options import PlanOptions, Shuffle
-from framefeed.plan._order import ClipLocation, Permutation, Shard, Tail, make_permutation
-from framefeed.plan._random import ClipContext, generator_at
-from framefeed.plan._request import DecodeRequest, OnDamaged, make_planned_request
-from framefeed.plan._request_rule import Requests, find_mistakes, make_row_requests
+from framefeed.plan._balance import CostOrder, estimate_row_costs
+from framefeed.plan._description import PlanDescription, Waits, describe_plan, find_differences, predict_steps, shorten
+from framefeed.plan._options import Balance, PlanOptions
+from framefeed.plan._order import ClipLocation, Permutation, make_permutation
+from framefeed.plan._random import SUBSTITUTES, ClipContext, generator_at, hash_words
+from framefeed.plan._request import DecodeRequest, make_planned_request
+from framefeed.plan._request_rule import Requests, make_row_requests
 from framefeed.plan._rules import ClipRule
+from framefeed.plan._shard import Delivery, Rest, Shard, load_deliveries
 from framefeed.plan._tables import Excluded, PlanTables, describe_source
 
-STATE_VERSION = 1
+STATE_VERSION = 2
+_WITHOUT_DELIVERIES = 1
+"""Version of states that know no deliveries; of plans that were dealt once."""
+_CLIPS_VERSION = 1
+"""Rises if a global position of the same plan gets another clip."""
+_SAMPLED_POSITIONS = 4096
+"""Positions of each rank whose cost is estimated."""
 _MOST_LOCATIONS = 1024
 """Positions whose location a plan remembers."""
 
@@ -43,12 +49,14 @@ class EpochPlan:
         rule: The clip rule: which frames make a clip.
         options: Seed, epoch, order, rank and form.
         tables: Computed from the other attributes for all positions, again in each process.
+        deliveries: What earlier runs delivered of this epoch; the plan has the rest.
     """
 
     catalog: Catalog
     rule: ClipRule
     options: PlanOptions
     tables: PlanTables
+    deliveries: tuple[Delivery, ...] = ()
 
     def __repr__(self) -> str:
         options = self.options
@@ -59,20 +67,57 @@ class EpochPlan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         at = self.rule.at if isinstance(self.rule, Requests) else None
-        return (_restored, (self.catalog, self.rule if at is None else at, self.options))
+        return (restore_plan, (self.catalog, self.rule if at is None else at, self.options, self.deliveries))
 
     # --- the order ------------------------------------------------------------------------------------
 
     @cached_property
     def _shard(self) -> Shard:
-        return self.options.shard(len(self.tables.layout))
+        options, rest = self.options, self._rest
+        order = self._make_order(rest, options.world_size) if options.balance and options.world_size > 1 else None
+        dealt = rest if self.deliveries else None
+        return Shard(rest.count, options.rank, options.world_size, options.tail, options.unit, dealt, order)
+
+    @cached_property
+    def _rest(self) -> Rest:
+        """The global positions that earlier runs did not deliver."""
+        rest = Rest(len(self.tables.layout))
+        for delivery in self.deliveries:
+            rest = self._remove(rest, delivery)
+        return rest
+
+    def _remove(self, rest: Rest, delivery: Delivery) -> Rest:
+        order = self._make_order(rest, delivery.world_size) if delivery.is_balanced else None
+        return rest.without(delivery, self.options.unit, order)
+
+    def _make_order(self, rest: Rest, world_size: int) -> CostOrder:
+        """Make the order in which the units of a rest are dealt by cost."""
+        unit, costs = self.options.unit, self._row_costs
+
+        def predict(units: IntArray) -> FloatArray:
+            values: FloatArray = costs[self._find_rows(rest.select(units * unit))]
+            return values
+
+        return CostOrder(predict, len(rest) // unit, world_size)
+
+    @cached_property
+    def _row_costs(self) -> FloatArray:
+        """Predicted CPU seconds of a clip of each row of the catalog."""
+        costs = self.tables.row_costs
+        return estimate_row_costs(self.catalog, self.rule) if costs is None else costs
+
+    def _find_rows(self, global_positions: IntArray) -> IntArray:
+        unit, permutation = self.options.unit, self._permutation
+        number, offset = np.divmod(global_positions, unit)
+        unshuffled = number if permutation is None else permutation(number)
+        return self.tables.layout.find_rows(unshuffled * unit + offset)
 
     @cached_property
     def _permutation(self) -> Permutation | None:
-        options, unit = self.options, self._shard.unit
-        if options.shuffle is False or not self._shard.count:
+        options, count = self.options, len(self.tables.layout)
+        if options.shuffle is False or not count:
             return None
-        return make_permutation(self._shard.count // unit, options.seed, options.epoch)
+        return make_permutation(count // options.unit, options.seed, options.epoch)
 
     def __len__(self) -> int:
         return len(self._shard)
@@ -109,9 +154,10 @@ class EpochPlan:
         located = self._locations.get(key)
         if located is None:
             global_position = self._shard.global_position(self._checked(position))
-            unit, number = divmod(global_position, self._shard.unit)
+            size = self.options.unit
+            unit, number = divmod(global_position, size)
             unshuffled_unit = unit if self._permutation is None else self._permutation(unit)
-            located = global_position, self.tables.layout.locate(unshuffled_unit * self._shard.unit + number)
+            located = global_position, self.tables.layout.locate(unshuffled_unit * size + number)
             if len(self._locations) >= _MOST_LOCATIONS:
                 self._locations.clear()
             self._locations[key] = located
@@ -267,8 +313,52 @@ class EpochPlan:
         return self.tables.excluded(self.catalog)
 
     def with_epoch(self, epoch: int) -> EpochPlan:
-        """Return the same plan at another epoch."""
-        return replace(self, options=replace(self.options, epoch=epoch))
+        """Return the same plan at another epoch, which it has in full."""
+        if epoch == self.epoch:
+            return self
+        return replace(self, options=replace(self.options, epoch=epoch), deliveries=())
+
+    @cached_property
+    def whole(self) -> EpochPlan:
+        """The plan of the whole epoch on one rank, whose positions are the global ones."""
+        options = replace(self.options, rank=0, world_size=1, balance=None)
+        return replace(self, options=options, deliveries=())
+
+    def choose_substitute(self, position: int, number: int) -> int:
+        """Choose the clip for the place of one that fails, a function of seed, epoch, position and number alone.
+
+        Args:
+            position: Global position of the clip that fails.
+            number: Number of the try, from 0.
+
+        Returns:
+            A global position; those of ``count`` - 1 numbers are all others of the epoch.
+        """
+        others = len(self.tables.layout) - 1
+        if not others:
+            return position
+        seed = hash_words(self.options.seed, SUBSTITUTES, position)
+        other = make_permutation(others, seed, self.options.epoch)(number % others)
+        return (position + 1 + other) % (others + 1)
+
+    def without(
+        self, clips: int | Sequence[int], world_size: int | None = None, balance: Balance | None = None
+    ) -> EpochPlan:
+        """Return a plan of the clips that ranks have not delivered yet, dealt anew to the ranks of this plan.
+
+        Args:
+            clips: Clips of this plan that every rank delivered, or a list with the number of each rank.
+            world_size: Number of ranks that delivered them; None for the ranks of this plan.
+            balance: How clips were dealt to them.
+        """
+        each = (clips,) if isinstance(clips, int) else tuple(clips)
+        if world_size is None:
+            world_size, balance = self.world_size, self.options.balance
+        delivery = Delivery(world_size, each, balance is not None and world_size > 1)
+        rest = self._remove(self._rest, delivery)
+        # One rank that delivered the beginning leaves the same rest; so a state stays small after many resumes.
+        deliveries = (Delivery(1, (rest.start,)),) if rest.is_tail else (*self.deliveries, delivery)
+        return replace(self, deliveries=deliveries)
 
     # --- checkpoints ----------------------------------------------------------------------------------
 
@@ -277,7 +367,7 @@ class EpochPlan:
         """Hash of all that determines the clip at a global position, except the epoch."""
         options = self.options
         parts = (
-            f"framefeed plan {STATE_VERSION}",
+            f"framefeed plan {_CLIPS_VERSION}",
             self.catalog.fingerprint,
             self.rule,
             (options.seed, options.shuffle, options.clips_per_video),
@@ -292,7 +382,10 @@ class EpochPlan:
             "fingerprint": self.fingerprint,
             "seed": self.options.seed,
             "epoch": self.options.epoch,
+            "rank": self.options.rank,
             "world_size": self.options.world_size,
+            "balance": self.options.balance,
+            "deliveries": [delivery.dump() for delivery in self.deliveries],
             "num_clips": len(self.tables.layout),
             "rule": shorten(repr(self.rule)),
             "options": shorten(self.options.text),
@@ -302,12 +395,14 @@ class EpochPlan:
     def with_state(self, state: Mapping[str, Any]) -> EpochPlan:
         """Return the plan at the epoch of a checkpoint; rank and world size may differ from the checkpoint's.
 
+        What runs before the checkpoint's delivered is left out, if they had another number of ranks.
+
         Raises:
             UsageError: The checkpoint belongs to another plan.
         """
         check_mapping("state", state, "what plan.state_dict() returned")
         version = state.get("version")
-        if version != STATE_VERSION:
+        if version not in (STATE_VERSION, _WITHOUT_DELIVERIES):
             raise UsageError(f"state: expected version {STATE_VERSION} of a plan's state, got version {version!r}")
         if state.get("fingerprint") != self.fingerprint:
             parts = "; ".join(find_differences(state, self.state_dict()))
@@ -316,123 +411,41 @@ class EpochPlan:
                 f"this checkpoint belongs to another plan: {f'these differ: {parts}' if parts else prints}. Make the "
                 "plan with the same catalog, rule, seed and options as before"
             )
-        return self.with_epoch(int(state["epoch"]))
+        deliveries = load_deliveries(state.get("deliveries", []))
+        return replace(self, options=replace(self.options, epoch=int(state["epoch"])), deliveries=deliveries)
 
     # --- cost -----------------------------------------------------------------------------------------
 
     def describe(self) -> PlanDescription:
         """Estimate the cost of this rank's epoch from at most a few hundred of its clips."""
-        return describe_plan(self, self._shard.unit)
+        waits = self._measure_waits() if self.world_size > 1 and len(self) else None
+        return describe_plan(self, self.options.unit, waits)
+
+    def _measure_waits(self) -> Waits:
+        """Measure how unequal the ranks are, with and without balance."""
+        numbers = np.unique(np.linspace(0, len(self) - 1, _SAMPLED_POSITIONS).astype(np.int64))
+        balanced, plain = (
+            replace(self, options=replace(self.options, balance=balance))._shard for balance in ("cost", None)
+        )
+        costs = self._row_costs
+        epoch = np.array(
+            [
+                costs[self._find_rows(replace(self._shard, rank=rank).global_position(numbers))].sum()
+                for rank in range(self.world_size)
+            ]
+        )
+        steps = [
+            predict_steps(self.whole, [replace(shard, rank=rank) for rank in range(self.world_size)])
+            for shard in (plain, balanced)
+        ]
+        step, balanced_step = (float(each.max(1).sum() / max(1e-12, each.mean(1).sum())) for each in steps)
+        return Waits(float(epoch.max() / max(1e-12, epoch.mean())), step, balanced_step)
 
 
-def plan_clips(  # noqa: PLR0913 - public: what its users ask for
-    catalog: Catalog,
-    rule: ClipRule | None = None,
-    *,
-    clips_per_video: int = 1,
-    seed: int,
-    shuffle: Shuffle = True,
-    epoch: int = 0,
-    rank: int = 0,
-    world_size: int = 1,
-    tail: Tail = "pad",
-    size: Size | int | None = None,
-    crop: Crop | Sequence[int] | None = None,
-    within: tuple[str, str] | None = None,
-    at: str | None = None,
-    unequal: bool = False,
-    on_damaged: OnDamaged = "error",
-    columns: Sequence[str] = (),
+def restore_plan(
+    catalog: Catalog, rule: ClipRule | str, options: PlanOptions, deliveries: tuple[Delivery, ...] = ()
 ) -> EpochPlan:
-    """Plan the clips of every epoch over the files of a catalog.
-
-    Example: ``plan_clips(catalog, Rates([(1, 8), (2, 8)]), seed=0, size=(224, 224), columns=["label"])``
-
-    Args:
-        catalog: A catalog with frame indexes. Rows that failed are left out with one warning; ``plan.excluded`` lists
-            them.
-        rule: The clip rule, which says which frames make a clip; None if ``at`` is given.
-        clips_per_video: Number of clips of each video in an epoch.
-        seed: An integer from 0 to 2**64 - 1; random choices depend only on seed, epoch and global position.
-        shuffle: True shuffles clips, False keeps the catalog's order, "videos" shuffles videos and keeps the clips of
-            a video together on one rank, so that they share its decoding.
-        epoch: Number of the epoch, from 0; ``plan.with_epoch`` gives other epochs.
-        rank: Number of this process, from 0 to ``world_size`` - 1.
-        world_size: Number of processes that share an epoch.
-        tail: "pad" repeats global positions 0, 1, ... until all ranks have the same length, "drop" leaves out the rest.
-        size: (height, width) of the pictures, an int for their short side, or None for no resize.
-        crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop; it comes
-            before the resize.
-        within: Names of two columns with start and end in seconds from the first frame; clips are chosen as if the
-            video had only the frames with start <= t < end. Null or NaN means no bound.
-        at: Name of the column with each row's frame numbers (integers) or seconds from the first frame (floats), one
-            or a list a row, in place of a rule. A row with a null in it is left out. Seconds are taken with
-            pick="played" and no tolerance, and the policy is "repeat_last"; for others make the requests yourself:
-            ``plan_requests`` takes pick, tolerance_seconds and policy. A warning says if floats look like frame
-            numbers, or if all frames of a row lie past the end.
-        unequal: Let the pictures of different clips differ in size; ``ClipBatch.data`` is then a list of clips.
-        on_damaged: For frames that a scan with ``verify="full"`` found damaged: "error" plans them, and loading raises
-            CorruptMedia; "skip" delivers zeros, with ``valid`` False; "deliver" delivers the picture that the decoder
-            gives. One warning counts the rows that were not scanned so, for which "skip" and "deliver" do not work.
-        columns: Names of columns that are delivered with the clips.
-
-    Raises:
-        UsageError: The catalog has no frame indexes, the pictures would have different sizes, or options contradict
-            each other.
-    """
-    options = PlanOptions(
-        seed, shuffle, epoch, rank, world_size, tail, clips_per_video, size, crop, within, columns, on_damaged,
-        unequal,
-    )  # fmt: skip
-    plan = _restored(catalog, _check_rule(catalog, rule, at), options)
-    if excluded := plan.tables.num_excluded(catalog):
-        count = f"{excluded} of {len(catalog)} rows"
-        message = f"{count} are left out of this plan: plan.excluded lists each with the reason"
-        if not len(plan.tables.layout):
-            source, reason = plan.excluded[0]
-            message = f"{message}. No rows remain, so the plan has no clips. The first row is {source} ({reason})"
-        warnings.warn(message, UserWarning, stacklevel=2)
-    if isinstance(plan.rule, Requests):
-        for mistake in find_mistakes(catalog, plan.rule):
-            warnings.warn(mistake, UserWarning, stacklevel=2)
-    if (warning := describe_unknown_damage(catalog, on_damaged)) is not None:
-        warnings.warn(warning, UserWarning, stacklevel=2)
-    return plan
-
-
-def describe_unknown_damage(catalog: Catalog, on_damaged: OnDamaged) -> str | None:
-    """Write a warning if ``on_damaged`` cannot work for rows that were not decoded to find damage; else None."""
-    if on_damaged == "error":
-        return None
-    # Null, here NaN, means that not all of a file was decoded.
-    count = np.count_nonzero(np.isnan(catalog.column_values("num_damaged_frames")[catalog.usable_rows]))
-    if not count:
-        return None
-    return (
-        f"on_damaged={on_damaged!r}: damage is not known for {count} of {len(catalog.usable_rows)} rows, because they "
-        "were not scanned with verify='full' (on the command line: framefeed scan --verify full); loading a damaged "
-        "frame of these rows raises CorruptMedia"
-    )
-
-
-def _check_rule(catalog: object, rule: ClipRule | None, at: str | None) -> ClipRule | str:
-    if isinstance(catalog, type) or not hasattr(catalog, "usable_rows"):
-        raise expected("catalog", "a Catalog (from ff.scan or ff.Catalog.open)", catalog)
-    if at is not None:
-        if rule is not None:
-            raise UsageError(f"expected a rule or at={at!r}, got both: each says which frames make a clip")
-        if not isinstance(at, str):
-            raise expected("at", "the name of a column", at)
-        return at
-    if rule is None:
-        raise UsageError("expected a clip rule such as ff.Uniform(8), or at= with the name of a column, got neither")
-    if isinstance(rule, type) or not hasattr(rule, "choose"):
-        raise expected("rule", "a clip rule such as ff.Uniform(8)", rule)
-    return rule
-
-
-def _restored(catalog: Catalog, rule: ClipRule | str, options: PlanOptions) -> EpochPlan:
     """Make a plan from a rule, or from the name of the column of its requests; pickles of plans name this function."""
     if isinstance(rule, str):
         rule = make_row_requests(catalog, rule, options)
-    return EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))
+    return EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options), deliveries)

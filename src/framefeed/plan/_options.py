@@ -8,11 +8,12 @@ from typing import Literal, get_args
 
 from framefeed._checks import check_choice, check_integer, check_names, expected
 from framefeed.plan._crops import Crop, PictureRule, Size, as_crop
-from framefeed.plan._order import Shard, Tail
 from framefeed.plan._random import check_seed
 from framefeed.plan._request import OnDamaged
+from framefeed.plan._shard import Shard, Tail
 
 Shuffle = bool | Literal["videos"]
+Balance = Literal["cost"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class PlanOptions:
     columns: Sequence[str] = ()
     on_damaged: OnDamaged = "error"
     unequal: bool = False
+    balance: Balance | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", check_seed(self.seed))
@@ -55,6 +57,7 @@ class PlanOptions:
         check_choice("on_damaged", self.on_damaged, get_args(OnDamaged))
         if not isinstance(self.unequal, bool):
             raise expected("unequal", "True or False", self.unequal)
+        check_choice("balance", self.balance, (None, *get_args(Balance)))
         object.__setattr__(self, "crop", as_crop(self.crop))
         object.__setattr__(self, "size", self.pictures.size)
 
@@ -70,7 +73,7 @@ class PlanOptions:
         given = {name: getattr(self, name) for name in names}
         return ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
 
-    def shard(self, count: int) -> Shard:
-        """Make this rank's share of ``count`` global positions."""
-        unit = self.clips_per_video if self.shuffle == "videos" else 1
-        return Shard(count, self.rank, self.world_size, self.tail, unit)
+    @property
+    def unit(self) -> int:
+        """Number of consecutive positions that stay together on a rank."""
+        return self.clips_per_video if self.shuffle == "videos" else 1

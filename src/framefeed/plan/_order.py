@@ -1,4 +1,4 @@
-"""Map positions to clips: shuffle, shards of ranks, and the clip of each unshuffled position; no list of positions.
+"""Map positions to clips: shuffle, and the clip of each unshuffled position; no list of positions.
 
 The permutation is a Feistel network over pairs (left, right) of numbers below about sqrt(n), applied until the result
 is below n (Black and Rogaway: Ciphers with arbitrary finite domains, 2002). There are fewer than n + sqrt(n) pairs, so
@@ -10,17 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isqrt
-from typing import Literal, NamedTuple, Protocol, overload
+from typing import NamedTuple, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import IntArray
-from framefeed._checks import check_choice, expected
 from framefeed.errors import UsageError
 from framefeed.plan._random import ORDER, WORD, hash_words
-
-Tail = Literal["pad", "drop"]
 
 _ROUNDS = 16
 """With 16, all orders of 2 to 6 positions are equally frequent; for large sets 8 would be enough."""
@@ -107,49 +104,6 @@ def make_permutation(size: int, seed: int, epoch: int) -> Permutation:
     return Permutation(size, -(-size // right_size), right_size, keys)
 
 
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """One rank's share of ``count`` global positions, in units of ``unit`` consecutive positions.
-
-    Example: 5 units of 1 over 2 ranks are 0 2 4 and 1 3 0 with tail="pad", 0 2 and 1 3 with tail="drop": every rank
-    has the same length; otherwise a collective operation of the training would never return.
-
-    Attributes:
-        count: Number of global positions; a multiple of ``unit``.
-        rank: Number of this rank, from 0.
-        world_size: Number of ranks.
-        tail: If the units do not divide evenly: "pad" continues at global position 0, "drop" leaves out the rest.
-        unit: Number of positions that stay together on a rank: the clips of a video, or 1.
-    """
-
-    count: int
-    rank: int = 0
-    world_size: int = 1
-    tail: Tail = "pad"
-    unit: int = 1
-
-    def __post_init__(self) -> None:
-        if self.world_size < 1:
-            raise expected("world_size", "an integer of at least 1", self.world_size)
-        if not 0 <= self.rank < self.world_size:
-            raise UsageError(f"rank: expected 0 to world_size - 1 (world_size={self.world_size}), got {self.rank}")
-        check_choice("tail", self.tail, ("pad", "drop"))
-
-    def __len__(self) -> int:
-        units = self.count // self.unit
-        share = units // self.world_size if self.tail == "drop" else -(-units // self.world_size)
-        return share * self.unit
-
-    @overload
-    def global_position(self, position: int) -> int: ...
-    @overload
-    def global_position(self, position: IntArray) -> IntArray: ...
-    def global_position(self, position: int | IntArray) -> int | IntArray:
-        """Map this rank's position, or an array of them, to the global one (docs/reference.md, plan_clips)."""
-        unit = self.unit
-        return ((position // unit * self.world_size + self.rank) * unit + position % unit) % self.count
-
-
 class ClipLocation(NamedTuple):
     """The clip at one position of the unshuffled epoch.
 
@@ -172,6 +126,9 @@ class Layout(Protocol):
     def locate(self, position: int) -> ClipLocation:
         """Find the clip at an unshuffled position in [0, len)."""
 
+    def find_rows(self, positions: IntArray) -> IntArray:
+        """Find the rows of the catalog of the clips at unshuffled positions."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VideoClips:
@@ -193,6 +150,10 @@ class VideoClips:
         video, number = divmod(position, self.clips_per_video)
         row = int(self.rows[video])
         return ClipLocation(row, number, row)
+
+    def find_rows(self, positions: IntArray) -> IntArray:
+        """Find the rows of the catalog of the clips at unshuffled positions."""
+        return self.rows[positions // self.clips_per_video]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,6 +182,10 @@ class VideoFrames:
         row = int(self.rows[video])
         return ClipLocation(row, position - int(self.starts[video]), row)
 
+    def find_rows(self, positions: IntArray) -> IntArray:
+        """Find the rows of the catalog of the clips at unshuffled positions."""
+        return self.rows[self.starts.searchsorted(positions, side="right") - 1]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestRows:
@@ -238,3 +203,7 @@ class RequestRows:
     def locate(self, position: int) -> ClipLocation:
         """Find the clip at an unshuffled position in [0, len)."""
         return ClipLocation(int(self.rows[position]), position, position)
+
+    def find_rows(self, positions: IntArray) -> IntArray:
+        """Find the rows of the catalog of the clips at unshuffled positions."""
+        return self.rows[positions]

@@ -16,9 +16,9 @@ from framefeed.plan._choose import Picking, Policy
 from framefeed.plan._crops import Crop, Size
 from framefeed.plan._epoch import EpochPlan
 from framefeed.plan._options import PlanOptions
-from framefeed.plan._order import Tail
 from framefeed.plan._request import DecodeRequest
 from framefeed.plan._request_rule import Requests
+from framefeed.plan._shard import Tail
 from framefeed.plan._tables import PlanTables
 
 

@@ -1,0 +1,186 @@
+"""Save and restore the position of a loader: JSON that any number of workers, ranks and any batch size can load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from framefeed._checks import check_integer, describe_value
+from framefeed.errors import UsageError
+from framefeed.load._options import LoaderOptions
+from framefeed.plan import Balance, EpochPlan
+
+STATE_VERSION = 2
+_COUNTS_BATCHES = 1
+"""Version of states that count batches of their size only."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRanges:
+    """The batches of an iteration, as positions of this rank; a sequence of ranges.
+
+    Attributes:
+        first: Position of the first clip.
+        last: Number of positions of the plan.
+        size: Clips of a batch.
+        drop_last: Whether a smaller last batch is left out.
+    """
+
+    first: int
+    last: int
+    size: int
+    drop_last: bool
+
+    def __len__(self) -> int:
+        whole, more = divmod(self.last - self.first, self.size)
+        return whole + (1 if more and not self.drop_last else 0)
+
+    def __getitem__(self, number: int) -> range:
+        first = self.first + number * self.size
+        return range(first, min(first + self.size, self.last))
+
+
+@dataclass(slots=True)
+class BatchCursor:
+    """The next batch of a loader.
+
+    Attributes:
+        plan: The plan at the epoch, or of the rest that runs with other ranks left of it.
+        clips: Clips of the plan before the next batch: delivered, or replaced by an error.
+        delivered: Batches of the epoch before the next one, those of earlier runs included.
+        is_restored: Whether the next iteration begins here, not at the beginning of the epoch.
+    """
+
+    plan: EpochPlan
+    clips: int = 0
+    delivered: int = 0
+    is_restored: bool = False
+
+    def list_batches(self, options: LoaderOptions) -> BatchRanges:
+        """List the batches from here to the end of the epoch."""
+        return BatchRanges(self.clips, len(self.plan), options.batch_size, options.drop_last)
+
+    def restart(self, plan: EpochPlan) -> BatchCursor:
+        """Return a cursor for an iteration: from here if it was restored, else from the beginning of the epoch."""
+        if self.is_restored:
+            return BatchCursor(self.plan, self.clips, self.delivered)
+        return BatchCursor(plan.with_epoch(self.plan.epoch))
+
+
+def dump_cursor(cursor: BatchCursor, options: LoaderOptions) -> dict[str, Any]:
+    """Make the state of a loader, for JSON."""
+    is_finished = not len(cursor.list_batches(options))
+    return {
+        "version": STATE_VERSION,
+        "plan": cursor.plan.state_dict(),
+        "batch_size": options.batch_size,
+        "delivered": cursor.delivered,
+        # What ``drop_last`` left out counts as delivered, once the epoch is finished.
+        "clips": len(cursor.plan) if is_finished else cursor.clips,
+        "finished": is_finished,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _RankState:
+    """The state of one rank.
+
+    Attributes:
+        plan: The plan that its ranks shared, dealt to the ranks of this loader.
+        rank: Number of the rank; None in states that do not say it.
+        world_size: Number of its ranks.
+        clips: Clips that it delivered.
+        delivered: Batches of the epoch that were delivered.
+        is_finished: Whether it delivered its last batch of the epoch.
+        balance: How clips were dealt to its ranks.
+    """
+
+    plan: EpochPlan
+    rank: int | None
+    world_size: int
+    clips: int
+    delivered: int
+    is_finished: bool
+    balance: Balance | None
+
+    @property
+    def dealing(self) -> tuple[int, Balance | None]:
+        """What decides which rank gets which clip of a plan."""
+        return self.world_size, None if self.world_size == 1 else self.balance
+
+    def is_just_after(self, other: _RankState) -> bool:
+        """Whether the rank stands at the beginning of the epoch after that of another rank."""
+        return self.plan.epoch == other.plan.epoch + 1 and not self.clips and not self.plan.deliveries
+
+    def finish(self, rank: int | None) -> _RankState:
+        """Return the state of a rank that delivered all of its share of the same epoch."""
+        options = replace(self.plan.options, rank=0, world_size=self.world_size)
+        share = len(replace(self.plan, options=options))
+        return replace(self, rank=rank, clips=share, is_finished=True)
+
+
+def load_cursor(
+    state: Mapping[str, Any] | Sequence[Mapping[str, Any]], plan: EpochPlan, options: LoaderOptions
+) -> BatchCursor:
+    """Read the state of a loader, or of the loaders of all ranks.
+
+    Raises:
+        UsageError: It is no state, belongs to another plan, or a list lacks a rank.
+    """
+    ranks = [_load_rank(each, plan) for each in (state if isinstance(state, list | tuple) else [state])]
+    if isinstance(state, list | tuple):
+        ranks = _sort_ranks(ranks)
+    first = ranks[0]
+    delivered = max(rank.delivered for rank in ranks)
+    if all(rank.is_finished for rank in ranks):
+        return BatchCursor(first.plan, len(first.plan), delivered, is_restored=True)
+    clips = [rank.clips for rank in ranks]
+    here = plan.world_size, None if plan.world_size == 1 else plan.options.balance
+    if len(set(clips)) == 1 and first.dealing == here:
+        return BatchCursor(first.plan, min(clips[0], len(first.plan)), delivered, is_restored=True)
+    rest = first.plan.without(clips[0] if len(clips) == 1 else clips, *first.dealing)
+    return BatchCursor(rest, 0, delivered, is_restored=True)
+
+
+def _load_rank(state: Any, plan: EpochPlan) -> _RankState:
+    versions = (STATE_VERSION, _COUNTS_BATCHES)
+    if not isinstance(state, Mapping) or state.get("version") not in versions:
+        raise UsageError(
+            f"state: expected what loader.state_dict() returned (version {STATE_VERSION}), or a list of what it "
+            f"returned on every rank, got {describe_value(state)}"
+        )
+    planned = state.get("plan")
+    if not isinstance(planned, Mapping):
+        raise UsageError("state: expected what loader.state_dict() returned, got a dict without 'plan'")
+    delivered = check_integer("state['delivered']", state.get("delivered"), least=0)
+    batch_size = check_integer("state['batch_size']", state.get("batch_size"), least=1)
+    rank = planned.get("rank")
+    return _RankState(
+        plan=plan.with_state(planned),
+        rank=None if rank is None else check_integer("state['rank']", rank, least=0),
+        world_size=check_integer("state['world_size']", planned.get("world_size"), least=1),
+        clips=check_integer("state['clips']", state.get("clips", delivered * batch_size), least=0),
+        delivered=delivered,
+        is_finished=bool(state.get("finished")),
+        balance=planned.get("balance"),
+    )
+
+
+def _sort_ranks(ranks: Sequence[_RankState]) -> list[_RankState]:
+    """Check that there is one state of each rank of one run, and sort them by rank."""
+    if not ranks:
+        raise UsageError("state: expected the state of every rank, got an empty list")
+    earliest = min(ranks, key=lambda rank: rank.plan.epoch)
+    ranks = [earliest.finish(rank.rank) if rank.is_just_after(earliest) else rank for rank in ranks]
+    numbers = sorted(-1 if rank.rank is None else rank.rank for rank in ranks)
+    if numbers != list(range(earliest.world_size)):
+        raise UsageError(
+            f"state: expected one state of each of {earliest.world_size} ranks, got those of the ranks {numbers}"
+        )
+    if len({(rank.dealing, rank.plan.epoch, rank.plan.deliveries) for rank in ranks}) > 1:
+        raise UsageError(
+            "state: expected the states of all ranks of one run in one epoch, got epochs "
+            f"{sorted({rank.plan.epoch for rank in ranks})}: save the states of all ranks after the same step"
+        )
+    return sorted(ranks, key=lambda rank: rank.rank or 0)
