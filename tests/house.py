@@ -402,7 +402,8 @@ CLOSED = {
 }
 CLOSED_NAMES_TAKEN = {
     ("framefeed.plan._plan_requests", "make_memory_catalog"): "indexes the sources of requests",
-    ("framefeed.plan._description", "has_picture_files"): "looks at an index, not at files",
+    ("framefeed.plan._balance", "has_picture_files"): "looks at an index, not at files",
+    ("framefeed.plan._costs", "has_picture_files"): "looks at an index, not at files",
 }
 
 

@@ -152,6 +152,11 @@ class Child:
         except ProcessDied as death:
             raise type(death)(f"{first}, and at the second try {death}") from None
 
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process."""
+        return self._process is not None and self._process.poll() is None
+
     def stop(self, *, for_good: bool = False) -> None:
         """End the process, also in the middle of a call; the next call starts another one.
 
