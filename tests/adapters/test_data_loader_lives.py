@@ -210,6 +210,33 @@ def test_memory_of_batches_is_used_again() -> None:
     assert len(addresses) == 1
     # The last batch of an epoch is smaller, and takes the memory of a whole one.
     assert {collate(items[:3]).data_ptr(), collate(items).data_ptr()} == addresses
+    # Nor does anything keep it that only the garbage collector would free.
+    assert {collate.load(items, [3, 1, 0, 2]).data_ptr() for _ in range(5)} == addresses
+
+
+class Mixed(Large):
+    """Now and then an item of another shape, type or kind."""
+
+    def __getitem__(self, number: int) -> Any:
+        size = (1 << 17) + (number == 13)
+        picture = torch.full((size,), number, dtype=torch.int16 if number == 22 else torch.uint8)
+        return {"picture": picture.numpy() if number in (4, 5, 6, 7, 17) else picture, "rest": [picture[::2], (number, picture)]}
+
+
+def test_unequal_items_are_the_errors_of_torch() -> None:
+    outcomes = []
+    for kind in (TorchDataLoader, DataLoader):
+        iterator = iter(kind(Mixed(), batch_size=4, **({"num_workers": 2} if kind is DataLoader else {})))
+        got: list[Any] = []
+        for _ in range(10):
+            try:
+                batch = next(iterator)
+                got.append([batch["picture"].dtype, batch["picture"].sum().item(), batch["rest"][1][1].shape])
+            except (RuntimeError, TypeError) as error:
+                got.append(str(error))
+        outcomes.append(got)
+    assert outcomes[1] == outcomes[0]
+    assert "equal size" in outcomes[0][3]
 
 
 def test_bytes_of_batches_are_those_of_their_tensors_and_arrays() -> None:

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.data import _utils
 from torch.utils.data._utils import collate as torch_collate
 
 from framefeed.load import BufferPools
 
 LEAST_BYTES = 256 << 10
 """Smaller batches are collated into fresh memory: the C library keeps that itself."""
+Form = tuple[torch.Size, torch.dtype]
 _MOST_FORMS = 8
 """Forms of items whose memory is kept: a dict of several arrays has several."""
 
@@ -32,36 +35,22 @@ class RecyclingCollate:
     def __init__(self, most_idle: int) -> None:
         self._most_idle = most_idle
         # No lock: two threads that add one form at once lose some idle memory, and nothing else.
-        self._pools: OrderedDict[tuple[torch.Size, torch.dtype], BufferPools] = OrderedDict()
+        self._pools: OrderedDict[Form, BufferPools] = OrderedDict()
 
     def __call__(self, batch: list[Any]) -> Any:
         """Collate the items of a batch."""
-        known = torch_collate.default_collate_fn_map
-        replaced: dict[Any, Callable[..., Any]] = dict(known)
-        # Users may replace functions of torch's table: theirs are called.
-        if known.get(torch.Tensor) is torch_collate.collate_tensor_fn:
-            replaced[torch.Tensor] = self._stack_tensors
-        if known.get(np.ndarray) is torch_collate.collate_numpy_array_fn:
-            replaced[np.ndarray] = self._stack_arrays
-        return torch_collate.collate(batch, collate_fn_map=replaced)
+        return _BatchMemory(self, len(batch)).collate(batch)
 
-    def _stack_arrays(self, batch: Sequence[Any], *, collate_fn_map: Any) -> Any:
-        if all(type(array) is np.ndarray for array in batch) and batch[0].dtype.kind in "biufc":
-            return self._stack_tensors([torch.as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
-        return torch_collate.collate_numpy_array_fn(list(batch), collate_fn_map=collate_fn_map)
+    def load(self, dataset: Any, indices: Sequence[Any]) -> Any:
+        """Load the items of a batch, and collate them.
 
-    def _stack_tensors(self, batch: Sequence[Any], *, collate_fn_map: Any) -> Any:
-        stacked = self._lease(batch) if _are_plain(batch) else None
-        if stacked is None:
-            return torch_collate.collate_tensor_fn(list(batch), collate_fn_map=collate_fn_map)
-        for slot, tensor in enumerate(batch):
-            # As bytes: NumPy copies without the interpreter lock, in this thread alone, whatever the type.
-            np.copyto(_as_bytes(stacked[slot]), _as_bytes(tensor))
-        return stacked
+        Large tensors are copied into the batch one after the other, so that the memory of each can serve for the next.
+        """
+        memory = _BatchMemory(self, len(indices))
+        return memory.collate([memory.adopt(dataset[index], slot) for slot, index in enumerate(indices)])
 
-    def _lease(self, batch: Sequence[torch.Tensor]) -> torch.Tensor | None:
-        first = batch[0]
-        form = first.shape, first.dtype
+    def lease(self, form: Form, count: int) -> torch.Tensor | None:
+        """Lend memory for items of a form that was met before, as a tensor [count, ...]."""
         pool = self._pools.pop(form, None)
         is_known = pool is not None
         if pool is None:
@@ -72,26 +61,103 @@ class RecyclingCollate:
         # Items of ever new sizes would only fill the memory with blocks that do not fit.
         if not is_known:
             return None
-        memory = pool.batches.lease((len(batch) * first.nbytes,))
-        return torch.from_numpy(memory).view(first.dtype).view(len(batch), *first.shape)
+        shape, dtype = form
+        memory = pool.batches.lease((count * shape.numel() * dtype.itemsize,))
+        return torch.from_numpy(memory).view(dtype).view(count, *shape)
 
 
-def _are_plain(batch: Sequence[Any]) -> bool:
-    first = batch[0]
+class _BatchMemory:
+    """The large tensors of one batch.
+
+    Args:
+        recycling: Lends the memory.
+        count: Number of items.
+    """
+
+    def __init__(self, recycling: RecyclingCollate, count: int) -> None:
+        self._recycling = recycling
+        self._count = count
+        # By the keys that lead to them in an item; None for those whose memory is torch's.
+        self._stacked: dict[tuple[Any, ...], torch.Tensor | None] = {}
+        # Users may replace functions of torch's table: theirs are called.
+        known = torch_collate.default_collate_fn_map
+        self._is_torchs = known.get(torch.Tensor) is torch_collate.collate_tensor_fn
+
+    def collate(self, batch: list[Any]) -> Any:
+        """Collate the items, of which some tensors may be views of this memory already."""
+        # No attribute: methods of this object in it would make a cycle, and keep the memory.
+        functions: dict[Any, Callable[..., Any]] = dict(torch_collate.default_collate_fn_map)
+        if self._is_torchs:
+            functions[torch.Tensor] = self._stack_tensors
+        if functions.get(np.ndarray) is torch_collate.collate_numpy_array_fn:
+            functions[np.ndarray] = self._stack_arrays
+        return torch_collate.collate(batch, collate_fn_map=functions)
+
+    def adopt(self, item: Any, slot: int, keys: tuple[Any, ...] = ()) -> Any:
+        """Copy the large tensors of an item to their slot, and return the item with views of them in their place."""
+        if type(item) is tuple or type(item) is list:
+            return type(item)(self.adopt(each, slot, (*keys, number)) for number, each in enumerate(item))
+        if type(item) is dict:
+            return {key: self.adopt(each, slot, (*keys, key)) for key, each in item.items()}
+        if not (self._is_torchs and _is_plain(item) and item.nbytes * self._count >= LEAST_BYTES):
+            return item
+        if keys not in self._stacked:
+            self._stacked[keys] = self._recycling.lease((item.shape, item.dtype), self._count)
+        stacked = self._stacked[keys]
+        if stacked is None or stacked.shape[1:] != item.shape or stacked.dtype is not item.dtype:
+            return item
+        copy_tensor(item, stacked[slot])
+        return stacked[slot]
+
+    def _stack_arrays(self, batch: Sequence[Any], *, collate_fn_map: Any) -> Any:
+        if all(type(array) is np.ndarray for array in batch) and batch[0].dtype.kind in "biufc":
+            return self._stack_tensors([torch.as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
+        return torch_collate.collate_numpy_array_fn(list(batch), collate_fn_map=collate_fn_map)
+
+    def _stack_tensors(self, batch: Sequence[Any], *, collate_fn_map: Any) -> Any:
+        first = batch[0]
+        form = first.shape, first.dtype
+        if len(batch) * first.nbytes < LEAST_BYTES or not all(_is_plain(each, form) for each in batch):
+            return torch_collate.collate_tensor_fn(list(batch), collate_fn_map=collate_fn_map)
+        for stacked in self._stacked.values():
+            if stacked is not None and all(_are_one(*pair) for pair in zip(stacked, batch, strict=False)):
+                return stacked
+        stacked = self._recycling.lease(form, len(batch))
+        if stacked is None:
+            return torch_collate.collate_tensor_fn(list(batch), collate_fn_map=collate_fn_map)
+        for slot, tensor in enumerate(batch):
+            copy_tensor(tensor, stacked[slot])
+        return stacked
+
+
+def _is_plain(item: Any, form: Form | None = None) -> bool:
     return (
-        isinstance(first, torch.Tensor)
-        and len(batch) * first.nbytes >= LEAST_BYTES
-        and all(
-            type(tensor) is torch.Tensor
-            and tensor.device.type == "cpu"
-            and tensor.layout is torch.strided
-            and tensor.dtype is first.dtype
-            and tensor.shape == first.shape
-            and not (tensor.requires_grad or tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
-            for tensor in batch
-        )
+        type(item) is torch.Tensor
+        and item.device.type == "cpu"
+        and item.layout is torch.strided
+        and form in (None, (item.shape, item.dtype))
+        and not (item.requires_grad or item.is_quantized or item.is_conj() or item.is_neg())
     )
+
+
+def _are_one(slot: torch.Tensor, tensor: torch.Tensor) -> bool:
+    return slot.data_ptr() == tensor.data_ptr() and slot.shape == tensor.shape and slot.dtype is tensor.dtype
+
+
+def copy_tensor(source: torch.Tensor, target: torch.Tensor) -> None:
+    """Copy a tensor to a contiguous one of its form, without the interpreter lock, in this thread alone."""
+    # As bytes: NumPy does not have all of torch's types.
+    np.copyto(_as_bytes(target), _as_bytes(source))
 
 
 def _as_bytes(tensor: torch.Tensor) -> Any:
     return tensor.contiguous().view(-1).view(torch.uint8).numpy()
+
+
+def make_fetch(dataset: Any, is_batch: bool, collate: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return the function that loads and collates what the sampler gives: a batch of indices, or one index."""
+    if isinstance(collate, RecyclingCollate) and is_batch and not getattr(dataset, "__getitems__", None):
+        return partial(collate.load, dataset)
+    fetcher: Any = _utils.fetch._MapDatasetFetcher
+    fetch: Callable[[Any], Any] = fetcher(dataset, is_batch, collate, drop_last=False).fetch
+    return fetch

@@ -17,7 +17,7 @@ from torch.utils.data.dataloader import (
     _SingleProcessDataLoaderIter,
 )
 
-from framefeed.adapters.torch._collating import RecyclingCollate
+from framefeed.adapters.torch._collating import RecyclingCollate, make_fetch
 from framefeed.adapters.torch._pools import POOLS
 from framefeed.adapters.torch._resuming import Progress, is_stateful
 from framefeed.errors import DeadlineExceeded, LoadError
@@ -41,8 +41,7 @@ class Fetcher:
     """
 
     def __init__(self, loader: TorchDataLoader[Any], collate: Callable[[Any], Any], pinned_on: str | None) -> None:
-        fetcher: Any = _utils.fetch._MapDatasetFetcher
-        self._fetch = fetcher(loader.dataset, loader._auto_collation, collate, loader.drop_last).fetch
+        self._fetch = make_fetch(loader.dataset, loader._auto_collation, collate)
         self._stateful: Any = loader.dataset if is_stateful(loader.dataset) else None
         self._pinned_on = pinned_on
         self._device = torch.accelerator.current_device_index() if pinned_on is not None else 0

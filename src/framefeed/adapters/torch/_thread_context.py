@@ -16,7 +16,7 @@ from typing import Any
 from torch._utils import ExceptionWrapper
 from torch.utils.data import _utils, default_collate
 
-from framefeed.adapters.torch._collating import RecyclingCollate
+from framefeed.adapters.torch._collating import RecyclingCollate, make_fetch
 from framefeed.adapters.torch._pools import POOLS
 from framefeed.errors import LoadError, UsageError
 from framefeed.parallel import Ok, Pool, catch_outcome
@@ -71,11 +71,9 @@ class _ThreadWorker:
     daemon = True
 
     def __init__(self, arguments: tuple[Any, ...], collate: Callable[[Any], Any]) -> None:
-        _, dataset, self._indices, self._results, self._done, is_batch, given, drop_last, _, _, _, workers = arguments[
-            :12
-        ]
+        _, dataset, self._indices, self._results, self._done, is_batch, given, _, _, _, _, workers = arguments[:12]
         given = collate if given is default_collate else given
-        self._fetch = _utils.fetch._MapDatasetFetcher(dataset, is_batch, given, drop_last).fetch
+        self._fetch = make_fetch(dataset, is_batch, given)
         self._pool: Pool = POOLS.find(workers)
         self._is_running = False
 
