@@ -220,7 +220,10 @@ class Mixed(Large):
     def __getitem__(self, number: int) -> Any:
         size = (1 << 17) + (number == 13)
         picture = torch.full((size,), number, dtype=torch.int16 if number == 22 else torch.uint8)
-        return {"picture": picture.numpy() if number in (4, 5, 6, 7, 17) else picture, "rest": [picture[::2], (number, picture)]}
+        return {
+            "picture": picture.numpy() if number in (4, 5, 6, 7, 17) else picture,
+            "rest": [picture[::2], (number, picture)],
+        }
 
 
 def test_unequal_items_are_the_errors_of_torch() -> None:

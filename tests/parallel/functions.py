@@ -234,7 +234,7 @@ class Forward:
 
 
 def nested(number: int) -> list[int]:
-    from framefeed.parallel._ordered import ordered_map
+    from framefeed.parallel._ordered_map import ordered_map
 
     return list(ordered_map(tenfold, range(number), workers=1, kind="processes", max_in_flight=2))
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from framefeed.errors import UsageError
-from framefeed.parallel._ordered import ordered_map
+from framefeed.parallel._ordered_map import ordered_map
 from tests.conftest import CHECKOUT
 from tests.parallel import functions
 from tests.parallel.laws import PATIENCE

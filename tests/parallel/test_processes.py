@@ -26,7 +26,8 @@ from hypothesis import strategies as st
 
 from framefeed.errors import CorruptMedia, DeadlineExceeded, LoadError, UsageError, WorkerLost
 from framefeed.parallel import _child
-from framefeed.parallel._ordered import ordered_map, ordered_outcomes
+from framefeed.parallel._ordered import ordered_outcomes
+from framefeed.parallel._ordered_map import ordered_map
 from framefeed.parallel._outcome import Err, Ok, catch_outcome
 from framefeed.parallel._pools import InlinePool, Pool, ThreadPool
 from framefeed.parallel._processes import ProcessPool, _dump_function, open_pool

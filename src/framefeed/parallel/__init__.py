@@ -6,7 +6,8 @@ from framefeed.parallel._budget import ThreadBudget, thread_budget
 from framefeed.parallel._each import call_each
 from framefeed.parallel._forking import finalise_after_fork, is_collecting, renew_after_fork
 from framefeed.parallel._gauge import Gauge, WorkerTimes
-from framefeed.parallel._ordered import OrderedOutcomes, OrderedValues, ordered_map, ordered_outcomes
+from framefeed.parallel._ordered import OrderedOutcomes, ordered_outcomes
+from framefeed.parallel._ordered_map import OrderedValues, ordered_map
 from framefeed.parallel._outcome import Err, Ok, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith, InlinePool, Pool, ThreadPool
 from framefeed.parallel._processes import ProcessPool, RemoteCaller, RemoteCalls, check_sendable, is_sendable, open_pool
