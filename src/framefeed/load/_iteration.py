@@ -180,7 +180,7 @@ class BatchIterator(Iterator[ClipBatch]):
                     else:
                         task.fail(outcome.error)
         except DeadlineExceeded:
-            self._workers.discard()
+            self._workers.abandon()
             self._hangs = True
             raise
 
