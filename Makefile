@@ -61,6 +61,7 @@ chaos: .venv/.dev
 	$(BIN)/python -m tests.media.chaos --files 1000 --log build/chaos_media.log
 	$(BIN)/python -m tests.parallel.chaos --seeds 200 --log build/chaos_parallel.log
 	$(BIN)/python -m tests.load.chaos --clips 20000 --log build/chaos_load.log
+	$(BIN)/python -m tests.load.storms --seeds 200 --log build/chaos_loader.log
 	FRAMEFEED_LONG_TESTS=1 $(BIN)/python -m pytest -m long -o timeout=600 -o faulthandler_timeout=700
 
 demo: .venv/.torch

@@ -20,12 +20,7 @@ from framefeed.load._stats import Meter, WorkCost
 from framefeed.load._work import DecodeTask, split_by_source
 from framefeed.load._workers import Workers
 from framefeed.media import source_name
-from framefeed.parallel import (
-    Err,
-    Ok,
-    OrderedOutcomes,
-    ordered_outcomes,
-)
+from framefeed.parallel import CLOSE_SECONDS, Err, Ok, OrderedOutcomes, ordered_outcomes
 from framefeed.plan import EpochPlan
 
 
@@ -119,14 +114,14 @@ class BatchIterator(Iterator[ClipBatch]):
             self._why_ended = "more clips failed than max_failed allows"
         return too_many
 
-    def end(self, why: str) -> None:
+    def end(self, why: str, wait_seconds: float = CLOSE_SECONDS) -> None:
         """End the iteration and wait, for a bounded time, for its running calls; not after a deadline passed."""
         self._why_ended = self._why_ended or why
         self._tasks.clear()
         if self._hangs or self._workers.are_parents:
             self._outcomes.cancel()
         else:
-            self._outcomes.close()
+            self._outcomes.close(wait_seconds)
 
     def _collect_batch(self) -> PendingBatch:
         costs: list[WorkCost] = []
@@ -185,7 +180,7 @@ class BatchIterator(Iterator[ClipBatch]):
                     else:
                         task.fail(outcome.error)
         except DeadlineExceeded:
-            self._workers.discard()
+            self._workers.abandon()
             self._hangs = True
             raise
 
@@ -193,7 +188,7 @@ class BatchIterator(Iterator[ClipBatch]):
         try:
             outcome = next(self._outcomes)
         except DeadlineExceeded as error:
-            self._workers.discard()
+            self._workers.abandon()
             self._hangs = True
             task = next((task for task in self._tasks if task is not None), None)
             if task is None:

@@ -17,7 +17,7 @@ from framefeed.load._state import BatchCursor, dump_cursor, load_cursor
 from framefeed.load._stats import LoadStats, Meter
 from framefeed.load._workers import Workers
 from framefeed.media import Limits
-from framefeed.parallel import ClosedByWith
+from framefeed.parallel import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith
 from framefeed.plan import EpochPlan
 
 
@@ -165,7 +165,14 @@ class ClipLoader(ClosedByWith):
         if self._options.cache is not None:
             self._options.cache.flush()
 
-    def _end_iteration(self, why: str) -> None:
+    def _close_soon(self) -> None:
+        self._is_closed = True
+        self._workers.abandon()
+        self._end_iteration("the loader was closed: make a new one", SOON_SECONDS)
+        if self._options.cache is not None:
+            self._options.cache.flush()
+
+    def _end_iteration(self, why: str, wait_seconds: float = CLOSE_SECONDS) -> None:
         iterator = None if self._iterator is None else self._iterator()
         if iterator is not None:
-            iterator.end(why)
+            iterator.end(why, wait_seconds)

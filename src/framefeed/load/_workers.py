@@ -42,6 +42,7 @@ class Workers:
             check_options_sendable(options)
         self._options = options
         self._pool: Pool | None = None
+        self._buffers: BufferPools | None = None
         self._process = 0
         self._calls: tuple[EpochPlan, ProcessCalls] | None = None
         self._costs: ClipCosts | None = None
@@ -56,6 +57,12 @@ class Workers:
         assert self._pool is not None
         return self._pool
 
+    @property
+    def buffers(self) -> BufferPools:
+        """Memory that the workers of `pool` write to."""
+        assert self._buffers is not None
+        return self._buffers
+
     def _open(self) -> None:
         options, memory = self._options, None
         if self.are_processes:
@@ -66,7 +73,7 @@ class Workers:
         self._process = os.getpid()
         clips = None if options.transform is None else max(options.batch_size, self.count + 1)
         # Two more than are prepared ahead: the one being delivered, and the one that the caller still holds.
-        self.buffers = BufferPools(options.prefetch + 2, clips, memory)
+        self._buffers = BufferPools(options.prefetch + 2, clips, memory)
 
     def find_costs(self, plan: EpochPlan) -> ClipCosts | None:
         """Return the predicted costs of the plan's clips; None if the order of starts makes no difference."""
@@ -108,14 +115,14 @@ class Workers:
         """Whether the threads are of the parent process, so that their locks may never be released here."""
         return self._process != os.getpid()
 
-    def discard(self) -> None:
+    def abandon(self) -> None:
         """Abandon a pool whose threads may hang, without waiting; the next iteration has another."""
         pool, self._pool = self._pool, None
-        if pool is not None:
+        if pool is not None and not self.are_parents:
             pool.abandon()
 
     def close(self) -> None:
-        """Wait, for a bounded time, until all threads have ended."""
-        pool, self._pool = self._pool, None
+        """Wait, for a bounded time, until all threads have ended; free the memory that no batch has."""
+        pool, self._pool, self._buffers = self._pool, None, None
         if pool is not None and not self.are_parents:
             pool.close()
