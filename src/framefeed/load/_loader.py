@@ -22,7 +22,7 @@ from framefeed.plan import EpochPlan
 
 
 class ClipLoader(ClosedByWith):
-    """Iterates over batches of a plan's clips. Threads decode ahead, and keep the order of the plan.
+    """Iterates over batches of a plan's clips. Threads or processes decode ahead, and keep the order of the plan.
 
     Each ``iter()`` ends the iteration before it, and starts at the beginning of ``epoch``, or once at a position from
     ``load_state_dict``. ``epoch`` increases when an iteration reaches its end, not when you leave it early.
@@ -32,7 +32,8 @@ class ClipLoader(ClosedByWith):
     clip is zeros in its batch, with ok False, pts_seconds NaN, valid False, and its error in ``errors``. With
     "substitute", another clip of the epoch is in its place; if several of these fail too, it is zeros. With threads, a
     clip that is not ready within ``deadline_seconds`` raises `DeadlineExceeded` with any option, and ends the
-    iteration, because native code that hangs cannot be stopped.
+    iteration, because native code that hangs cannot be stopped. With processes it is that clip's error: its process is
+    killed. A clip whose process dies is tried once more; after the second death, `WorkerLost` is its error.
 
     Example: ``for batch in ClipLoader(plan, batch_size=16): train(batch.data, batch.columns["label"])``
 
@@ -42,7 +43,8 @@ class ClipLoader(ClosedByWith):
         drop_last: Leave out the last batch if it is smaller than B.
         workers: Number of threads or processes that decode; 0 decodes in the thread that iterates, "auto" is the thread
             budget.
-        kind: "threads", or "processes" for a transform that holds the interpreter lock.
+        kind: "threads", or "processes" for a transform that holds the interpreter lock, or a decoder that may crash.
+            ``transform`` and ``backend`` are then sent to each process, so a module must define them.
         prefetch: Number of batches that are prepared ahead; fewer if they would take more than 2 GiB.
         backend: Name of a decoder, or a Decoder.
         limits: Limits on what a file may claim, such as the size of its pictures; None means ``Limits()``.
@@ -53,7 +55,8 @@ class ClipLoader(ClosedByWith):
         on_error: "raise", "skip" or "substitute".
         max_failed: With "skip" or "substitute", number (int) or share (float) of an epoch's clips that may fail. If
             more fail, a LoadError ends the iteration.
-        deadline_seconds: Longest wait for one clip, or None. With workers=0 it has no effect, because the caller's own
+        deadline_seconds: Longest wait for one clip, or None; with processes, longest time for the clips of one source
+            in a batch. With workers=0 it has no effect, because the caller's own
             thread decodes and cannot be interrupted.
 
     Raises:
