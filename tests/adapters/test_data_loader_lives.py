@@ -20,7 +20,7 @@ from torch.utils.data import Dataset, Subset
 
 from framefeed.adapters.torch import DataLoader
 from framefeed.adapters.torch._collating import RecyclingCollate
-from framefeed.adapters.torch._pool_iterator import measure_bytes
+from framefeed.adapters.torch._pool_iterator import MOST_BYTES, measure_bytes, weigh_batch
 from framefeed.errors import DeadlineExceeded
 from tests.conftest import CHECKOUT
 from tests.lengths import IS_LONG
@@ -214,13 +214,24 @@ def test_memory_of_batches_is_used_again() -> None:
     assert {collate.load(items, [3, 1, 0, 2]).data_ptr() for _ in range(5)} == addresses
 
 
+def test_small_batches_are_loaded_farther_ahead_than_large_ones() -> None:
+    for mebibytes, workers, most_ready in ((0.25, 2, 24), (20, 2, 6), (100, 2, 2), (100, 8, 8), (4096, 2, 1)):
+        batch = torch.empty(1, dtype=torch.uint8).expand(int(mebibytes * (1 << 20)))
+        weight = weigh_batch(workers, (batch, None))
+        # The only one that may start is the next one, as soon as those that are ready weigh more than the limit.
+        assert min(24, MOST_BYTES // weight + 1) == pytest.approx(most_ready, abs=1)
+
+
 class Mixed(Large):
     """Now and then an item of another shape, type or kind."""
 
     def __getitem__(self, number: int) -> Any:
         size = (1 << 17) + (number == 13)
         picture = torch.full((size,), number, dtype=torch.int16 if number == 22 else torch.uint8)
-        return {"picture": picture.numpy() if number in (4, 5, 6, 7, 17) else picture, "rest": [picture[::2], (number, picture)]}
+        return {
+            "picture": picture.numpy() if number in (4, 5, 6, 7, 17) else picture,
+            "rest": [picture[::2], (number, picture)],
+        }
 
 
 def test_unequal_items_are_the_errors_of_torch() -> None:

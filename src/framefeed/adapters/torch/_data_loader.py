@@ -70,7 +70,8 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         worker_init_fn: As in torch; makes the workers processes.
         multiprocessing_context: As in torch; makes the workers processes.
         generator: As in torch.
-        prefetch_factor: Batches that each worker loads ahead; together fewer if they are larger than 2 GiB.
+        prefetch_factor: Batches that each worker loads ahead; together fewer if they are larger than 2 GiB. By default
+            2, and up to 24 together as long as they are not larger than 128 MiB.
         persistent_workers: As in torch; threads stay in any case.
         pin_memory_device: As in torch.
         in_order: As in torch.
@@ -109,6 +110,7 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         check_choice("kind", kind, get_args(Kind))
         self.kind = kind
         self.snapshot_every_n_steps = snapshot_every_n_steps
+        self._has_prefetch_factor = prefetch_factor is not None
         self._progress: Progress | None = None
         self._saved: SavedState | None = None
         self._running: weakref.WeakSet[PoolIterator] = weakref.WeakSet()
