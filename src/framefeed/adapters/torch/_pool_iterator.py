@@ -29,7 +29,7 @@ MOST_BYTES = 2 << 30
 
 
 LIGHT_BATCHES = 24
-"""Batches ahead without ``prefetch_factor``: one may take 20 times as long as the others, and no worker waits for it."""
+"""Batches ahead without ``prefetch_factor``: one that takes 20 times as long delays no other worker."""
 LIGHT_BYTES = 128 << 20
 """Bytes of them that are ready, above which only the next batch is worked on."""
 
