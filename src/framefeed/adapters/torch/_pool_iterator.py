@@ -161,7 +161,9 @@ class PoolIterator(CountingIterator):
         elif progress.is_resumed:
             # The sampler draws now, while the generators are as they were.
             self._sampler_iter = chain(list(islice(self._sampler_iter, 1)), self._sampler_iter)
+        # The loader keeps the threads, and what they have in a `threading.local`, from epoch to epoch.
         self._pool: Pool = POOLS.find(workers)
+        loader._pool = self._pool
         self._batch = 0
         self._is_late = False
         collate = self._collate_fn
