@@ -386,7 +386,7 @@ def underscored(source: Source) -> list[str]:
 # Room -> modules of other rooms whose names it may not take, also not from a package: decoding starts nothing and
 # orders nothing (the same contract stands in .importlinter for the modules themselves); a plan opens no file.
 CLOSED = {
-    "decode": ("parallel._ordered", "parallel._pools", "parallel._processes", "plan._order"),
+    "decode": ("parallel._ordered", "parallel._ordered_map", "parallel._pools", "parallel._processes", "plan._order"),
     "plan": (
         "_files",
         "catalog._catalog_file",
@@ -402,7 +402,8 @@ CLOSED = {
 }
 CLOSED_NAMES_TAKEN = {
     ("framefeed.plan._plan_requests", "make_memory_catalog"): "indexes the sources of requests",
-    ("framefeed.plan._description", "has_picture_files"): "looks at an index, not at files",
+    ("framefeed.plan._balance", "has_picture_files"): "looks at an index, not at files",
+    ("framefeed.plan._costs", "has_picture_files"): "looks at an index, not at files",
 }
 
 

@@ -17,7 +17,8 @@ from torch.utils.data import DataLoader
 
 from framefeed.adapters.torch._clip_dataset import ClipDataset
 from framefeed.catalog.scan import scan
-from framefeed.errors import CorruptMedia, LoadError, NotInThisVersion, ResourceExhausted, StaleSource, UsageError
+from framefeed.errors import CorruptMedia, LoadError, ResourceExhausted, StaleSource, UsageError
+from framefeed.load import ClipLoader
 from framefeed.plan import AtIndices, EpochPlan, Uniform, plan_clips
 from framefeed.testing import ClipSpec, write_clip
 from tests.fakes import FlatDecoder
@@ -174,11 +175,48 @@ def test_passes_over_the_same_clips_lose_no_more(plan: EpochPlan) -> None:
 
 
 def test_wrong_arguments() -> None:
-    with pytest.raises(NotInThisVersion, match="not in this version"):
-        ClipDataset(plan_of(), on_error="substitute")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="on_error: expected"):
         ClipDataset(plan_of(), on_error="ignore")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="max_failed needs on_error='skip'"):
         ClipDataset(plan_of(), max_failed=1)
     with pytest.raises(UsageError, match="unknown backend 'nobody'"):
         ClipDataset(plan_of(), backend="nobody")
+
+
+def fail_odd(ordinals: list[int]) -> CorruptMedia | None:
+    return CorruptMedia("spoiled", frames=ordinals) if sum(ordinals) % 2 else None
+
+
+@pytest.mark.parametrize("transform", [None, halves])
+def test_D04_substitutes_are_those_of_the_loader(transform: Any) -> None:
+    plan = plan_of(clips_per_video=5)
+    sound = list(ClipDataset(plan, transform=transform, backend=FlatDecoder()))
+    dataset = ClipDataset(plan, transform=transform, backend=FlatDecoder(spoil=fail_odd), on_error="substitute")
+    items = dataset.__getitems__(range(len(plan)))
+    entries = {entry.position: entry for entry in dataset.ledger}
+    with ClipLoader(
+        plan, batch_size=4, workers=0, backend=FlatDecoder(spoil=fail_odd), on_error="substitute"
+    ) as loader:
+        list(loader)
+        assert {(entry.position, entry.substitute, entry.source) for entry in loader.ledger} == {
+            (entry.position, entry.substitute, entry.source) for entry in entries.values()
+        }
+    for position, item in enumerate(items):
+        entry = entries.get(item["position"].item())
+        assert item["position"] == sound[position]["position"]
+        expected = sound[position] if entry is None else sound[entry.substitute or 0]
+        assert item["source"] == expected["source"]
+        assert torch.equal(item["data"], expected["data"])
+        assert torch.equal(item["label"], expected["label"])
+        assert item["ok"]
+    targets = [
+        target.item()
+        for _, target in ClipDataset(plan, "label", backend=FlatDecoder(spoil=fail_odd), on_error="substitute")
+    ]
+    assert targets == [item["label"].item() for item in items]
+
+
+def test_D04_where_no_clip_can_be_loaded_the_dataset_skips() -> None:
+    dataset = ClipDataset(plan_of(), transform=fails_on_bright, on_error="substitute")
+    assert [item["ok"].item() for item in dataset] == [False] * 12
+    assert {entry.action for entry in dataset.ledger} == {"skipped"}

@@ -207,7 +207,11 @@ def test_a_terminal_shows_the_stages_and_keeps_the_result(catalog: str) -> None:
     assert "2 workers" in shown or "worker " in shown
     assert "training step" in shown
     assert "\x1b[" in shown
-    assert shown.index("\x1b[?25l") < shown.rindex("\x1b[?25h"), "the cursor is shown again"
+    began = shown.index("\x1b[?25l")
+    assert shown.index("\x1b[?25h") < re.search("batch [1-9]", shown).start(), (
+        "a process that is killed leaves the cursor visible"
+    )
+    assert shown.index("\x1b[?25h") > began
     left = shown[shown.rindex("\x1b[?25h") :]
     assert left.count("bottleneck") == 1
     assert [f"epoch {number}: 6 clips in" in shown for number in range(3)] == [True] * 3

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 import errno
+import json
+import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from framefeed.errors import CorruptMedia, LoadError, NotInThisVersion, StaleSource, UsageError
+from framefeed.errors import CorruptMedia, LoadError, StaleSource, UsageError
 from framefeed.load import _ledger
 from framefeed.load._ledger import Ledger, LedgerEntry
 from framefeed.load._loader import ClipLoader
@@ -94,11 +97,6 @@ def test_arguments_of_torch_say_what_to_use_instead(name: str, advice: str) -> N
         ClipLoader(plan_of(), batch_size=2, num_threads=1)  # type: ignore[call-arg]
 
 
-def test_substitute_is_not_in_this_version() -> None:
-    with pytest.raises(NotInThisVersion, match="not in this version"):
-        ClipLoader(plan_of(), batch_size=2, on_error="substitute")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("make", [Ledger, Ledger.shared])
 def test_it_is_bounded_and_still_counts(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_ledger, "MAX_ENTRIES", 3)
@@ -156,3 +154,42 @@ def test_a_ledger_that_cannot_be_written_says_so(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("framefeed.parallel._shared_lines.os.write", full)
     with pytest.raises(LoadError, match=r"cannot write the ledger .*No space left.* set TMPDIR"):
         ledger.record(LedgerEntry("a.mp4", 5, 0, (), "CorruptMedia: "))
+
+
+@pytest.mark.parametrize("make", [Ledger, Ledger.shared])
+def test_it_is_written_as_json_lines(make: Any, tmp_path: Path) -> None:
+    ledger = make()
+    error = CorruptMedia("bad\nframe", frames=[7, 8])
+    ledger.record(LedgerEntry.of(error, "a\udcff.mp4", 3, 2))
+    ledger.record(LedgerEntry.of(error, "ä.mp4", 4, 2, substitute=9))
+    path = tmp_path / "failed.jsonl"
+    path.write_text("old")
+    ledger.to_jsonl(path)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [LedgerEntry(**{**line, "frames": tuple(line["frames"])}) for line in lines] == list(ledger)
+    assert [(line["action"], line["substitute"]) for line in lines] == [("skipped", None), ("substituted", 9)]
+    assert [each.name for each in tmp_path.iterdir()] == ["failed.jsonl"]
+    for write in (ledger.to_jsonl, ledger.append_to):
+        with pytest.raises(UsageError, match="missing"):
+            write(tmp_path / "missing" / "failed.jsonl")
+        with pytest.raises(UsageError, match="path: expected a path"):
+            write(3)
+
+
+def test_a_run_that_is_killed_leaves_its_failures_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_ledger, "MAX_ENTRIES", 1)
+    monkeypatch.chdir(tmp_path)
+    plan = plan_of(AtIndices([0, 2]), **PLAN)
+    with ClipLoader(plan, batch_size=2, workers=0, backend=fail_rows(1, 4), on_error="skip") as loader:
+        loader.ledger.append_to("failed.jsonl")
+        monkeypatch.chdir("/")
+        for batch, expected in zip(loader, ([1], [1], [1, 4]), strict=True):
+            lines = (tmp_path / "failed.jsonl").read_text().splitlines()
+            assert [json.loads(line)["position"] for line in lines] == expected, batch
+        copied = pickle.loads(pickle.dumps(loader.ledger))
+        copied.record(LedgerEntry.of(CorruptMedia("x"), "b.mp4", 5, 0))
+    assert len((tmp_path / "failed.jsonl").read_text().splitlines()) == 3
+    (tmp_path / "failed.jsonl").unlink()
+    (tmp_path / "failed.jsonl").mkdir()
+    with pytest.raises(LoadError, match="cannot append to the file of failed clips"):
+        copied.record(LedgerEntry.of(CorruptMedia("x"), "b.mp4", 5, 0))

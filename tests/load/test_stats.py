@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from time import monotonic
+from typing import Literal
+
 import pytest
 
 from framefeed.decode import DecodeCounts
@@ -103,3 +106,33 @@ def test_a_meter_adds_costs_and_batches() -> None:
     assert (stats.plan_seconds, stats.decode_seconds, stats.transform_seconds) == (2.0, 4.0, 6.0)
     assert (stats.decoded_frames_per_delivered_frame, stats.counts.frames_decoded) == (3.5, 14)
     assert (stats.batches, stats.clips, stats.failed_clips, stats.workers) == (1, 4, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "workers"), [("threads", 1), ("threads", 3), pytest.param("processes", 1, marks=pytest.mark.slow)]
+)
+def test_times_of_workers_fit_into_the_time(kind: Literal["threads", "processes"], workers: int) -> None:
+    """Two clocks: seconds that tasks measured, and seconds that the pool measured around them."""
+    began = monotonic()
+    with ClipLoader(plan_of(), batch_size=5, workers=workers, kind=kind) as loader:
+        for _ in range(2):
+            for batch in loader:
+                assert len(batch) <= 5
+                assert loader.stats().max_ahead == 10
+        stats = loader.stats()
+    passed = monotonic() - began
+    assert 0 < stats.decode_seconds <= stats.busy_seconds
+    assert stats.busy_seconds + stats.idle_seconds <= workers * passed
+    assert 0 <= stats.idle_share < 1
+    assert (stats.running, stats.ready) == (0, 0)
+
+
+def test_times_of_ended_iterations_stay() -> None:
+    with ClipLoader(plan_of(), batch_size=5, workers=2, backend=FlatDecoder()) as loader:
+        seconds = []
+        for _ in range(3):
+            next(iter(loader))
+            loader.set_epoch(loader.epoch + 1)
+            stats = loader.stats()
+            seconds.append((stats.busy_seconds, stats.idle_seconds))
+    assert seconds == sorted(seconds)

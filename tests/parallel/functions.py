@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from multiprocessing.connection import Client
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 
 def same(item: Any) -> Any:
@@ -116,6 +116,33 @@ def end_by_signals(item: tuple[str, list[str]]) -> str:
     return path
 
 
+class Fate(NamedTuple):
+    """An item of ``suffer``: its file, the signals that its tries send, the length of its work and of its result."""
+
+    path: str
+    signals: tuple[str, ...]
+    spins: int
+    size: int
+
+
+def make_content(name: str, size: int) -> bytes:
+    return (name.encode() * (size // len(name) + 1))[:size]
+
+
+def suffer(item: Fate) -> tuple[str, bytes]:
+    """Add a line to a file, work, and send the signal of this try to this process, or hang; see `chaos`."""
+    path = Path(item.path)
+    with path.open("a") as file:
+        file.write("try\n")
+    tries = len(path.read_text().split())
+    sum(range(item.spins))
+    if item.signals == ("HANG",):
+        hang("native")
+    elif tries <= len(item.signals):
+        os.kill(os.getpid(), signal.Signals[f"SIG{item.signals[tries - 1]}"])
+    return path.name, make_content(path.name, item.size)
+
+
 class SlowToLoad:
     """Waits, when it is unpickled, for "gate" to be opened for writing."""
 
@@ -172,7 +199,7 @@ def surroundings(_: object) -> dict[str, Any]:
         "path": sys.path,
         "warnings": sys.warnoptions,
         "optimize": sys.flags.optimize,
-        "threads": {name: value for name, value in os.environ.items() if name.endswith("_THREADS")},
+        "threads": {name: value for name, value in os.environ.items() if "_THREADS" in name},
         "descriptors": len(os.listdir("/proc/self/fd")) - 1,  # less the one that lists them
         "input": Path("/proc/self/fd/0").readlink().as_posix(),
         "main": getattr(sys.modules["__main__"], "__file__", None),
@@ -207,6 +234,12 @@ class Forward:
 
 
 def nested(number: int) -> list[int]:
-    from framefeed.parallel._ordered import ordered_map
+    from framefeed.parallel._ordered_map import ordered_map
 
     return list(ordered_map(tenfold, range(number), workers=1, kind="processes", max_in_flight=2))
+
+
+def measure(_: object) -> tuple[int, int]:
+    """Return the descriptors of this process, and its resident bytes."""
+    resident = int(Path("/proc/self/statm").read_text().split()[1])
+    return len(os.listdir("/proc/self/fd")), resident * os.sysconf("SC_PAGESIZE")

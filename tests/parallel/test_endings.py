@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from framefeed.parallel._ordered import ordered_map, ordered_outcomes
+from framefeed.parallel._ordered import ordered_outcomes
+from framefeed.parallel._ordered_map import ordered_map
 from framefeed.parallel._outcome import Ok
 from framefeed.parallel._pools import ThreadPool
 from tests.parallel.laws import PATIENCE, all_end, worker_threads

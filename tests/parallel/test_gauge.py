@@ -26,14 +26,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 )
 def test_busy_and_idle_add_up(workers: int, steps: list[tuple[int, int, int]], rest: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        now = [0.0]
+        now, counts = [0.0], [0]
         patch.setattr("framefeed.parallel._gauge.monotonic", lambda: now[0])
-        gauge, busy, running, began = Gauge(workers), 0, 0, steps[0][0]
+        gauge = Gauge(workers, 8, lambda: counts[-1])
+        busy, running, began = 0, 0, steps[0][0]
         for seconds, wanted_running, ready in steps:
             now[0] += seconds
             busy += running * (seconds if now[0] > began else 0)
             running = min(wanted_running, workers)
-            gauge.record(running, ready)
+            counts.append(ready)
+            gauge.record(running)
         now[0] += rest
         times = gauge.read()
         assert times.busy_seconds == busy + running * rest
@@ -41,7 +43,7 @@ def test_busy_and_idle_add_up(workers: int, steps: list[tuple[int, int, int]], r
         assert (times.running, times.ready) == (running, steps[-1][2])
         gauge.stop()
         now[0] += 7
-        gauge.record(workers, 1)
+        gauge.record(workers)
         now[0] += 7
         assert gauge.read() == WorkerTimes(times.busy_seconds, times.idle_seconds)
 

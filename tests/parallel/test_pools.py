@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
-from framefeed.parallel._ordered import ordered_map, ordered_outcomes
+from framefeed.parallel._ordered import ordered_outcomes
+from framefeed.parallel._ordered_map import ordered_map
 from framefeed.parallel._outcome import Err
 from framefeed.parallel._pools import InlinePool, Pool, ThreadPool
 from framefeed.parallel._processes import open_pool

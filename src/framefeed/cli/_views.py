@@ -179,6 +179,8 @@ class LiveView:
     def __enter__(self) -> Self:
         self._samples.append(self._take_sample())
         self._live.start(refresh=True)
+        # Rich hides it until the end, which a process that is killed does not reach.
+        self._console.show_cursor()
         return self
 
     def __exit__(
@@ -188,11 +190,11 @@ class LiveView:
 
     def begin_wait(self) -> None:
         """Note that the loop asks for a batch."""
-        self._loop.record(0, 0)
+        self._loop.record(0)
 
     def begin_step(self) -> None:
         """Note that the loop has a batch."""
-        self._loop.record(1, 0)
+        self._loop.record(1)
 
     def print_line(self, line: str) -> None:
         """Print a line on standard output, which stays."""

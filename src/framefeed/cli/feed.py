@@ -37,7 +37,7 @@ from framefeed.parallel import thread_budget
 from framefeed.plan import EpochPlan
 
 ADVICE = {
-    "nothing yet": "no batch was delivered",
+    "nothing yet": "the first batch is not ready yet",
     "training step": "the loader is fast enough: a faster loader would not help",
     "plan": "planning takes the most time: fewer, longer clips would help",
 }
@@ -45,6 +45,8 @@ ADVICE = {
 _MANY_IDLE = 0.5
 # Share of the CPUs' time, above which more of them are needed.
 _CPUS_ARE_BUSY = 0.75
+# Share of the workers' time, below which a stage is not listed.
+_LEAST_SHOWN = 0.005
 
 _SAME_OPTIONS = (
     "run the same command again to measure with stored frames; a cache from 'framefeed cache build' has these frames "
@@ -288,14 +290,17 @@ def _advise(args: argparse.Namespace, stats: LoadStats, cpu_seconds: float) -> s
         )
     if workers < cpus:
         return f"{format_count(workers, 'worker')} for {cpus} CPUs: more workers would help (--workers {cpus})"
+    stored = "" if args.cache is not None else ", stored frames (--cache FOLDER)"
+    remedies = f"more CPU cores, smaller videos{stored} or more frequent key frames would help"
+    if args.kind == "processes":  # whose CPU time is not known
+        return remedies
     share = cpu_seconds / (cpus * stats.wall_seconds) if stats.wall_seconds else 1.0
-    if args.kind == "threads" and share < _CPUS_ARE_BUSY:
+    if share < _CPUS_ARE_BUSY:
         return (
             f"this run got {format_share(share)} of {format_count(cpus, 'CPU')}: faster storage, more workers "
             f"(--workers {2 * workers}) or fewer other programs would help"
         )
-    stored = "" if args.cache is not None else ", stored frames (--cache FOLDER)"
-    return f"all CPUs are busy: more CPU cores, smaller videos{stored} or more frequent key frames would help"
+    return f"all CPUs are busy: {remedies}"
 
 
 def _describe_result(plan: EpochPlan, stats: LoadStats, result: FeedResult, advice: str) -> list[str]:
@@ -323,7 +328,10 @@ def _describe_result(plan: EpochPlan, stats: LoadStats, result: FeedResult, advi
 def _describe_workers(stats: LoadStats) -> str:
     whole = stats.busy_seconds + stats.idle_seconds
     stages = {"decode": stats.decode_seconds, "transform": stats.transform_seconds, "plan": stats.plan_seconds}
-    parts = ", ".join(f"{name} {format_share(seconds, whole)}" for name, seconds in stages.items() if seconds)
+    # Starting processes, messages to them, and tasks whose batch was not delivered.
+    stages["other"] = stats.busy_seconds - sum(stages.values())
+    shown = {name: seconds for name, seconds in stages.items() if seconds >= _LEAST_SHOWN * whole}
+    parts = ", ".join(f"{name} {format_share(seconds, whole)}" for name, seconds in shown.items())
     return (
         f"busy {format_share(stats.busy_seconds, whole)} ({parts}), waiting {format_share(stats.idle_seconds, whole)}"
     )

@@ -3,113 +3,25 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import deque
 from collections.abc import Iterator
-from functools import partial
 from itertools import chain, repeat
 from operator import attrgetter
 
+import numpy as np
+
 from framefeed.errors import DeadlineExceeded, FramefeedError, LoadError, ResourceExhausted, UsageError
-from framefeed.load._batch import BufferPools, ClipBatch
+from framefeed.load._batch import ClipBatch
 from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
-from framefeed.load._options import MAX_PREFETCH_BYTES, LoaderOptions
-from framefeed.load._pending import ApplyTransform, PendingBatch, drop_tracebacks
-from framefeed.load._remote import ClipProcess, ProcessCalls, ProcessClips, check_options_sendable
+from framefeed.load._options import MAX_PREFETCH_BYTES, MAX_SUBSTITUTES, LoaderOptions
+from framefeed.load._pending import PendingBatch, drop_tracebacks
 from framefeed.load._state import BatchCursor, BatchRanges
 from framefeed.load._stats import Meter, WorkCost
-from framefeed.load._work import ClipWorker, DecodeTask, split_by_source
+from framefeed.load._work import DecodeTask, split_by_source
+from framefeed.load._workers import Workers
 from framefeed.media import source_name
-from framefeed.parallel import (
-    Err,
-    Ok,
-    OrderedOutcomes,
-    Pool,
-    ProcessPool,
-    RemoteCalls,
-    SharedMemory,
-    open_pool,
-    ordered_outcomes,
-)
+from framefeed.parallel import CLOSE_SECONDS, Err, Ok, OrderedOutcomes, ordered_outcomes
 from framefeed.plan import EpochPlan
-
-
-class Workers:
-    """The threads or processes of a loader, which keep their open decoders between epochs, and its buffers.
-
-    They are started when first needed, and again in a forked process, which has no threads of its parent.
-
-    Args:
-        options: Options of the loader.
-
-    Attributes:
-        count: Number of workers; with 0 the thread that asks for batches does the work.
-    """
-
-    def __init__(self, options: LoaderOptions) -> None:
-        self.count = options.num_workers
-        self.are_processes = bool(self.count) and options.kind == "processes"
-        if self.are_processes:
-            check_options_sendable(options)
-        self._options = options
-        self._pool: Pool | None = None
-        self._process = 0
-        self._calls: tuple[EpochPlan, ProcessCalls] | None = None
-        self._iterations = 0
-
-    @property
-    def pool(self) -> Pool:
-        """The pool of threads, opened if there is none."""
-        if self._pool is None or self.are_parents:
-            self._open()
-        assert self._pool is not None
-        return self._pool
-
-    def _open(self) -> None:
-        options, memory = self._options, None
-        if self.are_processes:
-            memory = SharedMemory()
-            self._pool = ProcessPool(self.count, memory=memory)
-        else:
-            self._pool = open_pool(self.count)
-        self._process = os.getpid()
-        clips = None if options.transform is None else max(options.batch_size, self.count + 1)
-        # Two more than are prepared ahead: the one being delivered, and the one that the caller still holds.
-        self.buffers = BufferPools(options.prefetch + 2, clips, memory)
-
-    def begin(self, plan: EpochPlan) -> tuple[ClipWorker | ProcessClips, ApplyTransform]:
-        """Return what does the tasks of an iteration, and what calls the transform."""
-        if not self.are_processes:
-            worker = ClipWorker(plan, self._options.decoder_for(plan), self._options.transform)
-            return worker, worker.apply_transform
-        self._iterations += 1
-        clips = ProcessClips(self._find_calls(plan), self._iterations, plan.epoch)
-        return clips, partial(clips.apply_transform, self.pool)
-
-    def _find_calls(self, plan: EpochPlan) -> ProcessCalls:
-        # Sent to each process once; the epoch comes with each task.
-        sent = None if self._calls is None else self._calls[0].with_epoch(plan.epoch)
-        if sent is None or (sent.options, sent.deliveries) != (plan.options, plan.deliveries):
-            self._calls = plan, RemoteCalls(ClipProcess(plan, self._options), self._options.deadline_seconds)
-        assert self._calls is not None
-        return self._calls[1]
-
-    @property
-    def are_parents(self) -> bool:
-        """Whether the threads are of the parent process, so that their locks may never be released here."""
-        return self._process != os.getpid()
-
-    def discard(self) -> None:
-        """Abandon a pool whose threads may hang, without waiting; the next iteration has another."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.abandon()
-
-    def close(self) -> None:
-        """Wait, for a bounded time, until all threads have ended."""
-        pool, self._pool = self._pool, None
-        if pool is not None and not self.are_parents:
-            pool.close()
 
 
 class BatchIterator(Iterator[ClipBatch]):
@@ -150,20 +62,21 @@ class BatchIterator(Iterator[ClipBatch]):
         self._cursor = cursor
         self._plan = plan = cursor.plan
         self._batches, self._earlier_batches, self._next = cursor.list_batches(options), cursor.delivered, 0
+        self._substitutes: list[LedgerEntry] = []
         pool = workers.pool
-        work, self._apply_transform = workers.begin(plan)
+        self._work, self._apply_transform = workers.begin(plan)
         self._tasks: deque[DecodeTask | None] = deque()
         batch_bytes = options.batch_size * (plan.frames_per_clip or 1) * _mean_picture_bytes(plan)
         # No bound method of this iterator, which would keep it alive: an abandoned iterator must end its work.
-        idle_meter = None if workers.are_processes else meter
-        tasks = _generate_tasks(plan, self._batches, workers.buffers, idle_meter, self._tasks)
+        tasks = _generate_tasks(plan, self._batches, workers, meter, self._tasks)
         self._outcomes: OrderedOutcomes[DecodeTask | None, WorkCost] = ordered_outcomes(
-            work,
+            self._work,
             tasks,
             pool=pool,
             max_in_flight=options.batch_size * options.batches_ahead(batch_bytes),
             max_bytes=MAX_PREFETCH_BYTES,
             size_of=attrgetter("nbytes"),
+            cost_of=_get_cost,
             deadline_seconds=options.deadline_seconds,
         )
         meter.restart(self._outcomes.gauge)
@@ -179,16 +92,15 @@ class BatchIterator(Iterator[ClipBatch]):
                 self._outcomes.close()
                 self._cursor.plan = self._whole.with_epoch(self._plan.epoch + 1)
                 self._cursor.clips = self._cursor.delivered = 0
-                if self._options.cache is not None:
-                    self._options.cache.flush()
+                self._workers.flush()
             raise StopIteration
         batch = self._collect_batch().finish(self._apply_transform)
         self._next += 1
         # A shortage says nothing about the clip: to skip it would change the training data.
         failed: list[FramefeedError] = [error for error in batch.errors if error is not None]
         shortage = next((error for error in failed if isinstance(error, ResourceExhausted)), None)
-        if shortage is None and (self._options.on_error == "skip" or not failed):
-            too_many = self._record_failures(batch) if failed else None
+        if shortage is None and (self._options.on_error != "raise" or not failed):
+            too_many = self._record_failures(batch) if failed or self._substitutes else None
             if too_many is None:
                 return self._deliver(batch)
             failed = [too_many]
@@ -207,19 +119,21 @@ class BatchIterator(Iterator[ClipBatch]):
         for error, source, position in zip(batch.errors, batch.sources, batch.positions.tolist(), strict=True):
             if error is not None:
                 self._ledger.record(LedgerEntry.of(error, source_name(source), position, epoch))
+        for entry in self._substitutes:
+            self._ledger.record(entry)
         too_many = make_max_failed_error(self._ledger, self._options.max_failed, epoch, len(self._plan))
         if too_many is not None:
             self._why_ended = "more clips failed than max_failed allows"
         return too_many
 
-    def end(self, why: str) -> None:
+    def end(self, why: str, wait_seconds: float = CLOSE_SECONDS) -> None:
         """End the iteration and wait, for a bounded time, for its running calls; not after a deadline passed."""
         self._why_ended = self._why_ended or why
         self._tasks.clear()
         if self._hangs or self._workers.are_parents:
             self._outcomes.cancel()
         else:
-            self._outcomes.close()
+            self._outcomes.close(wait_seconds)
 
     def _collect_batch(self) -> PendingBatch:
         costs: list[WorkCost] = []
@@ -234,6 +148,8 @@ class BatchIterator(Iterator[ClipBatch]):
                     costs.append(outcome.value)
                 else:
                     task.fail(outcome.error)
+            if batch is not None and self._options.on_error == "substitute":
+                self._substitutes = self._substitute_failed(batch, costs)
         except BaseException:
             self._why_ended = self._why_ended or "an error ended it: call iter(loader) again, or load a state"
             raise
@@ -242,11 +158,49 @@ class BatchIterator(Iterator[ClipBatch]):
         assert batch is not None
         return batch
 
+    def _substitute_failed(self, batch: PendingBatch, costs: list[WorkCost]) -> list[LedgerEntry]:
+        """Load other clips of the epoch into the slots that failed; return an entry for each that could be loaded."""
+        failed = {slot: error for slot, error in enumerate(batch.errors) if error is not None}
+        if any(isinstance(error, ResourceExhausted) for error in failed.values()):
+            return []
+        own = {slot: batch.identify(slot) for slot in failed}
+        for number in range(MAX_SUBSTITUTES):
+            chosen = {slot: self._plan.choose_substitute(own[slot][0], number) for slot in failed if batch.errors[slot]}
+            slots = [slot for slot, position in chosen.items() if batch.substitute(slot, position)]
+            self._do_at_once([DecodeTask(batch, batch.rows[slot], [slot]) for slot in slots], costs)
+        entries = []
+        for slot, error in failed.items():
+            position, name = own[slot]
+            if batch.errors[slot] is None:
+                entries.append(LedgerEntry.of(error, name, position, self._plan.epoch, batch.positions[slot]))
+            elif not isinstance(batch.errors[slot], ResourceExhausted):
+                batch.restore(slot, error)
+        return entries
+
+    def _do_at_once(self, tasks: list[DecodeTask], costs: list[WorkCost]) -> None:
+        """Do tasks that the batch being delivered waits for."""
+        if not tasks:
+            return
+        pool, deadline = self._workers.pool, self._options.deadline_seconds
+        try:
+            with ordered_outcomes(
+                self._work, tasks, pool=pool, max_in_flight=len(tasks), deadline_seconds=deadline
+            ) as outcomes:
+                for task, outcome in zip(tasks, outcomes, strict=True):
+                    if isinstance(outcome, Ok):
+                        costs.append(outcome.value)
+                    else:
+                        task.fail(outcome.error)
+        except DeadlineExceeded:
+            self._workers.abandon()
+            self._hangs = True
+            raise
+
     def _next_outcome(self) -> tuple[DecodeTask | None, Ok[WorkCost] | Err]:
         try:
             outcome = next(self._outcomes)
         except DeadlineExceeded as error:
-            self._workers.discard()
+            self._workers.abandon()
             self._hangs = True
             task = next((task for task in self._tasks if task is not None), None)
             if task is None:
@@ -298,8 +252,8 @@ def _mean_picture_bytes(plan: EpochPlan) -> int:
 def _generate_tasks(
     plan: EpochPlan,
     batches: BatchRanges,
-    buffers: BufferPools,
-    meter: Meter | None,
+    workers: Workers,
+    meter: Meter,
     in_flight: deque[DecodeTask | None],
 ) -> Iterator[DecodeTask | None]:
     """Yield the tasks of each batch, then None up to the number of its clips: so a bound on items bounds batches.
@@ -307,17 +261,27 @@ def _generate_tasks(
     Args:
         plan: At the epoch of the iteration.
         batches: Positions of the batches.
-        buffers: Buffers of the loader.
-        meter: Statistics of the loader; None if its workers plan with memory of their own.
+        workers: Threads or processes of the loader.
+        meter: Statistics of the loader.
         in_flight: Queue that each item is appended to before it is yielded.
     """
+    costs = workers.find_costs(plan)
     for number in range(len(batches)):
-        positions = batches[number]
-        batch = PendingBatch.begin(plan, positions, buffers)
-        if meter is not None and meter.is_idle:
-            # The consumer waits anyway, so its thread plans; otherwise the workers do.
+        own = batches[number]
+        positions = plan.global_position(np.arange(own.start, own.stop)).tolist()
+        batch = PendingBatch.begin(plan.whole, positions, workers.buffers)
+        # If the consumer waits anyway, its thread plans; otherwise the workers do. A process plans for itself.
+        if meter.is_idle and not workers.are_processes:
             batch.make_requests()
         tasks = split_by_source(batch)
         for task in chain(tasks, repeat(None, len(positions) - len(tasks))):
+            if task is not None and costs is not None:
+                if meter.is_idle and not costs.is_known(task.row):
+                    costs.learn(task.row, batch.make_request(task.slots[0]))
+                task.cost = costs.predict(task)
             in_flight.append(task)
             yield task
+
+
+def _get_cost(task: DecodeTask | None) -> float:
+    return 0.0 if task is None else task.cost

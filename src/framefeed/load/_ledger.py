@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -10,7 +11,8 @@ from dataclasses import asdict, dataclass
 from textwrap import shorten
 from typing import Any, overload
 
-from framefeed._checks import check_count_or_share
+from framefeed._checks import check_count_or_share, check_path
+from framefeed._files import replacing, write_errors
 from framefeed._names import escape_invisible
 from framefeed._units import format_count
 from framefeed.errors import FramefeedError, LoadError, UsageError
@@ -37,7 +39,9 @@ class LedgerEntry:
         epoch: Number of the epoch.
         frames: Frame numbers that the error names, at most the first 256; empty if it names none.
         reason: Type and message of the error.
-        action: What was done: "skipped" means that the clip was delivered as zeros with ``ok`` False.
+        action: What was done: "skipped" means that the clip was delivered as zeros with ``ok`` False,
+            "substituted" that another clip was delivered in its place.
+        substitute: Global position of that other clip, or None.
     """
 
     source: str
@@ -46,12 +50,17 @@ class LedgerEntry:
     frames: tuple[int, ...]
     reason: str
     action: str = "skipped"
+    substitute: int | None = None
 
     @classmethod
-    def of(cls, error: FramefeedError, source: str, position: int, epoch: int) -> LedgerEntry:
-        """Describe a clip by its error."""
+    def of(
+        cls, error: FramefeedError, source: str, position: int, epoch: int, substitute: int | None = None
+    ) -> LedgerEntry:
+        """Describe a clip by its error, and by the position of the clip in its place."""
         frames = tuple(int(frame) for frame in getattr(error, "frames", ())[:_MAX_FRAMES])
-        return cls(source, position, epoch, frames, f"{type(error).__name__}: {error}"[:_MAX_REASON])
+        reason = f"{type(error).__name__}: {error}"[:_MAX_REASON]
+        action = "skipped" if substitute is None else "substituted"
+        return cls(source, position, epoch, frames, reason, action, substitute)
 
 
 class Ledger(Sequence[LedgerEntry]):
@@ -61,10 +70,12 @@ class Ledger(Sequence[LedgerEntry]):
 
     Args:
         lines: File that worker processes write their entries to, or None if there are no worker processes.
+        appended_to: File that entries are also appended to, see ``append_to``.
     """
 
-    def __init__(self, lines: SharedLines | None = None) -> None:
+    def __init__(self, lines: SharedLines | None = None, appended_to: str | None = None) -> None:
         self._lines = lines
+        self._appended_to = appended_to
         self._lock = threading.Lock()
         self._clear()
         renew_after_fork(self)
@@ -87,7 +98,7 @@ class Ledger(Sequence[LedgerEntry]):
         return cls(SharedLines(_MAX_BYTES))
 
     def __reduce__(self) -> tuple[Callable[..., Ledger], tuple[object, ...]]:
-        return Ledger, (self._lines,)
+        return Ledger, (self._lines, self._appended_to)
 
     def __repr__(self) -> str:
         failed = self.num_failed
@@ -146,6 +157,8 @@ class Ledger(Sequence[LedgerEntry]):
             LoadError: The file that is shared with worker processes cannot be written.
         """
         self._read()
+        if self._appended_to is not None:
+            _append_line(self._appended_to, entry)
         is_full = len(self._entries) >= MAX_ENTRIES
         line: Any = entry.epoch if is_full else asdict(entry)
         if self._lines is None:
@@ -158,6 +171,32 @@ class Ledger(Sequence[LedgerEntry]):
                 f"cannot write the ledger of failed clips, {self._lines.path}: {error}; free space there, or set "
                 "TMPDIR to another folder before the dataset is made"
             ) from error
+
+    def to_jsonl(self, path: str | os.PathLike[str]) -> None:
+        """Write the listed failures to a file, one JSON object a line; the file is replaced when it is complete.
+
+        Raises:
+            UsageError: The file cannot be written.
+        """
+        check_path("path", path, "failed.jsonl")
+        name = os.fsdecode(path)
+        with write_errors(name), replacing(name) as pending, open(pending, "w", encoding="ascii") as file:
+            file.writelines(_dump_line(entry) for entry in self)
+
+    def append_to(self, path: str | os.PathLike[str]) -> None:
+        """Append each further failure to a file when it occurs, one JSON object a line, also those not listed here.
+
+        So a run that is killed leaves its failures behind. Call it before the first batch, so that worker processes
+        know of it.
+
+        Raises:
+            UsageError: The file cannot be written.
+        """
+        check_path("path", path, "failed.jsonl")
+        name = os.path.abspath(os.fsdecode(path))
+        with write_errors(name), open(name, "ab"):
+            pass
+        self._appended_to = name
 
     def _read(self) -> None:
         if self._lines is not None:
@@ -172,6 +211,22 @@ class Ledger(Sequence[LedgerEntry]):
         entry = LedgerEntry(**{**line, "frames": tuple(line["frames"])})
         self._entries.append(entry)
         self._positions.setdefault(entry.epoch, set()).add(entry.position)
+
+
+def _dump_line(entry: LedgerEntry) -> str:
+    return json.dumps(asdict(entry)) + "\n"
+
+
+def _append_line(path: str, entry: LedgerEntry) -> None:
+    try:
+        # Opened anew, so that forked processes share no file; written at once, so that lines do not mix.
+        with open(path, "ab", buffering=0) as file:
+            file.write(_dump_line(entry).encode())
+    except OSError as error:
+        raise LoadError(
+            f"cannot append to the file of failed clips, {path}: {error}; free space there, or leave out "
+            "ledger.append_to"
+        ) from error
 
 
 def _format_line(entry: LedgerEntry, clips: int) -> str:
@@ -196,7 +251,8 @@ def check_max_failed(max_failed: int | float | None, on_error: str) -> None:
         return
     if on_error == "raise":
         raise UsageError(
-            "max_failed needs on_error='skip': with on_error='raise' the first clip that fails raises its error"
+            "max_failed needs on_error='skip' or 'substitute': with on_error='raise' the first clip that fails raises "
+            "its error"
         )
     check_count_or_share("max_failed", max_failed)
 

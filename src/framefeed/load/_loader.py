@@ -10,13 +10,14 @@ from framefeed._checks import check_integer, expected
 from framefeed.cache import FrameCache
 from framefeed.decode import Decoder
 from framefeed.errors import UsageError
-from framefeed.load._iteration import BatchIterator, Workers
+from framefeed.load._iteration import BatchIterator
 from framefeed.load._ledger import Ledger
 from framefeed.load._options import LoaderOptions, OnError, Transform, refuse_torch_names
 from framefeed.load._state import BatchCursor, dump_cursor, load_cursor
 from framefeed.load._stats import LoadStats, Meter
+from framefeed.load._workers import Workers
 from framefeed.media import Limits
-from framefeed.parallel import ClosedByWith
+from framefeed.parallel import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith
 from framefeed.plan import EpochPlan
 
 
@@ -28,9 +29,10 @@ class ClipLoader(ClosedByWith):
 
     When a clip fails, ``on_error="raise"`` raises its error in place of its batch. ``next()`` on the same iterator
     continues with the next batch; a state that was saved before the error resumes at the failed batch. With "skip", the
-    clip is zeros in its batch, with ok False, pts_seconds NaN, valid False, and its error in ``errors``. A clip that is
-    not ready within ``deadline_seconds`` raises `DeadlineExceeded` with either option, and ends the iteration, because
-    native code that hangs cannot be stopped.
+    clip is zeros in its batch, with ok False, pts_seconds NaN, valid False, and its error in ``errors``. With
+    "substitute", another clip of the epoch is in its place; if several of these fail too, it is zeros. With threads, a
+    clip that is not ready within ``deadline_seconds`` raises `DeadlineExceeded` with any option, and ends the
+    iteration, because native code that hangs cannot be stopped.
 
     Example: ``for batch in ClipLoader(plan, batch_size=16): train(batch.data, batch.columns["label"])``
 
@@ -48,9 +50,9 @@ class ClipLoader(ClosedByWith):
             stored frames at the end of an epoch, and after ``close``.
         transform: Called with (clip [T, C, H, W], rng) in a worker; the results are stacked to a batch. ``rng`` depends
             on seed, epoch and global position only: it is the same in every worker and on every machine.
-        on_error: "raise" or "skip".
-        max_failed: With "skip", number (int) or share (float) of an epoch's clips that may fail. If more fail, a
-            LoadError ends the iteration.
+        on_error: "raise", "skip" or "substitute".
+        max_failed: With "skip" or "substitute", number (int) or share (float) of an epoch's clips that may fail. If
+            more fail, a LoadError ends the iteration.
         deadline_seconds: Longest wait for one clip, or None. With workers=0 it has no effect, because the caller's own
             thread decodes and cannot be interrupted.
 
@@ -172,8 +174,7 @@ class ClipLoader(ClosedByWith):
 
     def stats(self) -> LoadStats:
         """Return counts and times since the loader was made, and the slowest part."""
-        cache = self._options.cache
-        return self._meter.snapshot(None if cache is None else cache.stats())
+        return self._meter.snapshot(self._workers.cache_stats())
 
     def close(self) -> None:
         """End the iteration and the threads, after the clips that are being decoded; batches stay valid."""
@@ -183,7 +184,14 @@ class ClipLoader(ClosedByWith):
         if self._options.cache is not None:
             self._options.cache.flush()
 
-    def _end_iteration(self, why: str) -> None:
+    def _close_soon(self) -> None:
+        self._is_closed = True
+        self._workers.abandon()
+        self._end_iteration("the loader was closed: make a new one", SOON_SECONDS)
+        if self._options.cache is not None:
+            self._options.cache.flush()
+
+    def _end_iteration(self, why: str, wait_seconds: float = CLOSE_SECONDS) -> None:
         iterator = None if self._iterator is None else self._iterator()
         if iterator is not None:
-            iterator.end(why)
+            iterator.end(why, wait_seconds)

@@ -31,6 +31,9 @@ class ClipMemory(Protocol):
     def clear(self, slot: int) -> None:
         """Replace a clip that failed by zeros."""
 
+    def reshape(self, slot: int, shape: tuple[int, ...]) -> None:
+        """Expect a clip of another shape."""
+
     def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Any, list[int]]:
         """Return the pixels of the batch, and the slots whose results do not fit into it.
 
@@ -78,6 +81,9 @@ class BatchMemory:
         """Set a clip to zeros."""
         self._array[slot] = 0
 
+    def reshape(self, slot: int, shape: tuple[int, ...]) -> None:
+        """Do nothing: all clips have one shape, or the request has it."""
+
     def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Any, list[int]]:
         """Return the array."""
         return self._array, []
@@ -109,6 +115,9 @@ class StackMemory:
     def clear(self, slot: int) -> None:
         """Do nothing: the slots without a result are set to zeros at the end."""
 
+    def reshape(self, slot: int, shape: tuple[int, ...]) -> None:
+        """Do nothing: all clips have one shape, or the request has it."""
+
     def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Any, list[int]]:
         """Return the array of the results."""
         array, misfits = self._stack.finish(slots)
@@ -126,7 +135,7 @@ class UnequalMemory:
     """Memory of its own for each clip."""
 
     def __init__(self, shapes: Sequence[tuple[int, ...]], buffers: BufferPools) -> None:
-        self._shapes = shapes
+        self._shapes = list(shapes)
         self._buffers = buffers
         self._clips: list[AnyArray | None] = [None] * len(shapes)
 
@@ -149,6 +158,10 @@ class UnequalMemory:
     def clear(self, slot: int) -> None:
         """Replace a clip by zeros."""
         self._clips[slot] = np.zeros(self._shapes[slot], np.uint8)
+
+    def reshape(self, slot: int, shape: tuple[int, ...]) -> None:
+        """Expect a clip of another shape."""
+        self._shapes[slot] = shape
 
     def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Any, list[int]]:
         """Return the list of the clips."""
@@ -199,6 +212,9 @@ class TaskMemory:
     def clear(self, slot: int) -> None:
         """Send nothing: the process that asked clears its memory."""
         self.results.pop(slot, None)
+
+    def reshape(self, slot: int, shape: tuple[int, ...]) -> None:
+        """Do nothing: all clips have one shape, or the request has it."""
 
     def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Mapping[int, AnyArray], list[int]]:
         """Return the results to be sent."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal, ParamSpec, get_args
 
 import numpy.typing as npt
 from numpy.random import Generator
@@ -13,18 +13,19 @@ from numpy.random import Generator
 from framefeed._checks import WrongType, check_choice, check_integer, expected
 from framefeed.cache import FrameCache
 from framefeed.decode import Decoder, as_decoder
-from framefeed.errors import NotInThisVersion
 from framefeed.load._ledger import check_max_failed
 from framefeed.media import Limits
 from framefeed.parallel import check_deadline, thread_budget
 from framefeed.plan import EpochPlan
 
 Transform = Callable[[npt.NDArray[Any], Generator], Any]
-OnError = Literal["raise", "skip"]
+OnError = Literal["raise", "skip", "substitute"]
 P = ParamSpec("P")
 
 MAX_PREFETCH_BYTES = 2 << 30
 """Bytes of batches that are prepared ahead; one batch is always prepared."""
+MAX_SUBSTITUTES = 10
+"""Clips that are tried in place of one that fails: where half of all clips fail, one of 1024 finds none."""
 _TORCH_NAMES = {
     "num_workers": "use workers=, a number of threads",
     "prefetch_factor": "use prefetch=, a number of batches",
@@ -111,11 +112,6 @@ def check_on_error(on_error: str, max_failed: int | float | None) -> None:
 
     Raises:
         UsageError: One of them has no such value.
-        NotInThisVersion: "substitute".
     """
-    if on_error == "substitute":
-        raise NotInThisVersion(
-            'on_error="substitute" is not in this version: use on_error="skip", and leave out clips where `ok` is False'
-        )
-    check_choice("on_error", on_error, ("raise", "skip"))
+    check_choice("on_error", on_error, get_args(OnError))
     check_max_failed(max_failed, on_error)

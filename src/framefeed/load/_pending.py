@@ -84,7 +84,7 @@ def drop_tracebacks(error: BaseException) -> None:
 
 
 ApplyTransform = Callable[[tuple[Pixels, int]], npt.NDArray[Any]]
-"""Calls the transform on (clip, position of this rank)."""
+"""Calls the transform on (clip, position of the plan)."""
 
 
 class PendingBatch:
@@ -92,12 +92,12 @@ class PendingBatch:
 
     Args:
         plan: At the epoch of the batch.
-        positions: Positions of this rank, one for each slot.
+        positions: Positions of the plan, one for each slot.
         memory: Memory for the pixels.
         length: Number of frames of each clip.
 
     Attributes:
-        positions: Positions of this rank, one for each slot.
+        positions: Positions of the plan, one for each slot; of a substitute, its own.
         memory: Memory for the pixels.
         length: Number of frames of each clip.
         pts_seconds: Time of each frame, float64 [B, T]; NaN if unknown or if the clip failed.
@@ -107,7 +107,7 @@ class PendingBatch:
 
     def __init__(self, plan: EpochPlan, positions: Sequence[int], memory: ClipMemory, length: int) -> None:
         count = len(positions)
-        self.positions = positions
+        self.positions = list(positions)
         self.memory = memory
         self.length = length
         self._plan = plan
@@ -132,6 +132,11 @@ class PendingBatch:
         return len(self.positions)
 
     @property
+    def rows(self) -> Sequence[int]:
+        """Row of the catalog of each slot."""
+        return self._rows
+
+    @property
     def slots_by_row(self) -> dict[int, list[int]]:
         """Slots of each source, by its row of the catalog, in the order in which the sources first appear."""
         slots: dict[int, list[int]] = {}
@@ -153,6 +158,13 @@ class PendingBatch:
                 self._requests = [self._make_request(slot) for slot in range(len(self))]
                 self._plan_seconds = watch.lap()
         return self._requests
+
+    def make_request(self, slot: int) -> DecodeRequest | None:
+        """Make the request of one slot, if not all are made; None where it cannot be made."""
+        if self._requests is not None:
+            return self._requests[slot]
+        outcome = catch_outcome(self._plan.__getitem__, self.positions[slot])
+        return outcome.value if isinstance(outcome, Ok) else None
 
     def take_plan_seconds(self) -> float:
         """Return the seconds that the requests took to make; 0 after the first call, so that they count once."""
@@ -186,6 +198,34 @@ class PendingBatch:
         self.memory.clear(slot)
 
     # --- called by the consumer -----------------------------------------------------------------------
+
+    def substitute(self, slot: int, position: int) -> bool:
+        """Expect another clip in a slot that failed; the slot keeps its own position in the batch.
+
+        Returns:
+            Whether there is such a clip; it may fail when it is decoded.
+        """
+        outcome = catch_outcome(self._plan.__getitem__, position)
+        if isinstance(outcome, Err) or len(outcome.value) != self.length:
+            return False
+        self._set_clip(slot, position)
+        self.errors[slot] = None
+        self.pts_seconds[slot] = outcome.value.pts_seconds
+        self.valid[slot] = outcome.value.valid
+        if self._requests is not None:
+            self._requests[slot] = outcome.value
+        return True
+
+    def restore(self, slot: int, error: FramefeedError) -> None:
+        """Give up on substitutes: the slot has its own clip again, which failed with an error."""
+        self._set_clip(slot, int(self._global_positions[slot]))
+        self.set_error(slot, error)
+
+    def _set_clip(self, slot: int, position: int) -> None:
+        self.positions[slot] = position
+        self._rows[slot] = self._plan.row_at(position)
+        self._sources[slot] = self._plan.catalog.source(self._rows[slot])
+        self.memory.reshape(slot, find_shapes(self._plan, [position], self.length)[0])
 
     def identify(self, slot: int) -> tuple[int, str]:
         """Return the global position of a clip, and its source's name for messages."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import BoolArray
+from framefeed.cache import CacheStats
 from framefeed.decode import Pixels
 from framefeed.errors import FramefeedError, LoadError
 from framefeed.load._batch import BufferPools, SharedArray
@@ -29,7 +32,7 @@ class ClipRequest:
         iteration: Number of the iteration in its loader.
         epoch: Number of the epoch.
         row: The source's row of the catalog.
-        positions: Positions of the clips.
+        positions: Global positions of the clips.
         length: Number of frames of each clip.
         shared: Memory for each clip or result; None if it must be sent.
     """
@@ -50,13 +53,18 @@ class TransformRequest:
         iteration: Number of the iteration in its loader.
         epoch: Number of the epoch.
         clip: The clip.
-        position: Its position.
+        position: Its global position.
     """
 
     iteration: int
     epoch: int
     clip: Pixels
     position: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlushRequest:
+    """Ask a worker process to write the frames that it has cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,47 +77,61 @@ class ClipAnswer:
         valid: As in a batch, for the clips of the task.
         errors: Error of each clip, or None.
         results: Clips or results that are not in shared memory, by their number in the task.
+        process: Number of the process.
+        cache: Counts of the cache in the process, if there is one.
     """
 
     cost: WorkCost
     pts_seconds: npt.NDArray[np.float64]
     valid: BoolArray
     errors: list[FramefeedError | None]
-    results: dict[int, npt.NDArray[Any]] = field(default_factory=dict)
+    results: dict[int, npt.NDArray[Any]]
+    process: int
+    cache: CacheStats | None
+
+
+ProcessRequest = ClipRequest | TransformRequest | FlushRequest
 
 
 class ClipProcess:
     """Plans, decodes and transforms clips in a worker process, to which it is sent once.
 
     Args:
-        plan: At any epoch; the rest of an epoch at that epoch.
+        plan: At any epoch.
         options: Options of the loader.
     """
 
     def __init__(self, plan: EpochPlan, options: LoaderOptions) -> None:
-        self._given = self._plan = plan
+        self._plan = plan
         self._options = options
         self._buffers = BufferPools(0, None if options.transform is None else 1)
         self._iteration: tuple[int, int] | None = None
         self._worker: ClipWorker | None = None
 
     def __reduce__(self) -> tuple[type[ClipProcess], tuple[EpochPlan, LoaderOptions]]:
-        return (ClipProcess, (self._given, self._options))
+        return (ClipProcess, (self._plan, self._options))
 
     def __repr__(self) -> str:
         return f"the work on {self._plan!r}"
 
-    def __call__(self, request: ClipRequest | TransformRequest) -> ClipAnswer | npt.NDArray[Any]:
-        """Do a task, or transform a clip."""
+    def __call__(self, request: ProcessRequest) -> ClipAnswer | npt.NDArray[Any] | None:
+        """Do a task, transform a clip, or write the frames of the cache."""
+        cache = self._options.cache
+        if isinstance(request, FlushRequest):
+            if cache is not None:
+                cache.flush()
+            return None
         worker = self._begin(request.iteration, request.epoch)
         if isinstance(request, TransformRequest):
             return worker.apply_transform((request.clip, request.position))
-        shapes = find_shapes(self._plan, request.positions, request.length)
+        plan = self._plan.whole
+        shapes = find_shapes(plan, request.positions, request.length)
         memory = TaskMemory(shapes, request.shared, self._buffers)
-        batch = PendingBatch(self._plan, request.positions, memory, request.length)
+        batch = PendingBatch(plan, request.positions, memory, request.length)
         cost = worker(DecodeTask(batch, request.row, list(range(len(batch)))))
         errors = [error if error is None else _make_sendable(error) for error in batch.errors]
-        return ClipAnswer(cost, batch.pts_seconds, batch.valid, errors, memory.results)
+        counts = None if cache is None else cache.stats()
+        return ClipAnswer(cost, batch.pts_seconds, batch.valid, errors, memory.results, os.getpid(), counts)
 
     def _begin(self, iteration: int, epoch: int) -> ClipWorker:
         if self._worker is None or self._iteration != (iteration, epoch):
@@ -117,9 +139,9 @@ class ClipProcess:
             if cache is not None and self._worker is not None:
                 # Other workers may now need the frames that this one stored.
                 cache.flush()
-            self._plan = self._given.with_epoch(epoch)
+            self._plan = self._plan.with_epoch(epoch)
             decoder = self._options.decoder_for(self._plan)
-            self._worker = ClipWorker(self._plan, decoder, self._options.transform)
+            self._worker = ClipWorker(self._plan.whole, decoder, self._options.transform)
             self._iteration = iteration, epoch
         return self._worker
 
@@ -142,7 +164,7 @@ def check_options_sendable(options: LoaderOptions) -> None:
         check_sendable(name, getattr(options, name))
 
 
-ProcessCalls = RemoteCalls[ClipRequest | TransformRequest, Any]
+ProcessCalls = RemoteCalls[ProcessRequest, Any]
 """Calls of a `ClipProcess`."""
 
 
@@ -153,10 +175,12 @@ class ProcessClips(RemoteCaller):
         calls: Of a `ClipProcess` with the plan of the tasks.
         iteration: Number of the iteration in its loader.
         epoch: Number of the epoch.
+        caches: Counts of the cache in each process, by its number.
     """
 
-    def __init__(self, calls: ProcessCalls, iteration: int, epoch: int) -> None:
+    def __init__(self, calls: ProcessCalls, iteration: int, epoch: int, caches: dict[int, CacheStats]) -> None:
         self._calls = calls
+        self._caches = caches
         self._iteration = iteration
         self._epoch = epoch
 
@@ -169,6 +193,8 @@ class ProcessClips(RemoteCaller):
         shared = tuple(batch.memory.share(slot) for slot in task.slots)
         request = ClipRequest(self._iteration, self._epoch, task.row, positions, batch.length, shared)
         answer: ClipAnswer = self._calls(request)
+        if answer.cache is not None:
+            self._caches[answer.process] = answer.cache
         batch.pts_seconds[task.slots] = answer.pts_seconds
         batch.valid[task.slots] = answer.valid
         for number, slot in enumerate(task.slots):
@@ -188,3 +214,22 @@ class ProcessClips(RemoteCaller):
             raise outcome.error
         result: npt.NDArray[Any] = outcome.value
         return result
+
+
+def add_cache_stats(parts: Iterable[CacheStats]) -> CacheStats:
+    """Add up the counts of a cache in several processes."""
+    total = CacheStats()
+    for part in parts:
+        sums: dict[str, Any] = {
+            each.name: getattr(total, each.name) + getattr(part, each.name)
+            for each in fields(CacheStats)
+            if each.name.startswith(("frames", "bytes"))
+        }
+        total = replace(
+            total,
+            **sums,
+            codec=part.codec or total.codec,
+            is_full=part.is_full or total.is_full,
+            trouble=part.trouble or total.trouble,
+        )
+    return total

@@ -9,7 +9,7 @@ from typing import Any
 from framefeed._checks import check_integer, describe_value
 from framefeed.errors import UsageError
 from framefeed.load._options import LoaderOptions
-from framefeed.plan import EpochPlan
+from framefeed.plan import Balance, EpochPlan
 
 STATE_VERSION = 2
 _COUNTS_BATCHES = 1
@@ -93,6 +93,7 @@ class _RankState:
         clips: Clips that it delivered.
         delivered: Batches of the epoch that were delivered.
         is_finished: Whether it delivered its last batch of the epoch.
+        balance: How clips were dealt to its ranks.
     """
 
     plan: EpochPlan
@@ -101,6 +102,12 @@ class _RankState:
     clips: int
     delivered: int
     is_finished: bool
+    balance: Balance | None
+
+    @property
+    def dealing(self) -> tuple[int, Balance | None]:
+        """What decides which rank gets which clip of a plan."""
+        return self.world_size, None if self.world_size == 1 else self.balance
 
     def is_just_after(self, other: _RankState) -> bool:
         """Whether the rank stands at the beginning of the epoch after that of another rank."""
@@ -129,9 +136,10 @@ def load_cursor(
     if all(rank.is_finished for rank in ranks):
         return BatchCursor(first.plan, len(first.plan), delivered, is_restored=True)
     clips = [rank.clips for rank in ranks]
-    if len(set(clips)) == 1 and first.world_size == plan.world_size:
+    here = plan.world_size, None if plan.world_size == 1 else plan.options.balance
+    if len(set(clips)) == 1 and first.dealing == here:
         return BatchCursor(first.plan, min(clips[0], len(first.plan)), delivered, is_restored=True)
-    rest = first.plan.without(clips[0] if len(clips) == 1 else clips, first.world_size)
+    rest = first.plan.without(clips[0] if len(clips) == 1 else clips, *first.dealing)
     return BatchCursor(rest, 0, delivered, is_restored=True)
 
 
@@ -155,6 +163,7 @@ def _load_rank(state: Any, plan: EpochPlan) -> _RankState:
         clips=check_integer("state['clips']", state.get("clips", delivered * batch_size), least=0),
         delivered=delivered,
         is_finished=bool(state.get("finished")),
+        balance=planned.get("balance"),
     )
 
 
@@ -169,7 +178,7 @@ def _sort_ranks(ranks: Sequence[_RankState]) -> list[_RankState]:
         raise UsageError(
             f"state: expected one state of each of {earliest.world_size} ranks, got those of the ranks {numbers}"
         )
-    if len({(rank.world_size, rank.plan.epoch, rank.plan.deliveries) for rank in ranks}) > 1:
+    if len({(rank.dealing, rank.plan.epoch, rank.plan.deliveries) for rank in ranks}) > 1:
         raise UsageError(
             "state: expected the states of all ranks of one run in one epoch, got epochs "
             f"{sorted({rank.plan.epoch for rank in ranks})}: save the states of all ranks after the same step"

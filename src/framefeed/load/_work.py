@@ -31,12 +31,14 @@ class DecodeTask:
         row: The source's row of the catalog.
         slots: Their slots in the batch.
         stage: "plan", "decode" or "transform": the step that a worker is at.
+        cost: Predicted seconds; 0 if it is not known.
     """
 
     batch: PendingBatch
     row: int
     slots: list[int]
     stage: str = "plan"
+    cost: float = 0.0
 
     def __repr__(self) -> str:
         return f"{len(self.slots)} clips of {self.batch.identify(self.slots[0])[1]}"

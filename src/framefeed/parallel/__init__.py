@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from framefeed.parallel._budget import ThreadBudget, thread_budget
+from framefeed.parallel._each import call_each
 from framefeed.parallel._forking import finalise_after_fork, is_collecting, renew_after_fork
 from framefeed.parallel._gauge import Gauge, WorkerTimes
-from framefeed.parallel._ordered import OrderedOutcomes, OrderedValues, ordered_map, ordered_outcomes
+from framefeed.parallel._ordered import OrderedOutcomes, ordered_outcomes
+from framefeed.parallel._ordered_map import OrderedValues, ordered_map
 from framefeed.parallel._outcome import Err, Ok, catch_outcome, shorten_repr
-from framefeed.parallel._pools import CLOSE_SECONDS, ClosedByWith, InlinePool, Pool, ThreadPool
+from framefeed.parallel._pools import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith, InlinePool, Pool, ThreadPool
 from framefeed.parallel._processes import ProcessPool, RemoteCaller, RemoteCalls, check_sendable, is_sendable, open_pool
 from framefeed.parallel._reorder import ReorderBuffer
 from framefeed.parallel._shared_lines import SharedLines
@@ -26,6 +28,7 @@ from framefeed.parallel._stopping import DEADLINE, Cancelled, cancelled_by, chec
 __all__ = [
     "CLOSE_SECONDS",
     "DEADLINE",
+    "SOON_SECONDS",
     "Cancelled",
     "ClosedByWith",
     "Err",
@@ -47,6 +50,7 @@ __all__ = [
     "ThreadPool",
     "WorkerTimes",
     "allocate",
+    "call_each",
     "cancelled_by",
     "catch_outcome",
     "check_deadline",

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from subprocess import DEVNULL, Popen, TimeoutExpired
+from time import perf_counter
 
 from framefeed.parallel import _worker
 from framefeed.parallel._forking import renew_after_fork
 from framefeed.parallel._shared_memory import SharedMemory
 from framefeed.parallel._shortage import raise_shortage, try_again_in_shortage
-from framefeed.parallel._stopping import check_stop
+from framefeed.parallel._stopping import StopDetector, check_stop
 from framefeed.parallel._worker import FUNCTION, ITEM, PATH, Buffer, Message, Parts
 
 # Seconds between two checks that a worker without an answer is alive, and not stopped. Its channel closes when it dies,
@@ -38,7 +39,9 @@ START_UP_SECONDS = 300.0
 _KILL_SECONDS = 1.0
 
 # A worker has one thread: no thread pools of numeric libraries. Variables that the user has set are kept.
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+_ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OPENCV_FOR_THREADS_NUM"), "1"
+)
 
 _OUT_OF_MEMORY = ", which the kernel sends when memory runs out"
 
@@ -53,7 +56,7 @@ class ProcessHung(ProcessDied):
     """A worker process was killed, because it was stopped by a signal, or did not answer within the deadline."""
 
 
-class _CallLate(ProcessHung):
+class CallLate(ProcessHung):
     """The call itself took longer than its deadline: a second try would take as long."""
 
 
@@ -134,10 +137,10 @@ class Child:
             ProcessDied: If no process can be started, or two die before they have answered, or `stop` ended it.
             ResourceExhausted: If there is not enough memory, or no descriptor for a channel.
         """
-        self._stopped = False
+        self._stopped = self._ended
         try:
             return self._attempt(function, item, deadline_seconds)
-        except (_CallLate, _NotStarted):
+        except (CallLate, _NotStarted):
             raise
         except ProcessDied as death:
             if self._stopped:
@@ -148,6 +151,11 @@ class Child:
             return self._attempt(function, item, deadline_seconds)
         except ProcessDied as death:
             raise type(death)(f"{first}, and at the second try {death}") from None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process."""
+        return self._process is not None and self._process.poll() is None
 
     def stop(self, *, for_good: bool = False) -> None:
         """End the process, also in the middle of a call; the next call starts another one.
@@ -208,7 +216,7 @@ class Child:
             _worker.receive(self._read)
             self._function = function
         limit_seconds = inf if deadline_seconds is None else deadline_seconds
-        self._step = _Step("was still working on it", _CallLate, limit_seconds)
+        self._step = _Step("was still working on it", CallLate, limit_seconds)
         _worker.send(self._write, ITEM, item)
 
     def _restart(self) -> None:
@@ -254,9 +262,6 @@ class Child:
     def _wait(self, event: int) -> None:
         """Wait until the channel can be read or written.
 
-        Time is counted by the timeouts of the polls, not by a clock: while this process is stopped, or the machine
-        sleeps, none passes.
-
         Raises:
             EOFError: If the process is dead.
             ProcessHung: If it is stopped by a signal, or its time is over.
@@ -264,18 +269,20 @@ class Child:
         assert self._channel is not None and self._process is not None
         self._poller.modify(self._channel, event)
         process, step = self._process, self._step
-        was_stopped = False
+        stops, is_suspected = StopDetector(), False
         while True:
             seconds = min(LIVENESS_SECONDS, step.left_seconds)
+            began = perf_counter()
             if self._poller.poll(seconds * 1000):
                 return
-            step.spent_seconds += seconds
+            if not stops.was_stopped(began, seconds):
+                step.spent_seconds += seconds
             if process.poll() is not None:
                 raise EOFError
             is_late = step.left_seconds <= 0
             is_stopped = _is_stopped(process.pid)
             # Once is not enough: when all processes go on after Ctrl-Z, this one may be the first.
-            if is_stopped and (was_stopped or is_late):
+            if is_stopped and (is_suspected or is_late):
                 self._reap(0)
                 raise ProcessHung(f"worker process {process.pid} was stopped by a signal and then killed")
             if is_late:
@@ -283,7 +290,7 @@ class Child:
                 raise step.fault(
                     f"worker process {process.pid} {step.state} after {step.limit_seconds:g} s and was killed"
                 )
-            was_stopped = is_stopped
+            is_suspected = is_stopped
 
     def _reap(self, patience_seconds: float) -> str:
         """Close the channel, wait for the process, kill it if it does not end; describe how it ended."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 
@@ -41,42 +42,41 @@ class Gauge:
     Args:
         workers: Number of workers.
         max_in_flight: Most items that are read and not yet yielded.
+        count_ready: Returns the number of results that wait to be taken.
     """
 
-    __slots__ = ("_end", "_last", "max_in_flight", "workers")
+    __slots__ = ("_count_ready", "_end", "_sums", "max_in_flight", "workers")
 
-    def __init__(self, workers: int, max_in_flight: int = 0) -> None:
+    def __init__(self, workers: int, max_in_flight: int = 0, count_ready: Callable[[], int] = lambda: 0) -> None:
         self.workers = workers
         self.max_in_flight = max_in_flight
-        # The times, and the clock at which they were right; None before the first call. One attribute, so that a reader
-        # in another thread never sees half of a change.
-        self._last: tuple[WorkerTimes, float | None] = WorkerTimes(), None
+        self._count_ready = count_ready
+        # Busy seconds, idle seconds and running calls, and the clock at which they were right, None before the first
+        # call. One attribute, so that a reader in another thread never sees half of a change.
+        self._sums: tuple[float, float, int, float | None] = 0.0, 0.0, 0, None
         self._end: float | None = None
 
     def read(self) -> WorkerTimes:
         """Return the times up to now, or up to the end of the iteration."""
-        times = self._advance(monotonic())
-        return times if self._end is None else WorkerTimes(times.busy_seconds, times.idle_seconds)
+        busy, idle, running = self._add_up(monotonic())
+        if self._end is not None:
+            return WorkerTimes(busy, idle)
+        return WorkerTimes(busy, idle, running, self._count_ready())
 
-    def record(self, running: int, ready: int) -> None:
-        """Note how many calls run, and how many results are ready, from now on."""
+    def record(self, running: int) -> None:
+        """Note how many calls run from now on."""
         now = monotonic()
-        times = self._advance(now)
-        self._last = WorkerTimes(times.busy_seconds, times.idle_seconds, running, ready), now
+        busy, idle, _ = self._add_up(now)
+        self._sums = busy, idle, running, now
 
     def stop(self) -> None:
         """Note that the iteration has ended. It takes no lock: the garbage collector may call it."""
         if self._end is None:
             self._end = monotonic()
 
-    def _advance(self, now: float) -> WorkerTimes:
-        times, clock = self._last
+    def _add_up(self, now: float) -> tuple[float, float, int]:
+        busy, idle, running, clock = self._sums
         if clock is None:
-            return times
+            return busy, idle, running
         seconds = max(0.0, (now if self._end is None else min(now, self._end)) - clock)
-        return WorkerTimes(
-            times.busy_seconds + times.running * seconds,
-            times.idle_seconds + max(0, self.workers - times.running) * seconds,
-            times.running,
-            times.ready,
-        )
+        return busy + running * seconds, idle + max(0, self.workers - running) * seconds, running

@@ -23,20 +23,20 @@ import operator
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from time import monotonic
-from typing import Generic, NoReturn, TypeVar
-from weakref import finalize, proxy
+from time import monotonic, perf_counter
+from typing import Any, Generic, NoReturn, TypeVar
+from weakref import finalize, proxy, ref
 
 from framefeed._checks import check_integer, expected
-from framefeed.errors import DeadlineExceeded, LoadError, UsageError, WorkerLost
+from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
 from framefeed.parallel._budget import thread_budget
-from framefeed.parallel._child import STAGE, ProcessDied, ProcessHung
+from framefeed.parallel._child import STAGE, CallLate, ProcessDied, ProcessHung
 from framefeed.parallel._gauge import Gauge
 from framefeed.parallel._outcome import Err, Ok, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith, Pool
 from framefeed.parallel._processes import ProcessPool, RemoteCaller, RemoteCalls, open_pool
 from framefeed.parallel._reorder import ReorderBuffer
-from framefeed.parallel._stopping import cancelled_by, check_deadline
+from framefeed.parallel._stopping import StopDetector, cancelled_by, check_deadline
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -83,7 +83,8 @@ class OrderedRun(Generic[T, R]):
         # Inline nothing runs ahead: an item is read when its result is requested.
         self._buffer: ReorderBuffer[T, Ok[R] | Err] = ReorderBuffer(max_in_flight if pool.workers else 1, max_bytes)
         self._workers: dict[int, threading.Thread] = {}
-        self.gauge = Gauge(pool.workers, max_in_flight)
+        run = ref(self)  # the gauge outlives the run, and its results
+        self.gauge = Gauge(pool.workers, max_in_flight, lambda: _count_ready(run()))
         self._late: threading.Thread | None = None
         self._tickets = 0
         self._cancelled = False
@@ -114,17 +115,20 @@ class OrderedRun(Generic[T, R]):
             DeadlineExceeded: If it is late.
         """
         with self._changed:
+            stops = StopDetector()
             until = None if self._deadline_seconds is None else monotonic() + self._deadline_seconds
             while not self._cancelled and not self._buffer.head_is_ready:
                 left = LIVENESS_SECONDS if until is None else until - monotonic()
                 if left <= 0:
                     raise self._deadline_error()
-                if not self._changed.wait(min(left, LIVENESS_SECONDS)):
+                began, seconds = perf_counter(), min(left, LIVENESS_SECONDS)
+                if not self._changed.wait(seconds):
                     self._replace_dead_worker()
+                    if until is not None and stops.was_stopped(began, seconds):
+                        until += perf_counter() - began
             if self._cancelled:
                 return None
             outcome = self._buffer.take()
-            self._record()
         self._submit_tickets()
         return outcome
 
@@ -173,7 +177,7 @@ class OrderedRun(Generic[T, R]):
             job = None if self._cancelled else self._buffer.start()
             if job is not None:
                 self._workers[job[0]] = threading.current_thread()
-                self._record()
+                self.gauge.record(len(self._workers))
         if job is not None:
             # The outcome is no local: the traceback of its error refers to this frame, which would make a cycle.
             self._complete(job[0], catch_outcome(self._call_and_measure, job))
@@ -184,7 +188,8 @@ class OrderedRun(Generic[T, R]):
             with cancelled_by(lambda: self._cancelled):
                 value = self._function(item)
         except ProcessHung as hang:
-            message = f"no result for item {position} ({shorten_repr(item)}): {hang}; {_LATE_ADVICE}"
+            advice = f"; {_LATE_ADVICE}" if isinstance(hang, CallLate) else ""
+            message = f"no result for item {position} ({shorten_repr(item)}): {hang}{advice}"
             raise DeadlineExceeded(message, position=position, stage=STAGE) from hang
         except ProcessDied as death:
             message = f"item {position} ({shorten_repr(item)}) is lost: {death}"
@@ -202,12 +207,9 @@ class OrderedRun(Generic[T, R]):
             else:
                 value, weight = measured.value
                 self._buffer.finish(position, Ok(value), weight)
-            self._record()
+            self.gauge.record(len(self._workers))
             if position == self._buffer.head:
                 self._changed.notify_all()
-
-    def _record(self) -> None:
-        self.gauge.record(len(self._workers), self._buffer.num_ready)
 
     def _replace_dead_worker(self) -> None:
         position = self._buffer.head
@@ -221,7 +223,7 @@ class OrderedRun(Generic[T, R]):
             del self._workers[position]
             message = f"{worker.name} died while it worked on {self._head_name()}"
             self._buffer.finish(position, Err(WorkerLost(message, position=position, stage=STAGE)))
-            self._record()
+            self.gauge.record(len(self._workers))
 
     def _deadline_error(self) -> DeadlineExceeded:
         worker = self._late = self._workers.get(self._buffer.head)
@@ -240,6 +242,10 @@ class OrderedRun(Generic[T, R]):
     def _others(self) -> list[threading.Thread]:
         not_waited_for = (threading.current_thread(), self._late)
         return [worker for worker in self._workers.values() if worker not in not_waited_for]
+
+
+def _count_ready(run: OrderedRun[Any, Any] | None) -> int:
+    return 0 if run is None else run._buffer.num_ready
 
 
 class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
@@ -334,41 +340,6 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
             del error
 
 
-class OrderedValues(Iterator[R], ClosedByWith, Generic[T, R]):
-    """Iterator that `ordered_map` returns. Use it in ``with``, call `close`, or drop it to end it."""
-
-    def __init__(self, outcomes: OrderedOutcomes[T, R]) -> None:
-        self._outcomes = outcomes
-        self._position = 0
-
-    def __next__(self) -> R:
-        outcome = next(self._outcomes)
-        if isinstance(outcome, Ok):
-            self._position += 1
-            return outcome.value
-        self._outcomes.cancel()
-        try:
-            if isinstance(outcome.error, StopIteration):
-                # As it is, it would end the loop over this iterator.
-                message = f"the function raised StopIteration for item {self._position}"
-                raise LoadError(message, position=self._position, stage=STAGE) from outcome.error
-            raise outcome.error
-        finally:
-            # The traceback refers to this frame, which must not refer to the error.
-            del outcome
-
-    def close(self, wait_seconds: float = CLOSE_SECONDS) -> None:
-        """End the iteration, and wait until the calls that are running are over.
-
-        Args:
-            wait_seconds: Longest wait; calls that take longer continue on their own.
-        """
-        self._outcomes.close(wait_seconds)
-
-    def _close_soon(self) -> None:
-        self._outcomes._close_soon()
-
-
 def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
     function: Callable[[T], R],
     items: Iterable[T],
@@ -457,57 +428,3 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
         deadline_seconds=None if is_remote else deadline_seconds,
     )
     return OrderedOutcomes(run, iterator, pool)
-
-
-def ordered_map(  # noqa: PLR0913 - public: what its users ask for
-    function: Callable[[T], R],
-    items: Iterable[T],
-    *,
-    workers: int | None = None,
-    kind: str = "threads",
-    max_in_flight: int,
-    max_bytes: int | None = None,
-    size_of: Callable[[R], int] | None = None,
-    cost_of: Callable[[T], float] | None = None,
-    deadline_seconds: float | None = None,
-    pool: Pool | None = None,
-) -> OrderedValues[T, R]:
-    """Call a function on every item, several at once, and yield the results in the order of the items.
-
-    The first item that fails raises its error at its position, after the results of all items before it, and ends
-    the iteration. StopIteration becomes a `LoadError`, because an iterator cannot raise it. Everything else is as in
-    `ordered_outcomes`.
-
-    Args:
-        function: Called with one item, in a worker.
-        items: Any iterable, also an endless one.
-        workers: Number of calls that run at once; 0 runs them inline, None means the thread budget.
-        kind: "threads", "processes" or "inline"; arguments and results of processes are copied, see `ProcessPool`.
-        max_in_flight: Largest number of items that are read and not yet yielded.
-        max_bytes: Bytes of finished results above which only the call for the next result may start.
-        size_of: Function that returns the bytes of a result; needed with ``max_bytes``.
-        cost_of: Function that predicts the cost of an item; costly items start early.
-        deadline_seconds: Longest time for one call in a process, or longest wait for one result of a thread.
-        pool: Pool to use, which stays open.
-
-    Returns:
-        An iterator of results.
-
-    Raises:
-        UsageError: If the arguments do not fit together.
-        DeadlineExceeded: While iterating, if a result is late.
-    """
-    return OrderedValues(
-        ordered_outcomes(
-            function,
-            items,
-            workers=workers,
-            kind=kind,
-            max_in_flight=max_in_flight,
-            max_bytes=max_bytes,
-            size_of=size_of,
-            cost_of=cost_of,
-            deadline_seconds=deadline_seconds,
-            pool=pool,
-        )
-    )

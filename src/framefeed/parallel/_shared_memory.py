@@ -103,13 +103,14 @@ class SharedMemory:
         """
         size = -(-max(1, nbytes) // mmap.PAGESIZE) * mmap.PAGESIZE
         with self._allocating:
-            shared = SharedRange(self.descriptor, self._size, size)
+            # Mapped first: without address space, the pages would stay allocated.
+            block = SharedBlock(SharedRange(self.descriptor, self._size, size))
             try:
-                os.posix_fallocate(self.descriptor, shared.offset, size)
+                os.posix_fallocate(self.descriptor, self._size, size)
             except OSError as error:
                 raise _make_error(error.errno, size) from error
             self._size += size
-        return SharedBlock(shared)
+        return block
 
 
 class SharedBlock:

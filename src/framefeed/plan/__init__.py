@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from framefeed.plan._costs import predict_seconds
 from framefeed.plan._crops import CenterCrop, Crop, FixedCrop, PictureRule, RandomCrop, RandomResizedCrop, as_crop
 from framefeed.plan._epoch import EpochPlan
-from framefeed.plan._options import Shuffle
+from framefeed.plan._options import Balance, Shuffle
 from framefeed.plan._plan_clips import describe_unknown_damage, plan_clips
 from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._random import ClipContext, generator_at
@@ -17,6 +18,7 @@ from framefeed.plan._tables import check_targets
 __all__ = [
     "AtIndices",
     "AtSeconds",
+    "Balance",
     "Box",
     "CenterCrop",
     "ClipContext",
@@ -45,4 +47,5 @@ __all__ = [
     "plan_clips",
     "plan_requests",
     "plan_runs",
+    "predict_seconds",
 ]

@@ -12,35 +12,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from framefeed._arrays import BoolArray
+from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._units import format_seconds
 from framefeed.catalog import Catalog
 from framefeed.errors import FrameNotFound, TimeUnavailable
-from framefeed.index import FrameIndex, has_picture_files
+from framefeed.plan._costs import predict_seconds
 from framefeed.plan._request import DecodeRequest
-from framefeed.plan._runs import DecodeRuns, plan_runs
+from framefeed.plan._runs import plan_runs
+from framefeed.plan._shard import Shard
 
+_LEAST_STEPS = 4
 SAMPLED_CLIPS = 200
 """Gives shares to a few per cent in well under a second."""
-
-# Fitted to the CPU time of loading clips of 8 frames to 224 x 224 in one thread: 169 real videos of 15 codecs and 170
-# pictures, on two busy x86-64 cores. 96 % of the videos took half to twice what is predicted.
-SECONDS_PER_PICTURE = 4e-5
-"""For each decoded picture of any size."""
-SECONDS_PER_DECODED_PIXEL = 0.5e-9
-SECONDS_PER_BYTE = {"h264": 1.3e-7, "hevc": 4.8e-7, "vp8": 9e-8, "vp9": 1.8e-7, "av1": 5.8e-7, "vvc": 6e-6}
-"""For each byte of packets; a byte of a dense stream takes longer."""
-SECONDS_PER_OTHER_BYTE = 3e-8
-SECONDS_PER_DELIVERED = 3e-4
-"""For each delivered frame of any size."""
-SECONDS_PER_DELIVERED_PIXEL = 2.8e-9
-"""For each pixel of the frame before it is resized."""
-SECONDS_PER_OPEN = 1e-3
-"""For each run through a container; not for packets that are read from the file directly."""
-SECONDS_PER_FILE = 1.2e-3
-"""For each picture of any size in its own file."""
-SECONDS_PER_FILE_PIXEL = 1e-8
-"""For each pixel of such a picture: JPEG 0.9, PNG 0.8, WebP 1.4, AVIF 1.6."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +42,7 @@ class PlanDescription:
         sampled_frames: Number of frames of the sampled clips.
         damaged_frames: How many of these frames the index knows as damaged, see ``on_damaged``.
         past_end_frames: How many of these frames replace frames past the end, see ``policy``.
+        waits: How unequal the ranks are; None for one rank.
     """
 
     clips: int
@@ -71,6 +55,7 @@ class PlanDescription:
     sampled_frames: int = 0
     damaged_frames: int = 0
     past_end_frames: int = 0
+    waits: Waits | None = None
 
     def __str__(self) -> str:
         frames = "frames as requested" if self.frames_per_clip is None else f"{self.frames_per_clip} frames"
@@ -90,7 +75,31 @@ class PlanDescription:
                 f"frames past the end of the video: {self.past_end_frames} of {self.sampled_frames} sampled (valid is "
                 "False there, see policy)"
             )
+        if self.waits is not None:
+            lines.append(str(self.waits))
         return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Predicted cost of the most expensive rank, divided by the mean of all ranks; 1 is best.
+
+    Attributes:
+        epoch: For whole epochs.
+        step: For single steps, in which each rank decodes one clip, or one video with ``shuffle="videos"``, and waits
+            for the others; as clips are dealt without balance.
+        balanced_step: The same with ``balance="cost"``.
+    """
+
+    epoch: float
+    step: float
+    balanced_step: float
+
+    def __str__(self) -> str:
+        return (
+            f"slowest rank: {self.step:.2f} of the mean in a step, {self.balanced_step:.2f} with balance='cost'; "
+            f"{self.epoch:.2f} in the epoch"
+        )
 
 
 class Plan(Protocol):
@@ -116,12 +125,13 @@ class Plan(Protocol):
         """Row of the catalog that a position's clip comes from."""
 
 
-def describe_plan(plan: Plan, unit: int) -> PlanDescription:
+def describe_plan(plan: Plan, unit: int, waits: Waits | None = None) -> PlanDescription:
     """Estimate the cost of a plan.
 
     Args:
         plan: Plan to describe.
         unit: Number of consecutive positions that are of one video, and so are decoded together.
+        waits: How unequal the ranks are.
     """
     # Whole units at equal distances, so that clips that are decoded together are sampled together.
     num_units = len(plan) // unit
@@ -132,17 +142,18 @@ def describe_plan(plan: Plan, unit: int) -> PlanDescription:
     seconds = 0.0
     for positions in groups:
         clips: list[DecodeRequest] = []
+        by_row: dict[int, list[IntArray]] = {}
         for position in positions:
             with suppress(FrameNotFound, TimeUnavailable):  # a clip that raises an error costs nothing
-                clips.append(plan[position])
-        if not clips:
-            continue
-        index = plan.catalog.frame_index(plan.row_at(positions[0]))
-        frames = [clip.ordinals if clip.skipped is None else clip.ordinals[~clip.skipped] for clip in clips]
-        runs = plan_runs(index, np.concatenate(frames))
+                clip = plan[position]
+                clips.append(clip)
+                by_row.setdefault(plan.row_at(position), []).append(_list_decoded(clip))
+        for row, parts in by_row.items():
+            index = plan.catalog.frame_index(row)
+            runs = plan_runs(index, np.concatenate(parts))
+            decoded += runs.num_decoded
+            seconds += predict_seconds(index, runs)
         num_clips += len(clips)
-        decoded += runs.num_decoded
-        seconds += predict_seconds(index, runs)
         for clip in clips:
             delivered += len(clip)
             damaged += _count_true(clip.damaged)
@@ -159,27 +170,49 @@ def describe_plan(plan: Plan, unit: int) -> PlanDescription:
         sampled_frames=delivered,
         damaged_frames=damaged,
         past_end_frames=past_end,
+        waits=waits,
     )
+
+
+def _list_decoded(clip: DecodeRequest) -> IntArray:
+    return clip.ordinals if clip.skipped is None else clip.ordinals[~clip.skipped]
+
+
+def predict_steps(whole: Plan, shards: Sequence[Shard]) -> FloatArray:
+    """Predict the CPU seconds of some steps on every rank, float64 [S, ranks].
+
+    Args:
+        whole: The whole epoch on one rank.
+        shards: The share of each rank.
+    """
+    unit = shards[0].unit
+    num_units = len(shards[0]) // unit
+    num_sampled = min(num_units, max(_LEAST_STEPS, SAMPLED_CLIPS // (unit * len(shards))))
+    seconds = np.zeros((num_sampled, len(shards)))
+    for step in range(num_sampled):
+        first = step * num_units // num_sampled * unit
+        for rank, shard in enumerate(shards):
+            positions = [shard.global_position(first + i) for i in range(min(unit, SAMPLED_CLIPS))]
+            seconds[step, rank] = _predict_together(whole, positions)
+    return seconds
+
+
+def _predict_together(plan: Plan, positions: Sequence[int]) -> float:
+    """Predict the seconds of some clips that are decoded together if they are of one video."""
+    frames: dict[int, list[IntArray]] = {}
+    for position in positions:
+        with suppress(FrameNotFound, TimeUnavailable):
+            clip = plan[position]
+            frames.setdefault(plan.row_at(position), []).append(_list_decoded(clip))
+    seconds = 0.0
+    for row, ordinals in frames.items():
+        index = plan.catalog.frame_index(row)
+        seconds += predict_seconds(index, plan_runs(index, np.concatenate(ordinals)))
+    return seconds
 
 
 def _count_true(mask: BoolArray | None) -> int:
     return 0 if mask is None else int(np.count_nonzero(mask))
-
-
-def predict_seconds(index: FrameIndex, runs: DecodeRuns) -> float:
-    """Predict the CPU seconds of runs, and of resizing their frames."""
-    stream, delivered = index.stream, len(runs.ordinals)
-    pixels = stream.width * stream.height
-    if has_picture_files(index):
-        return runs.num_decoded * (SECONDS_PER_FILE + pixels * SECONDS_PER_FILE_PIXEL)
-    sent_bytes = int(np.maximum(0, index.packets.size[runs.send]).sum())
-    opens = 0 if stream.contiguous else runs.num_runs
-    return (
-        runs.num_decoded * (SECONDS_PER_PICTURE + pixels * SECONDS_PER_DECODED_PIXEL)
-        + sent_bytes * SECONDS_PER_BYTE.get(stream.codec, SECONDS_PER_OTHER_BYTE)
-        + delivered * (SECONDS_PER_DELIVERED + pixels * SECONDS_PER_DELIVERED_PIXEL)
-        + opens * SECONDS_PER_OPEN
-    )
 
 
 _MOST_TEXT = 120

@@ -10,16 +10,17 @@ from typing import Any, SupportsIndex, overload
 import numpy as np
 from numpy.random import Generator
 
-from framefeed._arrays import IntArray
+from framefeed._arrays import FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import OutOfRange, check_integer, check_mapping, check_position
 from framefeed.catalog import Catalog, CatalogEntry
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import Timeline
-from framefeed.plan._description import PlanDescription, describe_plan, find_differences, shorten
-from framefeed.plan._options import PlanOptions
+from framefeed.plan._balance import CostOrder, estimate_row_costs
+from framefeed.plan._description import PlanDescription, Waits, describe_plan, find_differences, predict_steps, shorten
+from framefeed.plan._options import Balance, PlanOptions
 from framefeed.plan._order import ClipLocation, Permutation, make_permutation
-from framefeed.plan._random import ClipContext, generator_at
+from framefeed.plan._random import SUBSTITUTES, ClipContext, generator_at, hash_words
 from framefeed.plan._request import DecodeRequest, make_planned_request
 from framefeed.plan._request_rule import Requests, make_row_requests
 from framefeed.plan._rules import ClipRule
@@ -31,6 +32,8 @@ _WITHOUT_DELIVERIES = 1
 """Version of states that know no deliveries; of plans that were dealt once."""
 _CLIPS_VERSION = 1
 """Rises if a global position of the same plan gets another clip."""
+_SAMPLED_POSITIONS = 4096
+"""Positions of each rank whose cost is estimated."""
 _MOST_LOCATIONS = 1024
 """Positions whose location a plan remembers."""
 
@@ -71,25 +74,50 @@ class EpochPlan:
     @cached_property
     def _shard(self) -> Shard:
         options, rest = self.options, self._rest
-        count = len(self.tables.layout)
-        return Shard(
-            count, options.rank, options.world_size, options.tail, options.unit, rest if self.deliveries else None
-        )
+        order = self._make_order(rest, options.world_size) if options.balance and options.world_size > 1 else None
+        dealt = rest if self.deliveries else None
+        return Shard(rest.count, options.rank, options.world_size, options.tail, options.unit, dealt, order)
 
     @cached_property
     def _rest(self) -> Rest:
         """The global positions that earlier runs did not deliver."""
         rest = Rest(len(self.tables.layout))
         for delivery in self.deliveries:
-            rest = rest.without(delivery, self.options.unit)
+            rest = self._remove(rest, delivery)
         return rest
+
+    def _remove(self, rest: Rest, delivery: Delivery) -> Rest:
+        order = self._make_order(rest, delivery.world_size) if delivery.is_balanced else None
+        return rest.without(delivery, self.options.unit, order)
+
+    def _make_order(self, rest: Rest, world_size: int) -> CostOrder:
+        """Make the order in which the units of a rest are dealt by cost."""
+        unit, costs = self.options.unit, self._row_costs
+
+        def predict(units: IntArray) -> FloatArray:
+            values: FloatArray = costs[self._find_rows(rest.select(units * unit))]
+            return values
+
+        return CostOrder(predict, len(rest) // unit, world_size)
+
+    @cached_property
+    def _row_costs(self) -> FloatArray:
+        """Predicted CPU seconds of a clip of each row of the catalog."""
+        costs = self.tables.row_costs
+        return estimate_row_costs(self.catalog, self.rule) if costs is None else costs
+
+    def _find_rows(self, global_positions: IntArray) -> IntArray:
+        unit, permutation = self.options.unit, self._permutation
+        number, offset = np.divmod(global_positions, unit)
+        unshuffled = number if permutation is None else permutation(number)
+        return self.tables.layout.find_rows(unshuffled * unit + offset)
 
     @cached_property
     def _permutation(self) -> Permutation | None:
-        options, unit = self.options, self._shard.unit
-        if options.shuffle is False or not self._shard.count:
+        options, count = self.options, len(self.tables.layout)
+        if options.shuffle is False or not count:
             return None
-        return make_permutation(self._shard.count // unit, options.seed, options.epoch)
+        return make_permutation(count // options.unit, options.seed, options.epoch)
 
     def __len__(self) -> int:
         return len(self._shard)
@@ -126,9 +154,10 @@ class EpochPlan:
         located = self._locations.get(key)
         if located is None:
             global_position = self._shard.global_position(self._checked(position))
-            unit, number = divmod(global_position, self._shard.unit)
+            size = self.options.unit
+            unit, number = divmod(global_position, size)
             unshuffled_unit = unit if self._permutation is None else self._permutation(unit)
-            located = global_position, self.tables.layout.locate(unshuffled_unit * self._shard.unit + number)
+            located = global_position, self.tables.layout.locate(unshuffled_unit * size + number)
             if len(self._locations) >= _MOST_LOCATIONS:
                 self._locations.clear()
             self._locations[key] = located
@@ -289,16 +318,44 @@ class EpochPlan:
             return self
         return replace(self, options=replace(self.options, epoch=epoch), deliveries=())
 
-    def without(self, clips: int | Sequence[int], world_size: int | None = None) -> EpochPlan:
+    @cached_property
+    def whole(self) -> EpochPlan:
+        """The plan of the whole epoch on one rank, whose positions are the global ones."""
+        options = replace(self.options, rank=0, world_size=1, balance=None)
+        return replace(self, options=options, deliveries=())
+
+    def choose_substitute(self, position: int, number: int) -> int:
+        """Choose the clip for the place of one that fails, a function of seed, epoch, position and number alone.
+
+        Args:
+            position: Global position of the clip that fails.
+            number: Number of the try, from 0.
+
+        Returns:
+            A global position; those of ``count`` - 1 numbers are all others of the epoch.
+        """
+        others = len(self.tables.layout) - 1
+        if not others:
+            return position
+        seed = hash_words(self.options.seed, SUBSTITUTES, position)
+        other = make_permutation(others, seed, self.options.epoch)(number % others)
+        return (position + 1 + other) % (others + 1)
+
+    def without(
+        self, clips: int | Sequence[int], world_size: int | None = None, balance: Balance | None = None
+    ) -> EpochPlan:
         """Return a plan of the clips that ranks have not delivered yet, dealt anew to the ranks of this plan.
 
         Args:
             clips: Clips of this plan that every rank delivered, or a list with the number of each rank.
-            world_size: Number of ranks that delivered them; None for that of this plan.
+            world_size: Number of ranks that delivered them; None for the ranks of this plan.
+            balance: How clips were dealt to them.
         """
         each = (clips,) if isinstance(clips, int) else tuple(clips)
-        delivery = Delivery(self.world_size if world_size is None else world_size, each)
-        rest = self._rest.without(delivery, self.options.unit)
+        if world_size is None:
+            world_size, balance = self.world_size, self.options.balance
+        delivery = Delivery(world_size, each, balance is not None and world_size > 1)
+        rest = self._remove(self._rest, delivery)
         # One rank that delivered the beginning leaves the same rest; so a state stays small after many resumes.
         deliveries = (Delivery(1, (rest.start,)),) if rest.is_tail else (*self.deliveries, delivery)
         return replace(self, deliveries=deliveries)
@@ -327,6 +384,7 @@ class EpochPlan:
             "epoch": self.options.epoch,
             "rank": self.options.rank,
             "world_size": self.options.world_size,
+            "balance": self.options.balance,
             "deliveries": [delivery.dump() for delivery in self.deliveries],
             "num_clips": len(self.tables.layout),
             "rule": shorten(repr(self.rule)),
@@ -360,7 +418,28 @@ class EpochPlan:
 
     def describe(self) -> PlanDescription:
         """Estimate the cost of this rank's epoch from at most a few hundred of its clips."""
-        return describe_plan(self, self._shard.unit)
+        waits = self._measure_waits() if self.world_size > 1 and len(self) else None
+        return describe_plan(self, self.options.unit, waits)
+
+    def _measure_waits(self) -> Waits:
+        """Measure how unequal the ranks are, with and without balance."""
+        numbers = np.unique(np.linspace(0, len(self) - 1, _SAMPLED_POSITIONS).astype(np.int64))
+        balanced, plain = (
+            replace(self, options=replace(self.options, balance=balance))._shard for balance in ("cost", None)
+        )
+        costs = self._row_costs
+        epoch = np.array(
+            [
+                costs[self._find_rows(replace(self._shard, rank=rank).global_position(numbers))].sum()
+                for rank in range(self.world_size)
+            ]
+        )
+        steps = [
+            predict_steps(self.whole, [replace(shard, rank=rank) for rank in range(self.world_size)])
+            for shard in (plain, balanced)
+        ]
+        step, balanced_step = (float(each.max(1).sum() / max(1e-12, each.mean(1).sum())) for each in steps)
+        return Waits(float(epoch.max() / max(1e-12, epoch.mean())), step, balanced_step)
 
 
 def restore_plan(

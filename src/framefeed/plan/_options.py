@@ -13,6 +13,7 @@ from framefeed.plan._request import OnDamaged
 from framefeed.plan._shard import Shard, Tail
 
 Shuffle = bool | Literal["videos"]
+Balance = Literal["cost"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class PlanOptions:
     columns: Sequence[str] = ()
     on_damaged: OnDamaged = "error"
     unequal: bool = False
+    balance: Balance | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", check_seed(self.seed))
@@ -55,6 +57,7 @@ class PlanOptions:
         check_choice("on_damaged", self.on_damaged, get_args(OnDamaged))
         if not isinstance(self.unequal, bool):
             raise expected("unequal", "True or False", self.unequal)
+        check_choice("balance", self.balance, (None, *get_args(Balance)))
         object.__setattr__(self, "crop", as_crop(self.crop))
         object.__setattr__(self, "size", self.pictures.size)
 

@@ -126,6 +126,9 @@ class Layout(Protocol):
     def locate(self, position: int) -> ClipLocation:
         """Find the clip at an unshuffled position in [0, len)."""
 
+    def find_rows(self, positions: IntArray) -> IntArray:
+        """Find the rows of the catalog of the clips at unshuffled positions."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VideoClips:
@@ -147,6 +150,10 @@ class VideoClips:
         video, number = divmod(position, self.clips_per_video)
         row = int(self.rows[video])
         return ClipLocation(row, number, row)
+
+    def find_rows(self, positions: IntArray) -> IntArray:
+        """Find the rows of the catalog of the clips at unshuffled positions."""
+        return self.rows[positions // self.clips_per_video]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,6 +182,10 @@ class VideoFrames:
         row = int(self.rows[video])
         return ClipLocation(row, position - int(self.starts[video]), row)
 
+    def find_rows(self, positions: IntArray) -> IntArray:
+        """Find the rows of the catalog of the clips at unshuffled positions."""
+        return self.rows[self.starts.searchsorted(positions, side="right") - 1]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestRows:
@@ -192,3 +203,7 @@ class RequestRows:
     def locate(self, position: int) -> ClipLocation:
         """Find the clip at an unshuffled position in [0, len)."""
         return ClipLocation(int(self.rows[position]), position, position)
+
+    def find_rows(self, positions: IntArray) -> IntArray:
+        """Find the rows of the catalog of the clips at unshuffled positions."""
+        return self.rows[positions]

@@ -12,7 +12,7 @@ from framefeed.catalog import Catalog
 from framefeed.errors import UsageError
 from framefeed.plan._crops import Crop, Size
 from framefeed.plan._epoch import EpochPlan, restore_plan
-from framefeed.plan._options import PlanOptions, Shuffle
+from framefeed.plan._options import Balance, PlanOptions, Shuffle
 from framefeed.plan._request import OnDamaged
 from framefeed.plan._request_rule import Requests, find_mistakes
 from framefeed.plan._rules import ClipRule
@@ -36,6 +36,7 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     at: str | None = None,
     unequal: bool = False,
     on_damaged: OnDamaged = "error",
+    balance: Balance | None = None,
     columns: Sequence[str] = (),
 ) -> EpochPlan:
     """Plan the clips of every epoch over the files of a catalog.
@@ -68,6 +69,8 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
         on_damaged: For frames that a scan with ``verify="full"`` found damaged: "error" plans them, and loading raises
             CorruptMedia; "skip" delivers zeros, with ``valid`` False; "deliver" delivers the picture that the decoder
             gives. One warning counts the rows that were not scanned so, for which "skip" and "deliver" do not work.
+        balance: "cost" deals clips to ranks so that at each step all ranks have about the same to decode, as far as the
+            catalog can predict it. The same samples come in another order.
         columns: Names of columns that are delivered with the clips.
 
     Raises:
@@ -76,7 +79,7 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     """
     options = PlanOptions(
         seed, shuffle, epoch, rank, world_size, tail, clips_per_video, size, crop, within, columns, on_damaged,
-        unequal,
+        unequal, balance,
     )  # fmt: skip
     plan = restore_plan(catalog, _check_rule(catalog, rule, at), options)
     if excluded := plan.tables.num_excluded(catalog):

@@ -22,6 +22,8 @@ ORDER = 2
 """Purpose: shuffle."""
 TRANSFORMS = 3
 """Purpose: the generator of a user's transform."""
+SUBSTITUTES = 4
+"""Purpose: choose clips in place of those that fail."""
 
 
 def hash_words(*words: int) -> int:

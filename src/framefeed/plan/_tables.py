@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from framefeed._arrays import IntArray
+from framefeed._arrays import FloatArray, IntArray
 from framefeed.catalog import Catalog, explain_missing_frames
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.media import source_name as media_name
+from framefeed.plan._balance import estimate_row_costs
 from framefeed.plan._choose import Windows
 from framefeed.plan._crops import PictureRule, Size
 from framefeed.plan._options import PlanOptions
@@ -61,6 +62,7 @@ class PlanTables:
         picture: (height, width) of all delivered pictures; None if there are none.
         windowless: Rows without a frame in their window, if the layout depends on that, or without a frame in the
             column ``at``.
+        row_costs: Predicted CPU seconds of a clip of each row, float64 [R]; None unless ranks are balanced.
     """
 
     layout: Layout
@@ -70,6 +72,7 @@ class PlanTables:
     pictures: Pictures
     picture: Size | None
     windowless: tuple[Excluded, ...] = ()
+    row_costs: FloatArray | None = None
 
     @classmethod
     def of(cls, catalog: Catalog, rule: ClipRule, options: PlanOptions) -> PlanTables:
@@ -103,6 +106,7 @@ class PlanTables:
             pictures=pictures,
             picture=_find_common_picture(catalog, pictures, rows, options.unequal),
             windowless=windowless,
+            row_costs=_estimate_costs(catalog, rule, options),
         )
 
     def num_excluded(self, catalog: Catalog) -> int:
@@ -174,7 +178,12 @@ def _make_request_tables(catalog: Catalog, rule: Requests, options: PlanOptions)
         pictures=pictures,
         picture=picture,
         windowless=windowless,
+        row_costs=_estimate_costs(catalog, rule, options),
     )
+
+
+def _estimate_costs(catalog: Catalog, rule: ClipRule, options: PlanOptions) -> FloatArray | None:
+    return None if options.balance is None else estimate_row_costs(catalog, rule)
 
 
 def _find_common_picture(catalog: Catalog, pictures: PictureRule, rows: IntArray, unequal: bool = False) -> Size | None:

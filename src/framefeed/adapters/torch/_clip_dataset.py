@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, SupportsIndex, get_args
+from typing import Any, Literal, NamedTuple, SupportsIndex, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from framefeed.decode import Decoder, as_decoder
 from framefeed.encode import make_image
 from framefeed.errors import FramefeedError, ResourceExhausted, UsageError
 from framefeed.load import (
+    MAX_SUBSTITUTES,
     BufferPools,
     ClipBatch,
     Ledger,
@@ -79,6 +80,18 @@ _MOST_EPOCHS = 1.5
 _WORKERS = 256
 
 
+class Substitute(NamedTuple):
+    """The clip that is delivered in place of one that failed.
+
+    Attributes:
+        clip: The clip, transformed.
+        batch: The batch of this clip alone.
+    """
+
+    clip: Any
+    batch: ClipBatch
+
+
 class ItemCounter:
     """Counts the items that all processes delivered since the epoch was set, and warns if it is never set.
 
@@ -134,7 +147,8 @@ class ClipDataset(Dataset[Any]):
     int64), source, ok (bool), and one key for each column of the plan. ``torch.utils.data.default_collate`` takes both.
 
     With ``on_error="skip"``, a clip that fails is zeros: its target is -100 (the ``ignore_index`` of torch's losses);
-    in a dict, ``ok`` is False, pts_seconds NaN and valid False. ``ledger`` lists the failed clips of all workers.
+    in a dict, ``ok`` is False, pts_seconds NaN and valid False. With "substitute", it is another clip of the epoch,
+    with the target and source of that clip. ``ledger`` lists the failed clips of all workers.
 
     Clips of one source in one batch of the DataLoader (``__getitems__``) are decoded together.
 
@@ -147,9 +161,9 @@ class ClipDataset(Dataset[Any]):
             processes find the frames that a worker stored when it ends, after 64 MiB, or at the next epoch.
         backend: Name of a decoder, or a Decoder.
         limits: Limits on what a file may claim, such as the size of its pictures; None means ``Limits()``.
-        on_error: "raise" or "skip". A shortage of memory or file descriptors is raised with either.
-        max_failed: With "skip", number (int) or share (float) of an epoch's clips that may fail. If more fail, a
-            LoadError is raised.
+        on_error: "raise", "skip" or "substitute". A shortage of memory or file descriptors is raised with any.
+        max_failed: With "skip" or "substitute", number (int) or share (float) of an epoch's clips that may fail. If
+            more fail, a LoadError is raised.
         output: Form of a clip before the transform: "tensor" [T, C, H, W], "numpy" [T, H, W, C], or "pil": one picture
             for a clip of one frame, else a list of pictures.
 
@@ -185,7 +199,7 @@ class ClipDataset(Dataset[Any]):
         self._on_error = on_error
         self._max_failed = max_failed
         self._output = output
-        self._ledger = Ledger.shared() if on_error == "skip" else Ledger()
+        self._ledger = Ledger() if on_error == "raise" else Ledger.shared()
         self._item_counter = ItemCounter()
         # In shared memory: persistent workers read what the parent writes. Without a name, so no file is left behind.
         self._epoch = torch.tensor([plan.epoch], dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
@@ -315,7 +329,10 @@ class ClipDataset(Dataset[Any]):
         return self._cached_decoder
 
     def _make_item(self, plan: EpochPlan, batch: ClipBatch, slot: int, number: int) -> Any:
+        position = int(batch.positions[slot])
         clip, is_ok = self._make_clip(plan, batch, slot, number)
+        if isinstance(clip, Substitute):
+            clip, batch, slot = clip.clip, clip.batch, 0
         columns = {name: torch.tensor(values[slot]) for name, values in batch.columns.items()}
         if self._target is not None:
             return clip, columns[self._target].to(torch.int64) if is_ok else torch.tensor(IGNORED_TARGET)
@@ -324,14 +341,14 @@ class ClipDataset(Dataset[Any]):
             "data": clip,
             "pts_seconds": seconds if is_ok else torch.full_like(seconds, torch.nan),
             "valid": valid if is_ok else torch.zeros_like(valid),
-            "position": torch.tensor(batch.positions[slot]),
+            "position": torch.tensor(position),
             "source": batch.sources[slot],
             "ok": torch.tensor(is_ok),
             **columns,
         }
 
     def _make_clip(self, plan: EpochPlan, batch: ClipBatch, slot: int, number: int) -> tuple[Any, bool]:
-        """Return the transformed clip and True, or the replacement of a failed clip and False."""
+        """Return the transformed clip, or a substitute of a failed clip, and True; else zeros and False."""
         error = batch.errors[slot]
         if error is None:
             outcome = self._apply_transform(plan, as_output(batch.data[slot], self._output), number)
@@ -344,19 +361,38 @@ class ClipDataset(Dataset[Any]):
                 finally:
                     del error
         name, position = source_name(batch.sources[slot]), int(batch.positions[slot])
-        self._ledger.record(LedgerEntry.of(error, name, position, plan.epoch))
+        substitute = self._load_substitute(plan, batch, position) if self._on_error == "substitute" else None
+        own = None if substitute is None else int(substitute.batch.positions[0])
+        self._ledger.record(LedgerEntry.of(error, name, position, plan.epoch, own))
         too_many = make_max_failed_error(self._ledger, self._max_failed, plan.epoch, len(plan))
         if too_many is not None:
             try:
                 raise too_many
             finally:
                 del too_many, error
+        if substitute is not None:
+            return substitute, True
         # The transform's result for a black clip has the form of the other items.
         black = as_output(np.zeros_like(batch.data[slot]), self._output)
         outcome = self._apply_transform(plan, black, number)
         if isinstance(outcome, Ok):
             return (outcome.value if self._transform is None else zeros_like(outcome.value)), False
         raise self._add_position(outcome, batch, slot)
+
+    def _load_substitute(self, plan: EpochPlan, failed: ClipBatch, position: int) -> Substitute | None:
+        """Load the first clip in place of another that can be loaded; None if none of some can be."""
+        whole = plan.whole
+        for number in range(MAX_SUBSTITUTES):
+            own = plan.choose_substitute(position, number)
+            batch = load_batch(whole, [own], self._choose_decoder(plan, []), self._buffers)
+            if batch.errors[0] is None and batch.valid.shape[1:] == failed.valid.shape[1:]:
+                outcome = self._apply_transform(whole, as_output(batch.data[0], self._output), own)
+                if isinstance(outcome, Ok):
+                    return Substitute(outcome.value, batch)
+                self._add_position(outcome, batch, 0)
+            elif isinstance(batch.errors[0], ResourceExhausted):
+                raise batch.errors[0]
+        return None
 
     def _add_position(self, outcome: Err, batch: ClipBatch, slot: int) -> FramefeedError:
         """Add the clip's position to an error of the transform; KeyboardInterrupt and SystemExit are raised instead."""

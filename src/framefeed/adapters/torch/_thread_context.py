@@ -153,6 +153,7 @@ class ThreadContext(BaseContext):
         if target is not _utils.worker._worker_loop or args[0] != 0 or args[9] is not None:
             raise UsageError(
                 "this context has threads for a map-style data set in torch's DataLoader: use another "
-                "multiprocessing_context for an IterableDataset, or with worker_init_fn"
+                "multiprocessing_context for an IterableDataset, or with worker_init_fn; for torchdata's loader, which "
+                'Accelerate makes with use_stateful_dataloader=True, give ff.torch.DataLoader kind="processes"'
             )
         return _ThreadWorker(args, self._collate)

@@ -1,0 +1,184 @@
+"""Programs whose loaders have worker processes: they end quietly and soon, at any moment and however they end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import CHECKOUT
+from tests.lengths import either
+from tests.parallel.living import all_gone, children_of, wait_until
+from tests.programs import running
+
+PATIENCE = 60.0
+
+BEGINNING = """
+import os, sys
+from pathlib import Path
+from framefeed.load import ClipLoader
+from tests.fakes import FlatDecoder
+from tests.load import faulty
+from tests.load.media import plan_of
+
+folder = Path(__file__).parent
+
+def make_loader(**options):
+    return ClipLoader(plan_of(), **{"batch_size": 2, "workers": 2, "kind": "processes", **options})
+
+def say_so():
+    (folder / "there").touch()
+"""
+
+
+class Program:
+    """A script in a folder of its own; whatever of its processes is left when the test is over is killed."""
+
+    def __init__(self, folder: Path, left: ExitStack) -> None:
+        self.folder = folder
+        self._left = left
+
+    def start(self, script: str) -> subprocess.Popen[str]:
+        path = self.folder / "script.py"
+        path.write_text(BEGINNING + script)
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT / 'src'}:{CHECKOUT}"}
+        command = [sys.executable, "-X", "dev", "-W", "error", str(path)]
+        return self._left.enter_context(running(command, env=environment, **options))
+
+    def run(self, script: str) -> tuple[int, str, str]:
+        started = self.start(script)
+        out, err = started.communicate(timeout=PATIENCE)
+        return started.returncode, out, err
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[Program]:
+    with ExitStack() as left:
+        yield Program(tmp_path, left)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attempt", range(either(short=2, long=50)))
+def test_L17_the_interpreter_exits_quietly_while_processes_prefetch(program: Program, attempt: int) -> None:
+    # Each attempt leaves after another number of batches; every other one in a cycle.
+    assert program.run(f"""
+iterator = iter(make_loader(prefetch=3))
+cycle = [iterator]
+if {attempt} % 2:
+    cycle.append(cycle)
+for _ in range({attempt} % 5):
+    next(iterator)
+""") == (0, "", "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["waiting for a batch", "in the training step"])
+def test_L15_ctrl_c_ends_a_loop_within_a_second(program: Program, moment: str) -> None:
+    script = """
+fates = {str(plan_of().catalog.source(row)): "native" for row in range(6)}
+decoder = faulty.FaultyDecoder(fates if WAITS else {}, folder)
+with make_loader(backend=decoder) as loader:
+    for batch in loader:
+        say_so()
+        os.read(os.pipe()[0], 1)
+"""
+    waits = moment == "waiting for a batch"
+    started = program.start(script.replace("WAITS", str(waits)))
+    if waits:
+        wait_until(lambda: len(list(program.folder.glob("*.mp4-*"))) == 2)
+    else:
+        wait_until((program.folder / "there").exists)
+    workers = children_of(started.pid)
+    began = time.monotonic()
+    os.killpg(started.pid, signal.SIGINT)
+    _, err = started.communicate(timeout=PATIENCE)
+    assert time.monotonic() - began < 2.0, "on a busy machine; alone it takes a fraction of a second"
+    assert err.rstrip().endswith("KeyboardInterrupt")
+    assert err.count("Traceback") == 1
+    assert all_gone(workers)
+
+
+@pytest.mark.slow
+def test_L08_L15_workers_end_with_a_process_that_is_killed(program: Program) -> None:
+    started = program.start("iterator = iter(make_loader()); next(iterator); say_so(); os.read(os.pipe()[0], 1)")
+    wait_until((program.folder / "there").exists)
+    workers = children_of(started.pid)
+    assert len(workers) == 2
+    started.kill()
+    started.communicate(timeout=PATIENCE)
+    wait_until(lambda: all_gone(workers))
+
+
+@pytest.mark.slow
+def test_L09_batches_have_no_descriptors(program: Program) -> None:
+    assert program.run("""
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+kept = []
+with make_loader(backend=FlatDecoder(), batch_size=1) as loader:
+    while len(kept) < 200:
+        kept += [batch.data for batch in loader]
+        assert len(os.listdir("/proc/self/fd")) < 40
+assert len({clip.ctypes.data for clip in kept}) == len(kept)
+""") == (0, "", "")
+
+
+@pytest.mark.slow
+def test_L01_L25_a_loader_in_a_forked_worker_of_torch_has_processes_of_its_own(program: Program) -> None:
+    ended = program.run("""
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+loader = make_loader(backend=FlatDecoder())
+here = [batch.data.tobytes() for batch in loader]
+rest = iter(loader)
+kept = next(rest)
+content = kept.data.tobytes()
+
+class Nested(IterableDataset):
+    def __iter__(self):
+        # Copied, because memory of worker processes cannot be sent on as a tensor of torch.
+        for batch in loader:
+            yield torch.from_numpy(batch.data.copy())
+
+for _ in range(2):
+    there = [tensor.numpy().tobytes() for tensor in DataLoader(Nested(), batch_size=None, num_workers=1)]
+    print(len(there) == len(here))
+# The parent's loop continues with its own workers, and its memory is as it was.
+print(len(list(rest)) == len(here) - 1, kept.data.tobytes() == content)
+loader.close()
+""")
+    assert ended == (0, "True\nTrue\nTrue True\n", "")
+
+
+@pytest.mark.long
+def test_L10_L19_a_slow_consumer_and_many_epochs_do_not_grow(program: Program) -> None:
+    ended = program.run(f"""
+import resource, time
+def shared_bytes(loader):
+    return os.fstat(loader._workers._pool._children._options.memory.descriptor).st_blocks * 512
+with make_loader(backend=FlatDecoder(), prefetch=2) as loader:
+    iterator = iter(loader)
+    first = next(iterator)
+    time.sleep({either(short=1, long=30)})
+    # The batch that is held, and those that are prepared ahead.
+    print(shared_bytes(loader) // -(-first.data.nbytes // 4096 * 4096) <= 4)
+    del iterator, first
+    sizes = []
+    for epoch in range({either(short=20, long=2000)}):
+        for batch in loader:
+            pass
+        sizes.append((shared_bytes(loader), len(os.listdir("/proc/self/fd"))))
+    print(max(sizes[5:]) <= max(sizes[:5]))
+""")
+    assert ended == (0, "True\nTrue\n", "")
