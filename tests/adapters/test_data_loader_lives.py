@@ -10,18 +10,19 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader as TorchDataLoader
-from torch.utils.data import Dataset, Subset
+from torch.utils.data import Dataset, IterableDataset, Subset
 
 from framefeed.adapters.torch import DataLoader
 from framefeed.adapters.torch._collating import RecyclingCollate
-from framefeed.adapters.torch._pool_iterator import measure_bytes
-from framefeed.errors import DeadlineExceeded
+from framefeed.adapters.torch._pool_iterator import MOST_BYTES, measure_bytes, weigh_batch
+from framefeed.errors import DeadlineExceeded, UsageError
 from tests.conftest import CHECKOUT
 from tests.lengths import IS_LONG
 from tests.programs import running
@@ -67,11 +68,16 @@ def our_threads() -> set[threading.Thread]:
 
 def test_loaders_share_one_pool_whose_threads_stay_from_epoch_to_epoch() -> None:
     loaders = [DataLoader(Threads(), num_workers=2) for _ in range(3)]
-    iterators = [iter(loader) for loader in loaders]
-    used = {int(number) for batches in zip(*iterators, strict=True) for number, _ in batches}
-    used |= {int(number) for _ in range(2) for number, _ in loaders[0]}
+    used: set[int] = set()
+    for _ in range(3):
+        iterators = [iter(loader) for loader in loaders]
+        used |= {int(number) for batches in zip(*iterators, strict=True) for number, _ in batches}
+        del iterators
     assert used <= {thread.ident for thread in our_threads()}
-    assert len(our_threads()) <= 2
+    assert len(used) <= 2
+    del loaders[1:]
+    used |= {int(number) for number, _ in loaders[0]}
+    assert len(used) <= 2
 
 
 def test_L03_operators_of_torch_use_one_thread_in_each_worker() -> None:
@@ -178,6 +184,28 @@ def test_L25_a_loader_within_a_worker_process_of_torch_has_threads_of_its_own() 
     assert list(nested) == [expected] * 4
 
 
+class Stream(IterableDataset[int]):
+    def __iter__(self) -> Iterator[int]:
+        yield 1
+
+
+def do_nothing(worker: int) -> None:
+    pass
+
+
+def test_the_context_of_threads_refuses_what_needs_processes() -> None:
+    context = DataLoader(Numbers(), num_workers=2).multiprocessing_context
+    # As Accelerate makes it.
+    rebuilt = TorchDataLoader(Numbers(), batch_size=8, num_workers=2, multiprocessing_context=context)
+    assert [number for batch in rebuilt for number in batch.tolist()] == list(range(40))
+    for dataset, options in ((Stream(), {}), (Numbers(), {"worker_init_fn": do_nothing})):
+        with pytest.raises(UsageError, match="use another multiprocessing_context"):
+            iter(TorchDataLoader(dataset, num_workers=1, multiprocessing_context=context, **options))
+    # Given back to our class, as Lightning does, it means threads.
+    again = DataLoader(Threads(), num_workers=1, multiprocessing_context=context)
+    assert again._choose_kind() == "threads"
+
+
 def test_a_loader_is_pickled_with_its_arguments() -> None:
     loader = DataLoader(Numbers(), batch_size=8, num_workers=2, snapshot_every_n_steps=3, kind="threads")
     next(iter(loader))
@@ -212,6 +240,14 @@ def test_memory_of_batches_is_used_again() -> None:
     assert {collate(items[:3]).data_ptr(), collate(items).data_ptr()} == addresses
     # Nor does anything keep it that only the garbage collector would free.
     assert {collate.load(items, [3, 1, 0, 2]).data_ptr() for _ in range(5)} == addresses
+
+
+def test_small_batches_are_loaded_farther_ahead_than_large_ones() -> None:
+    for mebibytes, workers, most_ready in ((0.25, 2, 24), (20, 2, 6), (100, 2, 2), (100, 8, 8), (4096, 2, 1)):
+        batch = torch.empty(1, dtype=torch.uint8).expand(int(mebibytes * (1 << 20)))
+        weight = weigh_batch(workers, (batch, None))
+        # The only one that may start is the next one, as soon as those that are ready weigh more than the limit.
+        assert min(24, MOST_BYTES // weight + 1) == pytest.approx(most_ready, abs=1)
 
 
 class Mixed(Large):

@@ -25,7 +25,7 @@ from framefeed.adapters.torch._resuming import (
 )
 from framefeed.adapters.torch._thread_context import ThreadContext
 from framefeed.errors import UsageError
-from framefeed.parallel import ClosedByWith
+from framefeed.parallel import ClosedByWith, Pool
 
 T_co = TypeVar("T_co", covariant=True)
 Kind = Literal["auto", "threads", "processes"]
@@ -70,7 +70,8 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         worker_init_fn: As in torch; makes the workers processes.
         multiprocessing_context: As in torch; makes the workers processes.
         generator: As in torch.
-        prefetch_factor: Batches that each worker loads ahead; together fewer if they are larger than 2 GiB.
+        prefetch_factor: Batches that each worker loads ahead; together fewer if they are larger than 2 GiB. By default
+            2, and up to 24 together as long as they are not larger than 128 MiB.
         persistent_workers: As in torch; threads stay in any case.
         pin_memory_device: As in torch.
         in_order: As in torch.
@@ -109,8 +110,10 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         check_choice("kind", kind, get_args(Kind))
         self.kind = kind
         self.snapshot_every_n_steps = snapshot_every_n_steps
+        self._has_prefetch_factor = prefetch_factor is not None
         self._progress: Progress | None = None
         self._saved: SavedState | None = None
+        self._pool: Pool | None = None
         self._running: weakref.WeakSet[PoolIterator] = weakref.WeakSet()
         super().__init__(
             dataset,
@@ -140,10 +143,10 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         self._tracked = TrackedSampler(super()._index_sampler, every)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_running", "_progress")}
+        return {**self.__dict__, "_running": None, "_progress": None, "_pool": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _running=weakref.WeakSet(), _progress=None)
+        self.__dict__.update(state, _running=weakref.WeakSet())
 
     @property
     def multiprocessing_context(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import chain, islice
 from typing import Any, NoReturn
 
@@ -25,6 +26,12 @@ from framefeed.parallel import Ok, Pool, ordered_outcomes
 
 MOST_BYTES = 2 << 30
 """Bytes of batches that are ready and not yet taken, above which only the next batch is worked on."""
+
+
+LIGHT_BATCHES = 24
+"""Batches ahead without ``prefetch_factor``: one that takes 20 times as long delays no other worker."""
+LIGHT_BYTES = 128 << 20
+"""Bytes of them that are ready, above which only the next batch is worked on."""
 
 
 class BatchTimeout(DeadlineExceeded, RuntimeError):
@@ -67,6 +74,22 @@ def measure_bytes(batch: Any) -> int:
     if isinstance(batch, (list, tuple)):
         return sum(measure_bytes(value) for value in batch)
     return 0
+
+
+def weigh_batch(workers: int | None, loaded: tuple[Any, Any]) -> int:
+    """Weigh a batch, in bytes.
+
+    Without ``prefetch_factor``, `LIGHT_BYTES` of small batches weigh `MOST_BYTES`. Of large batches, as many as there
+    are workers may be ready, unless they are larger than `MOST_BYTES`: one batch weighs no more than its share of that.
+
+    Args:
+        workers: Number of workers; None with ``prefetch_factor``.
+        loaded: The batch, and the state of its data set.
+    """
+    nbytes = measure_bytes(loaded[0])
+    if workers is None:
+        return nbytes
+    return max(nbytes, min(nbytes, LIGHT_BYTES // workers) * (MOST_BYTES // LIGHT_BYTES))
 
 
 class CountingIterator(_BaseDataLoaderIter):
@@ -131,12 +154,16 @@ class PoolIterator(CountingIterator):
     def _start(self, progress: Progress) -> None:
         self._progress, loader = progress, self._loader
         workers, ahead = loader.num_workers, max(1, loader.num_workers * (loader.prefetch_factor or 1))
+        if workers and not loader._has_prefetch_factor:
+            ahead = max(ahead, LIGHT_BATCHES)
         if workers:
             self._sampler_iter = iter(self._index_sampler)
         elif progress.is_resumed:
             # The sampler draws now, while the generators are as they were.
             self._sampler_iter = chain(list(islice(self._sampler_iter, 1)), self._sampler_iter)
+        # The loader keeps the threads, and what they have in a `threading.local`, from epoch to epoch.
         self._pool: Pool = POOLS.find(workers)
+        loader._pool = self._pool
         self._batch = 0
         self._is_late = False
         collate = self._collate_fn
@@ -148,7 +175,7 @@ class PoolIterator(CountingIterator):
             pool=self._pool,
             max_in_flight=ahead,
             max_bytes=MOST_BYTES,
-            size_of=lambda loaded: measure_bytes(loaded[0]),
+            size_of=partial(weigh_batch, None if loader._has_prefetch_factor else max(1, workers)),
             deadline_seconds=loader.timeout or None,
         )
         if workers and self._pool.workers:
