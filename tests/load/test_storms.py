@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from framefeed.parallel import _child
 from tests.load.storms import run_seed
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_L04_D06_D07_kills_stops_and_crashes_change_no_batch(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_child, "LIVENESS_SECONDS", 0.05)
+    monkeypatch.setattr("framefeed.parallel._child.LIVENESS_SECONDS", 0.05)
     run_seed(seed)
