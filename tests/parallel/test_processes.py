@@ -307,6 +307,7 @@ def test_L04_an_item_is_tried_once_more_and_alone(
         assert isinstance(outcome, Err)
         assert type(outcome.error) is (WorkerLost if signals[-1] == "KILL" else DeadlineExceeded)
         assert outcome.error.position == 4
+        assert "raise deadline_seconds" not in str(outcome.error)
 
 
 def test_L04_workers_may_die_at_any_items(processes: ProcessPool) -> None:
@@ -394,7 +395,7 @@ def test_D07_a_call_that_hangs_is_killed_at_its_deadline_and_is_not_tried_again(
     before = set(ordered_map(functions.process, range(20), pool=processes, max_in_flight=4))
     items = [str(tmp_path / name) for name in ("a", "native", "b", "native", "c")]
     outcomes = list(
-        ordered_outcomes(functions.write_and_hang, items, pool=processes, max_in_flight=3, deadline_seconds=0.3)
+        ordered_outcomes(functions.write_and_hang, items, pool=processes, max_in_flight=3, deadline_seconds=1.0)
     )
     for position, (item, outcome) in enumerate(zip(items, outcomes, strict=True)):
         if item.endswith("native"):
@@ -402,7 +403,7 @@ def test_D07_a_call_that_hangs_is_killed_at_its_deadline_and_is_not_tried_again(
             assert isinstance(outcome.error, DeadlineExceeded)
             assert outcome.error.position == position
             assert re.search(
-                rf"no result for item {position} \(.*native'\): worker process \d+ was still working on it after 0.3 s "
+                rf"no result for item {position} \(.*native'\): worker process \d+ was still working on it after 1 s "
                 "and was killed; raise deadline_seconds",
                 str(outcome.error),
             )
@@ -417,9 +418,9 @@ def test_L22_the_start_of_a_process_does_not_count_for_a_deadline(tmp_path: Path
     os.mkfifo(tmp_path / "gate")
     with ProcessPool(1) as pool:
         results = ordered_map(
-            functions.SlowToLoad(str(tmp_path)), [1], pool=pool, max_in_flight=1, deadline_seconds=0.1
+            functions.SlowToLoad(str(tmp_path)), [1], pool=pool, max_in_flight=1, deadline_seconds=0.5
         )
-        opener = threading.Thread(target=lambda: (time.sleep(0.5), (tmp_path / "gate").write_bytes(b"")))
+        opener = threading.Thread(target=lambda: (time.sleep(1), (tmp_path / "gate").write_bytes(b"")))
         opener.start()
         assert list(results) == [1]
         opener.join()
