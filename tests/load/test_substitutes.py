@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from framefeed.load._batch import ClipBatch
 from framefeed.load._loader import ClipLoader
 from framefeed.load._options import MAX_SUBSTITUTES
 from framefeed.plan import DecodeRequest, EpochPlan, plan_requests
-from tests.fakes import FlatDecoder
+from tests.fakes import FlatDecoder, spoil_nothing
+from tests.load import faulty
 from tests.load.laws import content
 from tests.load.media import VIDEOS, catalog, plan_of
 
@@ -176,3 +178,22 @@ def test_D04_a_run_resumed_between_substitutes_is_the_uninterrupted_one() -> Non
     with make_loader(plan, fail_some, workers=2) as loader:
         loader.load_state_dict(state)
         assert list(map(content, loader)) == list(map(content, whole[3:]))
+
+
+@pytest.mark.slow
+def test_D04_D06_clips_of_a_source_that_kills_its_workers_are_replaced(tmp_path: Path) -> None:
+    plan = plan_of()
+    bad = str(catalog().source(2))
+    sound = list_clips(load(plan, spoil_nothing))
+    decoder = faulty.FaultyDecoder({bad: "kill"}, tmp_path)
+    options: dict[str, Any] = {"batch_size": 4, "workers": 2, "kind": "processes", "on_error": "substitute"}
+    with ClipLoader(plan, backend=decoder, **options) as loader:
+        given = list_clips(list(loader))
+        entries = {entry.position: entry.substitute for entry in loader.ledger}
+    assert {position for position in range(len(plan)) if plan.whole[position].source == bad} == set(entries)
+    for position, clip in given.items():
+        chosen = entries.get(position, position)
+        tries = [plan.choose_substitute(position, number) for number in range(MAX_SUBSTITUTES)]
+        assert chosen == position or chosen == next(each for each in tries if plan.whole[each].source != bad)
+        assert chosen is not None
+        assert clip == sound[chosen]

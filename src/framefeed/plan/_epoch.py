@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, SupportsIndex, overload
+from typing import Any, SupportsIndex, get_args, overload
 
 import numpy as np
 from numpy.random import Generator
 
 from framefeed._arrays import FloatArray, IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import OutOfRange, check_integer, check_mapping, check_position
+from framefeed._checks import OutOfRange, check_choice, check_integer, check_mapping, check_position
 from framefeed.catalog import Catalog, CatalogEntry
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import Timeline
@@ -314,9 +314,8 @@ class EpochPlan:
 
     def with_epoch(self, epoch: int) -> EpochPlan:
         """Return the same plan at another epoch, which it has in full."""
-        if epoch == self.epoch:
-            return self
-        return replace(self, options=replace(self.options, epoch=epoch), deliveries=())
+        options = replace(self.options, epoch=epoch)
+        return self if options.epoch == self.epoch else replace(self, options=options, deliveries=())
 
     @cached_property
     def whole(self) -> EpochPlan:
@@ -335,6 +334,8 @@ class EpochPlan:
             A global position; those of ``count`` - 1 numbers are all others of the epoch.
         """
         others = len(self.tables.layout) - 1
+        position = check_position("position", position, others + 1, "plan")
+        number = check_integer("number", number, least=0)
         if not others:
             return position
         seed = hash_words(self.options.seed, SUBSTITUTES, position)
@@ -351,7 +352,8 @@ class EpochPlan:
             world_size: Number of ranks that delivered them; None for the ranks of this plan.
             balance: How clips were dealt to them.
         """
-        each = (clips,) if isinstance(clips, int) else tuple(clips)
+        each = tuple(clips) if isinstance(clips, list | tuple | np.ndarray) else (clips,)
+        check_choice("balance", balance, (None, *get_args(Balance)))
         if world_size is None:
             world_size, balance = self.world_size, self.options.balance
         delivery = Delivery(world_size, each, balance is not None and world_size > 1)

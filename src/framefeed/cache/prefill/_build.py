@@ -379,6 +379,9 @@ def _fill_plan(filler: Filler, plan: EpochPlan, epochs: int, cache: FrameCache, 
     work = _WORK.format(
         plan.fingerprint, plan.epoch, epochs, rank, world_size, tasks.by_output, tasks.max_bytes, filler.form
     )
+    if plan.deliveries or plan.options.balance:
+        # Ranks then have other clips. Without them, the text is that of earlier versions.
+        work += f", {plan.options.balance!r}, {plan.deliveries!r}"
     claimed_elsewhere: set[int] = set()
 
     def claim_tasks() -> Iterator[FillTask]:
