@@ -60,7 +60,11 @@ class Randomness:
     """
 
     def __init__(self, own: Mapping[str, torch.Generator | None]) -> None:
-        self._own = {name: generator for name, generator in own.items() if isinstance(generator, torch.Generator)}
+        self._own: dict[str, torch.Generator] = {}
+        for name, generator in own.items():
+            # The loader's generator is also that of the sampler that it makes.
+            if isinstance(generator, torch.Generator) and generator not in self._own.values():
+                self._own[name] = generator
 
     def dump(self, names: Iterable[str] | None = None) -> States:
         """Save all generators, or those of these names."""
