@@ -20,20 +20,22 @@ from framefeed._units import format_count, format_seconds
 from framefeed.bench import BenchOptions, Rounds, Suite, describe_closing, describe_row, run_suite
 from framefeed.bench.cache import CACHE, FRAMES, describe_table, refuse_pictures
 from framefeed.bench.decode import DECODE
+from framefeed.bench.load import LOAD
 from framefeed.bench.scan import FILES, SCAN, make_stills, make_videos
 from framefeed.cli._arguments import read_at_least, read_positive, read_rectangle
 from framefeed.cli._io import Exit, ensure_folder, format_table, print_error, print_out
 from framefeed.errors import UsageError
 
-SUITES: Mapping[str, Suite] = {"decode": DECODE, "scan": SCAN, "cache": CACHE}
+SUITES: Mapping[str, Suite] = {"decode": DECODE, "scan": SCAN, "cache": CACHE, "load": LOAD}
 WHAT = (*SUITES, "all")
-NOT_YET = ("load", "gpu")
+NOT_YET = ("gpu",)
 MINUTES = 3.0
 # Rows that 'bench all' measures without --rows: the most informative short ones, the shortest first.
 IN_ALL: Mapping[str, Sequence[str]] = {
     "decode": ("own",),
     "scan": ("headers", "second", "mp4"),
     "cache": ("table", "original"),
+    "load": ("restore",),
 }
 # Settings of 'bench all': a measurement takes seconds, not minutes.
 _SMALL = {"pairs": 4, "files": 2000, "frames": 16}
@@ -47,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_check_what,
         choices=WHAT,
         metavar="WHAT",
-        help="what to measure: decode, scan, cache, or all (a short part of each, within --minutes)",
+        help="what to measure: decode, scan, cache, load, or all (a short part of each, within --minutes)",
     )
     parser.add_argument("media", nargs="*", type=Path, metavar="MEDIA", default=[],
                         help="your videos and pictures, files or folders (default: the folder that FRAMEFEED_MEDIA "
@@ -69,7 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         f"(default: {FILES}; all: {_SMALL['files']})")  # fmt: skip
     parser.add_argument("--pairs", type=read_at_least(1), metavar="N",
                         help="number of rounds; in each, every library runs once "
-                        f"(default: {DECODE.pairs}; cache: {CACHE.pairs}; all: {_SMALL['pairs']})")  # fmt: skip
+                        f"(default: {DECODE.pairs}; cache: {CACHE.pairs}; load: {LOAD.pairs}; "
+                        f"all: {_SMALL['pairs']})")  # fmt: skip
     parser.add_argument(
         "--json",
         type=Path,
