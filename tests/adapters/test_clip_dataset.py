@@ -27,7 +27,6 @@ from torch.utils.data import (
 )
 
 from framefeed.adapters.torch._clip_dataset import ClipDataset
-from framefeed.adapters.torch._later import DataLoader as OurDataLoader
 from framefeed.adapters.torch._later import to_device
 from framefeed.catalog.scan import scan
 from framefeed.errors import CorruptMedia, FrameNotFound, LoadError, StaleSource, UsageError
@@ -371,8 +370,6 @@ def test_a_target_is_of_whole_numbers() -> None:
 
 
 def test_names_of_a_later_version_raise_an_error() -> None:
-    with pytest.raises(UsageError, match="not in this version"):
-        OurDataLoader([], batch_size=2)
     with pytest.raises(UsageError, match="not in this version"):
         to_device(None, "cpu")
 

@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from multiprocessing.connection import Client
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 
 def same(item: Any) -> Any:
@@ -98,10 +98,63 @@ def hang(how: str) -> str:
     return how
 
 
-def tell_and_hang(path: str) -> str:
+def write_and_hang(path: str) -> str:
     """Write a file, then do what its name says; see ``hang``."""
-    Path(path).touch()
+    with Path(path).open("a") as file:
+        file.write("begun ")
     return hang(Path(path).name)
+
+
+def end_by_signals(item: tuple[str, list[str]]) -> str:
+    """Add a line to a file; at the first tries, send a signal to this process: one signal for each try."""
+    path, signals = item
+    with Path(path).open("a") as file:
+        file.write("try\n")
+    tries = len(Path(path).read_text().split())
+    if tries <= len(signals):
+        os.kill(os.getpid(), signal.Signals[f"SIG{signals[tries - 1]}"])
+    return path
+
+
+class Fate(NamedTuple):
+    """An item of ``suffer``: its file, the signals that its tries send, the length of its work and of its result."""
+
+    path: str
+    signals: tuple[str, ...]
+    spins: int
+    size: int
+
+
+def make_content(name: str, size: int) -> bytes:
+    return (name.encode() * (size // len(name) + 1))[:size]
+
+
+def suffer(item: Fate) -> tuple[str, bytes]:
+    """Add a line to a file, work, and send the signal of this try to this process, or hang; see `chaos`."""
+    path = Path(item.path)
+    with path.open("a") as file:
+        file.write("try\n")
+    tries = len(path.read_text().split())
+    sum(range(item.spins))
+    if item.signals == ("HANG",):
+        hang("native")
+    elif tries <= len(item.signals):
+        os.kill(os.getpid(), signal.Signals[f"SIG{item.signals[tries - 1]}"])
+    return path.name, make_content(path.name, item.size)
+
+
+class SlowToLoad:
+    """Waits, when it is unpickled, for "gate" to be opened for writing."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ = state
+        (Path(self._folder) / "gate").read_bytes()
+
+    def __call__(self, item: Any) -> Any:
+        return item
 
 
 def hang_and_tell(folder: str | None) -> None:
@@ -124,7 +177,7 @@ def leave_a_process_behind(folder: str) -> None:
     left = os.fork()
     if left == 0:
         signal.pause()
-    (Path(folder) / "left").write_text(str(left))
+    (Path(folder) / f"left {left}").touch()
     os._exit(1)
 
 

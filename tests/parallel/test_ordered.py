@@ -207,6 +207,40 @@ def test_L06_a_slow_head_lets_others_run_and_none_overtake() -> None:
     assert list(results) == list(range(1, 64))
 
 
+def test_L06_a_costly_item_starts_before_those_that_wait_with_it() -> None:
+    started: list[int] = []
+    all_pulled, costly_begun = threading.Event(), threading.Event()
+
+    def items() -> Iterator[int]:
+        yield from range(8)
+        all_pulled.set()
+
+    def function(item: int) -> int:
+        started.append(item)
+        if item == 5:
+            costly_begun.set()
+        if item < 2:
+            (costly_begun if item == 0 else all_pulled).wait(PATIENCE)
+        return item
+
+    def cost_of(item: int) -> float:
+        return 20.0 if item == 5 else 1.0
+
+    results = ordered_map(function, items(), workers=2, max_in_flight=9, cost_of=cost_of)
+    assert list(results) == list(range(8))
+    # The second thread starts before or after all items are read.
+    assert [item for item in started if item != 5] == [0, 1, 2, 3, 4, 6, 7]
+    assert started.index(5) in (1, 2)
+
+
+@EVERY_NUMBER_OF_WORKERS
+def test_an_error_of_cost_of_is_raised_at_once(workers: int) -> None:
+    results = ordered_map(abs, [1, 2, 0, 3], workers=workers, max_in_flight=4, cost_of=lambda item: 1 / item)
+    with pytest.raises(ZeroDivisionError):
+        list(results)
+    assert list(results) == []
+
+
 def test_L19_finished_bytes_hold_back_further_work() -> None:
     started = []
 
@@ -360,6 +394,7 @@ def test_an_iterator_that_its_own_items_advance_raises_an_error() -> None:
         ({"workers": -1, "max_in_flight": 1}, "workers: expected an integer of at least 0, got -1"),
         ({"workers": 1, "max_in_flight": 1, "max_bytes": 10}, "size_of"),
         ({"workers": 1, "max_in_flight": 1, "max_bytes": -1, "size_of": len}, "max_bytes: expected .* got -1"),
+        ({"workers": 1, "max_in_flight": 1, "cost_of": 3}, "cost_of"),
         ({"workers": 1, "max_in_flight": 1, "deadline_seconds": 0}, "deadline_seconds must be more than 0"),
         ({"workers": 1, "max_in_flight": 1, "kind": "fibres"}, "'inline', 'threads' or 'processes'"),
         ({"workers": 1, "max_in_flight": 1, "pool": InlinePool()}, "expected workers= or pool="),

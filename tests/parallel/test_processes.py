@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,13 +23,13 @@ from hypothesis import settings as settings_of
 from hypothesis import strategies as st
 
 from framefeed.errors import CorruptMedia, DeadlineExceeded, LoadError, UsageError, WorkerLost
+from framefeed.parallel import _child
 from framefeed.parallel._ordered import ordered_map, ordered_outcomes
 from framefeed.parallel._outcome import Err, Ok, catch_outcome
 from framefeed.parallel._pools import InlinePool, Pool, ThreadPool
 from framefeed.parallel._processes import ProcessPool, open_pool
 from framefeed.parallel._worker import dumps, loads, receive, send
 from tests.parallel import functions
-from tests.parallel.clocks import HandClock
 from tests.parallel.laws import PATIENCE, check_laws
 from tests.parallel.living import all_gone, children_of, lives, wait_until
 from tests.parallel.test_laws import BACKWARDS, settings
@@ -266,7 +267,9 @@ def test_large_results_arrive_whole(processes: ProcessPool) -> None:
 @pytest.mark.parametrize(
     ("how", "said"), [("exit", "status 3"), ("kill", "SIGKILL.*memory"), ("segmentation fault", "SIGSEGV")]
 )
-def test_L04_a_worker_that_dies_costs_its_item_and_no_other(processes: ProcessPool, how: str, said: str) -> None:
+def test_L04_D06_an_item_that_loses_two_workers_is_lost_and_no_other(
+    processes: ProcessPool, how: str, said: str
+) -> None:
     items = ["a", "b", how, "c", how, "d", "e"]
     outcomes = list(ordered_outcomes(functions.die, items, pool=processes, max_in_flight=3))
     for position, (item, outcome) in enumerate(zip(items, outcomes, strict=True)):
@@ -275,9 +278,31 @@ def test_L04_a_worker_that_dies_costs_its_item_and_no_other(processes: ProcessPo
             assert isinstance(outcome.error, WorkerLost)
             assert outcome.error.position == position
             assert str(outcome.error).startswith(f"item {position} ('{how}') is lost: worker process ")
-            assert re.search(said, str(outcome.error))
+            assert re.search(f"{said}.*, and at the second try worker process .*{said}", str(outcome.error))
         else:
             assert outcome == Ok(item)
+
+
+@pytest.mark.parametrize(
+    "signals", [["KILL"], ["SEGV"], ["STOP"], ["KILL", "KILL"], ["STOP", "STOP"], ["KILL", "STOP"], ["STOP", "KILL"]]
+)
+def test_L04_an_item_is_tried_once_more_and_alone(
+    signals: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_child, "LIVENESS_SECONDS", 0.05)
+    items = [(str(tmp_path / str(item)), signals if item == 4 else []) for item in range(9)]
+    with ProcessPool(WORKERS) as pool:
+        outcomes = list(ordered_outcomes(functions.end_by_signals, items, pool=pool, max_in_flight=4))
+    tries = [len(Path(path).read_text().split()) for path, _ in items]
+    assert tries == [2 if item == 4 else 1 for item in range(9)]
+    *_, outcome = lost = [outcome for item, outcome in enumerate(outcomes) if outcome != Ok(items[item][0])] or [None]
+    if len(signals) == 1:
+        assert lost == [None]
+    else:
+        assert lost == [outcomes[4]]
+        assert isinstance(outcome, Err)
+        assert type(outcome.error) is (WorkerLost if signals[-1] == "KILL" else DeadlineExceeded)
+        assert outcome.error.position == 4
 
 
 def test_L04_workers_may_die_at_any_items(processes: ProcessPool) -> None:
@@ -301,10 +326,16 @@ def test_L04_a_worker_that_dies_while_it_is_idle_costs_nothing() -> None:
     assert another != worker
 
 
-def test_L04_death_is_noticed_where_another_process_holds_the_line(tmp_path: Path) -> None:
+def test_L04_death_is_noticed_where_another_process_holds_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_child, "LIVENESS_SECONDS", 0.2)
     with ProcessPool(1) as pool:
         (error,) = errors_of(functions.leave_a_process_behind, [str(tmp_path)], pool)
-    os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
+    left = [int(path.name.split()[1]) for path in tmp_path.iterdir()]
+    for process in left:
+        os.kill(process, signal.SIGKILL)
+    assert len(left) == 2
     assert isinstance(error, WorkerLost)
 
 
@@ -316,20 +347,50 @@ def test_L04_no_process_to_be_had_is_an_error_of_each_item(monkeypatch: pytest.M
     assert "cannot start a worker process" in str(errors[0])
 
 
-@pytest.mark.parametrize("how", ["native", "stopped"])
-def test_D07_a_call_that_hangs_is_ended_at_its_deadline(
-    processes: ProcessPool, how: str, hand_clock: HandClock, tmp_path: Path
+def test_D07_a_call_that_hangs_is_killed_at_its_deadline_and_is_not_tried_again(
+    processes: ProcessPool, tmp_path: Path
 ) -> None:
     before = set(ordered_map(functions.process, range(20), pool=processes, max_in_flight=4))
-    items = [str(tmp_path / name) for name in ("a", how, "b")]
-    results = ordered_map(functions.tell_and_hang, items, pool=processes, max_in_flight=3, deadline_seconds=60)
-    assert next(results) == "a"
-    wait_until((tmp_path / how).exists)
-    hand_clock.advance_at_each_read(61)
-    with pytest.raises(DeadlineExceeded, match=r"item 1 .*is still working on it"):
-        next(results)
-    wait_until(lambda: not all(lives(worker) for worker in before))
+    items = [str(tmp_path / name) for name in ("a", "native", "b", "native", "c")]
+    outcomes = list(
+        ordered_outcomes(functions.write_and_hang, items, pool=processes, max_in_flight=3, deadline_seconds=0.3)
+    )
+    for position, (item, outcome) in enumerate(zip(items, outcomes, strict=True)):
+        if item.endswith("native"):
+            assert isinstance(outcome, Err)
+            assert isinstance(outcome.error, DeadlineExceeded)
+            assert outcome.error.position == position
+            assert re.search(
+                rf"no result for item {position} \(.*native'\): worker process \d+ was still working on it after 0.3 s "
+                "and was killed; raise deadline_seconds",
+                str(outcome.error),
+            )
+        else:
+            assert outcome == Ok(Path(item).name)
+    assert (tmp_path / "native").read_text().count(" ") == 2
+    assert not all(lives(worker) for worker in before)
     assert list(ordered_map(functions.same, range(9), pool=processes, max_in_flight=4)) == list(range(9))
+
+
+def test_L22_the_start_of_a_process_does_not_count_for_a_deadline(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "gate")
+    with ProcessPool(1) as pool:
+        results = ordered_map(
+            functions.SlowToLoad(str(tmp_path)), [1], pool=pool, max_in_flight=1, deadline_seconds=0.1
+        )
+        opener = threading.Thread(target=lambda: (time.sleep(0.5), (tmp_path / "gate").write_bytes(b"")))
+        opener.start()
+        assert list(results) == [1]
+        opener.join()
+
+
+def test_L22_a_process_that_is_never_ready_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_child, "START_UP_SECONDS", 0.3)
+    os.mkfifo(tmp_path / "gate")
+    with ProcessPool(1) as pool:
+        (error,) = errors_of(functions.SlowToLoad(str(tmp_path)), [1], pool)
+    assert isinstance(error, WorkerLost)
+    assert str(error).count("was not ready after 0.3 s and was killed") == 2
 
 
 # --- endings -------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from framefeed.errors import UsageError
-from framefeed.parallel._reorder import ReorderBuffer
+from framefeed.parallel._reorder import STANDS_OUT, ReorderBuffer
+from tests.parallel.schedule import simulate
 
 
 @given(st.permutations(range(8)), st.integers(8, 10))
@@ -31,27 +32,36 @@ class Walk(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.buffer: ReorderBuffer[int, int] = ReorderBuffer(4, max_bytes=10)
-        self.admitted = self.started = self.taken = 0
+        self.buffer: ReorderBuffer[int, int] = ReorderBuffer(6, max_bytes=10)
+        self.admitted = self.taken = 0
+        self.queued: dict[int, float] = {}
         self.running: list[int] = []
         self.ready: dict[int, int] = {}
 
     @precondition(lambda self: self.buffer.has_room)
-    @rule()
-    def admit(self) -> None:
-        assert self.buffer.admit(self.admitted) == self.admitted
+    @rule(cost=st.sampled_from([0.0, 1.0, 1.0, 3.0, 20.0]))
+    def admit(self, cost: float) -> None:
+        assert self.buffer.admit(self.admitted, cost) == self.admitted
+        self.queued[self.admitted] = cost
         self.admitted += 1
 
     @rule()
     def start(self) -> None:
-        queued = self.started < self.admitted
-        allowed = queued and (sum(self.ready.values()) <= 10 or self.started == self.taken)
+        allowed = bool(self.queued) and (sum(self.ready.values()) <= 10 or min(self.queued) == self.taken)
         assert bool(self.buffer.startable) == allowed
         job = self.buffer.start()
-        assert job == ((self.started, self.started) if allowed else None)
+        assert job == ((self.expected_start(),) * 2 if allowed else None)
         if job:
-            self.running.append(self.started)
-            self.started += 1
+            self.running.append(job[0])
+            del self.queued[job[0]]
+
+    def expected_start(self) -> int:
+        first = min(self.queued)
+        costly = min(self.queued, key=lambda position: (-self.queued[position], position))
+        others = [cost for position, cost in self.queued.items() if position != costly]
+        stands_out = self.queued[costly] >= STANDS_OUT * sum(others) / max(1, len(others))
+        may_leave_turn = min(self.running, default=first) < first and sum(self.ready.values()) <= 10
+        return costly if stands_out and may_leave_turn else first
 
     @precondition(lambda self: self.running)
     @rule(data=st.data(), weight=st.integers(0, 12))
@@ -70,7 +80,7 @@ class Walk(RuleBasedStateMachine):
 
     @invariant()
     def bounds_hold(self) -> None:
-        assert len(self.buffer) == self.admitted - self.taken <= 4
+        assert len(self.buffer) == self.admitted - self.taken <= 6
         assert self.buffer.ready_bytes == sum(self.ready.values())
         assert self.buffer.head == self.taken
 
@@ -150,3 +160,45 @@ def test_the_repr_shows_the_shape() -> None:
     buffer: ReorderBuffer[bytes, bytes] = ReorderBuffer(2)
     buffer.admit(b"secret pixels")
     assert repr(buffer) == "ReorderBuffer(head=0, queued=1, running=0, ready=0, ready_bytes=0)"
+
+
+@given(st.integers(1, 5), st.integers(1, 9), st.integers(0, 30))
+def test_equal_costs_start_in_order(workers: int, window: int, number: int) -> None:
+    assert simulate([1.0] * number, workers, window, is_told_costs=True).started == list(range(number))
+
+
+def one_slow(position: int) -> list[float]:
+    return [20.0 if item == position else 1.0 for item in range(64)]
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("window", [8, 16, 32])
+def test_L06_one_slow_item_in_64_costs_no_more_time_than_the_window_makes_it(workers: int, window: int) -> None:
+    for slow in range(64):
+        seconds = one_slow(slow)
+        in_order = simulate(seconds, workers, window, is_told_costs=False)
+        schedule = simulate(seconds, workers, window, is_told_costs=True)
+        assert schedule.taken[0] == in_order.taken[0]
+        assert schedule.taken[-1] <= in_order.taken[-1]
+        # While the slow one runs, the others can do the items of the window before it and after it, and no more.
+        # Before, during and after that, some worker may idle for the length of one item.
+        overlapped = min(slow, window - 1) + min(63 - slow, window - 1)
+        idle = max(0.0, 20 - overlapped / (workers - 1)) * (workers - 1) / workers
+        assert schedule.taken[-1] <= sum(seconds) / workers + idle + 3
+
+
+def test_L06_one_slow_item_in_64_is_within_5_percent_where_the_window_allows_it() -> None:
+    totals = [simulate(one_slow(slow), 2, 32, is_told_costs=True).taken[-1] for slow in range(64)]
+    assert max(totals) <= 1.05 * (63 + 20) / 2
+
+
+@given(st.lists(st.sampled_from([1.0, 1.5, 4.0, 20.0]), min_size=1, max_size=40), st.integers(1, 4), st.integers(1, 12))
+def test_L06_the_next_result_is_ready_or_runs_or_starts_next(seconds: list[float], workers: int, window: int) -> None:
+    schedule = simulate(seconds, workers, window, is_told_costs=True)
+    assert sorted(schedule.started) == list(range(len(seconds)))
+    started: set[int] = set()
+    for position in schedule.started:
+        first = next(item for item in range(len(seconds)) if item not in started)
+        # One that starts out of turn has the first one wait for less time than the positions before it still run.
+        assert position == first or started & set(range(first))
+        started.add(position)

@@ -4,7 +4,11 @@ Errors:
     - Any exception of the function, or of ``size_of``, is an `Err` at its item's position, with the traceback of the
       worker; from a process it is a copy, with that traceback as a note. KeyboardInterrupt is raised instead: inline it
       is the user's Ctrl-C.
-    - A worker process that dies is a `WorkerLost` at the position of its item.
+    - An item whose worker process dies is tried once more, in a new process. If that dies too, it is a `WorkerLost` at
+      the position of the item. A process that a signal stops is killed after some two seconds, and counts as dead, but
+      the second one is a `DeadlineExceeded`.
+    - A call that takes longer than ``deadline_seconds`` in a process is a `DeadlineExceeded` at its position, and its
+      process is killed. In a thread, a late result ends the iteration, because the call cannot be ended.
     - An exception of ``items`` is raised after the outcomes of all items before it; KeyboardInterrupt at once.
     - An exception that the iterator raises ends it, as with a generator.
 
@@ -26,19 +30,20 @@ from weakref import finalize, proxy
 from framefeed._checks import check_integer, expected
 from framefeed.errors import DeadlineExceeded, LoadError, UsageError, WorkerLost
 from framefeed.parallel._budget import thread_budget
+from framefeed.parallel._child import STAGE, ProcessDied, ProcessHung
 from framefeed.parallel._outcome import Err, Ok, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith, Pool
-from framefeed.parallel._processes import ProcessDied, ProcessPool, RemoteCalls, open_pool
+from framefeed.parallel._processes import ProcessPool, RemoteCalls, open_pool
 from framefeed.parallel._reorder import ReorderBuffer
 from framefeed.parallel._stopping import cancelled_by, check_deadline
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-STAGE = "parallel"
-
 # Seconds between two checks that the worker of the next result is alive: they cost microseconds each.
 LIVENESS_SECONDS = 1.0
+
+_LATE_ADVICE = "raise deadline_seconds if an item may take longer"
 
 
 class OrderedRun(Generic[T, R]):
@@ -51,6 +56,7 @@ class OrderedRun(Generic[T, R]):
         max_in_flight: Most items that are read and not yet yielded.
         max_bytes: Bytes of finished results above which only the call for the next result may start.
         size_of: Returns the bytes of a result.
+        cost_of: Predicts the cost of an item.
         deadline_seconds: Longest wait for one next result.
     """
 
@@ -63,6 +69,7 @@ class OrderedRun(Generic[T, R]):
         max_in_flight: int,
         max_bytes: int | None = None,
         size_of: Callable[[R], int] | None = None,
+        cost_of: Callable[[T], float] | None = None,
         deadline_seconds: float | None = None,
     ) -> None:
         self._function = function
@@ -70,6 +77,7 @@ class OrderedRun(Generic[T, R]):
         self._pool: Pool = pool if owns_pool else proxy(pool)
         self._owns_pool = owns_pool
         self._size_of = size_of if max_bytes is not None else None
+        self._cost_of = cost_of
         self._deadline_seconds = deadline_seconds
         # Inline nothing runs ahead: an item is read when its result is requested.
         self._buffer: ReorderBuffer[T, Ok[R] | Err] = ReorderBuffer(max_in_flight if pool.workers else 1, max_bytes)
@@ -92,8 +100,9 @@ class OrderedRun(Generic[T, R]):
 
     def add(self, item: T) -> None:
         """Add an item, and submit tickets to the pool."""
+        cost = 0.0 if self._cost_of is None else self._cost_of(item)
         with self._changed:
-            self._buffer.admit(item)
+            self._buffer.admit(item, cost)
         self._submit_tickets()
 
     def take(self) -> Ok[R] | Err | None:
@@ -168,6 +177,9 @@ class OrderedRun(Generic[T, R]):
         try:
             with cancelled_by(lambda: self._cancelled):
                 value = self._function(item)
+        except ProcessHung as hang:
+            message = f"no result for item {position} ({shorten_repr(item)}): {hang}; {_LATE_ADVICE}"
+            raise DeadlineExceeded(message, position=position, stage=STAGE) from hang
         except ProcessDied as death:
             message = f"item {position} ({shorten_repr(item)}) is lost: {death}"
             raise WorkerLost(message, position=position, stage=STAGE) from death
@@ -206,8 +218,7 @@ class OrderedRun(Generic[T, R]):
             self._pool.stop(worker)
         state = "no worker was free for it" if worker is None else f"{worker.name} is still working on it"
         return DeadlineExceeded(
-            f"no result for {self._head_name()} within {self._deadline_seconds} s: {state}; "
-            "raise deadline_seconds if an item may take longer",
+            f"no result for {self._head_name()} within {self._deadline_seconds} s: {state}; {_LATE_ADVICE}",
             position=self._buffer.head,
             stage=STAGE,
         )
@@ -248,6 +259,12 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
                 self.cancel()
             self._advancing.release()
 
+    def fill(self) -> None:
+        """Read items and start their calls as far as ``max_in_flight`` allows, without waiting for an outcome."""
+        with self._advancing:
+            if not self._ended:
+                self._pull_items()
+
     def cancel(self) -> None:
         """End the iteration without waiting: calls that have not started are dropped, running calls continue."""
         self._ended = True
@@ -271,9 +288,7 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
     def _next(self) -> Ok[R] | Err:
         if self._ended:
             raise StopIteration
-        while self._items is not None and self._run.has_room:
-            # The outcome is no local: the traceback of its error refers to this frame, which would make a cycle.
-            self._add_item(catch_outcome(next, self._items))
+        self._pull_items()
         if self._run.is_empty:
             self._raise_end()
         outcome = self._run.take()
@@ -282,6 +297,11 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
         if isinstance(outcome, Err) and isinstance(outcome.error, KeyboardInterrupt):
             raise outcome.error
         return outcome
+
+    def _pull_items(self) -> None:
+        while self._items is not None and self._run.has_room:
+            # The outcome is no local: the traceback of its error refers to this frame, which would make a cycle.
+            self._add_item(catch_outcome(next, self._items))
 
     def _add_item(self, pulled: Ok[T] | Err) -> None:
         if isinstance(pulled, Ok):
@@ -346,6 +366,7 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
     max_in_flight: int,
     max_bytes: int | None = None,
     size_of: Callable[[R], int] | None = None,
+    cost_of: Callable[[T], float] | None = None,
     deadline_seconds: float | None = None,
     pool: Pool | None = None,
 ) -> OrderedOutcomes[T, R]:
@@ -363,7 +384,11 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
         max_bytes: While the finished results that wait to be yielded are larger than this, only the call for the next
             result may start. The limit can be exceeded by at most one result for each worker.
         size_of: Function that returns the bytes of a result; needed with ``max_bytes``.
-        deadline_seconds: Longest wait for one next outcome; without effect for inline calls.
+        cost_of: Function that predicts the cost of an item, in any unit. An item that costs much more than the others
+            of the ``max_in_flight`` starts before them, so that they are done while it runs. Called in the thread that
+            iterates.
+        deadline_seconds: With processes, longest time for one call; with threads, longest wait for one next outcome;
+            without effect for inline calls.
         pool: Pool to use, which stays open for the next call; by default, the iterator makes its own.
 
     Returns:
@@ -373,14 +398,16 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
 
     Raises:
         UsageError: If the arguments do not fit together, or the function cannot be sent to a process.
-        DeadlineExceeded: While iterating, if an outcome is late. The iteration then ends without waiting for the late
-            call; a call in a process is ended.
+        DeadlineExceeded: While iterating, if an outcome of a thread is late. The iteration then ends without waiting
+            for the late call.
     """
     if not callable(function):
         raise expected("function", "a function that takes one item", function)
     check_integer("max_in_flight", max_in_flight, least=1)
     if size_of is not None and not callable(size_of):
         raise expected("size_of", "a function that gives the bytes of one result, or None", size_of)
+    if cost_of is not None and not callable(cost_of):
+        raise expected("cost_of", "a function that gives the predicted cost of one item, or None", cost_of)
     if max_bytes is not None:
         check_integer("max_bytes", max_bytes, least=0)
         if size_of is None:
@@ -402,7 +429,9 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
     if pool is None:
         workers = thread_budget().threads if workers is None else check_integer("workers", workers, least=0)
         pool = own_pool = open_pool(min(workers, max_in_flight), kind)
-    calls = RemoteCalls(function) if isinstance(pool, ProcessPool) else function
+    # The deadline of a call in a process ends the process, and so needs none for the wait.
+    is_remote = isinstance(pool, ProcessPool)
+    calls = RemoteCalls(function, deadline_seconds) if is_remote else function
     run = OrderedRun(
         calls,
         pool,
@@ -410,7 +439,8 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
         max_in_flight=max_in_flight,
         max_bytes=max_bytes,
         size_of=size_of,
-        deadline_seconds=deadline_seconds,
+        cost_of=cost_of,
+        deadline_seconds=None if is_remote else deadline_seconds,
     )
     return OrderedOutcomes(run, iterator, pool)
 
@@ -424,6 +454,7 @@ def ordered_map(  # noqa: PLR0913 - public: what its users ask for
     max_in_flight: int,
     max_bytes: int | None = None,
     size_of: Callable[[R], int] | None = None,
+    cost_of: Callable[[T], float] | None = None,
     deadline_seconds: float | None = None,
     pool: Pool | None = None,
 ) -> OrderedValues[T, R]:
@@ -441,7 +472,8 @@ def ordered_map(  # noqa: PLR0913 - public: what its users ask for
         max_in_flight: Largest number of items that are read and not yet yielded.
         max_bytes: Bytes of finished results above which only the call for the next result may start.
         size_of: Function that returns the bytes of a result; needed with ``max_bytes``.
-        deadline_seconds: Longest wait for one next result.
+        cost_of: Function that predicts the cost of an item; costly items start early.
+        deadline_seconds: Longest time for one call in a process, or longest wait for one result of a thread.
         pool: Pool to use, which stays open.
 
     Returns:
@@ -460,6 +492,7 @@ def ordered_map(  # noqa: PLR0913 - public: what its users ask for
             max_in_flight=max_in_flight,
             max_bytes=max_bytes,
             size_of=size_of,
+            cost_of=cost_of,
             deadline_seconds=deadline_seconds,
             pool=pool,
         )

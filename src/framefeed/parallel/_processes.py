@@ -5,17 +5,10 @@ from __future__ import annotations
 import io
 import os
 import pickle
-import select
 import signal
-import socket
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from pathlib import Path
-from subprocess import DEVNULL, Popen, TimeoutExpired
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Thread, current_thread, local
 from types import FunctionType
 from typing import Any, Generic, NoReturn, TypeVar
@@ -23,213 +16,10 @@ from weakref import finalize
 
 from framefeed._checks import check_choice, check_integer
 from framefeed.errors import LoadError, UsageError
-from framefeed.parallel import _worker
-from framefeed.parallel._forking import renew_after_fork
+from framefeed.parallel._child import ENDING_SECONDS, STAGE, Child, StartOptions
 from framefeed.parallel._outcome import Err, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, InlinePool, Pool, ThreadPool
-from framefeed.parallel._worker import (
-    FOREIGN,
-    FUNCTION,
-    ITEM,
-    PATH,
-    UNSENDABLE,
-    UNUSABLE,
-    VALUE,
-    Buffer,
-    Message,
-    Parts,
-    dumps,
-    loads,
-)
-
-# Seconds between two checks that a worker without an answer is alive. Its channel closes when it dies, unless another
-# process that the worker started still has it open.
-LIVENESS_SECONDS = 1.0
-
-# Seconds for an idle worker to end by itself and run its atexit hooks, before it is killed.
-ENDING_SECONDS = 2.0
-
-# A worker has one thread: no thread pools of numeric libraries. Variables that the user has set are kept.
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-
-_OUT_OF_MEMORY = ", which the kernel sends when memory runs out"
-
-
-class ProcessDied(Exception):
-    """A worker process ended without an answer, or cannot be started; the message has its number and exit status."""
-
-
-def _make_command() -> list[str]:
-    # The options of this interpreter, as multiprocessing passes them: -O, -I, -X, -W and those of PYTHONWARNINGS.
-    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # no public name
-    return [sys.executable, *flags, "-P", str(Path(_worker.__file__))]
-
-
-@dataclass(frozen=True, slots=True)
-class StartOptions:
-    """Options that all workers of one pool are started with, taken when the pool is made.
-
-    Attributes:
-        command: The program and its arguments, without the numbers of the sockets.
-        environment: The environment variables.
-        path: ``sys.path``.
-    """
-
-    command: Sequence[str] = field(default_factory=_make_command)
-    environment: Mapping[str, str] = field(
-        default_factory=lambda: {**_ONE_THREAD, **os.environ, "FRAMEFEED_THREADS": "1"}
-    )
-    path: Sequence[str] = field(default_factory=lambda: list(sys.path))
-
-
-class Child:
-    """A worker process, started when first needed; one thread owns it, others may `stop` it.
-
-    Args:
-        options: Command, environment and path.
-    """
-
-    def __init__(self, options: StartOptions) -> None:
-        self._options = options
-        self._process: Popen[bytes] | None = None
-        self._channel: socket.socket | None = None
-        self._lifeline: socket.socket | None = None
-        self._poller = select.poll()
-        self._function: bytes | None = None
-        self._stopped = self._ended = False
-        renew_after_fork(self)
-
-    def ask(self, function: bytes, item: Parts) -> Message:
-        """Call a function in the process.
-
-        Args:
-            function: Pickle of the function; sent if it is not the same as in the last call.
-            item: Pickle of its argument.
-
-        Returns:
-            The kind of the answer, and its content.
-
-        Raises:
-            ProcessDied: If no process can be started, or it dies before it has answered.
-        """
-        try:
-            return self._ask(function, item)
-        except (EOFError, ConnectionError):
-            raise ProcessDied(self._reap(0 if self._stopped else LIVENESS_SECONDS)) from None
-
-    def stop(self, *, for_good: bool = False) -> None:
-        """End the process, also in the middle of a call; the next call starts another one.
-
-        Can be called by any thread, and in a finaliser: it takes no lock. It closes the channel; the owner's thread,
-        which may be waiting for an answer, then waits for the process.
-
-        Args:
-            for_good: Whether there is no next call.
-        """
-        self._stopped = True
-        self._ended |= for_good
-        channel = self._channel
-        if channel is not None:
-            with suppress(OSError):  # closed by the owner meanwhile
-                channel.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """End an idle process, and wait for it."""
-        self._ended = True
-        if self._process is not None:
-            self._reap(ENDING_SECONDS)
-
-    def after_fork(self) -> None:
-        """Forget the process, and leave it as it is: after a fork it is the parent's."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.returncode = 0  # or Popen would wait for it, and warn about it, in the wrong process
-        self._close_sockets()
-
-    def _ask(self, function: bytes, item: Parts) -> Message:
-        try:
-            self._send(function, item)
-        except ConnectionError:
-            # It died while it was idle, so this item is not the reason.
-            self._reap(0)
-            self._send(function, item)
-        if self._ended:
-            self.stop()
-        return _worker.receive(self._read)
-
-    def _send(self, function: bytes, item: Parts) -> None:
-        if self._process is None or self._process.poll() is not None:
-            self._restart()
-        if self._function is not function:
-            _worker.send(self._write, FUNCTION, [function])
-            self._function = function
-        _worker.send(self._write, ITEM, item)
-
-    def _restart(self) -> None:
-        if self._process is not None:
-            self._reap(0)
-        self._stopped = False
-        with _opening_pair() as (self._channel, channel), _opening_pair() as (self._lifeline, lifeline):
-            passed = (channel.fileno(), lifeline.fileno())
-            try:
-                self._process = Popen(
-                    [*self._options.command, *map(str, passed)],
-                    env=self._options.environment,
-                    stdin=DEVNULL,
-                    pass_fds=passed,
-                )
-            except OSError as error:
-                self._close_sockets()
-                raise ProcessDied(f"cannot start a worker process: {error}") from error
-        self._function = None
-        self._poller = select.poll()
-        self._poller.register(self._channel, select.POLLIN)
-        _worker.send(self._write, PATH, _worker.dumps(self._options.path))
-
-    def _write(self, data: Buffer) -> int:
-        assert self._channel is not None
-        return self._channel.send(data, socket.MSG_NOSIGNAL)
-
-    def _read(self, into: memoryview) -> int:
-        assert self._channel is not None and self._process is not None
-        while not self._poller.poll(LIVENESS_SECONDS * 1000):
-            if self._process.poll() is not None:
-                return 0
-        return self._channel.recv_into(into)
-
-    def _reap(self, patience_seconds: float) -> str:
-        """Close the channel, wait for the process, kill it if it does not end; describe how it ended."""
-        process, self._process = self._process, None
-        assert process is not None
-        if self._channel is not None:
-            self._channel.close()
-        try:
-            process.wait(patience_seconds)
-        except TimeoutExpired:
-            process.kill()
-            process.wait()
-        self._close_sockets()
-        return f"worker process {process.pid} {_describe_status(process.returncode)}"
-
-    def _close_sockets(self) -> None:
-        for end in (self._channel, self._lifeline):
-            if end is not None:
-                end.close()
-        self._channel = self._lifeline = None
-
-
-def _describe_status(status: int) -> str:
-    if status >= 0:
-        return f"exited with status {status}"
-    name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
-    return f"was killed by {name}{_OUT_OF_MEMORY if name == 'SIGKILL' else ''}"
-
-
-@contextmanager
-def _opening_pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    ours, theirs = socket.socketpair()
-    with theirs:
-        yield ours, theirs
+from framefeed.parallel._worker import FOREIGN, UNSENDABLE, UNUSABLE, VALUE, dumps, loads
 
 
 class Children:
@@ -282,8 +72,6 @@ _thread_local = local()
 T = TypeVar("T")
 R = TypeVar("R")
 
-STAGE = "parallel"
-
 # Seconds for a thread to end after its process was killed.
 _KILLED_SECONDS = 5.0
 
@@ -296,8 +84,9 @@ class ProcessPool(ThreadPool):
     ``if __name__ == "__main__"`` is needed, and objects that are defined there cannot be sent. Tasks run in the
     threads; functions that `RemoteCalls` wraps run in their processes.
 
-    A process that dies is replaced. Unlike a thread, a process can be ended during a call: `abandon` does so at once,
-    `close` after its wait, and so do the garbage collector and any end of this process.
+    A process that dies, or that a signal stops, is replaced, and its call is tried once more. Unlike a thread, a
+    process can be ended during a call: its deadline and `abandon` do so at once, `close` after its wait, and so do the
+    garbage collector and any end of this process.
 
     Args:
         workers: Largest number of processes; at least 1.
@@ -343,12 +132,14 @@ class RemoteCalls(Generic[T, R]):
     Args:
         function: A callable that can be pickled and is not defined in the main program. It is pickled at once, sent
             once to each process, and keeps its state there between calls.
+        deadline_seconds: Longest time for one call, from its start in a process that is ready for it.
 
     Raises:
         UsageError: If it cannot be sent.
     """
 
-    def __init__(self, function: Callable[[T], R]) -> None:
+    def __init__(self, function: Callable[[T], R], deadline_seconds: float | None = None) -> None:
+        self._deadline_seconds = deadline_seconds
         sent = catch_outcome(_dump_function, function)
         if isinstance(sent, Err):
             raise UsageError(
@@ -366,7 +157,8 @@ class RemoteCalls(Generic[T, R]):
         Raises:
             UsageError: If the item or the result cannot be sent.
             LoadError: If the function raised an exception that cannot be sent.
-            ProcessDied: If the process died before it answered.
+            ProcessHung: If the call took longer than its deadline, or its process was stopped twice.
+            ProcessDied: If the process, and then another one, died before it answered.
         """
         sent = catch_outcome(dumps, item)
         if isinstance(sent, Err):
@@ -374,7 +166,7 @@ class RemoteCalls(Generic[T, R]):
                 f"{shorten_repr(item)} cannot be sent to a worker process ({_describe_error(sent.error)}): "
                 'use items that can be pickled, or kind="threads"'
             ) from sent.error
-        kind, answer = child_of_this_thread().ask(self._function, sent.value)
+        kind, answer = child_of_this_thread().ask(self._function, sent.value, self._deadline_seconds)
         received = catch_outcome(loads, answer)
         if isinstance(received, Err):
             message = f"the result of a worker process cannot be unpickled ({_describe_error(received.error)})"

@@ -8,8 +8,8 @@ States of one position, in the order in which positions are handed out (0, 1, 2,
     step      rule
     ========  =================================================================================
     admit     only while fewer than ``max_count`` positions are inside, in whatever state
-    start     the first QUEUED position, never a later one; while READY results weigh more than
-              ``max_bytes`` only the head starts
+    start     the first QUEUED position, or a later one that is expensive, see below; while READY
+              results weigh more than ``max_bytes`` only the head starts
     finish    a RUNNING position, once
     take      the head, and only when it is READY
     ========  =================================================================================
@@ -18,15 +18,24 @@ The head is the lowest position in the buffer. Two laws follow. The head can alw
 waiting for it always ends. And READY results weigh at most ``max_bytes`` plus the results that were already running
 when that weight was passed.
 
+Expensive positions start early, so that the others are done while they run. A QUEUED position whose cost is at least
+`STANDS_OUT` times the mean cost of the others starts before the first QUEUED one, as long as a position before that one
+is RUNNING. So the next result is never delayed by a start out of turn: it is ready, it runs, or the next worker starts
+it. Positions of equal cost start in order.
+
 No thread, lock or clock: if threads share a buffer, its owner has the lock.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
 from framefeed.errors import UsageError
+
+# Of 1 to 5, 1.5 to 3 give the shortest totals and gaps between results, simulated for 2 and 4 workers, windows of 8 to
+# 32 and costs of four distributions; with less, most items start out of turn.
+STANDS_OUT = 2.0
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -40,7 +49,19 @@ class ReorderBuffer(Generic[T, R]):
         max_bytes: Weight of READY results above which only the head may start; None for no limit.
     """
 
-    __slots__ = ("_head", "_max_bytes", "_max_count", "_next_start", "_queued", "_ready", "_ready_bytes", "_running")
+    __slots__ = (
+        "_by_cost",
+        "_first",
+        "_head",
+        "_max_bytes",
+        "_max_count",
+        "_next",
+        "_queued",
+        "_queued_cost",
+        "_ready",
+        "_ready_bytes",
+        "_running",
+    )
 
     def __init__(self, max_count: int, max_bytes: int | None = None) -> None:
         if max_count < 1:
@@ -49,9 +70,11 @@ class ReorderBuffer(Generic[T, R]):
             raise UsageError(f"max_bytes: expected 0 or more, or None for no limit, got {max_bytes}")
         self._max_count = max_count
         self._max_bytes = max_bytes
-        self._head = 0
-        self._next_start = 0
-        self._queued: deque[T] = deque()
+        self._head = self._first = self._next = 0
+        self._queued: dict[int, tuple[T, float]] = {}
+        self._queued_cost = 0.0
+        # A heap of (-cost, position), with positions that are no longer queued.
+        self._by_cost: list[tuple[float, int]] = []
         self._running: dict[int, T] = {}
         self._ready: dict[int, tuple[R, int]] = {}
         self._ready_bytes = 0
@@ -88,8 +111,8 @@ class ReorderBuffer(Generic[T, R]):
     @property
     def head_item(self) -> T | None:
         """Item of the next result; None if there is none or it is already finished."""
-        if self._queued and self._next_start == self._head:
-            return self._queued[0]
+        if self._head in self._queued:
+            return self._queued[self._head][0]
         return self._running.get(self._head)
 
     @property
@@ -97,31 +120,53 @@ class ReorderBuffer(Generic[T, R]):
         """Number of QUEUED positions that may start now, before any of them finishes."""
         if not self._is_overweight:
             return len(self._queued)
-        return int(bool(self._queued) and self._next_start == self._head)
+        return int(self._head in self._queued)
 
     @property
     def _is_overweight(self) -> bool:
         return self._max_bytes is not None and self._ready_bytes > self._max_bytes
 
-    def admit(self, item: T) -> int:
+    def admit(self, item: T, cost: float = 0.0) -> int:
         """Add one item and return its position.
+
+        Args:
+            item: The item.
+            cost: Its predicted cost, in any unit.
 
         Raises:
             UsageError: If there is no room.
         """
         if not self.has_room:
             raise UsageError(f"{self!r} is full: take a result before admitting another item")
-        self._queued.append(item)
-        return self._next_start + len(self._queued) - 1
+        position, self._next = self._next, self._next + 1
+        self._queued[position] = item, cost
+        self._queued_cost += cost
+        if cost:
+            heappush(self._by_cost, (-cost, position))
+        return position
 
     def start(self) -> tuple[int, T] | None:
-        """Start the first queued position and return it with its item; None if none may start."""
+        """Start a queued position and return it with its item; None if none may start."""
         if not self.startable:
             return None
-        position, item = self._next_start, self._queued.popleft()
-        self._next_start += 1
+        position = self._choose_position()
+        item, cost = self._queued.pop(position)
+        # A sum of floats drifts, and an infinite cost would stay in it.
+        self._queued_cost = self._queued_cost - cost if self._queued else 0.0
         self._running[position] = item
         return position, item
+
+    def _choose_position(self) -> int:
+        while self._first not in self._queued:
+            self._first += 1
+        first = self._first
+        while self._by_cost and self._by_cost[0][1] not in self._queued:
+            heappop(self._by_cost)
+        if not self._by_cost or self._is_overweight or min(self._running, default=first) >= first:
+            return first
+        cost, position = -self._by_cost[0][0], self._by_cost[0][1]
+        others = len(self._queued) - 1
+        return position if cost * others >= STANDS_OUT * (self._queued_cost - cost) else first
 
     def finish(self, position: int, result: R, weight: int = 0) -> None:
         """Store the result of a running position.

@@ -11,8 +11,9 @@ a pickle of protocol 5 and the large buffers that it refers to, so that these ar
 direction  kind       content
 =========  =========  ==============================================================
 to         PATH       ``sys.path``; comes first
-to         FUNCTION   the function of the following items
+to         FUNCTION   the function of the following items; answered by READY
 to         ITEM       the argument of a call; each is answered by one of the following
+from       READY      nothing: the function and the modules that it needs are loaded, or cannot be
 from       VALUE      the result of the function
 from       ERROR      (the exception that it raised, its traceback as text)
 from       FOREIGN    the same for one that cannot be pickled: (its name and message, its traceback as text)
@@ -38,7 +39,7 @@ Parts = Sequence[Buffer]
 Message = tuple[bytes, Parts]
 
 PATH, FUNCTION, ITEM = b"P", b"F", b"I"
-VALUE, ERROR, FOREIGN, UNUSABLE, UNSENDABLE = b"V", b"E", b"X", b"U", b"S"
+READY, VALUE, ERROR, FOREIGN, UNUSABLE, UNSENDABLE = b"R", b"V", b"E", b"X", b"U", b"S"
 
 _HEADER = struct.Struct("<cIQ")
 
@@ -162,6 +163,7 @@ def _end_with_parent(lifeline: int) -> None:
 def main(channel: int, lifeline: int) -> None:
     """Call the function on one item after another until the parent closes the channel."""
     _end_with_parent(lifeline)
+    write = partial(os.write, channel)
     loaded: tuple[Any, BaseException | None] = None, None
     while True:
         try:
@@ -170,8 +172,9 @@ def main(channel: int, lifeline: int) -> None:
                 sys.path[:] = loads(parts)
             elif kind == FUNCTION:
                 loaded = _attempt(loads, parts)
+                send(write, READY, [b""])
             else:
-                send(partial(os.write, channel), *_make_answer(loaded, parts))
+                send(write, *_make_answer(loaded, parts))
             del parts
         except (EOFError, ConnectionError):
             return

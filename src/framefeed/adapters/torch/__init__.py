@@ -10,7 +10,8 @@ except ImportError as error:
     ) from error
 
 from framefeed.adapters.torch._clip_dataset import ClipDataset
-from framefeed.adapters.torch._later import DataLoader, raise_absent, to_device
+from framefeed.adapters.torch._data_loader import DataLoader
+from framefeed.adapters.torch._later import raise_absent, to_device
 from framefeed.adapters.torch._video_decoder import VideoDecoder
 
 __getattr__ = raise_absent

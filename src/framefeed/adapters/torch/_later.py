@@ -28,16 +28,6 @@ def raise_absent(name: str) -> NoReturn:
     raise AttributeError(f"module 'framefeed.torch' has no attribute {name!r}")
 
 
-class DataLoader:
-    """Not in this version: ``torch.utils.data.DataLoader`` over a ``ClipDataset`` works today."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        raise UsageError(
-            "ff.torch.DataLoader is not in this version: use torch.utils.data.DataLoader with an ff.torch.ClipDataset, "
-            "or ff.ClipLoader"
-        )
-
-
 def to_device(*arguments: Any, **options: Any) -> NoReturn:
     """Not in this version: ``torch.from_numpy(batch.data).to(device)`` works today."""
     raise UsageError("ff.torch.to_device is not in this version: use torch.from_numpy(batch.data).to(device)")

@@ -1,0 +1,130 @@
+"""Iterate over a map-style data set of torch's kind in the threads of a pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch.utils.data import _utils, default_collate
+from torch.utils.data.dataloader import DataLoader as TorchDataLoader
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from framefeed.adapters.torch._collating import RecyclingCollate
+from framefeed.adapters.torch._pools import POOLS
+from framefeed.errors import DeadlineExceeded, LoadError
+from framefeed.parallel import Ok, Pool, ordered_outcomes
+
+MOST_BYTES = 2 << 30
+"""Bytes of batches that are ready and not yet taken, above which only the next batch is worked on."""
+
+
+class BatchTimeout(DeadlineExceeded, RuntimeError):
+    """A batch took longer than ``timeout``; also a RuntimeError, as in torch."""
+
+
+class Fetcher:
+    """Loads, collates and pins one batch; called by several threads at once.
+
+    Args:
+        loader: The loader.
+        collate: Its function, or a faster one with the same results.
+        pinned_on: Type of the accelerator for which memory is pinned; None pins none.
+    """
+
+    def __init__(self, loader: TorchDataLoader[Any], collate: Callable[[Any], Any], pinned_on: str | None) -> None:
+        fetcher: Any = _utils.fetch._MapDatasetFetcher
+        self._fetch = fetcher(loader.dataset, loader._auto_collation, collate, loader.drop_last).fetch
+        self._pinned_on = pinned_on
+        self._device = torch.accelerator.current_device_index() if pinned_on is not None else 0
+
+    def __call__(self, index: Any) -> Any:
+        """Load the batch of these indices."""
+        batch = self._fetch(index)
+        if self._pinned_on is None:
+            return batch
+        # Of each thread its own; memory that is pinned for another device would start that device.
+        torch.accelerator.set_device_index(self._device)
+        pin: Any = _utils.pin_memory.pin_memory
+        return pin(batch, self._pinned_on)
+
+
+def measure_bytes(batch: Any) -> int:
+    """Sum the bytes of the tensors and arrays of a batch, also in dicts, lists and tuples."""
+    if isinstance(batch, (torch.Tensor, np.ndarray)):
+        return int(batch.nbytes)
+    if isinstance(batch, Mapping):
+        return sum(measure_bytes(value) for value in batch.values())
+    if isinstance(batch, (list, tuple)):
+        return sum(measure_bytes(value) for value in batch)
+    return 0
+
+
+class PoolIterator(_BaseDataLoaderIter):
+    """Iterator over the batches of a loader.
+
+    It draws from the generators in the order in which torch does: a loader with workers begins its sampler twice, and
+    draws indices when it starts, and after each batch.
+
+    Args:
+        loader: The loader.
+    """
+
+    def __init__(self, loader: TorchDataLoader[Any]) -> None:
+        super().__init__(loader)
+        workers, ahead = loader.num_workers, max(1, loader.num_workers * (loader.prefetch_factor or 1))
+        if workers:
+            self._sampler_iter = iter(self._index_sampler)
+        self._pool: Pool = POOLS.find(workers)
+        self._batch = 0
+        self._is_late = False
+        collate = self._collate_fn
+        if collate is default_collate:
+            collate = RecyclingCollate(ahead + 2)
+        self._outcomes = ordered_outcomes(
+            Fetcher(loader, collate, self._pinned_on),
+            self._sampler_iter,
+            pool=self._pool,
+            max_in_flight=ahead,
+            max_bytes=MOST_BYTES,
+            size_of=measure_bytes,
+            deadline_seconds=loader.timeout or None,
+        )
+        if self._pool.workers:
+            self._outcomes.fill()
+
+    @property
+    def _pinned_on(self) -> str | None:
+        return (self._pin_memory_device or "cuda") if self._pin_memory else None
+
+    def _next_data(self) -> Any:
+        if self._is_late:
+            self._raise_late(None)
+        try:
+            outcome = next(self._outcomes)
+        except DeadlineExceeded as error:
+            self._is_late = True
+            # A thread of the pool may never come back.
+            POOLS.forget(self._pool)
+            self._raise_late(error)
+        self._batch += 1
+        if self._pool.workers:
+            self._outcomes.fill()
+        if isinstance(outcome, Ok):
+            return outcome.value
+        try:
+            if isinstance(outcome.error, StopIteration):
+                # As it is, it would end the epoch without a word.
+                raise LoadError(f"the data set raised StopIteration in batch {self._batch - 1}") from outcome.error
+            raise outcome.error
+        finally:
+            # The traceback refers to this frame, which must not refer to the error.
+            del outcome
+
+    def _raise_late(self, cause: DeadlineExceeded | None) -> NoReturn:
+        raise BatchTimeout(f"DataLoader timed out after {self._timeout} seconds: batch {self._batch}") from cause
+
+    def close(self) -> None:
+        """End the iteration, and wait until the calls that are running are over."""
+        self._outcomes.close()

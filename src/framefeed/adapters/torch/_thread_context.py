@@ -1,0 +1,151 @@
+"""A context of multiprocessing whose worker "processes" load batches in the threads of a shared pool.
+
+Accelerate rebuilds a loader as torch's own class, and passes ``multiprocessing_context`` on. Torch's iterator then does
+what it does with processes: it puts indices into the queue of a worker, and takes batches from the queue of results.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable
+from functools import partial
+from multiprocessing.context import BaseContext
+from typing import Any
+
+from torch._utils import ExceptionWrapper
+from torch.utils.data import _utils, default_collate
+
+from framefeed.adapters.torch._collating import RecyclingCollate
+from framefeed.adapters.torch._pools import POOLS
+from framefeed.errors import LoadError, UsageError
+from framefeed.parallel import Ok, Pool, catch_outcome
+
+_IDLE_BATCHES = 8
+
+
+class RaisedInThread(ExceptionWrapper):
+    """An exception of a worker, which torch's iterator raises: here the exception itself, not a copy of it."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def reraise(self) -> None:
+        """Raise the exception; StopIteration, which would end the epoch, as a LoadError."""
+        if isinstance(self._error, StopIteration):
+            raise LoadError("the data set raised StopIteration") from self._error
+        raise self._error
+
+
+class _Results(queue.Queue[Any]):
+    """Queue with the methods of multiprocessing's."""
+
+    def cancel_join_thread(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class _ThreadWorker:
+    """Takes the place of a process that runs torch's worker loop.
+
+    Args:
+        arguments: Those of the loop: kind of data set, data set, queue of indices, queue of results, event of the end,
+            whether to collate, function that collates, drop_last, seed, worker_init_fn, number, number of workers, ...
+        collate: Replaces torch's default function.
+    """
+
+    daemon = True
+
+    def __init__(self, arguments: tuple[Any, ...], collate: Callable[[Any], Any]) -> None:
+        _, dataset, self._indices, self._results, self._done, is_batch, given, drop_last, _, _, _, workers = arguments[
+            :12
+        ]
+        given = collate if given is default_collate else given
+        self._fetch = _utils.fetch._MapDatasetFetcher(dataset, is_batch, given, drop_last).fetch
+        self._pool: Pool = POOLS.find(workers)
+        self._is_running = False
+
+    @property
+    def pid(self) -> int:
+        # No child of this process: torch, which watches its workers by number, sees none that died.
+        return os.getpid()
+
+    def start(self) -> None:
+        self._is_running = True
+        self._indices.worker = self
+
+    def is_alive(self) -> bool:
+        return self._is_running
+
+    def join(self, timeout: float | None = None) -> None:
+        self._is_running = False
+
+    def terminate(self) -> None:
+        self._is_running = False
+
+    def take(self, message: Any) -> None:
+        """Do what torch's loop does with a message: None ends it, indices are loaded, all others are answered."""
+        if message is None:
+            self._is_running = False
+        elif isinstance(message, tuple):
+            self._pool.submit(partial(_load, message, self._fetch, self._results, self._done))
+        else:
+            self._results.put((message, None))
+
+
+def _load(
+    message: tuple[int, Any], fetch: Callable[[Any], Any], results: queue.Queue[Any], done: threading.Event
+) -> None:
+    if done.is_set():
+        return
+    number, index = message
+    outcome = catch_outcome(fetch, index)
+    results.put((number, outcome.value if isinstance(outcome, Ok) else RaisedInThread(outcome.error)))
+
+
+class _Indices(_Results):
+    """Queue of one worker, which takes each message at once."""
+
+    worker: _ThreadWorker
+
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        if hasattr(self, "worker"):
+            self.worker.take(item)
+        else:
+            super().put(item, block, timeout)
+
+
+class ThreadContext(BaseContext):
+    """Context for ``torch.utils.data.DataLoader(multiprocessing_context=...)`` over a map-style data set."""
+
+    _name = "framefeed-threads"
+
+    def __init__(self) -> None:
+        self._collate = RecyclingCollate(_IDLE_BATCHES)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ThreadContext, ()
+
+    def Queue(self, maxsize: int = 0) -> Any:  # noqa: N802 - multiprocessing's names
+        """Make a queue of this process."""
+        return _Indices(maxsize)
+
+    def Event(self) -> Any:  # noqa: N802
+        """Make an event of this process."""
+        return threading.Event()
+
+    def Process(self, target: Callable[..., Any], args: tuple[Any, ...]) -> Any:  # noqa: N802
+        """Make a worker.
+
+        Raises:
+            UsageError: It is not for torch's loop over a map-style data set.
+        """
+        if target is not _utils.worker._worker_loop or args[0] != 0 or args[9] is not None:
+            raise UsageError(
+                "this context has threads for a map-style data set in torch's DataLoader: use another "
+                "multiprocessing_context for an IterableDataset, or with worker_init_fn"
+            )
+        return _ThreadWorker(args, self._collate)

@@ -1,0 +1,328 @@
+"""One worker process: start it, ask it, notice that it is dead, stopped or late, and end it."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from math import inf
+from pathlib import Path
+from subprocess import DEVNULL, Popen, TimeoutExpired
+
+from framefeed.parallel import _worker
+from framefeed.parallel._forking import renew_after_fork
+from framefeed.parallel._shortage import raise_shortage, try_again_in_shortage
+from framefeed.parallel._stopping import check_stop
+from framefeed.parallel._worker import FUNCTION, ITEM, PATH, Buffer, Message, Parts
+
+# Seconds between two checks that a worker without an answer is alive, and not stopped. Its channel closes when it dies,
+# unless another process that the worker started still has it open.
+LIVENESS_SECONDS = 1.0
+
+# Seconds for an idle worker to end by itself and run its atexit hooks, before it is killed.
+ENDING_SECONDS = 2.0
+
+# Seconds for a process to start and to import the modules of its function, which do not count for any item's deadline:
+# large libraries on a cold network file system take a minute or more.
+START_UP_SECONDS = 300.0
+
+# Seconds for the kernel to end a process that was killed. One that waits in the kernel, as for a file server that does
+# not answer, ends when that wait ends.
+_KILL_SECONDS = 1.0
+
+# A worker has one thread: no thread pools of numeric libraries. Variables that the user has set are kept.
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+_OUT_OF_MEMORY = ", which the kernel sends when memory runs out"
+
+STAGE = "parallel"
+
+
+class ProcessDied(Exception):
+    """A worker process ended without an answer, or cannot be started; the message has its number and exit status."""
+
+
+class ProcessHung(ProcessDied):
+    """A worker process was killed, because it was stopped by a signal, or did not answer within the deadline."""
+
+
+class _CallLate(ProcessHung):
+    """The call itself took longer than its deadline: a second try would take as long."""
+
+
+class _NotStarted(ProcessDied):
+    """No process can be started."""
+
+
+@dataclass(slots=True)
+class _Step:
+    """What a process does now, and the time that it may take for it."""
+
+    state: str
+    fault: type[ProcessDied]
+    limit_seconds: float
+    spent_seconds: float = 0.0
+
+    @property
+    def left_seconds(self) -> float:
+        return self.limit_seconds - self.spent_seconds
+
+
+def _make_command() -> list[str]:
+    # The options of this interpreter, as multiprocessing passes them: -O, -I, -X, -W and those of PYTHONWARNINGS.
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # no public name
+    return [sys.executable, *flags, "-P", str(Path(_worker.__file__))]
+
+
+@dataclass(frozen=True, slots=True)
+class StartOptions:
+    """Options that all workers of one pool are started with, taken when the pool is made.
+
+    Attributes:
+        command: The program and its arguments, without the numbers of the sockets.
+        environment: The environment variables.
+        path: ``sys.path``.
+    """
+
+    command: Sequence[str] = field(default_factory=_make_command)
+    environment: Mapping[str, str] = field(
+        default_factory=lambda: {**_ONE_THREAD, **os.environ, "FRAMEFEED_THREADS": "1"}
+    )
+    path: Sequence[str] = field(default_factory=lambda: list(sys.path))
+
+
+class Child:
+    """A worker process, started when first needed; one thread owns it, others may `stop` it.
+
+    Args:
+        options: Command, environment and path.
+    """
+
+    def __init__(self, options: StartOptions) -> None:
+        self._options = options
+        self._process: Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+        self._lifeline: socket.socket | None = None
+        self._poller = select.poll()
+        self._function: bytes | None = None
+        self._stopped = self._ended = False
+        self._step = _Step("was not ready", ProcessDied, START_UP_SECONDS)
+        renew_after_fork(self)
+
+    def ask(self, function: bytes, item: Parts, deadline_seconds: float | None = None) -> Message:
+        """Call a function in the process; if that dies or is stopped by a signal, once more in a new one.
+
+        Args:
+            function: Pickle of the function; sent if it is not the same as in the last call.
+            item: Pickle of its argument.
+            deadline_seconds: Longest time for the call, from its start in the process that is ready for it.
+
+        Returns:
+            The kind of the answer, and its content.
+
+        Raises:
+            ProcessHung: If the call takes longer, or its process is stopped twice.
+            ProcessDied: If no process can be started, or two die before they have answered, or `stop` ended it.
+            ResourceExhausted: If there is not enough memory, or no descriptor for a channel.
+        """
+        self._stopped = False
+        try:
+            return self._attempt(function, item, deadline_seconds)
+        except (_CallLate, _NotStarted):
+            raise
+        except ProcessDied as death:
+            if self._stopped:
+                raise
+            first = str(death)
+        check_stop()
+        try:
+            return self._attempt(function, item, deadline_seconds)
+        except ProcessDied as death:
+            raise type(death)(f"{first}, and at the second try {death}") from None
+
+    def stop(self, *, for_good: bool = False) -> None:
+        """End the process, also in the middle of a call; the next call starts another one.
+
+        Can be called by any thread, and in a finaliser: it takes no lock. It closes the channel; the owner's thread,
+        which may be waiting for an answer, then waits for the process.
+
+        Args:
+            for_good: Whether there is no next call.
+        """
+        self._stopped = True
+        self._ended |= for_good
+        channel = self._channel
+        if channel is not None:
+            with suppress(OSError):  # closed by the owner meanwhile
+                channel.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """End an idle process, and wait for it."""
+        self._ended = True
+        if self._process is not None:
+            self._reap(ENDING_SECONDS)
+
+    def after_fork(self) -> None:
+        """Forget the process, and leave it as it is: after a fork it is the parent's."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.returncode = 0  # or Popen would wait for it, and warn about it, in the wrong process
+        self._close_sockets()
+
+    def _attempt(self, function: bytes, item: Parts, deadline_seconds: float | None) -> Message:
+        is_in_step = False
+        try:
+            try:
+                self._send(function, item, deadline_seconds)
+            except ConnectionError:
+                if self._stopped or self._ended:
+                    raise
+                # It died while it was idle, so this item is not the reason.
+                self._reap(0)
+                self._send(function, item, deadline_seconds)
+            answer = _worker.receive(self._read)
+            is_in_step = True
+            return answer
+        except (EOFError, ConnectionError):
+            raise ProcessDied(self._reap(0 if self._stopped else LIVENESS_SECONDS)) from None
+        finally:
+            # Without memory for a message, for one: the next answer would begin in the middle of this one.
+            if not is_in_step and self._process is not None:
+                self._reap(0)
+
+    def _send(self, function: bytes, item: Parts, deadline_seconds: float | None) -> None:
+        self._step = _Step("was not ready", ProcessDied, START_UP_SECONDS)
+        if self._process is None or self._process.poll() is not None:
+            self._restart()
+        if self._function is not function:
+            _worker.send(self._write, FUNCTION, [function])
+            _worker.receive(self._read)
+            self._function = function
+        limit_seconds = inf if deadline_seconds is None else deadline_seconds
+        self._step = _Step("was still working on it", _CallLate, limit_seconds)
+        _worker.send(self._write, ITEM, item)
+
+    def _restart(self) -> None:
+        if self._process is not None:
+            self._reap(0)
+        try_again_in_shortage(self._start, "a worker process", STAGE)
+        assert self._channel is not None
+        self._function = None
+        self._poller = select.poll()
+        self._poller.register(self._channel)
+        if self._stopped or self._ended:
+            self.stop()
+        _worker.send(self._write, PATH, _worker.dumps(self._options.path))
+
+    def _start(self) -> None:
+        try:
+            with _opening_pair() as (self._channel, channel), _opening_pair() as (self._lifeline, lifeline):
+                passed = (channel.fileno(), lifeline.fileno())
+                self._process = Popen(
+                    [*self._options.command, *map(str, passed)],
+                    env=self._options.environment,
+                    stdin=DEVNULL,
+                    pass_fds=passed,
+                )
+        except OSError as error:
+            self._close_sockets()
+            raise_shortage(error, "a worker process", STAGE)
+            raise _NotStarted(f"cannot start a worker process: {error}") from error
+
+    def _write(self, data: Buffer) -> int:
+        assert self._channel is not None
+        while True:
+            with suppress(BlockingIOError):
+                return self._channel.send(data, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+            self._wait(select.POLLOUT)
+
+    def _read(self, into: memoryview) -> int:
+        assert self._channel is not None
+        self._wait(select.POLLIN)
+        return self._channel.recv_into(into)
+
+    def _wait(self, event: int) -> None:
+        """Wait until the channel can be read or written.
+
+        Time is counted by the timeouts of the polls, not by a clock: while this process is stopped, or the machine
+        sleeps, none passes.
+
+        Raises:
+            EOFError: If the process is dead.
+            ProcessHung: If it is stopped by a signal, or its time is over.
+        """
+        assert self._channel is not None and self._process is not None
+        self._poller.modify(self._channel, event)
+        process, step = self._process, self._step
+        was_stopped = False
+        while True:
+            seconds = min(LIVENESS_SECONDS, step.left_seconds)
+            if self._poller.poll(seconds * 1000):
+                return
+            step.spent_seconds += seconds
+            if process.poll() is not None:
+                raise EOFError
+            is_late = step.left_seconds <= 0
+            is_stopped = _is_stopped(process.pid)
+            # Once is not enough: when all processes go on after Ctrl-Z, this one may be the first.
+            if is_stopped and (was_stopped or is_late):
+                self._reap(0)
+                raise ProcessHung(f"worker process {process.pid} was stopped by a signal and then killed")
+            if is_late:
+                self._reap(0)
+                raise step.fault(
+                    f"worker process {process.pid} {step.state} after {step.limit_seconds:g} s and was killed"
+                )
+            was_stopped = is_stopped
+
+    def _reap(self, patience_seconds: float) -> str:
+        """Close the channel, wait for the process, kill it if it does not end; describe how it ended."""
+        process, self._process = self._process, None
+        assert process is not None
+        if self._channel is not None:
+            self._channel.close()
+        try:
+            process.wait(patience_seconds)
+        except TimeoutExpired:
+            process.kill()
+            with suppress(TimeoutExpired):
+                process.wait(_KILL_SECONDS)
+        self._close_sockets()
+        return f"worker process {process.pid} {_describe_status(process.returncode)}"
+
+    def _close_sockets(self) -> None:
+        for end in (self._channel, self._lifeline):
+            if end is not None:
+                end.close()
+        self._channel = self._lifeline = None
+
+
+def _describe_status(status: int | None) -> str:
+    if status is None:
+        return "cannot be killed while it waits in the kernel"
+    if status >= 0:
+        return f"exited with status {status}"
+    name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
+    return f"was killed by {name}{_OUT_OF_MEMORY if name == 'SIGKILL' else ''}"
+
+
+def _is_stopped(process: int) -> bool:
+    """Whether a signal stops a process, so far as the system tells; a debugger's stop is another state."""
+    try:
+        status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] == "T"
+
+
+@contextmanager
+def _opening_pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        yield ours, theirs

@@ -1,0 +1,207 @@
+"""Kill, stop and crash worker processes at random times, and check that every item comes out once and in order.
+
+Run as a program (``make chaos``): ``python -m tests.parallel.chaos --seeds 200 --log build/chaos_parallel.log``. Each
+seed makes one run of `ordered_outcomes`. Signals come from two sides:
+
+- items that send signals to their own process, once or twice: the seed says which items lose two workers;
+- the consumer, which sends a signal to a random worker after some results, whatever that worker does then. It sends the
+  next one when every item of that moment has come out, so that no item loses two workers to it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from framefeed.errors import DeadlineExceeded, WorkerLost
+from framefeed.parallel import Err, Ok, ProcessPool, ordered_outcomes
+from tests.parallel import functions
+from tests.parallel.living import all_gone, lives
+
+SIGNALS = ("KILL", "STOP", "SEGV")
+MOST_SECONDS = 10.0
+"""For an item that loses two workers, where the deadline is 5 s."""
+
+
+@dataclass(frozen=True)
+class Storm:
+    """What happens in one run, all of it drawn from a seed."""
+
+    workers: int
+    window: int
+    max_bytes: int | None
+    fates: tuple[tuple[str, ...], ...]
+    """For each item, the signals that its tries send to their own process, or "HANG"."""
+    spins: tuple[int, ...]
+    sizes: tuple[int, ...]
+    strikes: tuple[tuple[int, str], ...]
+    """Results after which the consumer sends a signal, and the signal."""
+
+    @classmethod
+    def draw(cls, seed: int) -> Storm:
+        rng = random.Random(seed)
+        number = rng.randint(12, 40)
+        fates: list[tuple[str, ...]] = [()] * number
+        strikes: list[tuple[int, str]] = []
+        window = rng.randint(1, 10)
+        if seed % 2:
+            for item in rng.sample(range(number), rng.randint(1, 3)):
+                fates[item] = tuple(rng.choices(SIGNALS, k=rng.randint(1, 2)))
+            if rng.random() < 0.2:
+                fates[rng.randrange(number)] = ("HANG",)
+        else:
+            after = rng.randint(1, window + 3)
+            while after < number:
+                strikes.append((after, rng.choice(SIGNALS)))
+                # A worker that is stopped while it is idle is noticed at a later item, which a next strike might hit.
+                after += number if strikes[-1][1] == "STOP" else window + rng.randint(1, 5)
+        return cls(
+            workers=rng.randint(1, 3),
+            window=window,
+            max_bytes=rng.choice([None, 0, 300_000]),
+            fates=tuple(fates),
+            spins=tuple(rng.choice([0, 100, 3_000, 30_000]) for _ in range(number)),
+            sizes=tuple(rng.choice([0, 100, 20_000, 400_000]) for _ in range(number)),
+            strikes=tuple(strikes),
+        )
+
+    def item(self, position: int, folder: Path) -> functions.Fate:
+        path = str(folder / str(position))
+        return functions.Fate(path, self.fates[position], self.spins[position], self.sizes[position])
+
+    def expected_error(self, position: int) -> type[BaseException] | None:
+        match self.fates[position]:
+            case ("HANG",):
+                return DeadlineExceeded
+            case (_, last):
+                return DeadlineExceeded if last == "STOP" else WorkerLost
+        return None
+
+
+def strike(pool: ProcessPool, name: str, rng: random.Random) -> None:
+    """Send a signal to a random worker process, if there is one."""
+    children = list(pool._children._by_thread.values())
+    processes = [child._process for child in children if child._process is not None]
+    if processes:
+        with suppress(ProcessLookupError):
+            os.kill(rng.choice(processes).pid, signal.Signals[f"SIG{name}"])
+
+
+def survive(seed: int, folder: Path, deadline_seconds: float = 5.0) -> tuple[Counter[str], float]:
+    """Make the run of a seed, and assert that it is complete and in order.
+
+    Returns:
+        How often each thing happened, and the longest wait for one outcome in seconds.
+    """
+    storm, rng = Storm.draw(seed), random.Random(seed)
+    number, happened, longest = len(storm.fates), Counter[str](), 0.0
+    strikes = dict(storm.strikes)
+    items = [storm.item(position, folder) for position in range(number)]
+    pool = ProcessPool(storm.workers)
+    workers: set[int] = set()
+    with pool:
+        with ordered_outcomes(
+            functions.suffer, items, pool=pool, max_in_flight=storm.window, deadline_seconds=deadline_seconds,
+            max_bytes=storm.max_bytes, size_of=None if storm.max_bytes is None else count_bytes,
+        ) as outcomes:  # fmt: skip
+            for position in range(number):
+                began = monotonic()
+                outcome = next(outcomes)
+                longest = max(longest, monotonic() - began)
+                check_outcome(storm, position, outcome, happened)
+                if position in strikes:
+                    strike(pool, strikes[position], rng)
+                    happened[f"strike {strikes[position]}"] += 1
+            assert next(outcomes, None) is None
+        # The pool is usable afterwards, whatever was struck last.
+        again = ordered_outcomes(functions.same, range(9), pool=pool, max_in_flight=4)
+        assert list(again) == [Ok(item) for item in range(9)]
+        workers = {child._process.pid for child in pool._children._by_thread.values() if child._process is not None}
+    assert all_gone(workers), f"left behind: {[process for process in workers if lives(process)]}"
+    return happened, longest
+
+
+def count_bytes(value: tuple[str, bytes]) -> int:
+    return len(value[1])
+
+
+def check_outcome(storm: Storm, position: int, outcome: Ok[Any] | Err, happened: Counter[str]) -> None:
+    expected = storm.expected_error(position)
+    if expected is None:
+        assert isinstance(outcome, Ok), f"item {position}: {outcome}"
+        name = str(position)
+        assert outcome.value == (name, functions.make_content(name, storm.sizes[position])), f"item {position}: wrong"
+    else:
+        assert isinstance(outcome, Err), f"item {position}: no error"
+        assert type(outcome.error) is expected, f"item {position}: {outcome.error!r}"
+        assert outcome.error.position == position  # type: ignore[attr-defined]
+        happened[expected.__name__] += 1
+    for name in storm.fates[position]:
+        happened[f"own {name}"] += 1
+
+
+def check_tries(storm: Storm, folder: Path, happened: Counter[str]) -> None:
+    """Nothing was tried again but for a signal."""
+    tries = [len((folder / str(item)).read_text().split()) if (folder / str(item)).exists() else 0
+             for item in range(len(storm.fates))]  # fmt: skip
+    for position, fate in enumerate(storm.fates):
+        if fate:
+            assert tries[position] == (1 if fate == ("HANG",) else 2), f"item {position}: {tries[position]} tries"
+        else:
+            assert 1 <= tries[position] <= 2, f"item {position}: {tries[position]} tries"
+    repeated = sum(count == 2 for count, fate in zip(tries, storm.fates, strict=True) if not fate)
+    assert repeated <= len(storm.strikes)
+    happened["tried again"] += repeated
+
+
+def run_seed(seed: int, deadline_seconds: float = 5.0) -> tuple[Counter[str], float]:
+    with tempfile.TemporaryDirectory(prefix="framefeed-chaos-") as name:
+        happened, longest = survive(seed, Path(name), deadline_seconds)
+        check_tries(Storm.draw(seed), Path(name), happened)
+    return happened, longest
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--log", type=Path)
+    args = parser.parse_args(words)
+    total, worst, failed = Counter[str](), 0.0, 0
+    lines = [f"# {args.seeds} runs of ordered_outcomes in worker processes, deadline_seconds=5"]
+    for seed in range(args.seeds):
+        try:
+            happened, longest = run_seed(seed)
+            assert longest <= MOST_SECONDS, f"an outcome took {longest:.1f} s"
+        except AssertionError as error:
+            failed += 1
+            lines.append(f"seed {seed}: FAILED: {error}")
+        else:
+            total += happened
+            worst = max(worst, longest)
+    lines += [f"{count:5} {name}" for name, count in sorted(total.items())]
+    lines.append(
+        f"{args.seeds} seeds: {failed} FAILED" if failed else
+        f"{args.seeds} seeds: complete, in order, nothing twice, no process left; the longest wait for an outcome was "
+        f"{worst:.1f} s"
+    )  # fmt: skip
+    text = "\n".join(lines) + "\n"
+    if args.log is not None:
+        args.log.parent.mkdir(parents=True, exist_ok=True)
+        args.log.write_text(text, encoding="utf-8")
+    sys.stdout.write(text if args.log is None else f"{lines[-1]}; see {args.log}\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
