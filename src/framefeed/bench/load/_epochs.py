@@ -213,7 +213,7 @@ def start_row(clips: ClipSet, peers: Peers) -> Row:
         for loop in loops
     ]
     title = "from the start of the process to the first batch, catalog and page cache ready"
-    return Row("start", title, contenders, conclude, unit="starts", between=lambda: None)
+    return Row("start", title, contenders, conclude, unit="starts", between=lambda: None, warms_up=True)
 
 
 def users_row(clips: ClipSet, peers: Peers) -> Row:
