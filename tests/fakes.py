@@ -18,8 +18,17 @@ from framefeed.index import MISSING_PTS, FrameIndex, PacketTable, StreamFacts
 from framefeed.media import MediaSource
 
 
+def do_nothing(name: str) -> None:
+    """Do nothing before the clips of a source are written."""
+
+
+def spoil_nothing(ordinals: list[int]) -> FramefeedError | None:
+    """Find no error in any clip."""
+    return None
+
+
 class FlatDecoder:
-    """A decoder whose every picture is one grey: its ordinal modulo 256.
+    """A decoder whose every picture is one grey: its ordinal modulo 256. A copy in a worker process counts for itself.
 
     Args:
         before: Called with the source's name before its clips are written; what it raises, `decode` raises.
@@ -30,13 +39,16 @@ class FlatDecoder:
 
     def __init__(
         self,
-        before: Callable[[str], None] = lambda name: None,
-        spoil: Callable[[list[int]], FramefeedError | None] = lambda ordinals: None,
+        before: Callable[[str], None] = do_nothing,
+        spoil: Callable[[list[int]], FramefeedError | None] = spoil_nothing,
     ) -> None:
         self._before = before
         self._spoil = spoil
         self._counting = threading.Lock()
         self.calls: list[tuple[str, int]] = []
+
+    def __reduce__(self) -> Any:
+        return (FlatDecoder, (self._before, self._spoil))
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         with self._counting:

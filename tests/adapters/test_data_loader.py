@@ -218,7 +218,7 @@ def test_threads_are_refused_where_processes_are_needed() -> None:
     for options in ({"worker_init_fn": say_nothing}, {"multiprocessing_context": "fork"}):
         with pytest.raises(UsageError, match=f'kind="threads" does not go with {next(iter(options))}'):
             DataLoader(Items(), num_workers=1, kind="threads", **options)
-    with pytest.raises(UsageError, match="'threads', 'processes'"):
+    with pytest.raises(UsageError, match="'threads' or 'processes'"):
         DataLoader(Items(), kind="thread")  # type: ignore[arg-type]
 
 

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from framefeed.errors import DeadlineExceeded, WorkerLost
@@ -71,7 +71,7 @@ class Storm:
             window=window,
             max_bytes=rng.choice([None, 0, 300_000]),
             fates=tuple(fates),
-            spins=tuple(rng.choice([0, 100, 3_000, 30_000]) for _ in range(number)),
+            spins=tuple(rng.choice([0, 3_000, 100_000, 1_000_000]) for _ in range(number)),
             sizes=tuple(rng.choice([0, 100, 20_000, 400_000]) for _ in range(number)),
             strikes=tuple(strikes),
         )
@@ -90,7 +90,8 @@ class Storm:
 
 
 def strike(pool: ProcessPool, name: str, rng: random.Random) -> None:
-    """Send a signal to a random worker process, if there is one."""
+    """Send a signal to a random worker process, if there is one, at a random moment of what it does."""
+    sleep(rng.choice([0, 0.001, 0.005, 0.02]))
     children = list(pool._children._by_thread.values())
     processes = [child._process for child in children if child._process is not None]
     if processes:

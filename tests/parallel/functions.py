@@ -237,3 +237,9 @@ def nested(number: int) -> list[int]:
     from framefeed.parallel._ordered import ordered_map
 
     return list(ordered_map(tenfold, range(number), workers=1, kind="processes", max_in_flight=2))
+
+
+def measure(_: object) -> tuple[int, int]:
+    """Return the descriptors of this process, and its resident bytes."""
+    resident = int(Path("/proc/self/statm").read_text().split()[1])
+    return len(os.listdir("/proc/self/fd")), resident * os.sysconf("SC_PAGESIZE")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -27,8 +29,10 @@ from framefeed.parallel import _child
 from framefeed.parallel._ordered import ordered_map, ordered_outcomes
 from framefeed.parallel._outcome import Err, Ok, catch_outcome
 from framefeed.parallel._pools import InlinePool, Pool, ThreadPool
-from framefeed.parallel._processes import ProcessPool, open_pool
+from framefeed.parallel._processes import ProcessPool, _dump_function, open_pool
 from framefeed.parallel._worker import dumps, loads, receive, send
+from tests.decode.forks import Child as Forked
+from tests.lengths import either
 from tests.parallel import functions
 from tests.parallel.laws import PATIENCE, check_laws
 from tests.parallel.living import all_gone, children_of, lives, wait_until
@@ -326,6 +330,43 @@ def test_L04_a_worker_that_dies_while_it_is_idle_costs_nothing() -> None:
     assert another != worker
 
 
+def test_L04_a_worker_that_is_stopped_while_it_is_idle_takes_no_large_item_and_holds_up_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_child, "LIVENESS_SECONDS", 0.05)
+    with ProcessPool(1) as pool:
+        (worker,) = ordered_map(functions.process, [0], pool=pool, max_in_flight=1)
+        os.kill(worker, signal.SIGSTOP)
+        large = bytes(5_000_000)
+        assert list(ordered_map(functions.same, [large], pool=pool, max_in_flight=1)) == [large]
+        assert not lives(worker)
+
+
+def test_D07_a_process_that_cannot_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stuck:
+        """A process that waits in the kernel."""
+
+        pid, returncode = 7, None
+
+        def poll(self) -> None: ...
+
+        def kill(self) -> None: ...
+
+        def wait(self, seconds: float) -> None:
+            raise subprocess.TimeoutExpired("", seconds)
+
+    child = _child.Child(_child.StartOptions())
+    answer = child.ask(_dump_function(functions.same), dumps(3))
+    assert loads(answer[1]) == 3
+    process, child._process = child._process, Stuck()  # type: ignore[assignment]
+    with pytest.raises(_child.ProcessHung, match=r"worker process 7 was still working on it after 0\.05 s"):
+        child.ask(_dump_function(functions.hang), dumps("native"), deadline_seconds=0.05)
+    assert process is not None
+    process.kill()
+    process.wait(PATIENCE)
+    child.close()
+
+
 def test_L04_death_is_noticed_where_another_process_holds_the_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -460,6 +501,83 @@ def test_L16_close_waits_for_the_running_call(tmp_path: Path) -> None:
     closer.join(PATIENCE)
     consumer.join(PATIENCE)
     assert (tmp_path / "over").exists()
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_L16_iterators_on_one_pool_do_not_disturb_each_other(processes: ProcessPool, kind: str) -> None:
+    with open_pool(WORKERS, kind) as pool:
+        first = ordered_map(functions.tenfold, range(20), pool=pool, max_in_flight=4)
+        second = ordered_map(functions.same, range(20), pool=pool, max_in_flight=4)
+        third = ordered_outcomes(functions.die, ["a", "exit", "b"] * 3, pool=processes, max_in_flight=4)
+        assert (next(first), next(second), next(third)) == (0, 0, Ok("a"))
+        del first
+        assert list(second) == list(range(1, 20))
+        assert [type(outcome) for outcome in third] == [Err, Ok, Ok, Err, Ok, Ok, Err, Ok]
+
+
+def test_L16_an_iterator_that_is_left_in_a_cycle_ends_its_processes(tmp_path: Path) -> None:
+    outcomes, workers = hanging(tmp_path, workers=WORKERS, kind="processes")
+    cycle: list[Any] = [outcomes]
+    cycle.append(cycle)
+    del cycle, outcomes
+    gc.collect()
+    wait_until(lambda: all_gone(workers))
+
+
+def test_L19_a_consumer_that_stops_stops_the_workers(processes: ProcessPool, tmp_path: Path) -> None:
+    items = [functions.Fate(str(tmp_path / str(item)), (), 0, 100_000) for item in range(60)]
+    with ordered_outcomes(
+        functions.suffer, items, pool=processes, max_in_flight=40, max_bytes=500_000,
+        size_of=lambda value: len(value[1]),
+    ) as outcomes:  # fmt: skip
+        next(outcomes)
+        buffer = outcomes._run._buffer
+        wait_until(lambda: not buffer.startable and not buffer._running)
+        # Five results fill it, the sixth is one too many, and as many were running when it came as there are workers.
+        assert 500_000 < buffer.ready_bytes <= 600_000 + (WORKERS - 1) * 100_000
+        assert len(list(tmp_path.iterdir())) <= 7 + WORKERS
+        assert sum(isinstance(outcome, Ok) for outcome in outcomes) == 59
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+def test_L25_a_forked_process_can_have_workers_of_its_own(processes: ProcessPool) -> None:
+    def work() -> str:
+        pids = set(ordered_map(functions.process, range(8), workers=2, kind="processes", max_in_flight=4))
+        return f"{all_gone(pids)} {len(pids)} {os.getpid() in pids}"
+
+    assert list(ordered_map(functions.same, range(4), pool=processes, max_in_flight=4)) == list(range(4))
+    assert re.fullmatch("True [12] False", Forked(work).report())
+    assert list(ordered_map(functions.same, range(4), pool=processes, max_in_flight=4)) == list(range(4))
+
+
+@pytest.mark.long
+def test_L09_L10_many_items_leave_nothing_behind(processes: ProcessPool) -> None:
+    number = either(short=4_000, long=100_000)
+    results = ordered_map(functions.measure, range(number), pool=processes, max_in_flight=16)
+    measured = [(*in_worker, *functions.measure(0)) if not item % 500 else () for item, in_worker in enumerate(results)]
+    kept = [row for row in measured if row][1:]
+    descriptors = {(row[0], row[2]) for row in kept}
+    assert len({row[0] for row in kept}) == len({row[2] for row in kept}) == 1, descriptors
+    growth = [max(row[column] for row in kept) - min(row[column] for row in kept) for column in (1, 3)]
+    assert max(growth) < 4 * 2**20, "resident memory of a worker or of this process grows"
+
+
+def test_L10_an_answer_that_does_not_fit_into_memory_costs_its_item_and_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def receive_some(read: Any) -> Any:
+        calls.append(read)
+        if len(calls) == 3:  # READY, the first answer, the second answer
+            read(memoryview(bytearray(100)))
+            raise MemoryError
+        return receive(read)
+
+    calls: list[Any] = []
+    monkeypatch.setattr(_child._worker, "receive", receive_some)
+    with ProcessPool(1) as pool:
+        outcomes = list(ordered_outcomes(functions.make_bytes, [2_000_000, 3_000_000, 5], pool=pool, max_in_flight=1))
+    assert [type(outcome) for outcome in outcomes] == [Ok, Err, Ok]
 
 
 def test_L07_L08_results_need_no_shared_memory(processes: ProcessPool) -> None:

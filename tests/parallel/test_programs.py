@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import CHECKOUT
+from tests.lengths import either
 from tests.parallel.laws import PATIENCE
 from tests.parallel.living import all_gone, children_of, wait_until
 from tests.programs import running
@@ -54,18 +56,18 @@ class Program:
     """A script in a folder of its own; whatever of its processes is left when the test is over is killed."""
 
     def __init__(self, folder: Path, left: ExitStack) -> None:
-        self._folder = folder
+        self.folder = folder
         self._left = left
         (folder / "own_module.py").write_text(OWN_MODULE)
         self.environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT / 'src'}:{CHECKOUT}"}
 
     def start(self, script: str, *options: str) -> subprocess.Popen[str]:
-        path = self._folder / "script.py"
+        path = self.folder / "script.py"
         path.write_text(BEGINNING + script)
         return self._left.enter_context(
             running(
                 [sys.executable, "-X", "dev", "-W", "error", *options, str(path)],
-                cwd=self._folder,
+                cwd=self.folder,
                 env=self.environment,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -80,12 +82,12 @@ class Program:
 
     def workers(self) -> list[int]:
         """Those that hang, once they all do."""
-        told = self._folder / "workers"
+        told = self.folder / "workers"
         wait_until(lambda: told.is_dir() and len(list(told.iterdir())) == WORKERS)
         return [int(path.name) for path in told.iterdir()]
 
     def wait_until_it_is_there(self) -> None:
-        wait_until((self._folder / "there").exists)
+        wait_until((self.folder / "there").exists)
 
 
 @pytest.fixture
@@ -145,6 +147,17 @@ def test_L17_the_interpreter_exits_quietly_and_its_workers_with_it(program: Prog
     assert all_gone(program.workers())
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("attempt", range(either(short=2, long=50)))
+def test_L17_the_interpreter_exits_quietly_while_processes_prefetch(program: Program, attempt: int) -> None:
+    # Each attempt leaves after another number of results.
+    assert program.run(f"""
+from itertools import count, islice
+outcomes = ordered_outcomes(functions.make_bytes, count(1000 * {attempt}), workers=2, kind="processes", max_in_flight=8)
+taken = list(islice(outcomes, {attempt}))
+""") == (0, "", "")
+
+
 PATIENT_CLOSE = """
 from framefeed.parallel import OrderedOutcomes
 for closed in (OrderedOutcomes, ProcessPool):
@@ -201,6 +214,86 @@ os.read(os.pipe()[0], 1)
     wait_until(lambda: all_gone(workers))
 
 
+def test_L15_a_program_that_is_killed_takes_stopped_workers_along(program: Program) -> None:
+    started = program.start(OWN + "next(outcomes)")
+    workers = program.workers()
+    for worker in workers:
+        os.kill(worker, signal.SIGSTOP)
+    started.kill()
+    wait_until(lambda: all_gone(workers))
+
+
+def test_L23_no_time_passes_for_a_deadline_while_all_processes_are_stopped(program: Program) -> None:
+    os.mkfifo(program.folder / "release")
+    started = program.start("""
+folder = str(Path(__file__).parent)
+print("begins", flush=True)
+print(*ordered_outcomes(
+    functions.wait_and_tell, [folder], workers=1, kind="processes", max_in_flight=1, deadline_seconds=1.0
+))
+""")
+    wait_until((program.folder / "begun").exists)
+    os.killpg(started.pid, signal.SIGSTOP)  # as Ctrl-Z does
+    time.sleep(3)  # longer than the deadline
+    os.killpg(started.pid, signal.SIGCONT)
+    (program.folder / "release").write_bytes(b"")
+    assert started.communicate(timeout=PATIENCE) == ("begins\nOk(None)\n", "")
+
+
+def test_L09_128_descriptors_are_enough_for_many_workers_and_runs(program: Program) -> None:
+    ended = program.run("""
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+for _ in range(8):
+    results = ordered_map(functions.tenfold, range(8), workers=2, kind="processes", max_in_flight=8)
+    assert list(results) == list(range(0, 80, 10))
+with ProcessPool(30) as pool:
+    together = list(ordered_map(functions.same, range(400), pool=pool, max_in_flight=60))
+print(together == list(range(400)))
+""")
+    assert ended == (0, "True\n", "")
+
+
+def test_L09_a_lack_of_descriptors_is_said_and_says_nothing_about_the_item(program: Program) -> None:
+    ended = program.run("""
+import resource
+taken = [os.dup(0) for _ in range(20)]
+resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
+with ProcessPool(1) as pool:
+    (outcome,) = ordered_outcomes(functions.same, [1], pool=pool, max_in_flight=1)
+    print(type(outcome.error).__name__, outcome.error)
+    for descriptor in taken:
+        os.close(descriptor)
+    print(*ordered_map(functions.same, [2], pool=pool, max_in_flight=1))
+""")
+    assert ended == (
+        0,
+        "ResourceExhausted a worker process: ran out of file descriptors of this process (stage: parallel); this says "
+        "nothing about the file: raise the limit (ulimit -n), or use fewer workers, and run it again\n2\n",
+        "",
+    )
+
+
+@pytest.mark.parametrize("setting", ["signal.SIG_IGN", "lambda *_: reap()"])
+def test_L24_a_program_that_reaps_all_children_itself_gets_its_results(program: Program, setting: str) -> None:
+    ended = program.run(f"""
+import signal
+
+def reap():
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+signal.signal(signal.SIGCHLD, {setting})
+items = ["a", "kill", "b", "exit", "c", "exit"]
+with ordered_outcomes(functions.die, items, workers=2, kind="processes", max_in_flight=4) as outcomes:
+    print(*(outcome.value if hasattr(outcome, "value") else type(outcome.error).__name__ for outcome in outcomes))
+""")
+    assert ended == (0, "a WorkerLost b WorkerLost c WorkerLost\n", "")
+
+
 @pytest.mark.parametrize("leaving", ["sys.exit()", "del outcomes, pool; import gc; gc.collect()"])
 def test_a_forked_process_leaves_the_workers_to_its_parent(program: Program, leaving: str) -> None:
     ended = program.run(f"""
@@ -217,6 +310,20 @@ status = os.waitpid(forked, 0)[1]
 print(status, before + list(outcomes) == [10 * item for item in range(40)])
 """)
     assert ended == (0, "0 True\n", "")
+
+
+def test_L25_a_daemonic_process_can_have_workers_of_its_own(program: Program) -> None:
+    ended = program.run("""
+from multiprocessing import get_context
+
+def work():
+    print(*ordered_map(functions.tenfold, range(3), workers=2, kind="processes", max_in_flight=2), flush=True)
+
+nested = get_context("fork").Process(target=work, daemon=True)  # as a worker of a DataLoader is
+nested.start()
+nested.join()
+""")
+    assert ended == (0, "0 10 20\n", "")
 
 
 def test_a_worker_without_the_output_of_its_parent_ends_well(program: Program) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from framefeed.load._batch import ClipBatch
+from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
 from framefeed.load._loader import ClipLoader
 from framefeed.load._options import OnError, check_on_error
-from framefeed.load._pending import BufferPools, with_position
+from framefeed.load._pending import with_position
 from framefeed.load._stats import LoadStats
 from framefeed.load._work import load_batch
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from framefeed._arrays import AnyArray
 from framefeed._units import format_bytes
 from framefeed.errors import FramefeedError, UsageError
-from framefeed.parallel import allocate
+from framefeed.parallel import SharedBlock, SharedMemory, SharedRange, allocate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +72,37 @@ class ClipBatch:
 
 
 _ADVICE = "use a smaller batch_size or size, prefetch=1 or fewer workers"
-_Block = npt.NDArray[np.uint8]
+Form = tuple[tuple[int, ...], np.dtype[Any]]
+"""Shape and dtype of one result."""
+_Block = npt.NDArray[np.uint8] | SharedBlock
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedArray:
+    """An array in shared memory, to be sent to a worker process.
+
+    Attributes:
+        block: The block that has it.
+        shape: Shape of the array.
+        dtype: Type of its elements.
+        start: Its first byte in the block.
+    """
+
+    block: SharedRange
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    start: int = 0
+
+    def __getitem__(self, number: int) -> SharedArray:
+        """Return one element of the first axis."""
+        shape = self.shape[1:]
+        start = self.start + number * math.prod(shape) * self.dtype.itemsize
+        return SharedArray(self.block, shape, self.dtype, start)
+
+    def open(self) -> npt.NDArray[Any]:
+        """Return the array, in a worker process."""
+        memory = memoryview(self.block.open())
+        return np.frombuffer(memory, self.dtype, math.prod(self.shape), self.start).reshape(self.shape)
 
 
 class BufferPool:
@@ -83,12 +113,14 @@ class BufferPool:
     Args:
         max_idle: Most idle blocks kept; further ones are freed.
         use: Purpose of the memory, for messages.
+        shared: Memory that worker processes can write to; None for memory of this process.
     """
 
-    def __init__(self, max_idle: int, use: str = "a batch") -> None:
+    def __init__(self, max_idle: int, use: str = "a batch", shared: SharedMemory | None = None) -> None:
         # Appending to a full deque drops its oldest block, in one atomic step.
         self._idle: deque[_Block] = deque(maxlen=max_idle)
         self._use = use
+        self._shared = shared
 
     def __repr__(self) -> str:
         return (
@@ -107,6 +139,12 @@ class BufferPool:
             shape: Shape of the array; its block of memory may be larger.
             dtype: Type of the elements, without Python objects.
         """
+        return self.lease_shared(shape, dtype)[0]
+
+    def lease_shared(
+        self, shape: Sequence[int], dtype: npt.DTypeLike = np.uint8
+    ) -> tuple[npt.NDArray[Any], SharedArray | None]:
+        """Lend memory as `lease` does; also return it for worker processes, if it is shared."""
         kind, count = np.dtype(dtype), math.prod(shape)
         size = max(1, count * kind.itemsize)
         block = allocate(lambda: self._take_block(size), size, f"{self._use} {list(shape)} of {kind}", _ADVICE)
@@ -114,7 +152,7 @@ class BufferPool:
         # The deque and not the pool: memory that outlives its pool is freed, not kept.
         weakref.finalize(memory, self._idle.append, block).atexit = False
         array: npt.NDArray[Any] = np.frombuffer(memoryview(memory), kind, count).reshape(shape)
-        return array
+        return array, SharedArray(block.shared, tuple(shape), kind) if isinstance(block, SharedBlock) else None
 
     def _take_block(self, size: int) -> _Block:
         while self._idle:
@@ -125,18 +163,36 @@ class BufferPool:
             # A smaller block is dropped: it was for batches of an earlier size.
             if block.nbytes >= size:
                 return block
-        return np.empty(size, dtype=np.uint8)
+        return np.empty(size, dtype=np.uint8) if self._shared is None else self._shared.allocate(size)
 
 
-Form = tuple[tuple[int, ...], np.dtype[Any]]
-"""Shape and dtype of one result."""
+class BufferPools:
+    """The buffers of a loader.
+
+    Args:
+        batches: Most idle batches kept.
+        clips: Most idle clips kept, for a transform; None if clips are decoded into the batches themselves.
+        shared: Memory that worker processes can write to; None for memory of this process.
+
+    Attributes:
+        batches: Lends memory for batches.
+        clips: Lends memory for clips that are transformed; None without a transform.
+        singles: Lends memory for clips of any size.
+        form: Shape and dtype of the last result of the transform; None before the first.
+    """
+
+    def __init__(self, batches: int, clips: int | None = None, shared: SharedMemory | None = None) -> None:
+        self.batches = BufferPool(batches, shared=shared)
+        self.clips = None if clips is None else BufferPool(clips, "a clip")
+        self.singles = BufferPool(0, "a clip", shared)
+        self.form: Form | None = None
 
 
 class Stack:
     """The results of a transform as one array [B, ...], copied there by the workers.
 
-    The array is made for the form of the result that is ready first, which depends on chance. Results of another form
-    are kept apart, and ``finish`` chooses the form of the first clip.
+    The array is made for the form of the result that is ready first, which depends on chance, or for the form that a
+    worker process is given. Results of another form are kept apart, and ``finish`` chooses the form of the first clip.
 
     Args:
         count: Number of clips, B.
@@ -147,15 +203,23 @@ class Stack:
         self._count = count
         self._pool = pool
         self._array: AnyArray | None = None
+        self._shared: SharedArray | None = None
         self._unequal: dict[int, AnyArray] = {}
         self._allocating = threading.Lock()
 
-    def put(self, slot: int, result: AnyArray) -> None:
-        """Copy the result of one clip; called by workers, each for its own slots."""
+    def prepare(self, form: Form) -> SharedArray | None:
+        """Make the array, for results of a form, if there is none; return it for worker processes."""
         with self._allocating:
             if self._array is None:
-                self._array = self._lease(_get_form(result))
-        if _get_form(result) == _get_form(self._array[0]):
+                shape, dtype = form
+                self._array, self._shared = self._pool.lease_shared((self._count, *shape), dtype)
+        return self._shared
+
+    def put(self, slot: int, result: AnyArray) -> None:
+        """Copy the result of one clip; called by workers, each for its own slots."""
+        self.prepare(get_form(result))
+        assert self._array is not None
+        if get_form(result) == get_form(self._array[0]):
             self._array[slot] = result
         else:
             self._unequal[slot] = result
@@ -168,11 +232,11 @@ class Stack:
         """
         if not slots or self._array is None:
             return None, []
-        forms = {slot: _get_form(self._unequal.get(slot, self._array[0])) for slot in slots}
+        forms = {slot: get_form(self._unequal.get(slot, self._array[0])) for slot in slots}
         form = forms[slots[0]]
         misfits = [slot for slot in slots if forms[slot] != form]
         array = self._array
-        if form != _get_form(array[0]):
+        if form != get_form(array[0]):
             array = self._lease(form)
             for slot in slots:
                 if slot not in misfits:
@@ -183,7 +247,7 @@ class Stack:
 
     def zeros(self, like: AnyArray) -> AnyArray:
         """Make zeros [B, ...] for results like ``like``."""
-        array = self._lease(_get_form(like))
+        array = self._lease(get_form(like))
         array[...] = 0
         return array
 
@@ -192,5 +256,6 @@ class Stack:
         return self._pool.lease((self._count, *shape), dtype)
 
 
-def _get_form(result: AnyArray) -> Form:
+def get_form(result: AnyArray) -> Form:
+    """Return shape and dtype of a result."""
     return result.shape, result.dtype

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,11 +15,17 @@ from framefeed.errors import DeadlineExceeded, FramefeedError, LoadError, Resour
 from framefeed.load._batch import ClipBatch
 from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
 from framefeed.load._options import MAX_PREFETCH_BYTES, LoaderOptions
-from framefeed.load._pending import BufferPools, PendingBatch, drop_tracebacks
+from framefeed.load._pending import PendingBatch, drop_tracebacks
 from framefeed.load._stats import Meter, WorkCost
-from framefeed.load._work import ClipWorker, DecodeTask, split_by_source
+from framefeed.load._work import DecodeTask, split_by_source
+from framefeed.load._workers import Workers
 from framefeed.media import source_name
-from framefeed.parallel import Err, Ok, OrderedOutcomes, Pool, open_pool, ordered_outcomes
+from framefeed.parallel import (
+    Err,
+    Ok,
+    OrderedOutcomes,
+    ordered_outcomes,
+)
 from framefeed.plan import EpochPlan
 
 STATE_VERSION = 1
@@ -105,47 +110,6 @@ def _convert_delivered(
     return clips // step
 
 
-class Workers:
-    """The threads of a loader, which keep their open decoders between epochs.
-
-    They are started when first needed, and again in a forked process, which has no threads of its parent.
-
-    Args:
-        count: Number of threads; with 0 the thread that asks for batches does the work.
-        buffers: Memory that they write to.
-    """
-
-    def __init__(self, count: int, buffers: BufferPools) -> None:
-        self.count = count
-        self.buffers = buffers
-        self._pool: Pool | None = None
-        self._process = 0
-
-    @property
-    def pool(self) -> Pool:
-        """The pool of threads, opened if there is none."""
-        if self._pool is None or self.are_parents:
-            self._pool, self._process = open_pool(self.count), os.getpid()
-        return self._pool
-
-    @property
-    def are_parents(self) -> bool:
-        """Whether the threads are of the parent process, so that their locks may never be released here."""
-        return self._process != os.getpid()
-
-    def discard(self) -> None:
-        """Abandon a pool whose threads may hang, without waiting; the next iteration has another."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.abandon()
-
-    def close(self) -> None:
-        """Wait, for a bounded time, until all threads have ended."""
-        pool, self._pool = self._pool, None
-        if pool is not None and not self.are_parents:
-            pool.close()
-
-
 class BatchIterator(Iterator[ClipBatch]):
     """Batches in order. The error of a clip is raised in place of its batch; the next call returns the next batch.
 
@@ -174,18 +138,20 @@ class BatchIterator(Iterator[ClipBatch]):
         self._is_exhausted = False
         self._why_ended: str | None = None
         self._hangs = False
-        self._worker = ClipWorker(plan, options.decoder_for(plan), options.transform)
+        pool = workers.pool
+        work, self._apply_transform = workers.begin(plan)
         self._tasks: deque[DecodeTask | None] = deque()
         batch_bytes = options.batch_size * (plan.frames_per_clip or 1) * _mean_picture_bytes(plan)
         # No bound method of this iterator, which would keep it alive: an abandoned iterator must end its work.
-        tasks = _generate_tasks(plan, options, workers.buffers, meter, cursor.delivered, self._tasks)
+        tasks = _generate_tasks(plan, options, workers, meter, cursor.delivered, self._tasks)
         self._outcomes: OrderedOutcomes[DecodeTask | None, WorkCost] = ordered_outcomes(
-            self._worker,
+            work,
             tasks,
-            pool=workers.pool,
+            pool=pool,
             max_in_flight=options.batch_size * options.batches_ahead(batch_bytes),
             max_bytes=MAX_PREFETCH_BYTES,
             size_of=attrgetter("nbytes"),
+            cost_of=_get_cost,
             deadline_seconds=options.deadline_seconds,
         )
         meter.restart()
@@ -199,10 +165,9 @@ class BatchIterator(Iterator[ClipBatch]):
                 self._is_exhausted = True
                 self._cursor.epoch += 1
                 self._cursor.delivered = 0
-                if self._options.cache is not None:
-                    self._options.cache.flush()
+                self._workers.flush()
             raise StopIteration
-        batch = self._collect_batch().finish(self._worker.apply_transform)
+        batch = self._collect_batch().finish(self._apply_transform)
         self._next += 1
         # A shortage says nothing about the clip: to skip it would change the training data.
         failed: list[FramefeedError] = [error for error in batch.errors if error is not None]
@@ -318,7 +283,7 @@ def _mean_picture_bytes(plan: EpochPlan) -> int:
 def _generate_tasks(
     plan: EpochPlan,
     options: LoaderOptions,
-    buffers: BufferPools,
+    workers: Workers,
     meter: Meter,
     first_batch: int,
     in_flight: deque[DecodeTask | None],
@@ -328,19 +293,27 @@ def _generate_tasks(
     Args:
         plan: At the epoch of the iteration.
         options: Options of the loader.
-        buffers: Buffers of the loader.
+        workers: Threads or processes of the loader.
         meter: Statistics of the loader.
         first_batch: Number of the first batch.
         in_flight: Queue that each item is appended to before it is yielded.
     """
-    size = options.batch_size
+    size, costs = options.batch_size, workers.find_costs(plan)
     for number in range(first_batch, count_batches(plan, options)):
         positions = range(number * size, min((number + 1) * size, len(plan)))
-        batch = PendingBatch(plan, positions, buffers)
-        if meter.is_idle:
-            # The consumer waits anyway, so its thread plans; otherwise the workers do.
+        batch = PendingBatch.begin(plan, positions, workers.buffers)
+        # If the consumer waits anyway, its thread plans; otherwise the workers do. A process plans for itself.
+        if meter.is_idle and not workers.are_processes:
             batch.make_requests()
         tasks = split_by_source(batch)
         for task in chain(tasks, repeat(None, len(positions) - len(tasks))):
+            if task is not None and costs is not None:
+                if meter.is_idle and not costs.is_known(task.row):
+                    costs.learn(task.row, batch.make_request(task.slots[0]))
+                task.cost = costs.predict(task)
             in_flight.append(task)
             yield task
+
+
+def _get_cost(task: DecodeTask | None) -> float:
+    return 0.0 if task is None else task.cost

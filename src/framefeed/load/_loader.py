@@ -10,11 +10,11 @@ from framefeed._checks import expected
 from framefeed.cache import FrameCache
 from framefeed.decode import Decoder
 from framefeed.errors import UsageError
-from framefeed.load._iteration import BatchCursor, BatchIterator, Workers, count_batches, dump_cursor, load_cursor
+from framefeed.load._iteration import BatchCursor, BatchIterator, count_batches, dump_cursor, load_cursor
 from framefeed.load._ledger import Ledger
 from framefeed.load._options import LoaderOptions, OnError, Transform, refuse_torch_names
-from framefeed.load._pending import BufferPools
 from framefeed.load._stats import LoadStats, Meter
+from framefeed.load._workers import Workers
 from framefeed.media import Limits
 from framefeed.parallel import ClosedByWith
 from framefeed.plan import EpochPlan
@@ -38,8 +38,9 @@ class ClipLoader(ClosedByWith):
         plan: From ``plan_clips`` or ``plan_requests``.
         batch_size: Number of clips in a batch, B.
         drop_last: Leave out the last batch if it is smaller than B.
-        workers: Number of threads that decode; 0 decodes in the thread that iterates, "auto" is the thread budget.
-        kind: "threads".
+        workers: Number of threads or processes that decode; 0 decodes in the thread that iterates, "auto" is the thread
+            budget.
+        kind: "threads", or "processes" for a transform that holds the interpreter lock.
         prefetch: Number of batches that are prepared ahead; fewer if they would take more than 2 GiB.
         backend: Name of a decoder, or a Decoder.
         limits: Limits on what a file may claim, such as the size of its pictures; None means ``Limits()``.
@@ -84,11 +85,7 @@ class ClipLoader(ClosedByWith):
         options.decoder_for(plan)
         self._plan = plan
         self._options = options
-        num_workers = options.num_workers
-        clips = max(options.batch_size, num_workers + 1)
-        # Two more than are prepared ahead: the one being delivered, and the one that the caller still holds.
-        buffers = BufferPools(options.prefetch + 2, None if transform is None else clips)
-        self._workers = Workers(num_workers, buffers)
+        self._workers = Workers(options)
         self._meter = Meter(self._workers.count)
         self._cursor = BatchCursor(plan.epoch)
         self._ledger = Ledger()
@@ -161,8 +158,7 @@ class ClipLoader(ClosedByWith):
 
     def stats(self) -> LoadStats:
         """Return counts and times since the loader was made, and the slowest part."""
-        cache = self._options.cache
-        return self._meter.snapshot(None if cache is None else cache.stats())
+        return self._meter.snapshot(self._workers.cache_stats())
 
     def close(self) -> None:
         """End the iteration and the threads, after the clips that are being decoded; batches stay valid."""

@@ -13,7 +13,7 @@ from numpy.random import Generator
 from framefeed._checks import WrongType, check_choice, check_integer, expected
 from framefeed.cache import FrameCache
 from framefeed.decode import Decoder, as_decoder
-from framefeed.errors import NotInThisVersion, UsageError
+from framefeed.errors import NotInThisVersion
 from framefeed.load._ledger import check_max_failed
 from framefeed.media import Limits
 from framefeed.parallel import check_deadline, thread_budget
@@ -71,11 +71,7 @@ class LoaderOptions:
         self._set_integer("prefetch", 1, " (workers=0 prepares nothing ahead)")
         if self.workers != "auto":
             self._set_integer("workers", 0, ', or "auto"')
-        if self.kind == "processes":
-            raise UsageError(
-                'kind="processes" is not in this version: use kind="threads", which decodes in parallel too'
-            )
-        check_choice("kind", self.kind, ("threads",))
+        check_choice("kind", self.kind, ("threads", "processes"))
         if self.cache is not None and not isinstance(self.cache, FrameCache):
             raise expected("cache", "an ff.FrameCache or None", self.cache)
         if self.transform is not None and not callable(self.transform):

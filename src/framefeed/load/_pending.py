@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed.catalog import explain_relative_path
-from framefeed.decode import Pixels, allocate_pixels
+from framefeed.decode import Pixels
 from framefeed.errors import FramefeedError, LoadError, MissingMedia, UsageError
-from framefeed.load._batch import BufferPool, ClipBatch, Stack
+from framefeed.load._batch import BufferPools, ClipBatch
+from framefeed.load._memory import ClipMemory, make_memory
 from framefeed.load._stats import Stopwatch
 from framefeed.media import ImageSequence, source_name
 from framefeed.parallel import Err, Ok, catch_outcome, find_shortage, make_shortage_error
@@ -86,60 +87,46 @@ ApplyTransform = Callable[[tuple[Pixels, int]], npt.NDArray[Any]]
 """Calls the transform on (clip, position of this rank)."""
 
 
-class BufferPools:
-    """The buffers of a loader.
-
-    Args:
-        batches: Most idle batches kept.
-        clips: Most idle clips kept, for a transform; None if clips are decoded into the batches themselves.
-    """
-
-    def __init__(self, batches: int, clips: int | None = None) -> None:
-        self.batches = BufferPool(batches)
-        self.clips = None if clips is None else BufferPool(clips, "a clip")
-
-
 class PendingBatch:
     """A batch that workers fill; each slot is written by one worker.
 
     Args:
         plan: At the epoch of the batch.
         positions: Positions of this rank, one for each slot.
-        buffers: Memory for the pixels.
+        memory: Memory for the pixels.
+        length: Number of frames of each clip.
 
     Attributes:
         positions: Positions of this rank, one for each slot.
+        memory: Memory for the pixels.
+        length: Number of frames of each clip.
+        pts_seconds: Time of each frame, float64 [B, T]; NaN if unknown or if the clip failed.
+        valid: False for frames that replace others, and for clips that failed, bool [B, T].
+        errors: Error of each clip, or None.
     """
 
-    def __init__(self, plan: EpochPlan, positions: Sequence[int], buffers: BufferPools) -> None:
+    def __init__(self, plan: EpochPlan, positions: Sequence[int], memory: ClipMemory, length: int) -> None:
         count = len(positions)
         self.positions = positions
+        self.memory = memory
+        self.length = length
         self._plan = plan
         self._planning = threading.Lock()
         self._requests: list[DecodeRequest | None] | None = None
         self._plan_seconds = 0.0
         self._global_positions = plan.global_position(np.asarray(positions, dtype=np.int64))
-        length = _find_clip_length(plan, positions)
-        # With unequal pictures each clip has memory of its own.
-        self._clips: list[npt.NDArray[Any] | None] | None = None
-        self._clip_shape: tuple[int, ...] = ()
-        self._buffers = buffers
-        self._pixels: Pixels | None = None
-        self._stack: Stack | None = None
-        if plan.options.unequal:
-            self._clips = [None] * count
-        else:
-            self._clip_shape = (length, *plan.picture_shape)
-            if buffers.clips is None:
-                self._pixels = buffers.batches.lease((count, *self._clip_shape))
-            else:
-                self._stack = Stack(count, buffers.batches)
-        self._pts_seconds = np.full((count, length), np.nan)
-        self._valid = np.zeros((count, length), dtype=np.bool_)
-        self._columns: list[dict[str, np.generic]] = [{}] * count
+        self.pts_seconds = np.full((count, length), np.nan)
+        self.valid = np.zeros((count, length), dtype=np.bool_)
         self._rows = [plan.row_at(position) for position in positions]
         self._sources = [plan.catalog.source(row) for row in self._rows]
-        self._errors: list[FramefeedError | None] = [None] * count
+        self.errors: list[FramefeedError | None] = [None] * count
+
+    @classmethod
+    def begin(cls, plan: EpochPlan, positions: Sequence[int], buffers: BufferPools) -> PendingBatch:
+        """Begin a batch in memory of a loader."""
+        length = find_clip_length(plan, positions)
+        memory = make_memory(find_shapes(plan, positions, length), buffers, unequal=plan.options.unequal)
+        return cls(plan, positions, memory, length)
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -167,6 +154,13 @@ class PendingBatch:
                 self._plan_seconds = watch.lap()
         return self._requests
 
+    def make_request(self, slot: int) -> DecodeRequest | None:
+        """Make the request of one slot, if not all are made; None where it cannot be made."""
+        if self._requests is not None:
+            return self._requests[slot]
+        outcome = catch_outcome(self._plan.__getitem__, self.positions[slot])
+        return outcome.value if isinstance(outcome, Ok) else None
+
     def take_plan_seconds(self) -> float:
         """Return the seconds that the requests took to make; 0 after the first call, so that they count once."""
         with self._planning:
@@ -174,35 +168,13 @@ class PendingBatch:
         return seconds
 
     def _make_request(self, slot: int) -> DecodeRequest | None:
-        position = self.positions[slot]
-        self._columns[slot] = self._plan.columns_at(position)
-        outcome = catch_outcome(self._plan.__getitem__, position)
+        outcome = catch_outcome(self._plan.__getitem__, self.positions[slot])
         if isinstance(outcome, Err):
             self.fail(slot, outcome.error, "plan")
             return None
-        self._pts_seconds[slot] = outcome.value.pts_seconds
-        self._valid[slot] = outcome.value.valid
+        self.pts_seconds[slot] = outcome.value.pts_seconds
+        self.valid[slot] = outcome.value.valid
         return outcome.value
-
-    def lease_clip(self, slot: int) -> Pixels:
-        """Lend the memory that a clip is decoded into, uint8 [T, C, H, W] of any content."""
-        if self._clips is not None:
-            shape = self._shape_at(slot)
-            clip = self._clips[slot] = allocate_pixels(shape, f"a clip {list(shape)}")
-            return clip
-        if self._pixels is not None:
-            pixels: Pixels = self._pixels[slot]
-            return pixels
-        assert self._buffers.clips is not None
-        return self._buffers.clips.lease(self._clip_shape)
-
-    def put_result(self, slot: int, result: npt.NDArray[Any]) -> None:
-        """Store the transform's result for a clip."""
-        if self._clips is not None:
-            self._clips[slot] = result
-        else:
-            assert self._stack is not None
-            self._stack.put(slot, result)
 
     def fail(self, slot: int, error: BaseException, stage: str) -> None:
         """Mark a clip as failed; KeyboardInterrupt and SystemExit are raised instead."""
@@ -211,18 +183,14 @@ class PendingBatch:
         position, name = self.identify(slot)
         if isinstance(error, MissingMedia) and error.position is None:
             error.args = (f"{error}{explain_relative_path(self._plan.catalog, self._rows[slot])}",)
-        self._errors[slot] = with_position(error, position=position, source=name, stage=stage)
-        self._pts_seconds[slot] = np.nan
-        self._valid[slot] = False
-        if self._pixels is not None:
-            self._pixels[slot] = 0
-        if self._clips is not None:
-            self._clips[slot] = np.zeros(self._shape_at(slot), np.uint8)
+        self.set_error(slot, with_position(error, position=position, source=name, stage=stage))
 
-    def _shape_at(self, slot: int) -> tuple[int, ...]:
-        catalog, row = self._plan.catalog, self._rows[slot]
-        picture = self._plan.options.pictures.shape(int(catalog.heights[row]), int(catalog.widths[row]))
-        return self._pts_seconds.shape[1], *picture
+    def set_error(self, slot: int, error: FramefeedError) -> None:
+        """Mark a clip as failed with an error that has its position."""
+        self.errors[slot] = error
+        self.pts_seconds[slot] = np.nan
+        self.valid[slot] = False
+        self.memory.clear(slot)
 
     # --- called by the consumer -----------------------------------------------------------------------
 
@@ -236,45 +204,48 @@ class PendingBatch:
         Args:
             apply_transform: Needed if results of a transform are stacked.
         """
-        self.make_requests()  # not made yet if no worker began
-        if self._stack is not None:
-            assert apply_transform is not None
-            self._pixels = self._stack_results(self._stack, apply_transform)
-        columns = {name: np.array([values[name] for values in self._columns]) for name in self._columns[0]}
-        for name, column in columns.items():
-            if column.dtype.kind in "iu":
-                columns[name] = column.astype(np.int64)
+        make_result = None if apply_transform is None else lambda clip: apply_transform((clip, self.positions[0]))
+        slots = [slot for slot, error in enumerate(self.errors) if error is None]
+        data, misfits = self.memory.finish(slots, make_result)
+        for slot in misfits:
+            message = (
+                f"transform: expected {data.dtype} {list(data.shape[1:])} as for the first clip of the batch, got "
+                "another shape or dtype: return arrays of one shape and dtype"
+            )
+            self.fail(slot, UsageError(message), "transform")
         # Moved, not shared: the traceback of one error refers to this object, and would keep all its errors alive.
-        errors, self._errors = self._errors, []
+        errors, self.errors = self.errors, []
         return ClipBatch(
-            data=self._pixels if self._clips is None else self._clips,
-            pts_seconds=self._pts_seconds,
-            valid=self._valid,
+            data=data,
+            pts_seconds=self.pts_seconds,
+            valid=self.valid,
             positions=self._global_positions,
-            columns=columns,
+            columns=self._collect_columns(),
             sources=[source.name if isinstance(source, ImageSequence) else source for source in self._sources],
             ok=np.array([error is None for error in errors]),
             errors=errors,
         )
 
-    def _stack_results(self, stack: Stack, apply_transform: ApplyTransform) -> npt.NDArray[Any]:
-        array, misfits = stack.finish([slot for slot, error in enumerate(self._errors) if error is None])
-        if array is None:
-            # Every clip failed: the result for a black clip has the form of the missing ones.
-            clip = self.lease_clip(0)
-            clip[...] = 0
-            outcome = catch_outcome(apply_transform, (clip, self.positions[0]))
-            return stack.zeros(outcome.value if isinstance(outcome, Ok) else clip)
-        for slot in misfits:
-            message = (
-                f"transform: expected {array.dtype} {list(array.shape[1:])} as for the first clip of the batch, got "
-                "another shape or dtype: return arrays of one shape and dtype"
-            )
-            self.fail(slot, UsageError(message), "transform")
-        return array
+    def _collect_columns(self) -> dict[str, npt.NDArray[Any]]:
+        clips = [self._plan.columns_at(position) for position in self.positions]
+        columns = {name: np.array([values[name] for values in clips]) for name in clips[0]}
+        for name, column in columns.items():
+            if column.dtype.kind in "iu":
+                columns[name] = column.astype(np.int64)
+        return columns
 
 
-def _find_clip_length(plan: EpochPlan, positions: Sequence[int]) -> int:
+def find_shapes(plan: EpochPlan, positions: Sequence[int], length: int) -> list[tuple[int, ...]]:
+    """Find the shapes of clips of so many frames."""
+    if not plan.options.unequal:
+        return [(length, *plan.picture_shape)] * len(positions)
+    catalog, rows = plan.catalog, [plan.row_at(position) for position in positions]
+    sizes = [(int(catalog.heights[row]), int(catalog.widths[row])) for row in rows]
+    return [(length, *plan.options.pictures.shape(*size)) for size in sizes]
+
+
+def find_clip_length(plan: EpochPlan, positions: Sequence[int]) -> int:
+    """Find the number of frames of each clip of a batch."""
     if plan.frames_per_clip is not None:
         return plan.frames_per_clip
     # Requests may differ between batches, not within one; those that cannot be made are left out.

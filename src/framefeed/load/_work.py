@@ -13,9 +13,9 @@ from framefeed._arrays import BoolArray
 from framefeed._checks import describe_value
 from framefeed.decode import ClipSlot, DecodeCounts, Decoder, DecodeReport, Pixels, allocate_pixels
 from framefeed.errors import UsageError
-from framefeed.load._batch import ClipBatch
+from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._options import Transform
-from framefeed.load._pending import BufferPools, PendingBatch
+from framefeed.load._pending import PendingBatch
 from framefeed.load._stats import Stopwatch, WorkCost
 from framefeed.media import MediaSource
 from framefeed.parallel import Err, Ok, catch_outcome
@@ -31,12 +31,14 @@ class DecodeTask:
         row: The source's row of the catalog.
         slots: Their slots in the batch.
         stage: "plan", "decode" or "transform": the step that a worker is at.
+        cost: Predicted seconds; 0 if it is not known.
     """
 
     batch: PendingBatch
     row: int
     slots: list[int]
     stage: str = "plan"
+    cost: float = 0.0
 
     def __repr__(self) -> str:
         return f"{len(self.slots)} clips of {self.batch.identify(self.slots[0])[1]}"
@@ -103,7 +105,7 @@ class ClipWorker:
     def _decode(self, task: DecodeTask, requests: dict[int, DecodeRequest], counts: DecodeCounts) -> dict[int, Pixels]:
         if not requests:
             return {}
-        clips = {slot: task.batch.lease_clip(slot) for slot in requests}
+        clips = {slot: task.batch.memory.lease(slot) for slot in requests}
         # Slot in the batch, frames of the clip, and where they are decoded.
         parts = [(slot, *part) for slot, request in requests.items() for part in _split_damaged(request, clips[slot])]
         errors: list[Any] = []
@@ -137,7 +139,7 @@ class ClipWorker:
             # Popped, so that the memory of a clip comes back before the next one is transformed.
             outcome = catch_outcome(self.apply_transform, (clips.pop(slot), task.batch.positions[slot]))
             if isinstance(outcome, Ok):
-                task.batch.put_result(slot, outcome.value)
+                task.batch.memory.put(slot, outcome.value)
                 nbytes += outcome.value.nbytes
             else:
                 task.batch.fail(slot, outcome.error, task.stage)
@@ -166,7 +168,7 @@ def load_batch(plan: EpochPlan, positions: Sequence[int], decoder: Decoder, buff
         IndexError: There is no such position.
         UsageError: The clips differ in their number of frames.
     """
-    batch, worker = PendingBatch(plan, positions, buffers), ClipWorker(plan, decoder)
+    batch, worker = PendingBatch.begin(plan, positions, buffers), ClipWorker(plan, decoder)
     for task in split_by_source(batch):
         worker(task)
     return batch.finish()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from framefeed.parallel._budget import ThreadBudget, thread_budget
+from framefeed.parallel._each import call_each
 from framefeed.parallel._forking import finalise_after_fork, is_collecting, renew_after_fork
 from framefeed.parallel._ordered import OrderedOutcomes, OrderedValues, ordered_map, ordered_outcomes
 from framefeed.parallel._outcome import Err, Ok, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, ClosedByWith, InlinePool, Pool, ThreadPool
-from framefeed.parallel._processes import ProcessPool, open_pool
+from framefeed.parallel._processes import ProcessPool, RemoteCaller, RemoteCalls, check_sendable, is_sendable, open_pool
 from framefeed.parallel._reorder import ReorderBuffer
 from framefeed.parallel._shared_lines import SharedLines
+from framefeed.parallel._shared_memory import SharedBlock, SharedMemory, SharedRange
 from framefeed.parallel._shortage import (
     allocate,
     find_shortage,
@@ -33,18 +35,26 @@ __all__ = [
     "OrderedValues",
     "Pool",
     "ProcessPool",
+    "RemoteCaller",
+    "RemoteCalls",
     "ReorderBuffer",
+    "SharedBlock",
     "SharedLines",
+    "SharedMemory",
+    "SharedRange",
     "ThreadBudget",
     "ThreadPool",
     "allocate",
+    "call_each",
     "cancelled_by",
     "catch_outcome",
     "check_deadline",
+    "check_sendable",
     "check_stop",
     "finalise_after_fork",
     "find_shortage",
     "is_collecting",
+    "is_sendable",
     "make_shortage_error",
     "open_pool",
     "ordered_map",

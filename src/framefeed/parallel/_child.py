@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from subprocess import DEVNULL, Popen, TimeoutExpired
+from time import monotonic
 
 from framefeed.parallel import _worker
 from framefeed.parallel._forking import renew_after_fork
+from framefeed.parallel._shared_memory import SharedMemory
 from framefeed.parallel._shortage import raise_shortage, try_again_in_shortage
 from framefeed.parallel._stopping import check_stop
 from framefeed.parallel._worker import FUNCTION, ITEM, PATH, Buffer, Message, Parts
@@ -88,6 +90,7 @@ class StartOptions:
         command: The program and its arguments, without the numbers of the sockets.
         environment: The environment variables.
         path: ``sys.path``.
+        memory: Memory whose descriptor the workers have too, under the same number.
     """
 
     command: Sequence[str] = field(default_factory=_make_command)
@@ -95,6 +98,7 @@ class StartOptions:
         default_factory=lambda: {**_ONE_THREAD, **os.environ, "FRAMEFEED_THREADS": "1"}
     )
     path: Sequence[str] = field(default_factory=lambda: list(sys.path))
+    memory: SharedMemory | None = None
 
 
 class Child:
@@ -145,6 +149,11 @@ class Child:
             return self._attempt(function, item, deadline_seconds)
         except ProcessDied as death:
             raise type(death)(f"{first}, and at the second try {death}") from None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process."""
+        return self._process is not None and self._process.poll() is None
 
     def stop(self, *, for_good: bool = False) -> None:
         """End the process, also in the middle of a call; the next call starts another one.
@@ -224,11 +233,12 @@ class Child:
         try:
             with _opening_pair() as (self._channel, channel), _opening_pair() as (self._lifeline, lifeline):
                 passed = (channel.fileno(), lifeline.fileno())
+                memory = self._options.memory
                 self._process = Popen(
                     [*self._options.command, *map(str, passed)],
                     env=self._options.environment,
                     stdin=DEVNULL,
-                    pass_fds=passed,
+                    pass_fds=passed if memory is None else (*passed, memory.descriptor),
                 )
         except OSError as error:
             self._close_sockets()
@@ -250,8 +260,7 @@ class Child:
     def _wait(self, event: int) -> None:
         """Wait until the channel can be read or written.
 
-        Time is counted by the timeouts of the polls, not by a clock: while this process is stopped, or the machine
-        sleeps, none passes.
+        A poll that returns much later than it was to adds no time: meanwhile this process was stopped, as by Ctrl-Z.
 
         Raises:
             EOFError: If the process is dead.
@@ -263,9 +272,11 @@ class Child:
         was_stopped = False
         while True:
             seconds = min(LIVENESS_SECONDS, step.left_seconds)
+            began = monotonic()
             if self._poller.poll(seconds * 1000):
                 return
-            step.spent_seconds += seconds
+            if monotonic() - began < seconds + LIVENESS_SECONDS:
+                step.spent_seconds += seconds
             if process.poll() is not None:
                 raise EOFError
             is_late = step.left_seconds <= 0

@@ -33,7 +33,7 @@ from framefeed.parallel._budget import thread_budget
 from framefeed.parallel._child import STAGE, ProcessDied, ProcessHung
 from framefeed.parallel._outcome import Err, Ok, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith, Pool
-from framefeed.parallel._processes import ProcessPool, RemoteCalls, open_pool
+from framefeed.parallel._processes import ProcessPool, RemoteCaller, RemoteCalls, open_pool
 from framefeed.parallel._reorder import ReorderBuffer
 from framefeed.parallel._stopping import cancelled_by, check_deadline
 
@@ -431,7 +431,9 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
         pool = own_pool = open_pool(min(workers, max_in_flight), kind)
     # The deadline of a call in a process ends the process, and so needs none for the wait.
     is_remote = isinstance(pool, ProcessPool)
-    calls = RemoteCalls(function, deadline_seconds) if is_remote else function
+    calls = function
+    if is_remote and not isinstance(function, RemoteCaller):
+        calls = RemoteCalls(function, deadline_seconds)
     run = OrderedRun(
         calls,
         pool,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 import weakref
 from abc import ABC, abstractmethod
@@ -152,11 +153,15 @@ class ThreadPool(ClosedByWith):
         workers: Largest number of threads; at least 1.
         name: Threads are called ``framefeed-{name}-{number}``.
         around: Makes the context manager that a thread is in from its start to its end; it must not refer to the pool.
+
+    Raises:
+        UsageError: If there is no worker, or the interpreter runs without its global lock.
     """
 
     def __init__(
         self, workers: int, name: str = "worker", around: Callable[[], AbstractContextManager[None]] = nullcontext
     ) -> None:
+        _check_interpreter()
         if workers < 1:
             raise UsageError(f"workers: expected at least 1, got {workers}; to run without threads, use InlinePool()")
         self._workers = workers
@@ -252,6 +257,16 @@ class ThreadPool(ClosedByWith):
                     ) from error
             else:
                 self._threads.append(thread)
+
+
+def _check_interpreter() -> None:
+    # Of Python 3.13 and later.
+    is_gil_enabled = getattr(sys, "_is_gil_enabled", None)
+    if is_gil_enabled is not None and not is_gil_enabled():
+        raise UsageError(
+            "this interpreter runs without its global lock (GIL), and the threads of framefeed are not tested without "
+            "it: start Python with PYTHON_GIL=1 in the environment, or use workers=0, which starts no threads"
+        )
 
 
 def _closed_error(pool: Pool) -> UsageError:

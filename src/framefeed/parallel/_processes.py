@@ -17,16 +17,21 @@ from weakref import finalize
 from framefeed._checks import check_choice, check_integer
 from framefeed.errors import LoadError, UsageError
 from framefeed.parallel._child import ENDING_SECONDS, STAGE, Child, StartOptions
-from framefeed.parallel._outcome import Err, catch_outcome, shorten_repr
+from framefeed.parallel._outcome import Err, Ok, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, InlinePool, Pool, ThreadPool
+from framefeed.parallel._shared_memory import SharedMemory
 from framefeed.parallel._worker import FOREIGN, UNSENDABLE, UNUSABLE, VALUE, dumps, loads
 
 
 class Children:
-    """The processes of one pool, each owned by one of its threads."""
+    """The processes of one pool, each owned by one of its threads.
 
-    def __init__(self) -> None:
-        self._options = StartOptions()
+    Args:
+        memory: Memory that the processes can write to.
+    """
+
+    def __init__(self, memory: SharedMemory | None = None) -> None:
+        self._options = StartOptions(memory=memory)
         self._by_thread: dict[Thread, Child] = {}
         self._ended = False
         self._owner = os.getpid()
@@ -91,10 +96,11 @@ class ProcessPool(ThreadPool):
     Args:
         workers: Largest number of processes; at least 1.
         name: Threads are called ``framefeed-{name}-{number}``.
+        memory: Memory that the processes can write to.
     """
 
-    def __init__(self, workers: int, name: str = "process") -> None:
-        self._children = Children()
+    def __init__(self, workers: int, name: str = "process", memory: SharedMemory | None = None) -> None:
+        self._children = Children(memory)
         super().__init__(workers, name, around=self._children.serving_this_thread)
         finalize(self, self._children.end).atexit = False
 
@@ -126,7 +132,13 @@ class ProcessPool(ThreadPool):
         self.close()
 
 
-class RemoteCalls(Generic[T, R]):
+class RemoteCaller:
+    """A function that runs in the threads of a `ProcessPool`, because it makes calls in their processes itself."""
+
+    __slots__ = ()
+
+
+class RemoteCalls(RemoteCaller, Generic[T, R]):
     """Calls a function in the processes of the threads of a `ProcessPool`.
 
     Args:
@@ -213,7 +225,27 @@ class _FunctionPickler(pickle.Pickler):
         return NotImplemented
 
 
-def _dump_function(function: Callable[..., Any]) -> bytes:
+def check_sendable(name: str, value: object) -> None:
+    """Check that an argument of the user can be sent to a worker process.
+
+    Raises:
+        UsageError: It cannot; the message names it.
+    """
+    sent = catch_outcome(_dump_function, value)
+    if isinstance(sent, Err):
+        raise UsageError(
+            f"{name}: {shorten_repr(value)} cannot be sent to a worker process ({_describe_error(sent.error)}): define "
+            'it in a module that can be imported, or use kind="threads"'
+        ) from sent.error
+
+
+def is_sendable(value: object) -> bool:
+    """Whether a copy of a value arrives in another process."""
+    sent = catch_outcome(dumps, value)
+    return isinstance(sent, Ok) and isinstance(catch_outcome(loads, sent.value), Ok)
+
+
+def _dump_function(function: object) -> bytes:
     buffer = io.BytesIO()
     _FunctionPickler(buffer, protocol=5).dump(function)
     return buffer.getvalue()

@@ -25,13 +25,14 @@ from       UNSENDABLE the same if the result could not be pickled
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import pickle
 import struct
 import sys
 from collections.abc import Callable, Sequence
-from fcntl import F_GETFL, F_SETFL, F_SETOWN, fcntl
 from functools import partial
+from signal import SIGKILL
 from typing import Any, NoReturn
 
 Buffer = bytes | bytearray | memoryview
@@ -40,6 +41,9 @@ Message = tuple[bytes, Parts]
 
 PATH, FUNCTION, ITEM = b"P", b"F", b"I"
 READY, VALUE, ERROR, FOREIGN, UNUSABLE, UNSENDABLE = b"R", b"V", b"E", b"X", b"U", b"S"
+
+# Of Linux.
+_F_SETSIG: int | None = getattr(fcntl, "F_SETSIG", None)
 
 _HEADER = struct.Struct("<cIQ")
 
@@ -149,10 +153,14 @@ def _end_with_parent(lifeline: int) -> None:
     """Make the kernel end this process when its parent ends.
 
     The other end of the lifeline is open only in the parent, and never written to. When it closes, the kernel sends
-    SIGIO, which ends a process that has no handler for it, also one that hangs in native code.
+    SIGKILL, which also ends a process that is stopped or hangs in native code. Where the signal cannot be chosen, it is
+    SIGIO, which ends a process that has no handler for it when it runs.
     """
-    fcntl(lifeline, F_SETOWN, os.getpid())
-    fcntl(lifeline, F_SETFL, fcntl(lifeline, F_GETFL) | os.O_ASYNC | os.O_NONBLOCK)
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    if _F_SETSIG is not None:
+        fcntl.fcntl(lifeline, _F_SETSIG, SIGKILL)
+    flags = fcntl.fcntl(lifeline, fcntl.F_GETFL)
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | os.O_ASYNC | os.O_NONBLOCK)
     try:
         os.read(lifeline, 1)
     except BlockingIOError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from framefeed.plan._crops import CenterCrop, Crop, FixedCrop, PictureRule, RandomCrop, RandomResizedCrop, as_crop
+from framefeed.plan._description import predict_seconds
 from framefeed.plan._epoch import EpochPlan, describe_unknown_damage, plan_clips
 from framefeed.plan._options import Shuffle
 from framefeed.plan._plan_requests import plan_requests
@@ -44,4 +45,5 @@ __all__ = [
     "plan_clips",
     "plan_requests",
     "plan_runs",
+    "predict_seconds",
 ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, Literal, SupportsIndex, get_args
 
 import numpy as np
@@ -14,6 +14,7 @@ from torch.utils.data import Dataset, get_worker_info
 
 from framefeed._checks import check_choice, check_position, expected
 from framefeed._nearest import did_you_mean
+from framefeed.adapters.torch._drawing import drawing_from
 from framefeed.cache import FrameCache
 from framefeed.decode import Decoder, as_decoder
 from framefeed.encode import make_image
@@ -30,7 +31,7 @@ from framefeed.load import (
     with_position,
 )
 from framefeed.media import Limits, source_name
-from framefeed.parallel import Err, Ok, catch_outcome
+from framefeed.parallel import Err, Ok, catch_outcome, renew_after_fork
 from framefeed.plan import EpochPlan, Requests, check_targets
 
 Output = Literal["tensor", "numpy", "pil"]
@@ -192,24 +193,36 @@ class ClipDataset(Dataset[Any]):
         self._epoch_decoded = plan.epoch
         self._delivered: set[int] = set()
         self._cached_decoder: Decoder | None = None
+        self._counting = threading.Lock()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Replace the lock in a forked process: a thread may have held it."""
+        self._counting = threading.Lock()
 
     def __repr__(self) -> str:
         return f"ClipDataset({len(self)} clips, target={self._target!r}, epoch={self.epoch}, {self._plan!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**{name: value for name, value in self.__dict__.items() if name != "_buffers"}, "_cached_decoder": None}
+        left_out = ("_buffers", "_counting")
+        return {
+            **{name: value for name, value in self.__dict__.items() if name not in left_out},
+            "_cached_decoder": None,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._buffers = BufferPools(IDLE_BATCHES)
+        self._counting = threading.Lock()
+        renew_after_fork(self)
 
     @property
     def plan(self) -> EpochPlan:
         """The plan, at the epoch of the dataset."""
-        epoch = self.epoch
-        if self._plan.epoch != epoch:
-            self._plan = self._plan.with_epoch(epoch)
-        return self._plan
+        plan, epoch = self._plan, self.epoch
+        if plan.epoch != epoch:
+            self._plan = plan = plan.with_epoch(epoch)
+        return plan
 
     @property
     def ledger(self) -> Ledger:
@@ -267,9 +280,11 @@ class ClipDataset(Dataset[Any]):
         numbers = [check_position("position", position, len(plan), "dataset") for position in positions]
         if not numbers:
             return []
-        if plan.is_random:
-            self._item_counter.add(len(numbers), len(plan))
-        batch = load_batch(plan, numbers, self._choose_decoder(plan, numbers), self._buffers)
+        with self._counting:
+            if plan.is_random:
+                self._item_counter.add(len(numbers), len(plan))
+            decoder = self._choose_decoder(plan, numbers)
+        batch = load_batch(plan, numbers, decoder, self._buffers)
         failed = next((error for error in batch.errors if error is not None and self._is_raised(error)), None)
         if failed is None:
             return [self._make_item(plan, batch, slot, position) for slot, position in enumerate(numbers)]
@@ -354,21 +369,8 @@ class ClipDataset(Dataset[Any]):
     def _apply_transform(self, plan: EpochPlan, clip: Any, number: int) -> Ok[Any] | Err:
         if self._transform is None:
             return Ok(clip)
-        with seeding_torch(int(plan.generator_at(number).integers(1 << 63))):
+        with drawing_from(int(plan.generator_at(number).integers(1 << 63))):
             return catch_outcome(self._transform, clip)
-
-
-@contextmanager
-def seeding_torch(seed: int) -> Iterator[None]:
-    """Seed torch's generators in the block, and restore them afterwards."""
-    # Devices that are not in use yet are not seeded: that would start them, or change how they start.
-    in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    devices = list(range(torch.cuda.device_count())) if in_use else []
-    with torch.random.fork_rng(devices=devices):
-        torch.default_generator.manual_seed(seed)
-        if devices:
-            torch.cuda.manual_seed_all(seed)
-        yield
 
 
 def _check_arguments(plan: EpochPlan, target: str | None, transform: object) -> None:

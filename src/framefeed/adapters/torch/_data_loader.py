@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any, Literal, TypeVar, get_args
 
 from torch.utils.data import DataLoader as TorchDataLoader
 from torch.utils.data import Dataset, IterableDataset, Sampler
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from framefeed._checks import check_choice
-from framefeed.adapters.torch._pool_iterator import PoolIterator
+from framefeed._checks import check_choice, check_integer
+from framefeed.adapters.torch._pool_iterator import InlineIterator, PoolIterator, ProcessIterator
+from framefeed.adapters.torch._randomness import GLOBAL, Randomness
+from framefeed.adapters.torch._resuming import Progress, SavedState, TrackedSampler, is_stateful
 from framefeed.adapters.torch._thread_context import ThreadContext
 from framefeed.errors import UsageError
 from framefeed.parallel import ClosedByWith
@@ -63,6 +66,8 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         persistent_workers: As in torch; threads stay in any case.
         pin_memory_device: As in torch.
         in_order: As in torch.
+        snapshot_every_n_steps: Batches from one saved state of a sampler with ``state_dict`` to the next: the sampler
+            of a loader that is resumed draws and skips the batches in between.
         kind: "auto", "threads" or "processes".
 
     Raises:
@@ -90,10 +95,14 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         persistent_workers: bool = False,
         pin_memory_device: str = "",
         in_order: bool = True,
+        snapshot_every_n_steps: int | None = 1,
         kind: Kind = "auto",
     ) -> None:
         check_choice("kind", kind, get_args(Kind))
         self.kind = kind
+        self.snapshot_every_n_steps = snapshot_every_n_steps
+        self._progress: Progress | None = None
+        self._saved: SavedState | None = None
         self._running: weakref.WeakSet[PoolIterator] = weakref.WeakSet()
         super().__init__(
             dataset,
@@ -115,6 +124,12 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
             in_order=in_order,
         )
         self._choose_kind()
+        every = (
+            1
+            if snapshot_every_n_steps is None
+            else check_integer("snapshot_every_n_steps", snapshot_every_n_steps, least=1)
+        )
+        self._tracked = TrackedSampler(super()._index_sampler, every)
 
     @property
     def multiprocessing_context(self) -> Any:
@@ -132,13 +147,98 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         return TorchDataLoader.multiprocessing_context.fget(self)  # type: ignore[attr-defined]
 
     def __iter__(self) -> _BaseDataLoaderIter:
-        """Begin an iteration; several may run at once."""
-        # Torch's own iterator has the other order, here with threads.
-        if self._choose_kind() == "processes" or (self.num_workers and not self.in_order):
+        """Begin an iteration, or continue a saved one; several may run at once."""
+        saved, self._saved = self._saved, None
+        randomness = self._find_randomness()
+        if saved is None:
+            return self._begin(randomness, Progress(randomness.dump()), None)
+        is_stream = isinstance(self.dataset, IterableDataset)
+        before = randomness.dump(set(saved.randomness) & set(GLOBAL))
+        if saved.batches is None:
+            self._tracked.finish(saved.sampler)
+        randomness.load(saved.randomness)
+        skipped = 0 if is_stream else saved.batches or 0
+        progress = Progress(saved.randomness if skipped else randomness.dump(), skipped, is_resumed=True)
+        progress.deliver(0)
+        if saved.dataset is not None:
+            progress.dataset_state = saved.dataset
+            self.dataset.load_state_dict(saved.dataset)  # type: ignore[attr-defined]
+        iterator = self._begin(randomness, progress, None if saved.batches is None else saved.sampler)
+        # The generators of the process are the training loop's.
+        randomness.load(before)
+        if is_stream and saved.batches:
+            next(islice(iterator, saved.batches, saved.batches), None)
+        return iterator
+
+    def _begin(
+        self, randomness: Randomness, progress: Progress, sampler_state: tuple[int, Any] | None
+    ) -> _BaseDataLoaderIter:
+        self._progress = progress
+        self._tracked.begin(randomness, progress, sampler_state)
+        is_stream = isinstance(self.dataset, IterableDataset)
+        by_torch = self._choose_kind() == "processes" or not self.in_order
+        if is_stream or (self.num_workers and by_torch):
+            # Torch's own iterator has the other order too, with threads.
             return super().__iter__()
-        iterator = PoolIterator(self)
+        iterator = PoolIterator(self, progress)
         self._running.add(iterator)
         return iterator
+
+    def _get_iterator(self) -> _BaseDataLoaderIter:
+        if self.num_workers == 0:
+            return InlineIterator(self)
+        self.check_worker_number_rationality()
+        return ProcessIterator(self)
+
+    @property
+    def _index_sampler(self) -> Any:
+        return self._tracked
+
+    def _find_randomness(self) -> Randomness:
+        sampler = super()._index_sampler
+        inner = getattr(sampler, "sampler", None)
+        owners = {"loader": self, "sampler": sampler, "inner sampler": inner}
+        return Randomness({name: getattr(owner, "generator", None) for name, owner in owners.items()})
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return how far the latest iteration has come: batches that were delivered, not those that are prefetched.
+
+        Raises:
+            UsageError: The loader cannot be resumed: the order of its batches is not fixed, or the data set that has
+                the state is in other processes.
+        """
+        is_stream = isinstance(self.dataset, IterableDataset)
+        if is_stream and is_stateful(self.dataset):
+            raise UsageError(
+                "an IterableDataset with a state_dict of its own is loaded by worker processes, which keep its state: "
+                "use torchdata's StatefulDataLoader for it"
+            )
+        progress = self._progress
+        if progress is None:
+            batches, randomness, dataset = 0, self._find_randomness().dump_own(), None
+        elif progress.is_finished:
+            batches, randomness, dataset = None, self._find_randomness().dump_own(), progress.dataset_state
+        elif self.num_workers and not self.in_order:
+            raise UsageError("with in_order=False the delivered batches are not the first ones: use in_order=True")
+        else:
+            batches, randomness, dataset = progress.delivered, progress.begun, progress.dataset_state
+        return SavedState(batches, randomness, self._tracked.dump(progress), dataset, self._form).dump()
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Let the next iteration continue where a state was saved; an empty state lets it begin anew.
+
+        Raises:
+            UsageError: The state is not of such a loader.
+        """
+        self._saved = SavedState.load(state_dict, self._form) if state_dict else None
+        self._progress = None
+
+    @property
+    def _form(self) -> dict[str, Any]:
+        sampler = super()._index_sampler
+        is_stream = isinstance(self.dataset, IterableDataset)
+        num_batches = len(sampler) if hasattr(sampler, "__len__") and not is_stream else None
+        return {"batch_size": self.batch_size, "num_batches": num_batches}
 
     def check_worker_number_rationality(self) -> None:
         """Warn as torch if there are more worker processes than processors; threads may be more."""

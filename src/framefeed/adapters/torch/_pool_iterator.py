@@ -1,18 +1,25 @@
-"""Iterate over a map-style data set of torch's kind in the threads of a pool."""
+"""The iterators of a data loader, which count the batches that they deliver: by threads of a pool, or torch's own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import chain, islice
 from typing import Any, NoReturn
 
 import numpy as np
 import torch
+from torch.utils.data import DataLoader as TorchDataLoader
 from torch.utils.data import _utils, default_collate
-from torch.utils.data.dataloader import DataLoader as TorchDataLoader
-from torch.utils.data.dataloader import _BaseDataLoaderIter
+from torch.utils.data.dataloader import (
+    _BaseDataLoaderIter,
+    _DatasetKind,
+    _MultiProcessingDataLoaderIter,
+    _SingleProcessDataLoaderIter,
+)
 
 from framefeed.adapters.torch._collating import RecyclingCollate
 from framefeed.adapters.torch._pools import POOLS
+from framefeed.adapters.torch._resuming import Progress, is_stateful
 from framefeed.errors import DeadlineExceeded, LoadError
 from framefeed.parallel import Ok, Pool, ordered_outcomes
 
@@ -36,18 +43,20 @@ class Fetcher:
     def __init__(self, loader: TorchDataLoader[Any], collate: Callable[[Any], Any], pinned_on: str | None) -> None:
         fetcher: Any = _utils.fetch._MapDatasetFetcher
         self._fetch = fetcher(loader.dataset, loader._auto_collation, collate, loader.drop_last).fetch
+        self._stateful: Any = loader.dataset if is_stateful(loader.dataset) else None
         self._pinned_on = pinned_on
         self._device = torch.accelerator.current_device_index() if pinned_on is not None else 0
 
-    def __call__(self, index: Any) -> Any:
-        """Load the batch of these indices."""
+    def __call__(self, index: Any) -> tuple[Any, Any]:
+        """Load the batch of these indices, and save the state of the data set if it has one."""
         batch = self._fetch(index)
-        if self._pinned_on is None:
-            return batch
-        # Of each thread its own; memory that is pinned for another device would start that device.
-        torch.accelerator.set_device_index(self._device)
-        pin: Any = _utils.pin_memory.pin_memory
-        return pin(batch, self._pinned_on)
+        state = self._stateful.state_dict() if self._stateful is not None else None
+        if self._pinned_on is not None:
+            # Of each thread its own; memory that is pinned for another device would start that device.
+            torch.accelerator.set_device_index(self._device)
+            pin: Any = _utils.pin_memory.pin_memory
+            batch = pin(batch, self._pinned_on)
+        return batch, state
 
 
 def measure_bytes(batch: Any) -> int:
@@ -61,7 +70,49 @@ def measure_bytes(batch: Any) -> int:
     return 0
 
 
-class PoolIterator(_BaseDataLoaderIter):
+class CountingIterator(_BaseDataLoaderIter):
+    """Iterator of torch that tells its loader how far it has come."""
+
+    _progress: Progress
+
+    def __next__(self) -> Any:
+        try:
+            batch = super().__next__()
+        except StopIteration:
+            self._progress.is_finished = True
+            raise
+        self._progress.deliver(self._consumed)
+        return batch
+
+    @property
+    def _consumed(self) -> int:
+        """Number of batches that were delivered or failed."""
+        return self._num_yielded
+
+
+class InlineIterator(CountingIterator, _SingleProcessDataLoaderIter):
+    """Torch's iterator without workers."""
+
+    def __init__(self, loader: Any) -> None:
+        super().__init__(loader)
+        self._progress = loader._progress
+
+
+class ProcessIterator(CountingIterator, _MultiProcessingDataLoaderIter):
+    """Torch's iterator with worker processes."""
+
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        # At the beginning of each epoch.
+        self._progress = loader._progress
+        super()._reset(loader, first_iter)
+
+    @property
+    def _consumed(self) -> int:
+        is_map = self._dataset_kind == _DatasetKind.Map
+        return int(self._rcvd_idx if is_map and self._in_order else self._num_yielded)
+
+
+class PoolIterator(CountingIterator):
     """Iterator over the batches of a loader.
 
     It draws from the generators in the order in which torch does: a loader with workers begins its sampler twice, and
@@ -69,13 +120,18 @@ class PoolIterator(_BaseDataLoaderIter):
 
     Args:
         loader: The loader.
+        progress: Its latest progress.
     """
 
-    def __init__(self, loader: TorchDataLoader[Any]) -> None:
+    def __init__(self, loader: TorchDataLoader[Any], progress: Progress) -> None:
         super().__init__(loader)
+        self._progress = progress
         workers, ahead = loader.num_workers, max(1, loader.num_workers * (loader.prefetch_factor or 1))
         if workers:
             self._sampler_iter = iter(self._index_sampler)
+        elif progress.is_resumed:
+            # The sampler draws now, while the generators are as they were.
+            self._sampler_iter = chain(list(islice(self._sampler_iter, 1)), self._sampler_iter)
         self._pool: Pool = POOLS.find(workers)
         self._batch = 0
         self._is_late = False
@@ -88,11 +144,15 @@ class PoolIterator(_BaseDataLoaderIter):
             pool=self._pool,
             max_in_flight=ahead,
             max_bytes=MOST_BYTES,
-            size_of=measure_bytes,
+            size_of=lambda loaded: measure_bytes(loaded[0]),
             deadline_seconds=loader.timeout or None,
         )
-        if self._pool.workers:
+        if workers and self._pool.workers:
             self._outcomes.fill()
+
+    @property
+    def _consumed(self) -> int:
+        return self._batch
 
     @property
     def _pinned_on(self) -> str | None:
@@ -112,7 +172,8 @@ class PoolIterator(_BaseDataLoaderIter):
         if self._pool.workers:
             self._outcomes.fill()
         if isinstance(outcome, Ok):
-            return outcome.value
+            batch, self._progress.dataset_state = outcome.value
+            return batch
         try:
             if isinstance(outcome.error, StopIteration):
                 # As it is, it would end the epoch without a word.

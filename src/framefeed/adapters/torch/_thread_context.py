@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import queue
-import threading
 from collections.abc import Callable
 from functools import partial
 from multiprocessing.context import BaseContext
@@ -36,6 +35,18 @@ class RaisedInThread(ExceptionWrapper):
         if isinstance(self._error, StopIteration):
             raise LoadError("the data set raised StopIteration") from self._error
         raise self._error
+
+
+class _Flag:
+    """Event that nothing waits for, and so without a lock."""
+
+    _is_set = False
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        return self._is_set
 
 
 class _Results(queue.Queue[Any]):
@@ -96,9 +107,7 @@ class _ThreadWorker:
             self._results.put((message, None))
 
 
-def _load(
-    message: tuple[int, Any], fetch: Callable[[Any], Any], results: queue.Queue[Any], done: threading.Event
-) -> None:
+def _load(message: tuple[int, Any], fetch: Callable[[Any], Any], results: queue.Queue[Any], done: _Flag) -> None:
     if done.is_set():
         return
     number, index = message
@@ -135,7 +144,7 @@ class ThreadContext(BaseContext):
 
     def Event(self) -> Any:  # noqa: N802
         """Make an event of this process."""
-        return threading.Event()
+        return _Flag()
 
     def Process(self, target: Callable[..., Any], args: tuple[Any, ...]) -> Any:  # noqa: N802
         """Make a worker.

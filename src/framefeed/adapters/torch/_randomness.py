@@ -1,0 +1,90 @@
+"""Save the states of the generators that a sampler may draw from, and restore them."""
+
+from __future__ import annotations
+
+import base64
+import random
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+States = dict[str, Any]
+
+
+def _as_bytes(state: torch.Tensor) -> bytes:
+    return state.numpy().tobytes()
+
+
+def _encode(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data, 1)).decode()
+
+
+def _decode(text: str) -> torch.Tensor:
+    return torch.frombuffer(bytearray(zlib.decompress(base64.b64decode(text))), dtype=torch.uint8)
+
+
+def _dump_python() -> list[Any]:
+    version, words, gauss = random.getstate()
+    return [version, list(words), gauss]
+
+
+def _dump_numpy() -> list[Any]:
+    # Samplers of users draw from it, and so their state is a part of the loader's.
+    name, words, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
+    return [name, [int(word) for word in words], *rest]
+
+
+def _load_numpy(value: Any) -> None:
+    np.random.set_state((value[0], np.array(value[1], dtype=np.uint32), *value[2:]))  # noqa: NPY002
+
+
+GLOBAL: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
+    "torch": (
+        lambda: _encode(_as_bytes(torch.get_rng_state())),
+        lambda text: torch.set_rng_state(_decode(text)),
+    ),
+    "python": (_dump_python, lambda value: random.setstate((value[0], tuple(value[1]), value[2]))),
+    "numpy": (_dump_numpy, _load_numpy),
+}
+"""Functions that save and restore the global generators, by name; all states are JSON."""
+
+
+class Randomness:
+    """The global generators, and those that a loader and its samplers have.
+
+    Args:
+        own: The generators of the loader and its samplers, by name; None for those that they do not have.
+    """
+
+    def __init__(self, own: Mapping[str, torch.Generator | None]) -> None:
+        self._own = {name: generator for name, generator in own.items() if isinstance(generator, torch.Generator)}
+
+    def dump(self, names: Iterable[str] | None = None) -> States:
+        """Save all generators, or those of these names."""
+        states = {}
+        for name in (*GLOBAL, *self._own) if names is None else names:
+            if name in GLOBAL:
+                states[name] = GLOBAL[name][0]()
+            elif name in self._own:
+                states[name] = _encode(_as_bytes(self._own[name].get_state()))
+        return states
+
+    def dump_own(self) -> States:
+        """Save the generators of the loader and its samplers."""
+        return self.dump(self._own)
+
+    def find_changed(self, before: States) -> States:
+        """Return the states of the generators that were drawn from since then."""
+        now = self.dump(before)
+        return {name: state for name, state in before.items() if state != now[name]}
+
+    def load(self, states: Mapping[str, Any]) -> None:
+        """Restore generators; those that the loader does not have are left out."""
+        for name, state in states.items():
+            if name in GLOBAL:
+                GLOBAL[name][1](state)
+            elif name in self._own:
+                self._own[name].set_state(_decode(state))

@@ -1,0 +1,159 @@
+"""Save how far a data loader has come, and continue there: delivered batches count, prefetched ones do not.
+
+The state has the generators as they were when the epoch began, and the number of delivered batches. To resume, the
+sampler draws the epoch again and skips so many batches; a sampler with ``state_dict`` continues without that.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from framefeed.adapters.torch._randomness import Randomness, States
+from framefeed.errors import UsageError
+
+VERSION = 1
+
+
+def is_stateful(item: object) -> bool:
+    """Whether an object has ``state_dict`` and ``load_state_dict``."""
+    return callable(getattr(item, "state_dict", None)) and callable(getattr(item, "load_state_dict", None))
+
+
+@dataclass
+class Progress:
+    """How far one iteration has come.
+
+    Attributes:
+        begun: States of the generators that its sampler drew from, as they were when it began.
+        skipped: Batches that were delivered before it was resumed.
+        delivered: Batches of the epoch that were delivered.
+        is_finished: Whether it reached the end.
+        sampler_states: States of the sampler after a number of batches, of which the first comes before the last
+            delivered batch.
+        dataset_state: State of the data set after the last delivered batch, if it has one.
+        is_resumed: Whether it continues an earlier one.
+    """
+
+    begun: States = field(default_factory=dict)
+    skipped: int = 0
+    delivered: int = 0
+    is_finished: bool = False
+    sampler_states: deque[tuple[int, Any]] = field(default_factory=deque)
+    dataset_state: Any = None
+    is_resumed: bool = False
+
+    def deliver(self, consumed: int) -> None:
+        """Count the batches that this iteration delivered, those that failed included."""
+        self.delivered = self.skipped + consumed
+        # Not the state after the last delivered batch: at the end of an epoch, a sampler may have begun the next one.
+        while len(self.sampler_states) > 1 and self.sampler_states[1][0] < self.delivered:
+            self.sampler_states.popleft()
+
+
+@dataclass(frozen=True)
+class SavedState:
+    """The contents of a loader's state.
+
+    Attributes:
+        batches: Number of delivered batches of the epoch; None if it is finished.
+        randomness: States of generators.
+        sampler: Number of batches and the state of the sampler after them; None if it has no state.
+        dataset: State of the data set; None if it has none.
+        form: What must be equal where it is loaded.
+    """
+
+    batches: int | None
+    randomness: States
+    sampler: tuple[int, Any] | None
+    dataset: Any
+    form: dict[str, Any]
+
+    def dump(self) -> dict[str, Any]:
+        """Return the state as a dict; JSON if the states of sampler and data set are."""
+        sampler = None if self.sampler is None else list(self.sampler)
+        return {"version": VERSION, "batches": self.batches, "randomness": self.randomness, "sampler": sampler,
+                "dataset": self.dataset, **self.form}  # fmt: skip
+
+    @classmethod
+    def load(cls, state: Mapping[str, Any], form: dict[str, Any]) -> SavedState:
+        """Check a state.
+
+        Raises:
+            UsageError: It is not of this class, or of another loader.
+        """
+        if not isinstance(state, Mapping) or "randomness" not in state or state.get("version") != VERSION:
+            raise UsageError("this is no state of an ff.torch.DataLoader of this version: load one of its state_dict()")
+        for name, value in form.items():
+            if state.get(name) != value:
+                raise UsageError(
+                    f"the state is of a loader with {name}={state.get(name)!r}, and this one has {value!r}: make the "
+                    "loader with the arguments that it had when the state was saved; num_workers may differ"
+                )
+        sampler = None if state["sampler"] is None else (int(state["sampler"][0]), state["sampler"][1])
+        return cls(state["batches"], dict(state["randomness"]), sampler, state["dataset"], form)
+
+
+class TrackedSampler:
+    """Draws the indices of a loader, remembers the states of its sampler, and resumes.
+
+    Args:
+        sampler: Gives indices, or batches of them.
+        every: Number of batches from one saved state of the sampler to the next.
+    """
+
+    def __init__(self, sampler: Any, every: int) -> None:
+        self._sampler = sampler
+        self._every = every
+        self._randomness = Randomness({})
+        self._progress = Progress()
+        self._saved: tuple[int, Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self._sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        # At once, as torch does: a sampler may draw when it begins. Torch begins it twice if there are workers.
+        return self._draw(iter(self._sampler), self._progress, self._saved)
+
+    def begin(self, randomness: Randomness, progress: Progress, saved: tuple[int, Any] | None) -> None:
+        """Let the next iteration be that of this progress, which continues from a saved state of the sampler."""
+        self._randomness, self._progress, self._saved = randomness, progress, saved
+
+    def dump(self, progress: Progress | None) -> tuple[int, Any] | None:
+        """Return a number of batches, and the state of the sampler after them; None if it has none."""
+        if progress is not None and progress.sampler_states:
+            return progress.sampler_states[0]
+        owner: Any = next((each for each in (self._sampler, self._inner) if is_stateful(each)), None)
+        return None if owner is None else (0, copy.deepcopy(owner.state_dict()))
+
+    def finish(self, saved: tuple[int, Any] | None) -> None:
+        """Let the sampler reach the end of an epoch, from a saved state of it."""
+        if saved is not None:
+            deque(self._draw(iter(self._sampler), Progress(skipped=saved[0]), saved), maxlen=0)
+
+    @property
+    def _inner(self) -> Any:
+        return getattr(self._sampler, "sampler", None)
+
+    def _draw(self, drawn: Iterator[Any], progress: Progress, saved: tuple[int, Any] | None) -> Iterator[Any]:
+        owner: Any = next((each for each in (self._sampler, drawn, self._inner) if is_stateful(each)), None)
+        count = skipped = progress.skipped
+        if owner is not None and saved is not None:
+            owner.load_state_dict(saved[1])
+            drawn = drawn if owner is drawn else iter(self._sampler)
+            skipped = count - saved[0]
+        if owner is not None:
+            progress.sampler_states.append((count - skipped, copy.deepcopy(owner.state_dict())))
+        next(islice(drawn, skipped, skipped), None)
+        for index in drawn:
+            if count == 0:
+                progress.begun = self._randomness.find_changed(progress.begun)
+            count += 1
+            if owner is not None and count % self._every == 0:
+                progress.sampler_states.append((count, copy.deepcopy(owner.state_dict())))
+            yield index

@@ -1,0 +1,234 @@
+"""Do tasks in worker processes: a small request there, pixels through shared memory, times and errors back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed._arrays import BoolArray
+from framefeed.cache import CacheStats
+from framefeed.decode import Pixels
+from framefeed.errors import FramefeedError, LoadError
+from framefeed.load._batch import BufferPools, SharedArray
+from framefeed.load._memory import TaskMemory
+from framefeed.load._options import LoaderOptions
+from framefeed.load._pending import PendingBatch, find_shapes
+from framefeed.load._stats import WorkCost
+from framefeed.load._work import ClipWorker, DecodeTask
+from framefeed.parallel import Err, Pool, RemoteCaller, RemoteCalls, check_sendable, is_sendable, ordered_outcomes
+from framefeed.plan import EpochPlan
+
+
+@dataclass(frozen=True, slots=True)
+class ClipRequest:
+    """A task for a worker process.
+
+    Attributes:
+        iteration: Number of the iteration in its loader.
+        epoch: Number of the epoch.
+        row: The source's row of the catalog.
+        positions: Positions of the clips.
+        length: Number of frames of each clip.
+        shared: Memory for each clip or result; None if it must be sent.
+    """
+
+    iteration: int
+    epoch: int
+    row: int
+    positions: tuple[int, ...]
+    length: int
+    shared: tuple[SharedArray | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TransformRequest:
+    """A clip to be transformed by a worker process.
+
+    Attributes:
+        iteration: Number of the iteration in its loader.
+        epoch: Number of the epoch.
+        clip: The clip.
+        position: Its position.
+    """
+
+    iteration: int
+    epoch: int
+    clip: Pixels
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlushRequest:
+    """Ask a worker process to write the frames that it has cached."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClipAnswer:
+    """What a worker process returns for a task.
+
+    Attributes:
+        cost: Seconds and counts.
+        pts_seconds: As in a batch, for the clips of the task.
+        valid: As in a batch, for the clips of the task.
+        errors: Error of each clip, or None.
+        results: Clips or results that are not in shared memory, by their number in the task.
+        process: Number of the process.
+        cache: Counts of the cache in the process, if there is one.
+    """
+
+    cost: WorkCost
+    pts_seconds: npt.NDArray[np.float64]
+    valid: BoolArray
+    errors: list[FramefeedError | None]
+    results: dict[int, npt.NDArray[Any]]
+    process: int
+    cache: CacheStats | None
+
+
+ProcessRequest = ClipRequest | TransformRequest | FlushRequest
+
+
+class ClipProcess:
+    """Plans, decodes and transforms clips in a worker process, to which it is sent once.
+
+    Args:
+        plan: At any epoch.
+        options: Options of the loader.
+    """
+
+    def __init__(self, plan: EpochPlan, options: LoaderOptions) -> None:
+        self._plan = plan
+        self._options = options
+        self._buffers = BufferPools(0, None if options.transform is None else 1)
+        self._iteration: tuple[int, int] | None = None
+        self._worker: ClipWorker | None = None
+
+    def __reduce__(self) -> tuple[type[ClipProcess], tuple[EpochPlan, LoaderOptions]]:
+        return (ClipProcess, (self._plan, self._options))
+
+    def __repr__(self) -> str:
+        return f"the work on {self._plan!r}"
+
+    def __call__(self, request: ProcessRequest) -> ClipAnswer | npt.NDArray[Any] | None:
+        """Do a task, transform a clip, or write the frames of the cache."""
+        cache = self._options.cache
+        if isinstance(request, FlushRequest):
+            if cache is not None:
+                cache.flush()
+            return None
+        worker = self._begin(request.iteration, request.epoch)
+        if isinstance(request, TransformRequest):
+            return worker.apply_transform((request.clip, request.position))
+        shapes = find_shapes(self._plan, request.positions, request.length)
+        memory = TaskMemory(shapes, request.shared, self._buffers)
+        batch = PendingBatch(self._plan, request.positions, memory, request.length)
+        cost = worker(DecodeTask(batch, request.row, list(range(len(batch)))))
+        errors = [error if error is None else _make_sendable(error) for error in batch.errors]
+        counts = None if cache is None else cache.stats()
+        return ClipAnswer(cost, batch.pts_seconds, batch.valid, errors, memory.results, os.getpid(), counts)
+
+    def _begin(self, iteration: int, epoch: int) -> ClipWorker:
+        if self._worker is None or self._iteration != (iteration, epoch):
+            cache = self._options.cache
+            if cache is not None and self._worker is not None:
+                # Other workers may now need the frames that this one stored.
+                cache.flush()
+            self._plan = self._plan.with_epoch(epoch)
+            decoder = self._options.decoder_for(self._plan)
+            self._worker = ClipWorker(self._plan, decoder, self._options.transform)
+            self._iteration = iteration, epoch
+        return self._worker
+
+
+def _make_sendable(error: FramefeedError) -> FramefeedError:
+    """Return an error of a clip, or its message if it cannot be sent."""
+    if is_sendable(error):
+        return error
+    context = {"position": error.position, "source": error.source, "stage": error.stage}
+    return LoadError(f"{type(error).__name__}: {error}", **context)  # type: ignore[arg-type]
+
+
+def check_options_sendable(options: LoaderOptions) -> None:
+    """Check that the user's objects can be sent to worker processes.
+
+    Raises:
+        UsageError: One of them cannot; the message names the argument.
+    """
+    for name in ("transform", "backend"):
+        check_sendable(name, getattr(options, name))
+
+
+ProcessCalls = RemoteCalls[ProcessRequest, Any]
+"""Calls of a `ClipProcess`."""
+
+
+class ProcessClips(RemoteCaller):
+    """Has tasks done in the worker process of the calling thread, and stores the answers in their batches.
+
+    Args:
+        calls: Of a `ClipProcess` with the plan of the tasks.
+        iteration: Number of the iteration in its loader.
+        epoch: Number of the epoch.
+        caches: Counts of the cache in each process, by its number.
+    """
+
+    def __init__(self, calls: ProcessCalls, iteration: int, epoch: int, caches: dict[int, CacheStats]) -> None:
+        self._calls = calls
+        self._caches = caches
+        self._iteration = iteration
+        self._epoch = epoch
+
+    def __call__(self, task: DecodeTask | None) -> WorkCost:
+        """Do a task, or nothing for None; errors of clips are stored in the batch."""
+        if task is None:
+            return WorkCost()
+        batch = task.batch
+        positions = tuple(batch.positions[slot] for slot in task.slots)
+        shared = tuple(batch.memory.share(slot) for slot in task.slots)
+        request = ClipRequest(self._iteration, self._epoch, task.row, positions, batch.length, shared)
+        answer: ClipAnswer = self._calls(request)
+        if answer.cache is not None:
+            self._caches[answer.process] = answer.cache
+        batch.pts_seconds[task.slots] = answer.pts_seconds
+        batch.valid[task.slots] = answer.valid
+        for number, slot in enumerate(task.slots):
+            error = answer.errors[number]
+            if error is not None:
+                batch.set_error(slot, error)
+            elif number in answer.results:
+                batch.memory.put(slot, answer.results[number])
+        return answer.cost
+
+    def apply_transform(self, pool: Pool, clip_and_position: tuple[Pixels, int]) -> npt.NDArray[Any]:
+        """Call the transform in any process of a pool."""
+        request = TransformRequest(self._iteration, self._epoch, *clip_and_position)
+        with ordered_outcomes(self._calls, [request], pool=pool, max_in_flight=1) as outcomes:
+            outcome = next(outcomes)
+        if isinstance(outcome, Err):
+            raise outcome.error
+        result: npt.NDArray[Any] = outcome.value
+        return result
+
+
+def add_cache_stats(parts: Iterable[CacheStats]) -> CacheStats:
+    """Add up the counts of a cache in several processes."""
+    total = CacheStats()
+    for part in parts:
+        sums: dict[str, Any] = {
+            each.name: getattr(total, each.name) + getattr(part, each.name)
+            for each in fields(CacheStats)
+            if each.name.startswith(("frames", "bytes"))
+        }
+        total = replace(
+            total,
+            **sums,
+            codec=part.codec or total.codec,
+            is_full=part.is_full or total.is_full,
+            trouble=part.trouble or total.trouble,
+        )
+    return total

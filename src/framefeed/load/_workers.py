@@ -1,0 +1,121 @@
+"""The threads or processes of a loader, what they do, and the memory that they write to."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+from framefeed.cache import CacheStats
+from framefeed.load._batch import BufferPools
+from framefeed.load._costs import ClipCosts
+from framefeed.load._options import LoaderOptions
+from framefeed.load._pending import ApplyTransform
+from framefeed.load._remote import (
+    ClipProcess,
+    FlushRequest,
+    ProcessCalls,
+    ProcessClips,
+    add_cache_stats,
+    check_options_sendable,
+)
+from framefeed.load._work import ClipWorker
+from framefeed.parallel import Pool, ProcessPool, RemoteCalls, SharedMemory, call_each, open_pool
+from framefeed.plan import EpochPlan
+
+
+class Workers:
+    """The threads or processes of a loader, which keep their open decoders between epochs, and its buffers.
+
+    They are started when first needed, and again in a forked process, which has no threads of its parent.
+
+    Args:
+        options: Options of the loader.
+
+    Attributes:
+        count: Number of workers; with 0 the thread that asks for batches does the work.
+    """
+
+    def __init__(self, options: LoaderOptions) -> None:
+        self.count = options.num_workers
+        self.are_processes = bool(self.count) and options.kind == "processes"
+        if self.are_processes:
+            check_options_sendable(options)
+        self._options = options
+        self._pool: Pool | None = None
+        self._process = 0
+        self._calls: tuple[EpochPlan, ProcessCalls] | None = None
+        self._costs: ClipCosts | None = None
+        self._caches: dict[int, CacheStats] = {}
+        self._iterations = 0
+
+    @property
+    def pool(self) -> Pool:
+        """The pool of threads, opened if there is none."""
+        if self._pool is None or self.are_parents:
+            self._open()
+        assert self._pool is not None
+        return self._pool
+
+    def _open(self) -> None:
+        options, memory = self._options, None
+        if self.are_processes:
+            memory = SharedMemory()
+            self._pool = ProcessPool(self.count, memory=memory)
+        else:
+            self._pool = open_pool(self.count)
+        self._process = os.getpid()
+        clips = None if options.transform is None else max(options.batch_size, self.count + 1)
+        # Two more than are prepared ahead: the one being delivered, and the one that the caller still holds.
+        self.buffers = BufferPools(options.prefetch + 2, clips, memory)
+
+    def find_costs(self, plan: EpochPlan) -> ClipCosts | None:
+        """Return the predicted costs of the plan's clips; None if the order of starts makes no difference."""
+        if self._costs is None and self.count > 1:
+            self._costs = ClipCosts(plan.catalog)
+        return self._costs
+
+    def begin(self, plan: EpochPlan) -> tuple[ClipWorker | ProcessClips, ApplyTransform]:
+        """Return what does the tasks of an iteration, and what calls the transform."""
+        if not self.are_processes:
+            worker = ClipWorker(plan, self._options.decoder_for(plan), self._options.transform)
+            return worker, worker.apply_transform
+        self._iterations += 1
+        clips = ProcessClips(self._find_calls(plan), self._iterations, plan.epoch, self._caches)
+        return clips, partial(clips.apply_transform, self.pool)
+
+    def _find_calls(self, plan: EpochPlan) -> ProcessCalls:
+        # Sent to each process once; the epoch comes with each task.
+        if self._calls is None or self._calls[0].with_epoch(plan.epoch).options != plan.options:
+            self._calls = plan, RemoteCalls(ClipProcess(plan, self._options), self._options.deadline_seconds)
+        return self._calls[1]
+
+    def flush(self) -> None:
+        """Write the frames that the workers have cached, so that other processes see them."""
+        cache, pool = self._options.cache, self._pool
+        if cache is None:
+            return
+        cache.flush()
+        if isinstance(pool, ProcessPool) and self._calls is not None and not self.are_parents:
+            call_each(pool, self._calls[1], FlushRequest())
+
+    def cache_stats(self) -> CacheStats | None:
+        """Return the counts of the cache in this process and in the workers; None without a cache."""
+        cache = self._options.cache
+        return None if cache is None else add_cache_stats([cache.stats(), *self._caches.copy().values()])
+
+    @property
+    def are_parents(self) -> bool:
+        """Whether the threads are of the parent process, so that their locks may never be released here."""
+        return self._process != os.getpid()
+
+    def discard(self) -> None:
+        """Abandon a pool whose threads may hang, without waiting; the next iteration has another."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.abandon()
+
+    def close(self) -> None:
+        """Wait, for a bounded time, until all threads have ended."""
+        pool, self._pool = self._pool, None
+        if pool is not None and not self.are_parents:
+            pool.close()
