@@ -16,6 +16,7 @@ from framefeed.errors import MissingMedia
 SHAPE = (16, 3, 266, 266)
 """3.4 MB."""
 ITEMS, BATCH, BATCHES = 24, 8, 24
+WORKERS = (0, 1, 2)
 OURS = "framefeed.torch.DataLoader"
 
 
@@ -37,20 +38,20 @@ def light_row(peers: Peers, stack: ExitStack) -> Row:
         raise MissingMedia(f"it needs torch: {peers.missing['torch']}")
     torch, items = peers.modules["torch"], make_items()
     contenders = []
-    for workers in (0, 1, 2):
+    for workers in WORKERS:
         for name, load in ((OURS, torch.load_ready_by_ours), ("torch", torch.load_ready)):
             loader = load(items, BATCH * BATCHES, BATCH, workers)
             library = "" if name == OURS else "torch"
             contenders.append(Contender(f"{name} {workers}", ready(partial(exhaust, loader)), library, amount=BATCHES))
 
     def conclude(timings: Timings) -> Findings:
-        ours = f"{OURS} 2"
+        ours = f"{OURS} {WORKERS[-1]}"
         figures = {
             f"{title}, torch {workers}": figure
-            for workers in (0, 1, 2)
+            for workers in WORKERS
             for title, figure in compare_times(timings, ours, f"torch {workers}", ("wall", "cpu")).items()
         }
-        return Findings([Comparison("light", "the speed of torch's DataLoader, with 2 workers", figures)])
+        return Findings([Comparison("light", f"the speed of torch's DataLoader, of {ours}", figures)])
 
     title = f"batches of {BATCH} items of {np.prod(SHAPE) / 1e6:.1f} MB that are ready in memory, by workers"
     return Row("light", title, contenders, conclude, unit="batches", clock=read_family_clocks, warms_up=True)

@@ -148,9 +148,8 @@ def run_loop(loop: Loop, specification: Path, *, watches: bool = False) -> Marks
     Raises:
         SubprocessError: It failed.
     """
-    # Installed libraries have their bytecode; a checkout, or an environment that forbids writing it, may not.
+    # Installed libraries have their bytecode; a checkout has not where the environment forbids writing it.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment["PYTHONPYCACHEPREFIX"] = os.fspath(specification.parent / "bytecode")
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
     began, of, peak = time.perf_counter(), dict[Mark, Reading](), 0.0
     with subprocess.Popen(loop.command(specification), env=environment, **pipes) as child:
