@@ -72,7 +72,7 @@ def test_a_loop_that_fails_is_named(clips: ClipSet, monkeypatch: pytest.MonkeyPa
 def test_media_without_a_fitting_video_are_refused(tmp_path: Path) -> None:
     write_clip(tmp_path / "short.mp4", ClipSpec(num_frames=20))
     (tmp_path / "b.mp4").write_bytes(b"no video")
-    with pytest.raises(MissingMedia, match="H.264"):
+    with pytest.raises(MissingMedia, match=r"H\.264"):
         _epochs.choose_videos(MediaStore([tmp_path], tmp_path, Rounds()), [tmp_path])
 
 
