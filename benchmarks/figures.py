@@ -21,7 +21,8 @@ README = Path(__file__).resolve().parent.parent / "README.md"
 DECODE = ("decode-2026-11-21-clips.json", "decode-2026-11-23-a.json", "decode-2026-11-23-b.json")
 SCAN = ("scan-2026-11-21.json", "scan-2026-11-23-a.json", "scan-2026-11-23-b.json")
 CACHE = ("cache-2026-11-21.json", "cache-2026-11-23-a.json", "cache-2026-11-23-b.json")
-INDEXING, EPOCH = "indexing-2026-11-23.json", "epoch-2026-11-23.json"
+LOAD = ("load-2026-11-23-a.json", "load-2026-11-23-b.json")
+INDEXING = "indexing-2026-11-23.json"
 _BLOCK = re.compile(r"(?<=<!-- figures: )(?P<name>\w+) -->\n(?s:.*?)(?=<!-- end -->)")
 
 
@@ -111,17 +112,34 @@ def fill_indexing() -> str:
     ])  # fmt: skip
 
 
-def fill_epoch() -> str:
-    """An epoch, indexing included."""
-    result = _load(EPOCH)
-    decord, codec, own = (
-        result[f"framefeed by {name}"] for name in ("decord2", "torchcodec", "torchcodec, its own resize")
-    )
-    return (
-        f"framefeed gives {decord['CPU']:.2f} times as many clips per CPU second as decord2, and {codec['CPU']:.2f} "
-        f"times as many as TorchCodec ({own['CPU']:.2f} times if\nTorchCodec resizes itself). Its peak memory is "
-        f"{decord['memory']:.2f} and {codec['memory']:.2f} of theirs.\n"
-    )
+def fill_load() -> str:
+    """Whole loops."""
+    numbers = {address.removeprefix("load/"): number for address, number in read_numbers(*LOAD).items()}
+    libraries = {"decord2": "decord2", "torchcodec": "TorchCodec", "spdl": "SPDL's pipeline"}
+    loops = {"decord2": "decord2", "torchcodec exact, resized by torch": "TorchCodec"}
+    start = "start/framefeed, torch imported"
+    epochs = [
+        ("epochs: clips a CPU second / a second", peer,
+         _join([numbers[f"epoch/{name}/{clock}"] for clock in ("CPU", "wall")], 2))
+        for name, peer in libraries.items()
+    ]  # fmt: skip
+    return _table(("workload", "against", "ratio"), [
+        *epochs,
+        ("epochs: peak memory of all processes", " / ".join(loops.values()),
+         _join([numbers[f"memory/framefeed/{name}"] for name in loops], 2)),
+        ("process start to first batch, torch imported too: CPU / wall", "TorchCodec",
+         _join([numbers[f"{start}: torchcodec/{clock}"] for clock in ("CPU", "wall")], 2)),
+        ("`framefeed.torch.DataLoader` over a user's TorchCodec data set: CPU / wall / memory", "torch's `DataLoader`",
+         _join([*(numbers[f"users/users/{clock}"] for clock in ("CPU", "wall")), numbers["memory/users/users"]], 2)),
+        ("the same over items of 3.4 MB that are ready in memory, wall", "torch's, with 2 workers / with 0",
+         _join([numbers[f"light/light/wall, torch {workers}"] for workers in (2, 0)], 1)),
+        ('`ClipLoader(kind="processes")`: 720p clips / a transform that holds the lock for 5 ms, wall', "threads",
+         _join([numbers[f"{row}/{row}/wall"] for row in ("processes", "lock")], 2)),
+        ("one clip of 64 takes 20 times as long, worst case", "the least time that is possible",
+         f"+{max(numbers[f'slow/slow/wall, {at}'].median for at in ('first', 'in the middle', 'last')):.0f} %"),
+        ("a state restored in an epoch of 8 million clips: first batch", "first batch of an epoch",
+         f"+{max(0.0, numbers['restore/restore/wall'].median):.0f} ms"),
+    ])  # fmt: skip
 
 
 def fill_cache() -> str:
@@ -152,7 +170,7 @@ FILLS: Mapping[str, Callable[[], str]] = {
     "resize": fill_resize,
     "scan": fill_scan,
     "indexing": fill_indexing,
-    "epoch": fill_epoch,
+    "load": fill_load,
     "cache": fill_cache,
 }
 

@@ -40,7 +40,7 @@ FRAMES, WORKERS, BATCH, SIZE = 16, 2, 8, 224
 KINDS = ("threads", "processes")
 # --- one slow clip
 ITEMS, SLOWER = 64, 20
-LIGHT_SECONDS = 0.01
+LIGHT_SECONDS = 0.025
 PLACES = {"first": 0, "in the middle": ITEMS // 2, "last": ITEMS - 1}
 BOUND = "max(slow, sum / workers)"
 # --- a transform that holds the lock
