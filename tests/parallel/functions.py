@@ -199,7 +199,7 @@ def surroundings(_: object) -> dict[str, Any]:
         "path": sys.path,
         "warnings": sys.warnoptions,
         "optimize": sys.flags.optimize,
-        "threads": {name: value for name, value in os.environ.items() if name.endswith("_THREADS")},
+        "threads": {name: value for name, value in os.environ.items() if "_THREADS" in name},
         "descriptors": len(os.listdir("/proc/self/fd")) - 1,  # less the one that lists them
         "input": Path("/proc/self/fd/0").readlink().as_posix(),
         "main": getattr(sys.modules["__main__"], "__file__", None),

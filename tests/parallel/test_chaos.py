@@ -8,6 +8,7 @@ from framefeed.parallel import _child
 from tests.parallel.chaos import run_seed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_L04_D06_D07_kills_stops_and_crashes_lose_no_item(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_child, "LIVENESS_SECONDS", 0.05)

@@ -49,6 +49,16 @@ def test_the_laws_hold_on_the_threads_of_an_earlier_run(rows: list[Setting]) -> 
             check_laws(on_the_pool, replace(setting, workers=rows[0].workers))
 
 
+@given(
+    settings(), st.lists(st.sampled_from([0.0, 1.0, 2.0, 30.0, float("inf"), float("nan")]), min_size=12, max_size=12)
+)
+def test_L06_the_laws_hold_for_any_predicted_costs(setting: Setting, costs: list[float]) -> None:
+    def with_costs(function: Any, items: Any, **limits: Any) -> Any:
+        return ordered_outcomes(function, items, cost_of=costs.__getitem__, **limits)
+
+    check_laws(with_costs, setting)
+
+
 def test_backwards_completion_keeps_the_laws() -> None:
     check_laws(ordered_outcomes, BACKWARDS)
 

@@ -551,6 +551,7 @@ def test_L25_a_forked_process_can_have_workers_of_its_own(processes: ProcessPool
     assert list(ordered_map(functions.same, range(4), pool=processes, max_in_flight=4)) == list(range(4))
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_L09_L10_many_items_leave_nothing_behind(processes: ProcessPool) -> None:
     number = either(short=4_000, long=100_000)
@@ -603,7 +604,7 @@ def test_a_worker_has_the_path_and_options_of_its_parent_and_nothing_else(monkey
     assert found["path"] == sys.path
     assert found["warnings"] == sys.warnoptions
     assert found["optimize"] == sys.flags.optimize
-    assert found["threads"]["OMP_NUM_THREADS"] == "1"
+    assert found["threads"]["OMP_NUM_THREADS"] == found["threads"]["OPENCV_FOR_THREADS_NUM"] == "1"  # L02
     assert found["threads"]["MKL_NUM_THREADS"] == "3"  # what the user says holds
     assert found["threads"]["FRAMEFEED_THREADS"] == "1"
     assert found["descriptors"] == 5  # three that every program has, and two lines to the parent

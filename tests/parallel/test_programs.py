@@ -240,6 +240,7 @@ print(*ordered_outcomes(
     assert started.communicate(timeout=PATIENCE) == ("begins\nOk(None)\n", "")
 
 
+@pytest.mark.slow
 def test_L09_128_descriptors_are_enough_for_many_workers_and_runs(program: Program) -> None:
     ended = program.run("""
 import resource

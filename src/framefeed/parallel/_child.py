@@ -39,7 +39,9 @@ START_UP_SECONDS = 300.0
 _KILL_SECONDS = 1.0
 
 # A worker has one thread: no thread pools of numeric libraries. Variables that the user has set are kept.
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+_ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OPENCV_FOR_THREADS_NUM"), "1"
+)
 
 _OUT_OF_MEMORY = ", which the kernel sends when memory runs out"
 

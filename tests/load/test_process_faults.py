@@ -1,0 +1,200 @@
+"""What a worker process can do to a run: die, hang, be stopped or fail; it costs its clips and nothing else."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from framefeed.errors import CorruptMedia, DeadlineExceeded, LoadError, WorkerLost
+from framefeed.load._loader import ClipLoader
+from tests.fakes import FlatDecoder
+from tests.load import faulty
+from tests.load.laws import content
+from tests.load.media import SIZE, catalog, plan_of
+from tests.parallel.functions import shared_memory
+from tests.parallel.living import all_gone, children_of, wait_until
+
+ROW = 2
+
+
+def name_source(row: int) -> str:
+    return str(catalog().source(row))
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    before = children_of(os.getpid())
+    yield
+    gc.collect()
+    # The threads that own the processes end after them.
+    wait_until(lambda: all_gone(children_of(os.getpid()) - before) and shared_memory(None) == [])
+
+
+def make_loader_of(**options: Any) -> ClipLoader:
+    given = {"batch_size": 4, "backend": FlatDecoder(), "workers": 2, "kind": "processes", **options}
+    return ClipLoader(plan_of(), **given)
+
+
+def collect_inline(**options: Any) -> list[Any]:
+    with make_loader_of(workers=0, **options) as loader:
+        return [content(batch) for batch in loader]
+
+
+@pytest.mark.parametrize(
+    ("fate", "fault", "said"),
+    [
+        ("kill", WorkerLost, "was killed by SIGKILL"),
+        pytest.param("segmentation fault", WorkerLost, "was killed by SIGSEGV", marks=pytest.mark.slow),
+        pytest.param("native", DeadlineExceeded, "still working on it after 1 s", marks=pytest.mark.slow),
+        pytest.param("stopped", DeadlineExceeded, "stopped by a signal", marks=pytest.mark.slow),
+    ],
+)
+def test_D06_D07_a_source_that_ends_its_workers_costs_its_clips_alone(
+    fate: str, fault: type[LoadError], said: str, tmp_path: Path
+) -> None:
+    decoder = faulty.FaultyDecoder({name_source(ROW): fate}, tmp_path)
+    right = collect_inline()
+    with make_loader_of(backend=decoder, on_error="skip", deadline_seconds=1 if fate == "native" else 20) as loader:
+        batches = list(loader)
+        assert list(loader.ledger)
+        assert {entry.source for entry in loader.ledger} == {name_source(ROW)}
+    assert len(batches) == len(right)
+    failed = [error for batch in batches for error in batch.errors if error is not None]
+    assert len(failed) == 2
+    for error in failed:
+        assert isinstance(error, fault)
+        assert said in str(error)
+        assert error.source == name_source(ROW)
+    for batch, expected in zip(batches, right, strict=True):
+        for slot, error in enumerate(batch.errors):
+            if error is not None:
+                assert not batch.data[slot].any()
+                assert np.isnan(batch.pts_seconds[slot]).all()
+        assert batch.positions.tobytes() == {part[0]: part[3] for part in expected[:6]}["positions"]
+        if batch.ok.all():
+            assert content(batch) == expected
+
+
+@pytest.mark.parametrize("fate", ["kill", pytest.param("stopped", marks=pytest.mark.slow)])
+def test_L04_a_worker_that_is_lost_once_costs_nothing(fate: str, tmp_path: Path) -> None:
+    decoder = faulty.FaultyDecoder({name_source(ROW): fate, name_source(4): "kill"}, tmp_path, times=1)
+    with make_loader_of(backend=decoder) as loader:
+        assert [content(batch) for batch in loader] == collect_inline()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.slow
+def test_L05_a_lost_worker_is_raised_in_place_of_its_batch(tmp_path: Path) -> None:
+    decoder = faulty.FaultyDecoder({name_source(ROW): "kill"}, tmp_path)
+    with make_loader_of(workers=0) as inline:
+        right = [(content(batch), name_source(ROW) in batch.sources) for batch in inline]
+    with make_loader_of(backend=decoder) as loader:
+        iterator = iter(loader)
+        for expected, is_lost in right:
+            if is_lost:
+                with pytest.raises(WorkerLost, match=r"2 clips|1 clips") as caught:
+                    next(iterator)
+                assert caught.value.source == name_source(ROW)
+                del caught
+            else:
+                assert content(next(iterator)) == expected
+        with pytest.raises(StopIteration):
+            next(iterator)
+    assert loader.epoch == 1
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("broken", [range(6), range(0, 6, 2)])
+def test_a_run_over_broken_files_ends_with_its_ledger(kind: str, workers: int, broken: range, tmp_path: Path) -> None:
+    fates = {name_source(row): "broken" for row in broken}
+    decoder = faulty.FaultyDecoder(fates, tmp_path)
+    with make_loader_of(backend=decoder, kind=kind, workers=workers, on_error="skip") as loader:
+        batches = list(loader)
+        assert len(loader.ledger) == 2 * len(broken)
+        assert {entry.source for entry in loader.ledger} == set(fates)
+    errors = [error for batch in batches for error in batch.errors if error is not None]
+    assert {type(error) for error in errors} == {CorruptMedia}
+    assert [len(batch) for batch in batches] == [4, 4, 4]
+
+
+@pytest.mark.slow
+def test_a_transform_that_kills_every_worker_ends_the_run_with_its_ledger() -> None:
+    plan = plan_of(clips_per_video=1)
+    with ClipLoader(
+        plan, batch_size=3, workers=2, kind="processes", on_error="skip", transform=faulty.kill_all
+    ) as loader:
+        batches = list(loader)
+        assert len(loader.ledger) == 6
+    assert [(batch.data.shape, batch.data.any()) for batch in batches] == [((3, 4, 3, *SIZE), False)] * 2
+
+
+@pytest.mark.slow
+def test_a_batch_without_a_result_has_the_form_of_a_black_clip() -> None:
+    def collect(**options: Any) -> list[Any]:
+        with make_loader_of(transform=faulty.refuse_bright, on_error="skip", backend="auto", **options) as loader:
+            return [content(batch) for batch in loader]
+
+    assert collect() == collect(workers=0)
+
+
+@pytest.mark.slow
+def test_results_without_elements_are_delivered() -> None:
+    def collect(**options: Any) -> list[Any]:
+        with make_loader_of(transform=faulty.empty, **options) as loader:
+            return [content(batch) for batch in loader]
+
+    assert collect() == collect(workers=0)
+
+
+@pytest.mark.slow
+def test_L02_L03_a_worker_has_one_thread_and_its_libraries_too() -> None:
+    with make_loader_of(transform=faulty.count_threads, backend="auto") as loader:
+        counts = np.concatenate([batch.data for batch in loader])
+    # PyTorch starts no threads of its own before it computes.
+    assert counts.max(axis=0).tolist() == [1, 1, 1, 1, 1]
+
+
+@pytest.mark.slow
+def test_L16_left_begun_again_and_dropped_processes_deliver_and_end() -> None:
+    whole = collect_inline()
+    loader = make_loader_of(prefetch=3)
+    for taken in (1, 0, 2):
+        for number, batch in enumerate(loader):
+            if number == taken:
+                break
+            assert content(batch) == whole[number]
+    first = iter(loader)
+    next(first)
+    assert [content(batch) for batch in loader] == whole
+    # An abandoned cycle: the loader, its iterator and a list that has both.
+    cycle: list[Any] = [loader, iter(loader)]
+    next(cycle[1])
+    cycle.append(cycle)
+    processes = children_of(os.getpid())
+    del cycle, loader, first
+    gc.collect()
+    wait_until(lambda: all_gone(processes))
+
+
+@pytest.mark.slow
+def test_L12_processes_are_kept_between_epochs() -> None:
+    with make_loader_of(transform=faulty.report_process) as loader:
+        first, second = ({pid for batch in loader for pid in batch.data.tolist()} for _ in range(2))
+    assert first == second
+    assert len(first) <= 2
+
+
+@pytest.mark.slow
+def test_P14_batches_of_shared_memory_keep_their_content() -> None:
+    with make_loader_of(backend="auto") as loader:
+        kept = [(batch.data[1], content(batch), batch) for _ in range(2) for batch in loader]
+    assert all(content(batch) == expected for _, expected, batch in kept)
+    assert all((view == batch.data[1]).all() for view, _, batch in kept)
+    del kept
