@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -191,6 +192,28 @@ def test_L15_an_interrupt_ends_a_program_at_once_and_its_workers_in_silence(prog
     assert all_gone(workers)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(either(short=2, long=100)))
+def test_L15_an_interrupt_at_any_time_ends_all_quietly(program: Program, seed: int) -> None:
+    started = program.start("""
+from itertools import count, islice
+print("begins", flush=True)
+while True:
+    with ordered_outcomes(functions.make_bytes, count(1000), workers=2, kind="processes", max_in_flight=8) as outcomes:
+        list(islice(outcomes, 30))
+""")
+    assert started.stdout is not None
+    assert started.stdout.readline() == "begins\n"
+    time.sleep(random.Random(seed).random() / 2)  # at any moment of starts, calls and ends
+    workers = children_of(started.pid)
+    os.killpg(started.pid, signal.SIGINT)
+    _, err = started.communicate(timeout=PATIENCE)
+    assert started.returncode == -signal.SIGINT
+    assert err.count("Traceback") == 1
+    assert err.rstrip().endswith("KeyboardInterrupt")
+    wait_until(lambda: all_gone(workers))
+
+
 def test_L15_a_program_that_is_killed_takes_its_hanging_workers_along(program: Program) -> None:
     started = program.start(OWN + "next(outcomes)")
     workers = program.workers()
@@ -223,13 +246,14 @@ def test_L15_a_program_that_is_killed_takes_stopped_workers_along(program: Progr
     wait_until(lambda: all_gone(workers))
 
 
-def test_L23_no_time_passes_for_a_deadline_while_all_processes_are_stopped(program: Program) -> None:
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_L23_no_time_passes_for_a_deadline_while_all_processes_are_stopped(program: Program, kind: str) -> None:
     os.mkfifo(program.folder / "release")
-    started = program.start("""
+    started = program.start(f"""
 folder = str(Path(__file__).parent)
 print("begins", flush=True)
 print(*ordered_outcomes(
-    functions.wait_and_tell, [folder], workers=1, kind="processes", max_in_flight=1, deadline_seconds=1.0
+    functions.wait_and_tell, [folder], workers=1, kind="{kind}", max_in_flight=1, deadline_seconds=1.0
 ))
 """)
     wait_until((program.folder / "begun").exists)
@@ -245,11 +269,11 @@ def test_L09_128_descriptors_are_enough_for_many_workers_and_runs(program: Progr
     ended = program.run("""
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
-for _ in range(8):
+for _ in range(4):
     results = ordered_map(functions.tenfold, range(8), workers=2, kind="processes", max_in_flight=8)
     assert list(results) == list(range(0, 80, 10))
-with ProcessPool(30) as pool:
-    together = list(ordered_map(functions.same, range(400), pool=pool, max_in_flight=60))
+with ProcessPool(20) as pool:
+    together = list(ordered_map(functions.same, range(400), pool=pool, max_in_flight=40))
 print(together == list(range(400)))
 """)
     assert ended == (0, "True\n", "")

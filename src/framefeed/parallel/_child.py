@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from subprocess import DEVNULL, Popen, TimeoutExpired
-from time import monotonic
+from time import perf_counter
 
 from framefeed.parallel import _worker
 from framefeed.parallel._forking import renew_after_fork
 from framefeed.parallel._shared_memory import SharedMemory
 from framefeed.parallel._shortage import raise_shortage, try_again_in_shortage
-from framefeed.parallel._stopping import check_stop
+from framefeed.parallel._stopping import StopDetector, check_stop
 from framefeed.parallel._worker import FUNCTION, ITEM, PATH, Buffer, Message, Parts
 
 # Seconds between two checks that a worker without an answer is alive, and not stopped. Its channel closes when it dies,
@@ -56,7 +56,7 @@ class ProcessHung(ProcessDied):
     """A worker process was killed, because it was stopped by a signal, or did not answer within the deadline."""
 
 
-class _CallLate(ProcessHung):
+class CallLate(ProcessHung):
     """The call itself took longer than its deadline: a second try would take as long."""
 
 
@@ -137,10 +137,10 @@ class Child:
             ProcessDied: If no process can be started, or two die before they have answered, or `stop` ended it.
             ResourceExhausted: If there is not enough memory, or no descriptor for a channel.
         """
-        self._stopped = False
+        self._stopped = self._ended
         try:
             return self._attempt(function, item, deadline_seconds)
-        except (_CallLate, _NotStarted):
+        except (CallLate, _NotStarted):
             raise
         except ProcessDied as death:
             if self._stopped:
@@ -216,7 +216,7 @@ class Child:
             _worker.receive(self._read)
             self._function = function
         limit_seconds = inf if deadline_seconds is None else deadline_seconds
-        self._step = _Step("was still working on it", _CallLate, limit_seconds)
+        self._step = _Step("was still working on it", CallLate, limit_seconds)
         _worker.send(self._write, ITEM, item)
 
     def _restart(self) -> None:
@@ -262,8 +262,6 @@ class Child:
     def _wait(self, event: int) -> None:
         """Wait until the channel can be read or written.
 
-        A poll that returns much later than it was to adds no time: meanwhile this process was stopped, as by Ctrl-Z.
-
         Raises:
             EOFError: If the process is dead.
             ProcessHung: If it is stopped by a signal, or its time is over.
@@ -271,20 +269,20 @@ class Child:
         assert self._channel is not None and self._process is not None
         self._poller.modify(self._channel, event)
         process, step = self._process, self._step
-        was_stopped = False
+        stops, is_suspected = StopDetector(), False
         while True:
             seconds = min(LIVENESS_SECONDS, step.left_seconds)
-            began = monotonic()
+            began = perf_counter()
             if self._poller.poll(seconds * 1000):
                 return
-            if monotonic() - began < seconds + LIVENESS_SECONDS:
+            if not stops.was_stopped(began, seconds):
                 step.spent_seconds += seconds
             if process.poll() is not None:
                 raise EOFError
             is_late = step.left_seconds <= 0
             is_stopped = _is_stopped(process.pid)
             # Once is not enough: when all processes go on after Ctrl-Z, this one may be the first.
-            if is_stopped and (was_stopped or is_late):
+            if is_stopped and (is_suspected or is_late):
                 self._reap(0)
                 raise ProcessHung(f"worker process {process.pid} was stopped by a signal and then killed")
             if is_late:
@@ -292,7 +290,7 @@ class Child:
                 raise step.fault(
                     f"worker process {process.pid} {step.state} after {step.limit_seconds:g} s and was killed"
                 )
-            was_stopped = is_stopped
+            is_suspected = is_stopped
 
     def _reap(self, patience_seconds: float) -> str:
         """Close the channel, wait for the process, kill it if it does not end; describe how it ended."""

@@ -23,19 +23,19 @@ import operator
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import Generic, NoReturn, TypeVar
 from weakref import finalize, proxy
 
 from framefeed._checks import check_integer, expected
 from framefeed.errors import DeadlineExceeded, LoadError, UsageError, WorkerLost
 from framefeed.parallel._budget import thread_budget
-from framefeed.parallel._child import STAGE, ProcessDied, ProcessHung
+from framefeed.parallel._child import STAGE, CallLate, ProcessDied, ProcessHung
 from framefeed.parallel._outcome import Err, Ok, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith, Pool
 from framefeed.parallel._processes import ProcessPool, RemoteCaller, RemoteCalls, open_pool
 from framefeed.parallel._reorder import ReorderBuffer
-from framefeed.parallel._stopping import cancelled_by, check_deadline
+from framefeed.parallel._stopping import StopDetector, cancelled_by, check_deadline
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -112,13 +112,17 @@ class OrderedRun(Generic[T, R]):
             DeadlineExceeded: If it is late.
         """
         with self._changed:
+            stops = StopDetector()
             until = None if self._deadline_seconds is None else monotonic() + self._deadline_seconds
             while not self._cancelled and not self._buffer.head_is_ready:
                 left = LIVENESS_SECONDS if until is None else until - monotonic()
                 if left <= 0:
                     raise self._deadline_error()
-                if not self._changed.wait(min(left, LIVENESS_SECONDS)):
+                began, seconds = perf_counter(), min(left, LIVENESS_SECONDS)
+                if not self._changed.wait(seconds):
                     self._replace_dead_worker()
+                    if until is not None and stops.was_stopped(began, seconds):
+                        until += perf_counter() - began
             if self._cancelled:
                 return None
             outcome = self._buffer.take()
@@ -178,7 +182,8 @@ class OrderedRun(Generic[T, R]):
             with cancelled_by(lambda: self._cancelled):
                 value = self._function(item)
         except ProcessHung as hang:
-            message = f"no result for item {position} ({shorten_repr(item)}): {hang}; {_LATE_ADVICE}"
+            advice = f"; {_LATE_ADVICE}" if isinstance(hang, CallLate) else ""
+            message = f"no result for item {position} ({shorten_repr(item)}): {hang}{advice}"
             raise DeadlineExceeded(message, position=position, stage=STAGE) from hang
         except ProcessDied as death:
             message = f"item {position} ({shorten_repr(item)}) is lost: {death}"

@@ -278,20 +278,13 @@ def _run_tasks(
 ) -> None:
     try:
         with around():
-            while _run_next(tasks):
-                pass
+            while (task := tasks.get()) is not None:
+                task()
+                # An idle thread keeps no task, and so no result, alive.
+                task = None
+            tasks.put(None)
     finally:
         ended.append(threading.current_thread())
-
-
-def _run_next(tasks: _Tasks) -> bool:
-    # A separate function: an idle thread must have no local that keeps a task, and so its result, alive.
-    task = tasks.get()
-    if task is None:
-        tasks.put(None)
-        return False
-    task()
-    return True
 
 
 def _drop_tasks(tasks: _Tasks) -> None:

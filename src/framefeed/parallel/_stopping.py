@@ -9,7 +9,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import cast
 
 from framefeed._checks import is_number
@@ -57,6 +57,30 @@ def check_deadline(seconds: object) -> None:
     """Raise UsageError unless ``deadline_seconds`` is a duration or None."""
     if seconds is not None and not (is_number(seconds) and cast("float", seconds) > 0):
         raise UsageError(f"deadline_seconds must be more than 0, or None for no bound, not {seconds!r}")
+
+
+# A wait that returns later than this shows that the process did not run: a busy machine delays it less.
+_STOP_SECONDS = 1.0
+
+
+class StopDetector:
+    """Detects that this process was stopped during a wait, as by Ctrl-Z: such a wait counts for no deadline.
+
+    Several late waits in a row are no stop: another thread holds the interpreter's lock for seconds at a time.
+    """
+
+    def __init__(self) -> None:
+        self._was_late = False
+
+    def was_stopped(self, began: float, seconds: float) -> bool:
+        """Whether this process was stopped during a wait that has just ended, and not already during the one before.
+
+        Args:
+            began: ``perf_counter()`` at the start of the wait.
+            seconds: Longest duration that the wait was to have.
+        """
+        was_late, self._was_late = self._was_late, perf_counter() - began > seconds + _STOP_SECONDS
+        return self._was_late and not was_late
 
 
 @contextmanager
