@@ -40,6 +40,7 @@ FRAMES, WORKERS, BATCH, SIZE = 16, 2, 8, 224
 KINDS = ("threads", "processes")
 # --- one slow clip
 ITEMS, SLOWER = 64, 20
+SLOW_SIZE = (720, 1280)
 LIGHT_SECONDS = 0.025
 PLACES = {"first": 0, "in the middle": ITEMS // 2, "last": ITEMS - 1}
 BOUND = "max(slow, sum / workers)"
@@ -61,30 +62,32 @@ def exhaust(loader: ClipLoader, number: int) -> None:
 
 @dataclass(frozen=True)
 class PacingDecoder(BaseDecoder):
-    """Takes a known time for each frame that must be decoded from the key frame on, and writes nothing."""
+    """Takes a known time for each clip, a longer one for clips of large pictures, and writes nothing."""
 
     seconds: float
     name = "pacing"
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Sleep."""
-        for slot in slots:
-            time.sleep(self.seconds * (int(slot.indices[-1]) + 1))
+        is_slow = index.stream.height == SLOW_SIZE[0]
+        time.sleep(self.seconds * len(slots) * (SLOWER if is_slow else 1))
         return DecodeReport([None] * len(slots))
 
 
 def slow_row(folder: Path, stack: ExitStack) -> Row:
-    """Epochs of 64 clips, of which one takes 20 times as long: a frame far from the key frame, as plans can know."""
-    light, slow = folder / "light.mp4", folder / "slow.mp4"
-    write_clip(light, ClipSpec(FRAMES, height=48, width=64, gop=FRAMES, b_frames=0))
-    write_clip(slow, ClipSpec(FRAMES * SLOWER, height=48, width=64, gop=FRAMES * SLOWER, b_frames=0))
-    decoder = PacingDecoder(LIGHT_SECONDS / FRAMES)
+    """Epochs of 64 clips, of which one takes 20 times as long: its pictures are large, as plans can know."""
+    slow, *lights = folder / "slow.mp4", *(folder / f"{number}.mp4" for number in range(ITEMS))
+    write_clip(lights[0], ClipSpec(FRAMES, height=48, width=64))
+    write_clip(slow, ClipSpec(FRAMES, height=SLOW_SIZE[0], width=SLOW_SIZE[1]))
+    for light in lights[1:]:  # clips of one file in a batch are one task
+        copyfile(lights[0], light)
+    decoder = PacingDecoder(LIGHT_SECONDS)
     total = LIGHT_SECONDS * (ITEMS - 1 + SLOWER)
     bound = max(LIGHT_SECONDS * SLOWER, total / WORKERS)
     contenders = [Contender(BOUND, ready(lambda number: time.sleep(bound)), amount=ITEMS)]
     for name, at in PLACES.items():
-        requests = [DecodeRequest(light, range(FRAMES)) for _ in range(ITEMS)]
-        requests[at] = DecodeRequest(slow, range(FRAMES * (SLOWER - 1), FRAMES * SLOWER))
+        requests = [DecodeRequest(light, range(FRAMES)) for light in lights]
+        requests[at] = DecodeRequest(slow, range(FRAMES))
         plan = plan_requests(requests, size=(SIZE, SIZE))
         loader = stack.enter_context(ClipLoader(plan, batch_size=BATCH, workers=WORKERS, backend=decoder))
         contenders.append(Contender(name, ready(partial(exhaust, loader)), amount=ITEMS))
