@@ -21,7 +21,8 @@ README = Path(__file__).resolve().parent.parent / "README.md"
 DECODE = ("decode-2026-11-21-clips.json", "decode-2026-11-23-a.json", "decode-2026-11-23-b.json")
 SCAN = ("scan-2026-11-21.json", "scan-2026-11-23-a.json", "scan-2026-11-23-b.json")
 CACHE = ("cache-2026-11-21.json", "cache-2026-11-23-a.json", "cache-2026-11-23-b.json")
-INDEXING, EPOCH = "indexing-2026-11-23.json", "epoch-2026-11-23.json"
+LOAD = tuple(sorted(path.name for path in RESULTS.glob("load-*.json")))
+INDEXING = "indexing-2026-11-23.json"
 _BLOCK = re.compile(r"(?<=<!-- figures: )(?P<name>\w+) -->\n(?s:.*?)(?=<!-- end -->)")
 
 
@@ -111,17 +112,35 @@ def fill_indexing() -> str:
     ])  # fmt: skip
 
 
-def fill_epoch() -> str:
-    """An epoch, indexing included."""
-    result = _load(EPOCH)
-    decord, codec, own = (
-        result[f"framefeed by {name}"] for name in ("decord2", "torchcodec", "torchcodec, its own resize")
-    )
-    return (
-        f"framefeed gives {decord['CPU']:.2f} times as many clips per CPU second as decord2, and {codec['CPU']:.2f} "
-        f"times as many as TorchCodec ({own['CPU']:.2f} times if\nTorchCodec resizes itself). Its peak memory is "
-        f"{decord['memory']:.2f} and {codec['memory']:.2f} of theirs.\n"
-    )
+def fill_load() -> str:
+    """Whole loops; rows that are not measured are left out."""
+    numbers = {address.removeprefix("load/"): number for address, number in read_numbers(*LOAD).items()}
+    start, users = "start/framefeed, torch imported: torchcodec", "`framefeed.torch.DataLoader`"
+    rows: list[tuple[str, str, int, tuple[str, ...]]] = [
+        ("epochs: clips a CPU second / a second", peer, 2, (f"epoch/{name}/CPU", f"epoch/{name}/wall"))
+        for name, peer in {"decord2": "decord2", "torchcodec": "TorchCodec", "spdl": "SPDL's pipeline"}.items()
+    ]
+    rows += [
+        ("epochs: peak memory of all processes", "decord2 / TorchCodec", 2,
+         ("memory/framefeed/decord2", "memory/framefeed/torchcodec exact, resized by torch")),
+        ("process start to first batch, torch imported too: CPU / wall", "TorchCodec", 2,
+         (f"{start}/CPU", f"{start}/wall")),
+        (f"{users} over a user's TorchCodec data set: CPU / wall", "torch's `DataLoader`", 2,
+         ("users/users/CPU", "users/users/wall")),
+        (f"{users} over items of 3.4 MB that are ready in memory, wall", "torch's, with 2 workers / with 0", 1,
+         ("light/light/wall, torch 2", "light/light/wall, torch 0")),
+        ('`ClipLoader(kind="processes")`: 720p clips / a transform that holds the lock for 5 ms, wall', "threads", 2,
+         ("processes/processes/wall", "lock/lock/wall")),
+        ("one clip of 64 takes 20 times as long, first / in the middle / last: % more time", "the least time possible",
+         0, tuple(f"slow/slow/wall, {at}" for at in ("first", "in the middle", "last"))),
+        ("state restored in an epoch of 8 million clips: ms more to the first batch", "a new epoch", 0,
+         ("restore/restore/wall",)),
+    ]  # fmt: skip
+    return _table(("workload", "against", "ratio"), [
+        (title, peer, _join([numbers[address] for address in addresses], digits))
+        for title, peer, digits, addresses in rows
+        if all(address in numbers for address in addresses)
+    ])  # fmt: skip
 
 
 def fill_cache() -> str:
@@ -152,7 +171,7 @@ FILLS: Mapping[str, Callable[[], str]] = {
     "resize": fill_resize,
     "scan": fill_scan,
     "indexing": fill_indexing,
-    "epoch": fill_epoch,
+    "load": fill_load,
     "cache": fill_cache,
 }
 

@@ -12,6 +12,7 @@ from benchmarks.figures import FILLS, README, fill, find_blocks
 from benchmarks.goals import GOALS, judge
 from benchmarks.reading import Number, read_numbers
 from framefeed.bench.decode import DECODE
+from framefeed.bench.load import LOAD
 
 
 def test_the_readme_is_filled_from_the_results() -> None:
@@ -58,7 +59,8 @@ def test_every_goal_names_a_row_of_a_suite() -> None:
     assert len({goal["figure"] for goal in goals}) == len(goals)
     for goal in goals:
         suite, row, comparison, figure = goal["figure"].split("/")
-        assert suite in ("decode", "scan", "cache")
+        assert suite in ("decode", "scan", "cache", "load")
         assert comparison
         assert figure
         assert suite != "decode" or row in DECODE.rows
+        assert suite != "load" or row in LOAD.rows

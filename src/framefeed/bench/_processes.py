@@ -31,6 +31,11 @@ def read_family_clocks() -> Reading:
     return Reading(time.process_time() + ended.ru_utime + ended.ru_stime + living, time.perf_counter())
 
 
+def read_clocks_of(pid: int) -> Reading:
+    """Read both clocks, the processor's for another process and its whole family."""
+    return Reading(_cpu_seconds(pid) + sum(map(_cpu_seconds, descendants(pid))), time.perf_counter())
+
+
 def descendants(pid: int) -> Iterator[int]:
     """Ids of the living processes that a process started, and of those that they started."""
     with suppress(*_GONE):

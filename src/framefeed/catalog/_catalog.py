@@ -13,11 +13,11 @@ from typing import Any, SupportsIndex, overload
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import check_integer, check_path, check_position, expected
+from framefeed._compute import pc
 from framefeed._names import make_printable
 from framefeed._nearest import did_you_mean
 from framefeed._units import format_bytes

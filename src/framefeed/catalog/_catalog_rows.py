@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from framefeed._arrays import AnyArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import check_count_or_share, check_integer, check_position
+from framefeed._compute import pc
 from framefeed._names import escape, is_url, resolve_name
 from framefeed.catalog._assembly import CatalogData
 from framefeed.catalog._columns import (

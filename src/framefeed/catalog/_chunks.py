@@ -13,10 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from tqdm import tqdm
 
 from framefeed._arrays import BoolArray
+from framefeed._compute import pc
 from framefeed._names import make_printable
 from framefeed._units import format_bytes
 from framefeed.catalog._columns import collect_facts
@@ -220,6 +219,13 @@ def cut_into_chunks(groups: Iterable[SourceGroup], options: SurveyOptions) -> It
         yield Chunk(tuple(chunk), first)
 
 
+def _make_bar(total: int, num_known: int) -> Any:
+    from tqdm import tqdm  # 30 ms that only a bar needs
+
+    unit_scale = total >= _MIN_FILES_FOR_UNIT_SCALE
+    return tqdm(total=total, initial=num_known, unit="file", unit_scale=unit_scale, file=sys.stderr)
+
+
 def survey_chunks(
     chunks: Sequence[Chunk], options: SurveyOptions, *, num_known: int = 0, record: RecordResult | None = None
 ) -> Generator[ChunkResult]:
@@ -249,9 +255,7 @@ def survey_chunks(
         size_of=lambda surveyed: surveyed.facts.nbytes + sum(batch.nbytes for batch in surveyed.frames),
     )
     # Not with tqdm's disable=True, which starts a thread, too.
-    bar = tqdm(
-        total=total, initial=num_known, unit="file", unit_scale=total >= _MIN_FILES_FOR_UNIT_SCALE, file=sys.stderr
-    ) if shown else nullcontext()  # fmt: skip
+    bar = _make_bar(total, num_known) if shown else nullcontext()
     read = failed = 0
     with results, bar as visible_bar, _naming_lost_files(chunks):
         for result in results:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import xxhash
 
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import expected
+from framefeed._compute import pc
 from framefeed._names import make_printable
 from framefeed._nearest import did_you_mean
 from framefeed.catalog._arrow import Texts, view_ragged

@@ -9,9 +9,9 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from framefeed._arrays import FloatArray, IntArray
+from framefeed._compute import pc
 from framefeed.catalog._catalog_rows import CatalogRows, read_arrow_column, read_built_from_codes
 from framefeed.errors import UsageError
 from framefeed.index import BuiltFrom

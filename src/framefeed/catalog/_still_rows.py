@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from framefeed._arrays import IntArray
+from framefeed._compute import pc
 from framefeed.catalog._columns import FACTS
 from framefeed.errors import LimitExceeded
 from framefeed.media import (

@@ -20,16 +20,18 @@ from framefeed._units import format_count, format_seconds
 from framefeed.bench import BenchOptions, Rounds, Suite, describe_closing, describe_row, run_suite
 from framefeed.bench.cache import CACHE, FRAMES, describe_table, refuse_pictures
 from framefeed.bench.decode import DECODE
+from framefeed.bench.load import LOAD
 from framefeed.bench.scan import FILES, SCAN, make_stills, make_videos
 from framefeed.cli._arguments import read_at_least, read_positive, read_rectangle
 from framefeed.cli._io import Exit, ensure_folder, format_table, print_error, print_out
 from framefeed.errors import UsageError
 
-SUITES: Mapping[str, Suite] = {"decode": DECODE, "scan": SCAN, "cache": CACHE}
+SUITES: Mapping[str, Suite] = {"decode": DECODE, "scan": SCAN, "cache": CACHE, "load": LOAD}
 WHAT = (*SUITES, "all")
-NOT_YET = ("load", "gpu")
+NOT_YET = ("gpu",)
 MINUTES = 3.0
-# Rows that 'bench all' measures without --rows: the most informative short ones, the shortest first.
+# Rows that 'bench all' measures without --rows: the most informative short ones, the shortest first. Those of 'load'
+# take minutes.
 IN_ALL: Mapping[str, Sequence[str]] = {
     "decode": ("own",),
     "scan": ("headers", "second", "mp4"),
@@ -47,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_check_what,
         choices=WHAT,
         metavar="WHAT",
-        help="what to measure: decode, scan, cache, or all (a short part of each, within --minutes)",
+        help="what to measure: decode, scan, cache, load, or all (a short part of the first three, within --minutes)",
     )
     parser.add_argument("media", nargs="*", type=Path, metavar="MEDIA", default=[],
                         help="your videos and pictures, files or folders (default: the folder that FRAMEFEED_MEDIA "
@@ -69,7 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         f"(default: {FILES}; all: {_SMALL['files']})")  # fmt: skip
     parser.add_argument("--pairs", type=read_at_least(1), metavar="N",
                         help="number of rounds; in each, every library runs once "
-                        f"(default: {DECODE.pairs}; cache: {CACHE.pairs}; all: {_SMALL['pairs']})")  # fmt: skip
+                        f"(default: {DECODE.pairs}; cache: {CACHE.pairs}; load: {LOAD.pairs}; "
+                        f"all: {_SMALL['pairs']})")  # fmt: skip
     parser.add_argument(
         "--json",
         type=Path,
@@ -225,7 +228,7 @@ def choose_rows(what: str, rows: str | None) -> dict[str, tuple[str, ...]]:
     Raises:
         UsageError: None of these benches has such a row.
     """
-    benches = [name for name in SUITES if what in (name, "all")]
+    benches = [name for name in SUITES if what == name or (what == "all" and name in IN_ALL)]
     if rows is None:
         return {name: tuple(IN_ALL[name]) if what == "all" else () for name in benches}
     given = rows.split(",")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
 
 from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
@@ -13,6 +13,9 @@ from framefeed.decode._auto import AutoDecoder
 from framefeed.decode._decoder import BaseDecoder, Decoder, adapt_decoder
 from framefeed.errors import MissingDependency, UsageError
 from framefeed.media import DEFAULT_LIMITS, Limits, resolve_limits
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 GROUP = "framefeed.decoders"
 AUTO = "auto"
@@ -67,14 +70,14 @@ def as_decoder(backend: str | Decoder, limits: Limits | None = None) -> BaseDeco
 
 def list_decoders() -> list[str]:
     """List the names of all decoders, built in and installed."""
-    return sorted({*_BUILT_IN, *(point.name for point in entry_points(group=GROUP))})
+    return sorted({*_BUILT_IN, *(point.name for point in _list_entry_points())})
 
 
 def _load_factory(name: str, limits: Limits) -> Callable[[], Decoder]:
     if name in _BUILT_IN:
         module, _, attribute = _BUILT_IN[name].partition(":")
         return partial(getattr(importlib.import_module(module), attribute), limits=limits)
-    for point in entry_points(group=GROUP, name=name):
+    for point in _list_entry_points().select(name=name):
         if limits != DEFAULT_LIMITS:
             raise UsageError(
                 f"limits: the backend {name!r} of another package takes no limits by name: make it in code with limits "
@@ -89,3 +92,9 @@ def _load_factory(name: str, limits: Limits) -> Callable[[], Decoder]:
         return loaded
     known = ["auto", *list_decoders()]
     raise UsageError(f"unknown backend {name!r}: use one of {', '.join(known)}{did_you_mean(name, known)}")
+
+
+def _list_entry_points() -> EntryPoints:
+    from importlib.metadata import entry_points  # with the package email, 15 ms that only unknown names need
+
+    return entry_points(group=GROUP)

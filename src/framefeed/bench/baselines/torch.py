@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from framefeed.adapters.torch import DataLoader as OurDataLoader
 from framefeed.decode import Pixels
 
 PACKAGES = ("torch",)
@@ -40,6 +41,12 @@ def load_ready(clips: Sequence[Pixels], length: int, batch_size: int, num_worker
         persistent_workers=num_workers > 0,
         multiprocessing_context="forkserver" if num_workers else None,
     )
+
+
+def load_ready_by_ours(clips: Sequence[Pixels], length: int, batch_size: int, num_workers: int) -> Iterable[Any]:
+    """The same under framefeed's class: what a user who edits the import gets."""
+    items = Items(list(map(torch.from_numpy, clips)), torch.as_tensor, length)
+    return OurDataLoader(items, batch_size=batch_size, num_workers=num_workers)
 
 
 def load_files(paths: Sequence[str], read: Callable[[str], Pixels], workers: int) -> Iterable[Any]:

@@ -10,7 +10,6 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import version
 
 import numpy as np
 
@@ -76,6 +75,8 @@ class JpegCodec:
     @property
     def recipe(self) -> str:
         """Library, version, quality and chroma subsampling."""
+        from importlib.metadata import version  # with the package email, 15 ms that only this codec needs
+
         return f"simplejpeg {version('simplejpeg')}, quality {self.quality}, RGB as 4:4:4, YUV planes apart"
 
     def can_store(self, layout: PlaneLayout) -> bool:

@@ -21,7 +21,6 @@ from types import TracebackType
 from typing import Literal, Self
 
 import numpy as np
-from tqdm import tqdm
 
 from framefeed._checks import check_integer, expected
 from framefeed.cache._demand import FillOptions, FillTask, FrameRun, make_tasks
@@ -426,5 +425,7 @@ def _showing(total: int | None, progress: bool | Show | None) -> Iterator[Callab
     if not is_shown:  # tqdm starts a thread even for a bar that is not shown.
         yield lambda done: None
         return
+    from tqdm import tqdm  # 30 ms that only a bar needs
+
     with tqdm(total=total, unit="frame", unit_scale=True, file=sys.stderr, leave=False) as bar:
         yield lambda done: bar.update(done - bar.n)

@@ -1,0 +1,239 @@
+"""Rows "epoch", "memory" and "start": whole programs that load clips of many real videos, whose index is ready."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from statistics import median
+
+from framefeed.bench._frames import Reference
+from framefeed.bench._media import BenchVideo, MediaStore
+from framefeed.bench._runner import (
+    METRICS,
+    Comparison,
+    Contender,
+    Figure,
+    Findings,
+    Reading,
+    Row,
+    Run,
+    Timings,
+    compare_times,
+    ready,
+)
+from framefeed.bench.baselines import Peers
+from framefeed.bench.load._programs import (
+    BATCH,
+    FILES,
+    SPAN,
+    ClipSet,
+    Loop,
+    Mark,
+    run_loop,
+    take_batches,
+)
+from framefeed.catalog.scan import list_roots
+from framefeed.errors import FramefeedError, MissingMedia
+from framefeed.index import build_index
+
+CODECS = ("h264",)
+SUFFIXES = frozenset({".mp4", ".mov", ".mkv"})
+MEMORY_RUNS = 2
+OURS, OURS_TORCH = "framefeed", "framefeed, torch imported"
+DROP_IN = "framefeed.torch.DataLoader"
+USERS, USERS_OURS = "torchcodec exact, resized by torch", f"the same under {DROP_IN}"
+_EDIT = "from framefeed.torch import DataLoader"
+OWN_LOOPS = (
+    Loop(OURS, "threads", is_own=True),
+    Loop("framefeed, processes", "processes", is_own=True),
+)
+OURS_IN_TORCH = Loop(OURS_TORCH, "threads", is_own=True, prelude="import torch", needs=("torch",))
+PEER_LOOPS = (
+    Loop("decord2", "decord2", needs=("decord2", "torch")),
+    *(
+        Loop(name, name, needs=("torchcodec",))
+        for how in ("exact", "approximate", "mappings")
+        for name in (f"torchcodec {how}", f"torchcodec {how}, resized by torch")
+    ),
+    Loop("spdl", "spdl", needs=("spdl",)),
+)
+USERS_LOOPS = (Loop(USERS, USERS, needs=("torchcodec",)), Loop(USERS_OURS, USERS, prelude=_EDIT, needs=("torchcodec",)))
+
+
+def choose_videos(store: MediaStore, media: Sequence[Path]) -> list[BenchVideo]:
+    """The user's first H.264 videos that hold a clip and are undamaged; copies of a made one where no media are named.
+
+    Raises:
+        MissingMedia: Media are named, and have none.
+    """
+    if not media:
+        return store.copies(store.plain_video, FILES)
+    chosen: list[BenchVideo] = []
+    for path in list_roots(media, suffixes=SUFFIXES).paths:
+        try:
+            index = build_index(path)
+            if index.stream.codec not in CODECS or len(index) < SPAN + 3:
+                continue
+            is_whole = not build_index(path, "full").num_damaged_frames
+        except FramefeedError:
+            continue
+        if is_whole:
+            chosen.append(BenchVideo(Path(path)))
+        if len(chosen) == FILES:
+            break
+    if not chosen:
+        raise MissingMedia(f"none of the media is an undamaged H.264 video of {SPAN + 3} frames")
+    return chosen
+
+
+def choose_loops(loops: Iterable[Loop], peers: Peers) -> list[Loop]:
+    """Those whose libraries are installed."""
+    return [loop for loop in loops if not set(loop.needs) - peers.modules.keys()]
+
+
+def library_of(loop: Loop) -> str:
+    """The library that may fail without ending the row; none for ours."""
+    return "" if loop.is_own else loop.word.split()[0]
+
+
+def make_check(clips: ClipSet, loops: Sequence[Loop]) -> Callable[[Contender], list[str]]:
+    """Compare the first clips that each loop gives with the frames that were asked for."""
+    by_name = {loop.name: loop for loop in loops}
+
+    @cache
+    def references() -> list[Reference]:
+        listed = clips.specification["clips"][: 2 * BATCH]
+        return [Reference(BenchVideo(Path(path)), ordinals) for path, ordinals in listed]
+
+    def check(contender: Contender) -> list[str]:
+        kept = take_batches(by_name[contender.name], clips)
+        return [
+            f"clip {position}: {1 - share:.0%} of the frames are not the ones that were asked for"
+            for position, (reference, clip) in enumerate(zip(references(), kept, strict=False))
+            if (share := reference.share_matching(clip, "NCHW")) < 1
+        ]
+
+    return check
+
+
+def time_loop(loop: Loop, specification: Path, begin: Mark | None, end: Mark) -> Run:
+    """Time a loop from one of its marks, or from its start, to another."""
+
+    def run(number: int) -> Reading:
+        marks = run_loop(loop, specification).of
+        return marks[end] - marks[begin] if begin else marks[end]
+
+    return run
+
+
+def compare_libraries(timings: Timings, ours: str) -> dict[str, dict[str, Figure]]:
+    """Library -> our speed in times of its fastest loop, by metric."""
+    found: dict[str, dict[str, Figure]] = {}
+    for library in dict.fromkeys(name.split()[0] for name in timings.of if not name.startswith(OURS)):
+        names = [name for name in timings.of if name.split()[0] == library]
+        found[library] = {}
+        for metric in METRICS.values():
+            found[library] |= compare_times(timings, ours, timings.best(names, metric), (metric,))
+    return found
+
+
+def epoch_row(clips: ClipSet, peers: Peers) -> Row:
+    """Whole epochs: from the end of the imports to the last batch."""
+    loops = choose_loops((*OWN_LOOPS, *PEER_LOOPS), peers)
+    specification, amount = clips.write(), len(clips.plan)
+
+    def conclude(timings: Timings) -> Findings:
+        found = compare_libraries(timings, OURS)
+        what = "the speed of its fastest loop"
+        return Findings([Comparison(library, f"{what}, {library}", figures) for library, figures in found.items()])
+
+    contenders = [
+        Contender(
+            loop.name,
+            ready(time_loop(loop, specification, "ready", "done")),
+            library_of(loop),
+            groups=() if loop.is_own else (library_of(loop),),
+            amount=amount,
+        )
+        for loop in loops
+    ]
+    title = (
+        f"epochs of {amount} random clips of 16 frames 4 apart at 224x224, {len(clips.plan.catalog)} videos, batches "
+        f"of {BATCH}, 2 workers; each epoch is a process of its own, timed from the end of its imports"
+    )
+    return Row("epoch", title, contenders, conclude, unit="clips", check=make_check(clips, loops), between=lambda: None)
+
+
+def memory_row(clips: ClipSet, peers: Peers) -> Row:
+    """Memory of whole programs."""
+    # How TorchCodec finds frames takes no memory to speak of.
+    others = [loop for loop in PEER_LOOPS if "approximate" not in loop.name and "mappings" not in loop.name]
+    loops = choose_loops((*OWN_LOOPS, OURS_IN_TORCH, *others, USERS_LOOPS[1]), peers)
+    specification = clips.write()
+    peaks: dict[str, list[float]] = {loop.name: [] for loop in loops}
+    for _ in range(MEMORY_RUNS):
+        for loop in loops:
+            peaks[loop.name].append(run_loop(loop, specification, watches=True).peak_megabytes)
+    most = {name: median(found) for name, found in peaks.items()}
+    shares = []
+    for ours in (OURS, OURS_TORCH):
+        figures = {name: Figure(most[ours] / of) for name, of in most.items() if ours in most and OURS not in name}
+        shares.append(Comparison(ours, f"memory of {ours}, as a share of another's", figures))
+    if USERS_OURS in most:
+        what = f"memory of a user's TorchCodec data set under {DROP_IN}, as a share of that under torch's"
+        shares.append(Comparison("users", what, {"users": Figure(most[USERS_OURS] / most[USERS])}))
+    facts = {"peak_MB": {name: round(value) for name, value in most.items()}}
+    title = "the same epochs: sum of the proportional sets of all processes at most, imports included"
+    return Row("memory", title, conclude=lambda timings: Findings(shares, facts))
+
+
+def start_row(clips: ClipSet, peers: Peers) -> Row:
+    """From the start of the process to the first batch."""
+    loops = choose_loops((OWN_LOOPS[0], OURS_IN_TORCH, *PEER_LOOPS), peers)
+    specification = clips.write(1)
+
+    def conclude(timings: Timings) -> Findings:
+        comparisons = []
+        for ours in (OURS, OURS_TORCH):
+            for library, figures in compare_libraries(timings, ours).items():
+                shares = {
+                    title: Figure(timings.ratio(ours, figure.against, METRICS[title]), ours, figure.against)
+                    for title, figure in figures.items()
+                }
+                what = f"time of {ours} to its first batch, as a share of that of the fastest loop of {library}"
+                comparisons.append(Comparison(f"{ours}: {library}", what, shares))
+        return Findings(comparisons)
+
+    contenders = [
+        Contender(
+            loop.name,
+            ready(time_loop(loop, specification, None, "first")),
+            library_of(loop),
+            groups=() if loop.is_own else (library_of(loop),),
+        )
+        for loop in loops
+    ]
+    title = "from the start of the process to the first batch, catalog and page cache ready"
+    return Row("start", title, contenders, conclude, unit="starts", between=lambda: None, warms_up=True)
+
+
+def users_row(clips: ClipSet, peers: Peers) -> Row:
+    """A data set that a user wrote over TorchCodec, under both classes called DataLoader."""
+    loops = choose_loops(USERS_LOOPS, peers)
+    if not loops:
+        raise MissingMedia(f"it needs TorchCodec: {peers.missing.get('torchcodec', 'not installed')}")
+    specification = clips.write()
+
+    def conclude(timings: Timings) -> Findings:
+        return Findings(
+            [Comparison("users", "the speed under torch's DataLoader", compare_times(timings, USERS_OURS, USERS))]
+        )
+
+    contenders = [
+        Contender(loop.name, ready(time_loop(loop, specification, "ready", "done")), amount=len(clips.plan))
+        for loop in loops
+    ]
+    title = "the same epochs of a data set that a user wrote over TorchCodec, 2 workers"
+    check = make_check(clips, loops)
+    return Row("users", title, contenders, conclude, unit="clips", check=check, between=lambda: None)

@@ -1,0 +1,184 @@
+"""Loops that run as programs: what they are given, and how they are measured from outside, with all that they start.
+
+A program prints "ready" after its imports, "first" at its first batch and "done" at its last, and waits after each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from framefeed.bench._media import BenchVideo
+from framefeed.bench._processes import HOUR, family_megabytes, read_clocks_of
+from framefeed.bench._runner import Reading
+from framefeed.bench.baselines import SIZE
+from framefeed.catalog import Catalog
+from framefeed.catalog.scan import scan
+from framefeed.decode import Pixels
+from framefeed.plan import Dense, EpochPlan, plan_clips
+
+Mark = Literal["ready", "first", "done"]
+FRAMES, STRIDE, BATCH, WORKERS, SEED = 16, 4, 8, 2, 0
+SPAN = (FRAMES - 1) * STRIDE + 1
+FILES, CLIPS = 25, 6
+"""Videos, and clips of each."""
+CHECKED_BATCHES = 2
+_OWN = Path(__file__).with_name("_own_loop.py")
+_PEERS = Path(__file__).parent.parent / "baselines" / "loops.py"
+# Seconds between two looks at memory.
+_WATCH = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop that runs as a program.
+
+    Attributes:
+        name: Unique within a row.
+        word: What the program calls it.
+        is_own: Whether it is framefeed's.
+        prelude: Python that is run before the program, such as an import.
+        needs: Modules of the baselines without which it cannot run.
+    """
+
+    name: str
+    word: str
+    is_own: bool = False
+    prelude: str = ""
+    needs: tuple[str, ...] = ()
+
+    def command(self, specification: Path) -> list[str]:
+        """The command line; nothing of its folder can be imported."""
+        path = os.fspath(_OWN if self.is_own else _PEERS)
+        if not self.prelude:
+            return [sys.executable, "-P", path, self.word, os.fspath(specification)]
+        code = f"import runpy, sys; {self.prelude}; runpy.run_path({path!r}, globals(), '__main__')"
+        return [sys.executable, "-P", "-c", code, self.word, os.fspath(specification)]
+
+
+@dataclass(frozen=True, slots=True)
+class ClipSet:
+    """The clips of an epoch, as a file for programs; all loops read the same ones in the same order.
+
+    Attributes:
+        plan: Of the whole epoch.
+        specification: What programs are given.
+        folder: Where their files lie.
+    """
+
+    plan: EpochPlan
+    specification: Mapping[str, Any]
+    folder: Path
+
+    def write(self, most_batches: int | None = None, dump: Path | None = None) -> Path:
+        """Write the file for a program, which ends after some batches, or keeps them in a file."""
+        name = f"clips_{most_batches}{'_kept' if dump else ''}.json"
+        path = self.folder / name
+        limits = {"most_batches": most_batches, "dump": None if dump is None else os.fspath(dump)}
+        path.write_text(json.dumps({**self.specification, **limits}), encoding="utf-8")
+        return path
+
+
+def make_clip_set(videos: Sequence[BenchVideo], folder: Path, mappings: Mapping[str, str]) -> ClipSet:
+    """Scan the videos, and plan an epoch of random clips.
+
+    Args:
+        videos: At least one.
+        folder: Where the catalog and the files for programs are written.
+        mappings: Path -> frame mappings for TorchCodec, which stand for the index that we have.
+    """
+    catalog_file, mappings_file = folder / "catalog.parquet", folder / "mappings.json"
+    scan([str(video.path) for video in videos], out=catalog_file, progress=False)
+    mappings_file.write_text(json.dumps(dict(mappings)), encoding="utf-8")
+    plan = plan_clips(
+        Catalog.open(catalog_file), Dense(FRAMES, stride=STRIDE), clips_per_video=CLIPS, seed=SEED, size=(SIZE, SIZE)
+    )
+    clips, windows = [], []
+    for position in range(len(plan)):
+        request, index = plan[position], plan.catalog.frame_index(plan.row_at(position))
+        ordinals = np.asarray(request.indices)
+        half = index.step / 2 * float(index.time_base)
+        path = str(request.source)
+        clips.append((path, ordinals.tolist()))
+        window = [float(index.pts_seconds[ordinals[0]]) - half, float(index.pts_seconds[ordinals[-1]]) + half]
+        windows.append((path, window, (ordinals - ordinals[0]).tolist()))
+    specification = {
+        "catalog": os.fspath(catalog_file),
+        "mappings": os.fspath(mappings_file),
+        "clips": clips,
+        "windows": windows,
+        "clips_per_video": CLIPS,
+        "frames": FRAMES,
+        "stride": STRIDE,
+        "side": SIZE,
+        "batch": BATCH,
+        "workers": WORKERS,
+        "seed": SEED,
+    }
+    return ClipSet(plan, specification, folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What a program had taken at each of its marks, since it was started, and the memory of its family at most."""
+
+    of: Mapping[Mark, Reading]
+    peak_megabytes: float
+
+
+def run_loop(loop: Loop, specification: Path, *, watches: bool = False) -> Marks:
+    """Run a loop in a process of its own.
+
+    Args:
+        loop: Which.
+        specification: A file of `ClipSet.write`.
+        watches: Whether to look at its memory all the time, which costs it time.
+
+    Raises:
+        SubprocessError: It failed.
+    """
+    # Installed libraries have their bytecode; a checkout has not where the environment forbids writing it.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
+    began, of, peak = time.perf_counter(), dict[Mark, Reading](), 0.0
+    with subprocess.Popen(loop.command(specification), env=environment, **pipes) as child:
+        assert child.stdin is not None and child.stdout is not None
+        try:
+            for mark in ("ready", "first", "done"):
+                while watches and not select.select([child.stdout], [], [], _WATCH)[0]:
+                    peak = max(peak, family_megabytes(child.pid))
+                word = child.stdout.readline().strip()
+                if word != mark:
+                    raise subprocess.SubprocessError(f"{loop.name} ended with {child.wait(HOUR)} before {mark!r}")
+                now = read_clocks_of(child.pid)
+                of[mark] = Reading(now.cpu, now.wall - began)
+                child.stdin.write("\n")
+            child.stdin.close()
+            if child.wait(HOUR):
+                raise subprocess.SubprocessError(f"{loop.name} ended with {child.returncode}")
+        finally:
+            with suppress(OSError):
+                child.kill()
+    return Marks(of, peak)
+
+
+def take_batches(loop: Loop, clips: ClipSet) -> Pixels:
+    """The first clips that a loop gives, uint8 [N, T, 3, H, W]."""
+    dump = clips.folder / "kept.npy"
+    try:
+        run_loop(loop, clips.write(CHECKED_BATCHES, dump))
+        kept: Pixels = np.load(dump)
+    finally:
+        dump.unlink(missing_ok=True)
+    return kept
