@@ -167,6 +167,20 @@ def test_equal_costs_start_in_order(workers: int, window: int, number: int) -> N
     assert simulate([1.0] * number, workers, window, is_told_costs=True).started == list(range(number))
 
 
+def test_L10_costs_of_positions_that_are_gone_are_dropped() -> None:
+    buffer: ReorderBuffer[None, None] = ReorderBuffer(4)
+    for cost in range(1, 500):
+        # Each costs more than all before it.
+        buffer.admit(None, float(cost))
+        if not buffer.has_room:
+            job = buffer.start()
+            assert job is not None
+            buffer.finish(job[0], None)
+            assert job[0] == buffer.head
+            buffer.take()
+        assert len(buffer._by_cost) <= 8
+
+
 def one_slow(position: int) -> list[float]:
     return [20.0 if item == position else 1.0 for item in range(64)]
 

@@ -28,7 +28,7 @@ No thread, lock or clock: if threads share a buffer, its owner has the lock.
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
 from framefeed.errors import UsageError
@@ -147,6 +147,10 @@ class ReorderBuffer(Generic[T, R]):
         self._queued[position] = item, cost
         self._queued_cost += cost
         if cost:
+            # Positions that were cheap when they started would stay in the heap as long as one that costs more waits.
+            if len(self._by_cost) >= 2 * self._max_count:
+                self._by_cost = [entry for entry in self._by_cost if entry[1] in self._queued]
+                heapify(self._by_cost)
             heappush(self._by_cost, (-cost, position))
         return position
 
