@@ -25,9 +25,13 @@ from framefeed.errors import (
     StaleSource,
     UsageError,
 )
-from framefeed.load._batch import ClipBatch
+from framefeed.load import _costs, _pending
+from framefeed.load._batch import BufferPools, ClipBatch
+from framefeed.load._costs import ClipCosts
 from framefeed.load._loader import ClipLoader
-from framefeed.parallel import OrderedOutcomes
+from framefeed.load._memory import make_memory
+from framefeed.load._pending import PendingBatch, find_clip_length
+from framefeed.parallel import OrderedOutcomes, RemoteCalls, check_sendable, is_sendable
 from framefeed.plan import AtIndices, DecodeRequest, EpochPlan, plan_requests
 from tests.fakes import FlatDecoder
 from tests.load.laws import content
@@ -211,6 +215,44 @@ def test_L05_a_wish_to_stop_is_no_error_of_a_clip(
     with pytest.raises(UsageError, match="has ended"):
         next(iterator)
     assert loader.epoch == 0
+
+
+def _raise_stop(*_: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+class _Stopping:
+    def __reduce__(self) -> Any:
+        raise KeyboardInterrupt
+
+
+def _begin_batch(plan: EpochPlan) -> PendingBatch:
+    return PendingBatch.begin(plan, [0, 1], BufferPools(1, 1))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda plan, request: _begin_batch(plan).make_request(0),
+        lambda plan, request: _begin_batch(plan).make_requests(),
+        lambda plan, request: _begin_batch(plan).substitute(0, 1),
+        lambda plan, request: find_clip_length(plan, [0]),
+        lambda plan, request: ClipCosts(catalog()).learn(0, request),
+        lambda plan, request: make_memory([(1, 3, 2, 2)], BufferPools(1, 1), unequal=False).finish([], _raise_stop),
+        lambda plan, request: check_sendable("transform", _Stopping()),
+        lambda plan, request: is_sendable(_Stopping()),
+        lambda plan, request: RemoteCalls(_Stopping()),  # type: ignore[arg-type]
+    ],
+    ids=lambda call: call.__code__.co_names[0] + str(call.__code__.co_firstlineno),
+)
+def test_L15_work_of_the_main_thread_passes_ctrl_c_on(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_requests([DecodeRequest(source=catalog()[0], indices=[0] * count) for count in (2, 2, 3)])
+    request = plan[0]
+    monkeypatch.setattr(EpochPlan, "__getitem__", _raise_stop)
+    monkeypatch.setattr(_costs, "plan_runs", _raise_stop)
+    monkeypatch.setattr(_pending, "find_clip_length", lambda plan, positions: 2)
+    with pytest.raises(KeyboardInterrupt):
+        call(plan, request)
 
 
 def test_L05_an_error_that_is_kept_keeps_no_batch_alive() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from framefeed.catalog import Catalog
 from framefeed.load._work import DecodeTask
-from framefeed.parallel import Ok, catch_outcome
+from framefeed.parallel import Ok, catch_error
 from framefeed.plan import DecodeRequest, plan_runs, predict_seconds
 
 
@@ -29,7 +29,7 @@ class ClipCosts:
 
     def learn(self, row: int, request: DecodeRequest | None) -> None:
         """Predict the cost of the clips of a source from one of them; None, which cannot be planned, costs nothing."""
-        outcome = None if request is None else catch_outcome(self._predict, (row, request))
+        outcome = None if request is None else catch_error(self._predict, (row, request))
         if isinstance(outcome, Ok):
             self._seconds[row] = outcome.value
             self._sum += outcome.value

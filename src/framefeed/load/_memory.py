@@ -10,7 +10,7 @@ import numpy as np
 from framefeed._arrays import AnyArray
 from framefeed.decode import Pixels
 from framefeed.load._batch import BufferPool, BufferPools, SharedArray, Stack, get_form
-from framefeed.parallel import Ok, catch_outcome
+from framefeed.parallel import Ok, catch_error
 
 MakeResult = Callable[[Pixels], AnyArray]
 """Calls the transform on a black clip."""
@@ -127,7 +127,7 @@ class StackMemory:
         clip = self.lease(0)
         clip[...] = 0
         assert make_result is not None
-        outcome = catch_outcome(make_result, clip)
+        outcome = catch_error(make_result, clip)
         return self._stack.zeros(outcome.value if isinstance(outcome, Ok) else clip), []
 
 

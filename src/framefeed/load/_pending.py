@@ -18,7 +18,7 @@ from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._memory import ClipMemory, make_memory
 from framefeed.load._stats import Stopwatch
 from framefeed.media import ImageSequence, source_name
-from framefeed.parallel import Err, Ok, catch_outcome, find_shortage, make_shortage_error
+from framefeed.parallel import Err, Ok, catch_error, find_shortage, make_shortage_error
 from framefeed.plan import DecodeRequest, EpochPlan
 
 _TRANSFORM_INPUT = "a NumPy array, uint8 [T, C, H, W], and a NumPy generator"
@@ -163,7 +163,7 @@ class PendingBatch:
         """Make the request of one slot, if not all are made; None where it cannot be made."""
         if self._requests is not None:
             return self._requests[slot]
-        outcome = catch_outcome(self._plan.__getitem__, self.positions[slot])
+        outcome = catch_error(self._plan.__getitem__, self.positions[slot])
         return outcome.value if isinstance(outcome, Ok) else None
 
     def take_plan_seconds(self) -> float:
@@ -173,7 +173,7 @@ class PendingBatch:
         return seconds
 
     def _make_request(self, slot: int) -> DecodeRequest | None:
-        outcome = catch_outcome(self._plan.__getitem__, self.positions[slot])
+        outcome = catch_error(self._plan.__getitem__, self.positions[slot])
         if isinstance(outcome, Err):
             self.fail(slot, outcome.error, "plan")
             return None
@@ -205,7 +205,7 @@ class PendingBatch:
         Returns:
             Whether there is such a clip; it may fail when it is decoded.
         """
-        outcome = catch_outcome(self._plan.__getitem__, position)
+        outcome = catch_error(self._plan.__getitem__, position)
         if isinstance(outcome, Err) or len(outcome.value) != self.length:
             return False
         self._set_clip(slot, position)
@@ -284,7 +284,7 @@ def find_clip_length(plan: EpochPlan, positions: Sequence[int]) -> int:
     # Requests may differ between batches, not within one; those that cannot be made are left out.
     lengths: dict[int, int] = {}
     for position in positions:
-        outcome = catch_outcome(plan.__getitem__, position)
+        outcome = catch_error(plan.__getitem__, position)
         if isinstance(outcome, Ok):
             lengths.setdefault(len(outcome.value), position)
     if len(lengths) > 1:

@@ -8,7 +8,7 @@ from framefeed.parallel._forking import finalise_after_fork, is_collecting, rene
 from framefeed.parallel._gauge import Gauge, WorkerTimes
 from framefeed.parallel._ordered import OrderedOutcomes, ordered_outcomes
 from framefeed.parallel._ordered_map import OrderedValues, ordered_map
-from framefeed.parallel._outcome import Err, Ok, catch_outcome, shorten_repr
+from framefeed.parallel._outcome import Err, Ok, catch_error, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith, InlinePool, Pool, ThreadPool
 from framefeed.parallel._processes import ProcessPool, RemoteCaller, RemoteCalls, check_sendable, is_sendable, open_pool
 from framefeed.parallel._reorder import ReorderBuffer
@@ -52,6 +52,7 @@ __all__ = [
     "allocate",
     "call_each",
     "cancelled_by",
+    "catch_error",
     "catch_outcome",
     "check_deadline",
     "check_sendable",

@@ -46,3 +46,19 @@ def catch_outcome(function: Callable[[T], R], argument: T) -> Ok[R] | Err:
         return Ok(function(argument))
     except BaseException as error:
         return Err(error)
+
+
+def catch_error(function: Callable[[T], R], argument: T) -> Ok[R] | Err:
+    """Call a function and return its outcome; raise a request to stop, which in the main thread is the user's Ctrl-C.
+
+    Raises:
+        BaseException: KeyboardInterrupt, SystemExit or another that is no Exception.
+    """
+    outcome = catch_outcome(function, argument)
+    try:
+        if isinstance(outcome, Err) and not isinstance(outcome.error, Exception):
+            raise outcome.error
+        return outcome
+    finally:
+        # The traceback refers to this frame, which must not refer to the error.
+        del outcome

@@ -17,7 +17,7 @@ from weakref import finalize
 from framefeed._checks import check_choice, check_integer
 from framefeed.errors import LoadError, UsageError
 from framefeed.parallel._child import ENDING_SECONDS, STAGE, Child, StartOptions
-from framefeed.parallel._outcome import Err, Ok, catch_outcome, shorten_repr
+from framefeed.parallel._outcome import Err, Ok, catch_error, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, InlinePool, Pool, ThreadPool
 from framefeed.parallel._shared_memory import SharedMemory
 from framefeed.parallel._worker import FOREIGN, UNSENDABLE, UNUSABLE, VALUE, dumps, loads
@@ -152,7 +152,7 @@ class RemoteCalls(RemoteCaller, Generic[T, R]):
 
     def __init__(self, function: Callable[[T], R], deadline_seconds: float | None = None) -> None:
         self._deadline_seconds = deadline_seconds
-        sent = catch_outcome(_dump_function, function)
+        sent = catch_error(_dump_function, function)
         if isinstance(sent, Err):
             raise UsageError(
                 f"{shorten_repr(function)} cannot be sent to a worker process ({_describe_error(sent.error)}): "
@@ -231,7 +231,7 @@ def check_sendable(name: str, value: object) -> None:
     Raises:
         UsageError: It cannot; the message names it.
     """
-    sent = catch_outcome(_dump_function, value)
+    sent = catch_error(_dump_function, value)
     if isinstance(sent, Err):
         raise UsageError(
             f"{name}: {shorten_repr(value)} cannot be sent to a worker process ({_describe_error(sent.error)}): define "
@@ -241,8 +241,8 @@ def check_sendable(name: str, value: object) -> None:
 
 def is_sendable(value: object) -> bool:
     """Whether a copy of a value arrives in another process."""
-    sent = catch_outcome(dumps, value)
-    return isinstance(sent, Ok) and isinstance(catch_outcome(loads, sent.value), Ok)
+    sent = catch_error(dumps, value)
+    return isinstance(sent, Ok) and isinstance(catch_error(loads, sent.value), Ok)
 
 
 def _dump_function(function: object) -> bytes:
