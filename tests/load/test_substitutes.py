@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.errors import CorruptMedia, FramefeedError, LoadError, ResourceExhausted
+from framefeed.errors import CorruptMedia, DeadlineExceeded, FramefeedError, LoadError, ResourceExhausted, UsageError
 from framefeed.load._batch import ClipBatch
 from framefeed.load._loader import ClipLoader
 from framefeed.load._options import MAX_SUBSTITUTES
@@ -18,6 +20,9 @@ from tests.fakes import FlatDecoder, spoil_nothing
 from tests.load import faulty
 from tests.load.laws import content
 from tests.load.media import VIDEOS, catalog, plan_of
+from tests.parallel.clocks import HandClock
+from tests.parallel.laws import PATIENCE
+from tests.parallel.living import wait_until
 
 
 def add_noise(clip: Any, rng: np.random.Generator) -> Any:
@@ -197,3 +202,57 @@ def test_D04_D06_clips_of_a_source_that_kills_its_workers_are_replaced(tmp_path:
         assert chosen == position or chosen == next(each for each in tries if plan.whole[each].source != bad)
         assert chosen is not None
         assert clip == sound[chosen]
+
+
+def test_D04_a_shortage_at_a_substitute_is_raised_and_no_other_is_chosen_for_it() -> None:
+    # The first clip of the first batch, and its first substitute.
+    faults = {0: CorruptMedia("spoiled"), 4: ResourceExhausted("no memory")}
+    calls = itertools.count()
+    with make_loader(plan_of(clips_per_video=5), lambda ordinals: faults.get(next(calls))) as loader:
+        iterator = iter(loader)
+        with pytest.raises(ResourceExhausted):
+            next(iterator)
+        assert not loader.ledger
+        assert next(iterator).ok.all()
+
+
+def test_D04_a_substitute_that_hangs_is_named(hand_clock: HandClock) -> None:
+    plan, proceed = plan_of(clips_per_video=5), threading.Event()
+    failing = 1
+    substitute = plan.whole[plan.choose_substitute(failing, 0)]
+    assert plan.choose_substitute(failing, 0) > 7
+
+    def spoil(ordinals: list[int]) -> FramefeedError | None:
+        if ordinals == substitute.ordinals.tolist():
+            # From now on time passes for the thread that waits.
+            hand_clock.advance_at_each_read(61)
+            proceed.wait(PATIENCE)
+        return CorruptMedia("spoiled") if ordinals == plan.whole[failing].ordinals.tolist() else None
+
+    with make_loader(plan, spoil, workers=1, prefetch=1, deadline_seconds=60) as loader:
+        iterator = iter(loader)
+        try:
+            with pytest.raises(DeadlineExceeded, match="the clip at position 1 was not ready") as caught:
+                next(iterator)
+        finally:
+            hand_clock.advance_at_each_read(0)
+            proceed.set()
+        with pytest.raises(UsageError, match="has ended"):
+            next(iterator)
+    assert (caught.value.position, caught.value.source) == (failing, substitute.source)
+
+
+def test_D04_a_substitute_is_decoded_before_the_clips_that_are_prepared_ahead() -> None:
+    plan = plan_of(clips_per_video=1)
+    decoded: list[list[int]] = []
+
+    def spoil(ordinals: list[int]) -> FramefeedError | None:
+        decoded.append(ordinals)
+        if len(decoded) == 3:
+            # The first call of the second batch ends when the substitute waits.
+            wait_until(lambda: bool(loader._workers.pool._urgent))
+        return CorruptMedia("spoiled") if len(decoded) == 1 else None
+
+    with make_loader(plan, spoil, batch_size=2, prefetch=3, workers=1) as loader:
+        next(iter(loader))
+    assert decoded[3] == plan.whole[plan.choose_substitute(0, 0)].ordinals.tolist()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
 from framefeed.parallel._ordered import ordered_outcomes
 from framefeed.parallel._ordered_map import ordered_map
 from framefeed.parallel._outcome import Err
-from framefeed.parallel._pools import InlinePool, Pool, ThreadPool
+from framefeed.parallel._pools import InlinePool, Pool, ThreadPool, run_next
 from framefeed.parallel._processes import open_pool
 from tests.parallel.laws import PATIENCE, all_end, worker_threads
+from tests.parallel.living import wait_until
 
 
 def test_kinds() -> None:
@@ -72,6 +74,27 @@ def test_two_runs_share_a_pool() -> None:
         first = ordered_map(abs, range(50), pool=pool, max_in_flight=3)
         second = ordered_map(abs, range(50), pool=pool, max_in_flight=5)
         assert list(zip(first, second, strict=True)) == [(item, item) for item in range(50)]
+
+
+def test_urgent_tasks_come_before_those_that_are_queued() -> None:
+    order: list[str] = []
+    begun, proceed = threading.Event(), threading.Event()
+    with ThreadPool(1) as pool:
+        pool.submit(lambda: (begun.set(), proceed.wait(PATIENCE)))
+        assert begun.wait(PATIENCE)
+        for name in "ab":
+            pool.submit(partial(order.append, name))
+        for name in "cd":
+            run_next(pool).submit(partial(order.append, name))
+        pool.submit(lambda: proceed.clear())
+        proceed.set()
+        wait_until(lambda: not proceed.is_set())
+        assert "".join(order) == "cdab"
+        # One that is submitted to a pool that waits is run at once.
+        run_next(pool).submit(proceed.set)
+        assert proceed.wait(PATIENCE)
+    with pytest.raises(UsageError, match="closed"):
+        run_next(pool).submit(proceed.set)
 
 
 def test_closing_drops_what_has_not_begun_and_waits_for_what_has() -> None:

@@ -20,7 +20,7 @@ from framefeed.load._stats import Meter, WorkCost
 from framefeed.load._work import DecodeTask, split_by_source
 from framefeed.load._workers import Workers
 from framefeed.media import source_name
-from framefeed.parallel import CLOSE_SECONDS, Err, Ok, OrderedOutcomes, ordered_outcomes
+from framefeed.parallel import CLOSE_SECONDS, Err, Ok, OrderedOutcomes, ordered_outcomes, run_next
 from framefeed.plan import EpochPlan
 
 
@@ -168,12 +168,15 @@ class BatchIterator(Iterator[ClipBatch]):
             chosen = {slot: self._plan.choose_substitute(own[slot][0], number) for slot in failed if batch.errors[slot]}
             slots = [slot for slot, position in chosen.items() if batch.substitute(slot, position)]
             self._do_at_once([DecodeTask(batch, batch.rows[slot], [slot]) for slot in slots], costs)
+            # A further substitute would depend on when memory runs out.
+            if any(isinstance(batch.errors[slot], ResourceExhausted) for slot in slots):
+                return []
         entries = []
         for slot, error in failed.items():
             position, name = own[slot]
             if batch.errors[slot] is None:
                 entries.append(LedgerEntry.of(error, name, position, self._plan.epoch, batch.positions[slot]))
-            elif not isinstance(batch.errors[slot], ResourceExhausted):
+            else:
                 batch.restore(slot, error)
         return entries
 
@@ -181,45 +184,48 @@ class BatchIterator(Iterator[ClipBatch]):
         """Do tasks that the batch being delivered waits for."""
         if not tasks:
             return
-        pool, deadline = self._workers.pool, self._options.deadline_seconds
-        try:
-            with ordered_outcomes(
-                self._work, tasks, pool=pool, max_in_flight=len(tasks), deadline_seconds=deadline
-            ) as outcomes:
-                for task, outcome in zip(tasks, outcomes, strict=True):
-                    if isinstance(outcome, Ok):
-                        costs.append(outcome.value)
-                    else:
-                        task.fail(outcome.error)
-        except DeadlineExceeded:
-            self._workers.abandon()
-            self._hangs = True
-            raise
+        # A process has a deadline of its own.
+        deadline = None if self._workers.are_processes else self._options.deadline_seconds
+        with ordered_outcomes(
+            self._work, tasks, pool=run_next(self._workers.pool), max_in_flight=len(tasks), deadline_seconds=deadline
+        ) as outcomes:
+            for task in tasks:
+                try:
+                    outcome = next(outcomes)
+                except DeadlineExceeded as error:
+                    raise self._name_late(task, error) from error
+                if isinstance(outcome, Ok):
+                    costs.append(outcome.value)
+                else:
+                    task.fail(outcome.error)
 
     def _next_outcome(self) -> tuple[DecodeTask | None, Ok[WorkCost] | Err]:
         try:
             outcome = next(self._outcomes)
         except DeadlineExceeded as error:
-            self._workers.abandon()
-            self._hangs = True
             task = next((task for task in self._tasks if task is not None), None)
-            if task is None:
-                raise error from error
-            # `error` counts items; the user counts clips and positions.
-            position, name = task.batch.identify(task.slots[0])
-            raise DeadlineExceeded(
-                f"{name}: the clip at position {position} was not ready within deadline_seconds (stage: {task.stage}): "
-                f"{error}",
-                position=position,
-                source=name,
-                stage=task.stage,
-            ) from error
+            raise self._name_late(task, error) from error
         except StopIteration:
             raise self._ended_error() from None
         try:
             return self._tasks.popleft(), outcome
         except IndexError:  # another thread closed the loader just now
             raise self._ended_error() from None
+
+    def _name_late(self, task: DecodeTask | None, error: DeadlineExceeded) -> DeadlineExceeded:
+        """Abandon the workers, one of which hangs; name the clip, because the error counts items."""
+        self._workers.abandon()
+        self._hangs = True
+        if task is None:
+            return error
+        position, name = task.batch.identify(task.slots[0])
+        return DeadlineExceeded(
+            f"{name}: the clip at position {position} was not ready within deadline_seconds (stage: {task.stage}): "
+            f"{error}",
+            position=position,
+            source=name,
+            stage=task.stage,
+        )
 
     def _ended_error(self) -> UsageError:
         return UsageError(f"this iterator has ended: {self._why_ended}")

@@ -20,7 +20,16 @@ from framefeed.load._options import LoaderOptions
 from framefeed.load._pending import PendingBatch, find_shapes
 from framefeed.load._stats import WorkCost
 from framefeed.load._work import ClipWorker, DecodeTask
-from framefeed.parallel import Err, Pool, RemoteCaller, RemoteCalls, check_sendable, is_sendable, ordered_outcomes
+from framefeed.parallel import (
+    Err,
+    Pool,
+    RemoteCaller,
+    RemoteCalls,
+    check_sendable,
+    is_sendable,
+    ordered_outcomes,
+    run_next,
+)
 from framefeed.plan import EpochPlan
 
 
@@ -208,7 +217,7 @@ class ProcessClips(RemoteCaller):
     def apply_transform(self, pool: Pool, clip_and_position: tuple[Pixels, int]) -> npt.NDArray[Any]:
         """Call the transform in any process of a pool."""
         request = TransformRequest(self._iteration, self._epoch, *clip_and_position)
-        with ordered_outcomes(self._calls, [request], pool=pool, max_in_flight=1) as outcomes:
+        with ordered_outcomes(self._calls, [request], pool=run_next(pool), max_in_flight=1) as outcomes:
             outcome = next(outcomes)
         if isinstance(outcome, Err):
             raise outcome.error

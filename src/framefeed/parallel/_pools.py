@@ -60,6 +60,7 @@ class ClosedByWith(ABC):
 
 Task = Callable[[], object]
 _Tasks = SimpleQueue[Task | None]
+_Urgent = deque[Task]
 
 CLOSE_SECONDS = 10.0
 """Wait of `close` for running calls: long enough to decode a large item, too short to look like a hang."""
@@ -173,9 +174,10 @@ class ThreadPool(ClosedByWith):
         self._threads: list[threading.Thread] = []
         self._ended: deque[threading.Thread] = deque()
         self._tasks: _Tasks = SimpleQueue()
+        self._urgent: _Urgent = deque()
         self._starting = threading.Lock()
         # Threads refer to the queue, not to the pool: an abandoned pool is freed although its threads are waiting.
-        weakref.finalize(self, _drop_tasks, self._tasks).atexit = False
+        weakref.finalize(self, _drop_tasks, self._tasks, self._urgent).atexit = False
         _register_close_at_exit()
         _open_pools.add(self)
 
@@ -189,11 +191,12 @@ class ThreadPool(ClosedByWith):
         """Largest number of threads."""
         return self._workers
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: Task, *, is_urgent: bool = False) -> None:
         """Queue a task for the next free thread.
 
         Args:
             task: Takes no arguments and must not raise: its thread would end, and be replaced at the next `submit`.
+            is_urgent: Whether it comes before all tasks that are queued without it.
 
         Raises:
             UsageError: If the pool is closed, was made before a fork, or is called by one of its own threads, which
@@ -210,6 +213,9 @@ class ThreadPool(ClosedByWith):
             raise UsageError(f"{self!r} got work from one of its own threads: use another pool for nested calls")
         if self._ended or len(self._threads) < self._workers:
             self._start_thread()
+        if is_urgent:
+            self._urgent.append(task)
+            task = _do_nothing
         self._tasks.put(task)
 
     def stop(self, worker: threading.Thread) -> None:
@@ -218,7 +224,7 @@ class ThreadPool(ClosedByWith):
     def abandon(self) -> None:
         """Drop queued tasks and end the threads after their running tasks, without waiting."""
         self._closed = True
-        _drop_tasks(self._tasks)
+        _drop_tasks(self._tasks, self._urgent)
 
     def close(self, wait_seconds: float = CLOSE_SECONDS) -> bool:
         """Drop queued tasks and wait for the threads to end.
@@ -230,7 +236,7 @@ class ThreadPool(ClosedByWith):
             Whether all other threads have ended.
         """
         self._closed = True
-        _drop_tasks(self._tasks)
+        _drop_tasks(self._tasks, self._urgent)
         until = monotonic() + wait_seconds
         others = [thread for thread in self._threads if thread is not threading.current_thread()]
         for thread in others:
@@ -244,7 +250,7 @@ class ThreadPool(ClosedByWith):
             if len(self._threads) == self._workers:
                 return
             name = f"framefeed-{self._name}-{next(self._numbers)}"
-            arguments = self._tasks, self._ended, self._around
+            arguments = self._tasks, self._urgent, self._ended, self._around
             thread = threading.Thread(target=_run_tasks, args=arguments, name=name, daemon=False)
             try:
                 thread.start()
@@ -273,12 +279,41 @@ def _closed_error(pool: Pool) -> UsageError:
     return UsageError(f"{pool!r} is closed and takes no more work: make a new pool")
 
 
+class _NextInLine:
+    """A pool whose tasks come before those that another pool has queued, in its threads; see `run_next`."""
+
+    def __init__(self, pool: ThreadPool) -> None:
+        self._pool = pool
+        self.workers = pool.workers
+        self.stop = pool.stop
+        self.abandon = pool.abandon
+        self.close = pool.close
+
+    def submit(self, task: Task) -> None:
+        self._pool.submit(task, is_urgent=True)
+
+
+def run_next(pool: Pool) -> Pool:
+    """Return a pool that runs its tasks before those that are queued in another one, in the same threads."""
+    return _NextInLine(pool) if isinstance(pool, ThreadPool) else pool
+
+
+def _do_nothing() -> None:
+    pass
+
+
 def _run_tasks(
-    tasks: _Tasks, ended: deque[threading.Thread], around: Callable[[], AbstractContextManager[None]]
+    tasks: _Tasks,
+    urgent: _Urgent,
+    ended: deque[threading.Thread],
+    around: Callable[[], AbstractContextManager[None]],
 ) -> None:
     try:
         with around():
             while (task := tasks.get()) is not None:
+                while urgent:
+                    with suppress(IndexError):  # another thread was faster
+                        urgent.popleft()()
                 task()
                 # An idle thread keeps no task, and so no result, alive.
                 task = None
@@ -287,8 +322,9 @@ def _run_tasks(
         ended.append(threading.current_thread())
 
 
-def _drop_tasks(tasks: _Tasks) -> None:
+def _drop_tasks(tasks: _Tasks, urgent: _Urgent) -> None:
     # The garbage collector may run this in any thread: it takes no lock but SimpleQueue's, which is made for this.
+    urgent.clear()
     with suppress(Empty):
         while True:
             tasks.get_nowait()
