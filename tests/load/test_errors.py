@@ -149,6 +149,10 @@ def test_L05_one_error_of_a_source_is_an_error_of_each_of_its_clips(make_loader:
         (StaleSource, 2, "open"),
         (StaleSource, 8, "open"),
     ]
+    assert [str(error).partition("is another file")[2] for error in errors] == [
+        " (clip at position 2)",
+        " (clip at position 8)",
+    ]
 
 
 @pytest.mark.parametrize("workers", [0, 2])

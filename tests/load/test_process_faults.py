@@ -71,6 +71,7 @@ def test_D06_D07_a_source_that_ends_its_workers_costs_its_clips_alone(
         assert isinstance(error, fault)
         assert said in str(error)
         assert error.source == name_source(ROW)
+        assert str(error).endswith(f" (clip at position {error.position})")
     for batch, expected in zip(batches, right, strict=True):
         for slot, error in enumerate(batch.errors):
             if error is not None:

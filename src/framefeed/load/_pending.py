@@ -23,6 +23,8 @@ from framefeed.plan import DecodeRequest, EpochPlan
 
 _TRANSFORM_INPUT = "a NumPy array, uint8 [T, C, H, W], and a NumPy generator"
 """Arguments that a ClipLoader gives to a transform."""
+_POSITION = " (clip at position {})"
+"""End of the message of an error that had no position."""
 
 
 def with_position(
@@ -60,13 +62,17 @@ def with_position(
         )
         wrapped.__cause__ = error
         return wrapped
+    message = str(error)
     if error.position not in (None, position):
+        named = _POSITION.format(error.position)
         cause, traceback = error.__cause__, error.__traceback__
         error = copy.copy(error).with_traceback(traceback)
         error.__cause__ = cause
-    if error.position is None:
+        if message.endswith(named):
+            error.args = (message.removesuffix(named) + _POSITION.format(position),)
+    elif error.position is None:
         # In the message too: PyTorch's workers send nothing else of an error.
-        error.args = (f"{error} (clip at position {position})",)
+        error.args = (message + _POSITION.format(position),)
     error.position = position
     error.source = error.source or source
     error.stage = error.stage or stage

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from framefeed._arrays import BoolArray
 from framefeed._checks import describe_value
 from framefeed.decode import ClipSlot, DecodeCounts, Decoder, DecodeReport, Pixels, allocate_pixels
-from framefeed.errors import UsageError
+from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
 from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._options import Transform
 from framefeed.load._pending import PendingBatch
@@ -45,6 +45,8 @@ class DecodeTask:
 
     def fail(self, error: BaseException) -> None:
         """Mark all clips of the task as failed."""
+        if isinstance(error, DeadlineExceeded | WorkerLost):
+            error.position = None  # it was the number of the task
         for slot in self.slots:
             self.batch.fail(slot, error, self.stage)
 
