@@ -199,3 +199,19 @@ def test_P14_batches_of_shared_memory_keep_their_content() -> None:
     assert all(content(batch) == expected for _, expected, batch in kept)
     assert all((view == batch.data[1]).all() for view, _, batch in kept)
     del kept
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unequal", [False, True])
+def test_a_transform_may_use_its_array_again(unequal: bool) -> None:
+    """Clips of one source are done in one call; the first batch is done before the form of results is known."""
+
+    def collect(workers: int) -> list[Any]:
+        plan = plan_of(clips_per_video=6, unequal=unequal, size=None)
+        options: dict[str, Any] = {"batch_size": 12, "backend": FlatDecoder(), "kind": "processes"}
+        with ClipLoader(plan, workers=workers, transform=faulty.use_one_array, **options) as loader:
+            return [[clip.tolist() for clip in batch.data] for batch in loader]
+
+    right = collect(0)
+    assert len({str(clip) for batch in right for clip in batch}) == 36
+    assert collect(2) == right

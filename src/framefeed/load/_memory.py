@@ -152,8 +152,8 @@ class UnequalMemory:
         return shared
 
     def put(self, slot: int, result: AnyArray) -> None:
-        """Keep a result."""
-        self._clips[slot] = result
+        """Copy a result: a transform may use its array again."""
+        self._clips[slot] = result.copy()
 
     def clear(self, slot: int) -> None:
         """Replace a clip by zeros."""
@@ -207,7 +207,8 @@ class TaskMemory:
         if shared is not None and get_form(result) == (shared.shape, shared.dtype):
             shared.open()[...] = result
         else:
-            self.results[slot] = result
+            # A copy: the transform may use its array again, for the next clip.
+            self.results[slot] = result.copy()
 
     def clear(self, slot: int) -> None:
         """Send nothing: the process that asked clears its memory."""
