@@ -84,7 +84,8 @@ def test_L06_the_expensive_clip_starts_early_and_comes_in_its_turn(monkeypatch: 
         assert [content(batch) for batch in iterators[0]] == expected
     started = [name for name, _ in waiting.calls]
     assert sorted(started) == sorted(in_order)
-    assert started[2] == in_order[LARGE]
+    # The second one if the other worker starts after all are queued.
+    assert in_order[LARGE] in started[1:3]
 
 
 def test_one_worker_needs_no_costs() -> None:

@@ -264,3 +264,11 @@ def test_L13_a_list_that_is_not_of_every_rank_is_refused(how: str) -> None:
     with pytest.raises(UsageError, match=r"state: expected .* rank"):
         loader.load_state_dict(_change(states, how))
     assert loader.state_dict()["clips"] == 0
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("epoch", None), ("epoch", "x"), ("epoch", 1.5), ("world_size", 10**12)])
+def test_L13_a_damaged_state_is_refused(name: str, wrong: object) -> None:
+    [loader] = make_ranks(1)
+    state = loader.state_dict()
+    with pytest.raises(UsageError, match="state"):
+        loader.load_state_dict([{**state, "plan": {**state["plan"], name: wrong}}])

@@ -174,7 +174,7 @@ def _sort_ranks(ranks: Sequence[_RankState]) -> list[_RankState]:
     earliest = min(ranks, key=lambda rank: rank.plan.epoch)
     ranks = [earliest.finish(rank.rank) if rank.is_just_after(earliest) else rank for rank in ranks]
     numbers = sorted(-1 if rank.rank is None else rank.rank for rank in ranks)
-    if numbers != list(range(earliest.world_size)):
+    if len(numbers) != earliest.world_size or numbers != list(range(len(numbers))):
         raise UsageError(
             f"state: expected one state of each of {earliest.world_size} ranks, got those of the ranks {numbers}"
         )

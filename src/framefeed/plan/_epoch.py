@@ -414,7 +414,8 @@ class EpochPlan:
                 "plan with the same catalog, rule, seed and options as before"
             )
         deliveries = load_deliveries(state.get("deliveries", []))
-        return replace(self, options=replace(self.options, epoch=int(state["epoch"])), deliveries=deliveries)
+        epoch = check_integer("state['epoch']", state.get("epoch"), least=0)
+        return replace(self, options=replace(self.options, epoch=epoch), deliveries=deliveries)
 
     # --- cost -----------------------------------------------------------------------------------------
 
