@@ -64,8 +64,8 @@ class LoadStats:
         wait_seconds: Time that the consumer waited for batches.
         outside_seconds: Time of the consumer between two batches: the training step.
         counts: Counts of the decoders.
-        cache: Counts of the cache in this process, for all its users, and in the loader's worker processes; None without
-            a cache.
+        cache: Counts of the cache in this process, for all its users, and in the loader's worker processes; None
+            without a cache.
     """
 
     batches: int = 0
