@@ -96,6 +96,7 @@ def test_ours_is_compared_with_the_fastest_loop_of_each_library() -> None:
     }
 
 
+@pytest.mark.slow
 def test_one_slow_clip_is_measured_wherever_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_clips, "LIGHT_SECONDS", 0.001)
     with ExitStack() as stack:

@@ -185,7 +185,7 @@ def main(words: Sequence[str] | None = None, run: Callable[[int], tuple[Counter[
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--log", type=Path)
     args = parser.parse_args(words)
-    total, worst, failed = Counter[str](), 0.0, 0
+    total, worst, failed, text = Counter[str](), 0.0, 0, ""
     lines = [f"# {args.seeds} epochs of ClipLoader(kind='processes'), deadline_seconds={DEADLINE_SECONDS:g}"]
     for seed in range(args.first, args.first + args.seeds):
         try:
@@ -197,18 +197,22 @@ def main(words: Sequence[str] | None = None, run: Callable[[int], tuple[Counter[
         else:
             total += happened
             worst = max(worst, longest)
-    lines += [f"{count:5} {name}" for name, count in sorted(total.items())]
-    lines.append(
-        f"{args.seeds} seeds: {failed} FAILED" if failed else
-        f"{args.seeds} seeds: every batch right and in order, no process and no memory left; the longest wait for a "
-        f"batch was {worst:.1f} s"
-    )  # fmt: skip
-    text = "\n".join(lines) + "\n"
-    if args.log is not None:
-        args.log.parent.mkdir(parents=True, exist_ok=True)
-        args.log.write_text(text, encoding="utf-8")
-    sys.stdout.write(text if args.log is None else f"{lines[-1]}; see {args.log}\n")
+        # After each seed, so that a run that is interrupted has a log too.
+        text = "\n".join([*lines, *summarise(seed + 1 - args.first, failed, total, worst)]) + "\n"
+        if args.log is not None:
+            args.log.parent.mkdir(parents=True, exist_ok=True)
+            args.log.write_text(text, encoding="utf-8")
+    sys.stdout.write(text)
     return 1 if failed else 0
+
+
+def summarise(seeds: int, failed: int, total: Counter[str], worst: float) -> list[str]:
+    counts = [f"{count:5} {name}" for name, count in sorted(total.items())]
+    verdict = (
+        f"{failed} FAILED" if failed else
+        f"every batch right and in order, no process and no memory left; the longest wait for a batch was {worst:.1f} s"
+    )  # fmt: skip
+    return [*counts, f"{seeds} seeds: {verdict}"]
 
 
 if __name__ == "__main__":

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.load.storms import run_seed
+from tests.parallel.living import check_workers_often
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_L04_D06_D07_kills_stops_and_crashes_change_no_batch(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("framefeed.parallel._child.LIVENESS_SECONDS", 0.05)
+    check_workers_often(monkeypatch)
     run_seed(seed)

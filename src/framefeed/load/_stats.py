@@ -70,7 +70,8 @@ class LoadStats:
         ready: Number of clips that are prepared ahead and not yet delivered now, in tasks that are done.
         max_ahead: Most clips that are prepared ahead, in whatever state; 0 before the first batch.
         counts: Counts of the decoders.
-        cache: Counts of the cache in this process, for all its users; None without a cache.
+        cache: Counts of the cache in this process, for all its users, and in the loader's worker processes; None
+            without a cache.
     """
 
     batches: int = 0

@@ -150,6 +150,9 @@ def run_loop(loop: Loop, specification: Path, *, watches: bool = False) -> Marks
     """
     # Installed libraries have their bytecode; a checkout has not where the environment forbids writing it.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["GLOG_log_dir"] = os.fspath(
+        specification.parent
+    )  # SPDL's log, else left in the folder of temporary files
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
     began, of, peak = time.perf_counter(), dict[Mark, Reading](), 0.0
     with subprocess.Popen(loop.command(specification), env=environment, **pipes) as child:
