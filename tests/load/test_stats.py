@@ -136,3 +136,15 @@ def test_times_of_ended_iterations_stay() -> None:
             stats = loader.stats()
             seconds.append((stats.busy_seconds, stats.idle_seconds))
     assert seconds == sorted(seconds)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_times_of_substitutes_are_times_of_workers(workers: int) -> None:
+    spoil = FlatDecoder(spoil=lambda ordinals: CorruptMedia("spoiled"))
+    began = monotonic()
+    with ClipLoader(plan_of(), batch_size=5, workers=workers, backend=spoil, on_error="substitute") as loader:
+        assert not any(batch.ok.any() for batch in loader)
+        stats = loader.stats()
+    assert 0 < stats.decode_seconds <= stats.busy_seconds
+    assert stats.busy_seconds + stats.idle_seconds <= max(1, workers) * (monotonic() - began)
+    assert stats.idle_seconds >= 0

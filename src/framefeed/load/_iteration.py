@@ -198,6 +198,7 @@ class BatchIterator(Iterator[ClipBatch]):
                     costs.append(outcome.value)
                 else:
                     task.fail(outcome.error)
+        self._meter.count_others(outcomes.gauge)
 
     def _next_outcome(self) -> tuple[DecodeTask | None, Ok[WorkCost] | Err]:
         try:

@@ -179,6 +179,11 @@ class Meter:
         self._watch = None
         self._times, self._gauge = self._times + self._gauge.read(), gauge
 
+    def count_others(self, gauge: Gauge) -> None:
+        """Count tasks that the workers did beside those of the iteration, in which they were idle meanwhile."""
+        busy = gauge.read().busy_seconds
+        self._times += WorkerTimes(busy, -busy if self._sum.workers else 0.0)
+
     def begin_wait(self) -> None:
         """Note that the consumer asks for a batch."""
         outside = 0.0 if self._watch is None else self._watch.lap()

@@ -23,7 +23,7 @@ from framefeed.errors import UsageError
 Tail = Literal["pad", "drop"]
 
 _MOST_APART = 1 << 27
-"""Clips from the first to the last that are looked at one by one: one byte each."""
+"""Clips from the first to the last that are looked at one by one: 32 bytes each."""
 
 
 class DealOrder(Protocol):
