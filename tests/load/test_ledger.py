@@ -6,6 +6,9 @@ import copy
 import errno
 import json
 import pickle
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +157,29 @@ def test_a_ledger_that_cannot_be_written_says_so(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("framefeed.parallel._shared_lines.os.write", full)
     with pytest.raises(LoadError, match=r"cannot write the ledger .*No space left.* set TMPDIR"):
         ledger.record(LedgerEntry("a.mp4", 5, 0, (), "CorruptMedia: "))
+
+
+@contextmanager
+def room_for_bytes(count: int) -> Iterator[None]:
+    """Let files of this process be no larger; a write beyond that is cut short."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (count, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_part_of_an_entry_does_not_spoil_the_next(tmp_path: Path) -> None:
+    entries = [LedgerEntry("a.mp4", position, 0, (), "CorruptMedia: ") for position in range(3)]
+    shared, appended = Ledger.shared(), Ledger()
+    appended.append_to(tmp_path / "failed.jsonl")
+    for ledger in (shared, appended):
+        ledger.record(entries[0])
+        with room_for_bytes(200), pytest.raises(LoadError, match=r"No space left"):
+            ledger.record(entries[1])
+        ledger.record(entries[2])
+    assert list(shared) == [entries[0], entries[2]]
 
 
 @pytest.mark.parametrize("make", [Ledger, Ledger.shared])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from textwrap import shorten
 from typing import Any, overload
@@ -202,7 +204,9 @@ class Ledger(Sequence[LedgerEntry]):
         if self._lines is not None:
             with self._lock:
                 for line in self._lines.read():
-                    self._add(json.loads(line))
+                    # Part of a line is of an entry that could not be written, which was an error there.
+                    with suppress(json.JSONDecodeError):
+                        self._add(json.loads(line))
 
     def _add(self, line: Any) -> None:
         if isinstance(line, int):
@@ -221,7 +225,9 @@ def _append_line(path: str, entry: LedgerEntry) -> None:
     try:
         # Opened anew, so that forked processes share no file; written at once, so that lines do not mix.
         with open(path, "ab", buffering=0) as file:
-            file.write(_dump_line(entry).encode())
+            line = _dump_line(entry).encode()
+            if file.write(line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
     except OSError as error:
         raise LoadError(
             f"cannot append to the file of failed clips, {path}: {error}; free space there, or leave out "

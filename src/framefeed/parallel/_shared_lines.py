@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import weakref
@@ -50,18 +51,22 @@ class SharedLines:
         try:
             if os.fstat(descriptor).st_size + len(line) >= self._max_bytes:
                 return False
-            return os.write(descriptor, line + b"\n") == len(line) + 1
+            # The first line break ends a part of a line, which another process wrote when the disk was full.
+            data = b"\n%b\n" % line
+            if os.write(descriptor, data) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+            return True
         finally:
             os.close(descriptor)
 
     def read(self) -> list[bytes]:
-        """Read the lines that were appended since this process last read them."""
+        """Read the lines that were appended since this process last read them, and parts of lines that failed."""
         with suppress(FileNotFoundError), open(self.path, "rb") as file:
             file.seek(self._offset)
             data = file.read()
             whole = data.rfind(b"\n") + 1
             self._offset += whole
-            return data[:whole].splitlines()
+            return [line for line in data[:whole].splitlines() if line]
         return []
 
     def rewind(self) -> None:
