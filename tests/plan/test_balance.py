@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from hashlib import blake2b
 from itertools import chain
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from framefeed.plan import EpochPlan, plan_clips, plan_runs
 from framefeed.plan import _balance as balance
+from framefeed.plan import _costs as costs
 from framefeed.plan._balance import CostOrder, estimate_row_costs
 from framefeed.plan._costs import predict_seconds
 from framefeed.plan._rules import ClipRule, Dense, EveryFrame, Rates, Uniform
@@ -126,6 +128,18 @@ def test_costs_follow_what_must_be_decoded() -> None:
     assert int(costs.argmin()) == 4
     larger = estimate_row_costs(catalog_of(VIDEOS, [(480, 640)] * 7), Uniform(8))  # type: ignore[arg-type]
     assert (larger > costs).all()
+
+
+def test_L13_states_of_balanced_runs_keep_their_meaning() -> None:
+    """If this fails, states of earlier versions leave other clips: raise STATE_VERSION of plans, then the hash."""
+    sizes = [(48, 64), (480, 640)] * 7
+    constants = {name: value for name, value in sorted(vars(costs).items()) if name.startswith("SECONDS_")}
+    rows = [
+        estimate_row_costs(catalog_of(VIDEOS * 2, sizes), rule).tolist()  # type: ignore[arg-type]
+        for rule in RULES
+    ]
+    parts = (constants, rows, list_shares(3), balance._ROWS_OF_BLOCK)
+    assert blake2b(repr(parts).encode(), digest_size=8).hexdigest() == "844e3436015aad75"
 
 
 @pytest.mark.parametrize("shuffle", [True, "videos"])

@@ -28,6 +28,7 @@ from framefeed.plan._shard import Delivery, Rest, Shard, load_deliveries
 from framefeed.plan._tables import Excluded, PlanTables, describe_source
 
 STATE_VERSION = 2
+"""Rises too if the costs of rows, or the order by cost, change: with them, a balanced state would leave other clips."""
 _WITHOUT_DELIVERIES = 1
 """Version of states that know no deliveries; of plans that were dealt once."""
 _CLIPS_VERSION = 1
