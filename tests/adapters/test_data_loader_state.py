@@ -70,6 +70,20 @@ class StatefulSampler:
         self.epoch, self.given = state["epoch"], state["given"]
 
 
+class ShuffledLate:
+    """Draws from a generator of its own after some numbers."""
+
+    def __init__(self) -> None:
+        self.generator = generator()
+
+    def __len__(self) -> int:
+        return COUNT
+
+    def __iter__(self) -> Iterator[int]:
+        yield from range(6)
+        yield from (6 + torch.randperm(COUNT - 6, generator=self.generator)).tolist()
+
+
 class Shuffled:
     """Draws from a global generator, when it begins or with its first number."""
 
@@ -106,6 +120,7 @@ OWN_EPOCHS: dict[str, Callable[[], dict[str, Any]]] = {
     "generator": lambda: {"batch_size": 3, "shuffle": True, "generator": generator()},
     "drop_last": lambda: {"batch_size": 3, "shuffle": True, "drop_last": True, "generator": generator()},
     "replacement": lambda: {"batch_size": 3, "sampler": RandomSampler(Numbers(), True, 40, generator())},
+    "drawn late": lambda: {"batch_size": 3, "sampler": ShuffledLate()},
     "weights": lambda: {"sampler": WeightedRandomSampler([1.0] * COUNT, 9, generator=generator()), "batch_size": 2},
     "ranks": lambda: {"batch_size": 2, "sampler": DistributedSampler(Numbers(), 2, 1, seed=3)},
     "stateful sampler": lambda: {"batch_size": 3, "sampler": StatefulSampler()},
