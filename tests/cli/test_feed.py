@@ -72,6 +72,14 @@ def test_max_batches_is_of_each_epoch(catalog: str, capfd: pytest.CaptureFixture
         assert actual["batches"] == 3 * clips // 2
 
 
+def test_the_last_step_of_an_epoch_that_is_cut_short_counts(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["--rates", "2:2", "--batch-size", "2", "--size", "32", "--epochs", "2", "--step-ms", "50"]
+    actual = _measured(capfd, catalog, *words, "--max-batches", "1")
+    assert actual["step_seconds"] >= 2 * 0.05
+    assert actual["wall_seconds"] == actual["step_seconds"] + actual["wait_seconds"]
+    assert actual["clips_per_second"] <= 4 / 0.1
+
+
 def test_epochs_that_are_cut_short_are_different_epochs(
     catalog: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -122,6 +122,7 @@ class FeedResult:
         epochs: Counts of each epoch.
         failed: Clips that could not be loaded, one for each source.
         begins_empty: Whether the run began with an empty cache.
+        step_seconds: Duration of the training steps.
         cpu_seconds: CPU time of this process in the loop.
     """
 
@@ -129,6 +130,7 @@ class FeedResult:
     epochs: list[EpochResult] = field(default_factory=list)
     failed: dict[str, Failed] = field(default_factory=dict)
     begins_empty: bool = False
+    step_seconds: float = 0.0
     cpu_seconds: float = 0.0
 
     @property
@@ -169,7 +171,8 @@ def run(args: argparse.Namespace) -> int:
             cache=cache, on_error="skip",
         ) as loader:  # fmt: skip
             _run_loop(loader, args, result, is_quiet=as_json)
-            stats = loader.stats()
+            # The loader does not know the last step of an epoch that ends early.
+            stats = replace(loader.stats(), outside_seconds=result.step_seconds)
         print_trouble(cache)
     failed = [*list_plan_failures(plan), *result.failed.values()]
     advice = _choose_advice(args, plan, cache, stats, result)
@@ -202,7 +205,7 @@ def _run_loop(loader: ClipLoader, args: argparse.Namespace, result: FeedResult, 
                 start = {"plan": planned_next, "delivered": 0, "clips": 0, "finished": False}
                 loader.load_state_dict({**loader.state_dict(), **start})
             began, clips, failed = time.perf_counter(), 0, 0
-            for number, batch in enumerate(_time_batches(loader, result.waits, view), start=1):
+            for number, batch in enumerate(_time_batches(loader, result, view), start=1):
                 clips += int(batch.ok.sum())
                 failed += int((~batch.ok).sum())
                 result.add_failures(batch)
@@ -228,7 +231,7 @@ def _open_view(loader: ClipLoader, args: argparse.Namespace) -> View:
     return open_view(work, loader.stats, lambda stats, cpu_seconds: _explain(args, stats, cpu_seconds))
 
 
-def _time_batches(loader: ClipLoader, waits: list[float], view: View) -> Iterator[ClipBatch]:
+def _time_batches(loader: ClipLoader, result: FeedResult, view: View) -> Iterator[ClipBatch]:
     batches = iter(loader)
     while True:
         view.begin_wait()
@@ -236,9 +239,13 @@ def _time_batches(loader: ClipLoader, waits: list[float], view: View) -> Iterato
         batch = next(batches, None)
         if batch is None:
             return
-        waits.append(time.perf_counter() - began)
+        begun_step = time.perf_counter()
+        result.waits.append(begun_step - began)
         view.begin_step()
-        yield batch
+        try:
+            yield batch
+        finally:
+            result.step_seconds += time.perf_counter() - begun_step
 
 
 def _describe_work(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> str:
