@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import pickle
 import signal
@@ -156,6 +157,48 @@ def test_a_late_batch_is_an_error_of_both_kinds_and_the_loader_is_usable_again()
     patient = DataLoader(Subset(dataset, range(1, 40)), batch_size=None, num_workers=1)
     assert list(patient) == list(range(1, 40))
     dataset.gate.set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"num_workers": 2},
+        {"num_workers": 2, "in_order": False},
+        {"num_workers": 1, "kind": "processes"},
+        {"num_workers": 1, "kind": "processes", "persistent_workers": True},
+    ],
+)
+def test_an_iteration_that_was_closed_is_not_finished(options: dict[str, Any]) -> None:
+    loader = DataLoader(Numbers(), batch_size=4, **options)
+    iterator = iter(loader)
+    next(iterator)
+    loader.close()
+    assert list(iterator) == []
+    if loader.in_order:
+        assert loader.state_dict()["batches"] == 1
+    assert not multiprocessing.active_children()
+    assert len(list(loader)) == 10
+    loader.close()
+
+
+class Interrupted(Numbers):
+    def __getitem__(self, number: int) -> int:
+        if number == 2:
+            raise KeyboardInterrupt
+        return number
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_L15_an_iteration_that_was_interrupted_is_not_finished(workers: int) -> None:
+    loader = DataLoader(Interrupted(), batch_size=None, num_workers=workers)
+    iterator = iter(loader)
+    assert [next(iterator) for _ in range(2)] == [0, 1]
+    with pytest.raises(KeyboardInterrupt):
+        next(iterator)
+    assert list(iterator) == []
+    assert loader.state_dict()["batches"] == 2
 
 
 @pytest.mark.parametrize("is_rebuilt", [False, True])

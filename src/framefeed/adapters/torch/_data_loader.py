@@ -5,14 +5,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from torch.utils.data import DataLoader as TorchDataLoader
 from torch.utils.data import Dataset, IterableDataset, Sampler
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from framefeed._checks import check_choice, check_integer
-from framefeed.adapters.torch._pool_iterator import InlineIterator, PoolIterator, ProcessIterator
+from framefeed.adapters.torch._pool_iterator import CountingIterator, InlineIterator, PoolIterator, ProcessIterator
 from framefeed.adapters.torch._randomness import GLOBAL, Randomness
 from framefeed.adapters.torch._resuming import (
     Epochs,
@@ -120,7 +120,7 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         self._has_begun = False
         self._saved: SavedState | None = None
         self._pool: Pool | None = None
-        self._running: weakref.WeakSet[PoolIterator] = weakref.WeakSet()
+        self._running: weakref.WeakSet[CountingIterator] = weakref.WeakSet()
         super().__init__(
             dataset,
             batch_size,
@@ -208,12 +208,14 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         self._has_begun = True
         progress.epochs = self.find_epochs()
         self._tracked.begin(randomness, progress, sampler_state)
+        iterator: CountingIterator
         is_stream = isinstance(self.dataset, IterableDataset)
         by_torch = self._choose_kind() == "processes" or not self.in_order
         if is_stream or (self.num_workers and by_torch):
             # Torch's own iterator has the other order too, with threads.
-            return super().__iter__()
-        iterator = PoolIterator(self, progress)
+            iterator = cast(CountingIterator, super().__iter__())
+        else:
+            iterator = PoolIterator(self, progress)
         self._running.add(iterator)
         return iterator
 
@@ -313,6 +315,10 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         """End the iterations that are running, and wait for their calls."""
         for iterator in list(self._running):
             iterator.close()
+        self._running.clear()
+        # With persistent workers, torch keeps it for the next epoch.
+        self._iterator = None
+        self._has_begun = False
 
     def _choose_kind(self) -> Literal["threads", "processes"]:
         reasons = {

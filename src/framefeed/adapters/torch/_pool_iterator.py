@@ -99,8 +99,12 @@ class CountingIterator(_BaseDataLoaderIter):
     """Iterator of torch that tells its loader how far it has come."""
 
     _progress: Progress
+    _is_closed = False
 
     def __next__(self) -> Any:
+        if self._is_closed:
+            # The epoch is not finished.
+            raise StopIteration
         try:
             batch = super().__next__()
         except StopIteration:
@@ -113,6 +117,10 @@ class CountingIterator(_BaseDataLoaderIter):
     def _consumed(self) -> int:
         """Number of batches that were delivered or failed."""
         return self._num_yielded
+
+    def close(self) -> None:
+        """End the iteration."""
+        self._is_closed = True
 
 
 class InlineIterator(CountingIterator, _SingleProcessDataLoaderIter):
@@ -137,6 +145,11 @@ class ProcessIterator(CountingIterator, _MultiProcessingDataLoaderIter):
     def _consumed(self) -> int:
         is_map = self._dataset_kind == _DatasetKind.Map
         return int(self._rcvd_idx if is_map and self._in_order else self._num_yielded)
+
+    def close(self) -> None:
+        """End the iteration and the workers."""
+        super().close()
+        self._shutdown_workers()
 
 
 class PoolIterator(CountingIterator):
@@ -218,6 +231,9 @@ class PoolIterator(CountingIterator):
             # A thread of the pool may never come back.
             POOLS.forget(self._pool)
             self._raise_late(error)
+        except KeyboardInterrupt:
+            self._is_closed = True
+            raise
         self._batch += 1
         if self._pool.workers:
             self._outcomes.fill()
@@ -238,4 +254,5 @@ class PoolIterator(CountingIterator):
 
     def close(self) -> None:
         """End the iteration, and wait until the calls that are running are over."""
+        super().close()
         self._outcomes.close()
