@@ -218,10 +218,14 @@ def test_a_late_batch_of_torchs_own_iterator_leaves_its_thread_to_no_other_loade
     dataset.gate.set()
 
 
-def test_a_timeout_without_workers_is_refused_as_in_torch() -> None:
+@pytest.mark.parametrize(
+    "options", [{"timeout": 1}, {"num_workers": 1, "prefetch_factor": 0}, {"num_workers": 1.5}], ids=str
+)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of torch's iterator
+def test_numbers_that_torch_refuses_are_refused(options: dict[str, Any]) -> None:
     for kind in (TorchDataLoader, DataLoader):
-        with pytest.raises((AssertionError, UsageError), match="timeout"):
-            iter(kind(Numbers(), timeout=1))
+        with pytest.raises((AssertionError, TypeError, UsageError), match=r"timeout|prefetch_factor|integer"):
+            iter(kind(Numbers(), **options))
 
 
 class Nested(Numbers):

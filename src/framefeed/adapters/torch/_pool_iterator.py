@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain, islice
@@ -174,10 +175,13 @@ class PoolIterator(CountingIterator):
 
     def _start(self, progress: Progress) -> None:
         self._progress, loader = progress, self._loader
-        if loader.timeout and not loader.num_workers:
-            # Torch refuses it too.
+        workers = operator.index(loader.num_workers)
+        # Torch refuses both too.
+        if loader.timeout and not workers:
             raise UsageError("timeout is for workers, and num_workers is 0: use timeout=0, or a larger num_workers")
-        workers, ahead = loader.num_workers, max(1, loader.num_workers * (loader.prefetch_factor or 1))
+        if workers and loader.prefetch_factor == 0:
+            raise UsageError("prefetch_factor must be greater than 0: use 1 to load one batch ahead for each worker")
+        ahead = max(1, workers * (loader.prefetch_factor or 1))
         if workers and not loader._has_prefetch_factor:
             ahead = max(ahead, LIGHT_BATCHES)
         if workers and not progress.has_workers:
