@@ -204,14 +204,15 @@ def _run_loop(loader: ClipLoader, args: argparse.Namespace, result: FeedResult, 
                 planned_next = loader.plan.with_epoch(epoch).state_dict()
                 start = {"plan": planned_next, "delivered": 0, "clips": 0, "finished": False}
                 loader.load_state_dict({**loader.state_dict(), **start})
-            began, clips, failed = time.perf_counter(), 0, 0
-            for number, batch in enumerate(_time_batches(loader, result, view), start=1):
+            began, clips, failed, done = time.perf_counter(), 0, 0, len(result.waits)
+            # Without enumerate, which would keep the batch.
+            for batch in _time_batches(loader, result, view):
                 clips += int(batch.ok.sum())
                 failed += int((~batch.ok).sum())
                 result.add_failures(batch)
                 del batch  # as in a training loop, so that its memory is used again
                 time.sleep(args.step_ms / 1000)
-                if number == args.max_batches:
+                if len(result.waits) - done == args.max_batches:
                     break
             result.add_epoch(EpochResult(clips, failed, time.perf_counter() - began), loader.stats().counts)
             last = result.epochs[-1]
@@ -239,11 +240,14 @@ def _time_batches(loader: ClipLoader, result: FeedResult, view: View) -> Iterato
         batch = next(batches, None)
         if batch is None:
             return
+        # Only the loop keeps it, as long as it needs it.
+        held = [batch]
+        del batch
         begun_step = time.perf_counter()
         result.waits.append(begun_step - began)
         view.begin_step()
         try:
-            yield batch
+            yield held.pop()
         finally:
             result.step_seconds += time.perf_counter() - begun_step
 
