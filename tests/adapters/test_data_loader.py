@@ -151,6 +151,34 @@ def test_draws_from_generators_are_in_the_order_of_torchs_workers(name: str) -> 
     assert_same(runs[1], runs[0])
 
 
+class Counted:
+    """A sampler that draws another order each time that it begins."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+
+    def __len__(self) -> int:
+        return 23
+
+    def __iter__(self) -> Iterator[int]:
+        self.begun += 1
+        return iter(torch.randperm(23, generator=torch.Generator().manual_seed(self.begun)).tolist())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("name", ["shuffled", "generator", "counted"])
+def test_persistent_workers_draw_in_the_order_of_torch(name: str, in_order: bool) -> None:
+    runs = []
+    for kind in (TorchDataLoader, DataLoader):
+        torch.manual_seed(0)
+        options = {"batch_size": 4, "sampler": Counted()} if name == "counted" else CONFIGURATIONS[name]()
+        loader = kind(Batched(), num_workers=1, persistent_workers=True, in_order=in_order, **options)
+        # Torch draws a seed for the workers when it starts them, and in later epochs none.
+        runs.append(([list(loader) for _ in range(3)], torch.rand(1)))
+    assert_same(runs[1], runs[0])
+
+
 class Where(Items):
     """Items that say where they were loaded."""
 
@@ -201,6 +229,38 @@ def test_processes_load_what_asks_for_them(name: str) -> None:
     process, _, worker = load_one(dataset, **options)
     assert process != os.getpid()
     assert worker == 0
+
+
+class Plain:
+    """A data set that is not of torch's class, which torch does not ask for."""
+
+    thread_safe = False
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, number: int) -> int:
+        return number
+
+
+class Endless:
+    """Has another data set each time that it is asked for it."""
+
+    def __getitem__(self, number: int) -> int:
+        return number
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return Endless()
+
+
+def test_unsafe_data_sets_need_not_be_of_torchs_class() -> None:
+    plain: Any = Plain()
+    for dataset in (plain, Subset(plain, [0]), ConcatDataset([plain, plain]), Subset(Subset(plain, [0, 1]), [0])):
+        assert DataLoader(dataset, num_workers=1)._choose_kind() == "processes"
+    endless: Any = Endless()
+    assert DataLoader(Subset(endless, [0]), num_workers=1)._choose_kind() == "threads"
 
 
 def test_unsafe_data_sets_are_seen_in_stacks() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import pickle
 import signal
@@ -158,6 +159,75 @@ def test_a_late_batch_is_an_error_of_both_kinds_and_the_loader_is_usable_again()
     dataset.gate.set()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"num_workers": 2},
+        {"num_workers": 2, "in_order": False},
+        {"num_workers": 1, "kind": "processes"},
+        {"num_workers": 1, "kind": "processes", "persistent_workers": True},
+    ],
+)
+def test_an_iteration_that_was_closed_is_not_finished(options: dict[str, Any]) -> None:
+    loader = DataLoader(Numbers(), batch_size=4, **options)
+    iterator = iter(loader)
+    next(iterator)
+    loader.close()
+    assert list(iterator) == []
+    if loader.in_order:
+        assert loader.state_dict()["batches"] == 1
+    assert not multiprocessing.active_children()
+    assert len(list(loader)) == 10
+    loader.close()
+
+
+class Interrupted(Numbers):
+    def __getitem__(self, number: int) -> int:
+        if number == 2:
+            raise KeyboardInterrupt
+        return number
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_L15_an_iteration_that_was_interrupted_is_not_finished(workers: int) -> None:
+    loader = DataLoader(Interrupted(), batch_size=None, num_workers=workers)
+    iterator = iter(loader)
+    assert [next(iterator) for _ in range(2)] == [0, 1]
+    with pytest.raises(KeyboardInterrupt):
+        next(iterator)
+    assert list(iterator) == []
+    assert loader.state_dict()["batches"] == 2
+
+
+@pytest.mark.parametrize("is_rebuilt", [False, True])
+def test_a_late_batch_of_torchs_own_iterator_leaves_its_thread_to_no_other_loader(is_rebuilt: bool) -> None:
+    dataset = Gated()
+    loader: Any = DataLoader(dataset, batch_size=None, num_workers=1, timeout=0.05, in_order=False)
+    if is_rebuilt:  # as Accelerate does
+        context = loader.multiprocessing_context
+        loader = TorchDataLoader(
+            dataset, batch_size=None, num_workers=1, timeout=loader.timeout, multiprocessing_context=context
+        )
+    with pytest.raises(RuntimeError, match=r"DataLoader timed out after 0\.05 seconds") as caught:
+        next(iter(loader))
+    assert isinstance(caught.value, DeadlineExceeded)
+    patient = DataLoader(Subset(dataset, range(1, 40)), batch_size=None, num_workers=1, timeout=60)
+    assert list(patient) == list(range(1, 40))
+    dataset.gate.set()
+
+
+@pytest.mark.parametrize(
+    "options", [{"timeout": 1}, {"num_workers": 1, "prefetch_factor": 0}, {"num_workers": 1.5}], ids=str
+)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of torch's iterator
+def test_numbers_that_torch_refuses_are_refused(options: dict[str, Any]) -> None:
+    for kind in (TorchDataLoader, DataLoader):
+        with pytest.raises((AssertionError, TypeError, UsageError), match=r"timeout|prefetch_factor|integer"):
+            iter(kind(Numbers(), **options))
+
+
 class Nested(Numbers):
     """Iterates over a loader of the same pool within an item."""
 
@@ -242,12 +312,23 @@ def test_memory_of_batches_is_used_again() -> None:
     assert {collate.load(items, [3, 1, 0, 2]).data_ptr() for _ in range(5)} == addresses
 
 
+def test_memory_of_items_of_ever_new_sizes_is_not_kept() -> None:
+    collate = RecyclingCollate(2)
+    for size in range(20):
+        items = [torch.zeros((1 << 18) + size, dtype=torch.uint8)] * 2
+        collate.load(items, [0, 1])
+    assert sum(pools.batches.idle_bytes for pools in collate._pools.values()) == 0
+
+
 def test_small_batches_are_loaded_farther_ahead_than_large_ones() -> None:
     for mebibytes, workers, most_ready in ((0.25, 2, 24), (20, 2, 6), (100, 2, 2), (100, 8, 8), (4096, 2, 1)):
         batch = torch.empty(1, dtype=torch.uint8).expand(int(mebibytes * (1 << 20)))
         weight = weigh_batch(workers, (batch, None))
         # The only one that may start is the next one, as soon as those that are ready weigh more than the limit.
         assert min(24, MOST_BYTES // weight + 1) == pytest.approx(most_ready, abs=1)
+    # As many as there are workers, and no more: it may be a large one.
+    assert [weigh_batch(workers, (object(), None)) for workers in (1, 8)] == [MOST_BYTES, MOST_BYTES // 8]
+    assert weigh_batch(None, (object(), None)) == 0
 
 
 class Mixed(Large):
@@ -278,9 +359,12 @@ def test_unequal_items_are_the_errors_of_torch() -> None:
     assert "equal size" in outcomes[0][3]
 
 
-def test_bytes_of_batches_are_those_of_their_tensors_and_arrays() -> None:
+def test_bytes_of_batches_are_those_of_their_tensors_arrays_and_texts() -> None:
     batch = {"a": torch.zeros(3, dtype=torch.int16), "b": [np.zeros(4), (torch.zeros(2, 2), "text")], "c": None}
-    assert measure_bytes(batch) == 6 + 32 + 16
+    assert measure_bytes(batch) == 6 + 32 + 16 + 4
+    assert measure_bytes([batch, 3, 2.5, True, np.float32(1), b"bytes"]) == 58 + 5
+    # Objects of users may have pictures in them.
+    assert measure_bytes([batch, object()]) is None
 
 
 def test_pinning_without_an_accelerator_warns_as_torch_does() -> None:

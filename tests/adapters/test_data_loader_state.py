@@ -70,6 +70,20 @@ class StatefulSampler:
         self.epoch, self.given = state["epoch"], state["given"]
 
 
+class ShuffledLate:
+    """Draws from a generator of its own after some numbers."""
+
+    def __init__(self) -> None:
+        self.generator = generator()
+
+    def __len__(self) -> int:
+        return COUNT
+
+    def __iter__(self) -> Iterator[int]:
+        yield from range(6)
+        yield from (6 + torch.randperm(COUNT - 6, generator=self.generator)).tolist()
+
+
 class Shuffled:
     """Draws from a global generator, when it begins or with its first number."""
 
@@ -106,6 +120,7 @@ OWN_EPOCHS: dict[str, Callable[[], dict[str, Any]]] = {
     "generator": lambda: {"batch_size": 3, "shuffle": True, "generator": generator()},
     "drop_last": lambda: {"batch_size": 3, "shuffle": True, "drop_last": True, "generator": generator()},
     "replacement": lambda: {"batch_size": 3, "sampler": RandomSampler(Numbers(), True, 40, generator())},
+    "drawn late": lambda: {"batch_size": 3, "sampler": ShuffledLate()},
     "weights": lambda: {"sampler": WeightedRandomSampler([1.0] * COUNT, 9, generator=generator()), "batch_size": 2},
     "ranks": lambda: {"batch_size": 2, "sampler": DistributedSampler(Numbers(), 2, 1, seed=3)},
     "stateful sampler": lambda: {"batch_size": 3, "sampler": StatefulSampler()},
@@ -286,6 +301,53 @@ def test_what_cannot_be_resumed_is_refused() -> None:
             loader.load_state_dict(wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="snapshot_every_n_steps"):
         DataLoader(Numbers(), snapshot_every_n_steps=0)
+
+
+@pytest.mark.parametrize("name", GLOBAL_EPOCHS)
+def test_L13_loaders_that_are_read_in_turn_draw_in_turn_and_resume(name: str) -> None:
+    """Without workers, torch draws a seed when the iterator is made, and indices with the first batch."""
+    for workers in (0, 2):
+        seed_all(1)
+        pairs = zip(make(name, workers), loader := make(name, workers), strict=True)
+        unbroken = [second.tolist() for _, second in pairs]
+        seed_all(1)
+        pairs = zip(make(name, workers), loader := make(name, workers), strict=True)
+        head = [second.tolist() for _, (_, second) in zip(range(2), pairs, strict=False)]
+        resumed = make(name, 2 - workers)
+        resumed.load_state_dict(json.loads(json.dumps(loader.state_dict())))
+        assert head + read(resumed) == unbroken
+
+
+def test_a_state_that_was_loaded_is_saved_again_before_the_next_batch() -> None:
+    head, state = stop("shuffled", 2, 2)
+    loader = make("shuffled", 0)
+    loader.load_state_dict(state)
+    again = loader.state_dict()
+    for one in (state, again):
+        seed_all(7)
+        loader = make("shuffled", 1)
+        loader.load_state_dict(one)
+        assert sorted(number for batch in head + read(loader) for number in batch) == list(range(COUNT))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_L13_persistent_workers_go_on_with_the_orders_of_an_unbroken_run(kind: Any) -> None:
+    options: dict[str, Any] = {"persistent_workers": True, "kind": kind}
+    loader = make("generator", 1, **options)
+    epochs, states = [], []
+    for _ in range(3):
+        iterator = iter(loader)
+        head = read(next(iterator) for _ in range(2))
+        states.append(loader.state_dict())
+        epochs.append(head + read(iterator))
+        states.append(loader.state_dict())
+    for number, state in enumerate(states[:-1]):
+        loader = make("generator", 1, **options)
+        loader.load_state_dict(state)
+        epoch, is_finished = divmod(number, 2)
+        rest = epochs[epoch + 1 :] if is_finished else [epochs[epoch][2:], *epochs[epoch + 1 :]]
+        assert [read(loader) for _ in rest] == rest
 
 
 def test_an_empty_state_begins_anew() -> None:

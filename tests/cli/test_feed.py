@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import weakref
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,10 @@ from PIL import Image
 from framefeed.catalog import Catalog
 from framefeed.catalog.scan import scan
 from framefeed.cli import main
+from framefeed.cli._views import BarView, Work
+from framefeed.cli.feed import FeedResult, _time_batches
+from framefeed.load import ClipLoader
+from framefeed.plan import Dense, plan_clips
 from framefeed.testing import make_folder
 from tests.cli.running import only_line, run
 from tests.corpus import corpus_file
@@ -70,6 +75,24 @@ def test_max_batches_is_of_each_epoch(catalog: str, capfd: pytest.CaptureFixture
         actual = _measured(capfd, catalog, *words, "--max-batches", most)
         assert [epoch["clips"] for epoch in actual["epochs"]] == [clips] * 3
         assert actual["batches"] == 3 * clips // 2
+
+
+def test_batches_are_kept_by_the_loop_alone(catalog: str) -> None:
+    plan = plan_clips(Catalog.open(catalog), Dense(2, stride=1), seed=0, size=(32, 32))
+    with ClipLoader(plan, batch_size=2, workers=1) as loader:
+        view = BarView(Work(batches=3, batch_size=2, frames_per_clip=2))
+        for batch in _time_batches(loader, FeedResult(), view):
+            data = weakref.ref(batch.data)
+            del batch
+            assert data() is None
+
+
+def test_the_last_step_of_an_epoch_that_is_cut_short_counts(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["--rates", "2:2", "--batch-size", "2", "--size", "32", "--epochs", "2", "--step-ms", "50"]
+    actual = _measured(capfd, catalog, *words, "--max-batches", "1")
+    assert actual["step_seconds"] >= 2 * 0.05
+    assert actual["wall_seconds"] == actual["step_seconds"] + actual["wait_seconds"]
+    assert actual["clips_per_second"] <= 4 / 0.1
 
 
 def test_epochs_that_are_cut_short_are_different_epochs(

@@ -122,6 +122,7 @@ class FeedResult:
         epochs: Counts of each epoch.
         failed: Clips that could not be loaded, one for each source.
         begins_empty: Whether the run began with an empty cache.
+        step_seconds: Duration of the training steps.
         cpu_seconds: CPU time of this process in the loop.
     """
 
@@ -129,6 +130,7 @@ class FeedResult:
     epochs: list[EpochResult] = field(default_factory=list)
     failed: dict[str, Failed] = field(default_factory=dict)
     begins_empty: bool = False
+    step_seconds: float = 0.0
     cpu_seconds: float = 0.0
 
     @property
@@ -169,7 +171,8 @@ def run(args: argparse.Namespace) -> int:
             cache=cache, on_error="skip",
         ) as loader:  # fmt: skip
             _run_loop(loader, args, result, is_quiet=as_json)
-            stats = loader.stats()
+            # The loader does not know the last step of an epoch that ends early.
+            stats = replace(loader.stats(), outside_seconds=result.step_seconds)
         print_trouble(cache)
     failed = [*list_plan_failures(plan), *result.failed.values()]
     advice = _choose_advice(args, plan, cache, stats, result)
@@ -201,14 +204,15 @@ def _run_loop(loader: ClipLoader, args: argparse.Namespace, result: FeedResult, 
                 planned_next = loader.plan.with_epoch(epoch).state_dict()
                 start = {"plan": planned_next, "delivered": 0, "clips": 0, "finished": False}
                 loader.load_state_dict({**loader.state_dict(), **start})
-            began, clips, failed = time.perf_counter(), 0, 0
-            for number, batch in enumerate(_time_batches(loader, result.waits, view), start=1):
+            began, clips, failed, done = time.perf_counter(), 0, 0, len(result.waits)
+            # Without enumerate, which would keep the batch.
+            for batch in _time_batches(loader, result, view):
                 clips += int(batch.ok.sum())
                 failed += int((~batch.ok).sum())
                 result.add_failures(batch)
                 del batch  # as in a training loop, so that its memory is used again
                 time.sleep(args.step_ms / 1000)
-                if number == args.max_batches:
+                if len(result.waits) - done == args.max_batches:
                     break
             result.add_epoch(EpochResult(clips, failed, time.perf_counter() - began), loader.stats().counts)
             last = result.epochs[-1]
@@ -228,7 +232,7 @@ def _open_view(loader: ClipLoader, args: argparse.Namespace) -> View:
     return open_view(work, loader.stats, lambda stats, cpu_seconds: _explain(args, stats, cpu_seconds))
 
 
-def _time_batches(loader: ClipLoader, waits: list[float], view: View) -> Iterator[ClipBatch]:
+def _time_batches(loader: ClipLoader, result: FeedResult, view: View) -> Iterator[ClipBatch]:
     batches = iter(loader)
     while True:
         view.begin_wait()
@@ -236,9 +240,16 @@ def _time_batches(loader: ClipLoader, waits: list[float], view: View) -> Iterato
         batch = next(batches, None)
         if batch is None:
             return
-        waits.append(time.perf_counter() - began)
+        # Only the loop keeps it, as long as it needs it.
+        held = [batch]
+        del batch
+        begun_step = time.perf_counter()
+        result.waits.append(begun_step - began)
         view.begin_step()
-        yield batch
+        try:
+            yield held.pop()
+        finally:
+            result.step_seconds += time.perf_counter() - begun_step
 
 
 def _describe_work(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> str:

@@ -79,6 +79,8 @@ class _BatchMemory:
         self._count = count
         # By the keys that lead to them in an item; None for those whose memory is torch's.
         self._stacked: dict[tuple[Any, ...], torch.Tensor | None] = {}
+        # Those that no batch had before.
+        self._new_forms: set[Form] = set()
         # Users may replace functions of torch's table: theirs are called.
         known = torch_collate.default_collate_fn_map
         self._is_torchs = known.get(torch.Tensor) is torch_collate.collate_tensor_fn
@@ -102,12 +104,18 @@ class _BatchMemory:
         if not (self._is_torchs and _is_plain(item) and item.nbytes * self._count >= LEAST_BYTES):
             return item
         if keys not in self._stacked:
-            self._stacked[keys] = self._recycling.lease((item.shape, item.dtype), self._count)
+            self._stacked[keys] = self._lease((item.shape, item.dtype))
         stacked = self._stacked[keys]
         if stacked is None or stacked.shape[1:] != item.shape or stacked.dtype is not item.dtype:
             return item
         copy_tensor(item, stacked[slot])
         return stacked[slot]
+
+    def _lease(self, form: Form) -> torch.Tensor | None:
+        memory = None if form in self._new_forms else self._recycling.lease(form, self._count)
+        if memory is None:
+            self._new_forms.add(form)
+        return memory
 
     def _stack_arrays(self, batch: Sequence[Any], *, collate_fn_map: Any) -> Any:
         if all(type(array) is np.ndarray for array in batch) and batch[0].dtype.kind in "biufc":
@@ -122,7 +130,7 @@ class _BatchMemory:
         for stacked in self._stacked.values():
             if stacked is not None and all(_are_one(*pair) for pair in zip(stacked, batch, strict=False)):
                 return stacked
-        stacked = self._recycling.lease(form, len(batch))
+        stacked = self._lease(form)
         if stacked is None:
             return torch_collate.collate_tensor_fn(list(batch), collate_fn_map=collate_fn_map)
         for slot, tensor in enumerate(batch):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from torch.utils.data import DataLoader as TorchDataLoader
 from torch.utils.data import Dataset, IterableDataset, Sampler
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from framefeed._checks import check_choice, check_integer
-from framefeed.adapters.torch._pool_iterator import InlineIterator, PoolIterator, ProcessIterator
+from framefeed.adapters.torch._pool_iterator import CountingIterator, InlineIterator, PoolIterator, ProcessIterator
 from framefeed.adapters.torch._randomness import GLOBAL, Randomness
 from framefeed.adapters.torch._resuming import (
     Epochs,
@@ -29,23 +29,28 @@ from framefeed.parallel import ClosedByWith, Pool
 
 T_co = TypeVar("T_co", covariant=True)
 Kind = Literal["auto", "threads", "processes"]
+_MOST_WRAPPERS = 32
+"""Data sets within each other, of which the innermost one is asked whether it is safe."""
 
 
 def is_thread_safe(dataset: Any) -> bool:
     """Whether no data set, nor one that it wraps, says ``thread_safe = False``."""
-    waiting, seen = [dataset], set()
+    waiting, seen = [(dataset, 0)], set()
     while waiting:
-        each = waiting.pop()
+        each, depth = waiting.pop()
         if id(each) in seen:
             continue
         seen.add(id(each))
         if getattr(each, "thread_safe", True) is False:
             return False
         # Subset and wrappers of users; ConcatDataset and StackDataset, which may have a dict of them.
-        waiting += [each.dataset] if isinstance(getattr(each, "dataset", None), Dataset) else []
         inner = getattr(each, "datasets", None)
         inner = list(inner.values()) if isinstance(inner, dict) else inner
-        waiting += [item for item in inner if isinstance(item, Dataset)] if isinstance(inner, (list, tuple)) else []
+        inner = [*(inner if isinstance(inner, (list, tuple)) else []), getattr(each, "dataset", None)]
+        # Also those that are not torch's Dataset. An object may have a new one for every name.
+        waiting += [
+            (item, depth + 1) for item in inner if depth < _MOST_WRAPPERS and hasattr(type(item), "__getitem__")
+        ]
     return True
 
 
@@ -112,9 +117,10 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         self.snapshot_every_n_steps = snapshot_every_n_steps
         self._has_prefetch_factor = prefetch_factor is not None
         self._progress: Progress | None = None
+        self._has_begun = False
         self._saved: SavedState | None = None
         self._pool: Pool | None = None
-        self._running: weakref.WeakSet[PoolIterator] = weakref.WeakSet()
+        self._running: weakref.WeakSet[CountingIterator] = weakref.WeakSet()
         super().__init__(
             dataset,
             batch_size,
@@ -143,7 +149,7 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         self._tracked = TrackedSampler(super()._index_sampler, every)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_running": None, "_progress": None, "_pool": None}
+        return {**self.__dict__, "_running": None, "_progress": None, "_pool": None, "_has_begun": False}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _running=weakref.WeakSet())
@@ -151,7 +157,11 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
     @property
     def multiprocessing_context(self) -> Any:
         """The context that was given; for threads one that runs them, also in a copy that Accelerate makes."""
-        return ThreadContext() if self.num_workers and self._choose_kind() == "threads" else self._given_context
+        return (
+            ThreadContext(self.timeout)
+            if self.num_workers and self._choose_kind() == "threads"
+            else self._given_context
+        )
 
     @multiprocessing_context.setter
     def multiprocessing_context(self, context: Any) -> None:
@@ -166,17 +176,19 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
     def __iter__(self) -> _BaseDataLoaderIter:
         """Begin an iteration, or continue a saved one; several may run at once."""
         saved, self._saved = self._saved, None
-        randomness = self._find_randomness()
+        randomness = self.find_randomness()
         if saved is None:
             return self._begin(randomness, Progress(randomness.dump()), None)
         is_stream = isinstance(self.dataset, IterableDataset)
-        before = randomness.dump(set(saved.randomness) & set(GLOBAL))
+        before = randomness.dump({*saved.randomness, *saved.drawn} & set(GLOBAL))
         if saved.batches is None:
+            self._has_begun = True
             self._tracked.finish(saved.sampler)
         set_epochs(self._epoch_owners, saved.epochs)
         randomness.load(saved.randomness)
         skipped = 0 if is_stream else saved.batches or 0
-        progress = Progress(saved.randomness if skipped else randomness.dump(), skipped, is_resumed=True)
+        begun = saved.randomness if skipped else randomness.dump()
+        progress = Progress(begun, {} if is_stream else saved.drawn, skipped, is_resumed=True)
         progress.deliver(0)
         if saved.dataset is not None:
             progress.dataset_state = saved.dataset
@@ -192,14 +204,18 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         self, randomness: Randomness, progress: Progress, sampler_state: tuple[int, Any] | None
     ) -> _BaseDataLoaderIter:
         self._progress = progress
+        progress.has_workers = self._has_begun and self.persistent_workers
+        self._has_begun = True
         progress.epochs = self.find_epochs()
         self._tracked.begin(randomness, progress, sampler_state)
+        iterator: CountingIterator
         is_stream = isinstance(self.dataset, IterableDataset)
         by_torch = self._choose_kind() == "processes" or not self.in_order
         if is_stream or (self.num_workers and by_torch):
             # Torch's own iterator has the other order too, with threads.
-            return super().__iter__()
-        iterator = PoolIterator(self, progress)
+            iterator = cast(CountingIterator, super().__iter__())
+        else:
+            iterator = PoolIterator(self, progress)
         self._running.add(iterator)
         return iterator
 
@@ -218,7 +234,7 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         """
         if drawn is not self._progress or self.find_epochs() == epochs:
             return None
-        randomness = self._find_randomness()
+        randomness = self.find_randomness()
         self._progress = Progress(randomness.dump(), epochs=self.find_epochs())
         self._tracked.begin(randomness, self._progress, None)
         return self._progress
@@ -238,7 +254,8 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
     def _index_sampler(self) -> Any:
         return self._tracked
 
-    def _find_randomness(self) -> Randomness:
+    def find_randomness(self) -> Randomness:
+        """Return the generators that an iteration may draw from."""
         sampler = super()._index_sampler
         inner = getattr(sampler, "sampler", None)
         owners = {"loader": self, "sampler": sampler, "inner sampler": inner}
@@ -258,16 +275,20 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
                 "use torchdata's StatefulDataLoader for it"
             )
         progress = self._progress
+        if self._saved is not None:
+            # It was loaded, and nothing was delivered since.
+            return self._saved.dump()
         if progress is None:
-            batches, randomness, dataset = 0, self._find_randomness().dump_own(), None
+            batches, randomness, dataset = 0, self.find_randomness().dump_own(), None
         elif progress.is_finished:
-            batches, randomness, dataset = None, self._find_randomness().dump_own(), progress.dataset_state
+            batches, randomness, dataset = None, self.find_randomness().dump_own(), progress.dataset_state
         elif self.num_workers and not self.in_order:
             raise UsageError("with in_order=False the delivered batches are not the first ones: use in_order=True")
         else:
             batches, randomness, dataset = progress.delivered, progress.begun, progress.dataset_state
-        epochs = {} if progress is None or batches is None else progress.epochs
-        return SavedState(batches, randomness, self._tracked.dump(progress), dataset, epochs, self._form).dump()
+        is_begun = progress is not None and batches is not None
+        drawn, epochs = (progress.drawn, progress.epochs) if progress is not None and is_begun else ({}, {})
+        return SavedState(batches, randomness, drawn, self._tracked.dump(progress), dataset, epochs, self._form).dump()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Let the next iteration continue where a state was saved; an empty state lets it begin anew.
@@ -294,6 +315,10 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         """End the iterations that are running, and wait for their calls."""
         for iterator in list(self._running):
             iterator.close()
+        self._running.clear()
+        # With persistent workers, torch keeps it for the next epoch.
+        self._iterator = None
+        self._has_begun = False
 
     def _choose_kind(self) -> Literal["threads", "processes"]:
         reasons = {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain, islice
+from numbers import Number
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,9 +21,9 @@ from torch.utils.data.dataloader import (
 )
 
 from framefeed.adapters.torch._collating import RecyclingCollate, make_fetch
-from framefeed.adapters.torch._pools import POOLS
+from framefeed.adapters.torch._pools import POOLS, BatchTimeout
 from framefeed.adapters.torch._resuming import Progress, is_stateful
-from framefeed.errors import DeadlineExceeded, LoadError
+from framefeed.errors import DeadlineExceeded, LoadError, UsageError
 from framefeed.parallel import Ok, Pool, ordered_outcomes
 
 MOST_BYTES = 2 << 30
@@ -32,10 +34,6 @@ LIGHT_BATCHES = 24
 """Batches ahead without ``prefetch_factor``: one that takes 20 times as long delays no other worker."""
 LIGHT_BYTES = 128 << 20
 """Bytes of them that are ready, above which only the next batch is worked on."""
-
-
-class BatchTimeout(DeadlineExceeded, RuntimeError):
-    """A batch took longer than ``timeout``; also a RuntimeError, as in torch."""
 
 
 class Fetcher:
@@ -65,22 +63,27 @@ class Fetcher:
         return batch, state
 
 
-def measure_bytes(batch: Any) -> int:
-    """Sum the bytes of the tensors and arrays of a batch, also in dicts, lists and tuples."""
+def measure_bytes(batch: Any) -> int | None:
+    """Sum the bytes of tensors, arrays and texts, also in lists and dicts; None if there are other objects."""
     if isinstance(batch, (torch.Tensor, np.ndarray)):
         return int(batch.nbytes)
+    if isinstance(batch, (str, bytes)):
+        return len(batch)
     if isinstance(batch, Mapping):
-        return sum(measure_bytes(value) for value in batch.values())
+        batch = list(batch.values())
     if isinstance(batch, (list, tuple)):
-        return sum(measure_bytes(value) for value in batch)
-    return 0
+        sizes = [measure_bytes(value) for value in batch]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if len(known) == len(sizes) else None
+    return 0 if batch is None or isinstance(batch, (Number, np.generic)) else None
 
 
 def weigh_batch(workers: int | None, loaded: tuple[Any, Any]) -> int:
     """Weigh a batch, in bytes.
 
-    Without ``prefetch_factor``, `LIGHT_BYTES` of small batches weigh `MOST_BYTES`. Of large batches, as many as there
-    are workers may be ready, unless they are larger than `MOST_BYTES`: one batch weighs no more than its share of that.
+    Without ``prefetch_factor``, `LIGHT_BYTES` of small batches weigh `MOST_BYTES`. Of large batches, and of objects
+    whose bytes are not known, as many as there are workers may be ready, unless they are larger than `MOST_BYTES`: one
+    batch weighs no more than its share of that.
 
     Args:
         workers: Number of workers; None with ``prefetch_factor``.
@@ -88,16 +91,21 @@ def weigh_batch(workers: int | None, loaded: tuple[Any, Any]) -> int:
     """
     nbytes = measure_bytes(loaded[0])
     if workers is None:
-        return nbytes
-    return max(nbytes, min(nbytes, LIGHT_BYTES // workers) * (MOST_BYTES // LIGHT_BYTES))
+        return nbytes or 0
+    share = LIGHT_BYTES // workers
+    return max(nbytes or 0, min(share if nbytes is None else nbytes, share) * (MOST_BYTES // LIGHT_BYTES))
 
 
 class CountingIterator(_BaseDataLoaderIter):
     """Iterator of torch that tells its loader how far it has come."""
 
     _progress: Progress
+    _is_closed = False
 
     def __next__(self) -> Any:
+        if self._is_closed:
+            # The epoch is not finished.
+            raise StopIteration
         try:
             batch = super().__next__()
         except StopIteration:
@@ -110,6 +118,10 @@ class CountingIterator(_BaseDataLoaderIter):
     def _consumed(self) -> int:
         """Number of batches that were delivered or failed."""
         return self._num_yielded
+
+    def close(self) -> None:
+        """End the iteration."""
+        self._is_closed = True
 
 
 class InlineIterator(CountingIterator, _SingleProcessDataLoaderIter):
@@ -126,6 +138,8 @@ class ProcessIterator(CountingIterator, _MultiProcessingDataLoaderIter):
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         # At the beginning of each epoch.
         self._progress = loader._progress
+        if first_iter and self._progress.has_workers:
+            loader.find_randomness().load(self._progress.unseeded)
         super()._reset(loader, first_iter)
 
     @property
@@ -133,30 +147,44 @@ class ProcessIterator(CountingIterator, _MultiProcessingDataLoaderIter):
         is_map = self._dataset_kind == _DatasetKind.Map
         return int(self._rcvd_idx if is_map and self._in_order else self._num_yielded)
 
+    def close(self) -> None:
+        """End the iteration and the workers."""
+        super().close()
+        self._shutdown_workers()
+
 
 class PoolIterator(CountingIterator):
     """Iterator over the batches of a loader.
 
     It draws from the generators in the order in which torch does: a loader with workers begins its sampler twice, and
-    draws indices when it starts, and after each batch.
+    draws indices when it starts, and after each batch. With persistent workers, the second and later iterations begin
+    it once, and draw no seed for the workers.
 
     Args:
         loader: The loader.
         progress: Its latest progress.
     """
 
-    def __init__(self, loader: TorchDataLoader[Any], progress: Progress) -> None:
+    def __init__(self, loader: Any, progress: Progress) -> None:
         super().__init__(loader)
+        if progress.has_workers:
+            loader.find_randomness().load(progress.unseeded)
         # Until the first batch.
-        self._loader: Any = loader
+        self._loader = loader
         self._start(progress)
 
     def _start(self, progress: Progress) -> None:
         self._progress, loader = progress, self._loader
-        workers, ahead = loader.num_workers, max(1, loader.num_workers * (loader.prefetch_factor or 1))
+        workers = operator.index(loader.num_workers)
+        # Torch refuses both too.
+        if loader.timeout and not workers:
+            raise UsageError("timeout is for workers, and num_workers is 0: use timeout=0, or a larger num_workers")
+        if workers and loader.prefetch_factor == 0:
+            raise UsageError("prefetch_factor must be greater than 0: use 1 to load one batch ahead for each worker")
+        ahead = max(1, workers * (loader.prefetch_factor or 1))
         if workers and not loader._has_prefetch_factor:
             ahead = max(ahead, LIGHT_BATCHES)
-        if workers:
+        if workers and not progress.has_workers:
             self._sampler_iter = iter(self._index_sampler)
         elif progress.is_resumed:
             # The sampler draws now, while the generators are as they were.
@@ -207,6 +235,9 @@ class PoolIterator(CountingIterator):
             # A thread of the pool may never come back.
             POOLS.forget(self._pool)
             self._raise_late(error)
+        except KeyboardInterrupt:
+            self._is_closed = True
+            raise
         self._batch += 1
         if self._pool.workers:
             self._outcomes.fill()
@@ -227,4 +258,5 @@ class PoolIterator(CountingIterator):
 
     def close(self) -> None:
         """End the iteration, and wait until the calls that are running are over."""
+        super().close()
         self._outcomes.close()

@@ -12,7 +12,12 @@ from weakref import WeakValueDictionary
 
 import torch
 
+from framefeed.errors import DeadlineExceeded
 from framefeed.parallel import InlinePool, Pool, ThreadPool, renew_after_fork
+
+
+class BatchTimeout(DeadlineExceeded, RuntimeError):
+    """A batch took longer than ``timeout``; also a RuntimeError, as in torch."""
 
 
 class _Inside(threading.local):

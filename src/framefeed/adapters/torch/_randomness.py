@@ -81,9 +81,12 @@ class Randomness:
         return self.dump(self._own)
 
     def find_changed(self, before: States) -> States:
-        """Return the states of the generators that were drawn from since then."""
+        """Return the states of the global generators that were drawn from since then, and of all others.
+
+        A sampler that has a generator may draw from it later.
+        """
         now = self.dump(before)
-        return {name: state for name, state in before.items() if state != now[name]}
+        return {name: state for name, state in before.items() if name in self._own or state != now[name]}
 
     def load(self, states: Mapping[str, Any]) -> None:
         """Restore generators; those that the loader does not have are left out."""

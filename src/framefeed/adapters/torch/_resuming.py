@@ -46,6 +46,7 @@ class Progress:
 
     Attributes:
         begun: States of the generators that its sampler drew from, as they were when it began.
+        drawn: The same, as they were before the first index. Without workers, others may have drawn in between.
         skipped: Batches that were delivered before it was resumed.
         delivered: Batches of the epoch that were delivered.
         is_finished: Whether it reached the end.
@@ -54,9 +55,12 @@ class Progress:
         dataset_state: State of the data set after the last delivered batch, if it has one.
         is_resumed: Whether it continues an earlier one.
         epochs: Epochs of the samplers and the data set that it draws.
+        has_workers: Whether workers stay from an earlier iteration; torch then draws no seed for them.
+        unseeded: States of the generators before a seed was drawn for the workers, if they stay.
     """
 
     begun: States = field(default_factory=dict)
+    drawn: States = field(default_factory=dict)
     skipped: int = 0
     delivered: int = 0
     is_finished: bool = False
@@ -64,6 +68,8 @@ class Progress:
     dataset_state: Any = None
     is_resumed: bool = False
     epochs: Epochs = field(default_factory=dict)
+    has_workers: bool = False
+    unseeded: States = field(default_factory=dict)
 
     def deliver(self, consumed: int) -> None:
         """Count the batches that this iteration delivered, those that failed included."""
@@ -79,7 +85,8 @@ class SavedState:
 
     Attributes:
         batches: Number of delivered batches of the epoch; None if it is finished.
-        randomness: States of generators.
+        randomness: States of generators, as they are to be when the iteration begins.
+        drawn: Those before the first index.
         sampler: Number of batches and the state of the sampler after them; None if it has no state.
         dataset: State of the data set; None if it has none.
         epochs: Epochs of the samplers and the data set that are drawn; none if the epoch is finished.
@@ -88,6 +95,7 @@ class SavedState:
 
     batches: int | None
     randomness: States
+    drawn: States
     sampler: tuple[int, Any] | None
     dataset: Any
     epochs: Epochs
@@ -96,8 +104,8 @@ class SavedState:
     def dump(self) -> dict[str, Any]:
         """Return the state as a dict; JSON if the states of sampler and data set are."""
         sampler = None if self.sampler is None else list(self.sampler)
-        return {"version": VERSION, "batches": self.batches, "randomness": self.randomness, "sampler": sampler,
-                "dataset": self.dataset, "epochs": self.epochs, **self.form}  # fmt: skip
+        return {"version": VERSION, "batches": self.batches, "randomness": self.randomness, "drawn": self.drawn,
+                "sampler": sampler, "dataset": self.dataset, "epochs": self.epochs, **self.form}  # fmt: skip
 
     @classmethod
     def load(cls, state: Mapping[str, Any], form: dict[str, Any]) -> SavedState:
@@ -115,9 +123,8 @@ class SavedState:
                     "loader with the arguments that it had when the state was saved; num_workers may differ"
                 )
         sampler = None if state["sampler"] is None else (int(state["sampler"][0]), state["sampler"][1])
-        return cls(
-            state["batches"], dict(state["randomness"]), sampler, state["dataset"], dict(state.get("epochs", {})), form
-        )
+        states = dict(state["randomness"]), dict(state.get("drawn", {}))
+        return cls(state["batches"], *states, sampler, state["dataset"], dict(state.get("epochs", {})), form)
 
 
 class TrackedSampler:
@@ -140,7 +147,10 @@ class TrackedSampler:
 
     def __iter__(self) -> Iterator[Any]:
         # At once, as torch does: a sampler may draw when it begins. Torch begins it twice if there are workers.
-        return self._draw(iter(self._sampler), self._progress, self._saved)
+        drawn = iter(self._sampler)
+        if self._progress.has_workers:
+            self._progress.unseeded = self._randomness.dump()
+        return self._draw(drawn, self._progress, self._saved)
 
     def begin(self, randomness: Randomness, progress: Progress, saved: tuple[int, Any] | None) -> None:
         """Let the next iteration be that of this progress, which continues from a saved state of the sampler."""
@@ -171,10 +181,13 @@ class TrackedSampler:
             skipped = count - saved[0]
         if owner is not None:
             progress.sampler_states.append((count - skipped, copy.deepcopy(owner.state_dict())))
+        self._randomness.load(progress.drawn)
+        before = self._randomness.dump() if count == 0 else {}
         next(islice(drawn, skipped, skipped), None)
         for index in drawn:
             if count == 0:
                 progress.begun = self._randomness.find_changed(progress.begun)
+                progress.drawn = self._randomness.find_changed(before)
             count += 1
             if owner is not None and count % self._every == 0:
                 progress.sampler_states.append((count, copy.deepcopy(owner.state_dict())))

@@ -17,7 +17,7 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data import _utils, default_collate
 
 from framefeed.adapters.torch._collating import RecyclingCollate, make_fetch
-from framefeed.adapters.torch._pools import POOLS
+from framefeed.adapters.torch._pools import POOLS, BatchTimeout
 from framefeed.errors import LoadError, UsageError
 from framefeed.parallel import Ok, Pool, catch_outcome
 
@@ -50,7 +50,28 @@ class _Flag:
 
 
 class _Results(queue.Queue[Any]):
-    """Queue with the methods of multiprocessing's."""
+    """Queue with the methods of multiprocessing's.
+
+    Args:
+        timeout: That of the loader.
+    """
+
+    pool: Pool
+
+    def __init__(self, timeout: float) -> None:
+        super().__init__()
+        self._timeout = timeout
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        try:
+            return super().get(block, timeout)
+        except queue.Empty as error:
+            # Not `==`: torch also asks at intervals of its own, which may be as long.
+            if not self._timeout or timeout is not self._timeout:
+                raise
+            # A thread of the pool may never come back.
+            POOLS.forget(self.pool)
+            raise BatchTimeout(f"DataLoader timed out after {self._timeout} seconds") from error
 
     def cancel_join_thread(self) -> None:
         pass
@@ -74,7 +95,7 @@ class _ThreadWorker:
         _, dataset, self._indices, self._results, self._done, is_batch, given, _, _, _, _, workers = arguments[:12]
         given = collate if given is default_collate else given
         self._fetch = make_fetch(dataset, is_batch, given)
-        self._pool: Pool = POOLS.find(workers)
+        self._pool = self._results.pool = POOLS.find(workers)
         self._is_running = False
 
     @property
@@ -126,19 +147,24 @@ class _Indices(_Results):
 
 
 class ThreadContext(BaseContext):
-    """Context for ``torch.utils.data.DataLoader(multiprocessing_context=...)`` over a map-style data set."""
+    """Context for ``torch.utils.data.DataLoader(multiprocessing_context=...)`` over a map-style data set.
+
+    Args:
+        timeout: That of the loader.
+    """
 
     _name = "framefeed-threads"
 
-    def __init__(self) -> None:
+    def __init__(self, timeout: float = 0) -> None:
+        self._timeout = timeout
         self._collate = RecyclingCollate(_IDLE_BATCHES)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ThreadContext, ()
+        return ThreadContext, (self._timeout,)
 
     def Queue(self, maxsize: int = 0) -> Any:  # noqa: N802 - multiprocessing's names
         """Make a queue of this process."""
-        return _Indices(maxsize)
+        return _Indices(self._timeout)
 
     def Event(self) -> Any:  # noqa: N802
         """Make an event of this process."""
