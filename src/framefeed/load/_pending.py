@@ -62,8 +62,12 @@ def with_position(
         return wrapped
     if error.position not in (None, position):
         cause, traceback = error.__cause__, error.__traceback__
+        told = f" (clip at position {error.position})"
         error = copy.copy(error).with_traceback(traceback)
         error.__cause__ = cause
+        if str(error).endswith(told):
+            error.args = (str(error).removesuffix(told),)
+            error.position = None
     if error.position is None:
         # In the message too: PyTorch's workers send nothing else of an error.
         error.args = (f"{error} (clip at position {position})",)
