@@ -291,6 +291,18 @@ class Failing(Items):
         return number
 
 
+def test_the_error_of_an_item_has_a_note_about_threads() -> None:
+    iterator = iter(DataLoader(Failing(5), batch_size=None, num_workers=1))
+    notes: list[str] = []
+    for _ in range(5):
+        try:
+            next(iterator)
+        except KeyError as error:
+            notes += error.__notes__
+    assert next(iterator, None) is None
+    assert ["thread_safe = False" in note for note in notes] == [True]
+
+
 @pytest.mark.parametrize("in_order", [True, False])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_L05_an_error_comes_at_its_batch_and_the_next_batches_follow(workers: int, in_order: bool) -> None:

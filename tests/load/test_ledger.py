@@ -128,6 +128,16 @@ def test_printing_lists_the_files_with_the_reason_and_what_was_done() -> None:
     ]
 
 
+def test_each_clip_of_a_file_that_fails_has_its_own_position() -> None:
+    plan = plan_of(AtIndices([0, 2]), **PLAN | {"clips_per_video": 3})
+    with ClipLoader(plan, batch_size=6, workers=0, backend=fail_rows(1), on_error="skip") as loader:
+        errors = [str(error) for batch in loader for error in batch.errors if error is not None]
+        assert [entry.position for entry in loader.ledger] == [3, 4, 5]
+        assert [entry.reason.removeprefix("CorruptMedia: ") for entry in loader.ledger] == errors
+    name = catalog().source(1)
+    assert errors == [f"{name}: frame 2 did not come (clip at position {position})" for position in (3, 4, 5)]
+
+
 def test_printing_is_bounded_and_leaves_nothing_uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_ledger, "MAX_ENTRIES", 33)
     ledger = Ledger()

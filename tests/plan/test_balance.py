@@ -150,7 +150,7 @@ def test_a_description_shows_the_spread_of_cost_over_ranks(balance: str | None, 
     assert waits is not None
     assert 1 <= waits.balanced_step < waits.step + (shuffle == "videos")
     assert 1 <= waits.epoch <= waits.step
-    assert f"slowest rank: {waits.step:.2f} of the mean in a step" in str(plan.describe())
+    assert f"slowest rank: {waits.step:.2f} times the mean in a step" in str(plan.describe())
     assert plan_of().describe().waits is None
     rest = plan.without([3, 1, 7])
     assert rest.describe().clips == len(rest)

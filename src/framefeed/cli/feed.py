@@ -43,6 +43,8 @@ ADVICE = {
 }
 # Share of the workers' time without work, above which their number is no limit.
 _MANY_IDLE = 0.5
+# Share of the waiting, above which that for the first batch hides the rest.
+_MOSTLY_START = 0.5
 # Share of the CPUs' time, above which more of them are needed.
 _CPUS_ARE_BUSY = 0.75
 # Share of the workers' time, below which a stage is not listed.
@@ -267,6 +269,12 @@ def _choose_advice(
     args: argparse.Namespace, plan: EpochPlan, cache: FrameCache | None, stats: LoadStats, result: FeedResult
 ) -> str:
     share = result.last_share
+    is_waiting = stats.bottleneck != "training step"
+    if args.kind == "processes" and is_waiting and result.waits[0] > _MOSTLY_START * stats.wait_seconds:
+        return (
+            f"{format_seconds(result.waits[0])} of the waiting were for the first batch, while the processes started: "
+            "a longer run (--epochs) shows the rest"
+        )
     if stats.bottleneck == "decode" and cache is not None and share < _MIN_CACHED_SHARE:
         last = "last " if len(result.epochs) > 1 else ""
         had = f"{format_share(share)} of the {last}epoch's frames came from the cache"

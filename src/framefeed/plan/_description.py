@@ -97,8 +97,8 @@ class Waits:
 
     def __str__(self) -> str:
         return (
-            f"slowest rank: {self.step:.2f} of the mean in a step, {self.balanced_step:.2f} with balance='cost'; "
-            f"{self.epoch:.2f} in the epoch"
+            f"slowest rank: {self.step:.2f} times the mean in a step ({self.balanced_step:.2f} with balance='cost'), "
+            f"{self.epoch:.2f} times in the epoch"
         )
 
 

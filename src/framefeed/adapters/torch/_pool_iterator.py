@@ -23,13 +23,17 @@ from torch.utils.data.dataloader import (
 from framefeed.adapters.torch._collating import RecyclingCollate, make_fetch
 from framefeed.adapters.torch._pools import POOLS, BatchTimeout
 from framefeed.adapters.torch._resuming import Progress, is_stateful
-from framefeed.errors import DeadlineExceeded, LoadError, UsageError
+from framefeed.errors import DeadlineExceeded, FramefeedError, LoadError, UsageError
 from framefeed.parallel import Ok, Pool, ordered_outcomes
 
 MOST_BYTES = 2 << 30
 """Bytes of batches that are ready and not yet taken, above which only the next batch is worked on."""
 
 
+_NOTE = (
+    "framefeed's DataLoader loads items in threads: if they share a handle that only one thread may use, set "
+    "thread_safe = False in the data set, or kind='processes'"
+)
 LIGHT_BATCHES = 24
 """Batches ahead without ``prefetch_factor``: one that takes 20 times as long delays no other worker."""
 LIGHT_BYTES = 128 << 20
@@ -53,7 +57,12 @@ class Fetcher:
 
     def __call__(self, index: Any) -> tuple[Any, Any]:
         """Load the batch of these indices, and save the state of the data set if it has one."""
-        batch = self._fetch(index)
+        try:
+            batch = self._fetch(index)
+        except Exception as error:
+            if not isinstance(error, FramefeedError) and _NOTE not in getattr(error, "__notes__", ()):
+                error.add_note(_NOTE)
+            raise
         state = self._stateful.state_dict() if self._stateful is not None else None
         if self._pinned_on is not None:
             # Of each thread its own; memory that is pinned for another device would start that device.
