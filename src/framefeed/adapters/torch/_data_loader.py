@@ -304,7 +304,9 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         sampler = super()._index_sampler
         is_stream = isinstance(self.dataset, IterableDataset)
         num_batches = len(sampler) if hasattr(sampler, "__len__") and not is_stream else None
-        return {"batch_size": self.batch_size, "num_batches": num_batches}
+        # Drawn again by another sampler, the skipped batches would not be those that were delivered.
+        samplers = [type(each).__name__ for each in (self.batch_sampler, self.sampler) if each is not None]
+        return {"batch_size": self.batch_size, "num_batches": num_batches, "samplers": samplers}
 
     def check_worker_number_rationality(self) -> None:
         """Warn as torch if there are more worker processes than processors; threads may be more."""
