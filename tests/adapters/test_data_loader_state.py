@@ -296,7 +296,7 @@ def test_what_cannot_be_resumed_is_refused() -> None:
         DataLoader(Numbers(), batch_size=4).load_state_dict(state)
     with pytest.raises(UsageError, match="a loader with num_batches=6, and this one has 5"):
         DataLoader(Numbers(), batch_size=3, drop_last=True).load_state_dict(state)
-    with pytest.raises(UsageError, match="and this one has .'BatchSampler', 'RandomSampler'"):
+    with pytest.raises(UsageError, match=r"and this one has .'BatchSampler', 'RandomSampler'"):
         DataLoader(Numbers(), batch_size=3, shuffle=True).load_state_dict(state)
     for wrong in ({"_num_yielded": 3}, {**state, "version": 0}, [1]):
         with pytest.raises(UsageError, match=r"no state of an ff\.torch\.DataLoader"):
