@@ -421,4 +421,5 @@ def test_L15_an_interrupt_ends_a_loop_over_a_slow_data_set_at_once() -> None:
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=20)
-    assert (output.splitlines()[-1], errors, process.returncode) == ("interrupted", "", 0)
+    # The interrupt may come in the middle of a line.
+    assert (output.endswith("interrupted\n"), errors, process.returncode) == (True, "", 0)

@@ -117,6 +117,7 @@ def survive(seed: int, folder: Path) -> tuple[Counter[str], float]:
         return ClipLoader(plan, kind="processes", backend=decoder, **storm.options)
 
     happened, longest, number = Counter[str](), 0.0, 0
+    held = set(shared_memory(None))
     loader, processes = make(), set[int]()
     try:
         while number < len(expected):
@@ -142,7 +143,7 @@ def survive(seed: int, folder: Path) -> tuple[Counter[str], float]:
         loader.close()
     assert all_gone(processes), f"left behind: {processes}"
     del batch
-    wait_until(lambda: not shared_memory(None))
+    wait_until(lambda: set(shared_memory(None)) <= held)
     return happened, longest
 
 
