@@ -567,7 +567,7 @@ def test_feed_prints_the_cached_frames_of_each_epoch(
 
 def test_feed_advises_if_each_epoch_has_other_frames() -> None:
     catalog = FakeCatalog([steady_index(500) for _ in range(4)])
-    cache, args = FrameCache("nowhere"), argparse.Namespace(size=None)
+    cache, args = FrameCache("nowhere"), argparse.Namespace(size=None, kind="threads")
     stats = LoadStats(batches=1, wait_seconds=1.0, decode_seconds=1.0)
     for rule, had, said_so in [
         (Rates([(1, 2)]), 10, True),
@@ -596,7 +596,7 @@ def test_feed_explains_the_cache_of_a_single_epoch(start: Any, is_empty: bool, w
     measured = FeedResult(begins_empty=is_empty)
     measured.add_epoch(EpochResult(50, 0, 1.0), DecodeCounts(frames_cached=0, frames_delivered=100))
     stats = LoadStats(batches=1, wait_seconds=1.0, decode_seconds=1.0)
-    advice = _choose_advice(argparse.Namespace(size=None), plan, FrameCache("nowhere"), stats, measured)
+    advice = _choose_advice(argparse.Namespace(size=None, kind="threads"), plan, FrameCache("nowhere"), stats, measured)
     assert advice.startswith(f"0 % of the epoch's frames came from the cache, because {why}")
     assert "each epoch has other frames" not in advice
 

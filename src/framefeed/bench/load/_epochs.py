@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from statistics import median
 
+from framefeed._units import format_share
 from framefeed.bench._frames import Reference
 from framefeed.bench._media import BenchVideo, MediaStore
 from framefeed.bench._runner import (
@@ -109,7 +110,7 @@ def make_check(clips: ClipSet, loops: Sequence[Loop]) -> Callable[[Contender], l
     def check(contender: Contender) -> list[str]:
         kept = take_batches(by_name[contender.name], clips)
         return [
-            f"clip {position}: {1 - share:.0%} of the frames are not the ones that were asked for"
+            f"clip {position}: {format_share(1 - share)} of the frames are not the ones that were asked for"
             for position, (reference, clip) in enumerate(zip(references(), kept, strict=False))
             if (share := reference.share_matching(clip, "NCHW")) < 1
         ]
