@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from tests.conftest import CHECKOUT
@@ -27,6 +28,22 @@ def report_of(module: str, *arguments: str) -> Any:
     )
     assert (run.returncode, run.stderr) == (0, "")
     return json.loads(run.stdout)
+
+
+def report_lines(lines: Sequence[str], log: Path | None) -> None:
+    """Write lines to a log and say the last of them, or say all of them."""
+    text = "\n".join(lines) + "\n"
+    if log is None:
+        sys.stdout.write(text)
+        return
+    write_log(log, text)
+    sys.stdout.write(f"{lines[-1]}; see {log}\n")
+
+
+def write_log(log: Path, text: str) -> None:
+    """Write a log, in a folder that may not exist yet."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(text, encoding="utf-8")
 
 
 @contextmanager

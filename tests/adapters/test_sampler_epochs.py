@@ -87,7 +87,6 @@ def test_the_state_after_the_last_batch_goes_on_with_the_epoch_that_is_set(worke
 
 
 # Threads load ahead when the iterator is made: here a second epoch, before the epoch is set.
-@pytest.mark.filterwarnings("ignore:this ClipDataset delivered:UserWarning")
 @WORKERS
 def test_a_clip_dataset_has_an_epoch(workers: int) -> None:
     def load() -> tuple[DataLoader[Any], ClipDataset]:

@@ -32,6 +32,7 @@ from framefeed.decode import find_decoder
 from framefeed.plan import EpochPlan, RandomSegments, plan_clips
 from framefeed.testing import ClipSpec, write_clip
 from tests.cache.builders import Watched, assert_served, built, clips_through, count_needed
+from tests.programs import report_lines
 
 WRITING = ("open", "write", "pwrite", "writev", "pwritev", "fsync", "fdatasync", "rename", "replace", "unlink", "mkdir")
 """Of ``os``; a kill is counted in calls of these and in steps that the builder reports."""
@@ -301,10 +302,7 @@ def main(words: Sequence[str] | None = None) -> int:
     killed = sum(report["killed"].count(" at ") for report in reports)
     summary = f"{len(reports)} runs, {killed} builders killed: {f'{wrong} WRONG' if wrong else 'all exact'}"
     if args.log is not None:
-        args.log.parent.mkdir(parents=True, exist_ok=True)
-        lines = [*HEADER, *map(line_of, reports), summary]
-        args.log.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        sys.stdout.write(f"{summary}; see {args.log}\n")
+        report_lines([*HEADER, *map(line_of, reports), summary], args.log)
     else:
         sys.stdout.write(json.dumps(reports) + "\n")
     return 1 if wrong else 0

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import framefeed as ff
 from framefeed.testing import ClipSpec, clip_bytes
+from tests.programs import report_lines
 
 FORMATS = {
     "mp4": ("mp4", "libx264"), "mkv": ("matroska", "libx264"), "ts": ("mpegts", "libx264"),
@@ -62,11 +63,7 @@ def main(words: Sequence[str] | None = None) -> int:
     grown = sizes[-1] - sizes[len(sizes) // 2]
     settles = grown < MOST_GROWTH_BYTES
     lines.append(f"{count} clips; the second half added {grown / 2**20:.1f} MB: {'settled' if settles else 'IT GROWS'}")
-    text = "\n".join(lines) + "\n"
-    if args.log is not None:
-        args.log.parent.mkdir(parents=True, exist_ok=True)
-        args.log.write_text(text, encoding="utf-8")
-    sys.stdout.write(text if args.log is None else f"{lines[-1]}; see {args.log}\n")
+    report_lines(lines, args.log)
     return 0 if settles else 1
 
 

@@ -31,6 +31,7 @@ from tests.load.media import VIDEOS, catalog, plan_of
 from tests.load.test_laws import noisy
 from tests.parallel.functions import shared_memory
 from tests.parallel.living import all_gone, wait_until
+from tests.programs import report_lines, write_log
 
 SIGNALS = ("KILL", "STOP", "SEGV")
 DEADLINE_SECONDS = 5.0
@@ -186,7 +187,7 @@ def main(words: Sequence[str] | None = None, run: Callable[[int], tuple[Counter[
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--log", type=Path)
     args = parser.parse_args(words)
-    total, worst, failed, text = Counter[str](), 0.0, 0, ""
+    total, worst, failed = Counter[str](), 0.0, 0
     lines = [f"# {args.seeds} epochs of ClipLoader(kind='processes'), deadline_seconds={DEADLINE_SECONDS:g}"]
     for seed in range(args.first, args.first + args.seeds):
         try:
@@ -199,11 +200,9 @@ def main(words: Sequence[str] | None = None, run: Callable[[int], tuple[Counter[
             total += happened
             worst = max(worst, longest)
         # After each seed, so that a run that is interrupted has a log too.
-        text = "\n".join([*lines, *summarise(seed + 1 - args.first, failed, total, worst)]) + "\n"
         if args.log is not None:
-            args.log.parent.mkdir(parents=True, exist_ok=True)
-            args.log.write_text(text, encoding="utf-8")
-    sys.stdout.write(text)
+            write_log(args.log, "\n".join([*lines, *summarise(seed + 1 - args.first, failed, total, worst)]) + "\n")
+    report_lines([*lines, *summarise(args.seeds, failed, total, worst)], args.log)
     return 1 if failed else 0
 
 

@@ -88,6 +88,10 @@ def test_L04_a_worker_that_is_lost_once_costs_nothing(fate: str, tmp_path: Path)
     decoder = faulty.FaultyDecoder({name_source(ROW): fate, name_source(4): "kill"}, tmp_path, times=1)
     with make_loader_of(backend=decoder) as loader:
         assert [content(batch) for batch in loader] == collect_inline()
+        stats = loader.stats()
+        assert (stats.lost_workers, stats.failed_clips) == (2, 0)
+        assert stats.start_seconds > 0
+    assert loader.stats().lost_workers == 2
     assert len(list(tmp_path.iterdir())) == 2
 
 

@@ -80,6 +80,7 @@ def make_stats(**seconds: float) -> LoadStats:
         (make_stats(wait=1.1, outside=8.9, decode=19, transform=1), "decode"),
         (make_stats(wait=9, outside=1, decode=5, transform=6), "transform"),
         (make_stats(wait=9, outside=1, decode=1, transform=2, plan=3), "plan"),
+        (make_stats(wait=9, outside=1, decode=1, transform=2, plan=3, start=4), "start"),
     ],
 )
 def test_the_bottleneck_follows_from_the_numbers(stats: LoadStats, bottleneck: str) -> None:

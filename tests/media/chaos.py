@@ -26,6 +26,7 @@ from framefeed.parallel import Err, ordered_outcomes
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.media import faults
 from tests.media.test_shortages import ASKING, FACTS, SHORTAGES
+from tests.programs import report_lines
 
 FORMATS = {
     "mp4": ("mp4", "libx264"), "mkv": ("matroska", "libx264"), "ts": ("mpegts", "libx264"), "avi": ("avi", "mpeg4"),
@@ -200,11 +201,7 @@ def sweep(args: argparse.Namespace, clips: Sequence[Path], folder: Path) -> int:
     lines.append(
         f"{len(lines)} lines, {sum(found.values())} files: {f'{wrong} WRONG' if wrong else 'all as they must be'}"
     )
-    text = "\n".join(lines) + "\n"
-    if args.log is not None:
-        args.log.parent.mkdir(parents=True, exist_ok=True)
-        args.log.write_text(text, encoding="utf-8")
-    sys.stdout.write(text if args.log is None else f"{lines[-1]}; see {args.log}\n")
+    report_lines(lines, args.log)
     return 1 if wrong else 0
 
 

@@ -29,6 +29,7 @@ from framefeed.parallel import Err, Ok, ProcessPool, ordered_outcomes
 from framefeed.parallel._child import _is_stopped
 from tests.parallel import functions
 from tests.parallel.living import all_gone, lives, wait_until
+from tests.programs import report_lines
 
 SIGNALS = ("KILL", "STOP", "SEGV")
 MOST_SECONDS = 10.0
@@ -203,11 +204,7 @@ def main(words: Sequence[str] | None = None) -> int:
         f"{args.seeds} seeds: complete, in order, nothing twice, no process left; the longest wait for an outcome was "
         f"{worst:.1f} s"
     )  # fmt: skip
-    text = "\n".join(lines) + "\n"
-    if args.log is not None:
-        args.log.parent.mkdir(parents=True, exist_ok=True)
-        args.log.write_text(text, encoding="utf-8")
-    sys.stdout.write(text if args.log is None else f"{lines[-1]}; see {args.log}\n")
+    report_lines(lines, args.log)
     return 1 if failed else 0
 
 

@@ -214,7 +214,7 @@ def test_L20_an_argument_that_cannot_be_sent_is_an_error_of_its_item(processes: 
 
 
 def test_L20_a_function_that_cannot_be_sent_is_refused_at_the_call(processes: ProcessPool) -> None:
-    with pytest.raises(UsageError, match=r"lambda.*importable module"):
+    with pytest.raises(UsageError, match=r"lambda.*module that can be imported"):
         ordered_map(lambda item: item, [1], pool=processes, max_in_flight=1)
 
 

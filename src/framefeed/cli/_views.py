@@ -76,7 +76,7 @@ class Sample:
 
 def _subtract_stats(later: LoadStats, earlier: LoadStats, wait: float, step: float) -> LoadStats:
     names = ("batches", "clips", "failed_clips", "plan_seconds", "decode_seconds", "transform_seconds",
-             "busy_seconds", "idle_seconds")  # fmt: skip
+             "start_seconds", "busy_seconds", "idle_seconds")  # fmt: skip
     sums = {name: getattr(later, name) - getattr(earlier, name) for name in names}
     counts = DecodeCounts(
         **{each.name: getattr(later.counts, each.name) - getattr(earlier.counts, each.name)
@@ -276,15 +276,16 @@ def list_shares(window: Sample) -> list[tuple[str, float, float | None]]:
     seconds of a short time say how the workers' time is divided, not how long it was.
     """
     stats = window.stats
-    stages = {"plan": stats.plan_seconds, "decode": stats.decode_seconds, "transform": stats.transform_seconds}
-    worked = sum(stages.values())
+    worked = sum(stats.stages.values())
     # Without workers, the loop does their work while it waits.
     capacity = stats.busy_seconds + stats.idle_seconds if stats.workers else window.seconds
     busy = stats.busy_seconds / capacity if capacity else 0.0
     shares: list[tuple[str, float, float | None]] = []
     if stats.workers:
         shares.append((format_count(stats.workers, "worker"), busy, stats.idle_share))
-    shares += [(f"  {name}", busy * seconds / worked if worked else 0.0, None) for name, seconds in stages.items()]
+    shares += [
+        (f"  {name}", busy * seconds / worked if worked else 0.0, None) for name, seconds in stats.stages.items()
+    ]
     loop = window.step_seconds + window.wait_seconds
     step = window.step_seconds / loop if loop else 0.0
     return [*shares, ("training step", step, 1 - step if loop else 0.0)]

@@ -40,11 +40,10 @@ ADVICE = {
     "nothing yet": "the first batch is not ready yet",
     "training step": "the loader is fast enough: a faster loader would not help",
     "plan": "planning takes the most time: fewer, longer clips would help",
+    "start": "starting the worker processes took the most time: a longer run (--epochs) shows the rest",
 }
 # Share of the workers' time without work, above which their number is no limit.
 _MANY_IDLE = 0.5
-# Share of the waiting, above which that for the first batch hides the rest.
-_MOSTLY_START = 0.5
 # Share of the CPUs' time, above which more of them are needed.
 _CPUS_ARE_BUSY = 0.75
 # Share of the workers' time, below which a stage is not listed.
@@ -269,12 +268,6 @@ def _choose_advice(
     args: argparse.Namespace, plan: EpochPlan, cache: FrameCache | None, stats: LoadStats, result: FeedResult
 ) -> str:
     share = result.last_share
-    is_waiting = stats.bottleneck != "training step"
-    if args.kind == "processes" and is_waiting and result.waits[0] > _MOSTLY_START * stats.wait_seconds:
-        return (
-            f"{format_seconds(result.waits[0])} of the waiting were for the first batch, while the processes started: "
-            "a longer run (--epochs) shows the rest"
-        )
     if stats.bottleneck == "decode" and cache is not None and share < _MIN_CACHED_SHARE:
         last = "last " if len(result.epochs) > 1 else ""
         had = f"{format_share(share)} of the {last}epoch's frames came from the cache"
@@ -346,14 +339,14 @@ def _describe_result(plan: EpochPlan, stats: LoadStats, result: FeedResult, advi
 
 def _describe_workers(stats: LoadStats) -> str:
     whole = stats.busy_seconds + stats.idle_seconds
-    stages = {"decode": stats.decode_seconds, "transform": stats.transform_seconds, "plan": stats.plan_seconds}
-    # Starting processes, messages to them, and tasks whose batch was not delivered.
+    stages = stats.stages
+    # Messages to processes, and tasks whose batch was not delivered.
     stages["other"] = stats.busy_seconds - sum(stages.values())
     shown = {name: seconds for name, seconds in stages.items() if seconds >= _LEAST_SHOWN * whole}
     parts = ", ".join(f"{name} {format_share(seconds, whole)}" for name, seconds in shown.items())
-    return (
-        f"busy {format_share(stats.busy_seconds, whole)} ({parts}), waiting {format_share(stats.idle_seconds, whole)}"
-    )
+    lost = f"; {format_count(stats.lost_workers, 'process', 'processes')} lost" if stats.lost_workers else ""
+    waiting = format_share(stats.idle_seconds, whole)
+    return f"busy {format_share(stats.busy_seconds, whole)} ({parts}), waiting {waiting}{lost}"
 
 
 def _make_document(args: argparse.Namespace, plan: EpochPlan, stats: LoadStats, result: FeedResult) -> dict[str, Any]:
@@ -378,9 +371,11 @@ def _make_document(args: argparse.Namespace, plan: EpochPlan, stats: LoadStats, 
             "plan": stats.plan_seconds,
             "decode": stats.decode_seconds,
             "transform": stats.transform_seconds,
+            "start": stats.start_seconds,
             "busy": stats.busy_seconds,
             "waiting": stats.idle_seconds,
         },
+        "lost_workers": stats.lost_workers,
         "cpu_seconds": result.cpu_seconds,
         "cache": None if stats.cache is None else asdict(stats.cache),
         "bottleneck": stats.bottleneck,

@@ -177,7 +177,7 @@ class ClipLoader(ClosedByWith):
 
     def stats(self) -> LoadStats:
         """Return counts and times since the loader was made, and the slowest part."""
-        return self._meter.snapshot(self._workers.cache_stats())
+        return self._meter.snapshot(self._workers.process_counts(), self._workers.cache_stats())
 
     def close(self) -> None:
         """End the iteration and the threads, after the clips that are being decoded; batches stay valid."""

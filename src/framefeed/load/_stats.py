@@ -8,7 +8,7 @@ from time import perf_counter
 from framefeed._units import format_share
 from framefeed.cache import CacheStats
 from framefeed.decode import DecodeCounts
-from framefeed.parallel import Gauge, WorkerTimes
+from framefeed.parallel import Gauge, ProcessCounts, WorkerTimes
 
 HIDDEN_SHARE = 0.1
 """Share of the loop's time; a loop that waits less gains less than this from any faster loader."""
@@ -64,8 +64,11 @@ class LoadStats:
         transform_seconds: Time of workers in the user's transform.
         wait_seconds: Time that the consumer waited for batches.
         outside_seconds: Time of the consumer between two batches: the training step.
+        start_seconds: Time of workers until their processes were ready; 0 with threads.
         busy_seconds: Time of workers in all of these, whether or not the batch was delivered yet.
         idle_seconds: Time of workers without work; with ``busy_seconds``, the workers times the time of iterations.
+        lost_workers: Number of worker processes that died, or were killed because they did not answer; each was
+            replaced.
         running: Number of tasks that workers work on now: a task is the clips of one source in one batch.
         ready: Number of clips that are prepared ahead and not yet delivered now, in tasks that are done.
         max_ahead: Most clips that are prepared ahead, in whatever state; 0 before the first batch.
@@ -83,8 +86,10 @@ class LoadStats:
     transform_seconds: float = 0.0
     wait_seconds: float = 0.0
     outside_seconds: float = 0.0
+    start_seconds: float = 0.0
     busy_seconds: float = 0.0
     idle_seconds: float = 0.0
+    lost_workers: int = 0
     running: int = 0
     ready: int = 0
     max_ahead: int = 0
@@ -124,29 +129,36 @@ class LoadStats:
 
     @property
     def bottleneck(self) -> str:
-        """The slowest part: "training step", "decode", "transform" or "plan"; "nothing yet" before the first batch."""
+        """The slowest part: "training step", "decode", "transform", "plan", or "start" of worker processes.
+
+        "nothing yet" before the first batch.
+        """
         if not self.batches:
             return "nothing yet"
         if self.wait_share < HIDDEN_SHARE:
             return "training step"
-        stages = self._stages()
+        stages = self.stages
         return max(stages, key=lambda name: stages[name])
 
     @property
     def evidence(self) -> str:
         """The numbers that ``bottleneck`` is based on, as a sentence."""
-        stages = ", ".join(f"{name} {seconds:.3f} s" for name, seconds in self._stages().items())
+        stages = ", ".join(f"{name} {seconds:.3f} s" for name, seconds in self.stages.items())
         waited = format_share(self.wait_share, decimals=1)
         return (
             f"the loop waited {self.wait_seconds:.3f} s of {self.wall_seconds:.3f} s ({waited}); "
             f"seconds of {self.workers} workers: {stages}"
         )
 
-    def _stages(self) -> dict[str, float]:
-        return {"decode": self.decode_seconds, "transform": self.transform_seconds, "plan": self.plan_seconds}
+    @property
+    def stages(self) -> dict[str, float]:
+        """Seconds of workers in each stage, by its name."""
+        stages = {"plan": self.plan_seconds, "decode": self.decode_seconds, "transform": self.transform_seconds}
+        return {**stages, "start": self.start_seconds} if self.start_seconds else stages
 
     def __repr__(self) -> str:
         failed = f", {self.failed_clips} failed" if self.failed_clips else ""
+        failed += f", {self.lost_workers} workers lost" if self.lost_workers else ""
         cached = "" if self.cache is None else f"{format_share(self.cached_share)} of them cached, "
         return (
             f"LoadStats({self.batches} batches, {self.clips} clips{failed}, {self.clips_per_second:.2f} clips/s, "
@@ -213,11 +225,13 @@ class Meter:
             old, batches=old.batches + 1, clips=old.clips + clips, failed_clips=old.failed_clips + failed
         )
 
-    def snapshot(self, cache: CacheStats | None = None) -> LoadStats:
-        """Return the sums so far, with the counts of a cache; any thread may call it."""
+    def snapshot(self, processes: ProcessCounts, cache: CacheStats | None) -> LoadStats:
+        """Return the sums so far, with the counts of worker processes and of a cache; any thread may call it."""
         times = self._times + self._gauge.read()
         return replace(
             self._sum,
+            start_seconds=processes.start_seconds,
+            lost_workers=processes.num_lost,
             busy_seconds=times.busy_seconds,
             idle_seconds=times.idle_seconds,
             running=times.running,

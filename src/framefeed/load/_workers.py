@@ -19,7 +19,7 @@ from framefeed.load._remote import (
     check_options_sendable,
 )
 from framefeed.load._work import ClipWorker
-from framefeed.parallel import Pool, ProcessPool, RemoteCalls, SharedMemory, call_each, open_pool
+from framefeed.parallel import Pool, ProcessCounts, ProcessPool, RemoteCalls, SharedMemory, call_each, open_pool
 from framefeed.plan import EpochPlan
 
 
@@ -47,6 +47,7 @@ class Workers:
         self._calls: tuple[EpochPlan, ProcessCalls] | None = None
         self._costs: ClipCosts | None = None
         self._caches: dict[int, CacheStats] = {}
+        self._process_counts = ProcessCounts()
         self._iterations = 0
 
     @property
@@ -110,6 +111,11 @@ class Workers:
         cache = self._options.cache
         return None if cache is None else add_cache_stats([cache.stats(), *self._caches.copy().values()])
 
+    def process_counts(self) -> ProcessCounts:
+        """Return the counts of all worker processes so far; with threads, zeros."""
+        pool = self._pool
+        return self._process_counts + (pool.counts if isinstance(pool, ProcessPool) else ProcessCounts())
+
     @property
     def are_parents(self) -> bool:
         """Whether the threads are of the parent process, so that their locks may never be released here."""
@@ -117,12 +123,14 @@ class Workers:
 
     def abandon(self) -> None:
         """Abandon a pool whose threads may hang, without waiting; the next iteration has another."""
+        self._process_counts = self.process_counts()
         pool, self._pool = self._pool, None
         if pool is not None and not self.are_parents:
             pool.abandon()
 
     def close(self) -> None:
         """Wait, for a bounded time, until all threads have ended; free the memory that no batch has."""
+        self._process_counts = self.process_counts()
         pool, self._pool, self._buffers = self._pool, None, None
         if pool is not None and not self.are_parents:
             pool.close()

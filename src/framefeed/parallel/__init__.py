@@ -10,7 +10,15 @@ from framefeed.parallel._ordered import OrderedOutcomes, ordered_outcomes
 from framefeed.parallel._ordered_map import OrderedValues, ordered_map
 from framefeed.parallel._outcome import Err, Ok, catch_error, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith, InlinePool, Pool, ThreadPool, run_next
-from framefeed.parallel._processes import ProcessPool, RemoteCaller, RemoteCalls, check_sendable, is_sendable, open_pool
+from framefeed.parallel._processes import (
+    ProcessCounts,
+    ProcessPool,
+    RemoteCaller,
+    RemoteCalls,
+    check_sendable,
+    is_sendable,
+    open_pool,
+)
 from framefeed.parallel._reorder import ReorderBuffer
 from framefeed.parallel._shared_lines import SharedLines
 from framefeed.parallel._shared_memory import SharedBlock, SharedMemory, SharedRange
@@ -38,6 +46,7 @@ __all__ = [
     "OrderedOutcomes",
     "OrderedValues",
     "Pool",
+    "ProcessCounts",
     "ProcessPool",
     "RemoteCaller",
     "RemoteCalls",

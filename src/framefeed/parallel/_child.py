@@ -108,9 +108,15 @@ class Child:
 
     Args:
         options: Command, environment and path.
+
+    Attributes:
+        num_lost: Number of processes that died, or were killed because they did not answer.
+        start_seconds: Time until processes were ready for their first call, the imports of its function included.
     """
 
     def __init__(self, options: StartOptions) -> None:
+        self.num_lost = 0
+        self.start_seconds = 0.0
         self._options = options
         self._process: Popen[bytes] | None = None
         self._channel: socket.socket | None = None
@@ -209,12 +215,15 @@ class Child:
 
     def _send(self, function: bytes, item: Parts, deadline_seconds: float | None) -> None:
         self._step = _Step("was not ready", ProcessDied, START_UP_SECONDS)
-        if self._process is None or self._process.poll() is not None:
+        is_new, began = self._process is None or self._process.poll() is not None, perf_counter()
+        if is_new:
             self._restart()
         if self._function is not function:
             _worker.send(self._write, FUNCTION, [function])
             _worker.receive(self._read)
             self._function = function
+        if is_new:
+            self.start_seconds += perf_counter() - began
         limit_seconds = inf if deadline_seconds is None else deadline_seconds
         self._step = _Step("was still working on it", CallLate, limit_seconds)
         _worker.send(self._write, ITEM, item)
@@ -296,6 +305,7 @@ class Child:
         """Close the channel, wait for the process, kill it if it does not end; describe how it ended."""
         process, self._process = self._process, None
         assert process is not None
+        self.num_lost += not (self._stopped or self._ended)
         if self._channel is not None:
             self._channel.close()
         try:

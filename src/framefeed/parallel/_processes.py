@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Thread, current_thread, local
 from types import FunctionType
 from typing import Any, Generic, NoReturn, TypeVar
@@ -23,6 +24,22 @@ from framefeed.parallel._shared_memory import SharedMemory
 from framefeed.parallel._worker import FOREIGN, UNSENDABLE, UNUSABLE, VALUE, dumps, loads
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessCounts:
+    """What happened to the processes of a pool.
+
+    Attributes:
+        num_lost: Number of processes that died, or were killed because they did not answer; each was replaced.
+        start_seconds: Time of the workers until their processes were ready.
+    """
+
+    num_lost: int = 0
+    start_seconds: float = 0.0
+
+    def __add__(self, other: ProcessCounts) -> ProcessCounts:
+        return ProcessCounts(self.num_lost + other.num_lost, self.start_seconds + other.start_seconds)
+
+
 class Children:
     """The processes of one pool, each owned by one of its threads.
 
@@ -33,6 +50,7 @@ class Children:
     def __init__(self, memory: SharedMemory | None = None) -> None:
         self._options = StartOptions(memory=memory)
         self._by_thread: dict[Thread, Child] = {}
+        self._all: list[Child] = []
         self._ended = False
         self._owner = os.getpid()
 
@@ -43,6 +61,7 @@ class Children:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         child = Child(self._options)
         _thread_local.child = self._by_thread[current_thread()] = child
+        self._all.append(child)
         if self._ended:
             child.stop(for_good=True)
         try:
@@ -63,6 +82,12 @@ class Children:
         if os.getpid() == self._owner:
             for child in list(self._by_thread.values()):
                 child.stop(for_good=True)
+
+    def count(self) -> ProcessCounts:
+        """Count processes that were lost, and sum up the time for starting them; in any thread."""
+        return ProcessCounts(
+            sum(child.num_lost for child in self._all), sum(child.start_seconds for child in self._all)
+        )
 
 
 def child_of_this_thread() -> Child:
@@ -103,6 +128,11 @@ class ProcessPool(ThreadPool):
         self._children = Children(memory)
         super().__init__(workers, name, around=self._children.serving_this_thread)
         finalize(self, self._children.end).atexit = False
+
+    @property
+    def counts(self) -> ProcessCounts:
+        """Counts of the processes that this pool has had."""
+        return self._children.count()
 
     def stop(self, worker: threading.Thread) -> None:
         """End the process of a thread in the middle of its call; the next call starts another."""
@@ -152,13 +182,7 @@ class RemoteCalls(RemoteCaller, Generic[T, R]):
 
     def __init__(self, function: Callable[[T], R], deadline_seconds: float | None = None) -> None:
         self._deadline_seconds = deadline_seconds
-        sent = catch_error(_dump_function, function)
-        if isinstance(sent, Err):
-            raise UsageError(
-                f"{shorten_repr(function)} cannot be sent to a worker process ({_describe_error(sent.error)}): "
-                'use a function of an importable module, or kind="threads"'
-            ) from sent.error
-        self._function = sent.value
+        self._function = _send_argument(function)
 
     def __call__(self, item: T) -> R:
         """Call the function in the process of this thread.
@@ -221,7 +245,7 @@ class _FunctionPickler(pickle.Pickler):
     def reducer_override(self, value: object) -> Any:
         if isinstance(value, type | FunctionType) and value.__module__ == "__main__":
             # Pickled by name, it would be imported from the worker's own main program.
-            raise UsageError(f"{value.__qualname__} is defined in the main program: move it into a module")
+            raise pickle.PicklingError(f"{value.__qualname__} is defined in the main program")
         return NotImplemented
 
 
@@ -231,12 +255,7 @@ def check_sendable(name: str, value: object) -> None:
     Raises:
         UsageError: It cannot; the message names it.
     """
-    sent = catch_error(_dump_function, value)
-    if isinstance(sent, Err):
-        raise UsageError(
-            f"{name}: {shorten_repr(value)} cannot be sent to a worker process ({_describe_error(sent.error)}): define "
-            'it in a module that can be imported, or use kind="threads"'
-        ) from sent.error
+    _send_argument(value, f"{name}: ")
 
 
 def is_sendable(value: object) -> bool:
@@ -245,9 +264,14 @@ def is_sendable(value: object) -> bool:
     return isinstance(sent, Ok) and isinstance(catch_error(loads, sent.value), Ok)
 
 
-def _dump_function(function: object) -> bytes:
+def _send_argument(value: object, prefix: str = "") -> bytes:
     buffer = io.BytesIO()
-    _FunctionPickler(buffer, protocol=5).dump(function)
+    sent = catch_error(_FunctionPickler(buffer, protocol=5).dump, value)
+    if isinstance(sent, Err):
+        raise UsageError(
+            f"{prefix}{shorten_repr(value)} cannot be sent to a worker process ({_describe_error(sent.error)}): define "
+            'it in a module that can be imported, or use kind="threads"'
+        ) from sent.error
     return buffer.getvalue()
 
 

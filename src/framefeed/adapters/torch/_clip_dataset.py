@@ -93,18 +93,19 @@ class Substitute(NamedTuple):
 
 
 class ItemCounter:
-    """Counts the items that all processes delivered since the epoch was set, and warns if it is never set.
+    """Counts the items that all processes deliver while the epoch was never set, and warns if it should be.
 
+    A program that set it once knows of it; how many items it then loads, and how far ahead, says nothing.
     Shared memory has one count for each worker number, so that no lock is needed.
     """
 
     def __init__(self) -> None:
         self._counts = torch.zeros(1 + _WORKERS, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
-        self._has_warned = torch.zeros(1, dtype=torch.bool).share_memory_()  # type: ignore[no-untyped-call]
+        self._is_done = torch.zeros(1, dtype=torch.bool).share_memory_()  # type: ignore[no-untyped-call]
 
-    def restart(self) -> None:
-        """Set all counts to 0: the epoch was set."""
-        self._counts.zero_()
+    def stop(self) -> None:
+        """Count no more: the epoch was set."""
+        self._is_done.fill_(True)
 
     def add(self, items: int, epoch_items: int) -> None:
         """Count items, and warn once if they are more than one and a half epochs.
@@ -113,6 +114,8 @@ class ItemCounter:
             items: Number of items that are delivered now.
             epoch_items: Number of items of an epoch.
         """
+        if self._is_done:
+            return
         worker = get_worker_info()
         number = 0 if worker is None else 1 + worker.id % _WORKERS
         self._counts[number] += items
@@ -120,9 +123,9 @@ class ItemCounter:
             return
         delivered = int(self._counts.sum())
         # Two reads of the only clip are no second epoch.
-        if delivered <= max(2, _MOST_EPOCHS * epoch_items) or self._has_warned:
+        if delivered <= max(2, _MOST_EPOCHS * epoch_items):
             return
-        self._has_warned.fill_(True)
+        self.stop()
         warnings.warn(
             f"this ClipDataset delivered {delivered} items of an epoch of {epoch_items} without set_epoch: the random "
             "clips are the same in every epoch; call dataset.set_epoch(epoch) before each epoch, or, if you want the "
@@ -265,7 +268,7 @@ class ClipDataset(Dataset[Any]):
         """
         self._plan = self._plan.with_epoch(epoch)  # checks the number
         self._epoch[0] = self._plan.epoch
-        self._item_counter.restart()
+        self._item_counter.stop()
 
     def __len__(self) -> int:
         return len(self._plan)
