@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.corpus_folder import share_folder
 from tests.parallel.clocks import HandClock
 from tests.tiers import mark_listed
 
@@ -35,6 +36,11 @@ sys.dont_write_bytecode = False
 
 # Threads of PyTorch that wait for each other spin: on a busy machine, two thirds of the time of training in the demo.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # of a process of xdist, which has the folder of the one that started it
+        config.add_cleanup(share_folder())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from framefeed.index import build_index
 from framefeed.testing import ClipSpec
-from tests.corpus import clip_file
+from tests.corpus import clip_file, write_once
 
 GOP = 10
 SPEC = ClipSpec(num_frames=40, gop=GOP, b_frames=2, height=48, width=64)
@@ -19,9 +19,7 @@ def damaged_clip(name: str, packets: tuple[int, ...] = (12,), spec: ClipSpec = S
     """Path of a clip in which the second half of some packets, by their numbers, is overwritten; do not change it."""
     whole = clip_file(name, spec)
     path = whole.with_name(f"damaged_{'_'.join(map(str, packets))}_{name}")
-    if not path.exists():
-        path.write_bytes(_overwritten(whole, packets))
-    return path
+    return write_once(path, lambda scratch: scratch.write_bytes(_overwritten(whole, packets)))
 
 
 def _overwritten(whole: Path, packets: Iterable[int]) -> bytes:

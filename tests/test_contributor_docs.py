@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,13 +34,17 @@ def missing_paths(words: list[str]) -> list[str]:
 
 def missing_classes(words: list[str]) -> list[str]:
     classes = {word for word in words if re.fullmatch(r"(?:[A-Z][a-z0-9]+){2,}", word)} - OTHERS
-    defined = {
+    return sorted(classes - defined_classes())
+
+
+@cache
+def defined_classes() -> set[str]:
+    return {
         node.name
         for path in PACKAGE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef)
     }
-    return sorted(classes - defined)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -116,33 +116,30 @@ def test_unknown_names_are_attribute_errors() -> None:
         _ = ff.ClipDataset
 
 
-def test_the_torch_adapter_comes_on_first_use() -> None:
-    pytest.importorskip("torch")
-    code = (
-        "import sys, framefeed as ff; assert 'torch' not in sys.modules; "
-        "assert ff.torch.__name__ == 'framefeed.adapters.torch'; "
-        "assert set(ff.torch.__all__) >= {'ClipDataset', 'VideoDecoder'}"
-    )
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=100)
+IMPORTS_OF_TORCH = [
+    "assert 'torch' not in sys.modules; assert ff.torch.__name__ == 'framefeed.adapters.torch'; "
+    "VideoDecoder, ClipDataset = ff.torch.VideoDecoder, ff.torch.ClipDataset",
+    "from framefeed.torch import VideoDecoder, ClipDataset",
+    "import framefeed.torch; from framefeed.torch import VideoDecoder, ClipDataset",
+    "before = ff.torch; from framefeed.torch import VideoDecoder, ClipDataset; assert ff.torch is before",
+    "from framefeed import torch; VideoDecoder, ClipDataset = torch.VideoDecoder, torch.ClipDataset",
+]
+"""The first in an interpreter without PyTorch, each with a package that was not imported before."""
 
 
-@pytest.mark.parametrize(
-    "imports",
-    [
-        "from framefeed.torch import VideoDecoder, ClipDataset",
-        "import framefeed.torch; from framefeed.torch import VideoDecoder, ClipDataset",
-        "before = ff.torch; from framefeed.torch import VideoDecoder, ClipDataset; assert ff.torch is before",
-        "from framefeed import torch; VideoDecoder, ClipDataset = torch.VideoDecoder, torch.ClipDataset",
-    ],
-)
-def test_the_torch_adapter_is_one_module_under_both_names(imports: str) -> None:
+def test_the_torch_adapter_comes_on_first_use_and_is_one_module_under_both_names() -> None:
     pytest.importorskip("torch")
-    code = (
-        f"import sys, framefeed as ff; {imports}; import framefeed.torch as door; "
-        "assert door is ff.torch is sys.modules['framefeed.adapters.torch'], ff.torch; "
-        "assert (VideoDecoder, ClipDataset) == (ff.torch.VideoDecoder, ff.torch.ClipDataset)"
-    )
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=100)
+    code = """
+import sys
+for statement in sys.argv[1:]:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "framefeed"]:
+        del sys.modules[name]
+    exec(f"import sys, framefeed as ff; {statement}; import framefeed.torch as door", names := {})
+    ff, door = names["ff"], names["door"]
+    assert door is ff.torch is sys.modules["framefeed.adapters.torch"], (statement, ff.torch)
+    assert (names["VideoDecoder"], names["ClipDataset"]) == (ff.torch.VideoDecoder, ff.torch.ClipDataset), statement
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code, *IMPORTS_OF_TORCH], check=True, timeout=100)
 
 
 def test_the_door_of_the_torch_adapter_shows_all_of_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ TESTS = CHECKOUT / "tests"
 ROOMS = sorted(path.name for path in (CHECKOUT / "src" / "framefeed").iterdir() if (path / "__init__.py").is_file())
 
 
+@cache
 def _tests_of(path: Path) -> list[ast.FunctionDef]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]

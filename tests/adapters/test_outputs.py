@@ -45,7 +45,7 @@ def random_resized_crop(picture: Image.Image) -> torch.Tensor:
     return torch.from_numpy(np.array(part)).permute(2, 0, 1).float() / 255
 
 
-@pytest.mark.parametrize(("workers", "context"), [(0, None), (2, "fork"), (2, "spawn")])
+@pytest.mark.parametrize(("workers", "context"), [(0, None), (2, "fork"), (2, "forkserver")])
 def test_a_pipeline_for_pil_runs_over_full_pictures(pictures: Catalog, workers: int, context: str | None) -> None:
     plan = plan_clips(pictures, Uniform(1), seed=0, shuffle=False, columns=("label",), unequal=True)
     dataset = ClipDataset(plan, target="label", transform=random_resized_crop, output="pil")

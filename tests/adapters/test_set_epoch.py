@@ -22,22 +22,35 @@ from tests.load.media import plan_of
 WARNING = "without set_epoch"
 ROOT = Path(__file__).parents[2]
 
+CASES = {
+    "fork persistent never": 1,
+    "fork fresh sets": 0,
+    "forkserver fresh never": 1,
+    "spawn persistent sets": 0,
+}
+"""How workers start, whether an epoch has new ones, and whether the epoch is set; and how often it is warned."""
+
+# One program: each process that imports PyTorch takes two seconds for it.
 PROGRAM = """
-import sys
+import multiprocessing, sys
 from torch.utils.data import DataLoader
 from framefeed.adapters.torch._clip_dataset import ClipDataset, ItemCounter
 from tests.load.media import plan_of
 
 if __name__ == "__main__":
-    method, persistent, sets_epoch = sys.argv[1], sys.argv[2] == "persistent", sys.argv[3] == "sets"
-    dataset = ClipDataset(plan_of(shuffle=False))
-    loader = DataLoader(
-        dataset, batch_size=3, num_workers=2, multiprocessing_context=method, persistent_workers=persistent
-    )
-    for epoch in range(3):
-        if sets_epoch:
-            dataset.set_epoch(epoch)
-        assert len(list(loader)) == 4
+    multiprocessing.set_forkserver_preload(["torch"])
+    for case in sys.argv[1:]:
+        print(f"== {case}", file=sys.stderr, flush=True)
+        method, workers, epochs = case.split()
+        dataset = ClipDataset(plan_of(shuffle=False))
+        loader = DataLoader(
+            dataset, batch_size=3, num_workers=1 if method == "spawn" else 2, multiprocessing_context=method,
+            persistent_workers=workers == "persistent"
+        )
+        for epoch in range(3):
+            if epochs == "sets":
+                dataset.set_epoch(epoch)
+            assert len(list(loader)) == 4
 """
 
 
@@ -50,21 +63,14 @@ def iterate_passes(dataset: ClipDataset, passes: int) -> None:
         assert len(list(DataLoader(dataset, batch_size=2))) == -(-len(dataset) // 2)
 
 
-@pytest.mark.parametrize(
-    ("method", "workers", "sets", "times"),
-    [
-        ("fork", "persistent", "never", 1),
-        ("fork", "fresh", "sets", 0),
-        ("spawn", "fresh", "never", 1),
-        ("spawn", "persistent", "sets", 0),
-    ],
-)
-def test_workers_count_together_and_one_warns(method: str, workers: str, sets: str, times: int, tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What was printed to standard error in each case."""
+    program = tmp_path_factory.mktemp("program") / "program.py"
     program.write_text(PROGRAM)
     path = os.pathsep.join([str(ROOT), *(name for name in sys.path if name)])
     ran = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", str(program), method, workers, sets],
+        [sys.executable, "-W", "ignore::DeprecationWarning", str(program), *CASES],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
@@ -72,7 +78,13 @@ def test_workers_count_together_and_one_warns(method: str, workers: str, sets: s
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    assert ran.stderr.count(WARNING) == times, ran.stderr
+    parts = ran.stderr.split("== ")[1:]
+    return {name: text for name, _, text in (part.partition("\n") for part in parts)}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_workers_count_together_and_one_warns(case: str, printed: dict[str, str]) -> None:
+    assert printed[case].count(WARNING) == CASES[case], printed
 
 
 @pytest.mark.parametrize("clips", [1, 2, 6])

@@ -702,7 +702,7 @@ def test_warnings_turned_into_errors_do_not_stop_decoding(tmp_path: Path) -> Non
 @pytest.mark.parametrize("form", ["output", "planes"])
 @pytest.mark.parametrize("before", [[], [0, 1, 2, 3], [20, 21, 22], list(range(16, 32))])
 def test_reading_in_order_decodes_each_frame_once(form: Any, before: list[int], tmp_path: Path) -> None:
-    path = clip_file("cached.mp4", ClipSpec(num_frames=40, gop=40, b_frames=2))
+    path = clip_file("cached_in_one_gop.mp4", ClipSpec(num_frames=40, gop=40, b_frames=2))
     with VideoDecoder(path, size=(24, 32)) as plain:
         expected = [frame.copy() for frame in plain]
     with FrameCache(tmp_path / "c", form=form) as cache:

@@ -14,6 +14,7 @@ from framefeed.catalog.scan._scan import (
     scan,
     scan_roots,
 )
+from framefeed.catalog.scan._walk import is_glob
 
 __all__ = [
     "VIDEO_SUFFIXES",
@@ -24,6 +25,7 @@ __all__ = [
     "count_times",
     "explain_lost_facts",
     "explain_no_media",
+    "is_glob",
     "list_roots",
     "scan",
     "scan_roots",
