@@ -37,7 +37,7 @@ class CodecRule:
         options: Options of the encoder: a fast preset, no B-frames.
         has_color_tags: Whether the bitstream names its colours, so that any container keeps them.
         has_aspect_tag: Whether the bitstream names the shape of its samples. PyAV does not pass that of a stream to
-            the muxer of Matroska.
+            the muxers of Matroska and AVI.
         is_limited: Whether samples always have the limited range, because the bitstream cannot say otherwise.
         is_jpeg: Whether samples always have the full range and the matrix of BT.601.
         segment_format: FFmpeg's name of the container of segments.
@@ -61,7 +61,7 @@ CODECS: dict[str, CodecRule] = {
     rule.name: rule
     for rule in (
         CodecRule("h264", "libx264", quality=23, options={"preset": "veryfast", "bf": "0"}),
-        CodecRule("hevc", "libx265", quality=28, options={"preset": "superfast"}),
+        CodecRule("hevc", "libx265", quality=28, options={"preset": "ultrafast"}),
         CodecRule(
             "vp9",
             "libvpx-vp9",
@@ -155,7 +155,7 @@ class VideoOptions:
         >>> VideoOptions(codec="libx264", quality=18).codec
         'h264'
 
-    Encoders run at a fast setting: x264 "veryfast", x265 "superfast", libvpx-vp9 "good" with cpu-used 5, SVT-AV1
+    Encoders run at a fast setting: x264 "veryfast", x265 "ultrafast", libvpx-vp9 "good" with cpu-used 5, SVT-AV1
     preset 10; without B-frames, so that frames are stored in the order in which they are shown.
 
     Attributes:
@@ -226,7 +226,9 @@ class VideoOptions:
         options = {"flags": "+bitexact", **rule.options}
         quality = rule.quality if self.quality is None else self.quality
         if rule.scale == _QSCALE and quality is not None:
-            options |= {"flags": "+bitexact+qscale", _QSCALE: str(quality * _LAMBDA)}
+            # Bounds too: MPEG encoders read the scale of each frame, which PyAV does not set, and move it into these.
+            bounds = {"qmin": str(quality), "qmax": str(quality)}
+            options |= {"flags": "+bitexact+qscale", _QSCALE: str(quality * _LAMBDA), **bounds}
         elif quality is not None:
             options[rule.scale] = str(quality)
         if self.gop is not None:
@@ -311,7 +313,7 @@ def check_video_output(
         raise UsageError(f"cannot write {name}: there is no folder {folder!r}; make it first")
     if (kind := name_special_kind(name)) is not None:
         raise UsageError(f"cannot write {name}: {kind} is already there; choose another name")
-    if not os.access(folder, os.W_OK | os.X_OK):
+    if not os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
         raise UsageError(f"cannot write {name}: the folder {folder!r} may not be written to; choose another one")
 
 

@@ -118,7 +118,7 @@ def resolve_video(
     if container == "avi" and not options.rule.has_color_tags and not options.is_rgb:
         tags = VideoTags(pixel_aspect_ratio=tags.pixel_aspect_ratio)
     aspect = tags.pixel_aspect_ratio or 1
-    if aspect != 1 and container in ("mkv", "webm") and not options.rule.has_aspect_tag:
+    if aspect != 1 and container in ("mkv", "webm", "avi") and not options.rule.has_aspect_tag:
         raise UsageError(
             f"{os.fsdecode(path)}: a .{container} file of {options.codec} cannot say that its pixels are not square "
             f"({aspect.numerator}:{aspect.denominator}): write .mp4, choose h264, or resize the pictures to square "

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from framefeed._arrays import ByteArray
-from framefeed._checks import check_integer, expected
+from framefeed._checks import check_integer, check_path, expected
 from framefeed.encode._codecs import CONTAINERS, SEGMENT_CONTAINER, ContainerRule, VideoOptions
 from framefeed.encode._encoder import limit_rate
 from framefeed.encode._muxing import mux_errors
@@ -67,6 +67,11 @@ class VideoWriter:
         threads: int = 1,
         rate: Fraction | float | None = None,
     ) -> None:
+        check_path("path", path, "out.mp4")
+        if not isinstance(options, VideoOptions):
+            raise expected("options", "VideoOptions(...)", options)
+        if not isinstance(tags, VideoTags):
+            raise expected("tags", "VideoTags(...)", tags)
         if not isinstance(time_base, Fraction) or time_base <= 0:
             raise expected("time_base", "a positive Fraction such as Fraction(1, 25)", time_base)
         if rate is not None and not rate > 0:
