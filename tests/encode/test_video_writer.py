@@ -4,6 +4,7 @@ import gc
 import io
 import os
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -61,7 +62,8 @@ def test_a_container_holds_a_codec(ending: str, codec: str, tmp_path: Path) -> N
         assert stream.codec_context.has_b_frames is False
         end = times[-1] - times[0] + LAST
         if ending in ("mp4", "mov"):
-            assert stream.duration is not None and stream.time_base is not None
+            assert stream.duration is not None
+            assert stream.time_base is not None
             assert stream.duration * stream.time_base == end * TICK
 
 
@@ -308,11 +310,18 @@ def test_a_video_of_no_picture_is_an_error(tmp_path: Path) -> None:
 def test_the_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
     path.write_bytes(b"before")
-    with pytest.raises(ZeroDivisionError), VideoWriter(path, VideoOptions(), BT709, TICK) as writer:
-        writer.write(PICTURES[0], 0, 1)
-        assert len(os.listdir(tmp_path)) == 2
-        raise ZeroDivisionError
-    assert path.read_bytes() == b"before" and os.listdir(tmp_path) == ["a.mp4"]
+    writer = VideoWriter(path, VideoOptions(), BT709, TICK)
+
+    def break_off() -> None:
+        with writer:
+            writer.write(PICTURES[0], 0, 1)
+            assert len(os.listdir(tmp_path)) == 2
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        break_off()
+    assert path.read_bytes() == b"before"
+    assert os.listdir(tmp_path) == ["a.mp4"]
     with pytest.raises(UsageError, match="the writer is closed"):
         writer.write(PICTURES[0], 1, 1)
     writer.close()
@@ -324,7 +333,8 @@ def test_the_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     writer.close()
     writer.close()
     writer.discard()
-    assert len(build_index(path)) == 1 and os.listdir(tmp_path) == ["a.mp4"]
+    assert len(build_index(path)) == 1
+    assert os.listdir(tmp_path) == ["a.mp4"]
 
 
 def test_a_forgotten_writer_leaves_nothing(tmp_path: Path) -> None:
@@ -332,9 +342,10 @@ def test_a_forgotten_writer_leaves_nothing(tmp_path: Path) -> None:
         options, tags = resolve_video("a.mp4", VideoOptions(), BT709)
         writer = VideoWriter(tmp_path / "a.mp4", options, tags, TICK, container=container)
         writer.write(PICTURES[0], 0, 1)
-        with pytest.warns(ResourceWarning):
+        with warnings.catch_warnings(record=True) as caught:
             del writer
             gc.collect()
+        assert [warning.category for warning in caught] == [ResourceWarning]
         assert not os.listdir(tmp_path)
 
 
@@ -347,7 +358,8 @@ def test_a_full_disk_leaves_the_old_file(ending: str, share: float, tmp_path: Pa
     path.write_bytes(b"before")
     with full_after(int(size * share)), pytest.raises(UsageError, match=rf"cannot write .*a\.{ending}: .*make room"):
         write(path, PICTURES, STEADY, VideoOptions("mjpeg", 1))
-    assert path.read_bytes() == b"before" and os.listdir(tmp_path) == [path.name]
+    assert path.read_bytes() == b"before"
+    assert os.listdir(tmp_path) == [path.name]
 
 
 def test_bytes_that_the_system_takes_in_parts_are_all_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -402,7 +414,8 @@ def test_a_smaller_quality_number_is_a_better_picture(codec: str, tmp_path: Path
         write(tmp_path / "a.mkv", PICTURES, TIMES, VideoOptions(codec, quality))
         sizes.append(sum(len(data) for data, _, _ in read_packets(tmp_path / "a.mkv")))
         likeness.append(psnr(read_pictures(tmp_path / "a.mkv"), np.stack(PICTURES)))
-    assert sizes == sorted(sizes, reverse=True) and likeness == sorted(likeness, reverse=True)
+    assert sizes == sorted(sizes, reverse=True)
+    assert likeness == sorted(likeness, reverse=True)
     assert likeness[0] > likeness[2] + 2
 
 

@@ -17,7 +17,7 @@ from av.video.stream import VideoStream
 
 from framefeed._files import replacing, write_errors
 from framefeed.encode._codecs import ContainerRule
-from framefeed.errors import UsageError
+from framefeed.errors import FramefeedError, UsageError
 from framefeed.media import LIBAV_EXCEPTIONS, libav_log
 
 if TYPE_CHECKING:
@@ -131,12 +131,17 @@ def mux_errors(path: str) -> Iterator[None]:
         UsageError: The system refused to write, or the encoder or the muxer refused.
         ResourceExhausted: Memory or the like ran out.
     """
-    with write_errors(path), libav_log() as lines:
+    with libav_log() as lines:
         try:
             yield
-        except LIBAV_EXCEPTIONS as error:
-            if isinstance(error, (OSError, MemoryError)):
+        except FramefeedError:  # of another file, which may also be an OSError
+            raise
+        except (*LIBAV_EXCEPTIONS, OSError) as error:
+            if isinstance(error, MemoryError):
                 raise
+            with write_errors(path):
+                if isinstance(error, OSError):
+                    raise
             reason = "; ".join(dict.fromkeys(" ".join(line[2].split()) for line in lines)) or str(error)
             raise UsageError(
                 f"cannot write {path}: FFmpeg refuses: {reason}: choose another codec, size or container"
