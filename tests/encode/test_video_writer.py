@@ -4,7 +4,6 @@ import gc
 import io
 import os
 import re
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -337,16 +336,17 @@ def test_the_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a.mp4"]
 
 
-def test_a_forgotten_writer_leaves_nothing(tmp_path: Path) -> None:
-    for container in (None, SEGMENT_CONTAINER):
-        options, tags = resolve_video("a.mp4", VideoOptions(), BT709)
-        writer = VideoWriter(tmp_path / "a.mp4", options, tags, TICK, container=container)
-        writer.write(PICTURES[0], 0, 1)
-        with warnings.catch_warnings(record=True) as caught:
-            del writer
-            gc.collect()
-        assert [warning.category for warning in caught] == [ResourceWarning]
-        assert not os.listdir(tmp_path)
+@pytest.mark.parametrize("container", [None, SEGMENT_CONTAINER])
+def test_a_forgotten_writer_leaves_nothing(container: str | None, tmp_path: Path) -> None:
+    options, tags = resolve_video("a.mp4", VideoOptions(), BT709)
+
+    def forget() -> None:
+        VideoWriter(tmp_path / "a.mp4", options, tags, TICK, container=container).write(PICTURES[0], 0, 1)
+        gc.collect()
+
+    with pytest.warns(ResourceWarning):
+        forget()
+    assert not os.listdir(tmp_path)
 
 
 @pytest.mark.parametrize("ending", ["mp4", "mkv", "avi"])
