@@ -236,7 +236,8 @@ class VideoOptions:
         if rule.name == "prores":
             options["profile"] = "4444" if "444" in self.coded_format else "standard"
         elif rule.name == "hevc":
-            options["x265-params"] = f"bframes=0:pools={threads}:frame-threads=1:log-level=none:info=0"
+            pools = "none" if threads == 1 else threads
+            options["x265-params"] = f"bframes=0:pools={pools}:frame-threads=1:log-level=none:info=0"
         elif rule.name == "av1":
             options["svtav1-params"] = f"lp={threads}"
         return options

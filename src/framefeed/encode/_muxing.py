@@ -30,6 +30,8 @@ _OPTIONS = {"fflags": "+bitexact", "flush_packets": "0"}
 _BUFFER_BYTES = 2**18
 _MOST_TICKS = 2**31 - 1
 """Largest distance of two frames in an MP4 file, in ticks (stts of ISO/IEC 14496-12, as libavformat checks it)."""
+_MOST_AVI_RATE = 1000
+"""libavformat/avidec.c takes a higher rate for a damaged one."""
 _MKV_BASE = Fraction(1, 1000)
 """Ticks of libavformat's Matroska muxer."""
 
@@ -85,6 +87,7 @@ class Output:
         self._replacing = replacing(self.path)
         with write_errors(self.path):
             self._file = _ScratchFile(self._replacing.__enter__())
+        try:
             self.container: OutputContainer = av.open(
                 self._file,
                 "w",
@@ -92,6 +95,9 @@ class Output:
                 container_options={**_OPTIONS, **options},
                 buffer_size=_BUFFER_BYTES,
             )
+        except BaseException:
+            self._remove()
+            raise
 
     def commit(self) -> None:
         """Write the end of the file, and let it replace the target.
@@ -114,6 +120,10 @@ class Output:
         self._file.close_file()
         with suppress(*LIBAV_EXCEPTIONS, OSError):
             self.container.close()
+        self._remove()
+
+    def _remove(self) -> None:
+        self._file.close_file()
         error = _Discarded()
         with suppress(_Discarded):
             self._replacing.__exit__(_Discarded, error, None)
@@ -181,6 +191,10 @@ class Timeline:
         self._count = 0
         self.shift = 0
         self.unit = 1 / rate if container.name == "avi" else time_base
+        if container.name == "avi" and rate > _MOST_AVI_RATE:
+            raise self._refuse(
+                f"a .avi file has at most {_MOST_AVI_RATE} frames a second, and these are {float(rate):g}: write .mp4"
+            )
 
     def convert(self, pts: int) -> int:
         """Convert the time of the next frame to the container's.
@@ -201,8 +215,9 @@ class Timeline:
         name = self._container.name
         if name == "avi":
             assert self._first is not None
-            expected = self._first + self._count / self._rate / self.time_base
-            if abs(pts - expected) > 1:
+            # Rounding moves a time by less than a tick; a tick may be as long as a frame.
+            error = abs((pts - self._first) * self.time_base - self._count / self._rate)
+            if error > min(self.time_base, 1 / self._rate / 4):
                 seconds = float((pts - self._first) * self.time_base)
                 raise self._refuse(
                     f"the frames of a .avi file have equal distances, and frame {self._count} comes {seconds:.6f} s "
