@@ -31,7 +31,7 @@ _BUFFER_BYTES = 2**18
 _MOST_TICKS = 2**31 - 1
 """Largest distance of two frames in an MP4 file, in ticks (stts of ISO/IEC 14496-12, as libavformat checks it)."""
 _MOST_AVI_RATE = 1000
-"""libavformat/avidec.c takes a higher rate for a damaged one."""
+"""libavformat/avienc.c writes 600 in place of a higher rate."""
 _MKV_BASE = Fraction(1, 1000)
 """Ticks of libavformat's Matroska muxer."""
 
