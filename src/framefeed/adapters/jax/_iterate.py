@@ -115,14 +115,15 @@ class DeviceBatches(ClosedByWith, Iterator[Batch]):
         batch = next(self._batches)
         if not length_hint(self._batches):
             next(self._batches, None)  # the epoch of the loader increases, as for a loop that reaches its end
-        arrays = list_arrays(batch)
-        return {name: self._put(array) for name, array in arrays.items()}, self._loader.state_dict()
+        return self._put(list_arrays(batch)), self._loader.state_dict()
 
-    def _put(self, array: AnyArray) -> Any:
-        sharding = _sharding_of(self._sharding, array.ndim)
-        if isinstance(sharding, Sharding) and not sharding.is_fully_addressable:
-            return jax.make_array_from_process_local_data(sharding, array)
-        return jax.device_put(array, sharding)
+    def _put(self, arrays: dict[str, AnyArray]) -> Batch:
+        if self._sharding is None or isinstance(self._sharding, jax.Device):
+            return jax.device_put(arrays, self._sharding)  # type: ignore[no-any-return]
+        shardings = {name: _sharding_of(self._sharding, array.ndim) for name, array in arrays.items()}
+        if self._sharding.is_fully_addressable:
+            return jax.device_put(arrays, shardings)  # type: ignore[no-any-return]
+        return {name: jax.make_array_from_process_local_data(shardings[name], each) for name, each in arrays.items()}
 
 
 def _sharding_of(sharding: Any, ndim: int) -> Any:

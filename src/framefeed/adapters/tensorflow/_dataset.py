@@ -1,13 +1,14 @@
 """Give the batches of a loader as a tf.data.Dataset.
 
 Batches are not copied: a tensor takes the memory of a NumPy array that begins at a multiple of 64 bytes, as that of a
-loader's batches does, and keeps it. They are not prefetched either: the loader prepares them ahead, and what
-``Dataset.prefetch`` took would count as delivered in the loader's state.
+loader's batches does, and keeps it. TensorFlow prefetches none of them: the loader prepares them ahead, and one that
+TensorFlow had taken would count as delivered in the loader's state.
 """
 
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Iterator
 from operator import length_hint
 from typing import Any
@@ -70,9 +71,13 @@ def dataset(loader: ClipLoader, target: str | None = None) -> tf.data.Dataset:
     if num_batches is not None:
         made = made.apply(tf.data.experimental.assert_cardinality(num_batches))
     options = tf.data.Options()
+    options.experimental_optimization.inject_prefetch = False
     # Ranks are dealt by the plan; TensorFlow would deal the batches of each rank again.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return made.with_options(options)
+    made = made.with_options(options)
+    # Datasets made from this one, and their iterators, refer to it.
+    made.framefeed_loader = loader
+    return made
 
 
 def _check_target(plan: EpochPlan, target: str) -> None:
@@ -125,6 +130,8 @@ class _Converter:
 class Epochs:
     """Begins an epoch of a loader for each iteration over a dataset.
 
+    TensorFlow never frees it, so it does not keep the loader alive: the dataset does.
+
     Args:
         loader: Gives the batches.
         convert: Makes elements of them.
@@ -134,12 +141,17 @@ class Epochs:
     def __init__(
         self, loader: ClipLoader, convert: Callable[[ClipBatch], Element], num_batches: int | None = None
     ) -> None:
-        self._loader = loader
+        self._loader = weakref.ref(loader)
         self._convert = convert
         self._num_batches = num_batches
 
     def __call__(self) -> Epoch:
-        batches = iter(self._loader)
+        loader = self._loader()
+        if loader is None:
+            raise UsageError(
+                "the loader of this dataset was freed: keep the loader, or the dataset, until it is used up"
+            )
+        batches = iter(loader)
         count = length_hint(batches)
         if self._num_batches is not None and count != self._num_batches:
             raise UsageError(
