@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import socket
@@ -236,3 +237,12 @@ def test_processes_divide_a_batch_over_the_devices_of_all() -> None:
         assert report["sums"] == [6, 22, 38]
         assert "plan with rank=jax.process_index(), world_size=jax.process_count()" in report["refused"][0]
         assert "expected it to divide the first axis over its 2 processes" in report["refused"][1]
+
+
+def test_the_reference_has_its_signature() -> None:
+    given = inspect.signature(ff.jax.iterate)
+    plain = given.replace(
+        parameters=[each.replace(annotation=inspect.Parameter.empty) for each in given.parameters.values()],
+        return_annotation=inspect.Signature.empty,
+    )
+    assert f"```signature\njax.iterate{plain}\n```" in (CHECKOUT / "docs" / "reference.md").read_text(encoding="utf-8")

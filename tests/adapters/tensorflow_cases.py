@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,6 +17,7 @@ import framefeed as ff
 from framefeed.adapters.tensorflow import _dataset
 from framefeed.errors import CorruptMedia, FrameNotFound
 from framefeed.load import ClipBatch, ClipLoader
+from tests.conftest import CHECKOUT
 from tests.fakes import FlatDecoder
 from tests.load.media import SIZE, folder, plan_of
 
@@ -284,3 +286,14 @@ def test_a_dataset_that_is_dropped_ends_its_loader() -> None:
     del loader, dataset, batches
     gc.collect()
     assert alive() is None
+
+
+def test_the_reference_has_its_signature() -> None:
+    given = inspect.signature(ff.tensorflow.dataset)
+    plain = given.replace(
+        parameters=[each.replace(annotation=inspect.Parameter.empty) for each in given.parameters.values()],
+        return_annotation=inspect.Signature.empty,
+    )
+    assert f"```signature\ntensorflow.dataset{plain}\n```" in (CHECKOUT / "docs" / "reference.md").read_text(
+        encoding="utf-8"
+    )
