@@ -21,17 +21,18 @@ from framefeed.bench import BenchOptions, Rounds, Suite, describe_closing, descr
 from framefeed.bench.cache import CACHE, FRAMES, describe_table, refuse_pictures
 from framefeed.bench.decode import DECODE
 from framefeed.bench.load import LOAD, draw_use
+from framefeed.bench.map import MAP
 from framefeed.bench.scan import FILES, SCAN, make_stills, make_videos
 from framefeed.cli._arguments import read_at_least, read_positive, read_rectangle
 from framefeed.cli._io import Exit, ensure_folder, format_table, print_error, print_out
 from framefeed.errors import UsageError
 
-SUITES: Mapping[str, Suite] = {"decode": DECODE, "scan": SCAN, "cache": CACHE, "load": LOAD}
+SUITES: Mapping[str, Suite] = {"decode": DECODE, "scan": SCAN, "cache": CACHE, "load": LOAD, "map": MAP}
 WHAT = (*SUITES, "all")
 NOT_YET = ("gpu",)
 MINUTES = 3.0
 # Rows that 'bench all' measures without --rows: the most informative short ones, the shortest first. Those of 'load'
-# take minutes.
+# and 'map' take minutes.
 IN_ALL: Mapping[str, Sequence[str]] = {
     "decode": ("own",),
     "scan": ("headers", "second", "mp4"),
@@ -49,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_check_what,
         choices=WHAT,
         metavar="WHAT",
-        help="what to measure: decode, scan, cache, load, or all (a short part of the first three, within --minutes)",
+        help="what to measure: decode, scan, cache, load, map, or all (a little of the first three, within --minutes)",
     )
     parser.add_argument("media", nargs="*", type=Path, metavar="MEDIA", default=[],
                         help="your videos and pictures, files or folders (default: the folder that FRAMEFEED_MEDIA "
@@ -72,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pairs", type=read_at_least(1), metavar="N",
                         help="number of rounds; in each, every library runs once "
                         f"(default: {DECODE.pairs}; cache: {CACHE.pairs}; load: {LOAD.pairs}; "
-                        f"all: {_SMALL['pairs']})")  # fmt: skip
+                        f"map: {MAP.pairs}; all: {_SMALL['pairs']})")  # fmt: skip
     parser.add_argument(
         "--json",
         type=Path,

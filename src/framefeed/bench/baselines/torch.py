@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -58,7 +59,10 @@ def load_files(paths: Sequence[str], read: Callable[[str], Pixels], workers: int
 
 def begin_batches(load: Callable[[int], Pixels], length: int, batch_size: int, producers: int) -> Iterator[Any]:
     """Start a process for each producer, as the system's default is; each makes whole batches."""
-    return iter(DataLoader(Items(range(length), load, length), batch_size=batch_size, num_workers=producers))
+    with warnings.catch_warnings():
+        # More workers than cores are the point.
+        warnings.filterwarnings("ignore", "This DataLoader will create")
+        return iter(DataLoader(Items(range(length), load, length), batch_size=batch_size, num_workers=producers))
 
 
 PRODUCERS = [Producers("torch DataLoader", begin_batches)]
