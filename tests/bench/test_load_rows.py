@@ -144,4 +144,5 @@ def test_light_items_are_measured_where_torch_is(monkeypatch: pytest.MonkeyPatch
 
 
 def test_every_row_says_what_it_measures() -> None:
-    assert {"epoch", "memory", "start", "users", "light", "slow", "processes", "lock", "restore"} == LOAD.rows.keys()
+    rows = {"epoch", "memory", "start", "users", "light", "slow", "processes", "lock", "restore", "simulation"}
+    assert rows == LOAD.rows.keys()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import grain
+# It warns on import where jax is missing, which these data sets do not need.
+logging.getLogger("absl").setLevel(logging.ERROR)
 
-from framefeed.bench.baselines import Producers
-from framefeed.decode import Pixels
+import grain  # noqa: E402
+
+from framefeed.bench.baselines import Producers  # noqa: E402
+from framefeed.decode import Pixels  # noqa: E402
 
 PACKAGES = ("grain",)
 _AHEAD = 2
