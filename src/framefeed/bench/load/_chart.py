@@ -15,8 +15,8 @@ INK, FAINT, GRID = "#1f2933", "#64707d", "#e4e8ec"
 COLOURS = ("#0b7a75", "#b5543a", "#5b6fa8", "#b98a1f", "#8a5a9e")
 """Of the lines, ours first; dark enough on white, and different in lightness too."""
 MARKS = ("circle", "square", "diamond", "triangle", "cross")
-_STEP = 22
-"""Pixels between two names, which lines that lie on each other share."""
+_STEP = 42
+"""Pixels between two names, each above its numbers: lines may lie on each other."""
 FONT = "system-ui, -apple-system, Segoe UI, Roboto, sans-serif"
 
 
@@ -51,7 +51,7 @@ def draw_use(report: Mapping[str, Any]) -> str | None:
         parts += [
             _draw_mark(MARKS[number % len(MARKS)], WIDTH - RIGHT + 22, base - 4, colour),
             _write(WIDTH - RIGHT + 36, base, name, size=13, fill=INK, font_weight=weight),
-            _write(WIDTH - 20, base, f"{most} %", text_anchor="end"),
+            _write(WIDTH - RIGHT + 36, base + 17, f"{most} %"),
         ]
     base = TOP + 12 + _STEP * len(lines)
     parts += [
