@@ -20,7 +20,7 @@ from framefeed.bench._processes import read_family_clocks, run_program
 from framefeed.bench.baselines import FileFormat, load_module
 from framefeed.bench.map._functions import NAMED, join_tiles, stack_tiles
 from framefeed.decode import Pixels
-# from framefeed.transcode import map_video
+from framefeed.transcode import map_video
 
 QUALITY = 23
 X264: Mapping[str, str] = {"preset": "veryfast", "crf": str(QUALITY), "bf": "0"}
@@ -78,9 +78,8 @@ def prepare_ours(job: Job) -> Callable[[], int]:
     """Map with two workers."""
 
     def run() -> int:
-        map_video(
-            job.source, job.call(), job.out, workers=WORKERS, kind=job.kind, codec="h264", quality=QUALITY, resume=False
-        )
+        options: dict[str, Any] = {"workers": WORKERS, "kind": job.kind, "codec": "h264", "quality": QUALITY}
+        map_video(job.source, job.call(), job.out, **options, resume=False, progress=False)
         return 0
 
     return run
