@@ -166,16 +166,5 @@ def test_a_row_of_a_framework_that_is_missing_is_left_out(
 
 
 def test_every_row_says_what_it_measures() -> None:
-    assert {
-        "epoch",
-        "memory",
-        "start",
-        "users",
-        "light",
-        "slow",
-        "processes",
-        "lock",
-        "restore",
-        "tensorflow",
-        "jax",
-    } == LOAD.rows.keys()
+    rows = "epoch memory start users light slow processes lock restore tensorflow jax simulation"
+    assert set(rows.split()) == LOAD.rows.keys()

@@ -16,6 +16,7 @@ from framefeed.bench.load._epochs import choose_videos, epoch_row, memory_row, s
 from framefeed.bench.load._frameworks import frameworks_row
 from framefeed.bench.load._light import light_row
 from framefeed.bench.load._programs import ClipSet, make_clip_set
+from framefeed.bench.load._simulation import simulation_row
 from framefeed.errors import MissingMedia
 
 ROWS: Mapping[str, str] = {
@@ -30,8 +31,9 @@ ROWS: Mapping[str, str] = {
     "restore": "time to restore a state",
     "tensorflow": "ff.tensorflow.dataset over a loader with a warm cache, against the loader itself",
     "jax": "ff.jax.iterate, likewise",
+    "simulation": "1 to 30 producers and one consumer, against threads with a queue and other loaders",
 }
-PEERS = ("torch", "decord2", "torchcodec", "spdl")
+PEERS = ("torch", "decord2", "torchcodec", "spdl", "queues", "grain")
 ROW_SECONDS = {
     "epoch": 300,
     "memory": 300,
@@ -41,6 +43,7 @@ ROW_SECONDS = {
     "processes": 60,
     "tensorflow": 30,
     "jax": 30,
+    "simulation": 150,
 }
 PAIRS = 7
 LARGE_FILES = 4
@@ -88,6 +91,7 @@ def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> 
         "restore": restore_row,
         "tensorflow": lambda scratch, stack: frameworks_row("tensorflow", scratch, stack),
         "jax": lambda scratch, stack: frameworks_row("jax", scratch, stack),
+        "simulation": lambda scratch, stack: simulation_row(peers, scratch),
     }
     return [PlannedRow(key, makes[key]) for key in makes if not options.rows or key in options.rows]
 
