@@ -11,7 +11,7 @@ from framefeed.decode import DecodeCounts
 from framefeed.errors import CorruptMedia
 from framefeed.load._loader import ClipLoader
 from framefeed.load._stats import LoadStats, Meter, WorkCost
-from framefeed.parallel import Gauge
+from framefeed.parallel import Gauge, ProcessCounts
 from framefeed.plan import DecodeRequest, EpochPlan
 from tests.fakes import FlatDecoder
 from tests.load.media import plan_of
@@ -103,7 +103,8 @@ def test_a_meter_adds_costs_and_batches() -> None:
     meter.begin_wait()
     meter.end_wait([cost, cost])
     meter.count_batch(4, 1)
-    stats = meter.snapshot()
+    stats = meter.snapshot(ProcessCounts(1, 0.5), None)
+    assert (stats.lost_workers, stats.start_seconds) == (1, 0.5)
     assert (stats.plan_seconds, stats.decode_seconds, stats.transform_seconds) == (2.0, 4.0, 6.0)
     assert (stats.decoded_frames_per_delivered_frame, stats.counts.frames_decoded) == (3.5, 14)
     assert (stats.batches, stats.clips, stats.failed_clips, stats.workers) == (1, 4, 1, 3)

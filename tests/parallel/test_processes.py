@@ -30,7 +30,7 @@ from framefeed.parallel._ordered import ordered_outcomes
 from framefeed.parallel._ordered_map import ordered_map
 from framefeed.parallel._outcome import Err, Ok, catch_outcome
 from framefeed.parallel._pools import InlinePool, Pool, ThreadPool
-from framefeed.parallel._processes import ProcessPool, _dump_function, open_pool
+from framefeed.parallel._processes import ProcessPool, _send_argument, open_pool
 from framefeed.parallel._worker import dumps, loads, receive, send
 from tests.decode.forks import Child as Forked
 from tests.lengths import either
@@ -358,11 +358,11 @@ def test_D07_a_process_that_cannot_be_killed_is_not_waited_for(monkeypatch: pyte
             raise subprocess.TimeoutExpired("", seconds)
 
     child = _child.Child(_child.StartOptions())
-    answer = child.ask(_dump_function(functions.same), dumps(3))
+    answer = child.ask(_send_argument(functions.same), dumps(3))
     assert loads(answer[1]) == 3
     process, child._process = child._process, Stuck()  # type: ignore[assignment]
     with pytest.raises(_child.ProcessHung, match=r"worker process 7 was still working on it after 0\.05 s"):
-        child.ask(_dump_function(functions.hang), dumps("native"), deadline_seconds=0.05)
+        child.ask(_send_argument(functions.hang), dumps("native"), deadline_seconds=0.05)
     assert process is not None
     process.kill()
     process.wait(PATIENCE)
