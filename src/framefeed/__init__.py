@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         plan_clips,
         plan_requests,
     )
+    from framefeed.transcode import FrameFault, MapIterator, MappedFrame, MapResult, map_video
 
 __version__ = "0.1.0"
 
@@ -104,6 +105,7 @@ __all__ = [
     "Frame",
     "FrameBatch",
     "FrameCache",
+    "FrameFault",
     "FrameIndex",
     "FrameNotFound",
     "FramefeedError",
@@ -111,6 +113,9 @@ __all__ = [
     "LimitExceeded",
     "Limits",
     "LoadError",
+    "MapIterator",
+    "MapResult",
+    "MappedFrame",
     "MediaError",
     "MediaInfo",
     "MissingDependency",
@@ -135,6 +140,7 @@ __all__ = [
     "__version__",
     "build_index",
     "cache",
+    "map_video",
     "parallel",
     "plan_clips",
     "plan_requests",
@@ -177,15 +183,13 @@ _DOORS = {
         "plan_clips",
         "plan_requests",
     ),
+    "transcode": ("FrameFault", "MapIterator", "MapResult", "MappedFrame", "map_video"),
 }
 _ROOM_OF = {name: f"framefeed.{room}" for room, names in _DOORS.items() for name in names}
 _PACKAGES = frozenset({"cache", "parallel"})
 _ADAPTERS = frozenset({"torch"})
 _ARRAYS = "ff.ClipLoader gives NumPy arrays, which every framework takes"
-_LATER = {
-    **dict.fromkeys(("dali", "jax", "ray", "tensorflow"), _ARRAYS),
-    "map_video": "ff.VideoDecoder gives one frame after another",
-}
+_LATER = dict.fromkeys(("dali", "jax", "ray", "tensorflow"), _ARRAYS)
 
 
 def __getattr__(name: str) -> Any:

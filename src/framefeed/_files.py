@@ -127,6 +127,33 @@ def remove_unlocked(folder: str, pattern: re.Pattern[str], kept: str) -> None:
                 os.close(descriptor)
 
 
+_LOCKING_ATTEMPTS = 100
+
+
+def lock_folder(folder: str | os.PathLike[str]) -> int:
+    """Create a folder if there is none, lock it, and return its descriptor.
+
+    Raises:
+        BlockingIOError: Another process has locked it.
+    """
+    for _ in range(_LOCKING_ATTEMPTS):
+        with suppress(FileExistsError):
+            os.mkdir(folder)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # A process that ended between the two calls has removed the locked folder.
+            if os.path.samestat(os.fstat(descriptor), os.stat(folder)):
+                return descriptor
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), os.fspath(folder))
+
+
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 

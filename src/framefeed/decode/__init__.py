@@ -25,7 +25,7 @@ from framefeed.decode._planes import (
     make_output_layout,
     rebuild_picture,
 )
-from framefeed.decode._queries import NoSuchFrame, RefusedValue, WrongKind, clip_slice, require_times
+from framefeed.decode._queries import NoSuchFrame, RefusedValue, WrongKind, clip_slice, require_times, resample_frames
 from framefeed.decode._registry import as_decoder, find_decoder, make_auto_decoder
 from framefeed.decode._slots import PendingFrames, get_thread_converter, make_writer, name_picture, naming_source
 from framefeed.decode._video_decoder import VideoDecoder, check_frame_index
@@ -67,5 +67,6 @@ __all__ = [
     "naming_source",
     "rebuild_picture",
     "require_times",
+    "resample_frames",
     "view_plane",
 ]

@@ -17,6 +17,7 @@ import av.subtitles.codeccontext
 import av.subtitles.stream
 import av.video.codeccontext
 import av.video.stream
+from av.audio.stream import AudioStream
 from av.container import InputContainer
 from av.packet import Packet as AvPacket
 from av.stream import Disposition
@@ -305,6 +306,19 @@ class VideoContainer:
             while batch := self._read_batch(demuxed, _BATCH_PACKETS):
                 yield batch
                 batch.clear()  # the next packets reuse memory that is in the processor's cache
+
+    @property
+    def first_audio(self) -> AudioStream | None:
+        """The file's first audio stream that libav knows the codec of, or None."""
+        streams = self._container.streams.audio
+        return next((stream for stream in streams if stream.codec_context is not None), None)
+
+    def audio_packets(self, stream: AudioStream) -> Iterator[AvPacket[AudioStream]]:
+        """Demux the packets of an audio stream of the container; the video's are left out."""
+        self._is_fresh = False
+        with closing(cast("Generator[Any, None, None]", self._container.demux(stream))) as demuxed:
+            while batch := self._read_batch(demuxed, 1):
+                yield cast("AvPacket[AudioStream]", batch[0])
 
     def _demuxing(self) -> closing[Generator[Packet, None, None]]:
         self._is_fresh = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from framefeed.parallel._budget import ThreadBudget, thread_budget
+from framefeed.parallel._child import CallLate, ProcessDied, ProcessHung
 from framefeed.parallel._each import call_each
 from framefeed.parallel._forking import finalise_after_fork, is_collecting, renew_after_fork
 from framefeed.parallel._gauge import Gauge, WorkerTimes
@@ -31,12 +32,21 @@ from framefeed.parallel._shortage import (
     release_idle,
     try_again_in_shortage,
 )
-from framefeed.parallel._stopping import DEADLINE, Cancelled, cancelled_by, check_deadline, check_stop, time_limit
+from framefeed.parallel._stopping import (
+    DEADLINE,
+    Cancelled,
+    StopDetector,
+    cancelled_by,
+    check_deadline,
+    check_stop,
+    time_limit,
+)
 
 __all__ = [
     "CLOSE_SECONDS",
     "DEADLINE",
     "SOON_SECONDS",
+    "CallLate",
     "Cancelled",
     "ClosedByWith",
     "Err",
@@ -47,6 +57,8 @@ __all__ = [
     "OrderedValues",
     "Pool",
     "ProcessCounts",
+    "ProcessDied",
+    "ProcessHung",
     "ProcessPool",
     "RemoteCaller",
     "RemoteCalls",
@@ -55,6 +67,7 @@ __all__ = [
     "SharedLines",
     "SharedMemory",
     "SharedRange",
+    "StopDetector",
     "ThreadBudget",
     "ThreadPool",
     "WorkerTimes",

@@ -8,8 +8,6 @@ pickled.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import os
 import re
@@ -25,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from framefeed._files import is_full, write_errors
+from framefeed._files import is_full, lock_folder, write_errors
 from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._assembly import SurveyedSources
 from framefeed.catalog._catalog_file import FORMAT
@@ -44,7 +42,6 @@ _UNFINISHED = "unfinished.tmp"
 # Facts of pictures are mostly nulls and repetitions: compressing them takes less time than writing the rest.
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _SETTINGS = b"framefeed"
-_LOCKING_ATTEMPTS = 100
 
 
 class Journal(ClosedByWith):
@@ -70,7 +67,7 @@ class Journal(ClosedByWith):
             raise UsageError(f"cannot write {target}: {self.folder} must be a folder, but it is a file: move it away")
         with write_errors(target):
             try:
-                self._lock = _lock_folder(self.folder)
+                self._lock = lock_folder(self.folder)
             except BlockingIOError as error:
                 raise UsageError(f"{target}: another process is scanning to this catalog: wait for it") from error
         self._has_rows = self.was_left
@@ -160,29 +157,6 @@ class Journal(ClosedByWith):
     def _list_parts(self) -> list[str]:
         matches = filter(None, map(_PART.fullmatch, os.listdir(self.folder)))
         return [match[0] for match in sorted(matches, key=lambda match: int(match[1]))]
-
-
-def _lock_folder(folder: Path) -> int:
-    """Create a folder if there is none, lock it, and return its descriptor.
-
-    Raises:
-        BlockingIOError: Another process has locked it.
-    """
-    for _ in range(_LOCKING_ATTEMPTS):
-        folder.mkdir(exist_ok=True)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # A scan that ended between the two calls has removed the locked folder.
-            if os.path.samestat(os.fstat(descriptor), os.stat(folder)):
-                return descriptor
-        except FileNotFoundError:
-            pass
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), os.fspath(folder))
 
 
 @contextmanager

@@ -1,0 +1,398 @@
+"""Choose how a video is coded: codecs with their quality scales, containers, and what each container holds."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+import av
+from av.codec.codec import UnknownCodecError
+
+from framefeed._checks import check_integer, expected
+from framefeed._files import name_special_kind
+from framefeed._nearest import did_you_mean
+from framefeed.errors import UsageError
+
+SEGMENT_CONTAINER = "nut"
+"""``container=`` of `VideoWriter` for a segment: one part of a video, which `join_segments` puts together."""
+
+_CRF, _QSCALE = "crf", "global_quality"
+
+
+@dataclass(frozen=True, slots=True)
+class CodecRule:
+    """How one codec is encoded.
+
+    Attributes:
+        name: Canonical name.
+        encoder: FFmpeg's name of the encoder.
+        pixel_format: Pixel format where the user chooses none.
+        scale: Option that takes the quality; empty for a lossless codec.
+        qualities: Smallest and largest quality; a smaller number is a better picture.
+        quality: Quality where the user chooses none; None leaves it to the encoder.
+        options: Options of the encoder: a fast preset, no B-frames.
+        has_color_tags: Whether the bitstream names its colours, so that any container keeps them.
+        has_aspect_tag: Whether the bitstream names the shape of its samples. PyAV does not pass that of a stream to
+            the muxers of Matroska and AVI.
+        is_limited: Whether samples always have the limited range, because the bitstream cannot say otherwise.
+        is_jpeg: Whether samples always have the full range and the matrix of BT.601.
+        segment_format: FFmpeg's name of the container of segments.
+    """
+
+    name: str
+    encoder: str
+    pixel_format: str = "yuv420p"
+    scale: str = _CRF
+    qualities: tuple[int, int] = (0, 51)
+    quality: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    has_color_tags: bool = True
+    has_aspect_tag: bool = True
+    is_limited: bool = False
+    is_jpeg: bool = False
+    segment_format: str = "nut"
+
+
+CODECS: dict[str, CodecRule] = {
+    rule.name: rule
+    for rule in (
+        CodecRule("h264", "libx264", quality=23, options={"preset": "veryfast", "bf": "0"}),
+        CodecRule("hevc", "libx265", quality=28, options={"preset": "ultrafast"}),
+        CodecRule(
+            "vp9",
+            "libvpx-vp9",
+            qualities=(0, 63),
+            quality=32,
+            options={"deadline": "good", "cpu-used": "5", "b": "0", "row-mt": "1"},
+            has_aspect_tag=False,
+        ),
+        CodecRule("av1", "libsvtav1", qualities=(1, 63), quality=35, options={"preset": "10"}, has_aspect_tag=False),
+        CodecRule(
+            "mpeg4",
+            "mpeg4",
+            scale=_QSCALE,
+            qualities=(1, 31),
+            quality=4,
+            options={"bf": "0"},
+            has_color_tags=False,
+            is_limited=True,
+        ),
+        CodecRule("mjpeg", "mjpeg", "yuvj420p", scale=_QSCALE, qualities=(1, 31), quality=3, is_jpeg=True),
+        # g=1: each frame by itself. Otherwise a frame needs those before it, for 1 % fewer bytes.
+        CodecRule(
+            "ffv1",
+            "ffv1",
+            "bgr0",
+            scale="",
+            options={"level": "3", "g": "1"},
+            has_color_tags=False,
+            has_aspect_tag=False,
+        ),
+        # NUT has no code for it.
+        CodecRule(
+            "prores",
+            "prores_ks",
+            "yuv422p10le",
+            scale=_QSCALE,
+            qualities=(1, 64),
+            has_aspect_tag=False,
+            is_limited=True,
+            segment_format="matroska",
+        ),
+    )
+}
+_ENCODERS = {rule.encoder: rule for rule in CODECS.values()}
+_RGB_FORMATS = ("rgb", "bgr", "gbr", "0rgb", "0bgr")
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRule:
+    """What one container holds.
+
+    Attributes:
+        name: Ending of file names, without the dot.
+        format: FFmpeg's name of the muxer.
+        codec: Codec where the user chooses none.
+        codecs: Codecs that it holds and players expect in it.
+        options: Options of the muxer.
+        unwritten: Codecs of audio that libav lists, and refuses to write.
+    """
+
+    name: str
+    format: str
+    codec: str
+    codecs: tuple[str, ...]
+    options: Mapping[str, str] = field(default_factory=dict)
+    unwritten: tuple[str, ...] = ()
+
+
+# The index comes first, so that a player on the network can start at once.
+_INDEX_FIRST = {"movflags": "+faststart"}
+CONTAINERS: dict[str, ContainerRule] = {
+    "mp4": ContainerRule(
+        "mp4", "mp4", "h264", ("h264", "hevc", "vp9", "av1", "mpeg4", "mjpeg", "ffv1"), _INDEX_FIRST, ("truehd",)
+    ),
+    "mov": ContainerRule(
+        "mov", "mov", "h264", ("h264", "hevc", "mpeg4", "mjpeg", "prores"), _INDEX_FIRST, ("flac", "opus", "truehd")
+    ),
+    "mkv": ContainerRule("mkv", "matroska", "h264", tuple(CODECS)),
+    "webm": ContainerRule("webm", "webm", "vp9", ("vp9", "av1")),
+    # Not h264: libav reads its frames from this container one frame too late.
+    "avi": ContainerRule("avi", "avi", "mpeg4", ("mpeg4", "mjpeg", "ffv1")),
+}
+"""By the ending of the file name."""
+
+
+@dataclass(frozen=True, slots=True)
+class VideoOptions:
+    """How a video is encoded.
+
+    Example:
+        >>> VideoOptions(codec="libx264", quality=18).codec
+        'h264'
+
+    Encoders run at a fast setting: x264 "veryfast", x265 "ultrafast", libvpx-vp9 "good" with cpu-used 5, SVT-AV1
+    preset 10; without B-frames, so that frames are stored in the order in which they are shown.
+
+    Attributes:
+        codec: "h264", "hevc", "vp9", "av1", "mpeg4", "mjpeg", "ffv1" or "prores", or the name of the encoder, such as
+            "libx264", which is replaced by the codec's; None: h264 in mp4, mov and mkv, vp9 in webm, mpeg4 in avi.
+        quality: On the codec's own scale, smaller is better: crf 0 to 51 (h264: 23, hevc: 28 by default), 0 to 63
+            (vp9: 32), 1 to 63 (av1: 35), qscale 1 to 31 (mpeg4: 4, mjpeg: 3), 1 to 64 (prores: the bit rate of its
+            profile "standard"). ffv1 is lossless and takes none.
+        pixel_format: FFmpeg's name; None: yuv420p, for mjpeg yuvj420p, prores yuv422p10le, and for ffv1 bgr0, which
+            keeps every RGB picture exactly.
+        gop: Distance of key frames, in frames; None: the encoder's own, 1 for ffv1.
+
+    Raises:
+        UsageError: A value is of no use, or does not fit the codec.
+    """
+
+    codec: str | None = None
+    quality: int | None = None
+    pixel_format: str | None = None
+    gop: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.codec is not None:
+            object.__setattr__(self, "codec", _find_codec(self.codec).name)
+        if self.quality is not None:
+            object.__setattr__(self, "quality", check_integer("quality", self.quality))
+        if self.gop is not None:
+            object.__setattr__(self, "gop", check_integer("gop", self.gop, 1))
+        if self.pixel_format is not None and not isinstance(self.pixel_format, str):
+            raise expected("pixel_format", "a name such as 'yuv420p'", self.pixel_format)
+        if self.codec is not None:
+            _check_quality(CODECS[self.codec], self.quality)
+            _check_pixel_format(CODECS[self.codec], self.pixel_format)
+
+    @property
+    def rule(self) -> CodecRule:
+        """Rule of the chosen codec.
+
+        Raises:
+            UsageError: No codec is chosen: `resolve_video` chooses one.
+        """
+        if self.codec is None:
+            raise UsageError(
+                "codec: a segment's container does not choose one: give the options and tags that "
+                "resolve_video(path, options, tags) returns for the final path"
+            )
+        return CODECS[self.codec]
+
+    @property
+    def coded_format(self) -> str:
+        """Pixel format of the encoder's pictures."""
+        return self.pixel_format or self.rule.pixel_format
+
+    @property
+    def is_rgb(self) -> bool:
+        """Whether the encoder's pictures are RGB, which have no matrix."""
+        return self.coded_format.startswith(_RGB_FORMATS)
+
+    @property
+    def chroma_step(self) -> tuple[int, int]:
+        """(rows, columns) that share one chroma sample."""
+        form = av.VideoFormat(self.coded_format, 16, 16)
+        return 16 // form.chroma_height(16), 16 // form.chroma_width(16)
+
+    def encoder_options(self, threads: int) -> dict[str, str]:
+        """Make the options of the encoder; none makes its output differ from run to run."""
+        rule = self.rule
+        options = {"flags": "+bitexact", **rule.options}
+        quality = rule.quality if self.quality is None else self.quality
+        if rule.scale == _QSCALE and quality is not None:
+            # Bounds too: MPEG encoders read the scale of each frame, which PyAV does not set, and move it into these.
+            bounds = {"qmin": str(quality), "qmax": str(quality)}
+            options |= {"flags": "+bitexact+qscale", _QSCALE: str(quality * _LAMBDA), **bounds}
+        elif quality is not None:
+            options[rule.scale] = str(quality)
+        if self.gop is not None:
+            options["g"] = str(self.gop)
+        if rule.name == "prores":
+            options["profile"] = "4444" if "444" in self.coded_format else "standard"
+        elif rule.name == "hevc":
+            options["x265-params"] = f"bframes=0:pools={threads}:frame-threads=1:log-level=none:info=0"
+        elif rule.name == "av1":
+            options["svtav1-params"] = f"lp={threads}"
+        return options
+
+
+_LAMBDA = 118
+"""FF_QP2LAMBDA of libavutil/avutil.h: the unit of ``global_quality``."""
+
+
+def find_container(path: str | os.PathLike[str]) -> ContainerRule:
+    """Find the container that a file name ends in.
+
+    Raises:
+        UsageError: It ends in none of the known ones.
+    """
+    name = os.fsdecode(path)
+    suffix = os.path.splitext(name)[1].lower()
+    if suffix[1:] not in CONTAINERS:
+        known = ", ".join(f".{ending}" for ending in CONTAINERS)
+        given = repr(suffix) if suffix else "none"
+        raise UsageError(f"{name}: expected a file name with one of the endings {known}, got {given}")
+    return CONTAINERS[suffix[1:]]
+
+
+def choose_codec(path: str | os.PathLike[str], options: VideoOptions) -> VideoOptions:
+    """Fill in the codec that a file name's ending stands for, and check that the container holds it.
+
+    Raises:
+        UsageError: The ending is unknown, the container does not hold the codec, or this FFmpeg has no encoder.
+    """
+    container = find_container(path)
+    options = replace(options, codec=options.codec or container.codec)
+    if options.codec not in container.codecs:
+        others = ", ".join(f".{ending}" for ending, rule in CONTAINERS.items() if options.codec in rule.codecs)
+        raise UsageError(
+            f"{os.fsdecode(path)}: a .{container.name} file does not hold {options.codec}: choose a codec of "
+            f"{', '.join(container.codecs)}, or a file name that ends in {others}"
+        )
+    open_encoder(options.rule)
+    return options
+
+
+def check_video_output(
+    path: str | os.PathLike[str],
+    options: VideoOptions,
+    *,
+    is_variable_frame_rate: bool,
+    audio_codec: str | None = None,
+) -> None:
+    """Check all that can be known of an output before any frame is decoded.
+
+    Args:
+        path: Of the final video.
+        options: How it is encoded.
+        is_variable_frame_rate: Whether the frames have unequal distances.
+        audio_codec: Canonical name of the codec of the audio that is copied; None for no audio.
+
+    Raises:
+        UsageError: The ending is unknown; the container does not hold the codec, the audio or unequal distances; this
+            FFmpeg has no encoder; or the folder is missing or may not be written to.
+    """
+    name = os.fsdecode(path)
+    container = find_container(name)
+    choose_codec(name, options)
+    if is_variable_frame_rate and container.name == "avi":
+        raise UsageError(
+            f"{name}: the frames of a .avi file have equal distances, and those of this source have not: write .mp4 "
+            "or .mkv, or give fps="
+        )
+    if audio_codec is not None:
+        check_audio(name, audio_codec)
+    folder = os.path.dirname(name) or "."
+    if not os.path.isdir(folder):
+        raise UsageError(f"cannot write {name}: there is no folder {folder!r}; make it first")
+    if (kind := name_special_kind(name)) is not None:
+        raise UsageError(f"cannot write {name}: {kind} is already there; choose another name")
+    if not os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise UsageError(f"cannot write {name}: the folder {folder!r} may not be written to; choose another one")
+
+
+def check_audio(path: str, codec: str) -> None:
+    """Check that the container of a file name holds an audio codec.
+
+    Raises:
+        UsageError: It does not; the message names one that does.
+    """
+    container = find_container(path)
+    if container.name == "avi":
+        raise UsageError(
+            f"{path}: the audio of a .avi file has no times of its own, so that it would slip against the video: write "
+            ".mp4 or .mkv, or leave out the audio"
+        )
+    with suppress(UnknownCodecError):
+        codec = av.Codec(codec, "r").canonical_name
+    if codec not in _list_codecs(container.format) or codec in container.unwritten:
+        advice = "write .mkv, or leave out the audio" if container.name != "mkv" else "leave out the audio"
+        raise UsageError(f"{path}: a .{container.name} file does not hold audio of the codec {codec}: {advice}")
+
+
+@cache
+def _list_codecs(file_format: str) -> frozenset[str]:
+    """List the codecs that a container holds, by FFmpeg's own tables."""
+    with av.open(io.BytesIO(), "w", format=file_format) as container:
+        names = container.supported_codecs
+    found = set(names)
+    for name in names:
+        for mode in ("r", "w"):
+            with suppress(UnknownCodecError):
+                found.add(av.Codec(name, "r" if mode == "r" else "w").canonical_name)
+    return frozenset(found)
+
+
+def open_encoder(rule: CodecRule) -> av.Codec:
+    """Find an encoder in this build of FFmpeg.
+
+    Raises:
+        UsageError: There is none.
+    """
+    try:
+        return av.Codec(rule.encoder, "w")
+    except UnknownCodecError:
+        raise UsageError(
+            f"codec: this build of FFmpeg has no encoder {rule.encoder} for {rule.name}: choose another codec of "
+            f"{', '.join(name for name in CODECS if name != rule.name)}"
+        ) from None
+
+
+def _find_codec(name: object) -> CodecRule:
+    if not isinstance(name, str):
+        raise expected("codec", "a name such as 'h264'", name)
+    rule = CODECS.get(name) or _ENCODERS.get(name)
+    if rule is None:
+        known = ", ".join(CODECS)
+        raise UsageError(f"codec: expected one of {known}, got {name!r}{did_you_mean(name, (*CODECS, *_ENCODERS))}")
+    return rule
+
+
+def _check_quality(rule: CodecRule, quality: int | None) -> None:
+    if quality is None:
+        return
+    if not rule.scale:
+        raise UsageError(f"quality: {rule.name} is lossless and takes none, got {quality}")
+    least, most = rule.qualities
+    if not least <= quality <= most:
+        scale = "crf" if rule.scale == _CRF else "qscale"
+        raise UsageError(
+            f"quality: expected {least} to {most} for {rule.name} ({scale}; smaller is better), got {quality}"
+        )
+
+
+def _check_pixel_format(rule: CodecRule, pixel_format: str | None) -> None:
+    if pixel_format is None:
+        return
+    known = [form.name for form in open_encoder(rule).video_formats or []]
+    if pixel_format not in known:
+        raise UsageError(
+            f"pixel_format: expected one of {', '.join(known)} for {rule.name}, got "
+            f"{pixel_format!r}{did_you_mean(pixel_format, known)}"
+        )

@@ -1,0 +1,127 @@
+"""Colours of a written video: the tags that the file carries, and the matrix and range that match them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from av.video.reformatter import ColorRange, Colorspace
+
+from framefeed.encode._codecs import VideoOptions, choose_codec, find_container
+from framefeed.errors import UsageError
+from framefeed.index import StreamFacts
+
+_UNSPECIFIED = 2
+_RGB = 0
+_BT709 = 1
+_BT601 = 5
+_LIMITED, _FULL = 1, 2
+
+# ITU-T H.273 codes of the matrices that swscale has.
+_MATRICES = {
+    1: Colorspace.ITU709,
+    4: Colorspace.FCC,
+    5: Colorspace.ITU601,
+    6: Colorspace.ITU601,
+    7: Colorspace.SMPTE240M,
+    9: Colorspace.BT2020,
+    # swscale's own choice, with which decoders read a stream that names none.
+    _UNSPECIFIED: Colorspace.ITU601,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VideoTags:
+    """What a video says about its colours and the shape of its samples.
+
+    Attributes:
+        primaries: ITU-T H.273 code; 2 is unspecified.
+        transfer: ITU-T H.273 code of the transfer characteristic; 2 is unspecified.
+        space: ITU-T H.273 code of the matrix from RGB; 2 is unspecified, which is read as BT.601.
+        range: libav's: 0 unspecified, which is read as limited; 1 limited, 2 full.
+        pixel_aspect_ratio: Width to height of one sample; None where unknown.
+    """
+
+    primaries: int = _UNSPECIFIED
+    transfer: int = _UNSPECIFIED
+    space: int = _UNSPECIFIED
+    range: int = 0
+    pixel_aspect_ratio: Fraction | None = None
+
+    @classmethod
+    def of(cls, stream: StreamFacts, pixel_aspect_ratio: Fraction | None = None) -> VideoTags:
+        """Take the tags of a source, whose pictures are written as displayed.
+
+        Args:
+            stream: Facts of its index, ``frame_index.stream``.
+            pixel_aspect_ratio: Of its stored pictures: `StreamDetails.pixel_aspect_ratio`. Leave it out if the
+                pictures that are written have another size.
+        """
+        if pixel_aspect_ratio and stream.rotation % 180:
+            pixel_aspect_ratio = 1 / pixel_aspect_ratio
+        return cls(
+            stream.color_primaries,
+            stream.color_transfer,
+            stream.color_space,
+            stream.color_range,
+            pixel_aspect_ratio or None,
+        )
+
+    def fit(self, options: VideoOptions) -> VideoTags:
+        """Replace what pictures of a codec and pixel format cannot have.
+
+        RGB pictures have no matrix and the full range; JPEG pictures have the full range and the matrix of BT.601.
+        Pictures of a source that is RGB, or has a matrix that swscale does not have, get BT.709 in limited range.
+        """
+        if options.is_rgb:
+            return replace(self, space=_RGB, range=_FULL)
+        if options.rule.is_jpeg or options.coded_format.startswith("yuvj"):
+            return replace(self, space=_BT601 if options.rule.is_jpeg else self._yuv_space(), range=_FULL)
+        is_limited = options.rule.is_limited or self.space == _RGB
+        return replace(self, space=self._yuv_space(), range=_LIMITED if is_limited else self.range)
+
+    def _yuv_space(self) -> int:
+        return self.space if self.space in _MATRICES else _BT709
+
+    @property
+    def matrix(self) -> Colorspace:
+        """Swscale's name of the matrix; for RGB any."""
+        return _MATRICES.get(self.space, Colorspace.ITU601)
+
+    @property
+    def swscale_range(self) -> ColorRange:
+        """Swscale's name of the range."""
+        return ColorRange.JPEG if self.range == _FULL else ColorRange.MPEG
+
+
+def resolve_video(
+    path: str | os.PathLike[str], options: VideoOptions, tags: VideoTags
+) -> tuple[VideoOptions, VideoTags]:
+    """Fill in all that the final container decides; segments of a video are written with the result.
+
+    Args:
+        path: Of the final video.
+        options: How it is encoded; without a codec, the container chooses it.
+        tags: Tags of the source.
+
+    Returns:
+        Options with a codec, and the tags that the file can carry: neither a .avi file nor the bitstream of mpeg4 or
+        ffv1 names colours, so pictures get those that readers assume, BT.601 in limited range.
+
+    Raises:
+        UsageError: As `check_video_output` about the codec; or the file could not carry the shape of the samples.
+    """
+    options = choose_codec(path, options)
+    tags = tags.fit(options)
+    container = find_container(path).name
+    if container == "avi" and not options.rule.has_color_tags and not options.is_rgb:
+        tags = VideoTags(pixel_aspect_ratio=tags.pixel_aspect_ratio)
+    aspect = tags.pixel_aspect_ratio or 1
+    if aspect != 1 and container in ("mkv", "webm", "avi") and not options.rule.has_aspect_tag:
+        raise UsageError(
+            f"{os.fsdecode(path)}: a .{container} file of {options.codec} cannot say that its pixels are not square "
+            f"({aspect.numerator}:{aspect.denominator}): write .mp4, choose h264, or resize the pictures to square "
+            "pixels"
+        )
+    return options, tags

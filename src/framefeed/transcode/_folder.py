@@ -1,0 +1,161 @@
+"""The work folder of a run beside its output: finished segments, so that an interrupted run can be continued.
+
+::
+
+    .out.mp4-0123456789abcdef.map/
+        identity.json     what the run is about; the segments of another identity are removed
+        000003-0.nut      the first video of segment 3, renamed when it is whole
+        000003.json       description of segment 3: hashes of its files, frames that failed; written last
+
+Names and JSON only; nothing is pickled. The process that writes holds a lock on the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import xxhash
+
+from framefeed._files import lock_folder, replacing, write_errors
+from framefeed.errors import FramefeedError, UsageError
+from framefeed.parallel import ClosedByWith
+from framefeed.transcode._targets import SegmentRecord, hash_file
+
+_IDENTITY = "identity.json"
+_OWN = re.compile(r"identity\.json|\d{6}\.json|\d{6}-\d+\.nut|\.framefeed-[0-9a-f]{16}\.tmp")
+_RECORD = re.compile(r"(\d{6})\.json")
+_SHOWN_CHARACTERS = 40
+_MAX_JSON_BYTES = 64 << 20
+
+
+def name_work_folder(out: str) -> str:
+    """Return the path of the work folder of an output."""
+    folder, name = os.path.split(os.path.abspath(out))
+    digest = xxhash.xxh3_64_hexdigest(os.fsencode(name))
+    return os.path.join(folder, f".{name[:_SHOWN_CHARACTERS]}-{digest}.map")
+
+
+class WorkFolder(ClosedByWith):
+    """An open work folder: one process writes to it at a time.
+
+    Args:
+        out: The output.
+        identity: What the run is about, values of JSON.
+        resume: Whether finished segments of the same identity are kept.
+
+    Attributes:
+        path: The folder.
+        records: Finished segments by number: those of earlier runs, and those that were added.
+
+    Raises:
+        UsageError: Another process writes the output, or the folder cannot be made.
+    """
+
+    def __init__(self, out: str, identity: Mapping[str, Any], *, resume: bool) -> None:
+        self.path = name_work_folder(out)
+        self.records: dict[int, SegmentRecord] = {}
+        with write_errors(self.path):
+            try:
+                self._lock = lock_folder(self.path)
+            except BlockingIOError as error:
+                raise UsageError(f"{out}: another process is writing this output: wait for it") from error
+        try:
+            self._begin(json.loads(json.dumps(identity)), resume)
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, identity: Any, resume: bool) -> None:
+        names = os.listdir(self.path)
+        foreign = [name for name in names if not _OWN.fullmatch(name)]
+        if foreign:
+            raise UsageError(
+                f"{self.path}: is a folder for the work of map_video, and has other files such as {foreign[0]!r}: move "
+                "them away"
+            )
+        if resume and self._read(_IDENTITY) == identity:
+            self._read_records(names)
+        else:
+            self._sweep(set())
+            self._write(_IDENTITY, identity)
+
+    def _read_records(self, names: list[str]) -> None:
+        for match in filter(None, map(_RECORD.fullmatch, names)):
+            values = self._read(match[0])
+            with suppress(KeyError, TypeError, ValueError, AttributeError, IndexError, FramefeedError):
+                record = SegmentRecord.from_json(values)
+                is_whole = all(
+                    _OWN.fullmatch(name) and hash_file(os.path.join(self.path, name)) == digest
+                    for name, digest in record.files.items()
+                )
+                if is_whole and record.number == int(match[1]) and len(record.files) == len(set(record.files)):
+                    self.records[record.number] = record
+        self._sweep(set(self.records))
+
+    def add(self, record: SegmentRecord) -> None:
+        """Record a finished segment, whose files are in the folder.
+
+        Raises:
+            UsageError: The record cannot be written.
+        """
+        self._write(_name_record(record.number), record.to_json())
+        self.records[record.number] = record
+
+    def find(self, record: SegmentRecord, number: int) -> str:
+        """Return the path of one of a segment's videos."""
+        return os.path.join(self.path, list(record.files)[number])
+
+    def remove(self) -> None:
+        """Delete the folder, and unlock it: the output is complete, or nothing is worth keeping."""
+        self.records.clear()
+        self._sweep(set())
+        with suppress(OSError):
+            os.unlink(os.path.join(self.path, _IDENTITY))
+        with suppress(OSError):
+            os.rmdir(self.path)
+        self._unlock()
+
+    def close(self) -> None:
+        """Delete what is unfinished, and unlock the folder; finished segments stay."""
+        if self._lock < 0:
+            return
+        if not self.records:
+            self.remove()
+            return
+        self._sweep(set(self.records))
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _sweep(self, kept: set[int]) -> None:
+        """Delete the files of all segments but some."""
+        for name in os.listdir(self.path):
+            is_kept = name == _IDENTITY or (name[:6].isdecimal() and int(name[:6]) in kept)
+            if _OWN.fullmatch(name) and not is_kept:
+                with suppress(OSError):
+                    os.unlink(os.path.join(self.path, name))
+
+    def _read(self, name: str) -> Any:
+        """Read a JSON file; None if it is missing or damaged."""
+        try:
+            with open(os.path.join(self.path, name), "rb") as file:
+                return json.loads(file.read(_MAX_JSON_BYTES))
+        except (OSError, ValueError, RecursionError):
+            return None
+
+    def _write(self, name: str, values: Any) -> None:
+        path = os.path.join(self.path, name)
+        with write_errors(path), replacing(path) as scratch, open(scratch, "x", encoding="utf-8") as file:
+            json.dump(values, file)
+
+
+def _name_record(number: int) -> str:
+    return f"{number:06d}.json"

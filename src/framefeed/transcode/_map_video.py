@@ -1,0 +1,312 @@
+"""map_video: pass every frame of a video through a function."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from fractions import Fraction
+from time import perf_counter
+from typing import Any, Literal, overload
+
+from framefeed._checks import check_path, expected
+from framefeed._files import write_errors
+from framefeed.decode import describe_recipe, find_decoder
+from framefeed.encode import (
+    QUALITY,
+    VideoOptions,
+    VideoTags,
+    check_video_output,
+    find_still_format,
+    join_segments,
+    read_ffmpeg_versions,
+    resolve_video,
+)
+from framefeed.errors import UsageError
+from framefeed.index import FrameIndex, has_picture_files, index_media
+from framefeed.media import MediaSource, VideoContainer, parse_rate, read_stream_details
+from framefeed.transcode._folder import WorkFolder
+from framefeed.transcode._iterating import MapIterator
+from framefeed.transcode._options import Kind, OnError, UserFunction, WorkerOptions, name_callable
+from framefeed.transcode._results import MapResult
+from framefeed.transcode._running import SegmentRun, Show
+from framefeed.transcode._segments import plan_segments
+from framefeed.transcode._targets import PICTURE, ImageTarget, Target, VideoTarget
+from framefeed.transcode._timetable import Timetable, check_rising, make_timetable
+from framefeed.transcode._working import MapJob
+
+Progress = bool | Callable[[int, int], object] | None
+
+_FORMAT = 1
+"""Version of work folders, and of how segments are planned and written."""
+
+
+@overload
+def map_video(
+    source: Any,
+    function: Callable[..., Any],
+    out: None = None,
+    *,
+    workers: int | Literal["auto"] = ...,
+    kind: Kind = ...,
+    setup: Callable[[], Any] | None = ...,
+    fps: float | Fraction | None = ...,
+    batch_size: int | None = ...,
+    on_error: OnError = ...,
+    deadline_seconds: float | None = ...,
+) -> MapIterator: ...
+@overload
+def map_video(
+    source: Any,
+    function: Callable[..., Any],
+    out: str | os.PathLike[str],
+    *,
+    workers: int | Literal["auto"] = ...,
+    kind: Kind = ...,
+    setup: Callable[[], Any] | None = ...,
+    codec: str | None = ...,
+    quality: int | None = ...,
+    pixel_format: str | None = ...,
+    gop: int | None = ...,
+    fps: float | Fraction | None = ...,
+    audio: bool = ...,
+    batch_size: int | None = ...,
+    on_error: OnError = ...,
+    deadline_seconds: float | None = ...,
+    resume: bool = ...,
+    progress: Progress = ...,
+) -> MapResult: ...
+def map_video(  # noqa: PLR0913 - public: what its users ask for
+    source: Any,
+    function: Callable[..., Any],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    workers: int | Literal["auto"] = "auto",
+    kind: Kind = "threads",
+    setup: Callable[[], Any] | None = None,
+    codec: str | None = None,
+    quality: int | None = None,
+    pixel_format: str | None = None,
+    gop: int | None = None,
+    fps: float | Fraction | None = None,
+    audio: bool = False,
+    batch_size: int | None = None,
+    on_error: OnError = "raise",
+    deadline_seconds: float | None = 60,
+    resume: bool = True,
+    progress: Progress = None,
+) -> MapIterator | MapResult:
+    """Pass every frame of a video through a function, and write the results in order or iterate over them.
+
+    Args:
+        source: Path, bytes, URL, `ImageSequence`, or catalog entry.
+        function: Called as ``function(frame, *, index, pts_seconds)`` with a frame uint8 [H, W, 3], which it may
+            change, its number, and its time. It returns a picture (uint8 [H, W, 3]), a list of pictures, or None for no
+            picture; without ``out``, anything.
+        out: A video (.mp4, .mov, .mkv, .webm, .avi), which appears whole or not at all; several pictures of a frame
+            are drawn side by side, or with ``{picture}`` in its name each has a video of its own. Or a folder, for
+            images. None returns an iterator.
+        workers: Number of calls at once; 0 works in the calling thread; "auto" is the thread budget of the process.
+        kind: "threads", or "processes" for functions that hold the interpreter's lock.
+        setup: Called once in each worker; the function gets what it returns as ``state=``.
+        codec: Codec of the video, or format of the images: "png", "jpg" or "webp".
+        quality: Quality of the codec, see `VideoOptions`; of JPEG and WebP images 1 to 100.
+        pixel_format: Pixel format of the video.
+        gop: Largest distance of key frames.
+        fps: Pictures a second, each of the frame that is played then; None keeps the frames' own times.
+        audio: Copy the first audio stream.
+        batch_size: Call the function with up to so many frames, uint8 [N, H, W, 3], index int64 [N] and pts_seconds
+            float64 [N]; it returns a list of N results.
+        on_error: "raise" stops at a frame for which the function fails, "skip" leaves it out, "keep" writes the frame
+            itself.
+        deadline_seconds: Longest time for one call of the function, or None.
+        resume: Continue a run of the same settings that was interrupted; its finished segments are kept.
+        progress: True shows a progress bar, False none; None shows it if standard error is a terminal. Or a function,
+            which is called with the number of pictures that are done, and of all.
+
+    Returns:
+        What was written; without ``out``, a `MapIterator` of `MappedFrame`.
+
+    Raises:
+        LoadError: The function failed; ``position`` is the number of the frame.
+        WorkerLost: A worker process died twice at one frame.
+        DeadlineExceeded: A frame took too long.
+        UsageError: An argument is wrong, the function returned something else than pictures, or the output cannot be
+            written.
+        MediaError: The source cannot be read; see ``probe``.
+    """
+    began = perf_counter()
+    user = UserFunction(function, setup, batch_size, on_error)
+    options = WorkerOptions(workers, kind, deadline_seconds)
+    if options.are_processes:
+        user.check_sendable()
+    rate = None if fps is None else parse_rate(fps)
+    _check_switches(audio=audio, resume=resume)
+    is_function = callable(progress) and not isinstance(progress, type)
+    if not (progress is None or isinstance(progress, bool) or is_function):
+        raise expected("progress", "True, False, None or a function of two numbers", progress)
+    coding = {"codec": codec, "quality": quality, "pixel_format": pixel_format, "gop": gop}
+    if out is None:
+        given = [name for name, value in {**coding, "audio": audio or None}.items() if value is not None]
+        if given:
+            raise UsageError(f"{given[0]}: without out=, nothing is written: name an output, or leave it out")
+    else:
+        check_path("out", out, "out.mp4")
+    media, index = _open_source(source)
+    times = make_timetable(index, rate, media.name)
+    if out is None:
+        return MapIterator(media, index, times, user, options)
+    target = _make_target(os.fspath(out), media, index, times, coding, audio=audio)
+    settings = {"coding": coding, "fps": rate and str(rate), "audio": audio}
+    identity = _make_identity(media, index, target, user, settings)
+    with WorkFolder(target.path, identity, resume=resume) as folder:
+        job = MapJob(media, index, times, plan_segments(times, index), user, target, folder.path)
+        num_resumed = sum(_count_frames(times, job, number) for number in folder.records)
+        with _showing(len(times), progress) as show:
+            SegmentRun(job, options, folder, show).run()
+        return _finish(job, folder, num_resumed, began, audio=audio)
+
+
+def _check_switches(**switches: object) -> None:
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise expected(name, "True or False", value)
+
+
+def _open_source(source: Any) -> tuple[MediaSource, FrameIndex]:
+    media = MediaSource.of(source)
+    if media.kind == "file":
+        raise UsageError(
+            f"{media.name}: several workers cannot read one file object: give its path, or its bytes, file.read()"
+        )
+    index = getattr(source, "frame_index", None)
+    return media, index_media(media)[1] if index is None else index
+
+
+def _count_frames(times: Timetable, job: MapJob, number: int) -> int:
+    segment = job.segments[number]
+    return len(set(times.ordinals[segment.first : segment.stop].tolist()))
+
+
+def _make_target(
+    out: str, media: MediaSource, index: FrameIndex, times: Timetable, coding: Mapping[str, Any], *, audio: bool
+) -> VideoTarget | ImageTarget:
+    folder, name = os.path.split(out)
+    if PICTURE in folder:
+        raise UsageError(f"out: expected {PICTURE} in the name of the file, not of its folder, got {out!r}")
+    if not name or os.path.isdir(out) or "." not in name.lstrip("."):
+        return _make_image_target(out, media, times, coding, audio=audio)
+    if not index.has_timestamps:
+        # The message says what to do.
+        index.require_timestamps()
+    check_rising(times, media.name)
+    given = VideoOptions(coding["codec"], coding["quality"], coding["pixel_format"], coding["gop"])
+    audio_codec = _find_audio_codec(media) if audio else None
+    check_video_output(out, given, is_variable_frame_rate=times.is_variable, audio_codec=audio_codec)
+    aspect = None
+    if not has_picture_files(index):
+        aspect = read_stream_details(media, index.stream.stream_index).pixel_aspect_ratio
+    options, tags = resolve_video(out, given, VideoTags.of(index.stream, aspect))
+    target = VideoTarget(out, options, tags, times.rate, index.stream.displayed)
+    for path in {target.name_output(0), out}:
+        if media.kind == "path" and os.path.exists(path) and os.path.samefile(path, media.path):
+            raise UsageError(f"out: {path} is the source itself: choose another name")
+    return target
+
+
+def _find_audio_codec(media: MediaSource) -> str | None:
+    with VideoContainer(media) as container:
+        stream = container.first_audio
+        return None if stream is None else stream.codec_context.codec.canonical_name
+
+
+def _make_image_target(
+    out: str, media: MediaSource, times: Timetable, coding: Mapping[str, Any], *, audio: bool
+) -> ImageTarget:
+    for name in ("pixel_format", "gop", "audio"):
+        if {**coding, "audio": audio or None}[name] is not None:
+            raise UsageError(f"{name}: is for videos, and {out!r} is a folder of images: name a file such as out.mp4")
+    suffix = f".{coding['codec'] or 'png'}"
+    form = find_still_format(f"codec={coding['codec']!r}: image{suffix}")
+    quality = QUALITY if coding["quality"] is None else coding["quality"]
+    if form == "PNG" and coding["quality"] is not None:
+        raise UsageError('quality: PNG is lossless and takes none: leave it out, or use codec="jpg" or "webp"')
+    if not isinstance(quality, int) or isinstance(quality, bool) or not 1 <= quality <= 100:
+        raise expected("quality", "1 to 100", quality)
+    folder = os.path.abspath(out)
+    if media.kind == "sequence" and os.path.isdir(folder):
+        files = getattr(media, "sequence", None)
+        inside = getattr(files, "folder", None)
+        if inside is not None and os.path.samefile(inside, folder):
+            raise UsageError(f"out: {out} is the folder of the source itself: choose another one")
+    with write_errors(folder):
+        try:
+            os.mkdir(folder)
+        except FileExistsError:
+            if not os.path.isdir(folder):
+                raise
+    return ImageTarget(folder, suffix, quality, are_numbered=bool(times.rate) and len(times) != times.num_frames)
+
+
+def _make_identity(
+    media: MediaSource, index: FrameIndex, target: Target, user: UserFunction, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Describe all that the segments depend on, but the function's code."""
+    identity = index.identity or media.identity()
+    return {
+        "format": _FORMAT,
+        "versions": read_ffmpeg_versions(),
+        "decoder": describe_recipe(find_decoder(), index),
+        "source": [media.kind, media.name, identity.fingerprint, index.stream.stream_index, len(index)],
+        "target": type(target).__name__,
+        "function": user.name,
+        "setup": user.setup and name_callable(user.setup),
+        "batch_size": user.batch_size,
+        "on_error": user.on_error,
+        **settings,
+    }
+
+
+def _finish(job: MapJob, folder: WorkFolder, num_resumed: int, began: float, *, audio: bool) -> MapResult:
+    """Join the segments, delete the work folder, and describe what was written."""
+    records = [folder.records[segment.number] for segment in job.segments]
+    target, outputs = job.target, [""]
+    if isinstance(target, VideoTarget):
+        written = [record for record in records if record.files]
+        if not written:
+            raise UsageError(f"{job.source.name}: no frame has a picture, and a video needs at least one")
+        outputs = []
+        for number in range(written[0].count):
+            outputs.append(target.name_output(number))
+            segments = [folder.find(record, number) for record in written]
+            join_segments(segments, outputs[-1], audio_from=job.source if audio else None)
+    elif isinstance(target, ImageTarget):
+        outputs = [target.path]
+    faults = tuple(fault for record in records for fault in record.faults)
+    folder.remove()
+    return MapResult(
+        tuple(outputs),
+        job.times.num_frames,
+        sum(record.num_pictures for record in records),
+        num_resumed,
+        faults,
+        perf_counter() - began,
+    )
+
+
+@contextmanager
+def _showing(total: int, progress: Progress) -> Iterator[Show]:
+    """Yield a function that shows the number of pictures done."""
+    if callable(progress):
+        yield lambda done: progress(done, total)
+        progress(total, total)
+        return
+    is_shown = sys.stderr.isatty() if progress is None else progress
+    if not is_shown:  # tqdm starts a thread even for a bar that is not shown.
+        yield lambda done: None
+        return
+    from tqdm import tqdm  # 30 ms that only a bar needs
+
+    with tqdm(total=total, unit="frame", file=sys.stderr, leave=False) as bar:
+        yield lambda done: bar.update(done - bar.n)

@@ -1,0 +1,90 @@
+"""Options of `map_video`, checked when they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from framefeed._checks import check_choice, check_integer, expected
+from framefeed.parallel import check_deadline, check_sendable, thread_budget
+
+OnError = Literal["raise", "skip", "keep"]
+Kind = Literal["threads", "processes"]
+
+
+@dataclass(frozen=True, slots=True)
+class UserFunction:
+    """The user's function, and how it is called.
+
+    Attributes:
+        function: Called with a frame, or with several.
+        setup: Called once in each worker, or None.
+        batch_size: Frames of one call; None for single frames.
+        on_error: What is done with frames for which it fails.
+    """
+
+    function: Callable[..., Any]
+    setup: Callable[[], Any] | None = None
+    batch_size: int | None = None
+    on_error: OnError = "raise"
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise expected("function", "a function of (frame, *, index, pts_seconds)", self.function)
+        if self.setup is not None and not callable(self.setup):
+            raise expected("setup", "a function without arguments, or None", self.setup)
+        if self.batch_size is not None:
+            object.__setattr__(self, "batch_size", check_integer("batch_size", self.batch_size, 1))
+        check_choice("on_error", self.on_error, ("raise", "skip", "keep"))
+
+    @property
+    def name(self) -> str:
+        """Module and name of the function, or of the class of a callable object."""
+        return name_callable(self.function)
+
+    def check_sendable(self) -> None:
+        """Check that both functions can be sent to a worker process.
+
+        Raises:
+            UsageError: One cannot; the message names it.
+        """
+        check_sendable("function", self.function)
+        check_sendable("setup", self.setup)
+
+
+def name_callable(function: object) -> str:
+    """Return module and name of a function, or of the class of another callable object."""
+    target = function if hasattr(function, "__qualname__") else type(function)
+    return f"{target.__module__}:{target.__qualname__}"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """Who works, and how long a frame may take.
+
+    Attributes:
+        workers: Number of workers; with 0 the calling thread works. "auto": the thread budget of the process.
+        kind: "threads" or "processes".
+        deadline_seconds: Longest time for one call of the function; None for no bound.
+    """
+
+    workers: int | Literal["auto"] = "auto"
+    kind: Kind = "threads"
+    deadline_seconds: float | None = 60
+
+    def __post_init__(self) -> None:
+        if self.workers != "auto":
+            object.__setattr__(self, "workers", check_integer("workers", self.workers, 0))
+        check_choice("kind", self.kind, ("threads", "processes"))
+        check_deadline(self.deadline_seconds)
+
+    @property
+    def num_workers(self) -> int:
+        """Number of workers."""
+        return thread_budget().threads if self.workers == "auto" else self.workers
+
+    @property
+    def are_processes(self) -> bool:
+        """Whether the workers are processes."""
+        return self.kind == "processes" and self.num_workers > 0

@@ -1,0 +1,214 @@
+"""Make segments in worker processes, step by step, so that a frame that hangs or kills its process is named."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from framefeed._arrays import IntArray
+from framefeed.errors import DeadlineExceeded, WorkerLost
+from framefeed.parallel import (
+    CallLate,
+    Err,
+    ProcessDied,
+    ProcessHung,
+    RemoteCalls,
+    SharedBlock,
+    SharedRange,
+    catch_error,
+)
+from framefeed.transcode._results import name_frame
+from framefeed.transcode._segments import Segment
+from framefeed.transcode._targets import SegmentRecord
+from framefeed.transcode._working import FRAME, NUM_COLUMNS, MapJob, SegmentWorker
+
+STEP_SECONDS = 0.5
+"""A process answers after this time, so that it is heard from between frames."""
+_MOST_LOST = 3
+"""Processes that a segment may cost. One frame may cost two: the first may have died of something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepRequest:
+    """Ask a process to work on a segment.
+
+    Attributes:
+        number: Number of the segment.
+        is_first: Whether it begins; else the process has begun it.
+        board: The board, int64 [workers, 3].
+        worker: Number of the worker.
+    """
+
+    number: int
+    is_first: bool
+    board: SharedRange
+    worker: int
+
+    def __repr__(self) -> str:
+        return f"segment {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class StepAnswer:
+    """What a process says after a step.
+
+    Attributes:
+        record: Description of the segment if it is finished.
+        is_lost: Whether the process has not begun the segment: it replaced one that had.
+    """
+
+    record: SegmentRecord | None = None
+    is_lost: bool = False
+
+
+class SegmentProcess:
+    """Makes segments in a worker process. It is made by unpickling, and then ``setup`` runs.
+
+    Args:
+        job: The job.
+    """
+
+    def __init__(self, job: MapJob) -> None:
+        self._job = job
+        self._outcome = catch_error(lambda _: SegmentWorker(job, np.zeros(NUM_COLUMNS, np.int64)), None)
+        self._steps: Generator[None, None, SegmentRecord] | None = None
+        self._number = -1
+
+    def __repr__(self) -> str:
+        return repr(self._job)
+
+    def __call__(self, request: StepRequest) -> StepAnswer:
+        """Work on a segment for about `STEP_SECONDS`."""
+        if isinstance(self._outcome, Err):
+            raise self._outcome.error
+        worker = self._outcome.value
+        if request.is_first:
+            if self._steps is not None:
+                self._steps.close()
+            worker.row = view_board(request.board)[request.worker]
+            self._steps, self._number = worker.work(self._job.segments[request.number]), request.number
+        if self._steps is None or self._number != request.number:
+            return StepAnswer(is_lost=True)
+        until = monotonic() + STEP_SECONDS
+        try:
+            while monotonic() < until:
+                next(self._steps)
+        except StopIteration as end:
+            self._steps = None
+            return StepAnswer(end.value)
+        return StepAnswer()
+
+
+@dataclass(frozen=True, slots=True)
+class _NewProcess:
+    """Becomes a `SegmentProcess` where it is unpickled."""
+
+    job: MapJob
+
+    def __call__(self, request: StepRequest) -> StepAnswer:
+        raise NotImplementedError
+
+    def __reduce__(self) -> tuple[type[SegmentProcess], tuple[MapJob]]:
+        return SegmentProcess, (self.job,)
+
+
+def view_board(shared: SharedRange) -> IntArray:
+    """Map the board in a worker process."""
+    return _as_board(shared.open())
+
+
+def view_own_board(block: SharedBlock) -> IntArray:
+    """Map the board in the process that made it."""
+    return _as_board(block.data)
+
+
+def _as_board(memory: Any) -> IntArray:
+    numbers: IntArray = np.frombuffer(memory, dtype=np.int64)
+    return numbers[: len(numbers) // NUM_COLUMNS * NUM_COLUMNS].reshape(-1, NUM_COLUMNS)
+
+
+class RemoteSegments:
+    """Makes segments in the processes of the calling threads.
+
+    Args:
+        job: The job.
+        block: Shared memory of the board.
+        deadline_seconds: Longest time for one call of the function.
+
+    Raises:
+        UsageError: The function cannot be sent to a process.
+    """
+
+    def __init__(self, job: MapJob, block: SharedBlock, deadline_seconds: float | None) -> None:
+        job.user.check_sendable()
+        self._job = job
+        self._block = block
+        self._board = view_own_board(block)
+        limit = None if deadline_seconds is None else deadline_seconds + STEP_SECONDS
+        self._deadline_seconds = deadline_seconds
+        self._calls: RemoteCalls[StepRequest, StepAnswer] = RemoteCalls(_NewProcess(job), limit)
+
+    def make(self, segment: Segment, worker: int) -> SegmentRecord:
+        """Make a segment in the process of this thread.
+
+        Raises:
+            WorkerLost: Two processes died at the same frame.
+            DeadlineExceeded: A frame took longer than the deadline.
+            FramefeedError: As the worker raised it.
+        """
+        lost: list[int] = []
+        is_first = True
+        while True:
+            request = StepRequest(segment.number, is_first, self._block.shared, worker)
+            try:
+                answer = self._calls(request)
+            except ProcessHung as hang:
+                raise self._make_late_error(hang, worker) from hang
+            except ProcessDied as death:
+                raise self._make_lost_error(str(death), worker) from death
+            if answer.record is not None:
+                return answer.record
+            is_first = answer.is_lost
+            if answer.is_lost:
+                frame = int(self._board[worker, FRAME])
+                if frame in lost or len(lost) == _MOST_LOST:
+                    raise self._make_lost_error(f"{len(lost) + 1} worker processes died", worker)
+                lost.append(frame)
+
+    def _name_frame(self, worker: int) -> tuple[int, str]:
+        frame = min(int(self._board[worker, FRAME]), len(self._job.index) - 1)
+        return frame, name_frame(frame, float(self._job.index.pts_seconds[frame]))
+
+    def _make_late_error(self, hang: ProcessHung, worker: int) -> DeadlineExceeded:
+        frame, name = self._name_frame(worker)
+        if isinstance(hang, CallLate):
+            return make_late_error(self._job.source.name, frame, name, self._deadline_seconds)
+        return DeadlineExceeded(
+            f"{self._job.source.name}: {name}: {hang}", position=frame, source=self._job.source.name, stage="function"
+        )
+
+    def _make_lost_error(self, reason: str, worker: int) -> WorkerLost:
+        frame, name = self._name_frame(worker)
+        source = self._job.source.name
+        return WorkerLost(
+            f"{source}: {name}: {reason} while it was in work: the function may crash or need too much memory; "
+            "finished segments are kept",
+            position=frame,
+            source=source,
+            stage="function",
+        )
+
+
+def make_late_error(source: str, frame: int, name: str, deadline_seconds: float | None) -> DeadlineExceeded:
+    """Build the error for a frame that takes too long."""
+    return DeadlineExceeded(
+        f"{source}: {name} was still in work after {deadline_seconds:g} s; raise deadline_seconds if a frame may take "
+        "longer; finished segments are kept",
+        position=frame,
+        source=source,
+        stage="function",
+    )

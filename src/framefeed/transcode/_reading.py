@@ -1,0 +1,113 @@
+"""Read frames of one source in ascending order, each once, with damaged ones as errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import numpy as np
+
+from framefeed._arrays import IntArray
+from framefeed.decode import BaseDecoder, ClipSlot, Pixels, allocate_pixels, find_decoder
+from framefeed.errors import CorruptMedia, FramefeedError
+from framefeed.index import FrameIndex
+from framefeed.media import MediaSource
+from framefeed.parallel import try_again_in_shortage
+from framefeed.plan import OutputSpec
+
+OUTPUT = OutputSpec(dimension_order="NHWC")
+
+_SIGN_OF_LIFE = 64
+"""Frames between two that are converted while a decoder catches up, to show that it is not stuck."""
+_DECODED_AT_ONCE = 8
+"""Missing frames that are decoded in one call, each in memory of its own."""
+
+
+class FrameReader:
+    """Reads frames of one source for one thread; its decoder stays behind the last frame.
+
+    Args:
+        source: The source.
+        index: Its index.
+    """
+
+    def __init__(self, source: MediaSource, index: FrameIndex) -> None:
+        self._source = source
+        self._index = index
+        self._decoder: BaseDecoder = find_decoder()
+        self._stream: Iterator[tuple[int, Pixels]] | None = None
+        self._next = -1
+        self._ahead: tuple[int, Pixels] | None = None
+
+    def read(self, ordinals: IntArray, following: IntArray) -> Iterator[tuple[int, Pixels | CorruptMedia] | None]:
+        """Yield the number and the pixels of each frame, uint8 [H, W, 3] in new memory, or the error of a damaged one.
+
+        None is yielded now and then while the decoder catches up.
+
+        Args:
+            ordinals: Numbers of the frames, ascending, each once, int64 [T].
+            following: Frames that may be read next: they are decoded without a new start, int64 [F].
+
+        Raises:
+            StaleSource: The file is not the one that was indexed.
+            FramefeedError: The frames cannot be decoded for another reason than damage.
+        """
+        name = self._source.name
+        try_again_in_shortage(lambda: self._source.check_identity(self._index.identity), name, "decode")
+        if self._stream is None or self._next != ordinals[0]:
+            self._open(ordinals, following)
+        self._next = -1
+        missing: list[int] = []
+        for ordinal in ordinals.tolist():
+            while self._ahead is None or self._ahead[0] < ordinal:
+                self._ahead = next(self._stream or iter(()), None)
+                if self._ahead is None:
+                    break
+                if self._ahead[0] < ordinal:
+                    yield None
+            if self._ahead is None or self._ahead[0] != ordinal:
+                missing.append(ordinal)
+                if len(missing) == _DECODED_AT_ONCE:
+                    yield from self._decode(missing)
+                    missing = []
+                continue
+            if missing:
+                yield from self._decode(missing)
+                missing = []
+            (_, pixels), self._ahead = self._ahead, None
+            yield ordinal, pixels
+            del pixels
+        if missing:
+            yield from self._decode(missing)
+        self._next = int(following[0]) if len(following) else -1
+
+    def _open(self, ordinals: IntArray, following: IntArray) -> None:
+        self.close()
+        first = int(ordinals[0])
+        # Frames from the decoder's start on: those that are shown before the first one, of its own start.
+        same = np.flatnonzero(self._index.frame_start[:first] == self._index.frame_start[first])
+        signs = same[_SIGN_OF_LIFE::_SIGN_OF_LIFE]
+        wanted = np.concatenate([signs, ordinals, following])
+        self._stream = self._decoder.iter_rgb(self._source, self._index, wanted, OUTPUT)  # type: ignore[arg-type]
+
+    def _decode(self, ordinals: list[int]) -> Iterator[tuple[int, Pixels | CorruptMedia]]:
+        """Decode frames that did not come in order: most are damaged."""
+        shape = 1, *OUTPUT.shape(*self._index.stream.displayed)
+        name = self._source.name
+        slots = [
+            ClipSlot(np.array([each], dtype=np.int64), OUTPUT, allocate_pixels(shape, f"{name}: a frame", source=name))
+            for each in ordinals
+        ]
+        report = self._decoder.decode(self._source, self._index, slots)
+        for ordinal, slot, error in zip(ordinals, slots, report.errors, strict=True):
+            if error is not None and not isinstance(error, CorruptMedia):
+                raise error
+            yield ordinal, slot.out[0] if error is None else error
+
+    def close(self) -> None:
+        """Close the decoder's stream; the reader can be used again."""
+        stream, self._stream, self._ahead, self._next = self._stream, None, None, -1
+        close = getattr(stream, "close", None)
+        if close is not None:
+            with suppress(FramefeedError):
+                close()

@@ -1,0 +1,258 @@
+"""Have all segments of a job made by threads or processes, and watch over them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from queue import Empty, SimpleQueue
+from time import perf_counter
+
+import numpy as np
+
+from framefeed._arrays import IntArray
+from framefeed.errors import DeadlineExceeded, FramefeedError, UsageError, WorkerLost
+from framefeed.parallel import (
+    CLOSE_SECONDS,
+    SOON_SECONDS,
+    Err,
+    InlinePool,
+    Ok,
+    Pool,
+    ProcessPool,
+    SharedMemory,
+    StopDetector,
+    ThreadPool,
+    catch_outcome,
+)
+from framefeed.transcode._folder import WorkFolder
+from framefeed.transcode._options import WorkerOptions
+from framefeed.transcode._process import RemoteSegments, make_late_error, view_own_board
+from framefeed.transcode._results import name_frame
+from framefeed.transcode._segments import Segment, SegmentQueue
+from framefeed.transcode._targets import SegmentRecord, VideoTarget, check_alike
+from framefeed.transcode._working import BEATS, DONE, FRAME, NUM_COLUMNS, MapJob, SegmentWorker
+
+Show = Callable[[int], object]
+
+_TICK_SECONDS = 0.2
+"""Time between two looks at the workers, and between two updates of the progress bar."""
+
+
+START_UP_SECONDS = 300.0
+"""Longest time for ``setup``, as of worker processes."""
+
+
+class _Stopped(Exception):
+    """The run has ended while a worker was at a segment."""
+
+
+class SegmentRun:
+    """Makes all segments of a job that are not in its work folder yet.
+
+    Args:
+        job: The job.
+        options: Who works.
+        folder: The work folder of the job.
+        show: Called with the number of pictures that are done.
+    """
+
+    def __init__(self, job: MapJob, options: WorkerOptions, folder: WorkFolder, show: Show) -> None:
+        self._job = job
+        self._deadline_seconds = options.deadline_seconds
+        self._folder = folder
+        self._show = show
+        self._queue = SegmentQueue(job.segments, folder.records)
+        self._lock = threading.Lock()
+        self._is_stopped = False
+        self._ended: SimpleQueue[tuple[int, Ok[None] | Err]] = SimpleQueue()
+        self._threads: dict[int, threading.Thread] = {}
+        count = min(options.num_workers, len(self._queue))
+        self._remote: RemoteSegments | None = None
+        self._board: IntArray = np.zeros((max(1, count), NUM_COLUMNS), dtype=np.int64)
+        self._pool: Pool = InlinePool()
+        if options.are_processes:
+            memory = SharedMemory()
+            block = memory.allocate(self._board.nbytes)
+            self._remote = RemoteSegments(job, block, options.deadline_seconds)
+            self._board = view_own_board(block)
+            if count:
+                self._pool = ProcessPool(count, memory=memory)
+        elif count:
+            self._pool = ThreadPool(count)
+        # Calls in processes have deadlines of their own, which end the process.
+        is_watched = isinstance(self._pool, ThreadPool) and self._remote is None
+        self._watch = _Watch(self._board, options.deadline_seconds if is_watched else None)
+
+    def run(self) -> None:
+        """Make the segments.
+
+        Raises:
+            FramefeedError: A segment failed, for the earliest frame if several did.
+        """
+        errors: list[BaseException] = []
+        wait_seconds = SOON_SECONDS
+        try:
+            if len(self._queue):
+                for worker in range(max(1, self._pool.workers)):
+                    self._threads[worker] = threading.current_thread()
+                    self._pool.submit(partial(self._work, worker))
+                self._wait(errors)
+            wait_seconds = SOON_SECONDS if errors else CLOSE_SECONDS
+        finally:
+            self._is_stopped = True
+            if wait_seconds == SOON_SECONDS:
+                self._pool.abandon()
+            self._pool.close(wait_seconds)
+        self._collect(errors)
+        if errors:
+            try:
+                raise min(errors, key=_order_error)
+            finally:
+                # The traceback refers to this frame, which must not refer to the error.
+                errors.clear()
+
+    def _wait(self, errors: list[BaseException]) -> None:
+        """Wait until all workers have ended, or one has failed."""
+        while self._threads and not errors:
+            began = perf_counter()
+            try:
+                worker, outcome = self._ended.get(timeout=_TICK_SECONDS)
+            except Empty:
+                self._check_workers()
+                self._watch.check(began, self._threads, self._make_late_error)
+            else:
+                del self._threads[worker]
+                if isinstance(outcome, Err):
+                    errors.append(outcome.error)
+            self._show(self._count_done())
+        self._collect(errors)
+
+    def _collect(self, errors: list[BaseException]) -> None:
+        """Take the errors of workers that failed at about the same time."""
+        while not self._ended.empty():
+            _, outcome = self._ended.get()
+            if isinstance(outcome, Err) and not isinstance(outcome.error, _Stopped) and errors:
+                errors.append(outcome.error)
+
+    def _count_done(self) -> int:
+        with self._lock:
+            finished = sum(len(self._job.segments[number]) for number in self._folder.records)
+        return finished + int(self._board[list(self._threads), DONE].sum())
+
+    def _check_workers(self) -> None:
+        for worker, thread in self._threads.items():
+            if not thread.is_alive() and self._ended.empty():
+                raise WorkerLost(f"{self._job.source.name}: {thread.name} died at segment {worker}")
+
+    def _make_late_error(self, worker: int) -> FramefeedError:
+        if not self._board[worker, BEATS]:
+            return DeadlineExceeded(
+                f"{self._job.source.name}: setup was still running after {START_UP_SECONDS:g} s",
+                source=self._job.source.name,
+                stage="setup",
+            )
+        frame = min(int(self._board[worker, FRAME]), len(self._job.index) - 1)
+        name = name_frame(frame, float(self._job.index.pts_seconds[frame]))
+        return make_late_error(self._job.source.name, frame, name, self._deadline_seconds)
+
+    def _work(self, worker: int) -> None:
+        if worker in self._threads:
+            self._threads[worker] = threading.current_thread()
+        self._ended.put((worker, catch_outcome(self._make_segments, worker)))
+
+    def _make_segments(self, worker: int) -> None:
+        if self._remote is not None and self._pool.workers:
+            remote = self._remote
+            self._make_with(worker, lambda segment: remote.make(segment, worker))
+            return
+        local = SegmentWorker(self._job, self._board[worker])
+        self._board[worker, BEATS] += 1
+        try:
+            self._make_with(worker, partial(self._make_here, local))
+        finally:
+            local.close()
+
+    def _make_with(self, worker: int, make: Callable[[Segment], SegmentRecord]) -> None:
+        while not self._is_stopped:
+            with self._lock:
+                segment = self._queue.take(worker)
+            if segment is None:
+                return
+            record = make(segment)
+            with self._lock:
+                if self._is_stopped:
+                    return
+                self._board[worker, DONE] = 0
+                self._check_fits(record)
+                self._folder.add(record)
+
+    def _make_here(self, worker: SegmentWorker, segment: Segment) -> SegmentRecord:
+        steps = worker.work(segment)
+        try:
+            while not self._is_stopped:
+                next(steps)
+        except StopIteration as end:
+            record: SegmentRecord = end.value
+            return record
+        finally:
+            steps.close()
+        raise _Stopped
+
+    def _check_fits(self, record: SegmentRecord) -> None:
+        """Check that all segments have videos of one size, and the same number."""
+        if not isinstance(self._job.target, VideoTarget) or record.size is None:
+            return
+        first = min((each for each in self._folder.records.values() if each.size), key=_number_of, default=record)
+        facts = [(each.frame, each.count, each.size) for each in sorted((first, record), key=_number_of) if each.size]
+        try:
+            check_alike(facts[0], facts[-1])
+        except UsageError as error:
+            raise UsageError(
+                f"{self._job.source.name}: {error}",
+                position=record.frame,
+                source=self._job.source.name,
+                stage="function",
+            ) from error
+
+
+def _number_of(record: SegmentRecord) -> int:
+    return record.number
+
+
+def _order_error(error: BaseException) -> tuple[int, int]:
+    position = getattr(error, "position", None)
+    return (0, 0) if position is None else (1, position)
+
+
+class _Watch:
+    """Notices threads that hang: no step was done for the deadline.
+
+    Args:
+        board: The board, int64 [workers, 3].
+        deadline_seconds: Longest time for a step; None for no bound.
+    """
+
+    def __init__(self, board: IntArray, deadline_seconds: float | None) -> None:
+        self._board = board
+        self._deadline_seconds = deadline_seconds
+        self._last: dict[int, tuple[int, int]] = {}
+        self._waited = dict.fromkeys(range(len(board)), 0.0)
+        self._stops = StopDetector()
+        self._seen = perf_counter()
+
+    def check(self, began: float, threads: dict[int, threading.Thread], make_error: Callable[[int], Exception]) -> None:
+        """Raise the error of a worker that has done no step for too long; called after each wait of `_TICK_SECONDS`."""
+        if self._deadline_seconds is None:
+            return
+        now = perf_counter()
+        spent, self._seen = now - self._seen, now
+        if self._stops.was_stopped(began, _TICK_SECONDS):
+            spent = 0.0
+        for worker in threads:
+            state = int(self._board[worker, BEATS]), int(self._board[worker, FRAME])
+            self._waited[worker] = 0.0 if state != self._last.get(worker) else self._waited[worker] + spent
+            self._last[worker] = state
+            limit = self._deadline_seconds if state[0] else START_UP_SECONDS
+            if self._waited[worker] > limit:
+                raise make_error(worker)

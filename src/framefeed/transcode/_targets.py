@@ -1,0 +1,287 @@
+"""What a run writes: videos made of segments, or images; one segment's output at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Protocol, Self
+
+import xxhash
+
+from framefeed._arrays import ByteArray
+from framefeed._files import raise_file_error
+from framefeed.encode import SEGMENT_CONTAINER, VideoOptions, VideoTags, VideoWriter, make_still_name, save_still
+from framefeed.errors import UsageError
+from framefeed.transcode._pictures import draw_mosaic, take_pictures
+from framefeed.transcode._results import FrameFault, name_frame
+from framefeed.transcode._segments import Segment
+from framefeed.transcode._timetable import Timetable
+
+PICTURE = "{picture}"
+"""In the name of an output: the number of a picture, of which the function returns several for a frame."""
+
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRecord:
+    """What a worker has written for a segment.
+
+    Attributes:
+        number: Number of the segment.
+        num_pictures: Pictures in each of its videos, or images.
+        count: Pictures of each frame, 0 if no frame has any.
+        size: (height, width) of the pictures of a video; None for images, and without a picture.
+        frame: Number of the first frame that has a picture; -1 if none has.
+        files: Files in the work folder, one for each video, with the hash of their bytes.
+        faults: Frames that could not be decoded, or for which the function failed.
+    """
+
+    number: int
+    num_pictures: int = 0
+    count: int = 0
+    size: tuple[int, int] | None = None
+    frame: int = -1
+    files: Mapping[str, str] = field(default_factory=dict)
+    faults: tuple[FrameFault, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as values of JSON."""
+        fields = {name: getattr(self, name) for name in ("number", "num_pictures", "count", "size", "frame")}
+        return {**fields, "files": dict(self.files), "faults": [fault.to_json() for fault in self.faults]}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Rebuild it; any error means that the values are damaged."""
+        size = values["size"]
+        return cls(
+            number=int(values["number"]),
+            num_pictures=int(values["num_pictures"]),
+            count=int(values["count"]),
+            size=None if size is None else (int(size[0]), int(size[1])),
+            frame=int(values["frame"]),
+            files={str(name): str(digest) for name, digest in values["files"].items()},
+            faults=tuple(FrameFault.from_json(fault) for fault in values["faults"]),
+        )
+
+
+class SegmentOutput(Protocol):
+    """Takes the pictures of one segment."""
+
+    def add(self, position: int, pictures: Sequence[ByteArray]) -> None:
+        """Write the pictures of one frame, at one position of the timetable."""
+        ...
+
+    def finish(self, faults: Sequence[FrameFault]) -> SegmentRecord:
+        """Finish the files, and describe them."""
+        ...
+
+    def discard(self) -> None:
+        """Remove unfinished files."""
+        ...
+
+
+class Target(Protocol):
+    """What a run writes."""
+
+    def open(self, segment: Segment, times: Timetable, folder: str) -> SegmentOutput:
+        """Begin the output of one segment.
+
+        Args:
+            segment: The segment.
+            times: Times of all pictures.
+            folder: The work folder.
+        """
+        ...
+
+    def check(self, result: Any) -> list[ByteArray]:
+        """Return the pictures of one frame; see `take_pictures`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class VideoTarget:
+    """Videos.
+
+    Attributes:
+        path: The output; with ``{picture}`` in its name, one for each picture of a frame.
+        options: From `resolve_video`.
+        tags: From `resolve_video`.
+        rate: Frames a second, about; None if unknown.
+        displayed: (height, width) of the source's frames: only pictures of this size have its sample aspect ratio.
+    """
+
+    path: str
+    options: VideoOptions
+    tags: VideoTags
+    rate: Fraction | None
+    displayed: tuple[int, int]
+
+    @property
+    def has_several(self) -> bool:
+        """Whether each picture of a frame has a video of its own."""
+        return PICTURE in os.path.basename(self.path)
+
+    def name_output(self, number: int) -> str:
+        """Return the path of the video of one picture of each frame."""
+        folder, name = os.path.split(self.path)
+        return os.path.join(folder, name.replace(PICTURE, str(number)))
+
+    def check(self, result: Any) -> list[ByteArray]:
+        """Return the pictures of one frame: one for each video."""
+        pictures = take_pictures(result)
+        return pictures if self.has_several or not pictures else [draw_mosaic(pictures)]
+
+    def open(self, segment: Segment, times: Timetable, folder: str) -> SegmentOutput:
+        """Begin the output of one segment."""
+        return _SegmentVideos(self, segment, times, folder)
+
+
+class _SegmentVideos:
+    def __init__(self, target: VideoTarget, segment: Segment, times: Timetable, folder: str) -> None:
+        self._target = target
+        self._segment = segment
+        self._times = times
+        self._folder = folder
+        self._writers: list[VideoWriter] = []
+        self._size = (0, 0)
+        self._frame = -1
+        self._num_pictures = 0
+
+    def add(self, position: int, pictures: Sequence[ByteArray]) -> None:
+        frame = int(self._times.ordinals[position])
+        if not self._writers:
+            self._frame, self._size = frame, (pictures[0].shape[0], pictures[0].shape[1])
+            self._writers = [self._open(number) for number in range(len(pictures))]
+        check_alike(
+            (self._frame, len(self._writers), self._size),
+            *((frame, len(pictures), (each.shape[0], each.shape[1])) for each in pictures),
+        )
+        for writer, picture in zip(self._writers, pictures, strict=True):
+            writer.write(picture, int(self._times.pts[position]), int(self._times.durations[position]))
+        self._num_pictures += 1
+
+    def _open(self, number: int) -> VideoWriter:
+        target, tags = self._target, self._target.tags
+        if self._size != target.displayed:
+            tags = VideoTags(tags.primaries, tags.transfer, tags.space, tags.range)
+        return VideoWriter(
+            os.path.join(self._folder, f"{self._segment.number:06d}-{number}.{SEGMENT_CONTAINER}"),
+            target.options,
+            tags,
+            self._times.time_base,
+            container=SEGMENT_CONTAINER,
+            rate=target.rate,
+        )
+
+    def finish(self, faults: Sequence[FrameFault]) -> SegmentRecord:
+        files = {}
+        for number, writer in enumerate(self._writers):
+            writer.close()
+            name = f"{self._segment.number:06d}-{number}.{SEGMENT_CONTAINER}"
+            files[name] = hash_file(os.path.join(self._folder, name))
+        size = self._size if self._writers else None
+        return SegmentRecord(
+            self._segment.number, self._num_pictures, len(files), size, self._frame, files, tuple(faults)
+        )
+
+    def discard(self) -> None:
+        for writer in self._writers:
+            writer.discard()
+
+
+def check_alike(first: tuple[int, int, tuple[int, int]], *others: tuple[int, int, tuple[int, int]]) -> None:
+    """Check that frames have the same number of pictures, of the same size.
+
+    Args:
+        first: Number of a frame, its number of pictures, and their (height, width).
+        *others: The same of other frames.
+
+    Raises:
+        UsageError: They differ; the message names the frames.
+    """
+    for frame, count, size in others:
+        if count != first[1]:
+            raise UsageError(
+                f"the function gave {count} pictures for frame {frame}, and {first[1]} for frame {first[0]}: with "
+                f"{PICTURE} in the name of the output, each frame needs the same number"
+            )
+        if size != first[2]:
+            raise UsageError(
+                f"the function gave a picture of {size[1]} x {size[0]} pixels (width x height) for frame {frame}, and "
+                f"of {first[2][1]} x {first[2][0]} for frame {first[0]}: a video has one size"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ImageTarget:
+    """Images in a folder.
+
+    Attributes:
+        path: The folder.
+        suffix: Ending of file names: ".png", ".jpg" or ".webp".
+        quality: Of JPEG and WebP.
+        are_numbered: Whether names have the number of the picture, as with ``fps``, in place of the frame's.
+    """
+
+    path: str
+    suffix: str
+    quality: int
+    are_numbered: bool
+
+    def check(self, result: Any) -> list[ByteArray]:
+        """Return the pictures of one frame: one for each image."""
+        return take_pictures(result)
+
+    def open(self, segment: Segment, times: Timetable, folder: str) -> SegmentOutput:
+        """Begin the output of one segment."""
+        return _SegmentImages(self, segment, times)
+
+
+class _SegmentImages:
+    def __init__(self, target: ImageTarget, segment: Segment, times: Timetable) -> None:
+        self._target = target
+        self._segment = segment
+        self._times = times
+        self._num_pictures = self._count = 0
+        self._frame = -1
+
+    def add(self, position: int, pictures: Sequence[ByteArray]) -> None:
+        target, frame = self._target, int(self._times.ordinals[position])
+        if self._frame < 0:
+            self._frame, self._count = frame, len(pictures)
+        ordinal, seconds = position if target.are_numbered else frame, float(self._times.pts_seconds[position])
+        for number, picture in enumerate(pictures):
+            suffix = target.suffix if len(pictures) == 1 else f"_{number}{target.suffix}"
+            name = make_still_name(ordinal, seconds, suffix)
+            try:
+                save_still(os.path.join(target.path, name), picture, target.quality)
+            except UsageError as error:
+                raise UsageError(f"{name_frame(frame, seconds)}: {error}") from error
+            self._num_pictures += 1
+
+    def finish(self, faults: Sequence[FrameFault]) -> SegmentRecord:
+        return SegmentRecord(
+            self._segment.number, self._num_pictures, self._count, frame=self._frame, faults=tuple(faults)
+        )
+
+    def discard(self) -> None:
+        """Do nothing: finished images stay, and each appears whole."""
+
+
+def hash_file(path: str) -> str:
+    """Hash the bytes of a file.
+
+    Raises:
+        UnreadableMedia: It cannot be read.
+    """
+    digest = xxhash.xxh3_64()
+    try:
+        with open(path, "rb") as file:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+    except OSError as error:
+        raise_file_error(error, path, "read")
+    return digest.hexdigest()
