@@ -23,6 +23,7 @@ from framefeed.errors import FramefeedError, LoadError, UsageError
 COMMANDS = {
     "scan": "list many videos and pictures, with their facts and errors, in one table",
     "clip": "save chosen frames of one video as picture files",
+    "map": "pass every frame of one or many videos through a function, and write videos or pictures",
     "feed": "run a training loop without a model, and measure throughput, waiting time and bottleneck",
     "cache": "build, inspect, verify or clear a cache of decoded frames",
     "report": "write an HTML page about a catalog: its files, their errors, the cost of decoding",
@@ -31,7 +32,6 @@ COMMANDS = {
     "doctor": "show installed versions, codecs and the limits of this machine",
 }
 NOT_YET = {
-    "map": "apply a function to every frame of a video",
     "proxy": "make a small copy of a video that is fast to decode",
 }
 
@@ -70,7 +70,7 @@ def _dispatch(words: list[str]) -> int:
         nearest = did_you_mean(chosen, COMMANDS)
         raise UsageError(f"expected one of the commands {', '.join(COMMANDS)}, got {chosen!r}{nearest}")
     args, unknown = _make_parser(chosen).parse_known_args(join_negative_numbers(words))
-    for name in ("media", "roots"):
+    for name in ("media", "roots", "paths"):
         files = getattr(args, name, None)
         if isinstance(files, list) and not any(word.startswith("-") for word in unknown):
             setattr(args, name, [*files, *unknown])  # argparse stops at an option: these are the files after it

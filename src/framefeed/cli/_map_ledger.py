@@ -1,0 +1,130 @@
+"""The ledger of a folder of mapped videos: JSON Lines about finished outputs, failed files and single frames."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from framefeed._files import replacing, write_errors
+from framefeed._names import escape, unescape
+from framefeed.cli._io import make_printable
+from framefeed.errors import MediaError, UsageError
+from framefeed.media import MediaSource
+
+LEDGER = "framefeed-map.jsonl"
+WRITTEN, FAILED = "written", "failed"
+Line = dict[str, Any]
+
+
+class MapLedger:
+    """Lines about each file, in a file that each finished or failed video is appended to.
+
+    Each line has ``file``, ``frame``, ``reason`` and ``action``: "written" for a finished output, "failed" for a file
+    as a whole, else what was done with one frame.
+
+    Args:
+        folder: Folder of the outputs.
+        settings: Settings of this run; an output that was written with others is not finished.
+
+    Raises:
+        UsageError: The file cannot be written, or is no ledger.
+    """
+
+    def __init__(self, folder: str, settings: Mapping[str, Any]) -> None:
+        self.path = os.path.join(folder, LEDGER)
+        self._settings = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
+        self._lines: dict[str, list[Line]] = {}
+        for line in _read_lines(self.path):
+            self._lines.setdefault(line["file"], []).append(line)
+
+    def find_finished(self, source: str) -> Line | None:
+        """Find the line of an output of this run's settings, if neither its source nor itself has changed since."""
+        for line in self._lines.get(escape(source), ()):
+            if line["action"] != WRITTEN or line.get("settings") != self._settings:
+                continue
+            stamps = _stamp_outputs(line.get("outputs", ()))
+            if stamps is not None and stamps == line.get("stamps") and line.get("fingerprint") == _hash_source(source):
+                return line
+        return None
+
+    def begin(self, sources: Iterable[str]) -> None:
+        """Forget all lines about some files."""
+        for source in sources:
+            self._lines.pop(escape(source), None)
+        kept = [line for lines in self._lines.values() for line in lines]
+        with write_errors(self.path), replacing(self.path) as scratch, open(scratch, "x", encoding="utf-8") as file:
+            file.writelines(map(_dump_line, kept))
+
+    def add_written(
+        self, source: str, outputs: Sequence[str], counts: Mapping[str, int], frames: Sequence[Line]
+    ) -> None:
+        """Append a finished output, and the frames of it that have no picture of their own."""
+        facts: Line = {
+            "outputs": [escape(os.path.abspath(path)) for path in outputs],
+            **counts,
+            "settings": self._settings,
+            "fingerprint": _hash_source(source),
+        }
+        facts["stamps"] = _stamp_outputs(facts["outputs"])
+        line = {"file": escape(source), "frame": None, "reason": None, "action": WRITTEN, **facts}
+        self._append([{"file": escape(source), **frame} for frame in frames] + [line])
+
+    def add_failed(self, source: str, error: BaseException, frames: Sequence[Line] = ()) -> None:
+        """Append a file that failed as a whole."""
+        reason = f"{type(error).__name__}: {error}"
+        line = {"file": escape(source), "frame": None, "reason": make_printable(reason), "action": FAILED}
+        self._append([{"file": escape(source), **frame} for frame in frames] + [line])
+
+    def _append(self, lines: Sequence[Line]) -> None:
+        with write_errors(self.path), open(self.path, "a", encoding="utf-8") as file:
+            file.write("".join(map(_dump_line, lines)))
+
+
+def _dump_line(line: Line) -> str:
+    return json.dumps(line, allow_nan=False) + "\n"
+
+
+def _read_lines(path: str) -> list[Line]:
+    """Read the lines of an earlier run; a last line that a killed process has not finished is dropped."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            texts = file.read().split("\n")
+    except FileNotFoundError:
+        return []
+    except UnicodeDecodeError:
+        texts = ["?", ""]
+    lines = []
+    for number, text in enumerate(texts[:-1], 1):
+        try:
+            line = json.loads(text)
+            if not isinstance(line["file"], str) or not isinstance(line["action"], str):
+                raise TypeError(text)
+        except (ValueError, TypeError, KeyError):
+            raise UsageError(
+                f"{path}: line {number} is none of a ledger of 'framefeed map': move the file away, or choose another "
+                "folder"
+            ) from None
+        lines.append(line)
+    return lines
+
+
+def _hash_source(source: str) -> str | None:
+    try:
+        return MediaSource.of(source).fingerprint()
+    except MediaError:  # it is gone, or was never there
+        return None
+
+
+def _stamp_outputs(outputs: Sequence[str]) -> list[list[int]] | None:
+    """Size and time of each file, or number of entries and time of each folder; None if one is missing."""
+    stamps = []
+    for path in map(unescape, outputs):
+        try:
+            facts = os.stat(path)
+            stamps.append([len(os.listdir(path)) if os.path.isdir(path) else facts.st_size, facts.st_mtime_ns])
+        except OSError:
+            return None
+    return stamps

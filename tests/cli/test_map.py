@@ -1,0 +1,416 @@
+"""`framefeed map`: one video or many, by a function that the command finds in the current folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import framefeed as ff
+from framefeed.cli import main
+from framefeed.cli._functions import import_function, importing_from_current_folder
+from framefeed.cli._map_jobs import list_jobs
+from framefeed.cli._map_ledger import LEDGER, MapLedger
+from framefeed.errors import MediaError, UsageError
+from framefeed.testing import ClipSpec, read_stamps
+from tests.cli.running import only_line, run
+from tests.corpus import clip_file
+
+SPEC = ClipSpec(num_frames=30, height=64, width=128, fps=25, gop=10)
+MODULE = """
+import numpy as np
+
+CALLS = []
+
+def same(frame, *, index, pts_seconds):
+    CALLS.append(index)
+    return frame
+
+def tiles(frame, *, index, pts_seconds):
+    top, bottom = np.split(frame, 2)
+    return [*np.split(top, 2, axis=1), *np.split(bottom, 2, axis=1)]
+
+def fails(frame, *, index, pts_seconds):
+    if index == 7:
+        raise ValueError("seven")
+    return frame
+
+def counts(frame, *, index, pts_seconds, state):
+    state.append(index)
+    return frame
+
+def batched(frames, *, index, pts_seconds):
+    return frames[:, ::-1]
+
+make_state = list
+number = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A current folder with mymodel.py."""
+    (tmp_path / "mymodel.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if getattr(sys.modules[name], "__file__", None) and str(sys.modules[name].__file__).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+def video(name: str = "in.mp4", spec: ClipSpec = SPEC) -> Path:
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(clip_file(f"map_{spec.num_frames}_{spec.first_stamp}.mp4", spec), path)
+    return path
+
+
+def stamps(path: str | Path) -> list[int]:
+    with ff.VideoDecoder(path, dimension_order="NHWC") as decoder:
+        return read_stamps(decoder.get_all_frames().data)
+
+
+def lines_of(folder: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (Path(folder) / LEDGER).read_text().splitlines()]
+
+
+# --- functions by name ----------------------------------------------------------------------------
+
+
+def load(text: str) -> Any:
+    with importing_from_current_folder():
+        return import_function("--function", text)
+
+
+def test_a_function_is_found_in_the_current_folder_and_in_packages(tmp_path: Path) -> None:
+    before = list(sys.path)
+    assert load("mymodel:tiles").__name__ == "tiles"
+    assert load("os.path:join") is os.path.join
+    assert load("pathlib:Path.cwd")() == tmp_path
+    assert sys.path == before
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("mymodel", "expected MODULE:FUNCTION, such as mymodel:tiles"),
+        ("mymodel:", "expected MODULE:FUNCTION"),
+        ("mymodel.py:tiles", "without its folder and the ending .py"),
+        ("models/mymodel:tiles", "without its folder and the ending .py"),
+        ("mymodle:tiles", "there is no module 'mymodle' in the current folder .* did you mean 'mymodel'"),
+        ("no_such_module:f", "change to the folder that has it, or check its spelling"),
+        ("mymodel.inner:f", "cannot import mymodel.inner: .* not a package"),
+        ("mymodel:tile", r"the module mymodel \(.*mymodel.py\) has no 'tile'; did you mean 'tiles'"),
+        ("mymodel:tiles.x", "mymodel:tiles has no 'x'"),
+        ("mymodel:number", "mymodel:number is 3, and not a function"),
+        ("broken:f", r"importing broken failed at .*broken.py:2: ZeroDivisionError: division by zero"),
+        ("unwritten:f", r"importing unwritten failed at .*unwritten.py:1: SyntaxError"),
+        (
+            "lacking:f",
+            r"importing lacking failed at .*lacking.py:1: ModuleNotFoundError: No module named 'no_such_one'",
+        ),
+        ("leaving:f", "leaving ends the program when it is imported: put what it runs under if __name__"),
+    ],
+)
+def test_a_function_that_is_not_there_is_explained(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("x = 0\n1 / x\n")
+    (tmp_path / "unwritten.py").write_text("def f(:\n")
+    (tmp_path / "lacking.py").write_text("import no_such_one\n")
+    (tmp_path / "leaving.py").write_text("raise SystemExit(0)\n")
+    with pytest.raises(UsageError, match=rf"^--function: .*{said}"):
+        load(text)
+
+
+def test_ctrl_c_during_the_import_is_no_mistake(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("raise KeyboardInterrupt\n")
+    with pytest.raises(KeyboardInterrupt):
+        load("slow:f")
+
+
+# --- outputs --------------------------------------------------------------------------------------
+
+
+def outputs_of(*inputs: str, out: str, as_pictures: bool = False) -> dict[str, str]:
+    jobs = list_jobs(inputs, out, as_pictures=as_pictures)
+    return {os.path.relpath(job.source): job.out for job in jobs.jobs}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> None:
+    for name in ("v/a.mp4", "v/b/a.mkv", "v/b/c.AVI", "v/notes.txt", "other/a.mp4"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+
+
+@pytest.mark.usefixtures("tree")
+def test_one_input_has_the_output_that_was_named() -> None:
+    for out in ("out.mp4", "tile{picture}.mp4", "frames/"):
+        assert outputs_of("v/a.mp4", out=out) == {"v/a.mp4": out}
+    assert outputs_of("v/a.mp4", out="frames", as_pictures=True) == {"v/a.mp4": "frames/"}
+    assert outputs_of("v/a.mp4", out="out/{name}.mkv") == {"v/a.mp4": "out/a.mkv"}
+
+
+@pytest.mark.usefixtures("tree")
+def test_outputs_of_a_folder_keep_their_names() -> None:
+    in_folder = {"v/a.mp4": "out/a.mp4", "v/b/a.mkv": "out/b/a.mkv", "v/b/c.AVI": "out/b/c.mp4"}
+    assert outputs_of("v", out="out") == in_folder
+    assert outputs_of("v/a.mp4", "v/b", out="out/") == {"v/a.mp4": "out/a.mp4", "v/b/a.mkv": "out/a.mkv",
+                                                        "v/b/c.AVI": "out/c.mp4"}  # fmt: skip
+    assert outputs_of("v/b/*", out="out") == {"v/b/a.mkv": "out/a.mkv", "v/b/c.AVI": "out/c.mp4"}
+    named = outputs_of("v", out="out/{name}-{picture}.mov")
+    assert named["v/b/c.AVI"] == "out/b/c-{picture}.mov"
+    assert outputs_of("v/b", out="out", as_pictures=True) == {"v/b/a.mkv": "out/a/", "v/b/c.AVI": "out/c/"}
+    assert outputs_of("v", "v/b/a.mkv", out="out") == in_folder, "listed twice"
+    assert outputs_of("v", out="v/b") == {"v/a.mp4": "v/b/a.mp4"}, "an earlier run may have written the others"
+
+
+@pytest.mark.usefixtures("tree")
+def test_a_missing_file_among_others_is_listed_and_one_alone_is_an_error() -> None:
+    assert outputs_of("v/a.mp4", "gone.mp4", out="out")["gone.mp4"] == "out/gone.mp4"
+    with pytest.raises(MediaError, match="no such file"):
+        list_jobs(["gone.mp4"], "out.mp4", as_pictures=False)
+
+
+@pytest.mark.usefixtures("tree")
+@pytest.mark.parametrize(
+    ("inputs", "out", "said"),
+    [
+        (["v/a.mp4", "other/a.mp4"], "out", "would both be written to out/a.mp4: map them with two commands"),
+        (["v"], "v", "is an input of this command, and is not overwritten"),
+        (["v/a.mp4", "v/b"], "v", "is an input of this command"),
+        (["v"], "out.mp4", "with the folder or list v, OUT is a folder, and out.mp4 has the ending of a video"),
+        (["v"], "tile{picture}.mp4", r"OUT needs the name of each video too, as in out/{name}_{picture}.mp4, got"),
+        (["v"], "{name}/x.mp4", "in the last part of OUT"),
+        (["v"], "v/notes.txt", "OUT is a folder, and v/notes.txt is a file"),
+        (["v/a.mp4", "other"], "out.mkv", "with 2 inputs, OUT is a folder"),
+        (["empty"], "out", "no videos in empty"),
+    ],
+)
+def test_outputs_that_cannot_be_are_refused(inputs: list[str], out: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match=said):
+        list_jobs(inputs, out, as_pictures=False)
+
+
+# --- the ledger -----------------------------------------------------------------------------------
+
+
+def test_a_finished_output_is_one_whose_source_settings_and_file_are_unchanged(tmp_path: Path) -> None:
+    source, out = str(video().absolute()), tmp_path / "out.mp4"
+
+    def is_finished(settings: str = "a") -> bool:
+        return MapLedger(".", {"codec": settings}).find_finished(source) is not None
+
+    assert not is_finished()
+    out.write_bytes(b"video")
+    MapLedger(".", {"codec": "a"}).add_written(source, [str(out)], {"num_frames": 1}, [{"frame": 0, "action": "kept"}])
+    assert is_finished()
+    assert not is_finished("b")
+    out.write_bytes(b"other")
+    os.utime(out, ns=(1, 1))
+    assert not is_finished()
+    MapLedger(".", {"codec": "a"}).add_written(source, [str(out)], {}, [])
+    assert is_finished()
+    shutil.copy(clip_file("map_other.mp4", ClipSpec(num_frames=3)), source)
+    assert not is_finished()
+    os.unlink(source)
+    assert not is_finished()
+
+
+def test_lines_of_files_that_begin_again_go_and_a_torn_line_too(tmp_path: Path) -> None:
+    ledger = MapLedger(".", {})
+    ledger.add_failed("/a.mp4", MediaError("bad\x1b"))
+    ledger.add_failed("/b\udce9.mp4", MediaError("bad"), [{"frame": 3, "action": "skipped"}])
+    with open(LEDGER, "a") as file:
+        file.write('{"file": "/c')
+    again = MapLedger(".", {})
+    again.begin(["/a.mp4"])
+    again.add_failed("/c.mp4", MediaError("bad"))
+    assert [(line["file"], line["frame"], line["action"]) for line in lines_of(".")] == [
+        ("/b\0dce9.mp4", 3, "skipped"),
+        ("/b\0dce9.mp4", None, "failed"),
+        ("/c.mp4", None, "failed"),
+    ]
+
+
+@pytest.mark.parametrize("text", ["notes\n", "{}\n", "[1]\n", '{"file": 3, "action": "failed"}\n', "\xff\n"])
+def test_another_file_is_no_ledger(text: str) -> None:
+    Path(LEDGER).write_bytes(text.encode("latin-1"))
+    with pytest.raises(UsageError, match=f"{LEDGER}: line 1 is none of a ledger of 'framefeed map'"):
+        MapLedger(".", {})
+
+
+# --- one video ------------------------------------------------------------------------------------
+
+
+def map_and_read(capfd: pytest.CaptureFixture[str], *words: str, code: int = 0) -> tuple[str, str]:
+    assert main(["map", *words]) == code
+    out, err = capfd.readouterr()
+    return out, err
+
+
+def test_tiles_are_a_mosaic_or_four_videos_or_pictures(capfd: pytest.CaptureFixture[str]) -> None:
+    video()
+    words = ["--function", "mymodel:tiles", "--workers", "2"]
+    out, err = map_and_read(capfd, "in.mp4", "out.mp4", *words)
+    assert out.startswith("out.mp4: 30 pictures of 30 frames in ")
+    assert err == ""
+    assert stamps("out.mp4") == list(range(30))
+    map_and_read(capfd, "in.mp4", "tile{picture}.mkv", *words)
+    assert ff.probe("tile3.mkv").width == 64
+    map_and_read(capfd, "in.mp4", "frames", *words, "--images", "jpg", "--quality", "80")
+    assert len(os.listdir("frames")) == 120
+    assert {name[-4:] for name in os.listdir("frames")} == {".jpg"}
+
+
+def test_options_reach_the_video(capfd: pytest.CaptureFixture[str]) -> None:
+    video()
+    map_and_read(
+        capfd, "in.mp4", "--function", "mymodel:batched", "out.mkv", "--batch-size", "4", "--codec", "mpeg4",
+        "--quality", "2", "--gop", "5", "--fps", "50", "--pixel-format", "yuv420p",
+    )  # fmt: skip
+    info, index = ff.probe("out.mkv"), ff.build_index("out.mkv")
+    assert (info.codec, info.pixel_format, len(index), float(index.average_fps or 0)) == ("mpeg4", "yuv420p", 60, 50.0)
+    assert index.key_frame_indices[1] <= 5
+    document = json.loads(map_and_read(capfd, "in.mp4", "out.mp4", "--function", "mymodel:counts", "--setup",
+                                       "mymodel:make_state", "--json")[0])  # fmt: skip
+    assert document["written"][0]["num_pictures"] == 30
+    assert document["failed"] == []
+
+
+def test_a_function_that_fails_stops_with_its_traceback_and_goes_on_after_a_fix(
+    model: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    video()
+    words = ["in.mp4", "out.mp4", "--function", "mymodel:fails", "--workers", "1"]
+    out, err = map_and_read(capfd, *words, code=1)
+    assert out == ""
+    lines = err.splitlines()
+    assert lines[0] == "framefeed: Traceback (most recent call last):"
+    assert f'File "{model}/mymodel.py", line ' in lines[1], "without the calls of framefeed"
+    assert lines[-2] == "framefeed: ValueError: seven"
+    assert "in.mp4: frame 7 (0.280000 s): " in lines[-1]
+    assert "run the same command again to continue; --on-error skip" in lines[-1]
+    assert not Path("out.mp4").exists()
+    (model / "mymodel.py").write_text(MODULE.replace("index == 7", "index == 70"))
+    del sys.modules["mymodel"]
+    map_and_read(capfd, *words)
+    assert stamps("out.mp4") == list(range(30))
+
+
+@pytest.mark.parametrize(("on_error", "shown"), [("skip", [*range(7), *range(8, 30)]), ("keep", list(range(30)))])
+def test_frames_that_fail_are_listed(on_error: str, shown: list[int], capfd: pytest.CaptureFixture[str]) -> None:
+    video()
+    words = ["in.mp4", "out.mp4", "--function", "mymodel:fails", "--on-error", on_error]
+    out, err = map_and_read(capfd, *words, code=3)
+    assert f"{len(shown)} pictures of 30 frames" in out
+    action = "skipped" if on_error == "skip" else "kept"
+    assert only_line(err) == f"framefeed: in.mp4: frame 7 (0.280000 s): {action} (function): ValueError: seven"
+    assert stamps("out.mp4") == shown
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["in.mp4"], "expected IN... OUT, one or more videos and then the output, got in.mp4 alone"),
+        (["in.mp4", "out.mp4", "--codec", "h265"], "codec: expected one of h264"),
+        (["in.mp4", "in.mp4"], "in.mp4 is the source itself"),
+        (["in.mp4", "out.gif"], "expected a file name with one of the endings"),
+        (["gone.mp4", "out.mp4"], "gone.mp4: no such file"),
+        (["mymodel.py", "out.mp4"], "mymodel.py: is text, not media"),
+        (["in.mp4", "out", "--images", "png", "--codec", "h264"], "--codec is for videos"),
+        (["in.mp4", "out.mp4", "--workers", "two"], "expected auto, or an integer"),
+    ],
+)
+def test_mistakes_are_one_line(words: list[str], said: str, capfd: pytest.CaptureFixture[str]) -> None:
+    video()
+    _, err = map_and_read(capfd, *words, "--function", "mymodel:same", code=1)
+    assert said in only_line(err)
+    assert set(os.listdir()) - {"__pycache__"} == {"in.mp4", "mymodel.py"}
+
+
+# --- many videos ----------------------------------------------------------------------------------
+
+
+def test_a_folder_is_mapped_with_one_ledger_and_only_once(capfd: pytest.CaptureFixture[str]) -> None:
+    first, second = video("v/a.mp4"), video("v/b/c.mkv", ClipSpec(num_frames=12, height=64, width=128, first_stamp=9))
+    Path("v/bad.mp4").write_text("no film")
+    words = ["v", "out", "--function", "mymodel:same"]
+    out, err = map_and_read(capfd, *words, code=3)
+    assert "[1 of 3] out/a.mp4: 30 pictures of 30 frames" in out
+    assert out.splitlines()[-1] == "2 videos mapped; ledger: out/framefeed-map.jsonl"
+    assert only_line(err).endswith("v/bad.mp4: is text, not media (UnreadableMedia)")
+    assert (stamps("out/a.mp4"), stamps("out/b/c.mkv")) == (list(range(30)), list(range(9, 21)))
+    kinds = [(os.path.relpath(line["file"]), line["action"]) for line in lines_of("out")]
+    assert kinds == [("v/a.mp4", "written"), ("v/b/c.mkv", "written"), ("v/bad.mp4", "failed")]
+    assert "is text, not media" in lines_of("out")[2]["reason"]
+
+    calls = sys.modules["mymodel"].CALLS
+    calls.clear()
+    shutil.copy(first, "v/bad.mp4")
+    out, _ = map_and_read(capfd, *words)
+    assert len(calls) == 30
+    assert out.startswith("[3 of 3] out/bad.mp4: ")
+    assert "2 videos finished by an earlier run and unchanged since: --no-resume maps them again" in out
+    calls.clear()
+    shutil.copy(first, second)
+    document = json.loads(map_and_read(capfd, *words, "--json")[0])
+    assert (len(calls), document["finished_before"]) == (30, 2)
+    assert [os.path.relpath(each["source"]) for each in document["written"]] == ["v/b/c.mkv"]
+    calls.clear()
+    map_and_read(capfd, *words, "--quality", "30")
+    assert len(calls) == 90
+    calls.clear()
+    map_and_read(capfd, *words, "--quality", "30", "--no-resume")
+    assert len(calls) == 90
+
+
+def test_frames_that_fail_are_lines_of_the_ledger(capfd: pytest.CaptureFixture[str]) -> None:
+    video("v/a.mp4")
+    video("v/b.mp4", ClipSpec(num_frames=5, height=64, width=128))
+    words = ["v", "out/{name}.mkv", "--function", "mymodel:fails"]
+    _, err = map_and_read(capfd, *words, code=3)
+    assert "ValueError: seven" in err
+    assert [(Path(line["file"]).name, line["action"]) for line in lines_of("out")] == [
+        ("a.mp4", "failed"),
+        ("b.mp4", "written"),
+    ]
+    map_and_read(capfd, *words, "--on-error", "skip", code=3)
+    assert [(Path(line["file"]).name, line["frame"], line["action"]) for line in lines_of("out")] == [
+        ("a.mp4", 7, "skipped"),
+        ("a.mp4", None, "written"),
+        ("b.mp4", None, "written"),
+    ]
+
+
+def test_what_all_videos_would_fail_of_stops_the_command(capfd: pytest.CaptureFixture[str]) -> None:
+    video("v/a.mp4")
+    video("v/b.mp4")
+    _, err = map_and_read(capfd, "v", "out", "--function", "mymodel:same", "--codec", "prores", code=1)
+    assert "does not hold prores" in only_line(err)
+    assert lines_of("out") == []
+
+
+def test_an_interrupt_says_how_to_continue(model: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (model / "stops.py").write_text(MODULE.replace('ValueError("seven")', "KeyboardInterrupt"))
+    video("v/a.mp4")
+    words = ["--function", "stops:fails", "--workers", "0"]
+    _, err = map_and_read(capfd, "v", "out", *words, code=130)
+    assert only_line(err).endswith("v/a.mp4, 1 of 1; run the same command again to continue")
+    _, err = map_and_read(capfd, "v/a.mp4", "out.mp4", *words, code=130)
+    assert only_line(err) == "framefeed: interrupted; run the same command again to continue"
+
+
+@pytest.mark.slow
+def test_the_program_finds_modules_of_its_folder_also_in_processes(model: Path) -> None:
+    video()
+    ran = run("map", "in.mp4", "out.mp4", "--function", "mymodel:tiles", "--kind", "processes", "--workers", "1")
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert stamps("out.mp4") == list(range(30))
