@@ -219,9 +219,7 @@ def free_row(video: BenchVideo, folder: Path) -> Row:
         Entry(name, start_job(video, folder, "ours", "free", turns=turns, kind=name.split()[-1]))
         for name in (THREADS, PROCESSES)
     ]
-    title = (
-        f"a function that works without the lock for {1000 * FUNCTION_SECONDS:.0f} ms, {WORKERS} workers"
-    )
+    title = f"a function that works without the lock for {1000 * FUNCTION_SECONDS:.0f} ms, {WORKERS} workers"
     return make_row("free", title, video, entries, folder, conclude)
 
 
