@@ -166,8 +166,8 @@ def test_without_its_framework_an_adapter_names_the_extra(name: str, member: str
 
 
 def test_from_import_names_what_does_not_exist() -> None:
-    with pytest.raises(ff.NotInThisVersion, match=r"framefeed\.jax is not in this version"):
-        from framefeed import jax  # noqa: F401
+    with pytest.raises(ff.NotInThisVersion, match=r"framefeed\.dali is not in this version"):
+        from framefeed import dali  # noqa: F401
     for name in ("AudioDecoder", "VideoEncoder", "clips_at_random_indices"):
         with pytest.raises(ImportError, match=f"framefeed.torch has no {name}: "):
             getattr(ff.torch, name)
