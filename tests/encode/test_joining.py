@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from framefeed.encode import SEGMENT_CONTAINER, VideoOptions, VideoTags, VideoWriter, join_segments, resolve_video
-from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
+from framefeed.errors import MissingMedia, UnreadableMedia, UnsupportedCodec, UsageError
 from framefeed.index import build_index
 from framefeed.media import MediaSource
 from framefeed.testing import AudioSpec, ClipSpec, write_clip
@@ -155,6 +155,22 @@ def test_a_source_without_audio(tmp_path: Path) -> None:
     silent = path.read_bytes()
     join_segments(segments, path, audio_from=MediaSource.of(clip))
     assert path.read_bytes() == silent
+
+
+@pytest.mark.parametrize(("tag", "match"), [(b"enca", "its audio is encrypted"), (b"zzzz", "its audio is of a codec")])
+def test_audio_that_cannot_be_understood(tag: bytes, match: str, tmp_path: Path) -> None:
+    clip = write_clip(tmp_path / "a.mp4", ClipSpec(num_frames=6), AudioSpec(0.3, "aac"))
+    data = clip.read_bytes()
+    assert data.count(b"mp4a") == 1
+    data = data.replace(b"mp4a", tag)
+    # The description of the elementary stream, which names the codec too, becomes free space.
+    clip.write_bytes(data if tag == b"enca" else data.replace(b"esds", b"free"))
+    path = tmp_path / "out.mp4"
+    segments = write_segments(path, PICTURES, TIMES, VideoOptions())
+    with pytest.raises(UnsupportedCodec, match=rf"a\.mp4: {match}.*: leave out the audio") as caught:
+        join_segments(segments, path, audio_from=clip)
+    assert caught.value.source == os.fspath(clip)
+    assert not path.exists()
 
 
 def _write_one(path: Path, first: int, pictures: list[np.ndarray] = PICTURES, **keywords: object) -> Path:
