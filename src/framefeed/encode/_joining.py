@@ -106,7 +106,9 @@ class _JoinedVideo:
         if codec not in container.codecs:
             raise UsageError(f"{name}: a .{container.name} file does not hold {codec}")
         self._timeline = Timeline(container, name, time_base, rate)
-        self._output = Output(name, container.format, make_muxer_options(container, time_base))
+        rate_of_samples = 1 if audio is None else audio.template.codec_context.sample_rate
+        options = make_muxer_options(container, time_base, max(1, rate_of_samples))
+        self._output = Output(name, container.format, options)
         try:
             target = self._output.container
             self._stream: VideoStream = target.add_stream_from_template(first.stream, opaque=True)
