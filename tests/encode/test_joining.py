@@ -5,6 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 
@@ -61,6 +62,15 @@ def test_segments_become_the_video_that_is_written_in_one_go(ending: str, codec:
     assert read_packets(path) == read_packets(whole)
     assert build_index(path).stream.extradata == expected.stream.extradata
     assert np.array_equal(read_pictures(path), read_pictures(whole))
+
+
+@pytest.mark.parametrize(("codec", "code"), [("hevc", "hvc1"), ("prores", "apcn"), ("h264", "avc1")])
+def test_players_recognise_the_codec(codec: str, code: str, tmp_path: Path) -> None:
+    write(tmp_path / "whole.mov", PICTURES, TIMES, VideoOptions(codec))
+    join(tmp_path / "a.mov", write_segments(tmp_path / "a.mov", PICTURES, TIMES, VideoOptions(codec)))
+    for name in ("whole.mov", "a.mov"):
+        with av.open(os.fspath(tmp_path / name)) as container:
+            assert container.streams.video[0].codec_context.codec_tag == code
 
 
 @pytest.mark.parametrize("ending", ["mp4", "mkv"])
