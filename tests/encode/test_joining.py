@@ -5,11 +5,12 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 
 from framefeed.encode import SEGMENT_CONTAINER, VideoOptions, VideoTags, VideoWriter, join_segments, resolve_video
-from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
+from framefeed.errors import MissingMedia, UnreadableMedia, UnsupportedCodec, UsageError
 from framefeed.index import build_index
 from framefeed.media import MediaSource
 from framefeed.testing import AudioSpec, ClipSpec, write_clip
@@ -61,6 +62,15 @@ def test_segments_become_the_video_that_is_written_in_one_go(ending: str, codec:
     assert read_packets(path) == read_packets(whole)
     assert build_index(path).stream.extradata == expected.stream.extradata
     assert np.array_equal(read_pictures(path), read_pictures(whole))
+
+
+@pytest.mark.parametrize(("codec", "code"), [("hevc", "hvc1"), ("prores", "apcn"), ("h264", "avc1")])
+def test_players_recognise_the_codec(codec: str, code: str, tmp_path: Path) -> None:
+    write(tmp_path / "whole.mov", PICTURES, TIMES, VideoOptions(codec))
+    join(tmp_path / "a.mov", write_segments(tmp_path / "a.mov", PICTURES, TIMES, VideoOptions(codec)))
+    for name in ("whole.mov", "a.mov"):
+        with av.open(os.fspath(tmp_path / name)) as container:
+            assert container.streams.video[0].codec_context.codec_tag == code
 
 
 @pytest.mark.parametrize("ending", ["mp4", "mkv"])
@@ -125,6 +135,20 @@ def test_audio_is_copied_packet_by_packet(source: str, codec: str, endings: tupl
         assert np.allclose(joined.pts_seconds, index.pts_seconds, atol=1e-3)
 
 
+@pytest.mark.parametrize("unit", [Fraction(1, 25), Fraction(1001, 30000), Fraction(1, 10**9)])
+def test_ticks_of_the_video_do_not_round_the_audio(unit: Fraction, tmp_path: Path) -> None:
+    """The edit list of an MP4 file says where each track begins and ends, in one unit for all tracks."""
+    clip = write_clip(tmp_path / "a.ts", ClipSpec(num_frames=6), AudioSpec(0.69, "libmp3lame"))
+    segment = _write_one(tmp_path / "0.nut", 0, time_base=unit, ticks=round(Fraction(1, 25) / unit))
+    path = tmp_path / "out.mp4"
+    index = join(path, [segment], clip)
+    assert Fraction(int(index.pts[1])) * index.time_base == round(Fraction(1, 25) / unit) * unit
+    before, after = read_packets(clip, "audio"), read_packets(path, "audio")
+    assert before[0][1] % unit != 0 or unit < Fraction(1, 10**6)
+    assert [data for data, _, _ in after] == [data for data, _, _ in before]
+    assert max(abs(now[1] - was[1]) for was, now in zip(before, after, strict=True)) < Fraction(1, 48000)
+
+
 def test_priming_of_mp4_shifts_all_of_a_matroska_file(tmp_path: Path) -> None:
     """Matroska has no times below 0, and libav does not know how long the priming of AAC in MP4 is."""
     clip = write_clip(tmp_path / "a.mp4", ClipSpec(num_frames=6), AudioSpec(0.7, "aac"))
@@ -157,13 +181,31 @@ def test_a_source_without_audio(tmp_path: Path) -> None:
     assert path.read_bytes() == silent
 
 
-def _write_one(path: Path, first: int, pictures: list[np.ndarray] = PICTURES, **keywords: object) -> Path:
-    """Write a segment of two pictures; ``keywords`` replace the writer's arguments."""
+@pytest.mark.parametrize(("tag", "match"), [(b"enca", "its audio is encrypted"), (b"zzzz", "its audio is of a codec")])
+def test_audio_that_cannot_be_understood(tag: bytes, match: str, tmp_path: Path) -> None:
+    clip = write_clip(tmp_path / "a.mp4", ClipSpec(num_frames=6), AudioSpec(0.3, "aac"))
+    data = clip.read_bytes()
+    assert data.count(b"mp4a") == 1
+    data = data.replace(b"mp4a", tag)
+    # The description of the elementary stream, which names the codec too, becomes free space.
+    clip.write_bytes(data if tag == b"enca" else data.replace(b"esds", b"free"))
+    path = tmp_path / "out.mp4"
+    segments = write_segments(path, PICTURES, TIMES, VideoOptions())
+    with pytest.raises(UnsupportedCodec, match=rf"a\.mp4: {match}.*: leave out the audio") as caught:
+        join_segments(segments, path, audio_from=clip)
+    assert caught.value.source == os.fspath(clip)
+    assert not path.exists()
+
+
+def _write_one(
+    path: Path, first: int, pictures: list[np.ndarray] = PICTURES, ticks: int = 3600, **keywords: object
+) -> Path:
+    """Write a segment of two pictures, each ``ticks`` long; ``keywords`` replace the writer's arguments."""
     options, tags = resolve_video("a.mp4", VideoOptions(), BT709)
     arguments: dict[str, object] = {"options": options, "tags": tags, "time_base": TICK, "rate": 25}
     with VideoWriter(path, container=SEGMENT_CONTAINER, **(arguments | keywords)) as writer:  # type: ignore[arg-type]
-        writer.write(pictures[0], first, 3600)
-        writer.write(pictures[1], first + 3600, 3600)
+        writer.write(pictures[0], first, ticks)
+        writer.write(pictures[1], first + ticks, ticks)
     return path
 
 

@@ -129,3 +129,23 @@ def test_an_encoder_that_this_build_lacks(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(av, "Codec", missing)
     with pytest.raises(UsageError, match=r"no encoder libsvtav1 for av1: choose another codec of h264, hevc"):
         check(tmp_path / "a.mp4", VideoOptions("av1"))
+
+
+def test_the_reference_lists_what_is_written() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
+    rows = {}
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 5 and cells[0].strip("`") in CODECS:
+            rows[cells[0].strip("`")] = cells
+    assert set(rows) == set(CODECS)
+    for name, rule in CODECS.items():
+        _, encoder, quality, pixel_format, containers = rows[name]
+        assert encoder.startswith(rule.encoder)
+        for option in ("preset", "deadline", "cpu-used"):
+            assert rule.options.get(option, "") in encoder
+        least, most = rule.qualities
+        assert f" {least} to {most} (" in quality or not rule.scale
+        assert rule.quality is None or f"({rule.quality})" in quality
+        assert pixel_format.startswith(rule.pixel_format)
+        assert containers.split(", ") == [ending for ending, rule in CONTAINERS.items() if name in rule.codecs]

@@ -14,7 +14,7 @@ from av.video.reformatter import Interpolation, VideoReformatter
 from av.video.stream import VideoStream
 
 from framefeed._arrays import ByteArray
-from framefeed.encode._codecs import VideoOptions
+from framefeed.encode._codecs import ContainerRule, VideoOptions
 from framefeed.encode._muxing import Packet
 from framefeed.encode._tags import VideoTags
 
@@ -122,6 +122,12 @@ def tag_context(context: av.VideoCodecContext, tags: VideoTags) -> None:
     context.colorspace, context.color_range = tags.space, tags.range
     if tags.pixel_aspect_ratio:
         context.sample_aspect_ratio = tags.pixel_aspect_ratio
+
+
+def code_stream(context: av.VideoCodecContext, codec: str, container: ContainerRule) -> None:
+    """Set the code by which players of a container recognise a codec."""
+    if codec in container.codes:
+        context.codec_tag = container.codes[codec]
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fractions import Fraction
+from math import lcm
 from typing import TYPE_CHECKING
 
 import av
@@ -158,13 +159,21 @@ def mux_errors(path: str) -> Iterator[None]:
             ) from error
 
 
-def make_muxer_options(container: ContainerRule, time_base: Fraction) -> dict[str, str]:
-    """Make the options of a muxer with which it keeps times of a time base as they are, where it can."""
+def make_muxer_options(container: ContainerRule, time_base: Fraction, audio_rate: int = 1) -> dict[str, str]:
+    """Make the options of a muxer with which it keeps times as they are, where it can.
+
+    Args:
+        container: The container.
+        time_base: Unit of the times of frames.
+        audio_rate: Samples a second of the audio that is copied.
+    """
     options = dict(container.options)
     if container.name in ("mp4", "mov"):
-        # The unit of the tracks, and that of the edit list that holds the time of the first frame.
-        ticks = str(time_base.denominator)
-        options |= {"video_track_timescale": ticks, "movie_timescale": ticks}
+        ticks = time_base.denominator
+        # The unit of edit lists, which hold where each track begins and ends: one that both tracks have, if possible.
+        both = lcm(ticks, audio_rate)
+        unit = both if both <= _MOST_TICKS else ticks * max(1, audio_rate // ticks)
+        options |= {"video_track_timescale": str(ticks), "movie_timescale": str(unit)}
     return options
 
 
