@@ -19,6 +19,7 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 import framefeed as ff
+from framefeed.bench.baselines import load_module
 from framefeed.errors import CorruptMedia
 from framefeed.load import ClipBatch, ClipLoader
 from tests.conftest import CHECKOUT
@@ -237,6 +238,13 @@ def test_processes_divide_a_batch_over_the_devices_of_all() -> None:
         assert report["sums"] == [6, 22, 38]
         assert "plan with rank=jax.process_index(), world_size=jax.process_count()" in report["refused"][0]
         assert "expected it to divide the first axis over its 2 processes" in report["refused"][1]
+
+
+def test_the_bench_measures_whole_epochs(make_loader: Callable[..., ClipLoader]) -> None:
+    loader = make_loader()
+    epochs = load_module("jax").open_epochs(loader)
+    assert [len(list(epochs())) for _ in range(2)] == [3, 3]
+    assert loader.epoch == 2
 
 
 def test_the_reference_has_its_signature() -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import gc
 import inspect
-import json
 import weakref
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -17,7 +15,7 @@ import tensorflow as tf
 
 import framefeed as ff
 from framefeed.adapters.tensorflow import _dataset
-from framefeed.cli import main
+from framefeed.bench.baselines import load_module
 from framefeed.errors import CorruptMedia, FrameNotFound
 from framefeed.load import ClipBatch, ClipLoader
 from tests.conftest import CHECKOUT
@@ -291,12 +289,11 @@ def test_a_dataset_that_is_dropped_ends_its_loader() -> None:
     assert alive() is None
 
 
-def test_the_bench_measures_it(tmp_path: Path) -> None:
-    report = tmp_path / "bench.json"
-    options = ["--rows", "tensorflow", "--pairs", "1", "--minutes", "1", "--json", str(report)]
-    assert main(["bench", "load", *options]) == 0
-    (row,) = json.loads(report.read_text())["rows"]
-    assert row["comparisons"][0]["figures"].keys() == {"wall", "CPU"}
+def test_the_bench_measures_whole_epochs(make_loader: Callable[..., ClipLoader]) -> None:
+    loader = make_loader()
+    epochs = load_module("tensorflow").open_epochs(loader)
+    assert [len(list(epochs())) for _ in range(2)] == [3, 3]
+    assert loader.epoch == 2
 
 
 def test_the_reference_has_its_signature() -> None:
