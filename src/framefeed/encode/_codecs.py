@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -35,6 +36,9 @@ class CodecRule:
         quality: Quality where the user chooses none; None leaves it to the encoder.
         options: Options of the encoder: a fast preset, no B-frames.
         has_color_tags: Whether the bitstream names its colours, so that any container keeps them.
+        has_aspect_tag: Whether the bitstream names the shape of its samples. PyAV does not pass that of a stream to
+            the muxers of Matroska and AVI.
+        is_limited: Whether samples always have the limited range, because the bitstream cannot say otherwise.
         is_jpeg: Whether samples always have the full range and the matrix of BT.601.
         segment_format: FFmpeg's name of the container of segments.
     """
@@ -47,6 +51,8 @@ class CodecRule:
     quality: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     has_color_tags: bool = True
+    has_aspect_tag: bool = True
+    is_limited: bool = False
     is_jpeg: bool = False
     segment_format: str = "nut"
 
@@ -55,15 +61,16 @@ CODECS: dict[str, CodecRule] = {
     rule.name: rule
     for rule in (
         CodecRule("h264", "libx264", quality=23, options={"preset": "veryfast", "bf": "0"}),
-        CodecRule("hevc", "libx265", quality=28, options={"preset": "superfast"}),
+        CodecRule("hevc", "libx265", quality=28, options={"preset": "ultrafast"}),
         CodecRule(
             "vp9",
             "libvpx-vp9",
             qualities=(0, 63),
             quality=32,
             options={"deadline": "good", "cpu-used": "5", "b": "0", "row-mt": "1"},
+            has_aspect_tag=False,
         ),
-        CodecRule("av1", "libsvtav1", qualities=(1, 63), quality=35, options={"preset": "10"}),
+        CodecRule("av1", "libsvtav1", qualities=(1, 63), quality=35, options={"preset": "10"}, has_aspect_tag=False),
         CodecRule(
             "mpeg4",
             "mpeg4",
@@ -72,10 +79,19 @@ CODECS: dict[str, CodecRule] = {
             quality=4,
             options={"bf": "0"},
             has_color_tags=False,
+            is_limited=True,
         ),
         CodecRule("mjpeg", "mjpeg", "yuvj420p", scale=_QSCALE, qualities=(1, 31), quality=3, is_jpeg=True),
         # g=1: each frame by itself. Otherwise a frame needs those before it, for 1 % fewer bytes.
-        CodecRule("ffv1", "ffv1", "bgr0", scale="", options={"level": "3", "g": "1"}, has_color_tags=False),
+        CodecRule(
+            "ffv1",
+            "ffv1",
+            "bgr0",
+            scale="",
+            options={"level": "3", "g": "1"},
+            has_color_tags=False,
+            has_aspect_tag=False,
+        ),
         # NUT has no code for it.
         CodecRule(
             "prores",
@@ -83,7 +99,8 @@ CODECS: dict[str, CodecRule] = {
             "yuv422p10le",
             scale=_QSCALE,
             qualities=(1, 64),
-            options={"profile": "standard"},
+            has_aspect_tag=False,
+            is_limited=True,
             segment_format="matroska",
         ),
     )
@@ -102,6 +119,7 @@ class ContainerRule:
         codec: Codec where the user chooses none.
         codecs: Codecs that it holds and players expect in it.
         options: Options of the muxer.
+        unwritten: Codecs of audio that libav lists, and refuses to write.
     """
 
     name: str
@@ -109,13 +127,18 @@ class ContainerRule:
     codec: str
     codecs: tuple[str, ...]
     options: Mapping[str, str] = field(default_factory=dict)
+    unwritten: tuple[str, ...] = ()
 
 
 # The index comes first, so that a player on the network can start at once.
 _INDEX_FIRST = {"movflags": "+faststart"}
 CONTAINERS: dict[str, ContainerRule] = {
-    "mp4": ContainerRule("mp4", "mp4", "h264", ("h264", "hevc", "vp9", "av1", "mpeg4", "mjpeg", "ffv1"), _INDEX_FIRST),
-    "mov": ContainerRule("mov", "mov", "h264", ("h264", "hevc", "mpeg4", "mjpeg", "prores"), _INDEX_FIRST),
+    "mp4": ContainerRule(
+        "mp4", "mp4", "h264", ("h264", "hevc", "vp9", "av1", "mpeg4", "mjpeg", "ffv1"), _INDEX_FIRST, ("truehd",)
+    ),
+    "mov": ContainerRule(
+        "mov", "mov", "h264", ("h264", "hevc", "mpeg4", "mjpeg", "prores"), _INDEX_FIRST, ("flac", "opus", "truehd")
+    ),
     "mkv": ContainerRule("mkv", "matroska", "h264", tuple(CODECS)),
     "webm": ContainerRule("webm", "webm", "vp9", ("vp9", "av1")),
     # Not h264: libav reads its frames from this container one frame too late.
@@ -132,7 +155,7 @@ class VideoOptions:
         >>> VideoOptions(codec="libx264", quality=18).codec
         'h264'
 
-    Encoders run at a fast setting: x264 "veryfast", x265 "superfast", libvpx-vp9 "good" with cpu-used 5, SVT-AV1
+    Encoders run at a fast setting: x264 "veryfast", x265 "ultrafast", libvpx-vp9 "good" with cpu-used 5, SVT-AV1
     preset 10; without B-frames, so that frames are stored in the order in which they are shown.
 
     Attributes:
@@ -203,12 +226,16 @@ class VideoOptions:
         options = {"flags": "+bitexact", **rule.options}
         quality = rule.quality if self.quality is None else self.quality
         if rule.scale == _QSCALE and quality is not None:
-            options |= {"flags": "+bitexact+qscale", _QSCALE: str(quality * _LAMBDA)}
+            # Bounds too: MPEG encoders read the scale of each frame, which PyAV does not set, and move it into these.
+            bounds = {"qmin": str(quality), "qmax": str(quality)}
+            options |= {"flags": "+bitexact+qscale", _QSCALE: str(quality * _LAMBDA), **bounds}
         elif quality is not None:
             options[rule.scale] = str(quality)
         if self.gop is not None:
             options["g"] = str(self.gop)
-        if rule.name == "hevc":
+        if rule.name == "prores":
+            options["profile"] = "4444" if "444" in self.coded_format else "standard"
+        elif rule.name == "hevc":
             options["x265-params"] = f"bframes=0:pools={threads}:frame-threads=1:log-level=none:info=0"
         elif rule.name == "av1":
             options["svtav1-params"] = f"lp={threads}"
@@ -286,7 +313,7 @@ def check_video_output(
         raise UsageError(f"cannot write {name}: there is no folder {folder!r}; make it first")
     if (kind := name_special_kind(name)) is not None:
         raise UsageError(f"cannot write {name}: {kind} is already there; choose another name")
-    if not os.access(folder, os.W_OK | os.X_OK):
+    if not os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
         raise UsageError(f"cannot write {name}: the folder {folder!r} may not be written to; choose another one")
 
 
@@ -297,7 +324,14 @@ def check_audio(path: str, codec: str) -> None:
         UsageError: It does not; the message names one that does.
     """
     container = find_container(path)
-    if codec not in _list_codecs(container.format):
+    if container.name == "avi":
+        raise UsageError(
+            f"{path}: the audio of a .avi file has no times of its own, so that it would slip against the video: write "
+            ".mp4 or .mkv, or leave out the audio"
+        )
+    with suppress(UnknownCodecError):
+        codec = av.Codec(codec, "r").canonical_name
+    if codec not in _list_codecs(container.format) or codec in container.unwritten:
         advice = "write .mkv, or leave out the audio" if container.name != "mkv" else "leave out the audio"
         raise UsageError(f"{path}: a .{container.name} file does not hold audio of the codec {codec}: {advice}")
 
@@ -310,10 +344,8 @@ def _list_codecs(file_format: str) -> frozenset[str]:
     found = set(names)
     for name in names:
         for mode in ("r", "w"):
-            try:
+            with suppress(UnknownCodecError):
                 found.add(av.Codec(name, "r" if mode == "r" else "w").canonical_name)
-            except UnknownCodecError:
-                continue
     return frozenset(found)
 
 
@@ -326,9 +358,9 @@ def open_encoder(rule: CodecRule) -> av.Codec:
     try:
         return av.Codec(rule.encoder, "w")
     except UnknownCodecError:
-        others = ", ".join(name for name in CODECS if name != rule.name)
         raise UsageError(
-            f"codec: this build of FFmpeg has no encoder {rule.encoder} for {rule.name}: choose another codec of {others}"
+            f"codec: this build of FFmpeg has no encoder {rule.encoder} for {rule.name}: choose another codec of "
+            f"{', '.join(name for name in CODECS if name != rule.name)}"
         ) from None
 
 

@@ -23,6 +23,8 @@ from framefeed.encode._tags import VideoTags
 _FLAGS = Interpolation.AREA | Interpolation.FULL_CHR_H_INP
 # AV_CODEC_FLAG_GLOBAL_HEADER of libavcodec/avcodec.h: parameter sets in the header of the container.
 _GLOBAL_HEADER = 1 << 22
+_PROGRESSIVE = 1
+"""AV_FIELD_PROGRESSIVE of libavcodec/defs.h."""
 _MOST_RATE = 65535
 """Largest numerator of a rate in MPEG-4 part 2 (vop_time_increment_resolution)."""
 
@@ -113,7 +115,8 @@ class Encoder:
 
 
 def tag_context(context: av.VideoCodecContext, tags: VideoTags) -> None:
-    """Set the tags of a stream that is not open yet."""
+    """Set the tags of a stream that is not open yet; its pictures are progressive."""
+    context.field_order = _PROGRESSIVE
     context.color_primaries, context.color_trc = tags.primaries, tags.transfer
     context.colorspace, context.color_range = tags.space, tags.range
     if tags.pixel_aspect_ratio:

@@ -42,13 +42,13 @@ def join_segments(segments: Sequence[_Path], path: _Path, *, audio_from: MediaSo
     with ExitStack() as stack:
         audio = None if audio_from is None else _open_audio(audio_from, name, stack)
         with SegmentReader(segments[0]) as first, mux_errors(name):
-            joint = _Joint(name, container, first, _find_rate(segments[0], first), audio)
+            joined = _JoinedVideo(name, container, first, _find_rate(segments[0], first), audio)
             try:
                 for segment in segments:
-                    joint.add(segment)
-                joint.finish()
+                    joined.add(segment)
+                joined.finish()
             except BaseException:
-                joint.discard()
+                joined.discard()
                 raise
 
 
@@ -94,7 +94,7 @@ def _open_audio(source: MediaSource | _Path, name: str, stack: ExitStack) -> _Au
     return _Audio(container, stream)
 
 
-class _Joint:
+class _JoinedVideo:
     """The video that segments are joined to."""
 
     def __init__(
@@ -110,8 +110,11 @@ class _Joint:
         try:
             target = self._output.container
             self._stream: VideoStream = target.add_stream_from_template(first.stream, opaque=True)
-            tag_context(self._stream.codec_context, first.header.tags)
-            self._stream.codec_context.framerate = rate
+            context = self._stream.codec_context
+            tag_context(context, first.header.tags)
+            context.framerate, context.pix_fmt = rate, first.header.pixel_format
+            if codec == "prores":  # Matroska has the tag in place of parameter sets.
+                context.extradata, context.codec_tag = None, first.header.codec_tag
             self._stream.time_base = self._timeline.unit
             self._sound = None if audio is None else target.add_stream_from_template(audio.template, opaque=True)
             target.start_encoding()

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 else:  # PyAV's class takes its stream's type in its stub only.
     Packet = AvPacket
 
-# No dates, random ids or version strings.
-_BITEXACT = {"fflags": "+bitexact"}
+# No dates, random ids or version strings; bytes are written when the buffer is full, not for each packet.
+_OPTIONS = {"fflags": "+bitexact", "flush_packets": "0"}
 _BUFFER_BYTES = 2**18
 _MOST_TICKS = 2**31 - 1
 """Largest distance of two frames in an MP4 file, in ticks (stts of ISO/IEC 14496-12, as libavformat checks it)."""
@@ -89,7 +89,7 @@ class Output:
                 self._file,
                 "w",
                 format=file_format,
-                container_options={**_BITEXACT, **options},
+                container_options={**_OPTIONS, **options},
                 buffer_size=_BUFFER_BYTES,
             )
 
@@ -177,8 +177,8 @@ class Timeline:
         self.shift = 0
         self.unit = 1 / rate if container.name == "avi" else time_base
 
-    def place(self, pts: int) -> int:
-        """Return the container's time of the next frame.
+    def convert(self, pts: int) -> int:
+        """Convert the time of the next frame to the container's.
 
         Raises:
             UsageError: The container cannot hold that time.
@@ -245,7 +245,7 @@ class PacketQueue:
 
     def add_time(self, pts: int) -> None:
         """Add the time of the next frame."""
-        self._times.append(self._timeline.place(pts))
+        self._times.append(self._timeline.convert(pts))
 
     def add_packet(self, packet: Packet) -> None:
         """Add the packet of the next frame."""

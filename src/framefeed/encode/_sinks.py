@@ -102,8 +102,10 @@ class SegmentSink:
         self._output = Output(recipe.path, recipe.options.rule.segment_format, SEGMENT_OPTIONS)
         container = self._output.container
         try:
-            SegmentHeader(recipe.time_base, rate, recipe.tags).put_into(container)
             self._encoder = _add_encoder(self._output, recipe, self._unit)
+            tag = self._encoder.stream.codec_context.codec_tag
+            header = SegmentHeader(recipe.time_base, rate, recipe.tags, recipe.options.coded_format, tag.rstrip(chr(0)))
+            header.put_into(container)
             self._text = container.add_mux_stream("text")
             self._text.time_base = self._unit
             container.start_encoding()

@@ -8,7 +8,8 @@ from fractions import Fraction
 
 from av.video.reformatter import ColorRange, Colorspace
 
-from framefeed.encode._codecs import CODECS, VideoOptions, choose_codec, find_container
+from framefeed.encode._codecs import VideoOptions, choose_codec, find_container
+from framefeed.errors import UsageError
 from framefeed.index import StreamFacts
 
 _UNSPECIFIED = 2
@@ -77,7 +78,8 @@ class VideoTags:
             return replace(self, space=_RGB, range=_FULL)
         if options.rule.is_jpeg or options.coded_format.startswith("yuvj"):
             return replace(self, space=_BT601 if options.rule.is_jpeg else self._yuv_space(), range=_FULL)
-        return replace(self, space=self._yuv_space(), range=_LIMITED if self.space == _RGB else self.range)
+        is_limited = options.rule.is_limited or self.space == _RGB
+        return replace(self, space=self._yuv_space(), range=_LIMITED if is_limited else self.range)
 
     def _yuv_space(self) -> int:
         return self.space if self.space in _MATRICES else _BT709
@@ -108,10 +110,18 @@ def resolve_video(
         ffv1 names colours, so pictures get those that readers assume, BT.601 in limited range.
 
     Raises:
-        UsageError: As `check_video_output` about the codec.
+        UsageError: As `check_video_output` about the codec; or the file could not carry the shape of the samples.
     """
     options = choose_codec(path, options)
     tags = tags.fit(options)
-    if find_container(path).name == "avi" and not CODECS[str(options.codec)].has_color_tags and not options.is_rgb:
+    container = find_container(path).name
+    if container == "avi" and not options.rule.has_color_tags and not options.is_rgb:
         tags = VideoTags(pixel_aspect_ratio=tags.pixel_aspect_ratio)
+    aspect = tags.pixel_aspect_ratio or 1
+    if aspect != 1 and container in ("mkv", "webm", "avi") and not options.rule.has_aspect_tag:
+        raise UsageError(
+            f"{os.fsdecode(path)}: a .{container} file of {options.codec} cannot say that its pixels are not square "
+            f"({aspect.numerator}:{aspect.denominator}): write .mp4, choose h264, or resize the pictures to square "
+            "pixels"
+        )
     return options, tags

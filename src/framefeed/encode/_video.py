@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from framefeed._arrays import ByteArray
-from framefeed._checks import check_integer, expected
+from framefeed._checks import check_integer, check_path, expected
 from framefeed.encode._codecs import CONTAINERS, SEGMENT_CONTAINER, ContainerRule, VideoOptions
 from framefeed.encode._encoder import limit_rate
 from framefeed.encode._muxing import mux_errors
@@ -19,6 +19,8 @@ from framefeed.encode._tags import VideoTags, resolve_video
 from framefeed.errors import UsageError
 
 _NOMINAL_RATE = Fraction(30)
+_MOST_LIKELY = 240
+"""Frames a second up to which the first duration is taken for that of all frames."""
 
 
 class VideoWriter:
@@ -65,6 +67,11 @@ class VideoWriter:
         threads: int = 1,
         rate: Fraction | float | None = None,
     ) -> None:
+        check_path("path", path, "out.mp4")
+        if not isinstance(options, VideoOptions):
+            raise expected("options", "VideoOptions(...)", options)
+        if not isinstance(tags, VideoTags):
+            raise expected("tags", "VideoTags(...)", tags)
         if not isinstance(time_base, Fraction) or time_base <= 0:
             raise expected("time_base", "a positive Fraction such as Fraction(1, 25)", time_base)
         if rate is not None and not rate > 0:
@@ -95,13 +102,14 @@ class VideoWriter:
             duration: Ticks that it is shown if it is the last one, at least 1.
 
         Raises:
-            UsageError: The picture or its time is not acceptable, or the file cannot be written. The writer is closed
-                then, and the file discarded.
+            UsageError: The picture or its time is not acceptable: it is not written, and the writer goes on. Or the
+                file cannot be written: it is discarded, and the writer closed.
         """
         if self._is_closed:
             raise UsageError(f"{self._path}: the writer is closed")
+        pts, duration = check_integer("pts", pts), check_integer("duration", duration, 1)
+        self._check(picture, pts)
         try:
-            self._check(picture, check_integer("pts", pts), check_integer("duration", duration, 1))
             with mux_errors(self._path):
                 if self._sink is None:
                     self._sink = self._open(picture.shape[:2], duration)
@@ -109,10 +117,10 @@ class VideoWriter:
         except BaseException:
             self.discard()
             raise
-        self._last_pts = pts
+        self._shape, self._last_pts = picture.shape, pts
         self._count += 1
 
-    def _check(self, picture: Any, pts: int, duration: int) -> None:
+    def _check(self, picture: Any, pts: int) -> None:
         number = self._count
         is_picture = isinstance(picture, np.ndarray) and picture.dtype == np.uint8 and picture.ndim == 3
         if not is_picture or picture.shape[2] != 3 or not picture.size:
@@ -121,7 +129,6 @@ class VideoWriter:
             raise UsageError(f"picture {number}: expected uint8 [H, W, 3], got {given}")
         if number == 0:
             self._check_size(*picture.shape[:2])
-            self._shape = picture.shape
         elif picture.shape != self._shape:
             raise UsageError(
                 f"picture {number} has {picture.shape[1]} x {picture.shape[0]} pixels (width x height), and those "
@@ -140,8 +147,9 @@ class VideoWriter:
             )
 
     def _open(self, size: tuple[int, int], duration: int) -> Sink:
-        fallback = 1 / (duration * self._time_base) if self._container else _NOMINAL_RATE
-        rate = limit_rate(Fraction(self._rate or fallback))
+        first = 1 / (duration * self._time_base)
+        is_of_first = self._container is not None and (self._container.name == "avi" or 1 <= first <= _MOST_LIKELY)
+        rate = limit_rate(Fraction(self._rate or (first if is_of_first else _NOMINAL_RATE)))
         recipe = Recipe(self._path, self._options, self._tags, self._time_base, rate, size, self._threads)
         if self._container is not None:
             return FinalSink(recipe, self._container)

@@ -32,7 +32,7 @@ def _take_picture(value: Any) -> ByteArray:
     if isinstance(value, Iterator):
         raise _make_error(f"{describe_value(value)}: return list(...) of it")
     if not isinstance(value, np.ndarray):
-        if not hasattr(value, "__array__"):
+        if not (hasattr(value, "__array__") or hasattr(value, "__array_interface__")):
             raise _make_error(describe_value(value))
         value = np.asarray(value)
     if value.dtype == np.uint8 and value.ndim == 3 and value.shape[2] == 3 and value.size:

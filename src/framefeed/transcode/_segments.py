@@ -80,7 +80,7 @@ def _choose_bounds(is_start: BoolArray, is_new: BoolArray, second: int) -> list[
     while bounds[-1] < count:
         left = count - bounds[-1]
         best = min(max(left // _PARTS_LEFT, SHORTEST_SECONDS * second), LONGEST_SECONDS * second)
-        least, most = max(best // 2, SHORTEST_SECONDS * second), best + best // 2
+        least, most = max(best // 2, SHORTEST_SECONDS * second), 2 * best
         is_last = left <= most or left < least + second
         bounds.append(count if is_last else _choose_stop(starts, news, bounds[-1], (least, best, most)))
     return bounds

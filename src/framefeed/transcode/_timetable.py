@@ -13,8 +13,10 @@ from framefeed.decode import require_times, resample_frames
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
 
-# Ticks between two pictures of a resampled video whose first time is no multiple of its frame distance.
+_MOST_TICKS = 1_000_000
+"""Ticks of a second; more would make the numbers of a long video too large for MP4."""
 _FINE_TICKS = 1000
+"""Ticks between two pictures of a resampled video whose first time cannot be kept exactly."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,10 +80,18 @@ def _resample(index: FrameIndex, fps: Fraction, name: str) -> Timetable:
     if not len(ordinals):
         raise UsageError(f"fps: {float(fps):g} pictures a second are none in {stop - start:.6f} s: use a higher rate")
     first, step = int(index.pts[0]) * index.time_base, 1 / fps
-    scale = 1 if (first / step).denominator == 1 else _FINE_TICKS
+    time_base = _find_common_tick(first, step)
+    ticks = int(step / time_base)
     numbers = np.arange(len(ordinals), dtype=np.int64)
-    pts = numbers * scale + round(first / step * scale)
-    return Timetable(ordinals, pts, np.full_like(numbers, scale), seconds, step / scale, fps, False)
+    pts = numbers * ticks + round(first / time_base)
+    return Timetable(ordinals, pts, np.full_like(numbers, ticks), seconds, time_base, fps, False)
+
+
+def _find_common_tick(first: Fraction, step: Fraction) -> Fraction:
+    """Find the longest tick of which two times are multiples; if it is too short, one for the step alone."""
+    below = first.denominator * step.denominator
+    common = Fraction(math.gcd(first.numerator * step.denominator, step.numerator * first.denominator), below)
+    return common if common.denominator <= _MOST_TICKS else step / _FINE_TICKS
 
 
 def check_rising(times: Timetable, name: str) -> None:
