@@ -62,7 +62,8 @@ def test_the_queue_ends_with_its_last_batch() -> None:
 def test_our_loader_gives_the_samples_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_simulation, "PRODUCER_SECONDS", 0.0)
     _simulation.make_files(tmp_path)
-    shown = [batch[:, 0, 0, 0].tolist() for batch in _simulation.begin_ours(tmp_path, BATCH * 18, 3)]
+    loader = _simulation.make_loader(tmp_path, BATCH * 18, 3)
+    shown = [batch[:, 0, 0, 0].tolist() for batch in _simulation.begin_ours(loader)]
     assert len(shown) == 18
     assert find_wrong(OURS, shown) == []
 

@@ -85,12 +85,17 @@ def make_files(folder: Path) -> None:
         copyfile(folder / "0.mp4", folder / f"{number}.mp4")
 
 
-def begin_ours(folder: Path, length: int, producers: int) -> Iterator[Any]:
-    """Iterate over a whole loader, with as many threads as there are producers."""
+def make_loader(folder: Path, length: int, producers: int) -> ClipLoader:
+    """Make a whole loader, with as many threads as there are producers."""
     sources = [folder / f"{number}.mp4" for number in range(BATCH)]
     requests = [DecodeRequest(sources[each % BATCH], [each // BATCH % FRAMES]) for each in range(length)]
     plan = plan_requests(requests, size=(SIDE, SIDE))
-    with ClipLoader(plan, batch_size=BATCH, workers=producers, backend=SampleDecoder()) as loader:
+    return ClipLoader(plan, batch_size=BATCH, workers=producers, backend=SampleDecoder())
+
+
+def begin_ours(loader: ClipLoader) -> Iterator[Any]:
+    """Iterate over a loader, and close it."""
+    with loader:
         for batch in loader:
             yield batch.data[:, 0]
 
@@ -108,8 +113,9 @@ def simulate(module: str, producers: str, batches: str, folder: str) -> dict[str
         before = read_family_clocks()
         iterator = offered.begin(load_sample, length, BATCH, workers)
     else:
+        loader = make_loader(Path(folder), length, workers)
         before = read_family_clocks()
-        iterator = begin_ours(Path(folder), length, workers)
+        iterator = begin_ours(loader)
     until = before.wall + find_seconds(workers, count)
     arrivals, shown = list[float](), list[list[int]]()
     for batch in iterator:
