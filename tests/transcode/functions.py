@@ -50,12 +50,15 @@ class Recorded:
 
     Args:
         folder: Where the files are written.
-        fates: By the number of a frame: "raise", "die" or "hang".
+        fates: By the number of a frame: "raise", "die", "hang", "interrupt" or "interrupt and hang".
         times: How often a fate comes; later calls for the frame succeed.
+        is_remote: Whether it is called in worker processes.
     """
 
-    def __init__(self, folder: Path, fates: dict[int, str] | None = None, times: int = 1_000_000) -> None:
-        self.folder, self.fates, self.times = folder, fates or {}, times
+    def __init__(
+        self, folder: Path, fates: dict[int, str] | None = None, times: int = 1_000_000, is_remote: bool = False
+    ) -> None:
+        self.folder, self.fates, self.times, self.is_remote = folder, fates or {}, times, is_remote
 
     def __call__(self, frame: Picture, *, index: int, pts_seconds: float) -> Picture:
         earlier = len(list(self.folder.glob(f"{index:06d}-*")))
@@ -65,8 +68,10 @@ class Recorded:
             raise ArithmeticError(f"no result for {index}")
         if fate == "die":
             os.kill(os.getpid(), signal.SIGKILL)
-        if fate == "hang":
-            hang(0)
+        if fate in ("interrupt", "interrupt and hang"):
+            os.kill(os.getppid() if self.is_remote else os.getpid(), signal.SIGINT)
+        if fate in ("hang", "interrupt and hang"):
+            hang("native")
         return 255 - frame
 
     def calls(self) -> list[int]:

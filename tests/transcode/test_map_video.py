@@ -40,7 +40,8 @@ def expected_bytes(clip: Path, tmp_path_factory: pytest.TempPathFactory) -> byte
     out = tmp_path_factory.mktemp("one") / "out.mp4"
     result = ff.map_video(clip, functions.keep, out, workers=0)
     assert (result.num_frames, result.num_pictures, result.num_resumed_frames) == (COUNT, COUNT, 0)
-    assert result.outputs == (str(out),) and result.ledger == ()
+    assert result.outputs == (str(out),)
+    assert result.ledger == ()
     assert sorted(path.name for path in out.parent.iterdir()) == ["out.mp4"]
     return out.read_bytes()
 
@@ -80,7 +81,8 @@ def test_the_function_gets_what_the_decoder_gives(clip: Path) -> None:
     got: dict[int, Any] = {}
 
     def function(frame: Any, *, index: int, pts_seconds: float) -> None:
-        assert frame.flags.c_contiguous and frame.flags.writeable
+        assert frame.flags.c_contiguous
+        assert frame.flags.writeable
         got[index] = frame.copy(), pts_seconds
         frame[:] = 0
 
@@ -199,7 +201,8 @@ def test_none_leaves_the_frame_out(clip: Path, tmp_path: Path) -> None:
 
     kept = [index for index in range(COUNT) if drop(0, index=index, pts_seconds=0.0) is not None]
     result = ff.map_video(clip, drop, tmp_path / "out.mp4", workers=2)
-    assert result.num_pictures == len(kept) and result.num_frames == COUNT
+    assert result.num_pictures == len(kept)
+    assert result.num_frames == COUNT
     data, times = read_all(tmp_path / "out.mp4")
     assert [read_stamp(frame) for frame in data] == kept
     assert times == pytest.approx([index / 25 for index in kept])
@@ -216,7 +219,8 @@ def test_images(tmp_path: Path, suffix: str) -> None:
     clip = write_clip(tmp_path / "clip.mp4", ClipSpec(num_frames=14))
     out = tmp_path / "frames"
     result = ff.map_video(clip, functions.keep, f"{out}/", workers=2, codec=suffix)
-    assert result.outputs == (str(out),) and result.num_pictures == 14
+    assert result.outputs == (str(out),)
+    assert result.num_pictures == 14
     names = sorted(path.name for path in out.iterdir())
     assert names == [f"frame_{index:06d}_{index / 25:.9f}s.{suffix}" for index in range(14)]
     sequence = ff.ImageSequence(str(out), fps=25)

@@ -46,7 +46,9 @@ def test_other_results_are_refused_with_advice(result: Any, message: str) -> Non
         take_pictures(result)
 
 
-@pytest.mark.parametrize(("count", "shape"), [(1, (1, 1)), (2, (1, 2)), (3, (2, 2)), (4, (2, 2)), (5, (2, 3)), (7, (3, 3))])
+@pytest.mark.parametrize(
+    ("count", "shape"), [(1, (1, 1)), (2, (1, 2)), (3, (2, 2)), (4, (2, 2)), (5, (2, 3)), (7, (3, 3))]
+)
 def test_pictures_are_drawn_row_by_row(count: int, shape: tuple[int, int]) -> None:
     pictures = [np.full((2, 3, 3), number + 1, np.uint8) for number in range(count)]
     mosaic = draw_mosaic(pictures)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,7 +25,8 @@ def index() -> FrameIndex:
 
 
 def check_cover(segments: tuple[Segment, ...], count: int) -> None:
-    assert segments[0].first == 0 and segments[-1].stop == count
+    assert segments[0].first == 0
+    assert segments[-1].stop == count
     assert all(one.stop == other.first for one, other in pairwise(segments))
     assert [each.number for each in segments] == list(range(len(segments)))
     assert all(len(each) > 0 for each in segments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator
 from dataclasses import dataclass
 from time import monotonic
@@ -24,7 +25,7 @@ from framefeed.parallel import (
 from framefeed.transcode._results import name_frame
 from framefeed.transcode._segments import Segment
 from framefeed.transcode._targets import SegmentRecord
-from framefeed.transcode._working import FRAME, NUM_COLUMNS, MapJob, SegmentWorker
+from framefeed.transcode._working import ATTEMPT, FRAME, NUM_COLUMNS, MapJob, SegmentWorker
 
 STEP_SECONDS = 0.5
 """A process answers after this time, so that it is heard from between frames."""
@@ -38,12 +39,14 @@ class StepRequest:
 
     Attributes:
         number: Number of the segment.
+        attempt: Number of the attempt to make a segment, of this worker; never 0.
         is_first: Whether it begins; else the process has begun it.
-        board: The board, int64 [workers, 3].
+        board: The board, int64 [workers, 4].
         worker: Number of the worker.
     """
 
     number: int
+    attempt: int
     is_first: bool
     board: SharedRange
     worker: int
@@ -58,7 +61,7 @@ class StepAnswer:
 
     Attributes:
         record: Description of the segment if it is finished.
-        is_lost: Whether the process has not begun the segment: it replaced one that had.
+        is_lost: Whether another process, which this one replaced, has begun the attempt.
     """
 
     record: SegmentRecord | None = None
@@ -76,7 +79,7 @@ class SegmentProcess:
         self._job = job
         self._outcome = catch_error(lambda _: SegmentWorker(job, np.zeros(NUM_COLUMNS, np.int64)), None)
         self._steps: Generator[None, None, SegmentRecord] | None = None
-        self._number = -1
+        self._attempt = 0
 
     def __repr__(self) -> str:
         return repr(self._job)
@@ -86,12 +89,14 @@ class SegmentProcess:
         if isinstance(self._outcome, Err):
             raise self._outcome.error
         worker = self._outcome.value
-        if request.is_first:
+        row = view_board(request.board)[request.worker]
+        # The pool repeats a call whose process died: the worker is to know at which frame that was.
+        if request.is_first and row[ATTEMPT] != request.attempt:
             if self._steps is not None:
                 self._steps.close()
-            worker.row = view_board(request.board)[request.worker]
-            self._steps, self._number = worker.work(self._job.segments[request.number]), request.number
-        if self._steps is None or self._number != request.number:
+            worker.row, row[ATTEMPT], self._attempt = row, request.attempt, request.attempt
+            self._steps = worker.work(self._job.segments[request.number])
+        if self._steps is None or self._attempt != request.attempt:
             return StepAnswer(is_lost=True)
         until = monotonic() + STEP_SECONDS
         try:
@@ -151,6 +156,7 @@ class RemoteSegments:
         limit = None if deadline_seconds is None else deadline_seconds + STEP_SECONDS
         self._deadline_seconds = deadline_seconds
         self._calls: RemoteCalls[StepRequest, StepAnswer] = RemoteCalls(_NewProcess(job), limit)
+        self._attempts = itertools.count(1)
 
     def make(self, segment: Segment, worker: int) -> SegmentRecord:
         """Make a segment in the process of this thread.
@@ -161,9 +167,9 @@ class RemoteSegments:
             FramefeedError: As the worker raised it.
         """
         lost: list[int] = []
-        is_first = True
+        attempt, is_first = next(self._attempts), True
         while True:
-            request = StepRequest(segment.number, is_first, self._block.shared, worker)
+            request = StepRequest(segment.number, attempt, is_first, self._block.shared, worker)
             try:
                 answer = self._calls(request)
             except ProcessHung as hang:
@@ -178,6 +184,7 @@ class RemoteSegments:
                 if frame in lost or len(lost) == _MOST_LOST:
                     raise self._make_lost_error(f"{len(lost) + 1} worker processes died", worker)
                 lost.append(frame)
+                attempt = next(self._attempts)
 
     def _name_frame(self, worker: int) -> tuple[int, str]:
         frame = min(int(self._board[worker, FRAME]), len(self._job.index) - 1)

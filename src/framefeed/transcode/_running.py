@@ -229,7 +229,7 @@ class _Watch:
     """Notices threads that hang: no step was done for the deadline.
 
     Args:
-        board: The board, int64 [workers, 3].
+        board: The board, int64 [workers, 4].
         deadline_seconds: Longest time for a step; None for no bound.
     """
 

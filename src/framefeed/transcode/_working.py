@@ -9,21 +9,21 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed.decode import Pixels
-from framefeed.errors import CorruptMedia
+from framefeed.errors import CorruptMedia, FramefeedError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
-from framefeed.transcode._calling import FrameCaller
+from framefeed.transcode._calling import FrameCaller, FrameOutcome
 from framefeed.transcode._options import UserFunction
 from framefeed.transcode._reading import FrameReader
-from framefeed.transcode._results import FrameFault
+from framefeed.transcode._results import FrameFault, add_context
 from framefeed.transcode._segments import Segment
-from framefeed.transcode._targets import SegmentRecord, Target
+from framefeed.transcode._targets import SegmentOutput, SegmentRecord, Target
 from framefeed.transcode._timetable import Timetable
 
-FRAME, DONE, BEATS = range(3)
-"""Columns of a worker's row on the board: the frame in work, pictures of its segment that are done, and a number that
-changes whenever a step is done."""
-NUM_COLUMNS = 3
+FRAME, DONE, BEATS, ATTEMPT = range(4)
+"""Columns of a worker's row on the board: the frame in work, pictures of its segment that are done, a number that
+changes whenever a step is done, and the attempt that a process has begun."""
+NUM_COLUMNS = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +57,7 @@ class SegmentWorker:
 
     Args:
         job: The job.
-        row: The worker's row of the board, int64 [3].
+        row: The worker's row of the board, int64 [4].
 
     Raises:
         LoadError: ``setup`` failed.
@@ -87,13 +87,20 @@ class SegmentWorker:
                             faults.append(outcome.fault)
                         begin, end = np.searchsorted(ordinals, [outcome.frame, outcome.frame + 1]).tolist()
                         for position in range(begin, end) if outcome.result else ():
-                            output.add(segment.first + position, outcome.result)
+                            self._add(output, segment.first + position, outcome)
                         self.row[DONE] = end
                 self.row[BEATS] += 1
                 yield
             return output.finish(sorted(faults, key=lambda fault: fault.frame))
         except BaseException:
             output.discard()
+            raise
+
+    def _add(self, output: SegmentOutput, position: int, outcome: FrameOutcome) -> None:
+        try:
+            output.add(position, outcome.result)
+        except FramefeedError as error:
+            add_context(error, outcome.frame, self._job.source.name, "write")
             raise
 
     def _read_batches(self, segment: Segment, faults: list[FrameFault]) -> Iterator[tuple[list[int], list[Pixels]]]:

@@ -1,0 +1,399 @@
+"""What goes wrong in the function, in the source and at the output."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import framefeed as ff
+from framefeed.testing import AudioSpec, ClipSpec, write_clip
+from framefeed.transcode import _folder
+from tests.corpus import clip_file
+from tests.damaged import damaged_clip
+from tests.transcode import functions
+from tests.transcode.functions import Recorded
+
+COUNT = 110
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_clip(tmp_path_factory.mktemp("map") / "clip.mp4", ClipSpec(num_frames=COUNT, height=48, width=64))
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> Path:
+    folder = tmp_path / "calls"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out" / "out.mp4"
+
+
+def names_beside(out: Path) -> list[str]:
+    return sorted(path.name for path in out.parent.iterdir())
+
+
+def iterate(source: Any, function: Any, out: Path, **options: Any) -> Any:
+    with ff.map_video(source, function, **options) as mapped:
+        return list(mapped)
+
+
+FORMS: dict[str, Callable[..., Any]] = {"video": ff.map_video, "iterator": iterate}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_error_names_frame_and_time(clip: Path, out: Path, calls: Path, form: str, workers: int) -> None:
+    with pytest.raises(ff.LoadError, match=r"frame 70 \(2\.800000 s\).*ArithmeticError: no result for 70") as caught:
+        FORMS[form](clip, Recorded(calls, {70: "raise"}), out, workers=workers)
+    error = caught.value
+    assert (error.position, error.source, error.stage) == (70, str(clip), "function")
+    assert isinstance(error.__cause__, ArithmeticError)
+    assert "in __call__" in "".join(traceback.format_exception(error.__cause__))
+    assert not out.exists()
+    assert threading.active_count() == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
+def test_an_error_in_a_process_brings_its_traceback(clip: Path, out: Path, calls: Path, form: str) -> None:
+    with pytest.raises(ff.LoadError, match="frame 70") as caught:
+        FORMS[form](clip, Recorded(calls, {70: "raise"}), out, workers=1, kind="processes")
+    assert (caught.value.position, caught.value.stage) == (70, "function")
+    assert caught.value.remote_traceback is not None
+    assert 'raise ArithmeticError(f"no result for {index}")' in caught.value.remote_traceback
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+@pytest.mark.parametrize("is_video", [True, False])
+def test_the_next_run_continues(clip: Path, out: Path, calls: Path, workers: int, is_video: bool) -> None:
+    target = out if is_video else out.parent / "images"
+    ff.map_video(clip, Recorded(calls), target, workers=0)
+    whole = {path.name: path.read_bytes() for path in (target.parent if is_video else target).iterdir()}
+    for path in [*calls.iterdir(), *([target] if is_video else target.iterdir())]:
+        path.unlink()
+    with pytest.raises(ff.LoadError):
+        ff.map_video(clip, Recorded(calls, {80: "raise"}), target, workers=workers)
+    result = ff.map_video(clip, Recorded(calls), target, workers=1)
+    assert 25 <= result.num_resumed_frames < COUNT
+    assert result.num_pictures == result.num_frames == COUNT
+    numbers = calls_of(calls)
+    assert set(numbers) == set(range(COUNT))
+    # Frames of segments that were not finished are called twice.
+    assert len(numbers) < 2 * COUNT - result.num_resumed_frames
+    assert {path.name: path.read_bytes() for path in (target.parent if is_video else target).iterdir()} == whole
+
+
+def calls_of(folder: Path) -> list[int]:
+    return Recorded(folder).calls()
+
+
+def test_a_run_can_start_anew(clip: Path, out: Path, calls: Path) -> None:
+    for options in ({"resume": False}, {"quality": 30}, {"fps": 25}, {"batch_size": None, "on_error": "skip"}):
+        with pytest.raises(ff.LoadError):
+            ff.map_video(clip, Recorded(calls, {80: "raise"}), out, workers=0)
+        assert ff.map_video(clip, Recorded(calls), out, workers=0, **options).num_resumed_frames == 0
+    with pytest.raises(ff.LoadError):
+        ff.map_video(clip, Recorded(calls, {80: "raise"}), out, workers=0)
+    assert ff.map_video(clip, functions.invert, out, workers=0).num_resumed_frames == 0
+
+
+@pytest.mark.parametrize("action", ["skip", "keep"])
+@pytest.mark.parametrize("form", FORMS)
+def test_failed_frames_are_skipped_or_kept(clip: Path, out: Path, calls: Path, action: str, form: str) -> None:
+    def spoil(frame: Any, *, index: int, pts_seconds: float) -> Any:
+        frame[:] = 7
+        raise ArithmeticError(f"no result for {index}")
+
+    def function(frame: Any, *, index: int, pts_seconds: float) -> Any:
+        return spoil(frame, index=index, pts_seconds=pts_seconds) if index in (0, 31, 109) else frame
+
+    frames = ff.VideoDecoder(clip, dimension_order="NHWC")[:]
+    if form == "video":
+        ledger = ff.map_video(clip, function, out, workers=2, on_error=action, codec="ffv1", quality=None)  # type: ignore[call-overload]
+    else:
+        with ff.map_video(clip, function, workers=2, on_error=action) as mapped:  # type: ignore[call-overload]
+            given = {frame.index: frame.result for frame in mapped}
+            assert sorted(given) == [n for n in range(COUNT) if action == "keep" or n not in (0, 31, 109)]
+            assert action == "skip" or (given[31] == frames[31]).all()
+            ledger = mapped
+    assert [fault.frame for fault in ledger.ledger] == [0, 31, 109]
+    fault = ledger.ledger[1]
+    assert (fault.stage, fault.action) == ("function", {"skip": "skipped", "keep": "kept"}[action])
+    assert fault.reason == "ArithmeticError: no result for 31"
+    assert fault.pts_seconds == 31 / 25
+    if form == "video":
+        assert ledger.num_pictures == (COUNT if action == "keep" else COUNT - 3)
+        written = ff.VideoDecoder(out, dimension_order="NHWC")[:]
+        assert action == "skip" or (written[31] == frames[31]).all()
+
+
+def test_faults_of_an_earlier_run_are_in_the_ledger(clip: Path, out: Path, calls: Path) -> None:
+    def function(frame: Any, *, index: int, pts_seconds: float) -> Any:
+        if index == 3:
+            raise ArithmeticError("no result")
+        if index == 100 and calls.exists():
+            raise MemoryError
+        return frame
+
+    with pytest.raises(ff.ResourceExhausted, match="memory"):
+        ff.map_video(clip, function, out, workers=0, on_error="skip")
+    calls.rmdir()
+    result = ff.map_video(clip, function, out, workers=0, on_error="skip")
+    assert result.num_resumed_frames > 0
+    assert [fault.frame for fault in result.ledger] == [3]
+    assert result.num_pictures == COUNT - 1
+
+
+RESULTS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "float": (lambda frame: frame / 255.0, "float64"),
+    "generator": (lambda frame: (each for each in [frame]), "generator"),
+    "grey": (lambda frame: frame[:, :, 0], r"np\.repeat"),
+    "alpha": (lambda frame: np.dstack([frame, frame[:, :, :1]]), "alpha"),
+    "text": (lambda frame: "frame.png", "the string"),
+    "odd width": (lambda frame: frame[:, 1:], "63 x 48.*yuv444p"),
+}
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+def test_wrong_results_name_the_frame(clip: Path, out: Path, kind: str) -> None:
+    change, message = RESULTS[kind]
+    with pytest.raises(ff.UsageError, match=message) as caught:
+        ff.map_video(clip, lambda frame, **_: change(frame), out, workers=2)
+    assert caught.value.position is not None
+    assert names_beside(out) == []
+
+
+@pytest.mark.parametrize("at", [40, 50, 75])
+def test_another_size_names_both_frames(clip: Path, out: Path, at: int) -> None:
+    def function(frame: Any, *, index: int, pts_seconds: float) -> Any:
+        return frame[:32] if index >= at else frame
+
+    with pytest.raises(ff.UsageError, match=r"64 x 32 .* for frame \d+.*64 x 48 for frame"):
+        ff.map_video(clip, function, out, workers=2)
+    with pytest.raises(ff.UsageError, match=r"gave 2 pictures for frame \d+, and 1 for frame"):
+        ff.map_video(
+            clip, lambda frame, *, index, pts_seconds: [frame] * (1 + (index >= at)),
+            out.with_name("out{picture}.mp4"), workers=2,
+        )  # fmt: skip
+
+
+def test_an_odd_size_fits_other_pixel_formats(clip: Path, out: Path) -> None:
+    ff.map_video(clip, lambda frame, **_: frame[1:, 1:], out, workers=1, pixel_format="yuv444p")
+    assert ff.build_index(out).stream.displayed == (47, 63)
+
+
+def test_functions_of_a_script_are_refused_with_processes(clip: Path, out: Path) -> None:
+    for name, wrong in (("function", {"function": lambda frame, **_: frame}), ("setup", {"setup": lambda: 1})):
+        options: dict[str, Any] = {"function": functions.keep, **wrong}
+        for target in (out, None):
+            with pytest.raises(ff.UsageError, match=f'{name}: .*cannot be sent.*kind="threads"'):
+                ff.map_video(clip, out=target, workers=1, kind="processes", **options)  # type: ignore[call-overload]
+    assert names_beside(out) == []
+
+
+def test_setup_that_fails(clip: Path, out: Path) -> None:
+    def set_up() -> None:
+        raise LookupError("no weights")
+
+    for form in FORMS.values():
+        for workers in (0, 1):
+            with pytest.raises(ff.LoadError, match="setup raised LookupError: no weights") as caught:
+                form(clip, functions.add_state, out, setup=set_up, workers=workers)
+            assert caught.value.stage == "setup"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_thread_that_hangs_is_named(clip: Path, out: Path, form: str) -> None:
+    release = threading.Event()
+
+    def function(frame: Any, *, index: int, pts_seconds: float) -> Any:
+        if index == 60:
+            release.wait(60)
+        return frame
+
+    try:
+        with pytest.raises(ff.DeadlineExceeded, match=r"frame 60 \(2\.400000 s\).*deadline_seconds") as caught:
+            FORMS[form](clip, function, out, workers=2, deadline_seconds=0.5)
+        assert caught.value.position == 60
+    finally:
+        release.set()
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join(20)
+
+
+@pytest.mark.slow
+def test_a_process_that_hangs_is_named_and_killed(clip: Path, out: Path, calls: Path) -> None:
+    with pytest.raises(ff.DeadlineExceeded, match=r"frame 60.*deadline_seconds") as caught:
+        ff.map_video(
+            clip, Recorded(calls, {60: "hang"}), out, workers=1, kind="processes", deadline_seconds=1
+        )  # fmt: skip
+    assert caught.value.position == 60
+    # Finished segments are kept, and nothing of the others.
+    assert ff.map_video(clip, Recorded(calls), out, workers=1).num_resumed_frames >= 25
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
+def test_a_frame_that_kills_two_processes_is_named(clip: Path, out: Path, calls: Path, form: str) -> None:
+    with pytest.raises(ff.WorkerLost, match=r"frame 60 \(2\.4") as caught:
+        FORMS[form](clip, Recorded(calls, {60: "die"}), out, workers=1, kind="processes")
+    assert caught.value.position == 60
+    assert calls_of(calls).count(60) == 2
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_once_is_replaced(clip: Path, out: Path, calls: Path) -> None:
+    ff.map_video(clip, functions.invert, out.with_name("whole.mp4"), workers=1)
+    result = ff.map_video(clip, Recorded(calls, {60: "die", 61: "die"}, times=1), out, workers=2, kind="processes")
+    assert result.num_pictures == COUNT
+    assert result.ledger == ()
+    assert out.read_bytes() == out.with_name("whole.mp4").read_bytes()
+    assert names_beside(out) == ["out.mp4", "whole.mp4"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_ctrl_c_keeps_finished_segments(clip: Path, out: Path, calls: Path, kind: str) -> None:
+    is_remote = kind == "processes"
+    fate = "interrupt and hang" if is_remote else "interrupt"
+    function = Recorded(calls, {90: fate}, is_remote=is_remote)
+    with pytest.raises(KeyboardInterrupt):
+        ff.map_video(clip, function, out, workers=1, kind=kind)  # type: ignore[call-overload]
+    assert threading.active_count() == 1
+    (folder,) = out.parent.iterdir()
+    assert not [name for name in os.listdir(folder) if name.endswith(".tmp")]
+    result = ff.map_video(clip, Recorded(calls), out, workers=1)
+    assert result.num_resumed_frames >= 75
+    assert names_beside(out) == ["out.mp4"]
+
+
+def test_damaged_frames_are_named_and_the_rest_is_mapped(out: Path) -> None:
+    path = damaged_clip("damage.mp4", (12, 13, 14, 15, 16, 30))
+    index = ff.build_index(path, verify="full")
+    damaged = index.damaged_frame_indices.tolist()
+    assert 0 < len(damaged) < 20
+    seen: list[int] = []
+
+    def function(frame: Any, *, index: int, pts_seconds: float) -> Any:
+        seen.append(index)
+        return frame
+
+    result = ff.map_video(path, function, out, workers=2)
+    assert [(fault.frame, fault.stage, fault.action) for fault in result.ledger] == [
+        (frame, "decode", "skipped") for frame in damaged
+    ]
+    assert sorted(seen) == sorted(set(range(len(index))) - set(damaged))
+    assert result.num_pictures == len(index) - len(damaged)
+    with ff.map_video(path, function, workers=1) as mapped:
+        assert [frame.index for frame in mapped] == sorted(set(range(len(index))) - set(damaged))
+        assert [fault.frame for fault in mapped.ledger] == damaged
+
+
+def test_sources_that_are_no_videos(tmp_path: Path, out: Path) -> None:
+    audio = write_clip(tmp_path / "sound.m4a", AudioSpec())
+    (tmp_path / "text.mp4").write_text("no video")
+    for source, kind in (
+        (audio, ff.NoVideoStream),
+        (tmp_path / "text.mp4", ff.UnreadableMedia),
+        (tmp_path / "missing.mp4", ff.UnreadableMedia),
+        (clip_file("empty.mp4", ClipSpec(num_frames=0)), ff.MediaError),
+    ):
+        for form in FORMS.values():
+            with pytest.raises(kind):
+                form(source, functions.keep, out)
+    assert names_beside(out) == []
+
+
+@pytest.mark.parametrize("link", [None, os.symlink, os.link])
+def test_the_source_is_never_overwritten(clip: Path, tmp_path: Path, link: Callable[..., None] | None) -> None:
+    data, out = clip.read_bytes(), clip
+    if link is not None:
+        out = tmp_path / "link.mp4"
+        link(clip, out)
+    with pytest.raises(ff.UsageError, match="is the source itself"):
+        ff.map_video(clip, functions.invert, out)
+    assert clip.read_bytes() == data
+
+
+def test_outputs_that_cannot_be_written(clip: Path, out: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for wrong, message in (
+        (tmp_path / "none" / "out.mp4", "no folder"),
+        (tmp_path / "out.xyz", "expected a file name with one of the endings"),
+        (tmp_path / "{picture}" / "out.mp4", "in the name of the file"),
+        (tmp_path / "none" / "images", "cannot write"),
+    ):
+        with pytest.raises(ff.UsageError, match=message):
+            ff.map_video(clip, functions.keep, wrong)
+
+    def refuse(folder: str) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), folder)
+
+    monkeypatch.setattr(_folder, "lock_folder", refuse)
+    with pytest.raises(ff.UsageError, match=r"Read-only file system.*may be written to"):
+        ff.map_video(clip, functions.keep, out)
+
+
+def test_a_full_disk_stops_and_the_next_run_continues(clip: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []  # the identity and two segments, of 26 and 31 frames: x264 has put a key frame there
+
+    def write(path: str, **options: Any) -> Any:
+        written.append(path)
+        if len(written) > 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        return replacing(path, **options)
+
+    replacing = _folder.replacing
+    monkeypatch.setattr(_folder, "replacing", write)
+    with pytest.raises(ff.UsageError, match=r"No space left.*make room"):
+        ff.map_video(clip, functions.keep, out, workers=1, on_error="skip")
+    monkeypatch.undo()
+    assert ff.map_video(clip, functions.keep, out, workers=1, on_error="skip").num_resumed_frames == 57
+
+
+def test_arguments_are_checked(clip: Path, out: Path) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"function": "invert"}, "function: expected a function"),
+        ({"workers": -1}, "workers"),
+        ({"workers": 1.5}, "workers"),
+        ({"kind": "thread"}, "did you mean 'threads'"),
+        ({"setup": 3}, "setup"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"on_error": "ignore"}, "on_error"),
+        ({"deadline_seconds": 0}, "deadline_seconds"),
+        ({"fps": 0}, "fps"),
+        ({"fps": "25"}, "fps"),
+        ({"progress": 3}, "progress"),
+        ({"resume": 1}, "resume"),
+        ({"audio": "aac"}, "audio"),
+        ({"codec": "h265"}, "codec"),
+        ({"quality": 99}, "quality"),
+        ({"pixel_format": "yuv"}, "pixel_format"),
+        ({"gop": 0}, "gop"),
+        ({"out": None, "codec": "h264"}, "without out="),
+        ({"out": None, "audio": True}, "without out="),
+        ({"out": 5}, "out"),
+        ({"out": out.parent, "gop": 3}, "gop: is for videos"),
+        ({"out": out.parent, "codec": "gif"}, "endings"),
+        ({"out": out.parent, "quality": 50}, "quality: PNG"),
+        ({"out": out.parent, "codec": "jpg", "quality": 0}, "quality"),
+    ]
+    for options, message in wrong:
+        arguments = {"function": functions.keep, "out": out, **options}
+        with pytest.raises(ff.UsageError, match=message):
+            ff.map_video(clip, **arguments)
+    assert names_beside(out) == []
