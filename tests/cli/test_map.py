@@ -398,6 +398,52 @@ def test_what_all_videos_would_fail_of_stops_the_command(capfd: pytest.CaptureFi
     assert lines_of("out") == []
 
 
+def test_files_that_are_no_outputs_are_not_overwritten(capfd: pytest.CaptureFixture[str]) -> None:
+    first = video("v/a.mp4")
+    Path("out").mkdir()
+    footage = video("out/a.mp4", ClipSpec(num_frames=3, height=64, width=128))
+    before = footage.read_bytes()
+    _, err = map_and_read(capfd, "v", "out", "--function", "mymodel:same", code=1)
+    assert "out/a.mp4: this file was not written by 'framefeed map'" in only_line(err)
+    assert footage.read_bytes() == before
+    footage.unlink()
+    map_and_read(capfd, "v", "out", "--function", "mymodel:same")
+    first.unlink()
+    video("v/a.mp4", ClipSpec(num_frames=3, height=64, width=128))
+    map_and_read(capfd, "v", "out", "--function", "mymodel:same")
+    assert stamps("out/a.mp4") == [0, 1, 2]
+
+
+def test_a_setup_that_fails_stops_the_command_at_the_first_video(
+    model: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (model / "mymodel.py").write_text(MODULE.replace("make_state = list", "def make_state():\n    return 1 / 0"))
+    video("v/a.mp4")
+    video("v/b.mp4")
+    words = ["--function", "mymodel:counts", "--setup", "mymodel:make_state"]
+    for given in (["v", "out"], ["v/a.mp4", "out.mp4"]):
+        _, err = map_and_read(capfd, *given, *words, code=1)
+        assert "framefeed: ZeroDivisionError: division by zero" in err.splitlines()
+        assert "setup raised ZeroDivisionError" in err.splitlines()[-1]
+
+
+def test_what_a_function_prints_is_no_json(model: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (model / "loud.py").write_text(MODULE.replace("CALLS.append(index)", "print(index)"))
+    video()
+    out, err = map_and_read(capfd, "in.mp4", "out.mp4", "--function", "loud:same", "--json")
+    assert json.loads(out)["written"][0]["num_frames"] == 30
+    assert sorted(map(int, err.split())) == list(range(30))
+
+
+def test_a_bar_shows_the_number_of_the_video_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    video("v/a.mp4")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    _, err = map_and_read(capfd, "v", "out", "--function", "mymodel:same")
+    assert "[1 of 1]: " in err
+
+
 def test_an_interrupt_says_how_to_continue(model: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (model / "stops.py").write_text(MODULE.replace('ValueError("seven")', "KeyboardInterrupt"))
     video("v/a.mp4")

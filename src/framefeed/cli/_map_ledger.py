@@ -50,6 +50,21 @@ class MapLedger:
                 return line
         return None
 
+    def check_is_own(self, path: str) -> None:
+        """Check that there is no file at the path of an output, but one that the lines of an earlier run name.
+
+        Raises:
+            UsageError: There is another one.
+        """
+        name = escape(os.path.abspath(path))
+        if os.path.isfile(path) and not any(
+            name in line.get("outputs", ()) for lines in self._lines.values() for line in lines
+        ):
+            raise UsageError(
+                f"{path}: this file was not written by 'framefeed map' with the ledger {self.path}, and is not "
+                "overwritten: choose another folder, or delete the file"
+            )
+
     def begin(self, sources: Iterable[str]) -> None:
         """Forget all lines about some files."""
         for source in sources:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
+
+from tqdm import tqdm
 
 from framefeed._units import format_count, format_number, format_seconds
 from framefeed.cli._arguments import read_at_least, read_positive, read_rate, read_workers
@@ -23,16 +26,20 @@ from framefeed.cli._io import (
     print_json,
     print_out,
 )
-from framefeed.cli._map_jobs import Job, Jobs, list_jobs
+from framefeed.cli._map_jobs import PICTURE, Job, Jobs, list_jobs
 from framefeed.cli._map_ledger import MapLedger
 from framefeed.errors import FramefeedError, LoadError, MediaError, TimeUnavailable, UsageError
 from framefeed.parallel import find_shortage
 from framefeed.transcode import MapResult, map_video
 
+Progress = bool | Callable[[int, int], object] | None
+
 _AGAIN = "run the same command again to continue"
 _AFTER_FIX = (
     f"after a fix, {_AGAIN}; --on-error skip leaves such frames out, and --on-error keep writes them as they were"
 )
+_FUNCTION = "function"
+"""Stage of an error of the user's function."""
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Frames that are listed on standard error; the ledger and ``--json`` have them all.
 _MAX_FRAMES = 10
@@ -89,7 +96,9 @@ def run(args: argparse.Namespace) -> int:
     *inputs, out = args.paths
     if not inputs:
         raise UsageError(f"expected IN... OUT, one or more videos and then the output, got {out} alone")
-    with importing_from_current_folder():
+    # What the user's function prints is no JSON.
+    quiet = redirect_stdout(sys.stderr) if args.json else nullcontext()
+    with importing_from_current_folder(), quiet:
         function = import_function("--function", args.function)
         setup = None if args.setup is None else import_function("--setup", args.setup)
         work = _Work(function, {**_make_options(args), "setup": setup})
@@ -130,8 +139,8 @@ class _Work:
     function: Callable[..., Any]
     options: Mapping[str, Any]
 
-    def map(self, job: Job) -> MapResult:
-        return map_video(job.source, self.function, job.out, **self.options)
+    def map(self, job: Job, progress: Progress = None) -> MapResult:
+        return map_video(job.source, self.function, job.out, progress=progress, **self.options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,14 +225,16 @@ def _map_many(jobs: Jobs, work: _Work, settings: Mapping[str, Any], *, as_json: 
     resumes = work.options["resume"]
     known = {job.source for job in jobs.jobs if resumes and ledger.find_finished(job.source) is not None}
     todo = [job for job in jobs.jobs if job.source not in known]
+    for job in todo:
+        ledger.check_is_own(job.out.replace(PICTURE, "0"))
     ledger.begin(job.source for job in todo)
     done = _Done(failed=list(jobs.failed), num_known=len(known), ledger=ledger.path)
     for number, job in enumerate(todo, 1):
         count = f"{number + len(known)} of {len(jobs.jobs)}"
         ensure_folder(os.path.dirname(job.out) or os.curdir)
         try:
-            with _explaining_interrupts(f" at {job.source}, {count}"):
-                result = work.map(job)
+            with _explaining_interrupts(f" at {job.source}, {count}"), _showing(f"[{count}]") as progress:
+                result = work.map(job, progress)
         except (MediaError, LoadError, TimeUnavailable, UsageError) as error:
             _check_is_of_file(error, is_first=not (done.written or known))
             if type(error) is LoadError and not any(kind == LoadError.__name__ for _, kind, _ in done.failed):
@@ -239,8 +250,23 @@ def _map_many(jobs: Jobs, work: _Work, settings: Mapping[str, Any], *, as_json: 
     return done
 
 
+@contextmanager
+def _showing(count: str) -> Iterator[Progress]:
+    """Show a bar that names the video by its number, on a terminal."""
+    if not sys.stderr.isatty():
+        yield False
+        return
+    with tqdm(desc=count, unit="frame", file=sys.stderr, leave=False) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        yield show
+
+
 def _check_is_of_file(error: FramefeedError, *, is_first: bool) -> None:
-    """Raise an error that other files would have too: of the machine, the disk, or the options of the command.
+    """Raise an error that other files would have too: of the machine, the disk, the setup, or the command's options.
 
     A function that has worked for one video, or options that have, may still not fit another.
     """
@@ -249,6 +275,9 @@ def _check_is_of_file(error: FramefeedError, *, is_first: bool) -> None:
         raise error
     if isinstance(error, UsageError) and is_first:
         raise error
+    if type(error) is LoadError and error.stage != _FUNCTION:
+        print_error(*_list_traceback(error))
+        raise _add_advice(error, _AFTER_FIX) from error
 
 
 @contextmanager
@@ -261,7 +290,7 @@ def _explaining_interrupts(where: str) -> Iterator[None]:
 
 def _add_advice(error: LoadError, advice: str) -> FramefeedError:
     """Make the error of the one file of the command, whose reason is the user's function."""
-    if type(error) is LoadError and error.stage != "function":
+    if type(error) is LoadError and error.stage not in (_FUNCTION, "setup"):
         return error  # our bug
     return UsageError(f"{error}; {advice}", source=error.source, position=error.position, stage=error.stage)
 
