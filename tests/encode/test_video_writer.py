@@ -5,6 +5,7 @@ import io
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -64,6 +65,15 @@ def test_a_container_holds_a_codec(ending: str, codec: str, tmp_path: Path) -> N
             assert stream.duration is not None
             assert stream.time_base is not None
             assert stream.duration * stream.time_base == end * TICK
+
+
+def test_encoders_print_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    tiny = make_pictures(1, 2, 2)
+    for codec in CODECS:
+        write(tmp_path / "a.mkv", PICTURES, TIMES, VideoOptions(codec))
+        with suppress(UsageError):  # some encoders have a least size
+            write(tmp_path / "b.mkv", tiny, (0,), VideoOptions(codec))
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -195,6 +205,16 @@ def test_a_turned_source_has_turned_samples() -> None:
     assert VideoTags.of(stream, Fraction(4, 3)).pixel_aspect_ratio == Fraction(3, 4)
     assert VideoTags.of(replace(stream, rotation=180), Fraction(4, 3)).pixel_aspect_ratio == Fraction(4, 3)
     assert VideoTags.of(stream) == VideoTags(1, 13, 6, 2)
+
+
+@pytest.mark.parametrize("pixel_format", ["rgb24", "gbrp", "pal8", "RGB"])
+def test_a_source_of_rgb_pictures_becomes_bt709(pixel_format: str) -> None:
+    stream = replace(make_stream(0), pixel_format=pixel_format, color_space=2, color_range=0)
+    tags = VideoTags.of(stream)
+    assert (tags.space, tags.range) == (0, 2)
+    assert (tags.fit(VideoOptions("h264")).space, tags.fit(VideoOptions("h264")).range) == (1, 1)
+    assert VideoTags.of(replace(stream, pixel_format="yuv420p")).space == 2
+    assert VideoTags.of(replace(stream, pixel_format="")).space == 2
 
 
 def make_stream(rotation: int) -> StreamFacts:

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import av
 from av.video.reformatter import ColorRange, Colorspace
 
 from framefeed.encode._codecs import VideoOptions, choose_codec, find_container
@@ -53,6 +54,8 @@ class VideoTags:
     def of(cls, stream: StreamFacts, pixel_aspect_ratio: Fraction | None = None) -> VideoTags:
         """Take the tags of a source, whose pictures are written as displayed.
 
+        A source of RGB pictures, such as PNG files, has the matrix 0.
+
         Args:
             stream: Facts of its index, ``frame_index.stream``.
             pixel_aspect_ratio: Of its stored pictures: `StreamDetails.pixel_aspect_ratio`. Leave it out if the
@@ -60,13 +63,10 @@ class VideoTags:
         """
         if pixel_aspect_ratio and stream.rotation % 180:
             pixel_aspect_ratio = 1 / pixel_aspect_ratio
-        return cls(
-            stream.color_primaries,
-            stream.color_transfer,
-            stream.color_space,
-            stream.color_range,
-            pixel_aspect_ratio or None,
-        )
+        space, range_ = stream.color_space, stream.color_range
+        if space == _UNSPECIFIED and _has_rgb(stream.pixel_format):
+            space, range_ = _RGB, _FULL
+        return cls(stream.color_primaries, stream.color_transfer, space, range_, pixel_aspect_ratio or None)
 
     def fit(self, options: VideoOptions) -> VideoTags:
         """Replace what pictures of a codec and pixel format cannot have.
@@ -93,6 +93,16 @@ class VideoTags:
     def swscale_range(self) -> ColorRange:
         """Swscale's name of the range."""
         return ColorRange.JPEG if self.range == _FULL else ColorRange.MPEG
+
+
+def _has_rgb(pixel_format: str) -> bool:
+    if not pixel_format:
+        return False
+    try:
+        form = av.VideoFormat(pixel_format, 2, 2)
+    except ValueError:  # one of Pillow's modes: Pillow decodes these pictures to RGB
+        return True
+    return form.is_rgb or form.has_palette
 
 
 def resolve_video(
