@@ -151,12 +151,17 @@ def _planes(path: Path) -> np.ndarray:
 
 @pytest.mark.parametrize("matrix", [1, 6])
 def test_pictures_that_were_420_stay_as_they_are(matrix: int, tmp_path: Path) -> None:
-    """Decoded and written again, without loss by the codec, 4:2:0 pictures change by rounding alone."""
+    """Decoded and written again, without loss by the codec, 4:2:0 pictures change by rounding alone.
+
+    Of noise, the hardest picture, filters that mix neighbours leave 30 to 35 dB.
+    """
     options, tags = VideoOptions("ffv1", pixel_format="yuv420p"), VideoTags(1, 1, matrix, 1)
-    write(tmp_path / "a.mkv", PICTURES, TIMES, options, tags)
-    first = read_pictures(tmp_path / "a.mkv")
-    write(tmp_path / "b.mkv", first, TIMES, options, tags)
-    assert psnr(first, read_pictures(tmp_path / "b.mkv")) > 44
+    noise = np.random.default_rng(1).integers(0, 256, PICTURES[0].shape, dtype=np.uint8)
+    for pictures, least in ((PICTURES, 44.5), ([noise], 42)):
+        write(tmp_path / "a.mkv", pictures, TIMES[: len(pictures)], options, tags)
+        first = read_pictures(tmp_path / "a.mkv", len(pictures))
+        write(tmp_path / "b.mkv", list(first), TIMES[: len(pictures)], options, tags)
+        assert psnr(first, read_pictures(tmp_path / "b.mkv", len(pictures))) > least
 
 
 @pytest.mark.parametrize(
