@@ -129,17 +129,18 @@ def test_a_picture_may_be_changed_after_the_call(tmp_path: Path) -> None:
 @pytest.mark.parametrize("full", [1, 2])
 @pytest.mark.parametrize("matrix", [1, 2, 5, 6, 7, 9])
 def test_decoders_find_the_colours_by_the_tags(matrix: int, full: int, tmp_path: Path) -> None:
+    pictures, times = PICTURES[:2], TIMES[:2]
     tags = VideoTags(1, 1, matrix, full)
     for path, options in ((tmp_path / "a.mp4", VideoOptions("h264", 1)), (tmp_path / "a.mkv", VideoOptions("ffv1"))):
         options = replace(options, pixel_format="yuv444p")
-        write(path, PICTURES, TIMES, options, tags)
+        write(path, pictures, times, options, tags)
         stream = build_index(path).stream
         assert (stream.color_space, stream.color_range) == (matrix, full)
         assert (stream.color_primaries, stream.color_transfer) == (1, 1)
-        assert psnr(read_pictures(path), np.stack(PICTURES)) > 43
+        assert psnr(read_pictures(path, 2), np.stack(pictures)) > 43
     # The tags matter: pictures of another matrix or range are far from these.
     for wrong in (VideoTags(1, 1, 6 if matrix in (1, 7, 9) else 1, full), VideoTags(1, 1, matrix, 3 - full)):
-        write(tmp_path / "b.mkv", PICTURES, TIMES, replace(EXACT, pixel_format="yuv444p"), wrong)
+        write(tmp_path / "b.mkv", pictures, times, replace(EXACT, pixel_format="yuv444p"), wrong)
         coded = [_planes(path) for path in (tmp_path / "a.mkv", tmp_path / "b.mkv")]
         assert psnr(*coded) < 42
 
