@@ -172,6 +172,8 @@ def test_pictures_that_were_420_stay_as_they_are(matrix: int, tmp_path: Path) ->
         ("mp4", "h264", VideoTags(), (2, 2, 2, 0)),
         ("mp4", "h264", VideoTags(1, 13, 0, 2), (1, 13, 1, 1)),  # the source is RGB
         ("mp4", "h264", VideoTags(9, 16, 14, 1), (9, 16, 1, 1)),  # swscale has no ICtCp
+        ("mp4", "hevc", VideoTags(3, 255, 3, 1), (2, 2, 2, 1)),  # reserved codes
+        ("mp4", "hevc", VideoTags(12, 18, 10, 2), (12, 18, 1, 2)),
         ("mp4", "mpeg4", VideoTags(1, 1, 1, 2), (1, 1, 1, 1)),  # its bitstream cannot name the full range
         ("mov", "prores", VideoTags(1, 1, 1, 2), (1, 1, 1, 1)),
         ("mkv", "ffv1", VideoTags(1, 1, 1, 1), (1, 1, 0, 2)),
