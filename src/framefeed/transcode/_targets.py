@@ -15,7 +15,7 @@ from framefeed._files import raise_file_error
 from framefeed.encode import SEGMENT_CONTAINER, VideoOptions, VideoTags, VideoWriter, make_still_name, save_still
 from framefeed.errors import UsageError
 from framefeed.transcode._pictures import draw_mosaic, take_pictures
-from framefeed.transcode._results import FrameFault, name_frame
+from framefeed.transcode._results import FrameFault, name_frame, read_fault
 from framefeed.transcode._segments import Segment
 from framefeed.transcode._timetable import Timetable
 
@@ -63,7 +63,7 @@ class SegmentRecord:
             size=None if size is None else (int(size[0]), int(size[1])),
             frame=int(values["frame"]),
             files={str(name): str(digest) for name, digest in values["files"].items()},
-            faults=tuple(FrameFault.from_json(fault) for fault in values["faults"]),
+            faults=tuple(read_fault(fault) for fault in values["faults"]),
         )
 
 
