@@ -18,6 +18,7 @@ from framefeed.testing import AudioSpec, ClipSpec, write_clip
 from framefeed.transcode import _folder
 from tests.corpus import clip_file
 from tests.damaged import damaged_clip
+from tests.programs import report_of
 from tests.transcode import functions
 from tests.transcode.functions import Recorded
 
@@ -414,3 +415,16 @@ def test_arguments_are_checked(clip: Path, out: Path) -> None:
         with pytest.raises(ff.UsageError, match=message):
             ff.map_video(clip, **arguments)
     assert names_beside(out) == []
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full_while_videos_are_written(tmp_path: Path, out: Path) -> None:
+    clip = write_clip(tmp_path / "clip.mp4", ClipSpec(num_frames=COUNT))
+    segments, joining, whole = report_of("tests.transcode.full_disk", str(clip), str(out.parent))
+    (work,) = joining["left"]
+    for report, name in ((segments, f"{work}/0000"), (joining, "out.mp4")):
+        assert report["error"].startswith("UsageError: cannot write")
+        assert name in report["error"]
+        assert "make room on the disk" in report["error"]
+        assert report["left"] in ([], [work])
+    assert (whole["error"], whole["resumed"], whole["left"]) == ("", COUNT, ["out.mp4"])
