@@ -70,7 +70,9 @@ class WorkFolder(ClosedByWith):
         try:
             self._begin(json.loads(json.dumps(identity)), resume)
         except BaseException:
-            self.close()
+            with suppress(OSError):  # Not empty: it has other files, or segments.
+                os.rmdir(self.path)
+            self._unlock()
             raise
 
     def _begin(self, identity: Any, resume: bool) -> None:
