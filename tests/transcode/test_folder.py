@@ -95,9 +95,12 @@ def test_a_damaged_identity_begins_anew(tmp_path: Path) -> None:
 
 def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "out.mp4"
-    (fill(out, range(2)) / "notes.txt").touch()
+    path = fill(out, range(2))
+    (path / "notes.txt").touch()
     with pytest.raises(UsageError, match=r"notes\.txt.*move them away"):
         reopen(out)
+    (path / "notes.txt").unlink()
+    assert reopen(out) == [0, 1]
 
 
 def test_one_run_at_a_time(tmp_path: Path) -> None:
