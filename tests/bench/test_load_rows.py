@@ -146,7 +146,7 @@ def test_light_items_are_measured_where_torch_is(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.slow
 def test_a_frameworks_loop_is_compared_with_the_loaders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_frameworks, "CLIPS", 8)
+    monkeypatch.setattr(_frameworks, "VIDEOS", 4)
     monkeypatch.setattr(_frameworks, "SIZE", 32)
     with ExitStack() as stack:
         row = _frameworks.adapter_row("tuple", "tuples", lambda loader: lambda: map(tuple, ([],)), tmp_path, stack, "1")

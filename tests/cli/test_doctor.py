@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 
 import framefeed.cli.doctor
 from framefeed.cli import main
-from framefeed.cli._versions import Requirement, list_requirements
+from framefeed.cli._versions import Requirement, find_version, list_requirements
 
 
 def test_versions_limits_and_codecs_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,3 +92,19 @@ def test_the_last_line_names_codecs_without_a_decoder(
     monkeypatch.setattr(framefeed.cli.doctor, "CODECS", ("h264", "none_such"))
     assert main(["doctor"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].endswith("; codecs that cannot be decoded here: none_such")
+
+
+def test_tensorflow_is_there_under_either_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = {"tensorflow-cpu": "2.21.0"}
+
+    def find(name: str) -> str:
+        if name not in installed:
+            raise PackageNotFoundError(name)
+        return installed[name]
+
+    monkeypatch.setattr("framefeed.cli._versions.version", find)
+    assert find_version("tensorflow") == "2.21.0"
+    installed["tensorflow"] = "2.22.0"
+    assert find_version("tensorflow") == "2.22.0"
+    installed.clear()
+    assert find_version("tensorflow") is None

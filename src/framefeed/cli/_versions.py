@@ -9,6 +9,9 @@ from importlib.metadata import PackageNotFoundError, requires, version
 
 _REQUIREMENT = re.compile(r"^(?P<name>[\w.-]+)\s*(?P<bounds>[^;]*)(?:;.*\bextra\s*==\s*['\"](?P<extra>[\w-]+)['\"])?")
 
+_SAME_MODULES = {"tensorflow": "tensorflow-cpu"}
+"""Distribution -> another one that has the same modules."""
+
 
 def describe_version() -> str:
     """Find the installed version of framefeed, as text for people."""
@@ -16,11 +19,11 @@ def describe_version() -> str:
 
 
 def find_version(name: str) -> str | None:
-    """Find the version of a distribution; None if it is not installed."""
+    """Find the version of a distribution, or of another that has its modules; None if neither is installed."""
     try:
         return version(name)
     except PackageNotFoundError:
-        return None
+        return find_version(_SAME_MODULES[name]) if name in _SAME_MODULES else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from framefeed.testing import ClipSpec, write_clip
 
 FRAMES, SIZE, BATCH, WORKERS = 16, 224, 8, 2
 """19.3 MB a batch."""
-CLIPS = 96
-"""More than any cache of a processor holds, of 231 MB of stored frames."""
+VIDEOS, CLIPS = 96, 4
+"""Videos, whose 231 MB of stored frames no cache of a processor holds, and clips of each: an epoch of 48 batches."""
 OWN = "ClipLoader"
 
 
@@ -43,9 +43,9 @@ def adapter_row(
     """Compare a framework's iterable over a loader with the loader itself."""
     media = folder / "media"
     media.mkdir()
-    for number in range(CLIPS):
+    for number in range(VIDEOS):
         write_clip(media / f"{number}.mp4", ClipSpec(FRAMES, height=96, width=128, seed=number))
-    plan = plan_clips(scan(media, progress=False), Uniform(FRAMES), seed=0, size=(SIZE, SIZE))
+    plan = plan_clips(scan(media, progress=False), Uniform(FRAMES), clips_per_video=CLIPS, seed=0, size=(SIZE, SIZE))
     cache = stack.enter_context(FrameCache(folder / "cache", codec="raw"))
     loader = stack.enter_context(ClipLoader(plan, batch_size=BATCH, workers=WORKERS, cache=cache))
     exhaust(loader)
