@@ -162,7 +162,7 @@ def find_unequal(quality: Mapping[str, Quality]) -> list[str]:
 def start_job(video: BenchVideo, folder: Path, route: str, function: str, **fields: Any) -> Job:
     """Make a job of the long video; its output is named after route, kind and format."""
     # Of most videos; any rate serves the loops, whose frames have equal distances.
-    rate = Fraction(video.index.average_fps).limit_denominator(1001)
+    rate = Fraction(video.index.average_fps or 25).limit_denominator(1001)
     name = "_".join(filter(None, [route, fields.get("kind"), fields.get("format")])).replace(" ", "_")
     return Job(route, str(video.path), str(folder / f"{name}.mp4"), function, str(rate), **fields)
 
