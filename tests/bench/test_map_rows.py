@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,14 @@ def test_worse_outputs_of_ours_are_named() -> None:
 
 def make_peers(*names: str) -> Peers:
     return Peers({name: object() for name in names})
+
+
+def test_rates_are_short_fractions(tmp_path: Path) -> None:
+    video = BenchVideo(write_clip(tmp_path / "a.mp4", ClipSpec(num_frames=9, fps=Fraction(24000, 1001))))
+    assert _rows.start_job(video, tmp_path, "loop", "lock").rate == "24000/1001"
+    uneven = ClipSpec(num_frames=4, pts=(0, 33, 71, 99), time_base=Fraction(1, 1000))
+    job = _rows.start_job(BenchVideo(write_clip(tmp_path / "b.mp4", uneven)), tmp_path, "loop", "lock")
+    assert Fraction(job.rate).denominator < 2000
 
 
 def test_the_bound_is_the_loop_on_all_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: BenchVideo) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,8 @@ def find_unequal(quality: Mapping[str, Quality]) -> list[str]:
 
 def start_job(video: BenchVideo, folder: Path, route: str, function: str, **fields: Any) -> Job:
     """Make a job of the long video; its output is named after route, kind and format."""
-    rate = video.index.average_fps
+    # Of most videos; any rate serves the loops, whose frames have equal distances.
+    rate = Fraction(video.index.average_fps or 25).limit_denominator(1001)
     name = "_".join(filter(None, [route, fields.get("kind"), fields.get("format")])).replace(" ", "_")
     return Job(route, str(video.path), str(folder / f"{name}.mp4"), function, str(rate), **fields)
 
