@@ -24,6 +24,7 @@ from tests.corpus import clip_file
 
 SPEC = ClipSpec(num_frames=30, height=64, width=128, fps=25, gop=10)
 MODULE = """
+import threading
 import numpy as np
 
 CALLS = []
@@ -49,6 +50,9 @@ def batched(frames, *, index, pts_seconds):
     return frames[:, ::-1]
 
 make_state = list
+def hangs(frame, *, index, pts_seconds):
+    threading.Event().wait()
+
 number = 3
 """
 
@@ -460,3 +464,11 @@ def test_the_program_finds_modules_of_its_folder_also_in_processes(model: Path) 
     ran = run("map", "in.mp4", "out.mp4", "--function", "mymodel:tiles", "--kind", "processes", "--workers", "1")
     assert (ran.returncode, ran.stderr) == (0, b"")
     assert stamps("out.mp4") == list(range(30))
+
+
+@pytest.mark.slow
+def test_D07_the_program_ends_though_a_thread_hangs() -> None:
+    video()
+    ran = run("map", "in.mp4", "out.mp4", "--function", "mymodel:hangs", "--workers", "1", "--deadline-seconds", "0.1")
+    assert ran.returncode == 1
+    assert "in.mp4: frame 0 (0.000000 s) was still in work after 0.1 s" in only_line(ran.stderr)

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from tqdm import tqdm
 
@@ -38,8 +38,8 @@ _AGAIN = "run the same command again to continue"
 _AFTER_FIX = (
     f"after a fix, {_AGAIN}; --on-error skip leaves such frames out, and --on-error keep writes them as they were"
 )
-_FUNCTION = "function"
-"""Stage of an error of the user's function."""
+_FUNCTION, _SETUP = "function", "setup"
+"""Stages of errors of the user's functions."""
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Frames that are listed on standard error; the ledger and ``--json`` have them all.
 _MAX_FRAMES = 10
@@ -48,7 +48,7 @@ _MAX_FRAMES = 10
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.usage = "framefeed map IN... OUT --function MODULE:FUNCTION [options]"
-    parser.add_argument("paths", nargs="+", metavar="PATH",
+    parser.add_argument("paths", nargs="+", metavar="IN... OUT",
                         help="IN: videos, folders, glob patterns or lists; OUT, last: for one video a video, a name "
                         "with {picture}, or a folder for pictures; for several a folder, or folder/{name}.mkv",
                         )  # fmt: skip
@@ -211,8 +211,7 @@ def _map_one(job: Job, work: _Work, *, as_json: bool) -> _Done:
         with _explaining_interrupts(""):
             written = _Written(job, work.map(job))
     except LoadError as error:
-        print_error(*_list_traceback(error))
-        raise _add_advice(error, _AFTER_FIX) from error
+        _raise_failure(error)
     if not as_json:
         print_out(_describe(written))
     return _Done([written])
@@ -276,8 +275,7 @@ def _check_is_of_file(error: FramefeedError, *, is_first: bool) -> None:
     if isinstance(error, UsageError) and is_first:
         raise error
     if type(error) is LoadError and error.stage != _FUNCTION:
-        print_error(*_list_traceback(error))
-        raise _add_advice(error, _AFTER_FIX) from error
+        _raise_failure(error)
 
 
 @contextmanager
@@ -288,11 +286,14 @@ def _explaining_interrupts(where: str) -> Iterator[None]:
         raise KeyboardInterrupt(str(interrupt) or f"interrupted{where}; {_AGAIN}") from None
 
 
-def _add_advice(error: LoadError, advice: str) -> FramefeedError:
-    """Make the error of the one file of the command, whose reason is the user's function."""
-    if type(error) is LoadError and error.stage not in (_FUNCTION, "setup"):
-        return error  # our bug
-    return UsageError(f"{error}; {advice}", source=error.source, position=error.position, stage=error.stage)
+def _raise_failure(error: LoadError) -> NoReturn:
+    """Stop the command; where the user's function raised an error, with its traceback and as a mistake of the user."""
+    # Of a lost or hanging worker, the message says what to do; and another stage is our bug.
+    if type(error) is not LoadError or error.stage not in (_FUNCTION, _SETUP):
+        raise error
+    print_error(*_list_traceback(error))
+    advice = _AFTER_FIX if error.stage == _FUNCTION else f"after a fix, {_AGAIN}"
+    raise UsageError(f"{error}; {advice}", source=error.source, position=error.position, stage=error.stage) from error
 
 
 def _list_traceback(error: LoadError) -> list[str]:
