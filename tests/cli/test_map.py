@@ -349,7 +349,7 @@ def test_a_folder_is_mapped_with_one_ledger_and_only_once(capfd: pytest.CaptureF
     words = ["v", "out", "--function", "mymodel:same"]
     out, err = map_and_read(capfd, *words, code=3)
     assert "[1 of 3] out/a.mp4: 30 pictures of 30 frames" in out
-    assert out.splitlines()[-1] == "2 videos mapped; ledger: out/framefeed-map.jsonl"
+    assert out.splitlines()[-1] == "2 of 3 videos mapped; ledger: out/framefeed-map.jsonl"
     assert only_line(err).endswith("v/bad.mp4: is text, not media (UnreadableMedia)")
     assert (stamps("out/a.mp4"), stamps("out/b/c.mkv")) == (list(range(30)), list(range(9, 21)))
     kinds = [(os.path.relpath(line["file"]), line["action"]) for line in lines_of("out")]
@@ -392,6 +392,9 @@ def test_frames_that_fail_are_lines_of_the_ledger(capfd: pytest.CaptureFixture[s
         ("a.mp4", None, "written"),
         ("b.mp4", None, "written"),
     ]
+    out, err = map_and_read(capfd, *words, "--on-error", "skip", code=3)
+    assert out.splitlines()[-1] == "2 of 2 videos mapped; ledger: out/framefeed-map.jsonl"
+    assert only_line(err) == "framefeed: 1 frame of them failed: the ledger lists them"
 
 
 def test_what_all_videos_would_fail_of_stops_the_command(capfd: pytest.CaptureFixture[str]) -> None:

@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
         print_json(done.make_document())
     else:
         done.print_result()
-    return Exit.FAILED_FILES if done.failed or any(each.result.ledger for each in done.written) else Exit.WELL
+    return Exit.WELL if done.is_faultless else Exit.FAILED_FILES
 
 
 def _make_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -157,13 +157,20 @@ class _Done:
         written: Inputs whose outputs are finished.
         failed: Inputs that failed as a whole.
         num_known: Number of outputs that an earlier run had finished.
+        num_known_faults: Number of frames that it left out of them, or kept as they were.
         ledger: Path of the ledger; None without one.
     """
 
     written: list[_Written] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
     num_known: int = 0
+    num_known_faults: int = 0
     ledger: str | None = None
+
+    @property
+    def is_faultless(self) -> bool:
+        """Whether every frame of every video has the result of the function."""
+        return not (self.failed or self.num_known_faults or any(each.result.ledger for each in self.written))
 
     def make_document(self) -> dict[str, Any]:
         """Describe it for ``--json``."""
@@ -181,6 +188,7 @@ class _Done:
                 for each in self.written
             ],
             "finished_before": self.num_known,
+            "frames_failed_before": self.num_known_faults,
             "failed": list_as_json(self.failed),
             "ledger": self.ledger,
         }
@@ -192,11 +200,15 @@ class _Done:
                 f"{format_count(self.num_known, 'video')} finished by an earlier run and unchanged since: --no-resume "
                 "maps them again"
             )
+        if self.num_known_faults:
+            print_error(f"{format_count(self.num_known_faults, 'frame')} of them failed: the ledger lists them")
         for each in self.written:
             print_error(*_list_faults(each))
         print_failed(self.failed)
         if self.ledger is not None:
-            print_out(f"{format_count(len(self.written) + self.num_known, 'video')} mapped; ledger: {self.ledger}")
+            count = len(self.written) + self.num_known
+            total = count + len(self.failed)
+            print_out(f"{count:,} of {format_count(total, 'video')} mapped; ledger: {self.ledger}")
 
 
 def _list_faults(written: _Written) -> list[str]:
@@ -227,7 +239,8 @@ def _map_many(jobs: Jobs, work: _Work, settings: Mapping[str, Any], *, as_json: 
     for job in todo:
         ledger.check_is_own(job.out.replace(PICTURE, "0"))
     ledger.begin(job.source for job in todo)
-    done = _Done(failed=list(jobs.failed), num_known=len(known), ledger=ledger.path)
+    faults = sum(map(ledger.count_faults, known))
+    done = _Done(failed=list(jobs.failed), num_known=len(known), num_known_faults=faults, ledger=ledger.path)
     for number, job in enumerate(todo, 1):
         count = f"{number + len(known)} of {len(jobs.jobs)}"
         ensure_folder(os.path.dirname(job.out) or os.curdir)
