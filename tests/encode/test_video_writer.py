@@ -61,7 +61,8 @@ def test_a_container_holds_a_codec(ending: str, codec: str, tmp_path: Path) -> N
         assert stream.codec_context.has_b_frames is False
         end = times[-1] - times[0] + LAST
         if ending in ("mp4", "mov"):
-            assert stream.duration is not None and stream.time_base is not None
+            assert stream.duration is not None
+            assert stream.time_base is not None
             assert stream.duration * stream.time_base == end * TICK
 
 
@@ -231,9 +232,32 @@ def test_times_that_a_container_cannot_hold(tmp_path: Path) -> None:
         assert not os.listdir(tmp_path)
 
     attempt("a.avi", TIMES, r"frame 1 comes 0\.033367 s after the first instead of 0\.040000 s: write \.mp4 .* fps=")
+    attempt("a.avi", (0, 3600, 7200, 14400, 18000, 21600), r"frame 3 comes 0\.160000 s .* instead of 0\.120000 s")
     attempt("a.avi", STEADY, r"equal distances.*instead of 0\.033333", rate=30)
+    attempt("a.avi", STEADY, r"at most 1000 frames a second, and these are 2000: write \.mp4", rate=2000)
     attempt("a.mkv", (0, 100, 120, 300, 400, 500), r"frames 1 and 2 fall in one millisecond.*write \.mp4")
     attempt("a.mp4", (0, 1, 2, 3, 4, 2**40), r"frame 5 comes .* more than a \.mp4 file holds.*write \.mkv")
+
+
+def test_a_tick_as_long_as_a_frame_hides_no_gap(tmp_path: Path) -> None:
+    with VideoWriter(tmp_path / "a.avi", VideoOptions(), BT709, Fraction(1, 25)) as writer:
+        writer.write(PICTURES[0], 0, 1)
+        writer.write(PICTURES[1], 1, 1)
+    writer = VideoWriter(tmp_path / "b.avi", VideoOptions(), BT709, Fraction(1, 25))
+    writer.write(PICTURES[0], 0, 1)
+    with pytest.raises(UsageError, match=r"frame 1 comes 0\.080000 s"):
+        writer.write(PICTURES[1], 2, 1)
+    assert os.listdir(tmp_path) == ["a.avi"]
+
+
+@pytest.mark.parametrize("codec", ["mpeg4", "mjpeg"])
+def test_rates_of_any_size_fit_avi(codec: str, tmp_path: Path) -> None:
+    for rate in (Fraction(120000, 1001), Fraction(1000), Fraction(1, 10)):
+        with VideoWriter(tmp_path / "a.avi", VideoOptions(codec), BT709, 1 / rate) as writer:
+            for number, picture in enumerate(PICTURES):
+                writer.write(picture, number, 1)
+        index = build_index(tmp_path / "a.avi")
+        assert (index.time_base, index.pts.tolist()) == (1 / rate, [0, 1, 2, 3, 4, 5])
 
 
 def test_times_in_milliseconds_of_a_constant_rate_fit_avi(tmp_path: Path) -> None:
@@ -280,6 +304,9 @@ def test_pictures_of_another_size_and_times_that_go_back(tmp_path: Path) -> None
         for pts, duration in ((3600.0, 1), (True, 1), (3600, 0), (3600, -1), (3600, 1.5)):
             with pytest.raises(UsageError, match="expected an integer"):
                 writer.write(PICTURES[0], pts, duration)
+        for pts in (2**63, -(2**70)):
+            with pytest.raises(UsageError, match="pts: expected"):
+                writer.write(PICTURES[0], pts, 1)
         writer.write(PICTURES[1], np.int64(3600), np.int64(3600))
 
 
@@ -308,11 +335,18 @@ def test_a_video_of_no_picture_is_an_error(tmp_path: Path) -> None:
 def test_the_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
     path.write_bytes(b"before")
-    with pytest.raises(ZeroDivisionError), VideoWriter(path, VideoOptions(), BT709, TICK) as writer:
-        writer.write(PICTURES[0], 0, 1)
-        assert len(os.listdir(tmp_path)) == 2
-        raise ZeroDivisionError
-    assert path.read_bytes() == b"before" and os.listdir(tmp_path) == ["a.mp4"]
+    writer = VideoWriter(path, VideoOptions(), BT709, TICK)
+
+    def break_off() -> None:
+        with writer:
+            writer.write(PICTURES[0], 0, 1)
+            assert len(os.listdir(tmp_path)) == 2
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        break_off()
+    assert path.read_bytes() == b"before"
+    assert os.listdir(tmp_path) == ["a.mp4"]
     with pytest.raises(UsageError, match="the writer is closed"):
         writer.write(PICTURES[0], 1, 1)
     writer.close()
@@ -324,18 +358,21 @@ def test_the_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     writer.close()
     writer.close()
     writer.discard()
-    assert len(build_index(path)) == 1 and os.listdir(tmp_path) == ["a.mp4"]
+    assert len(build_index(path)) == 1
+    assert os.listdir(tmp_path) == ["a.mp4"]
 
 
-def test_a_forgotten_writer_leaves_nothing(tmp_path: Path) -> None:
-    for container in (None, SEGMENT_CONTAINER):
-        options, tags = resolve_video("a.mp4", VideoOptions(), BT709)
-        writer = VideoWriter(tmp_path / "a.mp4", options, tags, TICK, container=container)
-        writer.write(PICTURES[0], 0, 1)
-        with pytest.warns(ResourceWarning):
-            del writer
-            gc.collect()
-        assert not os.listdir(tmp_path)
+@pytest.mark.parametrize("container", [None, SEGMENT_CONTAINER])
+def test_a_forgotten_writer_leaves_nothing(container: str | None, tmp_path: Path) -> None:
+    options, tags = resolve_video("a.mp4", VideoOptions(), BT709)
+
+    def forget() -> None:
+        VideoWriter(tmp_path / "a.mp4", options, tags, TICK, container=container).write(PICTURES[0], 0, 1)
+        gc.collect()
+
+    with pytest.warns(ResourceWarning):
+        forget()
+    assert not os.listdir(tmp_path)
 
 
 @pytest.mark.parametrize("ending", ["mp4", "mkv", "avi"])
@@ -347,7 +384,8 @@ def test_a_full_disk_leaves_the_old_file(ending: str, share: float, tmp_path: Pa
     path.write_bytes(b"before")
     with full_after(int(size * share)), pytest.raises(UsageError, match=rf"cannot write .*a\.{ending}: .*make room"):
         write(path, PICTURES, STEADY, VideoOptions("mjpeg", 1))
-    assert path.read_bytes() == b"before" and os.listdir(tmp_path) == [path.name]
+    assert path.read_bytes() == b"before"
+    assert os.listdir(tmp_path) == [path.name]
 
 
 def test_bytes_that_the_system_takes_in_parts_are_all_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -402,7 +440,8 @@ def test_a_smaller_quality_number_is_a_better_picture(codec: str, tmp_path: Path
         write(tmp_path / "a.mkv", PICTURES, TIMES, VideoOptions(codec, quality))
         sizes.append(sum(len(data) for data, _, _ in read_packets(tmp_path / "a.mkv")))
         likeness.append(psnr(read_pictures(tmp_path / "a.mkv"), np.stack(PICTURES)))
-    assert sizes == sorted(sizes, reverse=True) and likeness == sorted(likeness, reverse=True)
+    assert sizes == sorted(sizes, reverse=True)
+    assert likeness == sorted(likeness, reverse=True)
     assert likeness[0] > likeness[2] + 2
 
 
@@ -419,7 +458,11 @@ def test_threads_of_the_encoder(tmp_path: Path) -> None:
     [
         ({"time_base": 0.04}, "time_base: expected a positive Fraction"),
         ({"time_base": Fraction(0)}, "time_base: expected a positive Fraction"),
+        ({"time_base": Fraction(1, 10**10)}, "time_base: expected a positive Fraction of 32-bit integers"),
+        ({"time_base": Fraction(-1, 25)}, "time_base: expected a positive Fraction"),
         ({"rate": 0}, "rate: expected a positive number"),
+        ({"rate": float("nan")}, "rate: expected a positive number"),
+        ({"rate": float("inf")}, "rate: expected a positive number"),
         ({"threads": 0}, "threads: expected an integer of at least 1"),
         ({"container": "mpg"}, r"endings \.mp4, \.mov, \.mkv, \.webm, \.avi, got '\.mpg'"),
         ({"container": "nut"}, "codec: .*resolve_video"),

@@ -120,6 +120,7 @@ class ContainerRule:
         codecs: Codecs that it holds and players expect in it.
         options: Options of the muxer.
         unwritten: Codecs of audio that libav lists, and refuses to write.
+        codes: Codes of codecs where libav's own choice is not what players expect.
     """
 
     name: str
@@ -128,16 +129,31 @@ class ContainerRule:
     codecs: tuple[str, ...]
     options: Mapping[str, str] = field(default_factory=dict)
     unwritten: tuple[str, ...] = ()
+    codes: Mapping[str, str] = field(default_factory=dict)
 
 
 # The index comes first, so that a player on the network can start at once.
 _INDEX_FIRST = {"movflags": "+faststart"}
+# Parameter sets are in the header alone (ISO/IEC 14496-15); Apple's players read no other HEVC.
+_HVC1 = {"hevc": "hvc1"}
 CONTAINERS: dict[str, ContainerRule] = {
     "mp4": ContainerRule(
-        "mp4", "mp4", "h264", ("h264", "hevc", "vp9", "av1", "mpeg4", "mjpeg", "ffv1"), _INDEX_FIRST, ("truehd",)
+        "mp4",
+        "mp4",
+        "h264",
+        ("h264", "hevc", "vp9", "av1", "mpeg4", "mjpeg", "ffv1"),
+        options=_INDEX_FIRST,
+        unwritten=("truehd",),
+        codes=_HVC1,
     ),
     "mov": ContainerRule(
-        "mov", "mov", "h264", ("h264", "hevc", "mpeg4", "mjpeg", "prores"), _INDEX_FIRST, ("flac", "opus", "truehd")
+        "mov",
+        "mov",
+        "h264",
+        ("h264", "hevc", "mpeg4", "mjpeg", "prores"),
+        options=_INDEX_FIRST,
+        unwritten=("flac", "opus", "truehd"),
+        codes=_HVC1,
     ),
     "mkv": ContainerRule("mkv", "matroska", "h264", tuple(CODECS)),
     "webm": ContainerRule("webm", "webm", "vp9", ("vp9", "av1")),
@@ -236,7 +252,8 @@ class VideoOptions:
         if rule.name == "prores":
             options["profile"] = "4444" if "444" in self.coded_format else "standard"
         elif rule.name == "hevc":
-            options["x265-params"] = f"bframes=0:pools={threads}:frame-threads=1:log-level=none:info=0"
+            pools = "none" if threads == 1 else threads
+            options["x265-params"] = f"bframes=0:pools={pools}:frame-threads=1:log-level=none:info=0"
         elif rule.name == "av1":
             options["svtav1-params"] = f"lp={threads}"
         return options

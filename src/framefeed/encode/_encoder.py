@@ -14,7 +14,7 @@ from av.video.reformatter import Interpolation, VideoReformatter
 from av.video.stream import VideoStream
 
 from framefeed._arrays import ByteArray
-from framefeed.encode._codecs import VideoOptions
+from framefeed.encode._codecs import ContainerRule, VideoOptions
 from framefeed.encode._muxing import Packet
 from framefeed.encode._tags import VideoTags
 
@@ -25,14 +25,13 @@ _FLAGS = Interpolation.AREA | Interpolation.FULL_CHR_H_INP
 _GLOBAL_HEADER = 1 << 22
 _PROGRESSIVE = 1
 """AV_FIELD_PROGRESSIVE of libavcodec/defs.h."""
-_MOST_RATE = 65535
+_MOST_TICKS = 65535
 """Largest numerator of a rate in MPEG-4 part 2 (vop_time_increment_resolution)."""
 
 
 def limit_rate(rate: Fraction) -> Fraction:
-    """Return the nearest rate that every encoder takes."""
-    limited = max(rate.limit_denominator(1001), Fraction(1, 1001))
-    return limited if limited.numerator <= _MOST_RATE else Fraction(min(round(limited), _MOST_RATE))
+    """Return the nearest rate whose denominator is that of television, 1001, or smaller."""
+    return max(rate.limit_denominator(1001), Fraction(1, 1001))
 
 
 class Encoder:
@@ -62,6 +61,8 @@ class Encoder:
         rate: Fraction,
         threads: int,
     ) -> None:
+        if options.rule.name == "mpeg4" and rate.numerator > _MOST_TICKS:
+            rate = Fraction(round(rate))
         self._options, self._tags, self._rate = options, tags, rate
         self._reformatter = VideoReformatter()
         self._count = 0
@@ -121,6 +122,12 @@ def tag_context(context: av.VideoCodecContext, tags: VideoTags) -> None:
     context.colorspace, context.color_range = tags.space, tags.range
     if tags.pixel_aspect_ratio:
         context.sample_aspect_ratio = tags.pixel_aspect_ratio
+
+
+def code_stream(context: av.VideoCodecContext, codec: str, container: ContainerRule) -> None:
+    """Set the code by which players of a container recognise a codec."""
+    if codec in container.codes:
+        context.codec_tag = container.codes[codec]
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 from av.video.stream import VideoStream
 
 from framefeed.encode._codecs import ContainerRule, check_audio, find_container
-from framefeed.encode._encoder import limit_rate, tag_context
+from framefeed.encode._encoder import code_stream, limit_rate, tag_context
 from framefeed.encode._muxing import Output, PacketQueue, Timeline, make_muxer_options, mux_errors
 from framefeed.encode._segments import SegmentReader
 from framefeed.errors import UsageError
@@ -106,13 +106,16 @@ class _JoinedVideo:
         if codec not in container.codecs:
             raise UsageError(f"{name}: a .{container.name} file does not hold {codec}")
         self._timeline = Timeline(container, name, time_base, rate)
-        self._output = Output(name, container.format, make_muxer_options(container, time_base))
+        rate_of_samples = 1 if audio is None else audio.template.codec_context.sample_rate
+        options = make_muxer_options(container, time_base, max(1, rate_of_samples))
+        self._output = Output(name, container.format, options)
         try:
             target = self._output.container
             self._stream: VideoStream = target.add_stream_from_template(first.stream, opaque=True)
             context = self._stream.codec_context
             tag_context(context, first.header.tags)
             context.framerate, context.pix_fmt = rate, first.header.pixel_format
+            code_stream(context, codec, container)
             if codec == "prores":  # Matroska has the tag in place of parameter sets.
                 context.extradata, context.codec_tag = None, first.header.codec_tag
             self._stream.time_base = self._timeline.unit

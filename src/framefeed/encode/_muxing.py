@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fractions import Fraction
+from math import lcm
 from typing import TYPE_CHECKING
 
 import av
@@ -17,7 +18,7 @@ from av.video.stream import VideoStream
 
 from framefeed._files import replacing, write_errors
 from framefeed.encode._codecs import ContainerRule
-from framefeed.errors import UsageError
+from framefeed.errors import FramefeedError, UsageError
 from framefeed.media import LIBAV_EXCEPTIONS, libav_log
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ _OPTIONS = {"fflags": "+bitexact", "flush_packets": "0"}
 _BUFFER_BYTES = 2**18
 _MOST_TICKS = 2**31 - 1
 """Largest distance of two frames in an MP4 file, in ticks (stts of ISO/IEC 14496-12, as libavformat checks it)."""
+_MOST_AVI_RATE = 1000
+"""libavformat/avienc.c writes 600 in place of a higher rate."""
 _MKV_BASE = Fraction(1, 1000)
 """Ticks of libavformat's Matroska muxer."""
 
@@ -85,6 +88,7 @@ class Output:
         self._replacing = replacing(self.path)
         with write_errors(self.path):
             self._file = _ScratchFile(self._replacing.__enter__())
+        try:
             self.container: OutputContainer = av.open(
                 self._file,
                 "w",
@@ -92,6 +96,9 @@ class Output:
                 container_options={**_OPTIONS, **options},
                 buffer_size=_BUFFER_BYTES,
             )
+        except BaseException:
+            self._remove()
+            raise
 
     def commit(self) -> None:
         """Write the end of the file, and let it replace the target.
@@ -114,6 +121,10 @@ class Output:
         self._file.close_file()
         with suppress(*LIBAV_EXCEPTIONS, OSError):
             self.container.close()
+        self._remove()
+
+    def _remove(self) -> None:
+        self._file.close_file()
         error = _Discarded()
         with suppress(_Discarded):
             self._replacing.__exit__(_Discarded, error, None)
@@ -131,25 +142,38 @@ def mux_errors(path: str) -> Iterator[None]:
         UsageError: The system refused to write, or the encoder or the muxer refused.
         ResourceExhausted: Memory or the like ran out.
     """
-    with write_errors(path), libav_log() as lines:
+    with libav_log() as lines:
         try:
             yield
-        except LIBAV_EXCEPTIONS as error:
-            if isinstance(error, (OSError, MemoryError)):
+        except FramefeedError:  # of another file, which may also be an OSError
+            raise
+        except (*LIBAV_EXCEPTIONS, OSError) as error:
+            if isinstance(error, MemoryError):
                 raise
+            with write_errors(path):
+                if isinstance(error, OSError):
+                    raise
             reason = "; ".join(dict.fromkeys(" ".join(line[2].split()) for line in lines)) or str(error)
             raise UsageError(
                 f"cannot write {path}: FFmpeg refuses: {reason}: choose another codec, size or container"
             ) from error
 
 
-def make_muxer_options(container: ContainerRule, time_base: Fraction) -> dict[str, str]:
-    """Make the options of a muxer with which it keeps times of a time base as they are, where it can."""
+def make_muxer_options(container: ContainerRule, time_base: Fraction, audio_rate: int = 1) -> dict[str, str]:
+    """Make the options of a muxer with which it keeps times as they are, where it can.
+
+    Args:
+        container: The container.
+        time_base: Unit of the times of frames.
+        audio_rate: Samples a second of the audio that is copied.
+    """
     options = dict(container.options)
     if container.name in ("mp4", "mov"):
-        # The unit of the tracks, and that of the edit list that holds the time of the first frame.
-        ticks = str(time_base.denominator)
-        options |= {"video_track_timescale": ticks, "movie_timescale": ticks}
+        ticks = time_base.denominator
+        # The unit of edit lists, which hold where each track begins and ends: one that both tracks have, if possible.
+        both = lcm(ticks, audio_rate)
+        unit = both if both <= _MOST_TICKS else ticks * max(1, audio_rate // ticks)
+        options |= {"video_track_timescale": str(ticks), "movie_timescale": str(unit)}
     return options
 
 
@@ -176,6 +200,10 @@ class Timeline:
         self._count = 0
         self.shift = 0
         self.unit = 1 / rate if container.name == "avi" else time_base
+        if container.name == "avi" and rate > _MOST_AVI_RATE:
+            raise self._refuse(
+                f"a .avi file has at most {_MOST_AVI_RATE} frames a second, and these are {float(rate):g}: write .mp4"
+            )
 
     def convert(self, pts: int) -> int:
         """Convert the time of the next frame to the container's.
@@ -196,8 +224,9 @@ class Timeline:
         name = self._container.name
         if name == "avi":
             assert self._first is not None
-            expected = self._first + self._count / self._rate / self.time_base
-            if abs(pts - expected) > 1:
+            # Rounding moves a time by less than a tick; a tick may be as long as a frame.
+            error = abs((pts - self._first) * self.time_base - self._count / self._rate)
+            if error > min(self.time_base, 1 / self._rate / 4):
                 seconds = float((pts - self._first) * self.time_base)
                 raise self._refuse(
                     f"the frames of a .avi file have equal distances, and frame {self._count} comes {seconds:.6f} s "

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from framefeed._arrays import ByteArray
 from framefeed.encode._codecs import ContainerRule, VideoOptions
-from framefeed.encode._encoder import Encoder
+from framefeed.encode._encoder import Encoder, code_stream
 from framefeed.encode._muxing import Output, Packet, PacketQueue, Timeline, make_muxer_options
 from framefeed.encode._segments import SEGMENT_OPTIONS, SegmentHeader, put_time
 from framefeed.encode._tags import VideoTags
@@ -65,6 +65,7 @@ class FinalSink:
         self._output = Output(recipe.path, container.format, make_muxer_options(container, recipe.time_base))
         try:
             self._encoder = _add_encoder(self._output, recipe, self._timeline.unit)
+            code_stream(self._encoder.stream.codec_context, recipe.options.rule.name, container)
             self._output.container.start_encoding()
         except BaseException:
             self._output.discard()

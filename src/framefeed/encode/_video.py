@@ -18,6 +18,11 @@ from framefeed.encode._sinks import FinalSink, Recipe, SegmentSink, Sink
 from framefeed.encode._tags import VideoTags, resolve_video
 from framefeed.errors import UsageError
 
+_MOST_INT = 2**31 - 1
+"""Of libav's fractions."""
+_MOST_PTS = 2**62
+"""Half of libav's, so that sums stay within it."""
+_MOST_RATE = 65535
 _NOMINAL_RATE = Fraction(30)
 _MOST_LIKELY = 240
 """Frames a second up to which the first duration is taken for that of all frames."""
@@ -72,10 +77,10 @@ class VideoWriter:
             raise expected("options", "VideoOptions(...)", options)
         if not isinstance(tags, VideoTags):
             raise expected("tags", "VideoTags(...)", tags)
-        if not isinstance(time_base, Fraction) or time_base <= 0:
-            raise expected("time_base", "a positive Fraction such as Fraction(1, 25)", time_base)
-        if rate is not None and not rate > 0:
-            raise expected("rate", "a positive number of frames a second", rate)
+        if not isinstance(time_base, Fraction) or time_base <= 0 or max(time_base.as_integer_ratio()) > _MOST_INT:
+            raise expected("time_base", "a positive Fraction of 32-bit integers, such as Fraction(1, 25)", time_base)
+        if rate is not None and not 0 < rate <= _MOST_RATE:
+            raise expected("rate", f"a positive number of frames a second, at most {_MOST_RATE}", rate)
         self._path = os.fsdecode(path)
         self._container: ContainerRule | None = None
         if container == SEGMENT_CONTAINER:
@@ -122,6 +127,8 @@ class VideoWriter:
 
     def _check(self, picture: Any, pts: int) -> None:
         number = self._count
+        if abs(pts) > _MOST_PTS:
+            raise UsageError(f"pts: expected at most 2**62 ticks for picture {number}, got {pts}")
         is_picture = isinstance(picture, np.ndarray) and picture.dtype == np.uint8 and picture.ndim == 3
         if not is_picture or picture.shape[2] != 3 or not picture.size:
             is_array = isinstance(picture, np.ndarray)

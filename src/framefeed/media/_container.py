@@ -309,9 +309,19 @@ class VideoContainer:
 
     @property
     def first_audio(self) -> AudioStream | None:
-        """The file's first audio stream that libav knows the codec of, or None."""
-        streams = self._container.streams.audio
-        return next((stream for stream in streams if stream.codec_context is not None), None)
+        """The file's first audio stream, or None.
+
+        Raises:
+            UnsupportedCodec: libav does not know its codec, or it is encrypted.
+        """
+        for stream in self._container.streams.audio:
+            context = stream.codec_context
+            if context is None or str(context.codec_tag).lower() in ("enca", "drms"):
+                name = self.source.name
+                reason = "is of a codec that this build of FFmpeg does not know" if context is None else "is encrypted"
+                raise UnsupportedCodec(f"{name}: its audio {reason}: leave out the audio", source=name, stage="open")
+            return stream
+        return None
 
     def audio_packets(self, stream: AudioStream) -> Iterator[AvPacket[AudioStream]]:
         """Demux the packets of an audio stream of the container; the video's are left out."""

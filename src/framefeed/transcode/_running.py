@@ -65,6 +65,7 @@ class SegmentRun:
         self._queue = SegmentQueue(job.segments, folder.records)
         self._lock = threading.Lock()
         self._is_stopped = False
+        self._done = 0
         self._ended: SimpleQueue[tuple[int, Ok[None] | Err]] = SimpleQueue()
         self._threads: dict[int, threading.Thread] = {}
         count = min(options.num_workers, len(self._queue))
@@ -98,10 +99,11 @@ class SegmentRun:
                     self._threads[worker] = threading.current_thread()
                     self._pool.submit(partial(self._work, worker))
                 self._wait(errors)
-            wait_seconds = SOON_SECONDS if errors else CLOSE_SECONDS
+            # Threads end at the next frame; processes are killed.
+            wait_seconds = CLOSE_SECONDS
         finally:
             self._is_stopped = True
-            if wait_seconds == SOON_SECONDS:
+            if errors or wait_seconds == SOON_SECONDS:
                 self._pool.abandon()
             self._pool.close(wait_seconds)
         self._collect(errors)
@@ -125,7 +127,8 @@ class SegmentRun:
                 del self._threads[worker]
                 if isinstance(outcome, Err):
                     errors.append(outcome.error)
-            self._show(self._count_done())
+            self._done = max(self._done, self._count_done())
+            self._show(self._done)
         self._collect(errors)
 
     def _collect(self, errors: list[BaseException]) -> None:
@@ -138,7 +141,7 @@ class SegmentRun:
     def _count_done(self) -> int:
         with self._lock:
             finished = sum(len(self._job.segments[number]) for number in self._folder.records)
-        return finished + int(self._board[list(self._threads), DONE].sum())
+            return finished + int(self._board[list(self._threads), DONE].sum())
 
     def _check_workers(self) -> None:
         for worker, thread in self._threads.items():
