@@ -22,7 +22,10 @@ DECODE = ("decode-2026-11-21-clips.json", "decode-2026-11-23-a.json", "decode-20
 SCAN = ("scan-2026-11-21.json", "scan-2026-11-23-a.json", "scan-2026-11-23-b.json")
 CACHE = ("cache-2026-11-21.json", "cache-2026-11-23-a.json", "cache-2026-11-23-b.json")
 LOAD = tuple(sorted(path.name for path in RESULTS.glob("load-*.json")))
+MAP = tuple(sorted(path.name for path in RESULTS.glob("map-*.json")))
+PRODUCERS = (1, 2, 5, 10, 30)
 INDEXING = "indexing-2026-11-23.json"
+NOT_MEASURED = "Not measured yet.\n"
 _BLOCK = re.compile(r"(?<=<!-- figures: )(?P<name>\w+) -->\n(?s:.*?)(?=<!-- end -->)")
 
 
@@ -142,6 +145,53 @@ def fill_load() -> str:
     ])  # fmt: skip
 
 
+def fill_simulation() -> str:
+    """Shares of the ideal rate, a column for each number of producers; loaders that are not measured are left out."""
+    numbers = {address.removeprefix("load/simulation/"): number for address, number in read_numbers(*LOAD).items()}
+    loaders = {
+        "framefeed": "share",
+        "threads and `queue.Queue`": "share of threads + queue.Queue",
+        "torch's `DataLoader`": "share of torch DataLoader",
+        "SPDL's pipeline": "share of SPDL",
+        "grain": "share of grain",
+    }
+    rows = [
+        (title, *(numbers[address].format(1, span=False) for each in PRODUCERS
+                  if (address := f"{key}/{each} producers") in numbers))
+        for title, key in loaders.items()
+    ]  # fmt: skip
+    whole = [row for row in rows if len(row) == 1 + len(PRODUCERS)]
+    return _table(("% of the ideal rate, by producers", *map(str, PRODUCERS)), whole) if whole else NOT_MEASURED
+
+
+def fill_map() -> str:
+    """Videos mapped; rows that are not measured are left out."""
+    numbers = {address.removeprefix("map/"): number for address, number in read_numbers(*MAP).items()}
+    loop, bound = "loop over OpenCV and PyAV's x264, all its threads", "what two cores can make of it"
+    rows: list[tuple[str, str, int, tuple[str, ...]]] = []
+    for key, title in {"lock": "720p film", "lock-1080p": "1080p"}.items():
+        rows += [
+            (f"{title}, a function that holds the lock for 5 ms, 2 processes: wall / CPU", loop, 2,
+             (f"{key}/lock/wall", f"{key}/lock/CPU")),
+            (f"the same, share of the bound ({bound})", loop, 2, (f"{key}/bound/share",)),
+        ]  # fmt: skip
+    rows += [
+        ("a function that works without the lock for 5 ms, 2 threads: wall", "2 processes", 2, ("free/free/wall",)),
+        ("four tiles of every frame: wall", "frames stored as lz4, torch's `DataLoader`", 1, ("tiles/tiles/wall",)),
+        ("the same", loop, 2, ("tiles/loop/wall",)),
+        ("the same: MB of stored frames, ours / theirs", "", 0, ("tiles/disk/framefeed", "tiles/disk/joblib lz4 1")),
+        ("no function: wall / CPU", "the ffmpeg program, 2 threads", 2,
+         ("identity/identity/wall", "identity/identity/CPU")),
+    ]  # fmt: skip
+    measured = [row for row in rows if all(address in numbers for address in row[3])]
+    if not measured:
+        return NOT_MEASURED
+    return _table(("workload", "against", "ratio"), [
+        (title, peer, _join([numbers[address] for address in addresses], digits))
+        for title, peer, digits, addresses in measured
+    ])  # fmt: skip
+
+
 def fill_cache() -> str:
     """Frame caches."""
     numbers = {address.removeprefix("cache/"): number for address, number in read_numbers(*CACHE).items()}
@@ -171,6 +221,8 @@ FILLS: Mapping[str, Callable[[], str]] = {
     "scan": fill_scan,
     "indexing": fill_indexing,
     "load": fill_load,
+    "simulation": fill_simulation,
+    "map": fill_map,
     "cache": fill_cache,
 }
 

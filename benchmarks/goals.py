@@ -4,13 +4,15 @@ usage: python -m benchmarks.goals [RESULT...]      (in the project's folder)
 
 Without RESULT, all of benchmarks/results; with some, only the goals that they have figures for.
 
-A goal has a floor, which must hold, and an aim. The exit code is 1 where a floor does not hold.
+A goal has a floor, which must hold, and an aim. The exit code is 1 where a floor does not hold. Where another figure
+bounds what is possible, floor and aim are at most shares of it ("bound", "floor_share", "aim_share").
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.reading import RESULTS, Number, read_numbers
@@ -33,6 +35,17 @@ def judge(goal: dict[str, object], number: Number | None) -> tuple[str, str]:
     return verdict, f"{number.format(3)}; {wanted}"
 
 
+def limit(goal: dict[str, object], numbers: Mapping[str, Number]) -> dict[str, object]:
+    """Lower floor and aim to their shares of the bound, where the goal has one that is measured."""
+    bound = numbers.get(str(goal.get("bound")))
+    if bound is None:
+        return goal
+    return goal | {
+        name: round(min(float(str(goal[name])), float(str(goal[f"{name}_share"])) * bound.median), 3)
+        for name in ("floor", "aim")
+    }
+
+
 def main() -> int:
     """Print all goals; 1 where a floor does not hold."""
     parser = argparse.ArgumentParser(description="Compare results with the goals of this project.")
@@ -44,7 +57,7 @@ def main() -> int:
     for goal in json.loads(GOALS.read_text(encoding="utf-8")):
         if given and goal["figure"] not in numbers:
             continue
-        verdict, text = judge(goal, numbers.get(goal["figure"]))
+        verdict, text = judge(limit(goal, numbers), numbers.get(goal["figure"]))
         verdicts.append(verdict)
         print(f"{verdict:12}  {goal['figure']}: {text}")
     print(

@@ -33,8 +33,8 @@ from tests.cli.running import SECONDS, environment, run
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 REFERENCE = ROOT / "docs" / "reference.md"
-RUN, SHOWN = ("python", "shell"), ("signature", "text", "toml")
 HAS_TORCH = importlib.util.find_spec("torch") is not None
+RUN, SHOWN = ("python", "shell"), ("signature", "text", "toml")
 
 _BLOCK = re.compile(r"(?:^<!-- not run: (?P<reason>.*?) -->\n)?^```(?P<language>.*)\n(?P<code>(?s:.*?))^```$", re.M)
 _LINK = re.compile(r"(?<!!)\[[^]]*\]\((?!https?:)(?P<path>[^)#]*)(?:#(?P<anchor>[^)]*))?\)")
@@ -54,6 +54,12 @@ class Block:
     @property
     def place(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+    @property
+    def needs(self) -> str | None:
+        """The framework without which a program of its own cannot run."""
+        found = re.search(r"^import (jax|tensorflow)\b", self.code, re.M) if self.language == "python" else None
+        return found and found[1]
 
     @property
     def needs_torch(self) -> bool:
@@ -131,6 +137,15 @@ def check_shown(value: object, said: str) -> None:
     assert repr(value) == said
 
 
+def run_program(block: Block) -> None:
+    """Run a block as a script: TensorFlow and JAX start threads that stay."""
+    assert "# -> " not in block.code, f"{block.place}: promises are not checked in a script"
+    command = [sys.executable, "-W", "error", "-c", block.code]
+    settings = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
+    result = subprocess.run(command, env=environment(settings), capture_output=True, timeout=SECONDS)
+    assert result.returncode == 0, f"{block.place}:\n{result.stderr.decode()}"
+
+
 def run_shell(block: Block) -> None:
     for line in block.code.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
@@ -176,6 +191,8 @@ def test_blocks_run_in_order(page: Path, at_home: Path, page_module: ModuleType)
     for block in blocks_of(page):
         if block.reason is not None or block.language not in RUN:
             continue
+        if block.needs is not None:  # see test_programs_run
+            continue
         if block.needs_torch and not HAS_TORCH:
             left_out.append(block.place)
         elif block.language == "python":
@@ -184,6 +201,17 @@ def test_blocks_run_in_order(page: Path, at_home: Path, page_module: ModuleType)
             run_shell(block)
     if left_out:
         pytest.skip(f"without torch, these were left out: {', '.join(left_out)}")
+
+
+PROGRAMS = [block for page in PAGES for block in blocks_of(page) if block.needs is not None and block.reason is None]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", PROGRAMS, ids=[f"{block.page.name} {block.needs}" for block in PROGRAMS])
+def test_programs_run(block: Block, at_home: Path) -> None:
+    if importlib.util.find_spec(str(block.needs)) is None:
+        pytest.skip(f"{block.needs} is not installed")
+    run_program(block)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=names_of(PAGES))
@@ -232,8 +260,13 @@ def as_documented(line: str) -> tuple[str, inspect.Signature]:
     return name, inspect.signature(names["function"])
 
 
+# Those of TensorFlow and JAX are compared by their own tests, in a process of their own.
 SIGNATURES = [
-    line for block in blocks_of(REFERENCE) if block.language == "signature" for line in block.code.splitlines()
+    line
+    for block in blocks_of(REFERENCE)
+    if block.language == "signature"
+    for line in block.code.splitlines()
+    if not line.startswith(("tensorflow.", "jax."))
 ]
 
 
@@ -253,6 +286,7 @@ TORCH_CALLABLES = ("ClipDataset", "ClipDataset.set_epoch", "VideoDecoder")
 INTERNAL = {
     "Catalog": {"compact", "rebased", "stream_values"},
     "EpochPlan": {"options", "tables"},
+    "FrameFault": {"from_json", "of"},
     "ImageSequence": {"as_media_source", "digest", "name", "times"},
     "Limits": {"check_picture"},
     **{
@@ -285,8 +319,8 @@ def test_members_are_documented(name: str) -> None:
 
 
 # Made by other calls, never by a user: what makes them is documented.
-MADE = {"Catalog", "CatalogEntry", "ClipBatch", "Decoder", "EpochPlan", "Frame", "FrameBatch", "FrameIndex",
-        "MediaInfo", "VideoMetadata"}  # fmt: skip
+MADE = {"Catalog", "CatalogEntry", "ClipBatch", "Decoder", "EpochPlan", "Frame", "FrameBatch", "FrameFault",
+        "FrameIndex", "MapIterator", "MapResult", "MappedFrame", "MediaInfo", "VideoMetadata"}  # fmt: skip
 CALLABLES = [
     *(name for name in ff.__all__ if inspect.isfunction(getattr(ff, name))),
     *(f"{name}.__init__" for name in CLASSES if name not in MADE),

@@ -28,7 +28,8 @@ FIXED = set(
     """.split()  # noqa: SIM905 - a list to read, not to edit one by one
 )
 """Names that the public surface fixes for this version."""
-LATER = ("dali", "jax", "ray", "tensorflow")
+LATER = ("dali", "ray")
+ADAPTERS = ("jax", "tensorflow", "torch")
 
 
 def test_exported_names_are_sorted_and_there() -> None:
@@ -37,14 +38,14 @@ def test_exported_names_are_sorted_and_there() -> None:
 
 
 def test_visible_is_exported() -> None:
-    assert set(dir(ff)) == {*ff.__all__, "torch"}
+    assert set(dir(ff)) == {*ff.__all__, *ADAPTERS}
     rooms = {path.name for path in (ROOT / "src" / "framefeed").iterdir() if path.is_dir()}
     used = {name: getattr(ff, name) for name in ff.__all__}
     visible = (
         {name for name in vars(ff) if not name.startswith("_")}
         - (rooms - {"cache", "parallel"})
         - {"errors", "annotations", "importlib", "Any", "TYPE_CHECKING"}
-        - {"torch"}  # once a test has imported framefeed.torch
+        - set(ADAPTERS)  # once a test has imported framefeed.torch
     )
     assert visible | {"__version__"} == set(used)
 
@@ -142,27 +143,31 @@ for statement in sys.argv[1:]:
     subprocess.run([sys.executable, "-W", "error", "-c", code, *IMPORTS_OF_TORCH], check=True, timeout=100)
 
 
-def test_the_door_of_the_torch_adapter_shows_all_of_it() -> None:
-    pytest.importorskip("torch")
-    names = re.search(r"__all__ = (\[.*?\])", (ROOT / "src" / "framefeed" / "torch.py").read_text())
-    assert names is not None
-    assert ast.literal_eval(names[1]) == ff.torch.__all__
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_the_door_of_an_adapter_shows_all_of_it(name: str) -> None:
+    package = ROOT / "src" / "framefeed"
+    doors = [re.search(r"__all__ = (\[.*?\])", path.read_text(), re.S)
+             for path in (package / f"{name}.py", package / "adapters" / name / "__init__.py")]  # fmt: skip
+    assert doors[0] is not None
+    assert doors[1] is not None
+    assert ast.literal_eval(doors[0][1]) == ast.literal_eval(doors[1][1])
 
 
-def test_without_pytorch_the_torch_adapter_names_the_extra() -> None:
+@pytest.mark.parametrize(("name", "member"), [("jax", "iterate"), ("tensorflow", "dataset"), ("torch", "VideoDecoder")])
+def test_without_its_framework_an_adapter_names_the_extra(name: str, member: str) -> None:
     code = (
-        "import sys; sys.modules['torch'] = None\n"
+        f"import sys; sys.modules['{name}'] = None\n"
         "from framefeed.errors import MissingDependency\n"
-        "try:\n    from framefeed.torch import VideoDecoder\n"
-        "except MissingDependency as error:\n    assert 'framefeed[torch]' in str(error)\n"
+        f"try:\n    from framefeed.{name} import {member}\n"
+        f"except MissingDependency as error:\n    assert 'framefeed[{name}]' in str(error)\n"
         "else:\n    raise SystemExit('imported')\n"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=100)
 
 
 def test_from_import_names_what_does_not_exist() -> None:
-    with pytest.raises(ff.NotInThisVersion, match=r"framefeed\.jax is not in this version"):
-        from framefeed import jax  # noqa: F401
+    with pytest.raises(ff.NotInThisVersion, match=r"framefeed\.dali is not in this version"):
+        from framefeed import dali  # noqa: F401
     for name in ("AudioDecoder", "VideoEncoder", "clips_at_random_indices"):
         with pytest.raises(ImportError, match=f"framefeed.torch has no {name}: "):
             getattr(ff.torch, name)

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.figures import FILLS, README, fill, find_blocks
-from benchmarks.goals import GOALS, judge
+from benchmarks.goals import GOALS, judge, limit
 from benchmarks.reading import Number, read_numbers
 from framefeed.bench.decode import DECODE
 from framefeed.bench.load import LOAD
+from framefeed.bench.map import MAP
 
 
 def test_the_readme_is_filled_from_the_results() -> None:
@@ -54,13 +55,21 @@ def test_goals_are_met_held_or_missed(goal: dict[str, object], median: float, ve
     assert judge(goal, None)[0] == "not measured"
 
 
+def test_a_bound_lowers_floor_and_aim() -> None:
+    goal = {"floor": 1.4, "aim": 1.7, "bound": "b", "floor_share": 0.85, "aim_share": 0.95}
+    bounds = {median: limit(goal, {"b": Number(median)}) for median in (1.2, 2.0)}
+    assert {median: (of["floor"], of["aim"]) for median, of in bounds.items()} == {1.2: (1.02, 1.14), 2.0: (1.4, 1.7)}
+    assert limit(goal, {}) == goal
+
+
 def test_every_goal_names_a_row_of_a_suite() -> None:
     goals = json.loads(GOALS.read_text(encoding="utf-8"))
     assert len({goal["figure"] for goal in goals}) == len(goals)
     for goal in goals:
         suite, row, comparison, figure = goal["figure"].split("/")
-        assert suite in ("decode", "scan", "cache", "load")
+        assert suite in ("decode", "scan", "cache", "load", "map")
         assert comparison
         assert figure
         assert suite != "decode" or row in DECODE.rows
         assert suite != "load" or row in LOAD.rows
+        assert suite != "map" or row in MAP.rows

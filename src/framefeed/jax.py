@@ -1,9 +1,13 @@
-"""Not in this version: ``from framefeed.jax import iterate`` says so, as ``ff.jax`` does."""
+"""``from framefeed.jax import iterate``: framefeed.adapters.jax, as ``ff.jax`` is."""
 
 from __future__ import annotations
 
-from framefeed.errors import NotInThisVersion
+import sys
 
-raise NotInThisVersion(
-    "framefeed.jax is not in this version: ff.ClipLoader gives NumPy arrays, which every framework takes"
-)
+from framefeed.adapters import jax
+from framefeed.adapters.jax import DeviceBatches, iterate
+
+__all__ = ["DeviceBatches", "iterate"]
+
+# One module under both names: `ff.jax` stays what it is, whichever of them was imported first.
+sys.modules[__name__] = jax

@@ -1,9 +1,13 @@
-"""Not in this version: ``from framefeed.tensorflow import dataset`` says so, as ``ff.tensorflow`` does."""
+"""``from framefeed.tensorflow import dataset``: framefeed.adapters.tensorflow, as ``ff.tensorflow`` is."""
 
 from __future__ import annotations
 
-from framefeed.errors import NotInThisVersion
+import sys
 
-raise NotInThisVersion(
-    "framefeed.tensorflow is not in this version: ff.ClipLoader gives NumPy arrays, which every framework takes"
-)
+from framefeed.adapters import tensorflow
+from framefeed.adapters.tensorflow import dataset
+
+__all__ = ["dataset"]
+
+# One module under both names: `ff.tensorflow` stays what it is, whichever of them was imported first.
+sys.modules[__name__] = tensorflow

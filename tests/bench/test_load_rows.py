@@ -1,6 +1,7 @@
 """Rows about whole loops, made small."""
 
 import subprocess
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from framefeed.bench._media import BenchVideo, MediaStore
 from framefeed.bench._runner import Contender, Reading, Rounds, Timings, ready, run_row
 from framefeed.bench.baselines import Peers
-from framefeed.bench.load import LOAD, _clips, _epochs, _light, _programs
+from framefeed.bench.load import LOAD, _clips, _epochs, _frameworks, _light, _programs
 from framefeed.bench.load._programs import ClipSet, Loop, make_clip_set, run_loop, take_batches
 from framefeed.errors import MissingMedia
 from framefeed.testing import ClipSpec, write_clip
@@ -143,5 +144,27 @@ def test_light_items_are_measured_where_torch_is(monkeypatch: pytest.MonkeyPatch
     assert row["comparisons"][0]["figures"].keys() == {"wall, torch 0", "CPU, torch 0"}
 
 
+@pytest.mark.slow
+def test_a_frameworks_loop_is_compared_with_the_loaders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_frameworks, "CLIPS", 8)
+    monkeypatch.setattr(_frameworks, "SIZE", 32)
+    with ExitStack() as stack:
+        row = _frameworks.adapter_row("tuple", "tuples", lambda loader: lambda: map(tuple, ([],)), tmp_path, stack, "1")
+        result = run_row(row, Rounds(1))
+    assert result["comparisons"][0]["figures"].keys() == {"wall", "CPU"}
+
+
+@pytest.mark.parametrize("name", ["jax", "tensorflow"])
+def test_a_row_of_a_framework_that_is_missing_is_left_out(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (f"framefeed.bench.baselines.{name}", f"framefeed.adapters.{name}"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setitem(sys.modules, name, None)
+    with ExitStack() as stack, pytest.raises(MissingMedia, match=f"it needs {name}: "):
+        _frameworks.frameworks_row(name, tmp_path, stack)
+
+
 def test_every_row_says_what_it_measures() -> None:
-    assert {"epoch", "memory", "start", "users", "light", "slow", "processes", "lock", "restore"} == LOAD.rows.keys()
+    rows = "epoch memory start users light slow processes lock restore tensorflow jax simulation"
+    assert set(rows.split()) == LOAD.rows.keys()

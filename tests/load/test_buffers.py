@@ -102,6 +102,14 @@ def test_S05_sizes_beyond_32_bits_are_counted_whole() -> None:
     assert LoaderOptions(batch_size=1, prefetch=5).batches_ahead(1 << 40) == 1
 
 
+@pytest.mark.parametrize("shape", [(1,), (3, 5, 7), (64, 1024, 17)])
+def test_memory_begins_where_frameworks_take_it_without_a_copy(shape: tuple[int, ...]) -> None:
+    pool = BufferPool(2)
+    kept = [pool.lease(shape, dtype) for dtype in (np.uint8, np.float64) for _ in range(3)]
+    assert [array.ctypes.data % 64 for array in kept] == [0] * len(kept)
+    assert len({array.ctypes.data for array in kept}) == len(kept)
+
+
 def test_idle_memory_is_bounded() -> None:
     pool = BufferPool(2)
     batches = [pool.lease(SHAPE) for _ in range(5)]

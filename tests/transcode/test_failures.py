@@ -88,7 +88,8 @@ def test_the_next_run_continues(clip: Path, out: Path, calls: Path, workers: int
     with pytest.raises(ff.LoadError):
         ff.map_video(clip, Recorded(calls, {80: "raise"}), target, workers=workers)
     result = ff.map_video(clip, Recorded(calls), target, workers=1)
-    assert 25 <= result.num_resumed_frames < COUNT
+    # Of several threads, the one with the error may be the first to be anywhere.
+    assert (0 if workers else 25) <= result.num_resumed_frames < COUNT
     assert result.num_pictures == result.num_frames == COUNT
     numbers = calls_of(calls)
     assert set(numbers) == set(range(COUNT))

@@ -127,6 +127,11 @@ def torch_names_its_extra() -> None:
     expect_extra("torch", lambda: ff.torch.ClipDataset)
 
 
+def tensorflow_and_jax_name_their_extras() -> None:
+    expect_extra("tensorflow", lambda: ff.tensorflow.dataset)
+    expect_extra("jax", lambda: ff.jax.iterate)
+
+
 def command_demo_names_its_extra() -> None:
     assert "pip install 'framefeed[torch]'" in run_command("demo", code=1)
 
@@ -147,6 +152,7 @@ STEPS: dict[str, Step] = {
         url_names_its_extra,
         jpeg_cache_names_its_extra,
         torch_names_its_extra,
+        tensorflow_and_jax_name_their_extras,
         command_demo_names_its_extra,
     )
 }

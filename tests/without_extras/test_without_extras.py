@@ -22,7 +22,7 @@ MODULES = {
     "opencv-python-headless": "cv2",
     "spdl-io": "spdl",
 }
-UNNAMED = {"aiohttp", "imagecodecs", "jax", "nvidia", "PyNvVideoCodec", "ray", "tensorflow", "torchvision"}
+UNNAMED = {"aiohttp", "imagecodecs", "nvidia", "PyNvVideoCodec", "ray", "torchvision"}
 
 
 def _extras() -> dict[str, set[str]]:

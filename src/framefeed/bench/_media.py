@@ -16,6 +16,7 @@ import numpy as np
 
 from framefeed._cached import cached_property
 from framefeed.bench._runner import Rounds
+from framefeed.bench._scene import Scene
 from framefeed.catalog.scan import VIDEO_SUFFIXES, list_roots
 from framefeed.decode import Pixels
 from framefeed.decode.backends.pyav import PyAVDecoder
@@ -159,6 +160,21 @@ class MediaStore:
     def long_test_video(self) -> BenchVideo:
         """The same, stream-copied one after the other."""
         return self._make(f"test_720p60_{self._test_frames}_x{self._repeats}.mp4", self._write_repeated)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the user named media."""
+        return bool(self._media)
+
+    def scene(self, height: int, width: int, num_frames: int, fps: int) -> BenchVideo:
+        """A generated scene, x264 veryfast."""
+
+        def write(path: Path) -> None:
+            scene = Scene(height, width)
+            spec = ClipSpec(num_frames, height, width, fps, gop=None, b_frames=None, draw=scene.draw)
+            write_clip_in_time(path, spec, self._rounds)
+
+        return self._make(f"scene_{height}p_{num_frames}.mp4", write)
 
     def copies(self, video: BenchVideo, count: int) -> list[BenchVideo]:
         """Other files with the same bytes, so that nothing can be kept open from one clip to the next."""

@@ -20,18 +20,19 @@ from framefeed._units import format_count, format_seconds
 from framefeed.bench import BenchOptions, Rounds, Suite, describe_closing, describe_row, run_suite
 from framefeed.bench.cache import CACHE, FRAMES, describe_table, refuse_pictures
 from framefeed.bench.decode import DECODE
-from framefeed.bench.load import LOAD
+from framefeed.bench.load import LOAD, draw_use
+from framefeed.bench.map import MAP
 from framefeed.bench.scan import FILES, SCAN, make_stills, make_videos
 from framefeed.cli._arguments import read_at_least, read_positive, read_rectangle
 from framefeed.cli._io import Exit, ensure_folder, format_table, print_error, print_out
 from framefeed.errors import UsageError
 
-SUITES: Mapping[str, Suite] = {"decode": DECODE, "scan": SCAN, "cache": CACHE, "load": LOAD}
+SUITES: Mapping[str, Suite] = {"decode": DECODE, "scan": SCAN, "cache": CACHE, "load": LOAD, "map": MAP}
 WHAT = (*SUITES, "all")
 NOT_YET = ("gpu",)
 MINUTES = 3.0
 # Rows that 'bench all' measures without --rows: the most informative short ones, the shortest first. Those of 'load'
-# take minutes.
+# and 'map' take minutes.
 IN_ALL: Mapping[str, Sequence[str]] = {
     "decode": ("own",),
     "scan": ("headers", "second", "mp4"),
@@ -49,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_check_what,
         choices=WHAT,
         metavar="WHAT",
-        help="what to measure: decode, scan, cache, load, or all (a short part of the first three, within --minutes)",
+        help="what to measure: decode, scan, cache, load, map, or all (a little of the first three, within --minutes)",
     )
     parser.add_argument("media", nargs="*", type=Path, metavar="MEDIA", default=[],
                         help="your videos and pictures, files or folders (default: the folder that FRAMEFEED_MEDIA "
@@ -72,13 +73,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pairs", type=read_at_least(1), metavar="N",
                         help="number of rounds; in each, every library runs once "
                         f"(default: {DECODE.pairs}; cache: {CACHE.pairs}; load: {LOAD.pairs}; "
-                        f"all: {_SMALL['pairs']})")  # fmt: skip
+                        f"map: {MAP.pairs}; all: {_SMALL['pairs']})")  # fmt: skip
     parser.add_argument(
         "--json",
         type=Path,
         metavar="FILE",
-        help="write the report to this file too; cache writes crops of lossy formats beside it",
+        help="write the report to this file too; cache writes crops of lossy formats beside it, load the plot of its "
+        "simulation",
     )
+    parser.add_argument("--chart", type=Path, metavar="FILE",
+                        help="load: draw the plot of the row simulation to this SVG file")  # fmt: skip
     cache = parser.add_argument_group("cache")
     cache.add_argument("--size", type=read_rectangle, default=(224, 224), metavar="SIZE",
                        help="size of outputs: HEIGHTxWIDTH, or one number for both (default: 224x224)")  # fmt: skip
@@ -131,9 +135,12 @@ def _run(args: argparse.Namespace) -> int:
         refuse_pictures(media)
     if args.disk is not None and not args.disk.is_dir():
         raise UsageError(f"--disk {args.disk}: no such folder: name a folder on the disk to measure")
-    if args.json is not None:
-        _check_target(args.json)
     chosen = choose_rows(args.what, args.rows)
+    if args.chart is not None and not _draws(chosen):
+        raise UsageError("--chart draws the row simulation of 'bench load': use 'bench load --rows simulation'")
+    for option in ("json", "chart"):
+        if getattr(args, option) is not None:
+            _check_target(getattr(args, option), f"--{option}")
     if args.what == "all" and not media and not args.generated:
         raise UsageError("'bench all' measures your files: name videos, pictures or folders, or use --generated "
                          "to measure generated files")  # fmt: skip
@@ -145,7 +152,23 @@ def _run(args: argparse.Namespace) -> int:
         document = {"bench": "all", **reports} if args.what == "all" else reports[args.what]
         with write_errors(os.fspath(args.json)):
             args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if "load" in reports:
+        _write_chart(args, reports["load"])
     return Exit.WELL
+
+
+def _draws(chosen: Mapping[str, Sequence[str]]) -> bool:
+    return "load" in chosen and "simulation" in (chosen["load"] or LOAD.rows)
+
+
+def _write_chart(args: argparse.Namespace, report: Report) -> None:
+    """Draw the plot of the simulation where it was measured: to its own file, or beside the report."""
+    chart = args.chart or (args.json and args.json.with_suffix(".svg"))
+    drawn = draw_use(report)
+    if chart is not None and drawn is not None:
+        with write_errors(os.fspath(chart)):
+            chart.write_text(drawn, encoding="utf-8")
+        print_out(f"drawn: {chart}")
 
 
 def _fill_defaults(args: argparse.Namespace) -> None:
@@ -205,7 +228,7 @@ def _make_progress(args: argparse.Namespace) -> Callable[[str], None]:
     return begin
 
 
-def _check_target(path: Path) -> None:
+def _check_target(path: Path, option: str) -> None:
     """Make sure that a file can be written before anything is measured.
 
     Raises:
@@ -213,7 +236,7 @@ def _check_target(path: Path) -> None:
     """
     if path.is_dir():
         raise UsageError(
-            f"--json {path}: expected a file, got a folder: name a file in it, such as {path / 'bench.json'}"
+            f"{option} {path}: expected a file, got a folder: name a file in it, such as {path / 'bench.json'}"
         )
     if (kind := name_special_kind(os.fspath(path))) is not None:
         raise UsageError(f"cannot write {path}: {kind} is already there; choose another name")

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from framefeed.load._batch import BufferPools, ClipBatch
+from framefeed.load._iteration import BatchIterator
 from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
 from framefeed.load._loader import ClipLoader
 from framefeed.load._options import MAX_SUBSTITUTES, OnError, check_on_error
 from framefeed.load._pending import with_position
+from framefeed.load._spec import SHAPED_KEYS, ArraySpec, BatchSpec, describe_batches, list_arrays
 from framefeed.load._stats import LoadStats
 from framefeed.load._work import load_batch
 
 __all__ = [
     "MAX_SUBSTITUTES",
+    "SHAPED_KEYS",
+    "ArraySpec",
+    "BatchIterator",
+    "BatchSpec",
     "BufferPools",
     "ClipBatch",
     "ClipLoader",
@@ -20,6 +26,8 @@ __all__ = [
     "LoadStats",
     "OnError",
     "check_on_error",
+    "describe_batches",
+    "list_arrays",
     "load_batch",
     "make_max_failed_error",
     "with_position",

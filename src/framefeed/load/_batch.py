@@ -72,6 +72,8 @@ class ClipBatch:
         return f"ClipBatch({self.data.shape} {self.data.dtype}{names}{failed})"
 
 
+_ALIGNMENT = 64
+"""Bytes; TensorFlow (EIGEN_MAX_ALIGN_BYTES) and XLA on the CPU copy an array that begins at no multiple of it."""
 _ADVICE = "use a smaller batch_size or size, prefetch=1 or fewer workers"
 Form = tuple[tuple[int, ...], np.dtype[Any]]
 """Shape and dtype of one result."""
@@ -164,7 +166,13 @@ class BufferPool:
             # A smaller block is dropped: it was for batches of an earlier size.
             if block.nbytes >= size:
                 return block
-        return np.empty(size, dtype=np.uint8) if self._shared is None else self._shared.allocate(size)
+        return _allocate_aligned(size) if self._shared is None else self._shared.allocate(size)
+
+
+def _allocate_aligned(size: int) -> npt.NDArray[np.uint8]:
+    memory = np.empty(size + _ALIGNMENT - 1, dtype=np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + size]
 
 
 class BufferPools:

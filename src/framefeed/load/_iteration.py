@@ -81,6 +81,10 @@ class BatchIterator(Iterator[ClipBatch]):
         )
         meter.restart(self._outcomes.gauge)
 
+    def __length_hint__(self) -> int:
+        """Number of batches that remain."""
+        return len(self._batches) - self._next
+
     def __next__(self) -> ClipBatch:
         if self._why_ended is not None:
             raise self._ended_error()

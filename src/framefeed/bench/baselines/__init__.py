@@ -1,13 +1,13 @@
 """Baselines: one module a peer, loaded by name, so that only those that are installed are needed.
 
 Each is written as the library's own documentation does it. It names its distributions in ``PACKAGES``, and lists what
-it offers by kind: ``METHODS``, ``ENGINES``, ``FORMATS``, ``ORIGINALS`` and ``IN_ORDER``.
+it offers by kind: ``METHODS``, ``ENGINES``, ``FORMATS``, ``ORIGINALS``, ``IN_ORDER`` and ``PRODUCERS``.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -98,6 +98,25 @@ class FileFormat:
     is_exact: bool
     write: Callable[[str, Pixels], object]
     read: Callable[[str], Pixels]
+
+
+BeginBatches = Callable[[Callable[[int], Pixels], int, int, int], Iterator[Any]]
+"""Starts producers: (function of a position, number of positions, batch size, producers) -> batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Producers:
+    """A loader that makes batches of samples ahead of a consumer: ``PRODUCERS``.
+
+    Attributes:
+        name: Such as ``"torch DataLoader"``.
+        begin: Starts the producers; closing the iterator of batches ends them.
+        keeps_order: Whether batches come in the order of their positions.
+    """
+
+    name: str
+    begin: BeginBatches
+    keeps_order: bool = True
 
 
 def load_module(name: str) -> Any:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Dataset
 
 from framefeed.adapters.torch import DataLoader as OurDataLoader
+from framefeed.bench.baselines import Producers
 from framefeed.decode import Pixels
 
 PACKAGES = ("torch",)
@@ -53,3 +55,14 @@ def load_files(paths: Sequence[str], read: Callable[[str], Pixels], workers: int
     """Batches of 16 frames, uint8 [16, H, W, 3]; workers stay from one pass to the next."""
     items = Items(paths, read, len(paths))
     return DataLoader(items, batch_size=BATCH_SIZE, num_workers=workers, persistent_workers=workers > 0)
+
+
+def begin_batches(load: Callable[[int], Pixels], length: int, batch_size: int, producers: int) -> Iterator[Any]:
+    """Start a process for each producer, as the system's default is; each makes whole batches."""
+    with warnings.catch_warnings():
+        # More workers than cores are the point.
+        warnings.filterwarnings("ignore", "This DataLoader will create")
+        return iter(DataLoader(Items(range(length), load, length), batch_size=batch_size, num_workers=producers))
+
+
+PRODUCERS = [Producers("torch DataLoader", begin_batches)]

@@ -13,8 +13,10 @@ from framefeed.bench._suites import Begin, BenchOptions, PlannedRow, Suite
 from framefeed.bench.baselines import Peers
 from framefeed.bench.load._clips import lock_row, processes_row, restore_row, slow_row
 from framefeed.bench.load._epochs import choose_videos, epoch_row, memory_row, start_row, users_row
+from framefeed.bench.load._frameworks import frameworks_row
 from framefeed.bench.load._light import light_row
 from framefeed.bench.load._programs import ClipSet, make_clip_set
+from framefeed.bench.load._simulation import simulation_row
 from framefeed.errors import MissingMedia
 
 ROWS: Mapping[str, str] = {
@@ -27,9 +29,22 @@ ROWS: Mapping[str, str] = {
     "processes": "processes against threads, for 720p clips",
     "lock": "processes against threads, for a transform that holds the interpreter's lock",
     "restore": "time to restore a state",
+    "tensorflow": "ff.tensorflow.dataset over a loader with a warm cache, against the loader itself",
+    "jax": "ff.jax.iterate, likewise",
+    "simulation": "1 to 30 producers and one consumer, against threads with a queue and other loaders",
 }
-PEERS = ("torch", "decord2", "torchcodec", "spdl")
-ROW_SECONDS = {"epoch": 300, "memory": 300, "start": 60, "users": 60, "light": 20, "processes": 60}
+PEERS = ("torch", "decord2", "torchcodec", "spdl", "queues", "grain")
+ROW_SECONDS = {
+    "epoch": 300,
+    "memory": 300,
+    "start": 60,
+    "users": 60,
+    "light": 20,
+    "processes": 60,
+    "tensorflow": 30,
+    "jax": 30,
+    "simulation": 150,
+}
 PAIRS = 7
 LARGE_FILES = 4
 
@@ -74,6 +89,9 @@ def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> 
         "processes": make_processes,
         "lock": lock_row,
         "restore": restore_row,
+        "tensorflow": lambda scratch, stack: frameworks_row("tensorflow", scratch, stack),
+        "jax": lambda scratch, stack: frameworks_row("jax", scratch, stack),
+        "simulation": lambda scratch, stack: simulation_row(peers, scratch),
     }
     return [PlannedRow(key, makes[key]) for key in makes if not options.rows or key in options.rows]
 

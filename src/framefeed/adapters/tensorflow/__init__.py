@@ -1,0 +1,14 @@
+"""framefeed for TensorFlow: ``ff.tensorflow``."""
+
+from framefeed.errors import MissingDependency
+
+try:
+    import tensorflow as tf  # noqa: F401 - first, so that a missing TensorFlow has one message
+except ImportError as error:
+    raise MissingDependency(
+        "framefeed.tensorflow needs TensorFlow, which is not installed: pip install 'framefeed[tensorflow]'"
+    ) from error
+
+from framefeed.adapters.tensorflow._dataset import dataset
+
+__all__ = ["dataset"]

@@ -1,0 +1,175 @@
+"""Give the batches of a loader as a tf.data.Dataset.
+
+Batches are not copied: a tensor takes the memory of a NumPy array that begins at a multiple of 64 bytes, as that of a
+loader's batches does, and keeps it. TensorFlow prefetches none of them: the loader prepares them ahead, and one that
+TensorFlow had taken would count as delivered in the loader's state.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Iterator
+from operator import length_hint
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from framefeed._arrays import AnyArray
+from framefeed._checks import expected
+from framefeed._nearest import did_you_mean
+from framefeed.errors import UsageError
+from framefeed.load import BatchIterator, BatchSpec, ClipBatch, ClipLoader, describe_batches, list_arrays
+from framefeed.media import source_name
+from framefeed.plan import EpochPlan, Requests, check_targets
+
+IGNORED_TARGET = -100
+"""Target of a clip that failed, as in ``ff.torch.ClipDataset``; losses of Keras have ``ignore_class=``."""
+Element = dict[str, AnyArray] | tuple[AnyArray, AnyArray]
+
+
+def dataset(loader: ClipLoader, target: str | None = None) -> tf.data.Dataset:
+    """Give the batches of a loader as a ``tf.data.Dataset``. Each iteration over it is an epoch of the loader.
+
+    Without ``target``, an element is a dict with data (uint8 [B, T, C, H, W], or what the loader's transform gives),
+    pts_seconds (float64 [B, T]), valid (bool [B, T]), positions (int64 [B]), ok (bool [B]), sources (string [B]), and
+    one key for each column of the plan. With ``target``, it is ``(data, column)``, as ``model.fit`` takes it; the
+    target of a clip that failed is -100, or NaN in a column of floats.
+
+    The last batch of an epoch may have fewer clips, so B is None in the static shapes unless the loader has
+    ``drop_last=True``. The cardinality is the number of batches of an epoch; it is unknown if the loader stands at a
+    restored position, from which the first iteration is shorter.
+
+    The epoch of the loader increases when its last batch is delivered: ``model.fit`` counts batches, and asks for no
+    more. An error of the loader ends the iteration as an error of TensorFlow, with its type, message and file name in
+    the text. Iterations of one loader end each other, as with ``iter(loader)``.
+
+    Example: ``model.fit(ff.tensorflow.dataset(loader, target="label"), epochs=2)``
+
+    Args:
+        loader: An open `ClipLoader`, not of a plan with ``unequal=True``. With a transform, its first clip is loaded at
+            once, for the shape and dtype of the result. Restore its state before.
+        target: Name of a column of numbers, or of text, which becomes codes.
+
+    Raises:
+        UsageError: The loader is closed, its clips have no common shape, or the plan has no such column.
+    """
+    if not isinstance(loader, ClipLoader):
+        raise expected("loader", "an ff.ClipLoader", loader)
+    if target is not None:
+        _check_target(loader.plan, target)
+    spec = describe_batches(loader)
+    if target is None:
+        arrays: Any = {name: tf.TensorSpec(each.shape, each.dtype) for name, each in spec.arrays.items()}
+        arrays["sources"] = tf.TensorSpec(spec.arrays["ok"].shape, tf.string)
+    else:
+        arrays = tuple(tf.TensorSpec(spec.arrays[name].shape, _dtype_of(spec, name)) for name in ("data", target))
+    num_batches = None if spec.is_restored else spec.num_batches
+    epochs = Epochs(loader, _Converter(spec, target), num_batches)
+    made = tf.data.Dataset.from_generator(epochs, output_signature=arrays)
+    if num_batches is not None:
+        made = made.apply(tf.data.experimental.assert_cardinality(num_batches))
+    options = tf.data.Options()
+    options.experimental_optimization.inject_prefetch = False
+    # Ranks are dealt by the plan; TensorFlow would deal the batches of each rank again.
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    made = made.with_options(options)
+    # Datasets made from this one, and their iterators, refer to it.
+    made.framefeed_loader = loader
+    return made
+
+
+def _check_target(plan: EpochPlan, target: str) -> None:
+    if target not in plan.columns:
+        known = plan.catalog.table.column_names
+        advice = f": plan with columns=[{target!r}]" if target in known else did_you_mean(str(target), plan.columns)
+        raise UsageError(f"target: the plan has no column {target!r}, only {list(plan.columns)}{advice}")
+    if not isinstance(plan.rule, Requests):
+        check_targets(plan.catalog, target, plan.catalog.usable_rows)
+
+
+def _dtype_of(spec: BatchSpec, name: str) -> np.dtype[Any]:
+    # A target of bools is one of integers, so that it can be the ignored one.
+    dtype = spec.arrays[name].dtype
+    return np.dtype(np.int64) if dtype.kind == "b" else dtype
+
+
+class _Converter:
+    """Makes elements of batches.
+
+    Args:
+        spec: What batches must be.
+        target: Name of a column; None for a dict.
+    """
+
+    def __init__(self, spec: BatchSpec, target: str | None) -> None:
+        self._data = spec.arrays["data"]
+        self._target = target
+        self._target_dtype = None if target is None else _dtype_of(spec, target)
+
+    def __call__(self, batch: ClipBatch) -> Element:
+        expected_shape, shape = self._data.shape[1:], batch.data.shape[1:]
+        is_as_expected = len(shape) == len(expected_shape) and all(
+            wanted in (None, length) for wanted, length in zip(expected_shape, shape, strict=True)
+        )
+        if not is_as_expected or batch.data.dtype != self._data.dtype:
+            raise UsageError(
+                f"transform: the first clip became {list(expected_shape)} of {self._data.dtype}, and the clips of a "
+                f"batch {list(shape)} of {batch.data.dtype}: all elements of a tf.data.Dataset must have the same "
+                "shape and dtype"
+            )
+        if self._target is None:
+            names = [os.fsencode(source_name(source)) for source in batch.sources]
+            return {**list_arrays(batch), "sources": np.array(names, dtype=object)}
+        column = batch.columns[self._target].astype(self._target_dtype)
+        column[~batch.ok] = np.nan if column.dtype.kind == "f" else IGNORED_TARGET
+        return batch.data, column
+
+
+class Epochs:
+    """Begins an epoch of a loader for each iteration over a dataset.
+
+    TensorFlow never frees it, so it does not keep the loader alive: the dataset does.
+
+    Args:
+        loader: Gives the batches.
+        convert: Makes elements of them.
+        num_batches: Number of batches that TensorFlow expects; None if it expects none.
+    """
+
+    def __init__(
+        self, loader: ClipLoader, convert: Callable[[ClipBatch], Element], num_batches: int | None = None
+    ) -> None:
+        self._loader = weakref.ref(loader)
+        self._convert = convert
+        self._num_batches = num_batches
+
+    def __call__(self) -> Epoch:
+        loader = self._loader()
+        if loader is None:
+            raise UsageError(
+                "the loader of this dataset was freed: keep the loader, or the dataset, until it is used up"
+            )
+        batches = iter(loader)
+        count = length_hint(batches)
+        if self._num_batches is not None and count != self._num_batches:
+            raise UsageError(
+                f"this dataset was made for epochs of {self._num_batches} batches, and {count} remain after "
+                "load_state_dict: restore the loader before ff.tensorflow.dataset(loader)"
+            )
+        return Epoch(batches, self._convert)
+
+
+class Epoch(Iterator[Element]):
+    """Elements of one epoch of a loader, which has ended with its last batch, whether or not one more is asked for."""
+
+    def __init__(self, batches: BatchIterator, convert: Callable[[ClipBatch], Element]) -> None:
+        self._batches = batches
+        self._convert = convert
+
+    def __next__(self) -> Element:
+        batch = next(self._batches)
+        if not length_hint(self._batches):
+            next(self._batches, None)
+        return self._convert(batch)

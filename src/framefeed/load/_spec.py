@@ -1,0 +1,117 @@
+"""Describe the batches of a loader before the first is loaded, for frameworks that ask for shapes and dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from framefeed._arrays import AnyArray
+from framefeed.errors import FramefeedError, UsageError
+from framefeed.load._batch import BufferPools, ClipBatch, Form, get_form
+from framefeed.load._loader import ClipLoader
+from framefeed.load._options import MAX_SUBSTITUTES, LoaderOptions
+from framefeed.load._pending import with_position
+from framefeed.load._work import ClipWorker, load_batch
+from framefeed.media import source_name
+from framefeed.parallel import Ok, catch_error
+from framefeed.plan import EpochPlan
+
+SHAPED_KEYS = ("data", "pts_seconds", "valid", "positions", "ok")
+"""Arrays of a batch that are no columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """Shape and dtype of an array; None in the shape is a length that may differ between batches."""
+
+    shape: tuple[int | None, ...]
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSpec:
+    """The batches of a loader's next iteration.
+
+    Attributes:
+        arrays: Arrays of a batch by name, as `list_arrays` gives them.
+        lengths: Numbers of clips that batches have: of all but the last, and of the last.
+        num_batches: Number of batches.
+        is_restored: Whether the iteration begins at a restored position, so that later ones are longer.
+    """
+
+    arrays: Mapping[str, ArraySpec]
+    lengths: tuple[int, ...]
+    num_batches: int
+    is_restored: bool
+
+
+def list_arrays(batch: ClipBatch) -> dict[str, AnyArray]:
+    """List the arrays of a batch by name: those of `SHAPED_KEYS`, and the columns."""
+    return {**{name: getattr(batch, name) for name in SHAPED_KEYS}, **batch.columns}
+
+
+def describe_batches(loader: ClipLoader) -> BatchSpec:
+    """Describe the batches of a loader; with a transform, its first clip is decoded and transformed for that.
+
+    Raises:
+        UsageError: The loader is closed, its clips differ in size, or a column is named as another array of a batch.
+        FramefeedError: What is wrong with the first clips, if their transformed results are needed.
+    """
+    plan, options, cursor = loader.plan, loader._options, loader._cursor
+    if loader._is_closed:
+        raise UsageError("this ClipLoader is closed: make a new one")
+    if plan.options.unequal:
+        raise UsageError(
+            "the clips of a plan with unequal=True have no common shape: give size=(height, width) to plan_clips, or "
+            "take the lists of clips from ff.ClipLoader"
+        )
+    clashing = [name for name in plan.columns if name in (*SHAPED_KEYS, "sources")]
+    if clashing:
+        raise UsageError(f"columns {clashing} have the same names as other arrays of a batch: rename them")
+    batches = cursor.restart(loader._plan).list_batches(options)
+    length = options.batch_size if options.drop_last else None
+    frames = plan.frames_per_clip
+    shape, dtype = (frames, *plan.picture_shape), np.dtype(np.uint8)
+    data = ArraySpec((length, *shape), dtype)
+    if options.transform is not None and len(plan):
+        result_shape, dtype = _find_result_form(plan, options)
+        data = ArraySpec((length, *result_shape), dtype)
+    arrays = {
+        "data": data,
+        "pts_seconds": ArraySpec((length, frames), np.dtype(np.float64)),
+        "valid": ArraySpec((length, frames), np.dtype(np.bool_)),
+        "positions": ArraySpec((length,), np.dtype(np.int64)),
+        "ok": ArraySpec((length,), np.dtype(np.bool_)),
+        **{name: ArraySpec((length,), _column_dtype(plan.tables.columns[name])) for name in plan.columns},
+    }
+    lengths = tuple(len(batches[number]) for number in sorted({0, len(batches) - 1})) if len(batches) else ()
+    return BatchSpec(arrays, lengths, len(batches), cursor.is_restored)
+
+
+def _column_dtype(values: AnyArray) -> np.dtype[Any]:
+    return np.dtype(np.int64) if values.dtype.kind in "iu" else values.dtype
+
+
+def _find_result_form(plan: EpochPlan, options: LoaderOptions) -> Form:
+    """Find the form of the transform's results by the first clip that can be loaded, of some."""
+    decoder, whole = options.decoder_for(plan), plan.whole
+    worker = ClipWorker(whole, decoder, options.transform)
+    failed: FramefeedError | None = None
+    for position in range(min(len(plan), 1 + MAX_SUBSTITUTES)):
+        number = int(plan.global_position(position))
+        batch = load_batch(whole, [number], decoder, BufferPools(0))
+        failed = batch.errors[0]
+        if failed is None:
+            outcome = catch_error(worker.apply_transform, (batch.data[0], number))
+            if isinstance(outcome, Ok):
+                return get_form(outcome.value)
+            assert isinstance(outcome.error, Exception)
+            name = source_name(batch.sources[0])
+            failed = with_position(outcome.error, position=number, source=name, stage="transform")
+        if options.on_error == "raise":
+            break
+    assert failed is not None
+    raise failed

@@ -1,0 +1,256 @@
+"""Batches of a loader as arrays of JAX; test_jax.py runs these tests in a process that has four devices."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+from zlib import crc32
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+
+import framefeed as ff
+from framefeed.bench.baselines import load_module
+from framefeed.errors import CorruptMedia
+from framefeed.load import ClipBatch, ClipLoader
+from tests.conftest import CHECKOUT
+from tests.fakes import FlatDecoder
+from tests.load.media import SIZE, folder, plan_of
+from tests.programs import running
+
+CLIPS, BATCH, DEVICES = 12, 4, 4
+SECONDS = 60
+
+
+@pytest.fixture
+def make_loader() -> Iterator[Callable[..., ClipLoader]]:
+    made: list[ClipLoader] = []
+
+    def make(plan: ff.EpochPlan | None = None, **options: Any) -> ClipLoader:
+        made.append(ff.ClipLoader(plan or plan_of(), **{"batch_size": BATCH, "workers": 2, **options}))
+        return made[-1]
+
+    yield make
+    for loader in made:
+        loader.close()
+
+
+def divided(*axes: str | None) -> NamedSharding:
+    """Over all devices: the clips, or the axes that are named."""
+    assert len(jax.devices()) == DEVICES
+    return NamedSharding(Mesh(np.array(jax.devices()), ("clips",)), PartitionSpec(*(axes or ("clips",))))
+
+
+def assert_same(arrays: dict[str, Any], batch: ClipBatch) -> None:
+    expected = {name: getattr(batch, name) for name in ("data", "pts_seconds", "valid", "positions", "ok")}
+    expected |= batch.columns
+    assert arrays.keys() == expected.keys()
+    for name, array in expected.items():
+        kind = {"f": np.float32, "i": np.int32}.get(array.dtype.kind, array.dtype)
+        np.testing.assert_array_equal(arrays[name], array.astype(kind), strict=True)
+
+
+def positions_of(batches: Any) -> list[list[int]]:
+    return [np.asarray(batch["positions"]).tolist() for batch in batches]
+
+
+def test_dicts_have_the_loaders_batches_in_every_epoch(make_loader: Callable[..., ClipLoader]) -> None:
+    loader, reference = make_loader(batch_size=5), make_loader(batch_size=5, workers=0)
+    for epoch in range(2):
+        assert loader.epoch == epoch
+        batches = ff.jax.iterate(loader)
+        assert len(batches) == 3
+        for arrays, batch in zip(batches, reference, strict=True):
+            assert_same(arrays, batch)
+    assert loader.epoch == reference.epoch == 2
+
+
+def test_batches_are_divided_over_devices(make_loader: Callable[..., ClipLoader]) -> None:
+    loader, reference = make_loader(), make_loader(workers=0)
+    for arrays, batch in zip(ff.jax.iterate(loader, divided()), reference, strict=True):
+        assert_same(arrays, batch)
+        for name, array in arrays.items():
+            shards = array.addressable_shards
+            assert {shard.device for shard in shards} == set(jax.devices())
+            assert {shard.data.shape for shard in shards} == {(BATCH // DEVICES, *array.shape[1:])}, name
+    # Also by rows of the pictures; arrays that have no such axis are on every device.
+    by_rows = divided(None, None, None, "clips")
+    for arrays, batch in zip(ff.jax.iterate(loader, by_rows), reference, strict=True):
+        assert_same(arrays, batch)
+        assert arrays["data"].addressable_shards[0].data.shape == (BATCH, 4, 3, SIZE[0] // DEVICES, SIZE[1])
+        assert arrays["positions"].addressable_shards[0].data.shape == (BATCH,)
+    for device in (jax.devices()[2], SingleDeviceSharding(jax.devices()[2])):
+        assert all(array.devices() == {jax.devices()[2]} for array in next(ff.jax.iterate(loader, device)).values())
+
+
+def test_a_batch_that_does_not_divide_is_refused_before_anything_is_decoded(
+    make_loader: Callable[..., ClipLoader],
+) -> None:
+    decoder = FlatDecoder()
+    with pytest.raises(ff.UsageError, match="into 4 parts, but batch_size=6 is no multiple of it"):
+        ff.jax.iterate(make_loader(batch_size=6, backend=decoder), divided())
+    six = plan_of(clips_per_video=1)
+    with pytest.raises(ff.UsageError, match=r"the last batch has 2 clips \(batch_size=4\).* drop_last=True"):
+        ff.jax.iterate(make_loader(six, backend=decoder), divided())
+    assert not decoder.calls
+    assert len(list(ff.jax.iterate(make_loader(six, backend=decoder, drop_last=True), divided()))) == 1
+
+
+def test_states_do_not_count_the_batch_that_is_ahead(make_loader: Callable[..., ClipLoader]) -> None:
+    loader, resumed = make_loader(), make_loader()
+    whole = positions_of(ff.jax.iterate(make_loader()))
+    batches = ff.jax.iterate(loader)
+    states = [batches.state_dict()] + [batches.state_dict() for _ in batches]
+    assert loader.epoch == 1
+    for delivered, state in enumerate(states):
+        resumed.load_state_dict(state)
+        rest = ff.jax.iterate(resumed)
+        # After the last batch the next epoch is whole.
+        assert len(rest) == (len(whole) - delivered or len(whole))
+        if delivered < len(whole):
+            assert positions_of(rest) == whole[delivered:]
+
+
+def test_an_error_comes_after_the_batches_before_it(make_loader: Callable[..., ClipLoader]) -> None:
+    errors = {5: CorruptMedia("spoiled")}
+    calls: list[int] = []
+
+    def spoil(ordinals: list[int]) -> ff.FramefeedError | None:
+        calls.append(1)
+        return errors.get(len(calls) - 1)
+
+    loader = make_loader(plan_of(shuffle=False), backend=FlatDecoder(spoil=spoil), workers=0)
+    batches = ff.jax.iterate(loader)
+    assert next(batches)["positions"].tolist() == [0, 1, 2, 3]
+    before = batches.state_dict()
+    assert before["delivered"] == 1
+    with pytest.raises(CorruptMedia, match="spoiled"):
+        next(batches)
+    assert batches.state_dict() == before
+    assert positions_of(batches) == [[8, 9, 10, 11]]
+    with pytest.raises(StopIteration):
+        next(batches)
+
+
+def test_closed_ended_and_wrong_calls_say_so(make_loader: Callable[..., ClipLoader]) -> None:
+    loader = make_loader()
+    with ff.jax.iterate(loader) as batches:
+        next(batches)
+    with pytest.raises(ff.UsageError, match=r"this iterator is closed: call ff\.jax\.iterate"):
+        next(batches)
+    replaced = ff.jax.iterate(loader)
+    iter(loader)
+    with pytest.raises(ff.UsageError, match=r"a later iter\(loader\) replaced it"):
+        next(replaced)
+    with pytest.raises(ff.UsageError, match=r"sharding: expected a jax\.sharding\.Sharding"):
+        ff.jax.iterate(loader, "cpu")
+    with pytest.raises(ff.UsageError, match=r"loader: expected an ff\.ClipLoader, got"):
+        ff.jax.iterate([1, 2])
+    with pytest.raises(ff.UsageError, match=r"sharding: it does not fit to batches \[None, 4, 3, 48, 64\]"):
+        ff.jax.iterate(loader, divided(None, None, "clips"))
+    with pytest.raises(ff.UsageError, match="unequal=True have no common shape"):
+        ff.jax.iterate(make_loader(plan_of(unequal=True)))
+    loader.close()
+    with pytest.raises(ff.UsageError, match="this ClipLoader is closed"):
+        ff.jax.iterate(loader)
+
+
+def test_integers_are_never_cut_off(make_loader: Callable[..., ClipLoader]) -> None:
+    numbers = [2**31 - 1, -(2**31), 2**40]
+    requests = [ff.DecodeRequest(sorted(folder().rglob("*.mp4"))[0], [1])] * 2
+    small = make_loader(ff.plan_requests(requests, columns={"number": numbers[:2]}))
+    assert next(ff.jax.iterate(small))["number"].tolist() == numbers[:2]
+    for large in (2**31, -(2**31) - 1):
+        loader = make_loader(ff.plan_requests(requests, columns={"number": [0, large]}))
+        with pytest.raises(ff.UsageError, match=r"number has integers of more than 32 bits.*jax_enable_x64"):
+            ff.jax.iterate(loader)
+        jax.config.update("jax_enable_x64", True)
+        try:
+            assert next(ff.jax.iterate(loader))["number"].tolist() == [0, large]
+        finally:
+            jax.config.update("jax_enable_x64", False)
+
+
+@pytest.mark.parametrize("sharding", [None, "over all devices"])
+def test_arrays_take_the_memory_and_it_never_changes(make_loader: Callable[..., ClipLoader], sharding: Any) -> None:
+    loader, kept, addresses = make_loader(prefetch=1), [], []
+    first = next(iter(loader)).data
+    arrays = jax.device_put(first)
+    assert arrays.unsafe_buffer_pointer() == first.ctypes.data  # no copy, so that what follows tests something
+    del first, arrays
+    for _ in range(6):
+        # Every third batch is kept, while the memory of the others is used again.
+        for number, batch in enumerate(ff.jax.iterate(loader, sharding and divided())):
+            pixels = batch["data"]
+            addresses.append(pixels.addressable_shards[0].data.unsafe_buffer_pointer())
+            if number == 1:
+                kept.append((pixels, crc32(np.asarray(pixels))))
+    assert len(set(addresses)) < len(addresses) == 18
+    loader.close()
+    assert [crc32(np.asarray(pixels)) for pixels, _ in kept] == [checksum for _, checksum in kept]
+
+
+def test_a_model_trains(make_loader: Callable[..., ClipLoader]) -> None:
+    @jax.jit
+    def step(weights: Any, pixels: Any, labels: Any) -> Any:
+        def loss_of(weights: Any) -> Any:
+            means = pixels.astype("float32").mean((1, 3, 4)) / 255
+            logits = means @ weights
+            return -jax.nn.log_softmax(logits)[jax.numpy.arange(len(labels)), labels].mean()
+
+        loss, gradient = jax.value_and_grad(loss_of)(weights)
+        return weights - gradient, loss
+
+    weights, losses = jax.device_put(np.zeros((3, 2), np.float32), divided(None)), []
+    loader = make_loader()
+    for _ in range(4):
+        for batch in ff.jax.iterate(loader, divided()):
+            weights, loss = step(weights, batch["data"], batch["label"])
+            losses.append(float(loss))
+    assert loader.epoch == 4
+    assert losses[-1] < losses[0]
+
+
+def test_processes_divide_a_batch_over_the_devices_of_all() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(CHECKOUT / "src"), str(CHECKOUT)])}
+    options = {"cwd": CHECKOUT, "env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with ExitStack() as stack:
+        program = [sys.executable, "-m", "tests.adapters.jax_host"]
+        hosts = [stack.enter_context(running([*program, str(rank), "2", str(port)], **options)) for rank in range(2)]
+        said = [host.communicate(timeout=SECONDS) for host in hosts]
+    reports = [json.loads(out.splitlines()[-1]) for out, _ in said]
+    for rank, report in enumerate(reports):
+        # 12 clips on 2 ranks, of which each loads 2 at a time; each device has one.
+        assert report["shapes"] == [[4, 4, 3, *SIZE]] * 3
+        assert report["own"] == [[[4 * step + rank], [4 * step + 2 + rank]] for step in range(3)]
+        assert report["sums"] == [6, 22, 38]
+        assert "plan with rank=jax.process_index(), world_size=jax.process_count()" in report["refused"][0]
+        assert "expected it to divide the first axis over its 2 processes" in report["refused"][1]
+
+
+def test_the_bench_measures_whole_epochs(make_loader: Callable[..., ClipLoader]) -> None:
+    loader = make_loader()
+    epochs = load_module("jax").open_epochs(loader)
+    assert [len(list(epochs())) for _ in range(2)] == [3, 3]
+    assert loader.epoch == 2
+
+
+def test_the_reference_has_its_signature() -> None:
+    given = inspect.signature(ff.jax.iterate)
+    plain = given.replace(
+        parameters=[each.replace(annotation=inspect.Parameter.empty) for each in given.parameters.values()],
+        return_annotation=inspect.Signature.empty,
+    )
+    assert f"```signature\njax.iterate{plain}\n```" in (CHECKOUT / "docs" / "reference.md").read_text(encoding="utf-8")

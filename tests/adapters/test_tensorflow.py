@@ -1,0 +1,27 @@
+"""The cases of tensorflow_cases.py, in one process."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from tests.adapters.own_process import names_of, run_cases
+
+CASES = Path(__file__).with_name("tensorflow_cases.py")
+# No messages about the processor, and no search for GPUs.
+SETTINGS = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""}
+
+
+@pytest.fixture(scope="module")
+def failures() -> dict[str, str]:
+    if importlib.util.find_spec("tensorflow") is None:
+        pytest.skip("TensorFlow is not installed")
+    return run_cases(CASES, SETTINGS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", names_of(CASES))
+def test_case(name: str, failures: dict[str, str]) -> None:
+    assert failures[name] == ""

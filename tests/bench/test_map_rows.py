@@ -1,0 +1,193 @@
+"""Rows about mapped videos, made small."""
+
+import os
+import shutil
+import subprocess
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from framefeed.bench._media import BenchVideo, MediaStore
+from framefeed.bench._runner import Contender, Reading, Rounds, Timings, ready, run_row
+from framefeed.bench._scene import Scene
+from framefeed.bench.baselines import Peers, load_module
+from framefeed.bench.map import MAP, _functions, _outputs, _rows, _suite
+from framefeed.bench.map._outputs import SMALL, check_small, compare_output, write_small
+from framefeed.bench.map._routes import ROUTES, Job
+from framefeed.errors import MissingMedia
+from framefeed.testing import ClipSpec, draw_stamp, write_clip
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> BenchVideo:
+    return write_small(tmp_path_factory.mktemp("small"))
+
+
+def write_mapped(path: Path, *, order: list[int] | None = None, marks: bool = True) -> Path:
+    """Write what a route should make of the small clip, or something else."""
+    order = order or list(range(SMALL.num_frames))
+
+    def draw(number: int) -> Any:
+        picture = draw_stamp(order[number], SMALL.height, SMALL.width)
+        return _functions.draw_mark(picture, order[number]) if marks else picture
+
+    return write_clip(path, replace(SMALL, num_frames=len(order), draw=draw))
+
+
+def test_a_mapped_clip_is_read_frame_by_frame(tmp_path: Path) -> None:
+    out = tmp_path / "out.mp4"
+    assert check_small(write_mapped(out), is_marked=True) == []
+    swapped = [1, 0, *range(2, SMALL.num_frames)]
+    assert "in order" in check_small(write_mapped(out, order=swapped), is_marked=True)[0]
+    assert "in order" in check_small(write_mapped(out, order=swapped[2:]), is_marked=True)[0]
+    assert "made them" in check_small(write_mapped(out, marks=False), is_marked=True)[0]
+
+
+def test_the_long_output_is_compared_with_its_source(tmp_path: Path, small: BenchVideo) -> None:
+    out = tmp_path / "out.mp4"
+    wrong, quality = compare_output(small, write_mapped(out), is_marked=True)
+    assert wrong == []
+    assert quality is not None
+    assert quality.psnr > 30
+    later = [*range(1, SMALL.num_frames), 0]
+    wrong, _ = compare_output(small, write_mapped(out, order=later, marks=False), is_marked=False)
+    assert "not the source's frame" in wrong[0]
+    wrong, quality = compare_output(small, write_mapped(out, order=later[:9]), is_marked=True)
+    assert (wrong, quality) == ([f"expected {SMALL.num_frames} frames, got 9"], None)
+    out.write_bytes(b"no video")
+    assert compare_output(small, out, is_marked=True)[1] is None
+
+
+def test_tiles_are_put_together_again() -> None:
+    frame = np.random.Generator(np.random.Philox(key=1)).integers(0, 256, (48, 64, 3), dtype=np.uint8)
+    tiles = _functions.stack_tiles(frame, 3)
+    assert tiles.shape == (4, 24, 32, 3)
+    assert np.array_equal(_functions.join_tiles(tiles), frame)
+    assert np.array_equal(tiles[1], frame[:24, 32:])
+
+
+def test_functions_take_about_as_long_as_asked_and_mark_the_frame() -> None:
+    frame = np.full((48, 64, 3), 100, dtype=np.uint8)
+    for function in (_functions.HoldLock.measure(0.002), _functions.FreeLock.measure(0.002)):
+        assert function.turns >= 1
+        assert function(frame, index=1, pts_seconds=0.0)[-1, -1, 0] == 235
+        assert function(frame, index=2, pts_seconds=0.0)[-1, -1, 0] == 16
+        assert frame[0, 0, 0] == 100
+
+
+@pytest.mark.parametrize("function", ["lock", "tiles", "identity"])
+def test_the_loop_maps_every_frame(tmp_path: Path, small: BenchVideo, function: str) -> None:
+    if isinstance(why := load_module("opencv"), str):
+        pytest.skip(why)
+    job = Job("loop", str(small.path), str(tmp_path / "out.mp4"), function, "25", turns=2)
+    assert ROUTES["loop"](job)() == 0
+    assert check_small(Path(job.out), is_marked=function != "identity") == []
+
+
+@pytest.mark.slow
+def test_stored_frames_become_the_same_video(tmp_path: Path, small: BenchVideo) -> None:
+    for name in ("opencv", "torch"):
+        if isinstance(why := load_module(name), str):
+            pytest.skip(why)
+    fields = {"format": "PNG (OpenCV)", "module": "opencv"}
+    job = Job("store", str(small.path), str(tmp_path / "out.mp4"), "tiles", "25", **fields)
+    result = job.run()
+    assert result["stored"] == sum(each.stat().st_size for each in Path(f"{job.out}.frames").iterdir())
+    assert check_small(Path(job.out), is_marked=True) == []
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="there is no ffmpeg program")
+def test_the_ffmpeg_program_encodes_every_frame(tmp_path: Path, small: BenchVideo) -> None:
+    job = Job("ffmpeg", str(small.path), str(tmp_path / "out.mp4"), "identity", "25")
+    try:
+        ROUTES["ffmpeg"](job)()
+    except subprocess.CalledProcessError:
+        pytest.skip("this ffmpeg has no x264")
+    assert check_small(Path(job.out), is_marked=False) == []
+
+
+def test_worse_outputs_of_ours_are_named() -> None:
+    quality = {
+        "framefeed, threads": _outputs.Quality(38.0, 1.0),
+        "OpenCV loop": _outputs.Quality(40.0, 1.0),
+        "JPEG q70": _outputs.Quality(31.0, 1.0),
+    }
+    assert _rows.find_unequal(quality) == ["framefeed, threads: 38.0 dB, and OpenCV loop has 40.0 dB"]
+    assert _rows.find_unequal({"framefeed": _outputs.Quality(38.0, 1.0)}) == []
+
+
+def make_peers(*names: str) -> Peers:
+    return Peers({name: object() for name in names})
+
+
+def test_the_bound_is_the_loop_on_all_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: BenchVideo) -> None:
+    monkeypatch.setattr(_rows, "FUNCTION_SECONDS", 0.0001)
+    row = _rows.lock_row("lock", small, make_peers("opencv", "pyav"), tmp_path)
+    took = {_rows.LOOP: Reading(cpu=12.0, wall=10.0), _rows.PROCESSES: Reading(cpu=12.0, wall=8.0)}
+    timings = Timings({name: dict.fromkeys(range(3), each) for name, each in took.items()})
+    figures = {each.key: each.figures for each in row.conclude(timings).comparisons}
+    assert figures["lock"]["wall"].value.median == pytest.approx(1.25)
+    assert figures["bound"]["wall"].value.median == pytest.approx(10 / 6)
+    assert figures["bound"]["share"].value.median == pytest.approx(1.25 * 6 / 10)
+
+
+def test_a_row_needs_the_loop(tmp_path: Path, small: BenchVideo) -> None:
+    with pytest.raises(MissingMedia, match="no cv2"):
+        _rows.lock_row("lock", small, Peers(missing={"opencv": "no cv2", "pyav": ""}), tmp_path)
+
+
+def test_a_route_is_timed_checked_and_described(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: BenchVideo
+) -> None:
+    """The runs are replaced by ready outputs, so that no library is needed."""
+
+    def run(job: Job) -> dict[str, Any]:
+        write_mapped(Path(job.out))
+        return {"cpu": 2.0, "wall": 1.0, "stored": 0}
+
+    monkeypatch.setattr(Job, "run", run)
+    entries = [_rows.Entry("ours", _rows.start_job(small, tmp_path, "ours", "lock"))]
+    row = run_row(_rows.make_row("lock", "a title", small, entries, tmp_path, lambda timings, outcome: []), Rounds(2))
+    (line,) = row["contenders"]
+    assert (line["num_wrong"], line["cpu_seconds"], line["amount"]) == (0, [2.0, 2.0], SMALL.num_frames)
+    assert row["facts"]["PSNR_of_luma_dB"]["ours"] > 30
+    assert not os.path.exists(tmp_path / "small_mapped.mp4")
+
+
+def test_videos_are_chosen_by_height(tmp_path: Path) -> None:
+    low = write_clip(tmp_path / "a.mp4", ClipSpec(num_frames=12, height=64, width=64))
+    high = write_clip(tmp_path / "b.mp4", ClipSpec(num_frames=12, height=720, width=64))
+    work = tmp_path / "work"
+
+    def choose(*media: Path, height: int) -> Path:
+        return _suite.choose_video(MediaStore(media, work, Rounds()), height, 10).path
+
+    assert choose(low, high, height=720) == high
+    assert choose(low, height=720) == low
+    with pytest.raises(MissingMedia, match="1080 rows"):
+        choose(low, high, height=1080)
+
+
+def test_a_scene_moves_and_is_the_same_each_time() -> None:
+    first, again = Scene(96, 128), Scene(96, 128)
+    frames = [first.draw(number) for number in range(3)]
+    assert frames[0].shape == (96, 128, 3)
+    assert np.array_equal(frames[2], again.draw(2))
+    assert all(np.mean(one != other) > 0.5 for one, other in pairwise(frames))
+
+
+def test_every_row_says_what_it_measures() -> None:
+    assert {"lock", "lock-1080p", "free", "tiles", "identity"} == MAP.rows.keys()
+    assert MAP.row_seconds.keys() <= MAP.rows.keys()
+
+
+def test_a_contender_is_checked_by_its_small_clip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    video = write_small(tmp_path)
+    monkeypatch.setattr(Job, "run", lambda job: write_mapped(Path(job.out), order=[0, 2, 1]) and {})
+    entries = [_rows.Entry("ours", _rows.start_job(video, tmp_path, "ours", "lock"))]
+    row = _rows.make_row("lock", "a title", video, entries, tmp_path, lambda timings, outcome: [])
+    assert "in order" in (row.check(Contender("ours", ready(lambda number: None))) or [""])[0]
