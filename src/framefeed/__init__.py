@@ -77,7 +77,7 @@ if TYPE_CHECKING:
         plan_clips,
         plan_requests,
     )
-    from framefeed.transcode import FrameFault, MapIterator, MappedFrame, MapResult, map_video
+    from framefeed.transcode import FrameFault, MappedFrame, MapResult, map_video
 
 __version__ = "0.1.0"
 
@@ -113,7 +113,6 @@ __all__ = [
     "LimitExceeded",
     "Limits",
     "LoadError",
-    "MapIterator",
     "MapResult",
     "MappedFrame",
     "MediaError",
@@ -183,7 +182,7 @@ _DOORS = {
         "plan_clips",
         "plan_requests",
     ),
-    "transcode": ("FrameFault", "MapIterator", "MapResult", "MappedFrame", "map_video"),
+    "transcode": ("FrameFault", "MapResult", "MappedFrame", "map_video"),
 }
 _ROOM_OF = {name: f"framefeed.{room}" for room, names in _DOORS.items() for name in names}
 _PACKAGES = frozenset({"cache", "parallel"})

@@ -98,6 +98,15 @@ def test_the_next_run_continues(clip: Path, out: Path, calls: Path, workers: int
     assert {path.name: path.read_bytes() for path in (target.parent if is_video else target).iterdir()} == whole
 
 
+def test_images_that_are_missing_are_made_again(clip: Path, out: Path, calls: Path) -> None:
+    target = out.parent / "images"
+    with pytest.raises(ff.LoadError):
+        ff.map_video(clip, Recorded(calls, {80: "raise"}), target, workers=0)
+    (target / "frame_000003_0.120000000s.png").unlink()
+    assert ff.map_video(clip, Recorded(calls), target, workers=0).num_resumed_frames == 57 - 26
+    assert len(list(target.iterdir())) == COUNT
+
+
 def calls_of(folder: Path) -> list[int]:
     return Recorded(folder).calls()
 
@@ -329,6 +338,14 @@ def test_the_source_is_never_overwritten(clip: Path, tmp_path: Path, link: Calla
     with pytest.raises(ff.UsageError, match="is the source itself"):
         ff.map_video(clip, functions.invert, out)
     assert clip.read_bytes() == data
+
+
+def test_one_of_several_videos_is_not_the_source(clip: Path, tmp_path: Path) -> None:
+    source = tmp_path / "tile1.mp4"
+    os.link(clip, source)
+    with pytest.raises(ff.UsageError, match=r"tile1\.mp4 is the source itself"):
+        ff.map_video(source, functions.tiles, tmp_path / "tile{picture}.mp4", workers=1)
+    assert source.read_bytes() == clip.read_bytes()
 
 
 def test_outputs_that_cannot_be_written(clip: Path, out: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from framefeed.errors import FramefeedError, LoadError
 from framefeed.parallel import Err, catch_error, raise_shortage
 from framefeed.transcode._options import UserFunction
 from framefeed.transcode._pictures import split_batch
-from framefeed.transcode._results import Action, FrameFault, add_context, name_frame
+from framefeed.transcode._results import Action, FrameFault, add_context, describe_fault, name_frame
 
 STAGE = "function"
 
@@ -115,7 +115,7 @@ class FrameCaller:
         if self._user.on_error == "raise":
             raise self._make_error(error, frames) from error
         action: Action = "kept" if originals else "skipped"
-        faults = [FrameFault.of(each, float(self._pts_seconds[each]), "function", error, action) for each in frames]
+        faults = [describe_fault(each, float(self._pts_seconds[each]), "function", error, action) for each in frames]
         # The result of a frame that is written is a list of pictures.
         kept: list[Any] = [[original] if self._check else original for original in originals]
         results = kept or [None] * len(frames)

@@ -28,6 +28,7 @@ from framefeed.transcode._targets import SegmentRecord, hash_file
 
 _IDENTITY = "identity.json"
 _OWN = re.compile(r"identity\.json|\d{6}\.json|\d{6}-\d+\.nut|\.framefeed-[0-9a-f]{16}\.tmp")
+_VIDEO = re.compile(r"\d{6}-\d+\.nut")
 _RECORD = re.compile(r"(\d{6})\.json")
 _SHOWN_CHARACTERS = 40
 _MAX_JSON_BYTES = 64 << 20
@@ -47,6 +48,7 @@ class WorkFolder(ClosedByWith):
         out: The output.
         identity: What the run is about, values of JSON.
         resume: Whether finished segments of the same identity are kept.
+        images: Folder of the images, if that is what segments consist of.
 
     Attributes:
         path: The folder.
@@ -56,8 +58,9 @@ class WorkFolder(ClosedByWith):
         UsageError: Another process writes the output, or the folder cannot be made.
     """
 
-    def __init__(self, out: str, identity: Mapping[str, Any], *, resume: bool) -> None:
+    def __init__(self, out: str, identity: Mapping[str, Any], *, resume: bool, images: str | None = None) -> None:
         self.path = name_work_folder(out)
+        self._images = images
         self.records: dict[int, SegmentRecord] = {}
         with write_errors(self.path):
             try:
@@ -89,13 +92,22 @@ class WorkFolder(ClosedByWith):
             values = self._read(match[0])
             with suppress(KeyError, TypeError, ValueError, AttributeError, IndexError, FramefeedError):
                 record = SegmentRecord.from_json(values)
-                is_whole = all(
-                    _OWN.fullmatch(name) and hash_file(os.path.join(self.path, name)) == digest
-                    for name, digest in record.files.items()
-                )
-                if is_whole and record.number == int(match[1]) and len(record.files) == len(set(record.files)):
+                if record.number == int(match[1]) and self._is_whole(record):
                     self.records[record.number] = record
         self._sweep(set(self.records))
+
+    def _is_whole(self, record: SegmentRecord) -> bool:
+        """Whether all files of a segment are as they were written."""
+        if self._images is None:
+            return all(
+                _VIDEO.fullmatch(name) and hash_file(os.path.join(self.path, name)) == digest
+                for name, digest in record.files.items()
+            )
+        paths = {name: os.path.join(self._images, os.path.basename(name)) for name in record.files}
+        return all(
+            os.path.isfile(paths[name]) and str(os.path.getsize(paths[name])) == size
+            for name, size in record.files.items()
+        )
 
     def add(self, record: SegmentRecord) -> None:
         """Record a finished segment, whose files are in the folder.

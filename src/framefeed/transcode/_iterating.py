@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from framefeed._arrays import IntArray
+from framefeed._arrays import FloatArray, IntArray
 from framefeed.decode import Pixels
 from framefeed.errors import CorruptMedia, DeadlineExceeded, WorkerLost
 from framefeed.index import FrameIndex
@@ -21,13 +21,15 @@ from framefeed.parallel import (
     SOON_SECONDS,
     ClosedByWith,
     Err,
+    Ok,
     OrderedOutcomes,
+    catch_error,
     ordered_outcomes,
 )
 from framefeed.transcode._calling import STAGE, FrameCaller, FrameOutcome
 from framefeed.transcode._options import UserFunction, WorkerOptions
 from framefeed.transcode._reading import FrameReader
-from framefeed.transcode._results import FrameFault, MappedFrame, name_frame
+from framefeed.transcode._results import FrameFault, MappedFrame, describe_fault, name_frame
 from framefeed.transcode._timetable import Timetable
 
 _MOST_BYTES = 256 << 20
@@ -63,25 +65,45 @@ class _Answer:
 
 
 class _Mapper:
-    """Calls the user's function in any worker; it is set up in each thread, or in the process that unpickles it."""
+    """Calls the user's function in any worker; it is set up in each thread, or in the process that unpickles it.
 
-    def __init__(self, user: UserFunction, source: str, pts_seconds: Any) -> None:
+    Args:
+        user: The function.
+        source: Name of the source.
+        pts_seconds: Time of each frame of the source, float64 [N].
+    """
+
+    def __init__(self, user: UserFunction, source: str, pts_seconds: FloatArray) -> None:
         self._parts = user, source, pts_seconds
         self._own = threading.local()
 
-    def __reduce__(self) -> tuple[type[_Mapper], tuple[Any, ...]]:
-        return _Mapper, self._parts
+    def __reduce__(self) -> tuple[Callable[..., _Mapper], tuple[Any, ...]]:
+        return _set_up_mapper, self._parts
 
     def __repr__(self) -> str:
         return f"the map of {self._parts[1]}"
 
+    def set_up(self) -> Ok[FrameCaller] | Err:
+        """Run ``setup`` in this thread, at its first call."""
+        if not hasattr(self._own, "caller"):
+            self._own.caller = catch_error(lambda _: FrameCaller(*self._parts), None)
+        caller: Ok[FrameCaller] | Err = self._own.caller
+        return caller
+
     def __call__(self, call: _Call) -> _Answer:
         if not call.frames:
             return _Answer([], call.faults)
-        caller: FrameCaller | None = getattr(self._own, "caller", None)
-        if caller is None:
-            caller = self._own.caller = FrameCaller(*self._parts)
-        return _Answer(caller(call.frames, call.pixels), call.faults)
+        caller = self.set_up()
+        if isinstance(caller, Err):
+            raise caller.error
+        return _Answer(caller.value(call.frames, call.pixels), call.faults)
+
+
+def _set_up_mapper(user: UserFunction, source: str, pts_seconds: FloatArray) -> _Mapper:
+    """Make a mapper in a process: the time of ``setup`` then counts for no frame."""
+    mapper = _Mapper(user, source, pts_seconds)
+    mapper.set_up()
+    return mapper
 
 
 class MapIterator(Iterator[MappedFrame], ClosedByWith):
@@ -224,7 +246,7 @@ class _CallReader:
             ordinal, pixels = item
             if isinstance(pixels, CorruptMedia):
                 seconds = float(self._index.pts_seconds[ordinal])
-                call.faults.append(FrameFault.of(ordinal, seconds, "decode", pixels, "skipped"))
+                call.faults.append(describe_fault(ordinal, seconds, "decode", pixels, "skipped"))
             else:
                 call.frames.append(ordinal)
                 call.pixels.append(pixels)

@@ -157,10 +157,11 @@ def map_video(  # noqa: PLR0913 - public: what its users ask for
     times = make_timetable(index, rate, media.name)
     if out is None:
         return MapIterator(media, index, times, user, options)
-    target = _make_target(os.fspath(out), media, index, times, coding, audio=audio)
     settings = {"coding": coding, "fps": rate and str(rate), "audio": audio}
+    target = _make_target(os.fspath(out), media, index, times, settings)
     identity = _make_identity(media, index, target, user, settings)
-    with WorkFolder(target.path, identity, resume=resume) as folder:
+    images = target.path if isinstance(target, ImageTarget) else None
+    with WorkFolder(target.path, identity, resume=resume, images=images) as folder:
         job = MapJob(media, index, times, plan_segments(times, index), user, target, folder.path)
         num_resumed = sum(_count_frames(times, job, number) for number in folder.records)
         with _showing(len(times), progress) as show:
@@ -190,29 +191,35 @@ def _count_frames(times: Timetable, job: MapJob, number: int) -> int:
 
 
 def _make_target(
-    out: str, media: MediaSource, index: FrameIndex, times: Timetable, coding: Mapping[str, Any], *, audio: bool
+    out: str, media: MediaSource, index: FrameIndex, times: Timetable, settings: Mapping[str, Any]
 ) -> VideoTarget | ImageTarget:
+    coding, audio = settings["coding"], settings["audio"]
     folder, name = os.path.split(out)
     if PICTURE in folder:
         raise UsageError(f"out: expected {PICTURE} in the name of the file, not of its folder, got {out!r}")
     if not name or os.path.isdir(out) or "." not in name.lstrip("."):
-        return _make_image_target(out, media, times, coding, audio=audio)
+        return _make_image_target(out, media, settings)
     if not index.has_timestamps:
         # The message says what to do.
         index.require_timestamps()
     check_rising(times, media.name)
     given = VideoOptions(coding["codec"], coding["quality"], coding["pixel_format"], coding["gop"])
-    audio_codec = _find_audio_codec(media) if audio else None
+    has_audio = audio and not has_picture_files(index)
+    audio_codec = _find_audio_codec(media) if has_audio else None
     check_video_output(out, given, is_variable_frame_rate=times.is_variable, audio_codec=audio_codec)
     aspect = None
     if not has_picture_files(index):
         aspect = read_stream_details(media, index.stream.stream_index).pixel_aspect_ratio
     options, tags = resolve_video(out, given, VideoTags.of(index.stream, aspect))
     target = VideoTarget(out, options, tags, times.rate, index.stream.displayed)
-    for path in {target.name_output(0), out}:
-        if media.kind == "path" and os.path.exists(path) and os.path.samefile(path, media.path):
-            raise UsageError(f"out: {path} is the source itself: choose another name")
+    _check_other(media, target.name_output(0))
     return target
+
+
+def _check_other(media: MediaSource, path: str) -> None:
+    """Check that an output is not the source, also by a link."""
+    if media.kind == "path" and os.path.exists(path) and os.path.samefile(path, media.path):
+        raise UsageError(f"out: {path} is the source itself: choose another name")
 
 
 def _find_audio_codec(media: MediaSource) -> str | None:
@@ -221,11 +228,10 @@ def _find_audio_codec(media: MediaSource) -> str | None:
         return None if stream is None else stream.codec_context.codec.canonical_name
 
 
-def _make_image_target(
-    out: str, media: MediaSource, times: Timetable, coding: Mapping[str, Any], *, audio: bool
-) -> ImageTarget:
+def _make_image_target(out: str, media: MediaSource, settings: Mapping[str, Any]) -> ImageTarget:
+    coding = settings["coding"]
     for name in ("pixel_format", "gop", "audio"):
-        if {**coding, "audio": audio or None}[name] is not None:
+        if {**coding, "audio": settings["audio"] or None}[name] is not None:
             raise UsageError(f"{name}: is for videos, and {out!r} is a folder of images: name a file such as out.mp4")
     suffix = f".{coding['codec'] or 'png'}"
     form = find_still_format(f"codec={coding['codec']!r}: image{suffix}")
@@ -246,7 +252,7 @@ def _make_image_target(
         except FileExistsError:
             if not os.path.isdir(folder):
                 raise
-    return ImageTarget(folder, suffix, quality, are_numbered=bool(times.rate) and len(times) != times.num_frames)
+    return ImageTarget(folder, suffix, quality, are_numbered=settings["fps"] is not None)
 
 
 def _make_identity(
@@ -258,7 +264,7 @@ def _make_identity(
         "format": _FORMAT,
         "versions": read_ffmpeg_versions(),
         "decoder": describe_recipe(find_decoder(), index),
-        "source": [media.kind, media.name, identity.fingerprint, index.stream.stream_index, len(index)],
+        "source": [media.kind, media.path or media.name, identity.fingerprint, index.stream.stream_index, len(index)],
         "target": type(target).__name__,
         "function": user.name,
         "setup": user.setup and name_callable(user.setup),
@@ -272,6 +278,7 @@ def _finish(job: MapJob, folder: WorkFolder, num_resumed: int, began: float, *, 
     """Join the segments, delete the work folder, and describe what was written."""
     records = [folder.records[segment.number] for segment in job.segments]
     target, outputs = job.target, [""]
+    has_audio = audio and not has_picture_files(job.index)
     if isinstance(target, VideoTarget):
         written = [record for record in records if record.files]
         if not written:
@@ -279,8 +286,9 @@ def _finish(job: MapJob, folder: WorkFolder, num_resumed: int, began: float, *, 
         outputs = []
         for number in range(written[0].count):
             outputs.append(target.name_output(number))
+            _check_other(job.source, outputs[-1])
             segments = [folder.find(record, number) for record in written]
-            join_segments(segments, outputs[-1], audio_from=job.source if audio else None)
+            join_segments(segments, outputs[-1], audio_from=job.source if has_audio else None)
     elif isinstance(target, ImageTarget):
         outputs = [target.path]
     faults = tuple(fault for record in records for fault in record.faults)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from framefeed._units import format_count, format_seconds
 from framefeed.errors import FramefeedError
@@ -35,29 +35,29 @@ class FrameFault:
     reason: str
     action: Action
 
-    @classmethod
-    def of(cls, frame: int, pts_seconds: float, stage: Stage, error: BaseException, action: Action) -> Self:
-        """Describe a frame by its error."""
-        return cls(frame, pts_seconds, stage, f"{type(error).__name__}: {error}"[:_MAX_REASON], action)
-
     def to_json(self) -> dict[str, Any]:
         """Return it as values of JSON, which has no NaN."""
         return {**asdict(self), "pts_seconds": None if math.isnan(self.pts_seconds) else self.pts_seconds}
 
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Rebuild it; any error means that the values are damaged."""
-        seconds = values["pts_seconds"]
-        return cls(
-            int(values["frame"]),
-            math.nan if seconds is None else float(seconds),
-            values["stage"],
-            str(values["reason"]),
-            values["action"],
-        )
-
     def __str__(self) -> str:
         return f"{name_frame(self.frame, self.pts_seconds)}: {self.action} ({self.stage}): {self.reason}"
+
+
+def describe_fault(frame: int, pts_seconds: float, stage: Stage, error: BaseException, action: Action) -> FrameFault:
+    """Describe a frame by its error."""
+    return FrameFault(frame, pts_seconds, stage, f"{type(error).__name__}: {error}"[:_MAX_REASON], action)
+
+
+def read_fault(values: Mapping[str, Any]) -> FrameFault:
+    """Rebuild a fault from its JSON; any error means that the values are damaged."""
+    seconds = values["pts_seconds"]
+    return FrameFault(
+        int(values["frame"]),
+        math.nan if seconds is None else float(seconds),
+        values["stage"],
+        str(values["reason"]),
+        values["action"],
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

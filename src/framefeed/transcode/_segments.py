@@ -102,8 +102,8 @@ class SegmentQueue:
     """Hands out segments to workers, so that little is decoded twice; not thread-safe.
 
     A worker goes on with the next segment if that begins between two starts of decoding: its decoder is there already.
-    Otherwise it takes the first start that is free. If there is none, it takes the later half of another worker's run
-    of segments, if that saves more than decoding up to it costs.
+    Otherwise it takes the first start that is free. If there is none, it takes over the end of another worker's run of
+    segments, from where both are done soonest, decoding up to there included; if that is no sooner, it is done.
 
     Args:
         segments: All segments of the output.
@@ -145,15 +145,19 @@ class SegmentQueue:
         return None
 
     def _find_half(self) -> int | None:
+        """Find the segment from which the run of another worker is best taken over."""
         best, most = None, Fraction(0)
         for worked in self._current.values():
             run = self._list_run(worked + 1)
-            if run:
-                middle = run[len(run) // 2]
-                saved = sum(len(self._segments[number]) for number in range(middle, run[-1] + 1))
-                gain = saved - self._segments[middle].catch_up * _DECODING_SHARE
-                if gain > most:
-                    best, most = middle, gain
+            # That worker is on average in the middle of its segment.
+            before = Fraction(len(self._segments[worked]), 2)
+            behind = sum(len(self._segments[number]) for number in run)
+            whole = before + behind
+            for number in run:
+                ends = max(before, self._segments[number].catch_up * _DECODING_SHARE + behind)
+                if whole - ends > most:
+                    best, most = number, whole - ends
+                before, behind = before + len(self._segments[number]), behind - len(self._segments[number])
         return best
 
     def _list_run(self, first: int) -> list[int]:

@@ -15,7 +15,7 @@ from framefeed._files import raise_file_error
 from framefeed.encode import SEGMENT_CONTAINER, VideoOptions, VideoTags, VideoWriter, make_still_name, save_still
 from framefeed.errors import UsageError
 from framefeed.transcode._pictures import draw_mosaic, take_pictures
-from framefeed.transcode._results import FrameFault, name_frame
+from framefeed.transcode._results import FrameFault, name_frame, read_fault
 from framefeed.transcode._segments import Segment
 from framefeed.transcode._timetable import Timetable
 
@@ -35,7 +35,7 @@ class SegmentRecord:
         count: Pictures of each frame, 0 if no frame has any.
         size: (height, width) of the pictures of a video; None for images, and without a picture.
         frame: Number of the first frame that has a picture; -1 if none has.
-        files: Files in the work folder, one for each video, with the hash of their bytes.
+        files: Files in the work folder, one for each video, with the hash of their bytes; or images, with their sizes.
         faults: Frames that could not be decoded, or for which the function failed.
     """
 
@@ -63,7 +63,7 @@ class SegmentRecord:
             size=None if size is None else (int(size[0]), int(size[1])),
             frame=int(values["frame"]),
             files={str(name): str(digest) for name, digest in values["files"].items()},
-            faults=tuple(FrameFault.from_json(fault) for fault in values["faults"]),
+            faults=tuple(read_fault(fault) for fault in values["faults"]),
         )
 
 
@@ -245,7 +245,8 @@ class _SegmentImages:
         self._target = target
         self._segment = segment
         self._times = times
-        self._num_pictures = self._count = 0
+        self._files: dict[str, str] = {}
+        self._count = 0
         self._frame = -1
 
     def add(self, position: int, pictures: Sequence[ByteArray]) -> None:
@@ -257,14 +258,14 @@ class _SegmentImages:
             suffix = target.suffix if len(pictures) == 1 else f"_{number}{target.suffix}"
             name = make_still_name(ordinal, seconds, suffix)
             try:
-                save_still(os.path.join(target.path, name), picture, target.quality)
+                size = save_still(os.path.join(target.path, name), picture, target.quality)
             except UsageError as error:
                 raise UsageError(f"{name_frame(frame, seconds)}: {error}") from error
-            self._num_pictures += 1
+            self._files[name] = str(size)
 
     def finish(self, faults: Sequence[FrameFault]) -> SegmentRecord:
         return SegmentRecord(
-            self._segment.number, self._num_pictures, self._count, frame=self._frame, faults=tuple(faults)
+            self._segment.number, len(self._files), self._count, None, self._frame, self._files, tuple(faults)
         )
 
     def discard(self) -> None:

@@ -15,7 +15,7 @@ from framefeed.media import MediaSource
 from framefeed.transcode._calling import FrameCaller, FrameOutcome
 from framefeed.transcode._options import UserFunction
 from framefeed.transcode._reading import FrameReader
-from framefeed.transcode._results import FrameFault, add_context
+from framefeed.transcode._results import FrameFault, add_context, describe_fault
 from framefeed.transcode._segments import Segment
 from framefeed.transcode._targets import SegmentOutput, SegmentRecord, Target
 from framefeed.transcode._timetable import Timetable
@@ -118,7 +118,7 @@ class SegmentWorker:
             del item
             if isinstance(decoded, CorruptMedia):
                 seconds = float(self._job.index.pts_seconds[ordinal])
-                faults.append(FrameFault.of(ordinal, seconds, "decode", decoded, "skipped"))
+                faults.append(describe_fault(ordinal, seconds, "decode", decoded, "skipped"))
                 yield [], []
                 continue
             frames.append(ordinal)
