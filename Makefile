@@ -23,7 +23,9 @@ setup: .venv/.dev
 # After every edit: all but the slow tests.
 check: lint types contracts fast
 
-test: lint types contracts tests
+test:
+	$(MAKE) --jobs=2 --output-sync=target lint types contracts
+	$(MAKE) tests
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

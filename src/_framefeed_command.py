@@ -6,8 +6,11 @@ import atexit
 import os
 import signal
 import sys
+import threading
+import time
 
 _INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+_ENDING_SECONDS = 0.5  # for threads to end after an error
 
 
 def _leave(number: int, frame: object) -> None:
@@ -21,6 +24,14 @@ def leave_on_interrupt() -> None:
         signal.signal(signal.SIGINT, _leave)
 
 
+def _has_stuck_thread() -> bool:
+    until = time.monotonic() + _ENDING_SECONDS
+    threads = [each for each in threading.enumerate() if each.name.startswith("framefeed-") and not each.daemon]
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+    return any(thread.is_alive() for thread in threads)
+
+
 def main() -> int:
     """Run the command line, and end the process with its exit code."""
     leave_on_interrupt()
@@ -29,8 +40,9 @@ def main() -> int:
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     code = run()
-    if code == _INTERRUPTED:
-        # Threads in native code cannot be interrupted, and the interpreter's own end would wait for them.
+    if code == _INTERRUPTED or (code and _has_stuck_thread()):
+        # Threads in native code cannot be interrupted, and the interpreter's own end would wait for them: also for a
+        # function of the user's that took longer than its deadline.
         atexit._run_exitfuncs()
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:

@@ -60,6 +60,6 @@ def test_bench_all_generates_media_only_with_generated(
 def test_help_lists_only_benches_of_this_version(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "--help"]) == 0
     out, _ = capfd.readouterr()
-    assert "decode, scan, cache, load, or all" in out
+    assert "decode, scan, cache, load, map, or all" in " ".join(out.split())
     assert main(["--help"]) == 0
     assert not re.search(r"^\s+(proxy)\b", capfd.readouterr().out, re.MULTILINE)

@@ -24,6 +24,7 @@ from tests.corpus import clip_file
 
 SPEC = ClipSpec(num_frames=30, height=64, width=128, fps=25, gop=10)
 MODULE = """
+import threading
 import numpy as np
 
 CALLS = []
@@ -49,6 +50,9 @@ def batched(frames, *, index, pts_seconds):
     return frames[:, ::-1]
 
 make_state = list
+def hangs(frame, *, index, pts_seconds):
+    threading.Event().wait()
+
 number = 3
 """
 
@@ -345,7 +349,7 @@ def test_a_folder_is_mapped_with_one_ledger_and_only_once(capfd: pytest.CaptureF
     words = ["v", "out", "--function", "mymodel:same"]
     out, err = map_and_read(capfd, *words, code=3)
     assert "[1 of 3] out/a.mp4: 30 pictures of 30 frames" in out
-    assert out.splitlines()[-1] == "2 videos mapped; ledger: out/framefeed-map.jsonl"
+    assert out.splitlines()[-1] == "2 of 3 videos mapped; ledger: out/framefeed-map.jsonl"
     assert only_line(err).endswith("v/bad.mp4: is text, not media (UnreadableMedia)")
     assert (stamps("out/a.mp4"), stamps("out/b/c.mkv")) == (list(range(30)), list(range(9, 21)))
     kinds = [(os.path.relpath(line["file"]), line["action"]) for line in lines_of("out")]
@@ -388,6 +392,9 @@ def test_frames_that_fail_are_lines_of_the_ledger(capfd: pytest.CaptureFixture[s
         ("a.mp4", None, "written"),
         ("b.mp4", None, "written"),
     ]
+    out, err = map_and_read(capfd, *words, "--on-error", "skip", code=3)
+    assert out.splitlines()[-1] == "2 of 2 videos mapped; ledger: out/framefeed-map.jsonl"
+    assert only_line(err) == "framefeed: 1 frame of them failed: the ledger lists them"
 
 
 def test_what_all_videos_would_fail_of_stops_the_command(capfd: pytest.CaptureFixture[str]) -> None:
@@ -460,3 +467,11 @@ def test_the_program_finds_modules_of_its_folder_also_in_processes(model: Path) 
     ran = run("map", "in.mp4", "out.mp4", "--function", "mymodel:tiles", "--kind", "processes", "--workers", "1")
     assert (ran.returncode, ran.stderr) == (0, b"")
     assert stamps("out.mp4") == list(range(30))
+
+
+@pytest.mark.slow
+def test_D07_the_program_ends_though_a_thread_hangs() -> None:
+    video()
+    ran = run("map", "in.mp4", "out.mp4", "--function", "mymodel:hangs", "--workers", "1", "--deadline-seconds", "0.1")
+    assert ran.returncode == 1
+    assert "in.mp4: frame 0 (0.000000 s) was still in work after 0.1 s" in only_line(ran.stderr)

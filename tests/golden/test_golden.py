@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.golden.behaviour import HASHES, documents, hashes_of
 
 
+@pytest.mark.golden
 def test_behaviour_is_that_of_the_golden_hashes() -> None:
     found, known = hashes_of(documents({})), json.loads(HASHES.read_text())
     changed = [name for name in sorted(found.keys() | known.keys()) if found.get(name) != known.get(name)]

@@ -50,6 +50,10 @@ class MapLedger:
                 return line
         return None
 
+    def count_faults(self, source: str) -> int:
+        """Count the frames of a finished output that were left out, or kept as they were."""
+        return sum(line.get("frame") is not None for line in self._lines.get(escape(source), ()))
+
     def check_is_own(self, path: str) -> None:
         """Check that there is no file at the path of an output, but one that the lines of an earlier run name.
 

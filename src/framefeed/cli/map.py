@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from tqdm import tqdm
 
@@ -38,8 +38,8 @@ _AGAIN = "run the same command again to continue"
 _AFTER_FIX = (
     f"after a fix, {_AGAIN}; --on-error skip leaves such frames out, and --on-error keep writes them as they were"
 )
-_FUNCTION = "function"
-"""Stage of an error of the user's function."""
+_FUNCTION, _SETUP = "function", "setup"
+"""Stages of errors of the user's functions."""
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Frames that are listed on standard error; the ledger and ``--json`` have them all.
 _MAX_FRAMES = 10
@@ -48,7 +48,7 @@ _MAX_FRAMES = 10
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.usage = "framefeed map IN... OUT --function MODULE:FUNCTION [options]"
-    parser.add_argument("paths", nargs="+", metavar="PATH",
+    parser.add_argument("paths", nargs="+", metavar="IN... OUT",
                         help="IN: videos, folders, glob patterns or lists; OUT, last: for one video a video, a name "
                         "with {picture}, or a folder for pictures; for several a folder, or folder/{name}.mkv",
                         )  # fmt: skip
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
         print_json(done.make_document())
     else:
         done.print_result()
-    return Exit.FAILED_FILES if done.failed or any(each.result.ledger for each in done.written) else Exit.WELL
+    return Exit.WELL if done.is_faultless else Exit.FAILED_FILES
 
 
 def _make_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -157,13 +157,20 @@ class _Done:
         written: Inputs whose outputs are finished.
         failed: Inputs that failed as a whole.
         num_known: Number of outputs that an earlier run had finished.
+        num_known_faults: Number of frames that it left out of them, or kept as they were.
         ledger: Path of the ledger; None without one.
     """
 
     written: list[_Written] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
     num_known: int = 0
+    num_known_faults: int = 0
     ledger: str | None = None
+
+    @property
+    def is_faultless(self) -> bool:
+        """Whether every frame of every video has the result of the function."""
+        return not (self.failed or self.num_known_faults or any(each.result.ledger for each in self.written))
 
     def make_document(self) -> dict[str, Any]:
         """Describe it for ``--json``."""
@@ -181,6 +188,7 @@ class _Done:
                 for each in self.written
             ],
             "finished_before": self.num_known,
+            "frames_failed_before": self.num_known_faults,
             "failed": list_as_json(self.failed),
             "ledger": self.ledger,
         }
@@ -192,11 +200,15 @@ class _Done:
                 f"{format_count(self.num_known, 'video')} finished by an earlier run and unchanged since: --no-resume "
                 "maps them again"
             )
+        if self.num_known_faults:
+            print_error(f"{format_count(self.num_known_faults, 'frame')} of them failed: the ledger lists them")
         for each in self.written:
             print_error(*_list_faults(each))
         print_failed(self.failed)
         if self.ledger is not None:
-            print_out(f"{format_count(len(self.written) + self.num_known, 'video')} mapped; ledger: {self.ledger}")
+            count = len(self.written) + self.num_known
+            total = count + len(self.failed)
+            print_out(f"{count:,} of {format_count(total, 'video')} mapped; ledger: {self.ledger}")
 
 
 def _list_faults(written: _Written) -> list[str]:
@@ -211,8 +223,7 @@ def _map_one(job: Job, work: _Work, *, as_json: bool) -> _Done:
         with _explaining_interrupts(""):
             written = _Written(job, work.map(job))
     except LoadError as error:
-        print_error(*_list_traceback(error))
-        raise _add_advice(error, _AFTER_FIX) from error
+        _raise_failure(error)
     if not as_json:
         print_out(_describe(written))
     return _Done([written])
@@ -228,7 +239,8 @@ def _map_many(jobs: Jobs, work: _Work, settings: Mapping[str, Any], *, as_json: 
     for job in todo:
         ledger.check_is_own(job.out.replace(PICTURE, "0"))
     ledger.begin(job.source for job in todo)
-    done = _Done(failed=list(jobs.failed), num_known=len(known), ledger=ledger.path)
+    faults = sum(map(ledger.count_faults, known))
+    done = _Done(failed=list(jobs.failed), num_known=len(known), num_known_faults=faults, ledger=ledger.path)
     for number, job in enumerate(todo, 1):
         count = f"{number + len(known)} of {len(jobs.jobs)}"
         ensure_folder(os.path.dirname(job.out) or os.curdir)
@@ -276,8 +288,7 @@ def _check_is_of_file(error: FramefeedError, *, is_first: bool) -> None:
     if isinstance(error, UsageError) and is_first:
         raise error
     if type(error) is LoadError and error.stage != _FUNCTION:
-        print_error(*_list_traceback(error))
-        raise _add_advice(error, _AFTER_FIX) from error
+        _raise_failure(error)
 
 
 @contextmanager
@@ -288,11 +299,14 @@ def _explaining_interrupts(where: str) -> Iterator[None]:
         raise KeyboardInterrupt(str(interrupt) or f"interrupted{where}; {_AGAIN}") from None
 
 
-def _add_advice(error: LoadError, advice: str) -> FramefeedError:
-    """Make the error of the one file of the command, whose reason is the user's function."""
-    if type(error) is LoadError and error.stage not in (_FUNCTION, "setup"):
-        return error  # our bug
-    return UsageError(f"{error}; {advice}", source=error.source, position=error.position, stage=error.stage)
+def _raise_failure(error: LoadError) -> NoReturn:
+    """Stop the command; where the user's function raised an error, with its traceback and as a mistake of the user."""
+    # Of a lost or hanging worker, the message says what to do; and another stage is our bug.
+    if type(error) is not LoadError or error.stage not in (_FUNCTION, _SETUP):
+        raise error
+    print_error(*_list_traceback(error))
+    advice = _AFTER_FIX if error.stage == _FUNCTION else f"after a fix, {_AGAIN}"
+    raise UsageError(f"{error}; {advice}", source=error.source, position=error.position, stage=error.stage) from error
 
 
 def _list_traceback(error: LoadError) -> list[str]:
