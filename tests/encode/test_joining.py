@@ -73,6 +73,14 @@ def test_players_recognise_the_codec(codec: str, code: str, tmp_path: Path) -> N
             assert container.streams.video[0].codec_context.codec_tag == code
 
 
+def test_the_description_of_vp9_is_that_of_one_go(tmp_path: Path) -> None:
+    write(tmp_path / "whole.mp4", PICTURES, TIMES, VideoOptions("vp9"))
+    join(tmp_path / "a.mp4", write_segments(tmp_path / "a.mp4", PICTURES, TIMES, VideoOptions("vp9")))
+    boxes = [(tmp_path / name).read_bytes().partition(b"vpcC")[2][:12] for name in ("whole.mp4", "a.mp4")]
+    assert boxes[0] == boxes[1]
+    assert boxes[0][4:9] != bytes(5)
+
+
 @pytest.mark.parametrize("ending", ["mp4", "mkv"])
 def test_joining_gives_the_same_bytes(ending: str, tmp_path: Path) -> None:
     files = []

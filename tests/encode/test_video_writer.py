@@ -5,6 +5,7 @@ import io
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -66,6 +67,15 @@ def test_a_container_holds_a_codec(ending: str, codec: str, tmp_path: Path) -> N
             assert stream.duration * stream.time_base == end * TICK
 
 
+def test_encoders_print_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    tiny = make_pictures(1, 2, 2)
+    for codec in CODECS:
+        write(tmp_path / "a.mkv", PICTURES, TIMES, VideoOptions(codec))
+        with suppress(UsageError):  # some encoders have a least size
+            write(tmp_path / "b.mkv", tiny, (0,), VideoOptions(codec))
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_the_same_pictures_give_the_same_bytes(codec: str, tmp_path: Path) -> None:
     for name in ("a", "b"):
@@ -119,17 +129,18 @@ def test_a_picture_may_be_changed_after_the_call(tmp_path: Path) -> None:
 @pytest.mark.parametrize("full", [1, 2])
 @pytest.mark.parametrize("matrix", [1, 2, 5, 6, 7, 9])
 def test_decoders_find_the_colours_by_the_tags(matrix: int, full: int, tmp_path: Path) -> None:
+    pictures, times = PICTURES[:2], TIMES[:2]
     tags = VideoTags(1, 1, matrix, full)
     for path, options in ((tmp_path / "a.mp4", VideoOptions("h264", 1)), (tmp_path / "a.mkv", VideoOptions("ffv1"))):
         options = replace(options, pixel_format="yuv444p")
-        write(path, PICTURES, TIMES, options, tags)
+        write(path, pictures, times, options, tags)
         stream = build_index(path).stream
         assert (stream.color_space, stream.color_range) == (matrix, full)
         assert (stream.color_primaries, stream.color_transfer) == (1, 1)
-        assert psnr(read_pictures(path), np.stack(PICTURES)) > 43
+        assert psnr(read_pictures(path, 2), np.stack(pictures)) > 43
     # The tags matter: pictures of another matrix or range are far from these.
     for wrong in (VideoTags(1, 1, 6 if matrix in (1, 7, 9) else 1, full), VideoTags(1, 1, matrix, 3 - full)):
-        write(tmp_path / "b.mkv", PICTURES, TIMES, replace(EXACT, pixel_format="yuv444p"), wrong)
+        write(tmp_path / "b.mkv", pictures, times, replace(EXACT, pixel_format="yuv444p"), wrong)
         coded = [_planes(path) for path in (tmp_path / "a.mkv", tmp_path / "b.mkv")]
         assert psnr(*coded) < 42
 
@@ -141,12 +152,17 @@ def _planes(path: Path) -> np.ndarray:
 
 @pytest.mark.parametrize("matrix", [1, 6])
 def test_pictures_that_were_420_stay_as_they_are(matrix: int, tmp_path: Path) -> None:
-    """Decoded and written again, without loss by the codec, 4:2:0 pictures change by rounding alone."""
+    """Decoded and written again, without loss by the codec, 4:2:0 pictures change by rounding alone.
+
+    Of noise, the hardest picture, filters that mix neighbours leave 30 to 35 dB.
+    """
     options, tags = VideoOptions("ffv1", pixel_format="yuv420p"), VideoTags(1, 1, matrix, 1)
-    write(tmp_path / "a.mkv", PICTURES, TIMES, options, tags)
-    first = read_pictures(tmp_path / "a.mkv")
-    write(tmp_path / "b.mkv", first, TIMES, options, tags)
-    assert psnr(first, read_pictures(tmp_path / "b.mkv")) > 44
+    noise = np.random.default_rng(1).integers(0, 256, PICTURES[0].shape, dtype=np.uint8)
+    for pictures, least in ((PICTURES, 44.5), ([noise], 42)):
+        write(tmp_path / "a.mkv", pictures, TIMES[: len(pictures)], options, tags)
+        first = read_pictures(tmp_path / "a.mkv", len(pictures))
+        write(tmp_path / "b.mkv", list(first), TIMES[: len(pictures)], options, tags)
+        assert psnr(first, read_pictures(tmp_path / "b.mkv", len(pictures))) > least
 
 
 @pytest.mark.parametrize(
@@ -156,6 +172,8 @@ def test_pictures_that_were_420_stay_as_they_are(matrix: int, tmp_path: Path) ->
         ("mp4", "h264", VideoTags(), (2, 2, 2, 0)),
         ("mp4", "h264", VideoTags(1, 13, 0, 2), (1, 13, 1, 1)),  # the source is RGB
         ("mp4", "h264", VideoTags(9, 16, 14, 1), (9, 16, 1, 1)),  # swscale has no ICtCp
+        ("mp4", "hevc", VideoTags(3, 255, 3, 1), (2, 2, 2, 1)),  # reserved codes
+        ("mp4", "hevc", VideoTags(12, 18, 10, 2), (12, 18, 1, 2)),
         ("mp4", "mpeg4", VideoTags(1, 1, 1, 2), (1, 1, 1, 1)),  # its bitstream cannot name the full range
         ("mov", "prores", VideoTags(1, 1, 1, 2), (1, 1, 1, 1)),
         ("mkv", "ffv1", VideoTags(1, 1, 1, 1), (1, 1, 0, 2)),
@@ -195,6 +213,16 @@ def test_a_turned_source_has_turned_samples() -> None:
     assert VideoTags.of(stream, Fraction(4, 3)).pixel_aspect_ratio == Fraction(3, 4)
     assert VideoTags.of(replace(stream, rotation=180), Fraction(4, 3)).pixel_aspect_ratio == Fraction(4, 3)
     assert VideoTags.of(stream) == VideoTags(1, 13, 6, 2)
+
+
+@pytest.mark.parametrize("pixel_format", ["rgb24", "gbrp", "pal8", "RGB"])
+def test_a_source_of_rgb_pictures_becomes_bt709(pixel_format: str) -> None:
+    stream = replace(make_stream(0), pixel_format=pixel_format, color_space=2, color_range=0)
+    tags = VideoTags.of(stream)
+    assert (tags.space, tags.range) == (0, 2)
+    assert (tags.fit(VideoOptions("h264")).space, tags.fit(VideoOptions("h264")).range) == (1, 1)
+    assert VideoTags.of(replace(stream, pixel_format="yuv420p")).space == 2
+    assert VideoTags.of(replace(stream, pixel_format="")).space == 2
 
 
 def make_stream(rotation: int) -> StreamFacts:

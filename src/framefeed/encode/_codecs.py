@@ -106,7 +106,6 @@ CODECS: dict[str, CodecRule] = {
     )
 }
 _ENCODERS = {rule.encoder: rule for rule in CODECS.values()}
-_RGB_FORMATS = ("rgb", "bgr", "gbr", "0rgb", "0bgr")
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +227,7 @@ class VideoOptions:
     @property
     def is_rgb(self) -> bool:
         """Whether the encoder's pictures are RGB, which have no matrix."""
-        return self.coded_format.startswith(_RGB_FORMATS)
+        return av.VideoFormat(self.coded_format, 2, 2).is_rgb
 
     @property
     def chroma_step(self) -> tuple[int, int]:
@@ -372,6 +371,9 @@ def open_encoder(rule: CodecRule) -> av.Codec:
     Raises:
         UsageError: There is none.
     """
+    if rule.encoder == "libsvtav1":
+        # Otherwise it prints to stderr. Here and not where it is opened: other threads may run there.
+        os.environ.setdefault("SVT_LOG", "0")
     try:
         return av.Codec(rule.encoder, "w")
     except UnknownCodecError:

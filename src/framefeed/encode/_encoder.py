@@ -132,13 +132,11 @@ def code_stream(context: av.VideoCodecContext, codec: str, container: ContainerR
 
 @contextmanager
 def _containing_svt() -> Iterator[None]:
-    """Silence SVT-AV1 while it opens, and restore the scheduling of the thread.
+    """Restore the scheduling of the thread after SVT-AV1 was opened.
 
-    It prints to stderr unless an environment variable is set. As root it leaves the calling thread on real-time
-    scheduling, which its child threads and processes inherit: on one core no other process runs then.
+    As root it leaves the calling thread on real-time scheduling, which its child threads and processes inherit: on one
+    core no other process runs then.
     """
-    # Left as it is: another thread may be opening one.
-    os.environ.setdefault("SVT_LOG", "1")
     has_policy = hasattr(os, "sched_getscheduler")  # Linux and some other systems
     policy, parameter = (os.sched_getscheduler(0), os.sched_getparam(0)) if has_policy else (0, None)
     try:

@@ -6,11 +6,13 @@ import os
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import av
 from av.video.reformatter import ColorRange, Colorspace
 
 from framefeed.encode._codecs import VideoOptions, choose_codec, find_container
 from framefeed.errors import UsageError
 from framefeed.index import StreamFacts
+from framefeed.media import MATRICES
 
 _UNSPECIFIED = 2
 _RGB = 0
@@ -18,6 +20,9 @@ _BT709 = 1
 _BT601 = 5
 _LIMITED, _FULL = 1, 2
 
+# ITU-T H.273 codes that x265 takes too; it refuses reserved ones, which damaged files have.
+_PRIMARIES = frozenset({1, *range(4, 13)})
+_TRANSFERS = frozenset({1, *range(4, 19)})
 # ITU-T H.273 codes of the matrices that swscale has.
 _MATRICES = {
     1: Colorspace.ITU709,
@@ -53,6 +58,8 @@ class VideoTags:
     def of(cls, stream: StreamFacts, pixel_aspect_ratio: Fraction | None = None) -> VideoTags:
         """Take the tags of a source, whose pictures are written as displayed.
 
+        A source of RGB pictures, such as PNG files, has the matrix 0.
+
         Args:
             stream: Facts of its index, ``frame_index.stream``.
             pixel_aspect_ratio: Of its stored pictures: `StreamDetails.pixel_aspect_ratio`. Leave it out if the
@@ -60,29 +67,33 @@ class VideoTags:
         """
         if pixel_aspect_ratio and stream.rotation % 180:
             pixel_aspect_ratio = 1 / pixel_aspect_ratio
-        return cls(
-            stream.color_primaries,
-            stream.color_transfer,
-            stream.color_space,
-            stream.color_range,
-            pixel_aspect_ratio or None,
-        )
+        space, range_ = stream.color_space, stream.color_range
+        if space == _UNSPECIFIED and _has_rgb(stream.pixel_format):
+            space, range_ = _RGB, _FULL
+        return cls(stream.color_primaries, stream.color_transfer, space, range_, pixel_aspect_ratio or None)
 
     def fit(self, options: VideoOptions) -> VideoTags:
-        """Replace what pictures of a codec and pixel format cannot have.
+        """Replace what pictures of a codec and pixel format cannot have; drop codes that mean nothing.
 
         RGB pictures have no matrix and the full range; JPEG pictures have the full range and the matrix of BT.601.
         Pictures of a source that is RGB, or has a matrix that swscale does not have, get BT.709 in limited range.
         """
+        tags = replace(
+            self,
+            primaries=self.primaries if self.primaries in _PRIMARIES else _UNSPECIFIED,
+            transfer=self.transfer if self.transfer in _TRANSFERS else _UNSPECIFIED,
+        )
         if options.is_rgb:
-            return replace(self, space=_RGB, range=_FULL)
+            return replace(tags, space=_RGB, range=_FULL)
         if options.rule.is_jpeg or options.coded_format.startswith("yuvj"):
-            return replace(self, space=_BT601 if options.rule.is_jpeg else self._yuv_space(), range=_FULL)
+            return replace(tags, space=_BT601 if options.rule.is_jpeg else self._yuv_space(), range=_FULL)
         is_limited = options.rule.is_limited or self.space == _RGB
-        return replace(self, space=self._yuv_space(), range=_LIMITED if is_limited else self.range)
+        return replace(tags, space=self._yuv_space(), range=_LIMITED if is_limited else self.range)
 
     def _yuv_space(self) -> int:
-        return self.space if self.space in _MATRICES else _BT709
+        if self.space in _MATRICES:
+            return self.space
+        return _BT709 if self.space in MATRICES else _UNSPECIFIED
 
     @property
     def matrix(self) -> Colorspace:
@@ -93,6 +104,16 @@ class VideoTags:
     def swscale_range(self) -> ColorRange:
         """Swscale's name of the range."""
         return ColorRange.JPEG if self.range == _FULL else ColorRange.MPEG
+
+
+def _has_rgb(pixel_format: str) -> bool:
+    if not pixel_format:
+        return False
+    try:
+        form = av.VideoFormat(pixel_format, 2, 2)
+    except ValueError:  # one of Pillow's modes: Pillow decodes these pictures to RGB
+        return True
+    return form.is_rgb or form.has_palette
 
 
 def resolve_video(
