@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -76,6 +77,7 @@ class SegmentProcess:
     """
 
     def __init__(self, job: MapJob) -> None:
+        _keep_freed_memory()
         self._job = job
         self._outcome = catch_error(lambda _: SegmentWorker(job, np.zeros(NUM_COLUMNS, np.int64)), None)
         self._steps: Generator[None, None, SegmentRecord] | None = None
@@ -106,6 +108,24 @@ class SegmentProcess:
             self._steps = None
             return StepAnswer(end.value)
         return StepAnswer()
+
+
+# Parameters of mallopt(3).
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEPT_BYTES = 256 << 20
+_MOST_IN_HEAP_BYTES = 32 << 20
+"""The largest that glibc takes."""
+
+
+def _keep_freed_memory() -> None:
+    """Have glibc keep the memory of pictures for the next ones, in this worker process.
+
+    By default, it returns 2.8 MB to the kernel for each frame of 720p and gets them back: 600 page faults, 1.9 ms.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, _MOST_IN_HEAP_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
