@@ -41,9 +41,10 @@ contracts: .venv/.dev
 fast: .venv/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
 
-# Two processes, or CI takes longer than 15 minutes; the tests of a file stay in one.
+# Three processes for two cores, because many tests wait: or CI takes longer than 15 minutes. The tests of a file stay in
+# one.
 tests: .venv/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
 
 # The wheel without the checkout: with the oldest dependencies, and with the newest on Python 3.13, where that is there.
 installed: .venv/.dev

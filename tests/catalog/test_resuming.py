@@ -432,7 +432,7 @@ def test_without_rows_the_message_promises_no_continuation(
         raise OSError(number, os.strerror(number), os.fspath(path))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "mkdir", refuse)
+        patch.setattr(os, "mkdir", refuse)
         with pytest.raises(
             UsageError, match=rf"cannot write .*cat\.parquet: {os.strerror(number)}; {advice}"
         ) as raised:

@@ -19,9 +19,11 @@ from tests.decode.forks import Child
 LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event", "Barrier"}
 EXEMPT = {
     ("bench/baselines/ffprobe.py", "read_sizes"): "of one call in an event loop of its own",
+    ("bench/baselines/queues.py", "begin_batches"): "of one loop, in a process that does nothing else",
     ("catalog/scan/_journal.py", "JournalWriter"): "of one scan, which a child does not go on with",
     ("load/_pending.py", "PendingBatch"): "of one batch in the making; a child has none of the workers that make it",
     ("load/_batch.py", "Stack"): "of one batch in the making; a child has none of the workers that make it",
+    ("transcode/_running.py", "SegmentRun"): "of one call, which a child does not go on with",
     ("parallel/_each.py", "_CallsAtOnce"): "of one call, which a child does not go on with",
     ("parallel/_ordered.py", "OrderedOutcomes"): "of one iteration, which a child is refused before it takes the lock",
     ("parallel/_ordered.py", "OrderedRun"): "of one iteration, which a child neither waits for nor closes",

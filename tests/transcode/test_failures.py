@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -286,9 +287,19 @@ def test_a_process_that_dies_once_is_replaced(clip: Path, out: Path, calls: Path
     assert names_beside(out) == ["out.mp4", "whole.mp4"]
 
 
+@pytest.fixture
+def handled_interrupts() -> Iterator[None]:
+    """Handle Ctrl-C as a program on a terminal does: tests in the background inherit that it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["threads", "processes"])
-def test_ctrl_c_keeps_finished_segments(clip: Path, out: Path, calls: Path, kind: str) -> None:
+def test_ctrl_c_keeps_finished_segments(
+    clip: Path, out: Path, calls: Path, kind: str, handled_interrupts: None
+) -> None:
     before, is_remote = threading.active_count(), kind == "processes"
     fate = "interrupt and hang" if is_remote else "interrupt"
     function = Recorded(calls, {90: fate}, is_remote=is_remote)

@@ -200,7 +200,7 @@ def _containing_svt() -> Iterator[None]:
     scheduling, which its child threads and processes inherit: on one core no other process runs then.
     """
     before = os.environ.get("SVT_LOG")
-    os.environ["SVT_LOG"] = "1"
+    os.environ["SVT_LOG"] = "0"  # as framefeed.encode, because it is read once in a process
     has_policy = hasattr(os, "sched_getscheduler")  # Linux and some other systems
     policy, parameter = (os.sched_getscheduler(0), os.sched_getparam(0)) if has_policy else (0, None)
     try:
