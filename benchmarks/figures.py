@@ -137,6 +137,8 @@ def fill_load() -> str:
          0, tuple(f"slow/slow/wall, {at}" for at in ("first", "in the middle", "last"))),
         ("state restored in an epoch of 8 million clips: ms more to the first batch", "a new epoch", 0,
          ("restore/restore/wall",)),
+        ("`ff.tensorflow.dataset` / `ff.jax.iterate`, batches of 19 MB from a warm cache, wall", "the loader itself", 2,
+         ("tensorflow/tensorflow/wall", "jax/jax/wall")),
     ]  # fmt: skip
     return _table(("workload", "against", "ratio"), [
         (title, peer, _join([numbers[address] for address in addresses], digits))
