@@ -24,8 +24,7 @@ setup: .venv/.dev
 check: lint types contracts fast
 
 test:
-	$(MAKE) --jobs=2 --output-sync=target lint types contracts
-	$(MAKE) tests
+	$(MAKE) --jobs=3 --output-sync=line lint types contracts tests
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
