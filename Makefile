@@ -15,7 +15,7 @@ DECLARED := pyproject.toml constraints.txt
 # The paths reach the shell as variables, never as text, so that they may hold spaces and quotes.
 MEDIA_ARGUMENT = $${MEDIA:+"$$MEDIA"}
 
-.PHONY: setup check test lint types contracts fast tests installed media chaos demo bench goals clean distclean
+.PHONY: setup check test lint types contracts fast tests installed installed-oldest media chaos demo bench goals clean distclean
 .DEFAULT_GOAL := setup
 
 setup: .venv/.dev
@@ -46,9 +46,11 @@ tests: .venv/.dev
 	$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
 
 # The wheel without the checkout: with the oldest dependencies, and with the newest on Python 3.13, where that is there.
-installed: .venv/.dev
-	$(BIN)/python -m tests.installed oldest
+installed: installed-oldest
 	$(BIN)/python -m tests.installed newest
+
+installed-oldest: .venv/.dev
+	$(BIN)/python -m tests.installed oldest
 
 # Every frame of real media (../shared/media, or MEDIA=folder), compared with PyAV and with tests/real_media.tsv: about
 # two minutes. ARGS="--jobs 2", --resume after a stop, --update to record what a new version of a library gives.
