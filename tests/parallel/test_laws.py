@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.parallel._ordered import ordered_outcomes
+from framefeed.parallel._ordered import OrderedOutcomes, ordered_outcomes
 from framefeed.parallel._outcome import Err, Ok
 from framefeed.parallel._pools import ThreadPool
 from tests.parallel.laws import Setting, check_laws
@@ -57,6 +57,26 @@ def test_L06_the_laws_hold_for_any_predicted_costs(setting: Setting, costs: list
         return ordered_outcomes(function, items, cost_of=costs.__getitem__, **limits)
 
     check_laws(with_costs, setting)
+
+
+@given(settings(), st.integers(1, 9))
+def test_the_laws_hold_for_outcomes_that_are_taken_several_at_once(setting: Setting, count: int) -> None:
+    @contextmanager
+    def several_at_once(function: Any, items: Any, **limits: Any) -> Iterator[Iterator[Ok[int] | Err]]:
+        with ordered_outcomes(function, items, **limits) as outcomes:
+            yield take_all(outcomes, count)
+
+    check_laws(several_at_once, setting)
+
+
+def take_all(outcomes: OrderedOutcomes[int, int], count: int) -> Iterator[Ok[int] | Err]:
+    while True:
+        try:
+            taken = outcomes.take(count)
+        except StopIteration:
+            return
+        assert 1 <= len(taken) <= count
+        yield from taken
 
 
 def test_backwards_completion_keeps_the_laws() -> None:

@@ -89,6 +89,12 @@ class Walk(RuleBasedStateMachine):
         if len(self.buffer):
             assert self.buffer.head_is_ready or self.taken in self.running or self.buffer.startable
 
+    @invariant()
+    def waiting_for_several_ends(self) -> None:
+        unready = self.buffer.find_unready(6)
+        if unready is not None and len(self.buffer):
+            assert self.buffer.is_blocked or self.running or self.buffer.startable
+
 
 TestEveryWalk = Walk.TestCase
 
@@ -126,15 +132,29 @@ def test_a_weight_of_exactly_the_bound_holds_nothing_back() -> None:
     assert buffer.startable == 1
 
 
-def test_the_head_item_is_known_until_it_is_finished() -> None:
+def test_an_item_is_known_until_it_is_finished() -> None:
     buffer: ReorderBuffer[str, str] = ReorderBuffer(2)
-    assert buffer.head_item is None
+    assert buffer.item_at(0) is None
     buffer.admit("a")
-    assert buffer.head_item == "a"
+    assert buffer.item_at(0) == "a"
     buffer.start()
-    assert buffer.head_item == "a"
+    assert buffer.item_at(0) == "a"
     buffer.finish(0, "A")
-    assert buffer.head_item is None
+    assert buffer.item_at(0) is None
+
+
+def test_the_first_unready_position_is_found_among_the_next_ones() -> None:
+    buffer: ReorderBuffer[str, str] = ReorderBuffer(4)
+    for item in "abcd":
+        buffer.admit(item)
+        buffer.start()
+    buffer.finish(0, "A")
+    buffer.finish(2, "C")
+    assert [buffer.find_unready(count) for count in (1, 2, 4)] == [None, 1, 1]
+    buffer.take()
+    assert buffer.find_unready(1) == 1
+    buffer.finish(1, "B")
+    assert [buffer.find_unready(count) for count in (2, 3)] == [None, 3]
 
 
 def test_steps_out_of_turn_are_refused() -> None:

@@ -91,8 +91,17 @@ class DecodeCounts:
     frames_stored: int = 0
 
     def __iadd__(self, other: DecodeCounts) -> Self:
-        for name in self.__slots__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        # One by one: a loop over the names takes ten times as long, and a loader adds two counts for each clip.
+        self.packets_sent += other.packets_sent
+        self.frames_decoded += other.frames_decoded
+        self.frames_delivered += other.frames_delivered
+        self.frames_converted += other.frames_converted
+        self.bytes_read += other.bytes_read
+        self.opens += other.opens
+        self.contexts_made += other.contexts_made
+        self.runs += other.runs
+        self.frames_cached += other.frames_cached
+        self.frames_stored += other.frames_stored
         return self
 
 

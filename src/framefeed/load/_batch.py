@@ -150,7 +150,7 @@ class BufferPool:
         """Lend memory as `lease` does; also return it for worker processes, if it is shared."""
         kind, count = np.dtype(dtype), math.prod(shape)
         size = max(1, count * kind.itemsize)
-        block = allocate(lambda: self._take_block(size), size, f"{self._use} {list(shape)} of {kind}", _ADVICE)
+        block = allocate(lambda: self._take_block(size), size, f"{self._use} {list(shape)}", _ADVICE)
         memory = (ctypes.c_ubyte * block.nbytes).from_buffer(block.data)
         # The deque and not the pool: memory that outlives its pool is freed, not kept.
         weakref.finalize(memory, self._idle.append, block).atexit = False

@@ -120,11 +120,10 @@ class PendingBatch:
         self._planning = threading.Lock()
         self._requests: list[DecodeRequest | None] | None = None
         self._plan_seconds = 0.0
-        self._global_positions = plan.global_position(np.asarray(positions, dtype=np.int64))
+        self._global_positions = np.array([plan.global_position(each) for each in positions], dtype=np.int64)
         self.pts_seconds = np.full((count, length), np.nan)
         self.valid = np.zeros((count, length), dtype=np.bool_)
         self._rows = [plan.row_at(position) for position in positions]
-        self._sources = [plan.catalog.source(row) for row in self._rows]
         self.errors: list[FramefeedError | None] = [None] * count
 
     @classmethod
@@ -230,12 +229,18 @@ class PendingBatch:
     def _set_clip(self, slot: int, position: int) -> None:
         self.positions[slot] = position
         self._rows[slot] = self._plan.row_at(position)
-        self._sources[slot] = self._plan.catalog.source(self._rows[slot])
+        if self._requests is not None:
+            self._requests[slot] = None
         self.memory.reshape(slot, find_shapes(self._plan, [position], self.length)[0])
+
+    def _get_source(self, slot: int) -> Any:
+        # That of a request is at hand; the catalog has to find it.
+        request = None if self._requests is None else self._requests[slot]
+        return self._plan.catalog.source(self._rows[slot]) if request is None else request.source
 
     def identify(self, slot: int) -> tuple[int, str]:
         """Return the global position of a clip, and its source's name for messages."""
-        return int(self._global_positions[slot]), source_name(self._sources[slot])
+        return int(self._global_positions[slot]), source_name(self._get_source(slot))
 
     def finish(self, apply_transform: ApplyTransform | None = None) -> ClipBatch:
         """Make the batch, after the last worker has written.
@@ -254,13 +259,14 @@ class PendingBatch:
             self.fail(slot, UsageError(message), "transform")
         # Moved, not shared: the traceback of one error refers to this object, and would keep all its errors alive.
         errors, self.errors = self.errors, []
+        sources = [self._get_source(slot) for slot in range(len(self))]
         return ClipBatch(
             data=data,
             pts_seconds=self.pts_seconds,
             valid=self.valid,
             positions=self._global_positions,
             columns=self._collect_columns(),
-            sources=[source.name if isinstance(source, ImageSequence) else source for source in self._sources],
+            sources=[source.name if isinstance(source, ImageSequence) else source for source in sources],
             ok=np.array([error is None for error in errors]),
             errors=errors,
         )

@@ -175,7 +175,11 @@ class Meter:
     """
 
     def __init__(self, workers: int) -> None:
-        self._sum = LoadStats(workers=workers)
+        self._workers = workers
+        # Numbers that change with each batch: making a new LoadStats for each took an eighth of the time of `next`.
+        self._batches = self._clips = self._failed_clips = 0
+        self._plan = self._decode = self._transform = self._wait = self._outside = 0.0
+        self._counts = DecodeCounts()
         # Of the iterations before; of this one.
         self._times, self._gauge = WorkerTimes(), Gauge(workers)
         self._watch: Stopwatch | None = None
@@ -194,42 +198,44 @@ class Meter:
     def count_others(self, gauge: Gauge) -> None:
         """Count tasks that the workers did beside those of the iteration, in which they were idle meanwhile."""
         busy = gauge.read().busy_seconds
-        self._times += WorkerTimes(busy, -busy if self._sum.workers else 0.0)
+        self._times += WorkerTimes(busy, -busy if self._workers else 0.0)
 
     def begin_wait(self) -> None:
         """Note that the consumer asks for a batch."""
-        outside = 0.0 if self._watch is None else self._watch.lap()
-        self._watch = self._watch or Stopwatch()
-        self._sum = replace(self._sum, outside_seconds=self._sum.outside_seconds + outside)
+        if self._watch is None:
+            self._watch = Stopwatch()
+        else:
+            self._outside += self._watch.lap()
 
     def end_wait(self, costs: list[WorkCost]) -> None:
         """Note that the consumer has its batch or an error; ``costs`` are of the tasks of the batch."""
-        old, wait = self._sum, 0.0 if self._watch is None else self._watch.lap()
-        self._last_wait = wait
-        counts = replace(old.counts)
+        self._last_wait = 0.0 if self._watch is None else self._watch.lap()
+        self._wait += self._last_wait
         for cost in costs:
-            counts += cost.counts
-        self._sum = replace(
-            old,
-            plan_seconds=old.plan_seconds + sum(cost.plan for cost in costs),
-            decode_seconds=old.decode_seconds + sum(cost.decode for cost in costs),
-            transform_seconds=old.transform_seconds + sum(cost.transform for cost in costs),
-            wait_seconds=old.wait_seconds + wait,
-            counts=counts,
-        )
+            self._plan += cost.plan
+            self._decode += cost.decode
+            self._transform += cost.transform
+            self._counts += cost.counts
 
     def count_batch(self, clips: int, failed: int) -> None:
         """Count a delivered batch."""
-        old = self._sum
-        self._sum = replace(
-            old, batches=old.batches + 1, clips=old.clips + clips, failed_clips=old.failed_clips + failed
-        )
+        self._batches += 1
+        self._clips += clips
+        self._failed_clips += failed
 
     def snapshot(self, processes: ProcessCounts, cache: CacheStats | None) -> LoadStats:
         """Return the sums so far, with the counts of worker processes and of a cache; any thread may call it."""
         times = self._times + self._gauge.read()
-        return replace(
-            self._sum,
+        return LoadStats(
+            batches=self._batches,
+            clips=self._clips,
+            failed_clips=self._failed_clips,
+            workers=self._workers,
+            plan_seconds=self._plan,
+            decode_seconds=self._decode,
+            transform_seconds=self._transform,
+            wait_seconds=self._wait,
+            outside_seconds=self._outside,
             start_seconds=processes.start_seconds,
             lost_workers=processes.num_lost,
             busy_seconds=times.busy_seconds,
@@ -237,6 +243,6 @@ class Meter:
             running=times.running,
             ready=times.ready,
             max_ahead=self._gauge.max_in_flight,
-            counts=replace(self._sum.counts),
+            counts=replace(self._counts),
             cache=cache,
         )

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from framefeed._arrays import BoolArray
 from framefeed._checks import describe_value
-from framefeed.decode import ClipSlot, DecodeCounts, Decoder, DecodeReport, Pixels, allocate_pixels
+from framefeed.decode import ClipSlot, DecodeCounts, Decoder, Pixels, allocate_pixels
 from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
 from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._options import Transform
@@ -112,7 +112,11 @@ class ClipWorker:
         parts = [(slot, *part) for slot, request in requests.items() for part in _split_damaged(request, clips[slot])]
         errors: list[Any] = []
         if parts:
-            outcome = catch_outcome(self._decode_row, (task.row, [clip_slot for _, _, clip_slot in parts]))
+            source, catalog = requests[parts[0][0]].source, self._plan.catalog
+            outcome = catch_outcome(
+                lambda slots: self._decoder.decode(MediaSource.of(source), catalog.frame_index(task.row), slots),
+                [clip_slot for _, _, clip_slot in parts],
+            )
             if isinstance(outcome, Err):
                 errors = [outcome.error] * len(parts)
             else:
@@ -129,11 +133,6 @@ class ClipWorker:
             if (skipped := requests[slot].skipped) is not None:
                 clip[skipped] = 0
         return clips
-
-    def _decode_row(self, row_and_slots: tuple[int, Sequence[ClipSlot]]) -> DecodeReport:
-        row, clip_slots = row_and_slots
-        catalog = self._plan.catalog
-        return self._decoder.decode(MediaSource.of(catalog.source(row)), catalog.frame_index(row), clip_slots)
 
     def _transform_clips(self, task: DecodeTask, clips: dict[int, Pixels]) -> int:
         nbytes = 0

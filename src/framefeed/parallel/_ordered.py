@@ -87,6 +87,8 @@ class OrderedRun(Generic[T, R]):
         self.gauge = Gauge(pool.workers, max_in_flight, lambda: _count_ready(run()))
         self._late: threading.Thread | None = None
         self._tickets = 0
+        # Number of outcomes that are taken at once.
+        self._awaited = 1
         self._cancelled = False
         self._owner = os.getpid()
         self._changed = threading.Condition()
@@ -106,31 +108,44 @@ class OrderedRun(Generic[T, R]):
         cost = 0.0 if self._cost_of is None else self._cost_of(item)
         with self._changed:
             self._buffer.admit(item, cost)
-        self._submit_tickets()
+            tickets = self._count_tickets()
+        self._submit(tickets)
 
-    def take(self) -> Ok[R] | Err | None:
-        """Wait for the next outcome; None if another thread closed the run meanwhile.
+    def take(self, count: int) -> list[Ok[R] | Err] | None:
+        """Wait for the next outcomes; None if another thread closed the run meanwhile.
+
+        Args:
+            count: Number of outcomes, at least 1; fewer are returned if ``max_bytes`` lets no other call start before.
 
         Raises:
-            DeadlineExceeded: If it is late.
+            DeadlineExceeded: If one is late.
         """
         with self._changed:
-            stops = StopDetector()
-            until = None if self._deadline_seconds is None else monotonic() + self._deadline_seconds
-            while not self._cancelled and not self._buffer.head_is_ready:
+            self._awaited = count = min(count, len(self._buffer))
+            stops, waited_for, until = StopDetector(), -1, None
+            while not self._cancelled:
+                position = self._buffer.find_unready(count)
+                if position is None or self._buffer.is_blocked:
+                    break
+                if position != waited_for and self._deadline_seconds is not None:
+                    until = monotonic() + self._deadline_seconds
+                waited_for = position
                 left = LIVENESS_SECONDS if until is None else until - monotonic()
                 if left <= 0:
-                    raise self._deadline_error()
+                    raise self._deadline_error(position)
                 began, seconds = perf_counter(), min(left, LIVENESS_SECONDS)
                 if not self._changed.wait(seconds):
-                    self._replace_dead_worker()
+                    self._replace_dead_worker(position)
                     if until is not None and stops.was_stopped(began, seconds):
                         until += perf_counter() - began
             if self._cancelled:
                 return None
-            outcome = self._buffer.take()
-        self._submit_tickets()
-        return outcome
+            outcomes: list[Ok[R] | Err] = []
+            while len(outcomes) < count and self._buffer.head_is_ready:
+                outcomes.append(self._buffer.take())
+            tickets = self._count_tickets()
+        self._submit(tickets)
+        return outcomes
 
     def cancel(self) -> None:
         """Start no more calls, without waiting.
@@ -163,12 +178,15 @@ class OrderedRun(Generic[T, R]):
         if self._owns_pool:
             self._pool.close(wait_seconds=0.0 if is_stuck else max(0.0, until - monotonic()))
 
-    def _submit_tickets(self) -> None:
-        with self._changed:
-            missing = 0 if self._cancelled else max(0, self._buffer.startable - self._tickets)
-            self._tickets += missing
+    def _count_tickets(self) -> int:
+        """Count the tickets that are missing, which the caller then submits; it holds the lock."""
+        missing = 0 if self._cancelled else max(0, self._buffer.startable - self._tickets)
+        self._tickets += missing
+        return missing
+
+    def _submit(self, tickets: int) -> None:
         # Without the lock: an inline pool runs the call in `submit`.
-        for _ in range(missing):
+        for _ in range(tickets):
             self._pool.submit(self._work_on_next)
 
     def _work_on_next(self) -> None:
@@ -208,11 +226,10 @@ class OrderedRun(Generic[T, R]):
                 value, weight = measured.value
                 self._buffer.finish(position, Ok(value), weight)
             self.gauge.record(len(self._workers))
-            if position == self._buffer.head:
+            if self._buffer.is_blocked or self._buffer.find_unready(self._awaited) is None:
                 self._changed.notify_all()
 
-    def _replace_dead_worker(self) -> None:
-        position = self._buffer.head
+    def _replace_dead_worker(self, position: int) -> None:
         worker = self._workers.get(position)
         if worker is None:
             # No worker is free, or the ticket was lost with a closed pool (`submit` raises) or with a dead thread
@@ -221,23 +238,23 @@ class OrderedRun(Generic[T, R]):
             self._pool.submit(self._work_on_next)
         elif not worker.is_alive():
             del self._workers[position]
-            message = f"{worker.name} died while it worked on {self._head_name()}"
+            message = f"{worker.name} died while it worked on {self._name_item(position)}"
             self._buffer.finish(position, Err(WorkerLost(message, position=position, stage=STAGE)))
             self.gauge.record(len(self._workers))
 
-    def _deadline_error(self) -> DeadlineExceeded:
-        worker = self._late = self._workers.get(self._buffer.head)
+    def _deadline_error(self, position: int) -> DeadlineExceeded:
+        worker = self._late = self._workers.get(position)
         if worker is not None:
             self._pool.stop(worker)
         state = "no worker was free for it" if worker is None else f"{worker.name} is still working on it"
         return DeadlineExceeded(
-            f"no result for {self._head_name()} within {self._deadline_seconds} s: {state}; {_LATE_ADVICE}",
-            position=self._buffer.head,
+            f"no result for {self._name_item(position)} within {self._deadline_seconds} s: {state}; {_LATE_ADVICE}",
+            position=position,
             stage=STAGE,
         )
 
-    def _head_name(self) -> str:
-        return f"item {self._buffer.head} ({shorten_repr(self._buffer.head_item)})"
+    def _name_item(self, position: int) -> str:
+        return f"item {position} ({shorten_repr(self._buffer.item_at(position))})"
 
     def _others(self) -> list[threading.Thread]:
         not_waited_for = (threading.current_thread(), self._late)
@@ -263,17 +280,29 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
         finalize(self, run.cancel).atexit = False
 
     def __next__(self) -> Ok[R] | Err:
+        return self.take(1)[0]
+
+    def take(self, count: int) -> list[Ok[R] | Err]:
+        """Return the next outcomes, in order, when all of them are there: so the caller's thread wakes up once.
+
+        Args:
+            count: Number of outcomes, at least 1. There may be fewer: at the end of the items, and where
+                ``max_in_flight`` or ``max_bytes`` allow no more.
+
+        Raises:
+            StopIteration: There are no more.
+        """
         if os.getpid() != self._owner:
             raise UsageError("the workers of this iterator are not in a forked process: make a new iterator there")
         if not self._advancing.acquire(blocking=False):
             raise UsageError("another thread is already advancing this iterator: use one iterator for each thread")
-        has_outcome = False
+        has_outcomes = False
         try:
-            outcome = self._next()
-            has_outcome = True
-            return outcome
+            outcomes = self._take(count)
+            has_outcomes = True
+            return outcomes
         finally:
-            if not has_outcome:
+            if not has_outcomes:
                 self.cancel()
             self._advancing.release()
 
@@ -303,18 +332,19 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
         self.cancel()
         self.close(SOON_SECONDS)
 
-    def _next(self) -> Ok[R] | Err:
+    def _take(self, count: int) -> list[Ok[R] | Err]:
         if self._ended:
             raise StopIteration
         self._pull_items()
         if self._run.is_empty:
             self._raise_end()
-        outcome = self._run.take()
-        if outcome is None:
+        outcomes = self._run.take(count)
+        if outcomes is None:
             raise StopIteration
-        if isinstance(outcome, Err) and isinstance(outcome.error, KeyboardInterrupt):
-            raise outcome.error
-        return outcome
+        for outcome in outcomes:
+            if isinstance(outcome, Err) and isinstance(outcome.error, KeyboardInterrupt):
+                raise outcome.error
+        return outcomes
 
     def _pull_items(self) -> None:
         while self._items is not None and self._run.has_room:

@@ -86,7 +86,7 @@ class ReorderBuffer(Generic[T, R]):
         )
 
     def __len__(self) -> int:
-        return len(self._queued) + len(self._running) + len(self._ready)
+        return self._next - self._head
 
     @property
     def head(self) -> int:
@@ -114,11 +114,20 @@ class ReorderBuffer(Generic[T, R]):
         return self._head in self._ready
 
     @property
-    def head_item(self) -> T | None:
-        """Item of the next result; None if there is none or it is already finished."""
-        if self._head in self._queued:
-            return self._queued[self._head][0]
-        return self._running.get(self._head)
+    def is_blocked(self) -> bool:
+        """Whether the head is READY, and no position may start before it is taken."""
+        return self.head_is_ready and self._is_overweight
+
+    def find_unready(self, count: int) -> int | None:
+        """Find the first of the next ``count`` positions that is not READY; None if all are."""
+        stop = self._head + count
+        return next((position for position in range(self._head, stop) if position not in self._ready), None)
+
+    def item_at(self, position: int) -> T | None:
+        """Item of a QUEUED or RUNNING position; None for any other."""
+        if position in self._queued:
+            return self._queued[position][0]
+        return self._running.get(position)
 
     @property
     def startable(self) -> int:
