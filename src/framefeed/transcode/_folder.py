@@ -41,6 +41,11 @@ def name_work_folder(out: str) -> str:
     return os.path.join(folder, f".{name[:_SHOWN_CHARACTERS]}-{digest}.map")
 
 
+def has_unfinished_run(out: str) -> bool:
+    """Whether an interrupted run that writes an output has left its work folder."""
+    return os.path.isdir(name_work_folder(out))
+
+
 class WorkFolder(ClosedByWith):
     """An open work folder: one process writes to it at a time.
 
