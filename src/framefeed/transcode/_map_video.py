@@ -160,7 +160,7 @@ def map_video(  # noqa: PLR0913 - public: what its users ask for
     settings = {"coding": coding, "fps": rate and str(rate), "audio": audio}
     target = _make_target(os.fspath(out), media, index, times, settings)
     identity = _make_identity(media, index, target, user, settings)
-    images = target.path if isinstance(target, ImageTarget) else None
+    images = target.folder if isinstance(target, ImageTarget) else None
     with WorkFolder(target.path, identity, resume=resume, images=images) as folder:
         job = MapJob(media, index, times, plan_segments(times, index), user, target, folder.path)
         num_resumed = sum(_count_frames(times, job, number) for number in folder.records)
@@ -252,7 +252,7 @@ def _make_image_target(out: str, media: MediaSource, settings: Mapping[str, Any]
         except FileExistsError:
             if not os.path.isdir(folder):
                 raise
-    return ImageTarget(folder, suffix, quality, are_numbered=settings["fps"] is not None)
+    return ImageTarget(out, folder, suffix, quality, are_numbered=settings["fps"] is not None)
 
 
 def _make_identity(
