@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import socket
@@ -19,9 +18,13 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 import framefeed as ff
-from framefeed.bench.baselines import load_module
 from framefeed.errors import CorruptMedia
 from framefeed.load import ClipBatch, ClipLoader
+from tests.adapters.framework_checks import (
+    assert_bench_measures_whole_epochs,
+    assert_signature_is_in_reference,
+    making_loaders,
+)
 from tests.conftest import CHECKOUT
 from tests.fakes import FlatDecoder
 from tests.load.media import SIZE, folder, plan_of
@@ -33,15 +36,7 @@ SECONDS = 60
 
 @pytest.fixture
 def make_loader() -> Iterator[Callable[..., ClipLoader]]:
-    made: list[ClipLoader] = []
-
-    def make(plan: ff.EpochPlan | None = None, **options: Any) -> ClipLoader:
-        made.append(ff.ClipLoader(plan or plan_of(), **{"batch_size": BATCH, "workers": 2, **options}))
-        return made[-1]
-
-    yield make
-    for loader in made:
-        loader.close()
+    yield from making_loaders(BATCH)
 
 
 def divided(*axes: str | None) -> NamedSharding:
@@ -241,16 +236,8 @@ def test_processes_divide_a_batch_over_the_devices_of_all() -> None:
 
 
 def test_the_bench_measures_whole_epochs(make_loader: Callable[..., ClipLoader]) -> None:
-    loader = make_loader()
-    epochs = load_module("jax").open_epochs(loader)
-    assert [len(list(epochs())) for _ in range(2)] == [3, 3]
-    assert loader.epoch == 2
+    assert_bench_measures_whole_epochs("jax", make_loader())
 
 
 def test_the_reference_has_its_signature() -> None:
-    given = inspect.signature(ff.jax.iterate)
-    plain = given.replace(
-        parameters=[each.replace(annotation=inspect.Parameter.empty) for each in given.parameters.values()],
-        return_annotation=inspect.Signature.empty,
-    )
-    assert f"```signature\njax.iterate{plain}\n```" in (CHECKOUT / "docs" / "reference.md").read_text(encoding="utf-8")
+    assert_signature_is_in_reference("jax.iterate", ff.jax.iterate)

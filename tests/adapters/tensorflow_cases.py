@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,10 +14,13 @@ import tensorflow as tf
 
 import framefeed as ff
 from framefeed.adapters.tensorflow import _dataset
-from framefeed.bench.baselines import load_module
 from framefeed.errors import CorruptMedia, FrameNotFound
 from framefeed.load import ClipBatch, ClipLoader
-from tests.conftest import CHECKOUT
+from tests.adapters.framework_checks import (
+    assert_bench_measures_whole_epochs,
+    assert_signature_is_in_reference,
+    making_loaders,
+)
 from tests.fakes import FlatDecoder
 from tests.load.media import SIZE, folder, plan_of
 
@@ -28,15 +30,7 @@ CLIPS, BATCH = 12, 5
 
 @pytest.fixture
 def make_loader() -> Iterator[Callable[..., ClipLoader]]:
-    made: list[ClipLoader] = []
-
-    def make(plan: ff.EpochPlan | None = None, **options: Any) -> ClipLoader:
-        made.append(ff.ClipLoader(plan or plan_of(), **{"batch_size": BATCH, "workers": 2, **options}))
-        return made[-1]
-
-    yield make
-    for loader in made:
-        loader.close()
+    yield from making_loaders(BATCH)
 
 
 def assert_same(element: dict[str, Any], batch: ClipBatch) -> None:
@@ -290,18 +284,8 @@ def test_a_dataset_that_is_dropped_ends_its_loader() -> None:
 
 
 def test_the_bench_measures_whole_epochs(make_loader: Callable[..., ClipLoader]) -> None:
-    loader = make_loader()
-    epochs = load_module("tensorflow").open_epochs(loader)
-    assert [len(list(epochs())) for _ in range(2)] == [3, 3]
-    assert loader.epoch == 2
+    assert_bench_measures_whole_epochs("tensorflow", make_loader())
 
 
 def test_the_reference_has_its_signature() -> None:
-    given = inspect.signature(ff.tensorflow.dataset)
-    plain = given.replace(
-        parameters=[each.replace(annotation=inspect.Parameter.empty) for each in given.parameters.values()],
-        return_annotation=inspect.Signature.empty,
-    )
-    assert f"```signature\ntensorflow.dataset{plain}\n```" in (CHECKOUT / "docs" / "reference.md").read_text(
-        encoding="utf-8"
-    )
+    assert_signature_is_in_reference("tensorflow.dataset", ff.tensorflow.dataset)

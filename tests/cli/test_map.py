@@ -231,14 +231,13 @@ def test_a_finished_output_is_one_whose_source_settings_and_file_are_unchanged(t
 def test_lines_of_files_that_begin_again_go_and_a_torn_line_too(tmp_path: Path) -> None:
     ledger = MapLedger(".", {})
     ledger.add_failed("/a.mp4", MediaError("bad\x1b"))
-    ledger.add_failed("/b\udce9.mp4", MediaError("bad"), [{"frame": 3, "action": "skipped"}])
+    ledger.add_failed("/b\udce9.mp4", MediaError("bad"))
     with open(LEDGER, "a") as file:
         file.write('{"file": "/c')
     again = MapLedger(".", {})
     again.begin(["/a.mp4"])
     again.add_failed("/c.mp4", MediaError("bad"))
     assert [(line["file"], line["frame"], line["action"]) for line in lines_of(".")] == [
-        ("/b\0dce9.mp4", 3, "skipped"),
         ("/b\0dce9.mp4", None, "failed"),
         ("/c.mp4", None, "failed"),
     ]
@@ -411,10 +410,12 @@ def test_files_that_are_no_outputs_are_not_overwritten(capfd: pytest.CaptureFixt
     footage = video("out/a.mp4", ClipSpec(num_frames=3, height=64, width=128))
     before = footage.read_bytes()
     _, err = map_and_read(capfd, "v", "out", "--function", "mymodel:same", code=1)
-    assert "out/a.mp4: this file was not written by 'framefeed map'" in only_line(err)
+    said = "out/a.mp4: this file is already there and was not written by 'framefeed map' with the ledger out/"
+    assert said in only_line(err)
+    assert "choose another folder, or give --overwrite" in err
     assert footage.read_bytes() == before
-    footage.unlink()
-    map_and_read(capfd, "v", "out", "--function", "mymodel:same")
+    map_and_read(capfd, "v", "out", "--function", "mymodel:same", "--overwrite")
+    assert stamps("out/a.mp4") == list(range(30))
     first.unlink()
     video("v/a.mp4", ClipSpec(num_frames=3, height=64, width=128))
     map_and_read(capfd, "v", "out", "--function", "mymodel:same")
@@ -432,6 +433,88 @@ def test_a_setup_that_fails_stops_the_command_at_the_first_video(
         _, err = map_and_read(capfd, *given, *words, code=1)
         assert "framefeed: ZeroDivisionError: division by zero" in err.splitlines()
         assert "setup raised ZeroDivisionError" in err.splitlines()[-1]
+
+
+def test_outputs_stay_the_commands_own_when_they_are_not_made_again(capfd: pytest.CaptureFixture[str]) -> None:
+    video("v/a.mp4")
+    video("v/b.mp4", ClipSpec(num_frames=5, height=64, width=128))
+    map_and_read(capfd, "v", "out", "--function", "mymodel:same")
+    words = ["v", "out", "--function", "mymodel:fails"]
+    for _ in range(2):
+        map_and_read(capfd, *words, code=3)
+        kinds = sorted((Path(line["file"]).name, line["action"]) for line in lines_of("out"))
+        assert kinds == [("a.mp4", "failed"), ("a.mp4", "written"), ("b.mp4", "written")]
+    map_and_read(capfd, *words, "--on-error", "keep", code=3)
+    kinds = sorted((Path(line["file"]).name, line["action"]) for line in lines_of("out"))
+    assert kinds == [("a.mp4", "kept"), ("a.mp4", "written"), ("b.mp4", "written")]
+
+
+def test_a_command_that_was_stopped_goes_on_over_outputs_of_other_options(
+    model: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (model / "stops.py").write_text(MODULE.replace('ValueError("seven")', "KeyboardInterrupt"))
+    video("v/a.mp4")
+    video("v/b.mp4", ClipSpec(num_frames=5, height=64, width=128))
+    words = ["v", "out", "--function", "stops:fails", "--workers", "0"]
+    map_and_read(capfd, "v", "out", "--function", "stops:same")
+    map_and_read(capfd, *words, code=130)
+    (model / "stops.py").write_text(MODULE)
+    del sys.modules["stops"]
+    map_and_read(capfd, *words, "--on-error", "keep", code=3)
+
+
+def test_one_output_replaces_no_file_but_that_of_an_interrupted_run(capfd: pytest.CaptureFixture[str]) -> None:
+    video()
+    words = ["in.mp4", "out.mp4", "--function", "mymodel:fails", "--workers", "1", "--fps", "5"]
+    Path("out.mp4").write_bytes(b"notes")
+    _, err = map_and_read(capfd, *words, code=1)
+    assert only_line(err) == (
+        "framefeed: out.mp4: this file is already there, and is not overwritten: choose another name, or give "
+        "--overwrite"
+    )
+    map_and_read(capfd, *words, "--overwrite")
+    assert len(stamps("out.mp4")) == 6
+    _, err = map_and_read(capfd, "in.mp4", "out.mp4", "--function", "mymodel:fails", code=1)
+    assert "--overwrite" in only_line(err), "it cannot know that it wrote it"
+    Path("out.mp4").write_bytes(b"")
+    map_and_read(capfd, *words)
+
+
+def test_a_run_that_continues_need_not_be_allowed_to_overwrite_again(
+    model: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    video("in.mp4", ClipSpec(num_frames=80, height=64, width=128, gop=10))
+    Path("out.mp4").write_bytes(b"notes")
+    (model / "mymodel.py").write_text(MODULE.replace("index == 7", "index == 70"))
+    words = ["in.mp4", "out.mp4", "--function", "mymodel:fails", "--workers", "1"]
+    map_and_read(capfd, *words, "--overwrite", code=1)
+    assert Path("out.mp4").read_bytes() == b"notes"
+    (model / "mymodel.py").write_text(MODULE.replace("index == 7", "index == 700"))
+    del sys.modules["mymodel"]
+    out, _ = map_and_read(capfd, *words)
+    assert "80 pictures of 80 frames" in out
+    assert "of them by an earlier run" in out
+
+
+def test_one_of_several_outputs_is_not_overwritten(capfd: pytest.CaptureFixture[str]) -> None:
+    video("v/in.mp4")
+    video("tile1.mkv")
+    shutil.copy("tile1.mkv", "tile0.mkv")
+    words = ["--function", "mymodel:tiles"]
+    _, err = map_and_read(capfd, "v/in.mp4", "tile{picture}.mkv", *words, code=1)
+    assert "tile0.mkv: this file is already there, and is not overwritten" in only_line(err)
+    _, err = map_and_read(capfd, "v", "{name}{picture}.mkv", *words)
+    assert err == ""
+
+
+def test_a_function_with_other_parameters_is_a_mistake(model: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (model / "plain.py").write_text("def grey(frame):\n    return frame\n")
+    video()
+    _, err = map_and_read(capfd, "in.mp4", "out.mp4", "--function", "plain:grey", code=1)
+    assert only_line(err) == (
+        "framefeed: function: expected function(frame, *, index, pts_seconds), got plain:grey(frame): got an "
+        "unexpected keyword argument 'index'"
+    )
 
 
 def test_what_a_function_prints_is_no_json(model: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -467,6 +550,17 @@ def test_the_program_finds_modules_of_its_folder_also_in_processes(model: Path) 
     ran = run("map", "in.mp4", "out.mp4", "--function", "mymodel:tiles", "--kind", "processes", "--workers", "1")
     assert (ran.returncode, ran.stderr) == (0, b"")
     assert stamps("out.mp4") == list(range(30))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_what_workers_and_their_programs_print_is_no_json(kind: str, model: Path) -> None:
+    loud = MODULE.replace("CALLS.append(index)", 'print("printed"); os.system("echo from a program")')
+    (model / "loud.py").write_text(f"import os\n{loud}")
+    video()
+    ran = run("map", "in.mp4", "out.mp4", "--function", "loud:same", "--json", "--kind", kind, "--workers", "1")
+    assert json.loads(ran.stdout)["written"][0]["num_frames"] == 30
+    assert sorted(ran.stderr.split(b"\n")) == [b"", *[b"from a program"] * 30, *[b"printed"] * 30]
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import signal
 import threading
@@ -218,7 +219,10 @@ def test_an_odd_size_fits_other_pixel_formats(clip: Path, out: Path) -> None:
 
 
 def test_functions_of_a_script_are_refused_with_processes(clip: Path, out: Path) -> None:
-    for name, wrong in (("function", {"function": lambda frame, **_: frame}), ("setup", {"setup": lambda: 1})):
+    for name, wrong in (
+        ("function", {"function": lambda frame, **_: frame}),
+        ("setup", {"setup": lambda: 1, "function": functions.add_state}),
+    ):
         options: dict[str, Any] = {"function": functions.keep, **wrong}
         for target in (out, None):
             with pytest.raises(ff.UsageError, match=f'{name}: .*cannot be sent.*kind="threads"'):
@@ -438,6 +442,43 @@ def test_arguments_are_checked(clip: Path, out: Path) -> None:
         with pytest.raises(ff.UsageError, match=message):
             ff.map_video(clip, **arguments)
     assert names_beside(out) == []
+
+
+class Wrapped:
+    """Calls a function of one argument by its own signature."""
+
+    def __init__(self, function: Any) -> None:
+        functools.update_wrapper(self, function)
+
+    def __call__(self, frame: Any, **_: Any) -> Any:
+        return self.__wrapped__(frame)  # type: ignore[attr-defined]
+
+
+def flip(frame: Any) -> Any:
+    return frame[::-1]
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "message"),
+    [
+        (flip, {}, r"expected function\(frame, \*, index, pts_seconds\), got .*:flip\(frame: .*argument 'index'"),
+        (flip, {"batch_size": 2}, r"expected function\(frames, \*, index, pts_seconds\), got "),
+        (functions.keep, {"setup": list}, r"expected function\(frame, \*, index, pts_seconds, state\), got .*'state'"),
+        (functions.add_state, {}, "missing a required argument: 'state'"),
+    ],
+)
+def test_a_function_of_other_parameters_is_refused_before_anything_is_read(
+    function: Any, options: dict[str, Any], message: str, out: Path
+) -> None:
+    with pytest.raises(ff.UsageError, match=f"^function: .*{message}"):
+        ff.map_video("missing.mp4", function, out, **options)
+
+
+def test_functions_that_take_anything_are_called(clip: Path) -> None:
+    accepted = (Wrapped(flip), functools.partial(functions.add_state, state=1), lambda *_, **__: None)
+    for function in accepted:
+        with ff.map_video(clip, function, workers=0) as mapped:
+            assert next(mapped).index == 0
 
 
 @pytest.mark.slow

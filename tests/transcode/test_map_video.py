@@ -218,13 +218,25 @@ def test_images(tmp_path: Path, suffix: str) -> None:
     clip = write_clip(tmp_path / "clip.mp4", ClipSpec(num_frames=14))
     out = tmp_path / "frames"
     result = ff.map_video(clip, functions.keep, f"{out}/", workers=2, codec=suffix)
-    assert result.outputs == (str(out),)
+    assert result.outputs == (f"{out}/",)
     assert result.num_pictures == 14
     names = sorted(path.name for path in out.iterdir())
     assert names == [f"frame_{index:06d}_{index / 25:.9f}s.{suffix}" for index in range(14)]
     sequence = ff.ImageSequence(str(out), fps=25)
     assert stamps_of(sequence) == list(range(14))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clip.mp4", "frames"]
+
+
+@pytest.mark.parametrize("out", ["frames", "frames/", "out.mp4", "sub/tile{picture}.mp4"])
+def test_paths_of_outputs_are_relative_if_the_given_one_is(
+    out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_clip(tmp_path / "clip.mp4", ClipSpec(num_frames=2))
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path)
+    result = ff.map_video("clip.mp4", functions.keep, out, workers=0)
+    assert result.outputs == (out.replace("{picture}", "0"),)
+    assert Path(result.outputs[0]).exists()
 
 
 def test_several_images_of_a_frame_are_numbered(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ class MapLedger:
     """Lines about each file, in a file that each finished or failed video is appended to.
 
     Each line has ``file``, ``frame``, ``reason`` and ``action``: "written" for a finished output, "failed" for a file
-    as a whole, else what was done with one frame.
+    as a whole, else what was done with one frame. A file has the lines of its last finished output until a new one is
+    finished, and behind them those of a failure since.
 
     Args:
         folder: Folder of the outputs.
@@ -54,33 +55,28 @@ class MapLedger:
         """Count the frames of a finished output that were left out, or kept as they were."""
         return sum(line.get("frame") is not None for line in self._lines.get(escape(source), ()))
 
-    def check_is_own(self, path: str) -> None:
-        """Check that there is no file at the path of an output, but one that the lines of an earlier run name.
-
-        Raises:
-            UsageError: There is another one.
-        """
+    def has_written(self, path: str) -> bool:
+        """Whether a line of an earlier run names a file as its output."""
         name = escape(os.path.abspath(path))
-        if os.path.isfile(path) and not any(
-            name in line.get("outputs", ()) for lines in self._lines.values() for line in lines
-        ):
-            raise UsageError(
-                f"{path}: this file was not written by 'framefeed map' with the ledger {self.path}, and is not "
-                "overwritten: choose another folder, or delete the file"
-            )
+        return any(name in line.get("outputs", ()) for lines in self._lines.values() for line in lines)
 
     def begin(self, sources: Iterable[str]) -> None:
-        """Forget all lines about some files."""
-        for source in sources:
-            self._lines.pop(escape(source), None)
-        kept = [line for lines in self._lines.values() for line in lines]
+        """Forget the failures of some files; the lines of a finished output stay until a new one is finished."""
+        for name in map(escape, sources):
+            lines = self._lines.pop(name, [])
+            num_kept = max((number for number, line in enumerate(lines, 1) if line["action"] == WRITTEN), default=0)
+            if num_kept:
+                self._lines[name] = lines[:num_kept]
+        self._rewrite()
+
+    def _rewrite(self) -> None:
         with write_errors(self.path), replacing(self.path) as scratch, open(scratch, "x", encoding="utf-8") as file:
-            file.writelines(map(_dump_line, kept))
+            file.writelines(_dump_line(line) for lines in self._lines.values() for line in lines)
 
     def add_written(
         self, source: str, outputs: Sequence[str], counts: Mapping[str, int], frames: Sequence[Line]
     ) -> None:
-        """Append a finished output, and the frames of it that have no picture of their own."""
+        """Add a finished output, and the frames of it that have no picture of their own, in place of an earlier one."""
         facts: Line = {
             "outputs": [escape(os.path.abspath(path)) for path in outputs],
             **counts,
@@ -88,16 +84,23 @@ class MapLedger:
             "fingerprint": _hash_source(source),
         }
         facts["stamps"] = _stamp_outputs(facts["outputs"])
-        line = {"file": escape(source), "frame": None, "reason": None, "action": WRITTEN, **facts}
-        self._append([{"file": escape(source), **frame} for frame in frames] + [line])
+        name = escape(source)
+        has_earlier = self._lines.pop(name, None) is not None
+        line = {"file": name, "frame": None, "reason": None, "action": WRITTEN, **facts}
+        self._lines[name] = [*({"file": name, **frame} for frame in frames), line]
+        if has_earlier:
+            self._rewrite()
+        else:
+            self._append(self._lines[name])
 
-    def add_failed(self, source: str, error: BaseException, frames: Sequence[Line] = ()) -> None:
+    def add_failed(self, source: str, error: BaseException) -> None:
         """Append a file that failed as a whole."""
-        reason = f"{type(error).__name__}: {error}"
-        line = {"file": escape(source), "frame": None, "reason": make_printable(reason), "action": FAILED}
-        self._append([{"file": escape(source), **frame} for frame in frames] + [line])
+        name, reason = escape(source), make_printable(f"{type(error).__name__}: {error}")
+        line = {"file": name, "frame": None, "reason": reason, "action": FAILED}
+        self._lines.setdefault(name, []).append(line)
+        self._append([line])
 
-    def _append(self, lines: Sequence[Line]) -> None:
+    def _append(self, lines: Iterable[Line]) -> None:
         with write_errors(self.path), open(self.path, "a", encoding="utf-8") as file:
             file.write("".join(map(_dump_line, lines)))
 

@@ -26,11 +26,11 @@ from framefeed.cli._io import (
     print_json,
     print_out,
 )
-from framefeed.cli._map_jobs import PICTURE, Job, Jobs, list_jobs
+from framefeed.cli._map_jobs import Job, Jobs, list_existing, list_jobs
 from framefeed.cli._map_ledger import MapLedger
 from framefeed.errors import FramefeedError, LoadError, MediaError, TimeUnavailable, UsageError
 from framefeed.parallel import find_shortage
-from framefeed.transcode import MapResult, map_video
+from framefeed.transcode import MapResult, has_unfinished_run, map_video
 
 Progress = bool | Callable[[int, int], object] | None
 
@@ -88,7 +88,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="longest time for one frame (default: 60)")  # fmt: skip
     parser.add_argument("--no-resume", dest="resume", action="store_false",
                         help="begin anew, and map finished videos again")  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    parser.add_argument("--overwrite", action="store_true",
+                        help="replace videos that are already there, and that no earlier run of this command wrote",
+                        )  # fmt: skip
+    parser.add_argument("--json", action="store_true",
+                        help="print the results as JSON; what the function prints goes to standard error")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -97,21 +101,36 @@ def run(args: argparse.Namespace) -> int:
     if not inputs:
         raise UsageError(f"expected IN... OUT, one or more videos and then the output, got {out} alone")
     # What the user's function prints is no JSON.
-    quiet = redirect_stdout(sys.stderr) if args.json else nullcontext()
-    with importing_from_current_folder(), quiet:
+    with importing_from_current_folder(), _printing_to_stderr() if args.json else nullcontext():
         function = import_function("--function", args.function)
         setup = None if args.setup is None else import_function("--setup", args.setup)
         work = _Work(function, {**_make_options(args), "setup": setup})
         jobs = list_jobs(inputs, out, as_pictures=args.images is not None)
         if jobs.folder is None:
+            if not args.overwrite:
+                _check_existing(jobs.jobs[0])
             done = _map_one(jobs.jobs[0], work, as_json=args.json)
         else:
-            done = _map_many(jobs, work, _name_settings(args), as_json=args.json)
+            done = _map_many(jobs, work, _name_settings(args), as_json=args.json, overwrite=args.overwrite)
     if args.json:
         print_json(done.make_document())
     else:
         done.print_result()
     return Exit.WELL if done.is_faultless else Exit.FAILED_FILES
+
+
+@contextmanager
+def _printing_to_stderr() -> Iterator[None]:
+    """Print on standard error in place of standard output, also in the processes that are started meanwhile."""
+    sys.stdout.flush()
+    before = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(before, 1)
+        os.close(before)
 
 
 def _make_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -229,16 +248,36 @@ def _map_one(job: Job, work: _Work, *, as_json: bool) -> _Done:
     return _Done([written])
 
 
-def _map_many(jobs: Jobs, work: _Work, settings: Mapping[str, Any], *, as_json: bool) -> _Done:
+def _check_existing(job: Job, ledger: MapLedger | None = None) -> None:
+    """Check that an output replaces no file, but one that an earlier run of this command wrote.
+
+    Raises:
+        UsageError: There is another one.
+    """
+    if has_unfinished_run(job.out):
+        return
+    for path in list_existing(job.out):
+        is_source = os.path.exists(job.source) and os.path.samefile(path, job.source)  # map_video refuses that
+        if is_source or not os.path.getsize(path) or (ledger is not None and ledger.has_written(path)):
+            continue
+        by_whom = "" if ledger is None else f" and was not written by 'framefeed map' with the ledger {ledger.path}"
+        raise UsageError(
+            f"{path}: this file is already there{by_whom}, and is not overwritten: choose another "
+            f"{'name' if ledger is None else 'folder'}, or give --overwrite"
+        )
+
+
+def _map_many(jobs: Jobs, work: _Work, settings: Mapping[str, Any], *, as_json: bool, overwrite: bool) -> _Done:
     """Map each video that is not finished; one that fails is listed, and the others are mapped."""
     assert jobs.folder is not None
     ledger = MapLedger(ensure_folder(jobs.folder), settings)
     resumes = work.options["resume"]
     known = {job.source for job in jobs.jobs if resumes and ledger.find_finished(job.source) is not None}
     todo = [job for job in jobs.jobs if job.source not in known]
-    for job in todo:
-        ledger.check_is_own(job.out.replace(PICTURE, "0"))
-    ledger.begin(job.source for job in todo)
+    if not overwrite:
+        for job in todo:
+            _check_existing(job, ledger)
+    ledger.begin(job.source for job in jobs.jobs)
     faults = sum(map(ledger.count_faults, known))
     done = _Done(failed=list(jobs.failed), num_known=len(known), num_known_faults=faults, ledger=ledger.path)
     for number, job in enumerate(todo, 1):

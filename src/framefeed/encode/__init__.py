@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from framefeed.encode._codecs import SEGMENT_CONTAINER, VideoOptions, check_video_output
+from framefeed.encode._encoder import restoring_scheduling
 from framefeed.encode._joining import join_segments
 from framefeed.encode._sheets import MAX_FRAMES, SheetClip, draw_contact_sheet, make_thumbnail
 from framefeed.encode._stills import (
@@ -39,5 +40,6 @@ __all__ = [
     "read_ffmpeg_versions",
     "read_software",
     "resolve_video",
+    "restoring_scheduling",
     "save_still",
 ]

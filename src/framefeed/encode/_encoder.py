@@ -79,7 +79,7 @@ class Encoder:
 
     def open(self) -> None:
         """Open the encoder, so that its parameter sets are known."""
-        with _containing_svt():
+        with restoring_scheduling():
             self.stream.codec_context.open()
 
     def encode(self, picture: ByteArray) -> list[Packet]:
@@ -130,13 +130,11 @@ def code_stream(context: av.VideoCodecContext, codec: str, container: ContainerR
         context.codec_tag = container.codes[codec]
 
 
+# SVT-AV1 leaves the thread that opens it, if that is root's, on real-time scheduling, which its later threads and
+# processes inherit: on one core no other process runs then.
 @contextmanager
-def _containing_svt() -> Iterator[None]:
-    """Restore the scheduling of the thread after SVT-AV1 was opened.
-
-    As root it leaves the calling thread on real-time scheduling, which its child threads and processes inherit: on one
-    core no other process runs then.
-    """
+def restoring_scheduling() -> Iterator[None]:
+    """Restore the scheduling of the calling thread at the end of the block, in which an encoder is opened."""
     has_policy = hasattr(os, "sched_getscheduler")  # Linux and some other systems
     policy, parameter = (os.sched_getscheduler(0), os.sched_getparam(0)) if has_policy else (0, None)
     try:

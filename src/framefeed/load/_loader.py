@@ -13,6 +13,7 @@ from framefeed.errors import UsageError
 from framefeed.load._iteration import BatchIterator
 from framefeed.load._ledger import Ledger
 from framefeed.load._options import LoaderOptions, OnError, Transform, refuse_torch_names
+from framefeed.load._spec import BatchSpec, describe_batches
 from framefeed.load._state import BatchCursor, dump_cursor, load_cursor
 from framefeed.load._stats import LoadStats, Meter
 from framefeed.load._workers import Workers
@@ -146,10 +147,23 @@ class ClipLoader(ClosedByWith):
         """Number of batches in the epoch: those before the position, and those that remain."""
         return self._cursor.delivered + len(self._cursor.list_batches(self._options))
 
+    def describe_batches(self) -> BatchSpec:
+        """Describe the batches of the next iteration, for frameworks that ask for shapes before the first batch.
+
+        With a transform, the first clip is decoded and transformed for that.
+
+        Raises:
+            UsageError: The loader is closed, its clips differ in size, or a column is named as another array of a
+                batch.
+            FramefeedError: What is wrong with the first clips, if their transformed results are needed.
+        """
+        self._check_open()
+        cursor = self._cursor.restart(self._plan)
+        return describe_batches(cursor, self._options, is_restored=self._cursor.is_restored)
+
     def __iter__(self) -> BatchIterator:
         """Begin an iteration, and end the one before it."""
-        if self._is_closed:
-            raise UsageError("this ClipLoader is closed: make a new one")
+        self._check_open()
         self._end_iteration("a later iter(loader) replaced it: use one iterator at a time")
         self._cursor = self._cursor.restart(self._plan)
         iterator = BatchIterator(self._plan, self._options, self._workers, self._meter, self._cursor, self._ledger)
@@ -193,6 +207,10 @@ class ClipLoader(ClosedByWith):
         self._end_iteration("the loader was closed: make a new one", SOON_SECONDS)
         if self._options.cache is not None:
             self._options.cache.flush()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise UsageError("this ClipLoader is closed: make a new one")
 
     def _end_iteration(self, why: str, wait_seconds: float = CLOSE_SECONDS) -> None:
         iterator = None if self._iterator is None else self._iterator()

@@ -11,9 +11,9 @@ import numpy as np
 from framefeed._arrays import AnyArray
 from framefeed.errors import FramefeedError, UsageError
 from framefeed.load._batch import BufferPools, ClipBatch, Form, get_form
-from framefeed.load._loader import ClipLoader
 from framefeed.load._options import MAX_SUBSTITUTES, LoaderOptions
 from framefeed.load._pending import with_position
+from framefeed.load._state import BatchCursor
 from framefeed.load._work import ClipWorker, load_batch
 from framefeed.media import source_name
 from framefeed.parallel import Ok, catch_error
@@ -53,16 +53,19 @@ def list_arrays(batch: ClipBatch) -> dict[str, AnyArray]:
     return {**{name: getattr(batch, name) for name in SHAPED_KEYS}, **batch.columns}
 
 
-def describe_batches(loader: ClipLoader) -> BatchSpec:
-    """Describe the batches of a loader; with a transform, its first clip is decoded and transformed for that.
+def describe_batches(cursor: BatchCursor, options: LoaderOptions, *, is_restored: bool) -> BatchSpec:
+    """Describe the batches of an iteration; with a transform, its first clip is decoded and transformed for that.
+
+    Args:
+        cursor: The beginning of the iteration.
+        options: Options of the loader.
+        is_restored: Whether that is a restored position.
 
     Raises:
-        UsageError: The loader is closed, its clips differ in size, or a column is named as another array of a batch.
+        UsageError: The clips differ in size, or a column is named as another array of a batch.
         FramefeedError: What is wrong with the first clips, if their transformed results are needed.
     """
-    plan, options, cursor = loader.plan, loader._options, loader._cursor
-    if loader._is_closed:
-        raise UsageError("this ClipLoader is closed: make a new one")
+    plan, batches = cursor.plan, cursor.list_batches(options)
     if plan.options.unequal:
         raise UsageError(
             "the clips of a plan with unequal=True have no common shape: give size=(height, width) to plan_clips, or "
@@ -71,7 +74,6 @@ def describe_batches(loader: ClipLoader) -> BatchSpec:
     clashing = [name for name in plan.columns if name in (*SHAPED_KEYS, "sources")]
     if clashing:
         raise UsageError(f"columns {clashing} have the same names as other arrays of a batch: rename them")
-    batches = cursor.restart(loader._plan).list_batches(options)
     length = options.batch_size if options.drop_last else None
     frames = plan.frames_per_clip
     shape, dtype = (frames, *plan.picture_shape), np.dtype(np.uint8)
@@ -88,7 +90,7 @@ def describe_batches(loader: ClipLoader) -> BatchSpec:
         **{name: ArraySpec((length,), _column_dtype(plan.tables.columns[name])) for name in plan.columns},
     }
     lengths = tuple(len(batches[number]) for number in sorted({0, len(batches) - 1})) if len(batches) else ()
-    return BatchSpec(arrays, lengths, len(batches), cursor.is_restored)
+    return BatchSpec(arrays, lengths, len(batches), is_restored)
 
 
 def _column_dtype(values: AnyArray) -> np.dtype[Any]:

@@ -19,6 +19,7 @@ from av.stream import Disposition
 from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
+from framefeed.encode import restoring_scheduling
 from framefeed.testing._stamps import draw_stamp
 
 # One thread and no version strings or random ids in the file: the same bytes every time, where the codec allows.
@@ -181,7 +182,7 @@ def _write_streams(container: av.container.OutputContainer, specs: Sequence[Clip
             stream.layout = "mono"
             streams.append(stream)
             sources.append(_make_silence(spec))
-    with _containing_svt():
+    with _silencing_svt(), restoring_scheduling():
         # Without this, an empty video would have no header.
         container.start_encoding()
     unfinished = set()
@@ -193,21 +194,13 @@ def _write_streams(container: av.container.OutputContainer, specs: Sequence[Clip
 
 
 @contextmanager
-def _containing_svt() -> Iterator[None]:
-    """Silence SVT-AV1 while it opens, and restore the scheduling of the thread.
-
-    It prints to stderr unless an environment variable is set. As root it leaves the calling thread on real-time
-    scheduling, which its child threads and processes inherit: on one core no other process runs then.
-    """
+def _silencing_svt() -> Iterator[None]:
+    """Set the variable without which SVT-AV1 prints to stderr when it is opened."""
     before = os.environ.get("SVT_LOG")
     os.environ["SVT_LOG"] = "0"  # as framefeed.encode, because it is read once in a process
-    has_policy = hasattr(os, "sched_getscheduler")  # Linux and some other systems
-    policy, parameter = (os.sched_getscheduler(0), os.sched_getparam(0)) if has_policy else (0, None)
     try:
         yield
     finally:
-        if parameter is not None and os.sched_getscheduler(0) != policy:
-            os.sched_setscheduler(0, policy, parameter)
         if before is None:
             del os.environ["SVT_LOG"]
         else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from framefeed.transcode._folder import has_unfinished_run
 from framefeed.transcode._iterating import MapIterator
 from framefeed.transcode._map_video import map_video
 from framefeed.transcode._results import FrameFault, MappedFrame, MapResult
 
-__all__ = ["FrameFault", "MapIterator", "MapResult", "MappedFrame", "map_video"]
+__all__ = ["FrameFault", "MapIterator", "MapResult", "MappedFrame", "has_unfinished_run", "map_video"]

@@ -41,6 +41,11 @@ def name_work_folder(out: str) -> str:
     return os.path.join(folder, f".{name[:_SHOWN_CHARACTERS]}-{digest}.map")
 
 
+def has_unfinished_run(out: str) -> bool:
+    """Whether an interrupted run that writes an output has left its work folder."""
+    return os.path.isdir(name_work_folder(out))
+
+
 class WorkFolder(ClosedByWith):
     """An open work folder: one process writes to it at a time.
 
@@ -117,7 +122,7 @@ class WorkFolder(ClosedByWith):
         Raises:
             UsageError: The record cannot be written.
         """
-        self._write(_name_record(record.number), record.to_json())
+        self._write(f"{record.number:06d}.json", record.to_json())
         self.records[record.number] = record
 
     def find(self, record: SegmentRecord, number: int) -> str:
@@ -169,7 +174,3 @@ class WorkFolder(ClosedByWith):
         path = os.path.join(self.path, name)
         with write_errors(path), replacing(path) as scratch, open(scratch, "x", encoding="utf-8") as file:
             json.dump(values, file)
-
-
-def _name_record(number: int) -> str:
-    return f"{number:06d}.json"

@@ -160,10 +160,10 @@ def map_video(  # noqa: PLR0913 - public: what its users ask for
     settings = {"coding": coding, "fps": rate and str(rate), "audio": audio}
     target = _make_target(os.fspath(out), media, index, times, settings)
     identity = _make_identity(media, index, target, user, settings)
-    images = target.path if isinstance(target, ImageTarget) else None
+    images = target.folder if isinstance(target, ImageTarget) else None
     with WorkFolder(target.path, identity, resume=resume, images=images) as folder:
         job = MapJob(media, index, times, plan_segments(times, index), user, target, folder.path)
-        num_resumed = sum(_count_frames(times, job, number) for number in folder.records)
+        num_resumed = sum(_count_frames(job, number) for number in folder.records)
         with _showing(len(times), progress) as show:
             SegmentRun(job, options, folder, show).run()
         return _finish(job, folder, num_resumed, began, audio=audio)
@@ -185,9 +185,9 @@ def _open_source(source: Any) -> tuple[MediaSource, FrameIndex]:
     return media, index_media(media)[1] if index is None else index
 
 
-def _count_frames(times: Timetable, job: MapJob, number: int) -> int:
+def _count_frames(job: MapJob, number: int) -> int:
     segment = job.segments[number]
-    return len(set(times.ordinals[segment.first : segment.stop].tolist()))
+    return len(set(job.times.ordinals[segment.first : segment.stop].tolist()))
 
 
 def _make_target(
@@ -252,7 +252,7 @@ def _make_image_target(out: str, media: MediaSource, settings: Mapping[str, Any]
         except FileExistsError:
             if not os.path.isdir(folder):
                 raise
-    return ImageTarget(folder, suffix, quality, are_numbered=settings["fps"] is not None)
+    return ImageTarget(out, folder, suffix, quality, are_numbered=settings["fps"] is not None)
 
 
 def _make_identity(

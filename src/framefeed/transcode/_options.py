@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from framefeed._checks import check_choice, check_integer, expected
+from framefeed.errors import UsageError
 from framefeed.parallel import check_deadline, check_sendable, thread_budget
 
 OnError = Literal["raise", "skip", "keep"]
@@ -37,6 +39,22 @@ class UserFunction:
         if self.batch_size is not None:
             object.__setattr__(self, "batch_size", check_integer("batch_size", self.batch_size, 1))
         check_choice("on_error", self.on_error, ("raise", "skip", "keep"))
+        self._check_signature()
+
+    def _check_signature(self) -> None:
+        given = {"index": 0, "pts_seconds": 0.0} | ({} if self.setup is None else {"state": None})
+        try:
+            # Not that of the function inside a decorator, which may call it with other arguments.
+            signature = inspect.signature(self.function, follow_wrapped=False)
+        except (TypeError, ValueError):  # native functions may have none
+            return
+        try:
+            signature.bind(None, **given)
+        except TypeError as error:
+            first = "frame" if self.batch_size is None else "frames"
+            raise UsageError(
+                f"function: expected function({first}, *, {', '.join(given)}), got {self.name}{signature}: {error}"
+            ) from None
 
     @property
     def name(self) -> str:

@@ -23,7 +23,6 @@ from framefeed.parallel import (
     SharedRange,
     catch_error,
 )
-from framefeed.transcode._results import name_frame
 from framefeed.transcode._segments import Segment
 from framefeed.transcode._targets import SegmentRecord
 from framefeed.transcode._working import ATTEMPT, FRAME, NUM_COLUMNS, MapJob, SegmentWorker
@@ -206,20 +205,16 @@ class RemoteSegments:
                 lost.append(frame)
                 attempt = next(self._attempts)
 
-    def _name_frame(self, worker: int) -> tuple[int, str]:
-        frame = min(int(self._board[worker, FRAME]), len(self._job.index) - 1)
-        return frame, name_frame(frame, float(self._job.index.pts_seconds[frame]))
-
     def _make_late_error(self, hang: ProcessHung, worker: int) -> DeadlineExceeded:
-        frame, name = self._name_frame(worker)
         if isinstance(hang, CallLate):
-            return make_late_error(self._job.source.name, frame, name, self._deadline_seconds)
+            return make_late_error(self._job, self._board[worker], self._deadline_seconds)
+        frame, name = self._job.name_frame_in_work(self._board[worker])
         return DeadlineExceeded(
             f"{self._job.source.name}: {name}: {hang}", position=frame, source=self._job.source.name, stage="function"
         )
 
     def _make_lost_error(self, reason: str, worker: int) -> WorkerLost:
-        frame, name = self._name_frame(worker)
+        frame, name = self._job.name_frame_in_work(self._board[worker])
         source = self._job.source.name
         return WorkerLost(
             f"{source}: {name}: {reason} while it was in work: the function may crash or need too much memory; "
@@ -230,8 +225,10 @@ class RemoteSegments:
         )
 
 
-def make_late_error(source: str, frame: int, name: str, deadline_seconds: float | None) -> DeadlineExceeded:
-    """Build the error for a frame that takes too long."""
+def make_late_error(job: MapJob, row: IntArray, deadline_seconds: float | None) -> DeadlineExceeded:
+    """Build the error for the frame in work, which takes too long, by the worker's row of the board, int64 [4]."""
+    source = job.source.name
+    frame, name = job.name_frame_in_work(row)
     return DeadlineExceeded(
         f"{source}: {name} was still in work after {deadline_seconds:g} s; raise deadline_seconds if a frame may take "
         "longer; finished segments are kept",

@@ -17,7 +17,7 @@ from framefeed.plan import OutputSpec
 
 OUTPUT = OutputSpec(dimension_order="NHWC")
 
-_SIGN_OF_LIFE = 64
+_CATCH_UP_STEP = 64
 """Frames between two that are converted while a decoder catches up, to show that it is not stuck."""
 _DECODED_AT_ONCE = 8
 """Missing frames that are decoded in one call, each in memory of its own."""
@@ -86,9 +86,9 @@ class FrameReader:
         first = int(ordinals[0])
         # Frames from the decoder's start on: those that are shown before the first one, of its own start.
         same = np.flatnonzero(self._index.frame_start[:first] == self._index.frame_start[first])
-        signs = same[_SIGN_OF_LIFE::_SIGN_OF_LIFE]
-        wanted = np.concatenate([signs, ordinals, following])
-        self._stream = self._decoder.iter_rgb(self._source, self._index, wanted, OUTPUT)  # type: ignore[arg-type]
+        before = same[_CATCH_UP_STEP::_CATCH_UP_STEP]
+        frames = np.concatenate([before, ordinals, following])
+        self._stream = self._decoder.iter_rgb(self._source, self._index, frames, OUTPUT)  # type: ignore[arg-type]
 
     def _decode(self, ordinals: list[int]) -> Iterator[tuple[int, Pixels | CorruptMedia]]:
         """Decode frames that did not come in order: most are damaged."""

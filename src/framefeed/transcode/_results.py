@@ -85,7 +85,7 @@ class MapResult:
     """What `map_video` wrote.
 
     Attributes:
-        outputs: Paths of the videos; or the path of the folder of images.
+        outputs: Paths of the videos, or of the folder of images; relative if ``out`` is.
         num_frames: Frames of the source that were used.
         num_pictures: Pictures in each video, or images.
         num_resumed_frames: Frames whose results an earlier run had written.

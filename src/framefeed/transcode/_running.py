@@ -28,7 +28,6 @@ from framefeed.parallel import (
 from framefeed.transcode._folder import WorkFolder
 from framefeed.transcode._options import WorkerOptions
 from framefeed.transcode._process import RemoteSegments, make_late_error, view_own_board
-from framefeed.transcode._results import name_frame
 from framefeed.transcode._segments import Segment, SegmentQueue
 from framefeed.transcode._targets import SegmentRecord, VideoTarget, check_alike
 from framefeed.transcode._working import BEATS, DONE, FRAME, NUM_COLUMNS, MapJob, SegmentWorker
@@ -36,7 +35,7 @@ from framefeed.transcode._working import BEATS, DONE, FRAME, NUM_COLUMNS, MapJob
 Show = Callable[[int], object]
 
 _TICK_SECONDS = 0.2
-"""Time between two looks at the workers, and between two updates of the progress bar."""
+"""Time between two checks of the workers, and between two updates of the progress bar."""
 
 
 START_UP_SECONDS = 300.0
@@ -144,9 +143,9 @@ class SegmentRun:
             return finished + int(self._board[list(self._threads), DONE].sum())
 
     def _check_workers(self) -> None:
-        for worker, thread in self._threads.items():
+        for thread in self._threads.values():
             if not thread.is_alive() and self._ended.empty():
-                raise WorkerLost(f"{self._job.source.name}: {thread.name} died at segment {worker}")
+                raise WorkerLost(f"{self._job.source.name}: {thread.name} died while it made segments")
 
     def _make_late_error(self, worker: int) -> FramefeedError:
         if not self._board[worker, BEATS]:
@@ -155,9 +154,7 @@ class SegmentRun:
                 source=self._job.source.name,
                 stage="setup",
             )
-        frame = min(int(self._board[worker, FRAME]), len(self._job.index) - 1)
-        name = name_frame(frame, float(self._job.index.pts_seconds[frame]))
-        return make_late_error(self._job.source.name, frame, name, self._deadline_seconds)
+        return make_late_error(self._job, self._board[worker], self._deadline_seconds)
 
     def _work(self, worker: int) -> None:
         if worker in self._threads:

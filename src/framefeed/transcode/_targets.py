@@ -220,13 +220,15 @@ class ImageTarget:
     """Images in a folder.
 
     Attributes:
-        path: The folder.
+        path: The folder, as it was given.
+        folder: Its absolute path.
         suffix: Ending of file names: ".png", ".jpg" or ".webp".
         quality: Of JPEG and WebP.
         are_numbered: Whether names have the number of the picture, as with ``fps``, in place of the frame's.
     """
 
     path: str
+    folder: str
     suffix: str
     quality: int
     are_numbered: bool
@@ -258,7 +260,7 @@ class _SegmentImages:
             suffix = target.suffix if len(pictures) == 1 else f"_{number}{target.suffix}"
             name = make_still_name(ordinal, seconds, suffix)
             try:
-                size = save_still(os.path.join(target.path, name), picture, target.quality)
+                size = save_still(os.path.join(target.folder, name), picture, target.quality)
             except UsageError as error:
                 raise UsageError(f"{name_frame(frame, seconds)}: {error}") from error
             self._files[name] = str(size)

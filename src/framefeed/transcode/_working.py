@@ -15,7 +15,7 @@ from framefeed.media import MediaSource
 from framefeed.transcode._calling import FrameCaller, FrameOutcome
 from framefeed.transcode._options import UserFunction
 from framefeed.transcode._reading import FrameReader
-from framefeed.transcode._results import FrameFault, add_context, describe_fault
+from framefeed.transcode._results import FrameFault, add_context, describe_fault, name_frame
 from framefeed.transcode._segments import Segment
 from framefeed.transcode._targets import SegmentOutput, SegmentRecord, Target
 from framefeed.transcode._timetable import Timetable
@@ -50,6 +50,11 @@ class MapJob:
 
     def __repr__(self) -> str:
         return f"the map of {self.source.name}"
+
+    def name_frame_in_work(self, row: IntArray) -> tuple[int, str]:
+        """Return number and name of a worker's frame, by its row of the board, int64 [4]."""
+        frame = min(int(row[FRAME]), len(self.index) - 1)
+        return frame, name_frame(frame, float(self.index.pts_seconds[frame]))
 
 
 class SegmentWorker:

@@ -17,7 +17,7 @@ from jax.sharding import NamedSharding, PartitionSpec, Sharding
 from framefeed._arrays import AnyArray
 from framefeed._checks import expected
 from framefeed.errors import UsageError
-from framefeed.load import BatchSpec, ClipLoader, describe_batches, list_arrays
+from framefeed.load import BatchSpec, ClipLoader, list_arrays
 from framefeed.parallel import ClosedByWith, Err, Ok, catch_error
 from framefeed.plan import EpochPlan
 
@@ -50,7 +50,7 @@ def iterate(loader: ClipLoader, sharding: Any = None) -> DeviceBatches:
         raise expected("loader", "an ff.ClipLoader", loader)
     if not (sharding is None or isinstance(sharding, (Sharding, jax.Device))):
         raise expected("sharding", "a jax.sharding.Sharding, a jax.Device or None", sharding)
-    spec = describe_batches(loader)
+    spec = loader.describe_batches()
     _check_integers(loader.plan)
     if isinstance(sharding, Sharding):
         _check_division(loader, spec, sharding)

@@ -20,7 +20,7 @@ from framefeed._arrays import AnyArray
 from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
 from framefeed.errors import UsageError
-from framefeed.load import BatchIterator, BatchSpec, ClipBatch, ClipLoader, describe_batches, list_arrays
+from framefeed.load import BatchIterator, BatchSpec, ClipBatch, ClipLoader, list_arrays
 from framefeed.media import source_name
 from framefeed.plan import EpochPlan, Requests, check_targets
 
@@ -59,7 +59,7 @@ def dataset(loader: ClipLoader, target: str | None = None) -> tf.data.Dataset:
         raise expected("loader", "an ff.ClipLoader", loader)
     if target is not None:
         _check_target(loader.plan, target)
-    spec = describe_batches(loader)
+    spec = loader.describe_batches()
     if target is None:
         arrays: Any = {name: tf.TensorSpec(each.shape, each.dtype) for name, each in spec.arrays.items()}
         arrays["sources"] = tf.TensorSpec(spec.arrays["ok"].shape, tf.string)
