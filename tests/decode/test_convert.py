@@ -336,7 +336,7 @@ def test_P04_a_change_of_size_is_an_error_where_it_matters(name: str) -> None:
     with VideoDecoder(corpus_file(name)) as decoder:
         assert [read_stamp(picture) for picture in decoder[:25]] == list(range(25))
         for expected in ([25], [3, 30], range(50)):
-            with pytest.raises(FormatChanged, match=r"48.*96"):
+            with pytest.raises(FormatChanged, match=r"48.*96.*size=.*map_video.*convert the file"):
                 decoder.get_frames_at(list(expected))
         assert read_stamp(decoder[24]) == 24, "a decoder that met the change still reads what is before it"
         with pytest.raises(FormatChanged):

@@ -225,6 +225,13 @@ def test_a_source_of_rgb_pictures_becomes_bt709(pixel_format: str) -> None:
     assert VideoTags.of(replace(stream, pixel_format="")).space == 2
 
 
+def test_a_source_of_vp8_has_the_matrix_of_bt601() -> None:
+    stream = replace(make_stream(0), codec="vp8", color_space=2)
+    assert VideoTags.of(stream).space == 5
+    assert VideoTags.of(replace(stream, color_space=1)).space == 1
+    assert VideoTags.of(replace(stream, codec="h264")).space == 2
+
+
 def make_stream(rotation: int) -> StreamFacts:
     return StreamFacts(
         0, "mov", "h264", None, 64, 48, "yuv420p", rotation,

@@ -337,6 +337,20 @@ def test_damaged_frames_are_named_and_the_rest_is_mapped(out: Path) -> None:
     with ff.map_video(path, function, workers=1) as mapped:
         assert [frame.index for frame in mapped] == sorted(set(range(len(index))) - set(damaged))
         assert [fault.frame for fault in mapped.ledger] == damaged
+        assert mapped.ledger == result.ledger
+    # No advice for plans: map_video has left them out already.
+    assert [fault.reason for fault in result.ledger] == [
+        f"CorruptMedia: {path}: frame {frame} of {len(index)} cannot be decoded without damage" for frame in damaged
+    ]
+
+
+def test_a_video_without_times_is_mapped_as_images_or_at_an_assumed_rate(tmp_path: Path, out: Path) -> None:
+    clip = write_clip(tmp_path / "bare.h264", ClipSpec(num_frames=10))
+    for fps in (None, 25):
+        with pytest.raises(ff.TimeUnavailable, match=r"bare\.h264: .*write images.*ff\.scan.*assume_fps=25"):
+            ff.map_video(clip, functions.keep, out, workers=0, fps=fps)
+    assert ff.map_video(clip, functions.keep, tmp_path / "images", workers=0).num_pictures == 10
+    assert ff.map_video(ff.scan([clip], assume_fps=25)[0], functions.keep, out, workers=0).num_pictures == 10
 
 
 def test_sources_that_are_no_videos(tmp_path: Path, out: Path) -> None:

@@ -27,7 +27,14 @@ from framefeed.decode._planes import (
 )
 from framefeed.decode._queries import NoSuchFrame, RefusedValue, WrongKind, clip_slice, require_times, resample_frames
 from framefeed.decode._registry import as_decoder, find_decoder, make_auto_decoder
-from framefeed.decode._slots import PendingFrames, get_thread_converter, make_writer, name_picture, naming_source
+from framefeed.decode._slots import (
+    PendingFrames,
+    get_thread_converter,
+    make_writer,
+    name_picture,
+    naming_source,
+    suggest_next_step,
+)
 from framefeed.decode._video_decoder import VideoDecoder, check_frame_index
 
 __all__ = [
@@ -68,5 +75,6 @@ __all__ = [
     "rebuild_picture",
     "require_times",
     "resample_frames",
+    "suggest_next_step",
     "view_plane",
 ]

@@ -86,7 +86,8 @@ class Converter:
             raise FormatChanged(
                 f"the picture size changes mid-stream from {stream.width}x{stream.height} to "
                 f"{frame.width}x{frame.height}: give size=(height, width) without crop to resize all to one size "
-                f"(on the command line: --size HEIGHTxWIDTH, such as --size {height}x{width})"
+                f"(on the command line: --size HEIGHTxWIDTH, such as --size {height}x{width}); for map_video, which "
+                "takes no size, convert the file to one size first"
             )
         planar = output.dimension_order == "NCHW"
         target = out if planar else out.transpose(2, 0, 1)

@@ -58,7 +58,8 @@ class VideoTags:
     def of(cls, stream: StreamFacts, pixel_aspect_ratio: Fraction | None = None) -> VideoTags:
         """Take the tags of a source, whose pictures are written as displayed.
 
-        A source of RGB pictures, such as PNG files, has the matrix 0.
+        A source of RGB pictures, such as PNG files, has the matrix 0. VP8 is always BT.601, and need not say so; other
+        codecs are read as what players guess from the height.
 
         Args:
             stream: Facts of its index, ``frame_index.stream``.
@@ -70,6 +71,8 @@ class VideoTags:
         space, range_ = stream.color_space, stream.color_range
         if space == _UNSPECIFIED and _has_rgb(stream.pixel_format):
             space, range_ = _RGB, _FULL
+        elif space == _UNSPECIFIED and stream.codec == "vp8":  # RFC 6386, section 9.2: no other is defined
+            space = _BT601
         return cls(stream.color_primaries, stream.color_transfer, space, range_, pixel_aspect_ratio or None)
 
     def fit(self, options: VideoOptions) -> VideoTags:

@@ -28,8 +28,8 @@ from framefeed.parallel import (
 )
 from framefeed.transcode._calling import STAGE, FrameCaller, FrameOutcome
 from framefeed.transcode._options import UserFunction, WorkerOptions
-from framefeed.transcode._reading import FrameReader
-from framefeed.transcode._results import FrameFault, MappedFrame, describe_fault, name_frame
+from framefeed.transcode._reading import FrameReader, describe_damage
+from framefeed.transcode._results import FrameFault, MappedFrame, name_frame
 from framefeed.transcode._timetable import Timetable
 
 _MOST_BYTES = 256 << 20
@@ -245,8 +245,7 @@ class _CallReader:
                 continue
             ordinal, pixels = item
             if isinstance(pixels, CorruptMedia):
-                seconds = float(self._index.pts_seconds[ordinal])
-                call.faults.append(describe_fault(ordinal, seconds, "decode", pixels, "skipped"))
+                call.faults.append(describe_damage(self._index, ordinal, pixels))
             else:
                 call.frames.append(ordinal)
                 call.pixels.append(pixels)

@@ -33,7 +33,7 @@ from framefeed.transcode._results import MapResult
 from framefeed.transcode._running import SegmentRun, Show
 from framefeed.transcode._segments import plan_segments
 from framefeed.transcode._targets import PICTURE, ImageTarget, Target, VideoTarget
-from framefeed.transcode._timetable import Timetable, check_rising, make_timetable
+from framefeed.transcode._timetable import Timetable, check_known, check_rising, make_timetable
 from framefeed.transcode._working import MapJob
 
 Progress = bool | Callable[[int, int], object] | None
@@ -199,9 +199,7 @@ def _make_target(
         raise UsageError(f"out: expected {PICTURE} in the name of the file, not of its folder, got {out!r}")
     if not name or os.path.isdir(out) or "." not in name.lstrip("."):
         return _make_image_target(out, media, settings)
-    if not index.has_timestamps:
-        # The message says what to do.
-        index.require_timestamps()
+    check_known(index, media.name)
     check_rising(times, media.name)
     given = VideoOptions(coding["codec"], coding["quality"], coding["pixel_format"], coding["gop"])
     has_audio = audio and not has_picture_files(index)

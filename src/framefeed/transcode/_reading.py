@@ -8,12 +8,13 @@ from contextlib import suppress
 import numpy as np
 
 from framefeed._arrays import IntArray
-from framefeed.decode import BaseDecoder, ClipSlot, Pixels, allocate_pixels, find_decoder
+from framefeed.decode import BaseDecoder, ClipSlot, Pixels, allocate_pixels, find_decoder, suggest_next_step
 from framefeed.errors import CorruptMedia, FramefeedError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.parallel import try_again_in_shortage
 from framefeed.plan import OutputSpec
+from framefeed.transcode._results import FrameFault, describe_fault
 
 OUTPUT = OutputSpec(dimension_order="NHWC")
 
@@ -111,3 +112,9 @@ class FrameReader:
         if close is not None:
             with suppress(FramefeedError):
                 close()
+
+
+def describe_damage(index: FrameIndex, ordinal: int, error: CorruptMedia) -> FrameFault:
+    """Describe a frame that is left out because it cannot be decoded, without the advice for plans."""
+    reason = str(error).removesuffix(f"; {suggest_next_step(index, [ordinal])}")
+    return describe_fault(ordinal, float(index.pts_seconds[ordinal]), "decode", CorruptMedia(reason), "skipped")

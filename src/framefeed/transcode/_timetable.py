@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 
 from framefeed._arrays import FloatArray, IntArray
-from framefeed.decode import require_times, resample_frames
-from framefeed.errors import UsageError
+from framefeed.decode import resample_frames
+from framefeed.errors import TimeUnavailable, UsageError
 from framefeed.index import FrameIndex
 
 _MOST_TICKS = 1_000_000
@@ -74,7 +74,7 @@ def make_timetable(index: FrameIndex, fps: Fraction | None, name: str) -> Timeta
 
 
 def _resample(index: FrameIndex, fps: Fraction, name: str) -> Timetable:
-    require_times(index, name)
+    check_known(index, name)
     start, stop = (float(pts * index.time_base) for pts in (int(index.pts[0]), index.end_pts))
     ordinals, seconds, _ = resample_frames(index, start, stop, fps, name)
     if not len(ordinals):
@@ -92,6 +92,21 @@ def _find_common_tick(first: Fraction, step: Fraction) -> Fraction:
     below = first.denominator * step.denominator
     common = Fraction(math.gcd(first.numerator * step.denominator, step.numerator * first.denominator), below)
     return common if common.denominator <= _MOST_TICKS else step / _FINE_TICKS
+
+
+def check_known(index: FrameIndex, name: str) -> None:
+    """Check that the times of the frames are known.
+
+    Raises:
+        TimeUnavailable: They are not.
+    """
+    if not index.has_timestamps:
+        raise TimeUnavailable(
+            f"{name}: the times of its frames are missing or go backwards, and it declares no constant rate; a video "
+            "and fps= need times: write images, without fps=; or, if you know the frame rate, map the entry of a scan: "
+            "map_video(ff.scan([path], assume_fps=25)[0], function, out)",
+            source=name,
+        )
 
 
 def check_rising(times: Timetable, name: str) -> None:

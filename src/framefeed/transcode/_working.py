@@ -14,8 +14,8 @@ from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.transcode._calling import FrameCaller, FrameOutcome
 from framefeed.transcode._options import UserFunction
-from framefeed.transcode._reading import FrameReader
-from framefeed.transcode._results import FrameFault, add_context, describe_fault, name_frame
+from framefeed.transcode._reading import FrameReader, describe_damage
+from framefeed.transcode._results import FrameFault, add_context, name_frame
 from framefeed.transcode._segments import Segment
 from framefeed.transcode._targets import SegmentOutput, SegmentRecord, Target
 from framefeed.transcode._timetable import Timetable
@@ -122,8 +122,7 @@ class SegmentWorker:
             ordinal, decoded = item
             del item
             if isinstance(decoded, CorruptMedia):
-                seconds = float(self._job.index.pts_seconds[ordinal])
-                faults.append(describe_fault(ordinal, seconds, "decode", decoded, "skipped"))
+                faults.append(describe_damage(self._job.index, ordinal, decoded))
                 yield [], []
                 continue
             frames.append(ordinal)
