@@ -34,6 +34,7 @@ from tests.encode.videos import (
     times_for,
     write,
 )
+from tests.programs import report_of
 
 PICTURES = make_pictures()
 EXACT = VideoOptions(codec="ffv1")
@@ -83,6 +84,15 @@ def test_the_same_pictures_give_the_same_bytes(codec: str, tmp_path: Path) -> No
     assert (tmp_path / "a.mkv").read_bytes() == (tmp_path / "b.mkv").read_bytes()
     write(tmp_path / "a.mkv", PICTURES[::-1], TIMES, VideoOptions(codec=codec))
     assert (tmp_path / "a.mkv").read_bytes() != (tmp_path / "b.mkv").read_bytes()
+
+
+@pytest.mark.slow
+def test_h264_does_not_depend_on_what_is_in_new_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digests = set()
+    for fill in ("0", "1"):
+        monkeypatch.setenv("MALLOC_PERTURB_", fill)  # of glibc: "0" leaves it as it is
+        digests.add(report_of("tests.encode.repeated", str(tmp_path / "a.mp4")))
+    assert len(digests) == 1
 
 
 def test_nothing_in_a_file_names_a_version_or_a_date(tmp_path: Path) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tests.parallel.functions import hang
+from tests.parallel.laws import PATIENCE
 
 Picture = Any
 
@@ -77,3 +80,80 @@ class Recorded:
     def calls(self) -> list[int]:
         """Numbers of the frames of all calls, sorted."""
         return sorted(int(path.name[:6]) for path in self.folder.iterdir())
+
+
+INTERRUPTED = threading.Event()
+"""Set by the handler of SIGINT while storms run."""
+
+
+class HarmfulFunction:
+    """Inverts frames, one or a batch, and does harm at some of them.
+
+    Args:
+        folder: Gets a file for each frame, with a line for each call.
+        harms: What the first calls for a frame do: "raise", "die", "hang" or "interrupt".
+        failing: Frames for which each call changes the pixels and fails.
+        has_tiles: Whether the result for a frame is four tiles.
+    """
+
+    def __init__(
+        self, folder: Path, harms: Mapping[int, tuple[str, ...]], failing: frozenset[int], has_tiles: bool
+    ) -> None:
+        self.folder, self.harms, self.failing, self.has_tiles = folder, harms, failing, has_tiles
+        self.main_process = os.getpid()
+
+    def __call__(self, frames: Picture, *, index: Any, pts_seconds: Any) -> Any:
+        numbers = np.atleast_1d(index).tolist()
+        for number in numbers:
+            with (self.folder / str(number)).open("a") as file:
+                file.write(f"{os.getpid()}\n")
+        for number in self.harms.keys() & set(numbers):
+            tries = self.count_calls(number)
+            if tries <= len(self.harms[number]):
+                self._do_harm(self.harms[number][tries - 1], number)
+        if self.failing & set(numbers):
+            frames[:] = 7
+            raise ArithmeticError(f"no result for {numbers}")
+        if np.ndim(index):
+            return [self.change(frame) for frame in frames]
+        return self.change(frames)
+
+    def change(self, frame: Picture) -> Any:
+        """Make the result for a frame."""
+        return tiles(255 - frame, index=0, pts_seconds=0) if self.has_tiles else 255 - frame
+
+    def count_calls(self, number: int) -> int:
+        """Count the calls for a frame."""
+        file = self.folder / str(number)
+        return len(file.read_text().split()) if file.exists() else 0
+
+    def _do_harm(self, harm: str, number: int) -> None:
+        if harm == "raise":
+            raise ArithmeticError(f"no result for {number}")
+        if harm == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if harm == "interrupt":
+            os.kill(self.main_process, signal.SIGINT)
+            if os.getpid() == self.main_process:
+                # The run cannot end before the signal is handled.
+                INTERRUPTED.wait(PATIENCE)
+        if os.getpid() != self.main_process:
+            hang("native")
+
+
+class Substitute:
+    """Gives the results of a `HarmfulFunction` that does no harm, and none for some frames, or the frames themselves.
+
+    Args:
+        function: The function.
+        failed: Numbers of these frames.
+        is_kept: Whether the frames are given.
+    """
+
+    def __init__(self, function: HarmfulFunction, failed: frozenset[int], is_kept: bool) -> None:
+        self.function, self.failed, self.is_kept = function, failed, is_kept
+
+    def __call__(self, frame: Picture, *, index: int, pts_seconds: float) -> Any:
+        if index in self.failed:
+            return frame if self.is_kept else None
+        return self.function.change(frame)

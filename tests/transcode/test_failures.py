@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import gc
 import os
 import signal
 import threading
@@ -22,6 +23,7 @@ from framefeed.transcode._segments import plan_segments
 from framefeed.transcode._timetable import make_timetable
 from tests.corpus import clip_file
 from tests.damaged import damaged_clip
+from tests.parallel.functions import shared_memory
 from tests.programs import report_of
 from tests.transcode import functions
 from tests.transcode.functions import Recorded
@@ -315,6 +317,30 @@ def test_ctrl_c_keeps_finished_segments(
     result = ff.map_video(clip, Recorded(calls), out, workers=1)
     assert result.num_resumed_frames >= 75
     assert names_beside(out) == ["out.mp4"]
+
+
+@pytest.mark.slow
+def test_ctrl_c_frees_the_shared_memory_at_once(clip: Path, out: Path, calls: Path, handled_interrupts: None) -> None:
+    held = set(shared_memory(None))
+    gc.disable()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ff.map_video(
+                clip, Recorded(calls, {40: "interrupt and hang"}, is_remote=True), out, workers=1, kind="processes"
+            )
+        assert set(shared_memory(None)) <= held
+    finally:
+        gc.enable()
+
+
+def test_images_that_a_killed_process_left_are_removed(clip: Path, out: Path, calls: Path) -> None:
+    target = out.parent / "images"
+    with pytest.raises(ff.LoadError):
+        ff.map_video(clip, Recorded(calls, {80: "raise"}), target, workers=0)
+    (target / ".framefeed-0123456789abcdef.tmp").touch()
+    (target / "other.tmp").touch()
+    ff.map_video(clip, Recorded(calls), target, workers=0)
+    assert [path.name for path in target.iterdir() if path.suffix == ".tmp"] == ["other.tmp"]
 
 
 def test_damaged_frames_are_named_and_the_rest_is_mapped(out: Path) -> None:

@@ -248,7 +248,12 @@ class VideoOptions:
             options[rule.scale] = str(quality)
         if self.gop is not None:
             options["g"] = str(self.gop)
-        if rule.name == "prores":
+        if rule.name == "h264" and _has_avx512():
+            # With AVX-512, x264's macroblock tree reads memory that nothing was written to: the same 40 pictures of
+            # 144 x 176 give other bytes where malloc fills new memory (MALLOC_PERTURB_=1). AVX2 takes 7 % more time at
+            # 720p; without the tree (mbtree=0), files of the same quality are a fifth larger.
+            options["x264-params"] = "asm=AVX2"
+        elif rule.name == "prores":
             options["profile"] = "4444" if "444" in self.coded_format else "standard"
         elif rule.name == "hevc":
             pools = "none" if threads == 1 else threads
@@ -256,6 +261,15 @@ class VideoOptions:
         elif rule.name == "av1":
             options["svtav1-params"] = f"lp={threads}"
         return options
+
+
+@cache
+def _has_avx512() -> bool:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            return any(line.startswith("flags") and "avx512f" in line.split() for line in file)
+    except OSError:  # another system than Linux
+        return False
 
 
 _LAMBDA = 118

@@ -28,6 +28,8 @@ from framefeed.transcode._targets import SegmentRecord, hash_file
 
 _IDENTITY = "identity.json"
 _OWN = re.compile(r"identity\.json|\d{6}\.json|\d{6}-\d+\.nut|\.framefeed-[0-9a-f]{16}\.tmp")
+_SCRATCH = re.compile(r"\.framefeed-[0-9a-f]{16}\.tmp")
+"""What `replacing` writes, and a process that is killed leaves."""
 _VIDEO = re.compile(r"\d{6}-\d+\.nut")
 _RECORD = re.compile(r"(\d{6})\.json")
 _SHOWN_CHARACTERS = 40
@@ -155,12 +157,16 @@ class WorkFolder(ClosedByWith):
             self._lock = -1
 
     def _sweep(self, kept: set[int]) -> None:
-        """Delete the files of all segments but some."""
+        """Delete the files of all segments but some, and images that processes were killed at."""
         for name in os.listdir(self.path):
             is_kept = name == _IDENTITY or (name[:6].isdecimal() and int(name[:6]) in kept)
             if _OWN.fullmatch(name) and not is_kept:
                 with suppress(OSError):
                     os.unlink(os.path.join(self.path, name))
+        with suppress(OSError):
+            for name in os.listdir(self._images) if self._images else ():
+                if _SCRATCH.fullmatch(name):
+                    os.unlink(os.path.join(self._images or "", name))
 
     def _read(self, name: str) -> Any:
         """Read a JSON file; None if it is missing or damaged."""

@@ -105,7 +105,8 @@ class SegmentRun:
             if errors or wait_seconds == SOON_SECONDS:
                 self._pool.abandon()
             self._pool.close(wait_seconds)
-        self._collect(errors)
+            # Also after Ctrl-C: their tracebacks refer to this run and its memory, which refer to them.
+            self._collect(errors)
         if errors:
             try:
                 raise min(errors, key=_order_error)
