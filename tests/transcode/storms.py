@@ -201,18 +201,16 @@ class Field:
         ended = {}
         for frame, harms in self.storm.harms.items():
             for number, harm in enumerate(harms[: after[frame]]):
-                # One death in a process costs nothing.
-                is_one_death = harm == "die" and self.storm.kind == "processes" and number == 0
+                # One death of a process in a run costs nothing.
+                is_one_death = harm == "die" and self.storm.kind == "processes" and number == before[frame]
                 if number >= before[frame] and not is_one_death:
                     ended[frame] = harm
         return ended
 
     def has_pending(self, made: Counter[int]) -> bool:
         """Whether a call is still to come that ends a run."""
-        return any(
-            made[frame] < len(harms) and not (self.storm.kind == "processes" and harms == ("die",))
-            for frame, harms in self.storm.harms.items()
-        )
+        left = {frame: harms[made[frame] :] for frame, harms in self.storm.harms.items()}
+        return any(harms and not (self.storm.kind == "processes" and harms == ("die",)) for harms in left.values())
 
     def list_finished(self) -> set[int]:
         """List the numbers of finished segments, and assert that nothing else is left of a run that has failed."""

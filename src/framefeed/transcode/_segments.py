@@ -28,9 +28,8 @@ LONGEST_SECONDS = 10
 _LEAST_PICTURES, _MOST_PICTURES = 12, 60
 """Bounds of a second's pictures: for slow and for fast videos."""
 _ASSUMED_RATE = Fraction(25)
-_PARTS_LEFT = 8
-"""A segment is this part of what is left: two to eight workers then end within 1 to 8 % of a minute of video, computed
-for segments of equal speed; 16 parts end no sooner, and need 13 more key frames."""
+_PARTS_LEFT = 16
+"""A segment is this part of what is left, so that four workers end within a 64th of the time of each other."""
 
 
 @dataclass(frozen=True, slots=True)
