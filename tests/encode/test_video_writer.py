@@ -14,7 +14,7 @@ import av
 import numpy as np
 import pytest
 
-from framefeed.encode import SEGMENT_CONTAINER, VideoOptions, VideoTags, VideoWriter, resolve_video
+from framefeed.encode import SEGMENT_CONTAINER, VideoOptions, VideoTags, VideoWriter, _muxing, resolve_video
 from framefeed.encode._codecs import CODECS
 from framefeed.errors import UsageError
 from framefeed.index import StreamFacts, build_index
@@ -521,3 +521,14 @@ def test_wrong_arguments(keywords: dict[str, object], match: str) -> None:
     arguments: dict[str, object] = {"path": "a.mp4", "options": VideoOptions(), "tags": BT709, "time_base": TICK}
     with pytest.raises(UsageError, match=match):
         VideoWriter(**(arguments | keywords))  # type: ignore[arg-type]
+
+
+def test_an_encoder_without_memory_is_no_wrong_codec(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise av.error.ExternalError(542398533, "Generic error in an external library", "avcodec_open2")
+
+    with pytest.raises(UsageError, match="choose another codec"), _muxing.mux_errors("a.mp4"):
+        fail()
+    monkeypatch.setattr(_muxing, "is_memory_there", lambda nbytes: False)
+    with pytest.raises(MemoryError), _muxing.mux_errors("a.mp4"):
+        fail()

@@ -11,15 +11,17 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 
 import framefeed as ff
 from framefeed.testing import AudioSpec, ClipSpec, write_clip
-from framefeed.transcode import _folder
+from framefeed.transcode import _folder, _map_video
+from framefeed.transcode._reading import FrameReader
 from framefeed.transcode._segments import plan_segments
+from framefeed.transcode._targets import VideoTarget
 from framefeed.transcode._timetable import make_timetable
 from tests.corpus import clip_file
 from tests.damaged import damaged_clip
@@ -532,3 +534,29 @@ def test_a_disk_that_is_full_while_videos_are_written(tmp_path: Path, out: Path)
         assert "make room on the disk" in report["error"]
         assert report["left"] in ([], [work])
     assert (whole["error"], whole["resumed"], whole["left"]) == ("", COUNT, ["out.mp4"])
+
+
+@pytest.mark.parametrize("shortage", ["details", "worker"])
+def test_a_lack_of_memory_is_no_fact_about_the_source(
+    clip: Path, out: Path, shortage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        raise MemoryError("refused")
+
+    if shortage == "details":
+        monkeypatch.setattr(_map_video, "read_stream_details", refuse)
+    else:
+        monkeypatch.setattr(VideoTarget, "open", refuse)
+    with pytest.raises(ff.ResourceExhausted, match="ran out of memory"):
+        ff.map_video(clip, functions.invert, out, workers=1)
+    assert names_beside(out) == []
+
+
+def test_an_iterator_without_memory_says_so(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> NoReturn:
+        raise MemoryError("refused")
+
+    monkeypatch.setattr(FrameReader, "read", refuse)
+    mapped = ff.map_video(clip, functions.invert, workers=1)
+    with mapped, pytest.raises(ff.ResourceExhausted, match="ran out of memory"):
+        next(mapped)

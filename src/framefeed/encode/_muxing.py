@@ -19,7 +19,7 @@ from av.video.stream import VideoStream
 from framefeed._files import replacing, write_errors
 from framefeed.encode._codecs import ContainerRule
 from framefeed.errors import FramefeedError, UsageError
-from framefeed.media import LIBAV_EXCEPTIONS, libav_log
+from framefeed.media import LIBAV_EXCEPTIONS, is_memory_there, libav_log
 
 if TYPE_CHECKING:
     Packet = AvPacket[VideoStream]
@@ -29,6 +29,8 @@ else:  # PyAV's class takes its stream's type in its stub only.
 # No dates, random ids or version strings; bytes are written when the buffer is full, not for each packet.
 _OPTIONS = {"fflags": "+bitexact", "flush_packets": "0"}
 _BUFFER_BYTES = 2**18
+_ENCODER_BYTES = 2**28
+"""x264 veryfast with one thread takes 155 MB of addresses for 1080p."""
 _MOST_TICKS = 2**31 - 1
 """Largest distance of two frames in an MP4 file, in ticks (stts of ISO/IEC 14496-12, as libavformat checks it)."""
 _MOST_AVI_RATE = 1000
@@ -150,6 +152,9 @@ def mux_errors(path: str) -> Iterator[None]:
         except (*LIBAV_EXCEPTIONS, OSError) as error:
             if isinstance(error, MemoryError):
                 raise
+            # An encoder that gets no memory tells libavcodec no reason.
+            if isinstance(error, av.error.ExternalError) and not is_memory_there(_ENCODER_BYTES):
+                raise MemoryError(str(error)) from error
             with write_errors(path):
                 if isinstance(error, OSError):
                     raise

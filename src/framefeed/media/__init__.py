@@ -33,6 +33,7 @@ from framefeed.media._libav_errors import (
     bound_picture_bytes,
     check_memory,
     is_damage_logged,
+    is_memory_there,
     libav_errors,
     libav_log,
 )
@@ -162,6 +163,7 @@ __all__ = [
     "hash_head",
     "is_damage_logged",
     "is_in_order_of_times",
+    "is_memory_there",
     "is_real_file",
     "is_size_allowed",
     "libav_errors",

@@ -25,6 +25,7 @@ from framefeed.parallel import (
     OrderedOutcomes,
     catch_error,
     ordered_outcomes,
+    raise_shortage,
 )
 from framefeed.transcode._calling import STAGE, FrameCaller, FrameOutcome
 from framefeed.transcode._options import UserFunction, WorkerOptions
@@ -172,7 +173,11 @@ class MapIterator(Iterator[MappedFrame], ClosedByWith):
 
     def __next__(self) -> MappedFrame:
         while not self._waiting:
-            self._take(next(self._outcomes))
+            try:
+                self._take(next(self._outcomes))
+            except MemoryError as error:
+                raise_shortage(error, self._source.name, STAGE)
+                raise
         return self._waiting.popleft()
 
     def _take(self, outcome: Any) -> None:

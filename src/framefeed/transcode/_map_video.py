@@ -26,6 +26,7 @@ from framefeed.encode import (
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, has_picture_files, index_media
 from framefeed.media import MediaSource, VideoContainer, parse_rate, read_stream_details
+from framefeed.parallel import raise_shortage
 from framefeed.transcode._folder import WorkFolder
 from framefeed.transcode._iterating import MapIterator
 from framefeed.transcode._options import Kind, OnError, UserFunction, WorkerOptions, name_callable
@@ -135,6 +136,7 @@ def map_video(  # noqa: PLR0913 - public: what its users ask for
         UsageError: An argument is wrong, the function returned something else than pictures, or the output cannot be
             written.
         MediaError: The source cannot be read; see ``probe``.
+        ResourceExhausted: Memory, descriptors or threads ran out.
     """
     began = perf_counter()
     user = UserFunction(function, setup, batch_size, on_error)
@@ -158,15 +160,19 @@ def map_video(  # noqa: PLR0913 - public: what its users ask for
     if out is None:
         return MapIterator(media, index, times, user, options)
     settings = {"coding": coding, "fps": rate and str(rate), "audio": audio}
-    target = _make_target(os.fspath(out), media, index, times, settings)
-    identity = _make_identity(media, index, target, user, settings)
-    images = target.folder if isinstance(target, ImageTarget) else None
-    with WorkFolder(target.path, identity, resume=resume, images=images) as folder:
-        job = MapJob(media, index, times, plan_segments(times, index), user, target, folder.path)
-        num_resumed = sum(_count_frames(job, number) for number in folder.records)
-        with _showing(len(times), progress) as show:
-            SegmentRun(job, options, folder, show).run()
-        return _finish(job, folder, num_resumed, began, audio=audio)
+    try:
+        target = _make_target(os.fspath(out), media, index, times, settings)
+        identity = _make_identity(media, index, target, user, settings)
+        images = target.folder if isinstance(target, ImageTarget) else None
+        with WorkFolder(target.path, identity, resume=resume, images=images) as folder:
+            job = MapJob(media, index, times, plan_segments(times, index), user, target, folder.path)
+            num_resumed = sum(_count_frames(job, number) for number in folder.records)
+            with _showing(len(times), progress) as show:
+                SegmentRun(job, options, folder, show).run()
+            return _finish(job, folder, num_resumed, began, audio=audio)
+    except MemoryError as error:
+        raise_shortage(error, media.name, "map")
+        raise
 
 
 def _check_switches(**switches: object) -> None:
