@@ -361,8 +361,13 @@ def check_audio(path: str, codec: str) -> None:
         )
     with suppress(UnknownCodecError):
         codec = av.Codec(codec, "r").canonical_name
-    if codec not in _list_codecs(container.format) or codec in container.unwritten:
-        advice = "write .mkv, or leave out the audio" if container.name != "mkv" else "leave out the audio"
+
+    def is_held(rule: ContainerRule) -> bool:
+        return codec in _list_codecs(rule.format) and codec not in rule.unwritten
+
+    if not is_held(container):
+        other = next((name for name in ("mkv", "mov") if is_held(CONTAINERS[name])), None)
+        advice = "leave out the audio" if other is None else f"write .{other}, or leave out the audio"
         raise UsageError(f"{path}: a .{container.name} file does not hold audio of the codec {codec}: {advice}")
 
 
