@@ -122,7 +122,7 @@ def test_the_command_line_prints_a_lack_of_memory_in_one_line(
 ) -> None:
     catalog().to_parquet(tmp_path / "cat.parquet")
     assert main(["feed", str(tmp_path / "cat.parquet"), "--rates", "2:2", "--size", "32x48"]) == 1
-    assert "a batch [6, 2, 3, 32, 48] of uint8: ran out of memory" in only_line(capfd.readouterr().err)
+    assert "a batch [6, 2, 3, 32, 48]: ran out of memory" in only_line(capfd.readouterr().err)
 
 
 def test_any_lack_of_memory_is_no_bug_of_a_command(

@@ -316,7 +316,7 @@ def test_a_size_that_changes_is_answered_with_an_option(tmp_path: Path, capfd: p
     assert main(words) == 1
     advice = only_line(capfd.readouterr().err)
     assert "(on the command line: --size HEIGHTxWIDTH, such as --size " in advice
-    assert main([*words, "--size", advice.rsplit("--size ")[-1].removesuffix(")")]) == 0
+    assert main([*words, "--size", advice.rsplit("--size ")[-1].split(")")[0]]) == 0
 
 
 def test_a_catalog_and_a_folder_are_no_video(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
