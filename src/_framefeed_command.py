@@ -1,4 +1,4 @@
-"""The console script `framefeed`: it handles Ctrl-C already while the rest of framefeed is being imported."""
+"""The console script `framefeed`: it handles closed streams, and Ctrl-C already while framefeed is being imported."""
 
 from __future__ import annotations
 
@@ -8,14 +8,34 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 
 _INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 _ENDING_SECONDS = 0.5  # for threads to end after an error
 
 
 def _leave(number: int, frame: object) -> None:
-    os.write(2, b"framefeed: interrupted\n")
+    with suppress(OSError):
+        os.write(2, b"framefeed: interrupted\n")
     os._exit(_INTERRUPTED)
+
+
+def replace_closed_streams() -> None:
+    """Open the null device in place of standard streams that are closed, as after ``>&-``: also for child processes.
+
+    The next file that is opened would else get the number of a closed stream, and lines that are meant for it.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+            is_closed = getattr(sys, name) is None
+        except OSError:
+            is_closed = True
+        if is_closed:
+            descriptor = os.open(os.devnull, os.O_RDWR)  # the lowest free number: that of the closed stream
+            os.set_inheritable(descriptor, True)
+            mode = "w" if number else "r"
+            setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - stays open
 
 
 def leave_on_interrupt() -> None:
@@ -34,6 +54,7 @@ def _has_stuck_thread() -> bool:
 
 def main() -> int:
     """Run the command line, and end the process with its exit code."""
+    replace_closed_streams()
     leave_on_interrupt()
     from framefeed.cli import main as run
 

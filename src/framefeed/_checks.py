@@ -7,6 +7,7 @@ framefeed.errors.UsageError: size: expected (height, width), got the string '224
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from numbers import Integral, Real
 from operator import index
@@ -169,6 +170,14 @@ def check_mapping(name: str, given: Any, example: str) -> None:
     """
     if isinstance(given, type) or not hasattr(given, "keys") or not hasattr(given, "items"):
         raise expected(name, f"a dict such as {example}", given)
+
+
+def can_show_bar(progress: bool | None) -> bool:
+    """Whether to show a progress bar: as asked, else where standard error is a terminal; never where that is closed."""
+    stream = sys.stderr
+    if stream is None or stream.closed:
+        return False
+    return stream.isatty() if progress is None else progress
 
 
 def refuse_catalog(source: Any, what: str) -> None:

@@ -315,6 +315,15 @@ def test_I04_of_an_animation_the_first_picture_comes(form: str, tmp_path: Path) 
     assert np.unique(picture.reshape(-1, 3), axis=0).tolist() == [[200, 0, 0]]
 
 
+def test_I04_an_animation_may_have_a_picture_of_its_own_for_viewers_of_stills(tmp_path: Path) -> None:
+    pictures = [Image.new("RGB", (8, 6), colour) for colour in ("red", "lime", "blue")]
+    path = tmp_path / "a.apng"
+    pictures[0].save(path, save_all=True, append_images=pictures[1:], default_image=True)
+    with Image.open(path) as still, VideoDecoder(path) as video:
+        assert len(video) == 1
+        assert still.convert("RGB").getpixel((0, 0)) == tuple(video[0][:, 0, 0]) == (255, 0, 0)
+
+
 # --- orientation ------------------------------------------------------------------------------------
 
 

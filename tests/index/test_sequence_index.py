@@ -155,11 +155,13 @@ def test_a_still_is_an_index_of_one(kind: str, verify: Verify, tmp_path: Path) -
     assert MediaSource.of(source).check_identity(index.identity)
 
 
-def test_an_animation_is_its_first_picture(tmp_path: Path) -> None:
+def test_I04_an_animation_is_its_first_picture(tmp_path: Path) -> None:
     pictures = [Image.new("RGB", (8, 6), colour) for colour in ("red", "lime", "blue")]
-    for form in ("gif", "webp", "png"):
+    for form in ("gif", "webp", "png", "apng"):
         pictures[0].save(tmp_path / f"a.{form}", save_all=True, append_images=pictures[1:])
         assert len(build_index(tmp_path / f"a.{form}")) == 1
+        info = probe(tmp_path / f"a.{form}")
+        assert (info.kind, info.num_frames_from_header) == ("image", 3), form
 
 
 def test_full_decodes_a_still(tmp_path: Path) -> None:

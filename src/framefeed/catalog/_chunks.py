@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from framefeed._arrays import BoolArray
+from framefeed._checks import can_show_bar
 from framefeed._compute import pc
 from framefeed._names import make_printable
 from framefeed._units import format_bytes
@@ -242,7 +243,7 @@ def survey_chunks(
         WorkerLost: A worker process died.
     """
     total = num_known + sum(map(len, chunks))
-    shown = sys.stderr.isatty() if options.progress is None else options.progress
+    shown = can_show_bar(options.progress)
     workers, kind = choose_workers(chunks, options)
     work = partial(survey_chunk, options=options)
     results = ordered_map(

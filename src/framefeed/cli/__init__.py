@@ -13,6 +13,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 
 from framefeed._nearest import did_you_mean
 from framefeed.cli._arguments import Parser, join_negative_numbers
@@ -47,9 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         code = _dispatch(list(sys.argv[1:] if argv is None else argv))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        code = Exit.WELL  # the reader of our output closed it, as ``head`` does
+        with suppress(BrokenPipeError):  # the reader of the output closed it, as ``head`` does
+            sys.stdout.flush()
     except KeyboardInterrupt as error:
         code = _explain(error)
     except SystemExit as leaving:  # argparse, once it has shown its help

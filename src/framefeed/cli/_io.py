@@ -8,8 +8,9 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
+from io import UnsupportedOperation
 from typing import Any, TextIO
 
 import numpy as np
@@ -38,22 +39,21 @@ def make_printable(text: str) -> str:
 
 
 def print_out(*lines: str) -> None:
-    """Print lines on standard output, at once.
+    """Print lines on standard output, at once; nothing more is printed once its reader has closed it.
 
     Raises:
         UsageError: It cannot be written.
-        BrokenPipeError: Its reader has closed it.
     """
     with _naming_standard_output():
         _write(sys.stdout, lines)
 
 
 def print_error(*lines: str) -> None:
-    """Print lines on standard error, unless that is closed."""
+    """Print lines on standard error, unless its reader has closed it."""
     try:
         _write(sys.stderr, [f"framefeed: {line}" for line in lines])
     except OSError:
-        return
+        _discard(sys.stderr)
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -71,7 +71,7 @@ def _naming_standard_output() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        raise
+        _discard(sys.stdout)  # the command's files are still wanted
     except OSError as error:
         raise make_write_error("standard output", error) from error
 
@@ -94,12 +94,20 @@ def format_table(rows: Sequence[Sequence[str]], alignment: str, indent: str = ""
 
 
 def flush_or_discard_output() -> None:
-    """Flush standard output, or discard it if its reader has closed it, which Python would report at exit."""
-    try:
-        sys.stdout.flush()
-    except OSError:
+    """Flush standard streams, or discard those whose readers have closed them, which Python would report at exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            _discard(stream)
+
+
+def _discard(stream: TextIO) -> None:
+    """Send what is written to a stream, and what its buffer still has, to the null device."""
+    with suppress(UnsupportedOperation):  # a stream in memory
+        number = stream.fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, number)
         os.close(nowhere)
 
 

@@ -141,7 +141,7 @@ def build_index(
 
     Args:
         source: Path, URL, bytes, seekable binary file object, `ImageSequence`, or catalog entry. A still picture gives
-            an index of one frame; for an animated GIF or WebP this is the first picture.
+            an index of one frame; for an animated GIF, WebP or PNG (APNG) this is the first picture.
         verify: How the frames are found. "proof" reads from the packets' own headers which frames they give, and
             decodes only the first packet; if the headers do not prove it, as "ends". "ends" decodes the first and the
             last packets; if they do not agree with the packets, if packets are known to be wrong, or if the packets do

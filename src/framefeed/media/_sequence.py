@@ -50,7 +50,7 @@ class ImageSequence:
     A folder gives the pictures directly in it, chosen by file ending, in natural order: digits in names compare as
     numbers (``img9.png`` before ``img10.png``), everything else compares as bytes. A list keeps its order. The folder
     is listed when the sequence is opened, not here; a change after indexing is StaleSource. All pictures must have the
-    same displayed size. The first picture of an animated GIF or WebP is its frame.
+    same displayed size. The first picture of an animated GIF, WebP or PNG is its frame.
 
     Example: ``VideoDecoder(ImageSequence("frames/", fps=25))``
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from time import perf_counter
 from typing import Any, Literal, overload
 
-from framefeed._checks import check_path, expected
+from framefeed._checks import can_show_bar, check_path, expected
 from framefeed._files import write_errors
 from framefeed.decode import describe_recipe, find_decoder
 from framefeed.encode import (
@@ -314,8 +314,7 @@ def _showing(total: int, progress: Progress) -> Iterator[Show]:
         yield lambda done: progress(done, total)
         progress(total, total)
         return
-    is_shown = sys.stderr.isatty() if progress is None else progress
-    if not is_shown:  # tqdm starts a thread even for a bar that is not shown.
+    if not can_show_bar(progress):  # tqdm starts a thread even for a bar that is not shown.
         yield lambda done: None
         return
     from tqdm import tqdm  # 30 ms that only a bar needs

@@ -22,7 +22,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from framefeed._checks import check_integer, expected
+from framefeed._checks import can_show_bar, check_integer, expected
 from framefeed.cache._demand import FillOptions, FillTask, FrameRun, make_tasks
 from framefeed.cache._frame_cache import FrameCache, check_filling
 from framefeed.cache._keys import Form
@@ -421,8 +421,7 @@ def _showing(total: int | None, progress: bool | Show | None) -> Iterator[Callab
     if callable(progress):
         yield lambda done: progress(done, total)
         return
-    is_shown = sys.stderr.isatty() if progress is None else progress
-    if not is_shown:  # tqdm starts a thread even for a bar that is not shown.
+    if not can_show_bar(progress):  # tqdm starts a thread even for a bar that is not shown.
         yield lambda done: None
         return
     from tqdm import tqdm  # 30 ms that only a bar needs
