@@ -171,7 +171,7 @@ def test_from_import_names_what_does_not_exist() -> None:
     for name in ("AudioDecoder", "VideoEncoder", "clips_at_random_indices"):
         with pytest.raises(ImportError, match=f"framefeed.torch has no {name}: "):
             getattr(ff.torch, name)
-    with pytest.raises(ImportError, match="framefeed does not read audio"):
+    with pytest.raises(ImportError, match="framefeed does not decode sound"):
         from framefeed.torch import AudioDecoder  # noqa: F401
     with pytest.raises(ImportError, match="'Nothing'"):
         from framefeed.torch import Nothing  # noqa: F401

@@ -203,10 +203,11 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"framefeed.adapters.{name}")
     if name in _LATER:
         raise NotInThisVersion(f"framefeed.{name} is not in this version ({__version__}): {_LATER[name]}")
-    from framefeed._nearest import did_you_mean
+    from framefeed._nearest import OTHER_NAMES, did_you_mean
 
     known = [*__dir__(), "torch.ClipDataset"]
-    raise AttributeError(f"module 'framefeed' has no attribute {name!r}{did_you_mean(name, known)}")
+    advice = f": {OTHER_NAMES[name]}" if name in OTHER_NAMES else did_you_mean(name, known)
+    raise AttributeError(f"module 'framefeed' has no attribute {name!r}{advice}")
 
 
 def __dir__() -> list[str]:

@@ -1,12 +1,64 @@
-"""Suggest the known name that is nearest to a misspelt one, for messages of all rooms."""
+"""Answer names that do not exist: with the name that other libraries' habits mean here, or with the nearest one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_CLIPS = "plan clips with ff.plan_clips and ff.Dense(..., {}=...)"
+# Names of decord, TorchCodec, torchvision, PyTorch, OpenCV, PyAV and DALI, and what does the same here.
+OTHER_NAMES = {
+    "DataLoader": "use ff.torch.DataLoader in place of PyTorch's, or ff.ClipLoader, which gives NumPy arrays",
+    **dict.fromkeys(
+        ("AVReader", "AudioDecoder", "AudioEncoder", "AudioReader", "AudioSamples", "WavDecoder"),
+        "framefeed does not decode sound: use torchcodec for it",
+    ),
+    **dict.fromkeys(
+        ("VideoEncoder", "VideoWriter", "write_video"), "ff.map_video writes videos, each frame through a function"
+    ),
+    **dict.fromkeys(
+        ("VideoCapture", "VideoFileClip", "VideoReader", "get_reader", "open", "read_video"),
+        "open one video with ff.VideoDecoder",
+    ),
+    **dict.fromkeys(
+        ("Dataset", "ImageFolder", "Pipeline", "VideoClips", "VideoDataset", "VideoLoader", "pipeline_def", "readers"),
+        "many files take three steps: ff.scan, ff.plan_clips, and ff.ClipLoader or ff.torch.ClipDataset",
+    ),
+    **dict.fromkeys(
+        ("CenterCropResize", "Compose", "RandomHorizontalFlip", "Resize", "transforms"),
+        "ff.plan_clips resizes and crops (size=, crop=); ff.ClipLoader and ff.torch.ClipDataset take transform=",
+    ),
+    **dict.fromkeys(
+        ("cpu", "gpu", "get_nvdec_cache_capacity", "set_cuda_backend", "set_nvdec_cache_capacity"),
+        "framefeed decodes on the CPU",
+    ),
+    "bridge": "ff.VideoDecoder gives NumPy arrays, ff.torch.VideoDecoder tensors",
+    "samplers": "plan clips with ff.plan_clips; torchcodec.samplers also accepts ff.torch.VideoDecoder",
+    **dict.fromkeys(("clips_at_random_indices", "clips_at_regular_indices"), _CLIPS.format("stride")),
+    **dict.fromkeys(("clips_at_random_timestamps", "clips_at_regular_timestamps"), _CLIPS.format("fps")),
+}
+_NUMBERED = "use [i], or get_frames_at(indices) for several frames, in any order"
+OTHER_METHODS = {
+    "get_batch": "use get_frames_at(indices)",
+    **dict.fromkeys(("average_rate", "fps", "get_avg_fps"), "use metadata.average_fps"),
+    **dict.fromkeys(("get_key_indices", "_get_key_frame_indices"), "use frame_index.key_frame_indices"),
+    "get_frame_timestamp": "use get_frame_at(i).pts_seconds, or frame_index.pts_seconds for all frames",
+    **dict.fromkeys(("decode", "grab", "next", "read"), "iterate over the decoder, or use [i] for one frame"),
+    **dict.fromkeys(("seek", "seek_accurate", "set", "skip_frames"), _NUMBERED),
+    **dict.fromkeys(("frame_count", "num_frames"), "use len(video)"),
+    **dict.fromkeys(("duration", "get", "height", "shape", "width"), "use metadata, which has height and width too"),
+    "isOpened": "a file that cannot be opened is an error",
+    "release": "use close(), or a with block",
+}
+
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return "; did you mean 'label'?" for the known name nearest to ``name``, or nothing if none is near."""
     near = get_close_matches(name, known, 1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def make_absence(owner: object, name: str, known: Iterable[str]) -> AttributeError:
+    """Make the error for a name that a decoder does not have."""
+    advice = f": {OTHER_METHODS[name]}" if name in OTHER_METHODS else did_you_mean(name, known)
+    return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}{advice}")

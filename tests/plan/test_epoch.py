@@ -276,7 +276,7 @@ def test_a_wrong_window_is_refused(within: Any) -> None:
 
 
 def test_a_missing_seed_is_an_error() -> None:
-    with pytest.raises(TypeError, match="seed"):
+    with pytest.raises(UsageError, match="such as seed=0"):
         plan_clips(catalog_of(2), Uniform(2))
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 import numpy as np
 
 from framefeed._arrays import FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import check_choice, expected
+from framefeed._nearest import make_absence
 from framefeed.decode._auto import check_kind
 from framefeed.decode._decoder import ClipSlot, Decoder, Pixels, allocate_pixels
 from framefeed.decode._forward import ForwardReader
@@ -119,6 +120,11 @@ class VideoDecoder:
         else:
             details = read_stream_details(self._source, self.stream_index, self._limits)
         return make_metadata(self._index, details)
+
+    if not TYPE_CHECKING:  # type checkers report names that a class does not have, unless it has this method
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise make_absence(self, name, dir(type(self)))
 
     def __len__(self) -> int:
         return len(self._index)

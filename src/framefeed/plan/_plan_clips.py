@@ -24,7 +24,7 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     rule: ClipRule | None = None,
     *,
     clips_per_video: int = 1,
-    seed: int,
+    seed: int | None = None,
     shuffle: Shuffle = True,
     epoch: int = 0,
     rank: int = 0,
@@ -48,7 +48,8 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
             them.
         rule: The clip rule, which says which frames make a clip; None if ``at`` is given.
         clips_per_video: Number of clips of each video in an epoch.
-        seed: An integer from 0 to 2**64 - 1; random choices depend only on seed, epoch and global position.
+        seed: An integer from 0 to 2**64 - 1; random choices depend only on seed, epoch and global position. It must be
+            given.
         shuffle: True shuffles clips, False keeps the catalog's order, "videos" shuffles videos and keeps the clips of
             a video together on one rank, so that they share its decoding.
         epoch: Number of the epoch, from 0; ``plan.with_epoch`` gives other epochs.
@@ -77,6 +78,8 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
         UsageError: The catalog has no frame indexes, the pictures would have different sizes, or options contradict
             each other.
     """
+    if seed is None:
+        raise UsageError("seed: give a number, such as seed=0: all random choices of a plan come from it")
     options = PlanOptions(
         seed, shuffle, epoch, rank, world_size, tail, clips_per_video, size, crop, within, columns, on_damaged,
         unequal, balance,

@@ -1,18 +1,15 @@
-"""Refuse names of a later version (docs/reference.md), and names of TorchCodec that framefeed does not have."""
+"""Refuse names of a later version (docs/reference.md), and names of other libraries that framefeed does not have."""
 
 from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from framefeed._nearest import OTHER_NAMES, did_you_mean
 from framefeed.errors import UsageError
 
-_SAMPLERS = ("clips_at_random_indices", "clips_at_regular_indices")
-_TIME_SAMPLERS = ("clips_at_random_timestamps", "clips_at_regular_timestamps")
 _ABSENT = {
-    **dict.fromkeys(("AudioDecoder", "AudioEncoder"), "framefeed does not read audio: use torchcodec for it"),
-    "VideoEncoder": "framefeed does not write videos in this version: use torchcodec for it",
-    **dict.fromkeys(_SAMPLERS, "plan clips with ff.plan_clips and ff.Dense(..., stride=...)"),
-    **dict.fromkeys(_TIME_SAMPLERS, "plan clips with ff.plan_clips and ff.Dense(..., fps=...)"),
+    **OTHER_NAMES,
+    **{name: f"use ff.{name}" for name in ("ClipLoader", "Frame", "FrameBatch", "plan_clips", "scan")},
 }
 
 
@@ -20,12 +17,13 @@ def raise_absent(name: str) -> NoReturn:
     """Raise the error for a name that this module does not have.
 
     Raises:
-        ImportError: For TorchCodec's names, because ``from framefeed.torch import`` ignores an AttributeError.
+        ImportError: For names of other libraries, because ``from framefeed.torch import`` ignores an AttributeError.
         AttributeError: For all others.
     """
     if name in _ABSENT:
         raise ImportError(f"framefeed.torch has no {name}: {_ABSENT[name]}")
-    raise AttributeError(f"module 'framefeed.torch' has no attribute {name!r}")
+    known = ("ClipDataset", "DataLoader", "VideoDecoder", "to_device")
+    raise AttributeError(f"module 'framefeed.torch' has no attribute {name!r}{did_you_mean(name, known)}")
 
 
 def to_device(*arguments: Any, **options: Any) -> NoReturn:

@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, cast
 
 import numpy as np
 import torch
 
 from framefeed._cached import cached_property
+from framefeed._nearest import make_absence
 from framefeed.adapters.torch._arguments import (
     as_dtype,
     as_ordinal,
@@ -244,6 +245,11 @@ class VideoDecoder:
     def frame_index(self) -> FrameIndex:
         """The frame index: times and positions of all frames."""
         return self._arrays.frame_index
+
+    if not TYPE_CHECKING:  # type checkers report names that a class does not have, unless it has this method
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise make_absence(self, name, dir(type(self)))
 
     def __len__(self) -> int:
         return len(self._arrays)

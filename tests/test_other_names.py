@@ -1,0 +1,78 @@
+"""Names that a newcomer guesses from other libraries: each is answered with names that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import framefeed as ff
+from framefeed._nearest import OTHER_METHODS, OTHER_NAMES
+from tests.corpus import clip_file
+
+
+def resolve(name: str) -> Any:
+    found: Any = ff
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+@pytest.mark.parametrize("name", OTHER_NAMES)
+def test_names_of_other_libraries_are_answered_with_names_that_exist(name: str) -> None:
+    pytest.importorskip("torch")
+    assert not hasattr(ff, name)
+    with pytest.raises(AttributeError, match=re.escape(OTHER_NAMES[name])):
+        getattr(ff, name)
+    if name != "DataLoader":
+        with pytest.raises(ImportError, match=re.escape(OTHER_NAMES[name])):
+            __import__("framefeed.torch", fromlist=[name])
+    named = re.findall(r"\bff\.([\w.]*\w)", OTHER_NAMES[name])
+    assert named or "framefeed " in OTHER_NAMES[name]
+    for each in named:
+        assert resolve(each) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("DataLoader", "ff.torch.DataLoader"), ("DataLoader", "ff.ClipLoader"), ("VideoReader", "ff.VideoDecoder"),
+        ("AudioDecoder", "torchcodec"), ("VideoEncoder", "ff.map_video"), ("set_cuda_backend", "CPU"),
+    ],
+)  # fmt: skip
+def test_the_guesses_of_newcomers_are_answered(name: str, advice: str) -> None:
+    assert advice in OTHER_NAMES[name]
+
+
+@pytest.mark.parametrize("name", ["Frame", "FrameBatch", "ClipLoader", "scan"])
+def test_names_of_framefeed_are_found_from_its_door_for_torch(name: str) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(ImportError, match=f"framefeed.torch has no {name}: use ff.{name}$"):
+        __import__("framefeed.torch", fromlist=[name])
+    assert resolve(name) is not None
+
+
+@pytest.mark.parametrize("statement", ["import framefeed.torch.samplers", "from framefeed.torch import samplers"])
+def test_a_script_that_imports_samplers_is_told_what_to_use(statement: str) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(ImportError, match=r"has no samplers: plan clips with ff\.plan_clips"):
+        exec(statement)  # noqa: S102 - an import as a script writes it
+
+
+@pytest.mark.parametrize("door", ["VideoDecoder", "torch.VideoDecoder"])
+def test_methods_of_other_readers_are_answered_with_names_that_exist(door: str) -> None:
+    if door.startswith("torch"):
+        pytest.importorskip("torch")
+    video = resolve(door)(Path(clip_file("good.mp4")))
+    for name, advice in OTHER_METHODS.items():
+        assert not hasattr(video, name)
+        with pytest.raises(AttributeError, match=re.escape(f"no attribute {name!r}: {advice}")):
+            getattr(video, name)
+        for owner, attribute in re.findall(r"\b(\w+(?=[(.])|metadata)(?:\.(\w+))?", advice):
+            assert owner == "len" or hasattr(video, owner), advice
+            assert not attribute or hasattr(getattr(video, owner), attribute), advice
+    with pytest.raises(AttributeError, match="did you mean 'get_frames_at'"):
+        _ = video.get_frames_att
+    video.close()
