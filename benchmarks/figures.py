@@ -50,7 +50,7 @@ def fill_decode() -> str:
          _join(resizing, 2, span=False)),
         ("3,000 s against 60 s, our CPU per clip", "", numbers["decode/length/ours/CPU"].format(2)),
     ]  # fmt: skip
-    return _table(("workload", "fastest other library", "ratio"), rows)
+    return make_table(("workload", "fastest other library", "ratio"), rows)
 
 
 def fill_resize() -> str:
@@ -83,7 +83,7 @@ def fill_scan() -> str:
         ('MP4 frame table, `build_index(verify="none")`', "TorchCodec's exact constructor", "mp4/frame table/CPU", 1),
     ]  # fmt: skip
     peak = numbers["scan/memory/peak/most"].format(0)
-    return _table(("workload", "against", "ratio"), [
+    return make_table(("workload", "against", "ratio"), [
         *((title, peer, numbers[f"scan/{key}"].format(digits)) for title, peer, key, digits in rows),
         ("a million pictures scanned: peak memory, both workers", "", f"{peak} MB"),
         ("a million videos: opening the catalog / 4 workers planning", "", f"{opened} / {planning:.0f} MB"),
@@ -102,7 +102,7 @@ def fill_indexing() -> str:
     def count(key: str) -> int:
         return int(rows[key]["files"])
 
-    return _table(("files", "against", "total", "median file"), [
+    return make_table(("files", "against", "total", "median file"), [
         (f"{count('H.264 + HEVC: ends by proof')} H.264 and HEVC", f"{decoding}, which decodes the two ends",
          *cells("H.264 + HEVC: ends by proof")),
         ("the same", '`verify="full"`, which decodes everything', *cells("H.264 + HEVC: full by proof")),
@@ -140,7 +140,7 @@ def fill_load() -> str:
         ("`ff.tensorflow.dataset` / `ff.jax.iterate`, batches of 19 MB from a warm cache, wall", "the loader itself", 2,
          ("tensorflow/tensorflow/wall", "jax/jax/wall")),
     ]  # fmt: skip
-    return _table(("workload", "against", "ratio"), [
+    return make_table(("workload", "against", "ratio"), [
         (title, peer, _join([numbers[address] for address in addresses], digits))
         for title, peer, digits, addresses in rows
         if all(address in numbers for address in addresses)
@@ -163,7 +163,7 @@ def fill_simulation() -> str:
         for title, key in loaders.items()
     ]  # fmt: skip
     whole = [row for row in rows if len(row) == 1 + len(PRODUCERS)]
-    return _table(("% of the ideal rate, by producers", *map(str, PRODUCERS)), whole) if whole else NOT_MEASURED
+    return make_table(("% of the ideal rate, by producers", *map(str, PRODUCERS)), whole) if whole else NOT_MEASURED
 
 
 def fill_map() -> str:
@@ -188,7 +188,7 @@ def fill_map() -> str:
     measured = [row for row in rows if all(address in numbers for address in row[3])]
     if not measured:
         return NOT_MEASURED
-    return _table(("workload", "against", "ratio"), [
+    return make_table(("workload", "against", "ratio"), [
         (title, peer, _join([numbers[address] for address in addresses], digits))
         for title, peer, digits, addresses in measured
     ])  # fmt: skip
@@ -201,7 +201,7 @@ def fill_cache() -> str:
     filling = [numbers[f"filling/{kind}/CPU"] for kind in ("outputs, codec auto", "planes, lz4")]
     percents = [f"+{of.median:.{digits}f} % ({of.low:.{digits}f}-{of.high:.{digits}f})"
                 for of, digits in zip(filling, (1, 0), strict=True)]  # fmt: skip
-    return _table(("workload", "against", "ratio"), [
+    return make_table(("workload", "against", "ratio"), [
         ("whole frames, exact (`lz4hc`, planes): bytes", "joblib lz4: its fastest level / level 1",
          _join([numbers[f"exact/bytes of {level}/{ours}"] for level in levels], 2)),
         ("the same: read to RGB", "joblib lz4: its fastest level / level 1",
@@ -229,9 +229,9 @@ FILLS: Mapping[str, Callable[[], str]] = {
 }
 
 
-def fill(text: str) -> str:
+def fill(text: str, fills: Mapping[str, Callable[[], str]] = FILLS) -> str:
     """Replace what is between the markers of a page."""
-    return _BLOCK.sub(lambda block: f"{block['name']} -->\n\n{FILLS[block['name']]()}\n", text)
+    return _BLOCK.sub(lambda block: f"{block['name']} -->\n\n{fills[block['name']]()}\n", text)
 
 
 def find_blocks(text: str) -> list[str]:
@@ -243,7 +243,8 @@ def _load(name: str) -> Any:
     return json.loads((RESULTS / name).read_text(encoding="utf-8"))
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def make_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Write a table of Markdown."""
     lines = [header, ["---"] * len(header), *rows]
     return "".join("|" + "|".join(f" {cell} " if cell else " " for cell in line) + "|\n" for line in lines).replace(
         "| --- ", "|---"

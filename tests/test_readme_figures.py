@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from benchmarks import pixels
 from benchmarks.figures import FILLS, README, fill, find_blocks
 from benchmarks.goals import GOALS, judge, limit
 from benchmarks.reading import Number, read_numbers
@@ -73,3 +75,24 @@ def test_every_goal_names_a_row_of_a_suite() -> None:
         assert suite != "decode" or row in DECODE.rows
         assert suite != "load" or row in LOAD.rows
         assert suite != "map" or row in MAP.rows
+
+
+def test_the_page_about_pixels_is_filled_from_its_results() -> None:
+    text = pixels.PAGE.read_text(encoding="utf-8")
+    assert find_blocks(text) == list(pixels.FILLS)
+    assert fill(text, pixels.FILLS) == text, "run: python -m benchmarks.pixels"
+
+
+@pytest.mark.slow
+def test_the_page_about_pixels_says_what_framefeed_gives(tmp_path: Path) -> None:
+    measured = json.loads(pixels.MEASURED.read_text(encoding="utf-8"))
+    if measured["versions"]["PyAV"] != version("av"):
+        pytest.skip(f"measured with PyAV {measured['versions']['PyAV']}")
+    own = {"framefeed": pixels.read_framefeed}
+    for key, measure in (
+        ("colours", pixels.measure_colours), ("shapes", pixels.measure_shapes), ("stills", pixels.measure_stills)
+    ):  # fmt: skip
+        found = measure(str(tmp_path), own)
+        assert {name: row["framefeed"] for name, row in found.items()} == {
+            name: row["framefeed"] for name, row in measured[key].items()
+        }

@@ -118,3 +118,22 @@ def test_captions_and_groups_must_match_the_frames() -> None:
         SheetClip("", [], [])
     with pytest.raises(UsageError, match="picture: expected"):
         draw_contact_sheet([SheetClip("", [np.zeros((3, 8, 8), np.uint8)], [""])])
+
+
+def test_a_legend_has_the_colour_and_the_name_of_each_group() -> None:
+    clips = [SheetClip("", [_plain((128, 128, 128))] * 2, ["", ""], [0, 1])] * 2
+    bare, full = draw_contact_sheet(clips), draw_contact_sheet(clips, ["1 frame per second", "2 frames per second"])
+    assert full.shape == (bare.shape[0] + 36, *bare.shape[1:])
+    np.testing.assert_array_equal(full[-bare.shape[0] + 12 :], bare[12:])
+    for number, colour in enumerate([(37, 99, 235), (234, 88, 12)]):
+        line = full[12 + 18 * number : 30 + 18 * number]
+        assert (line == colour).all(2).sum() == 10 * 24
+        assert (line.astype(int).sum(2) < 400)[:, 40:].sum() > 40
+
+
+def test_a_legend_fits_into_any_sheet() -> None:
+    clip = SheetClip("", [_plain(COLOURS[0])], [""])
+    sheet = draw_contact_sheet([clip], ["n" * 4096, "\x1b[31m视频"])
+    assert sheet.shape[1] == 112 + 24
+    assert (sheet[:, -12:] == 255).all()
+    assert draw_contact_sheet([_clip(16, 720, 1280)], ["one"] * 6).shape[0] <= 1080

@@ -21,7 +21,7 @@ from framefeed.catalog import Catalog
 from framefeed.catalog.scan import VIDEO_SUFFIXES, list_roots, scan
 from framefeed.cli._io import Exit, Failed, Stages, ensure_folder, format_table, make_printable, print_failed, print_out
 from framefeed.cli._media import make_plan_quietly
-from framefeed.cli._plans import make_captions
+from framefeed.cli._plans import make_captions, make_legend
 from framefeed.cli._versions import describe_version
 from framefeed.cli.scan import describe_summary, summarise
 from framefeed.decode import Pixels
@@ -102,7 +102,7 @@ def _save_sheet(path: Path, plan: EpochPlan, positions: Sequence[int], clips: Pi
         pictures = [np.ascontiguousarray(frame.transpose(1, 2, 0)) for frame in clip]
         segments = np.asarray(request.segment).tolist()
         rows.append(SheetClip(make_printable(title), pictures, make_captions(request), segments))
-    save_still(path, draw_contact_sheet(rows))
+    save_still(path, draw_contact_sheet(rows, make_legend(RULE)))
 
 
 def _count_correct(plan: EpochPlan, positions: Sequence[int], clips: Pixels) -> tuple[int, int]:
@@ -288,4 +288,4 @@ def _print_result(training: Training, sheet: Path, reads_stamps: bool) -> None:
             _save_sheet(sheet, plan, positions, clips)
     print_out("", "where the time went", *format_table(stages.list_rows(), "lrr", indent="  "))
     if batch is not None:
-        print_out("", f"contact sheet of the first batch (blue: 1 frame per second, orange: 2): {os.fspath(sheet)}")
+        print_out("", f"contact sheet of the first batch: {os.fspath(sheet)}")

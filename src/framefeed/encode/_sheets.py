@@ -67,6 +67,7 @@ _GAP = 6
 _CAPTION_HEIGHT = 18
 _TITLE_HEIGHT = 26
 _BAR_HEIGHT = 6
+_LEGEND_HEIGHT = 18
 _PAPER, _INK, _GREY, _EMPTY = (255, 255, 255), (24, 24, 28), (96, 96, 104), (236, 236, 240)
 _BARS = ((37, 99, 235), (234, 88, 12), (22, 163, 74), (147, 51, 234), (202, 138, 4), (8, 145, 178))
 
@@ -116,13 +117,14 @@ def make_thumbnail(picture: ByteArray) -> ByteArray:
     return np.asarray(image)
 
 
-def draw_contact_sheet(clips: Sequence[SheetClip]) -> ByteArray:
+def draw_contact_sheet(clips: Sequence[SheetClip], legend: Sequence[str] = ()) -> ByteArray:
     """Draw clips as rows and frames as columns, with captions; long clips continue in the next line.
 
     Frames are shrunk until the sheet fits on a screen, but never below the width of a caption.
 
     Args:
         clips: The clips, at least one.
+        legend: What each group of frames is, by its number: a line with the colour of its bar, above all clips.
 
     Returns:
         RGB, uint8 [H, W, 3], at most ``MAX_HEIGHT`` x ``MAX_WIDTH``.
@@ -138,14 +140,18 @@ def draw_contact_sheet(clips: Sequence[SheetClip]) -> ByteArray:
     layout = _make_layout(clips, MIN_CELL)
     for cell in range(MIN_CELL + _CELL_STEP, max(MIN_CELL, min(MAX_CELL, widest)) + 1, _CELL_STEP):
         larger = _make_layout(clips, cell)
-        if larger.height <= SCREEN_HEIGHT:
+        if larger.height + len(legend) * _LEGEND_HEIGHT <= SCREEN_HEIGHT:
             layout = larger
-    if layout.height > MAX_HEIGHT:
+    height = layout.height + len(legend) * _LEGEND_HEIGHT
+    if height > MAX_HEIGHT:
         raise UsageError(
-            f"clips: {len(clips)} clips need a contact sheet of {layout.height} rows, more than {MAX_HEIGHT}: use fewer"
+            f"clips: {len(clips)} clips need a contact sheet of {height} rows, more than {MAX_HEIGHT}: use fewer"
         )
-    sheet = Image.new("RGB", (layout.width, layout.height), _PAPER)
+    sheet = Image.new("RGB", (layout.width, height), _PAPER)
     top = _MARGIN
+    for number, text in enumerate(legend):
+        _draw_legend(ImageDraw.Draw(sheet), _BARS[number % len(_BARS)], text, layout.width, top)
+        top += _LEGEND_HEIGHT
     for clip in clips:
         _draw_clip(sheet, clip, layout, top)
         top += _measure_clip(clip, layout.cell, layout.columns)
@@ -178,6 +184,13 @@ def _measure_clip(clip: SheetClip, cell: int, columns: int) -> int:
     bar = _BAR_HEIGHT if clip.groups else 0
     line = _measure_line(clip, cell) + bar + _CAPTION_HEIGHT
     return _TITLE_HEIGHT + -(-len(clip.frames) // columns) * line + _GAP
+
+
+def _draw_legend(draw: ImageDraw.ImageDraw, colour: tuple[int, int, int], text: str, width: int, top: int) -> None:
+    draw.rectangle((_MARGIN, top + 3, _MARGIN + 23, top + 12), fill=colour)
+    left = _MARGIN + 30
+    shown = shorten(escape_undrawable(text, CAPTION), CAPTION, width - _MARGIN - left)
+    draw.text((left, top + 1), shown, fill=_INK, font=CAPTION, anchor="la")
 
 
 def _draw_clip(sheet: Image.Image, clip: SheetClip, layout: _Layout, top: int) -> None:
