@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -58,3 +59,14 @@ def test_files_and_classes_that_pages_name_exist(page: str) -> None:
 def test_missing_files_and_classes_are_found() -> None:
     assert missing_paths(["media/_gone.py", "tests/gone/"]) == ["media/_gone.py", "tests/gone/"]
     assert missing_classes(["GoneDecoder", "FrameIndex"]) == ["GoneDecoder"]
+
+
+def test_the_citation_names_this_version_and_licence() -> None:
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    fields = dict(re.findall(r"^([a-z-]+): *(\S.*)$", text, re.M))
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert (fields["cff-version"], fields["type"]) == ("1.2.0", "software")
+    assert (fields["title"], fields["version"]) == (declared["name"], declared["version"])
+    assert fields["license"] == declared["license"]
+    assert "message" in fields
+    assert re.search(r"^authors:\n  - ", text, re.M)

@@ -1,4 +1,4 @@
-"""Differences from TorchCodec: each row of the table in docs/torchcodec.md, with both decoders if both are installed.
+"""Differences from TorchCodec: each row of the tables in docs/torchcodec.md, with both decoders if both are installed.
 
 Ours is tested everywhere, TorchCodec 0.13's own answer where it is installed: a row that has become wrong shows.
 """
@@ -33,7 +33,7 @@ from tests.remote import stored
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "torchcodec.md"
 DIFFERENCES: list[str] = []
-"""First cells of the table, in its order."""
+"""First cells of the tables."""
 
 Test = Callable[..., None]
 
@@ -435,5 +435,4 @@ def test_device(theirs: Any) -> None:
 
 
 def test_the_page_lists_these() -> None:
-    table = PAGE.read_text(encoding="utf-8").split("## What differs")[1].split("\n## ")[0]
-    assert re.findall(r"^\| ([^|]+) \|", table, re.M) == DIFFERENCES
+    assert sorted(re.findall(r"^\| ([^|]+) \|", PAGE.read_text(encoding="utf-8"), re.M)) == sorted(DIFFERENCES)

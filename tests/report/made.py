@@ -84,7 +84,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-        if tag not in {"meta", "link", "br"}:
+        if tag not in {"meta", "link", "br", "img"}:
             self.inside.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

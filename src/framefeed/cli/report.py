@@ -24,6 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="folder that relative paths in the catalog start from (default: the folder of the catalog)",
     )
+    parser.add_argument("--no-thumbnails", dest="thumbnails", action="store_false",
+                        help="open no media file: leave out the pictures of three files of each label")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print the counts as JSON")
 
 
@@ -35,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         print_error(
             f"the frame tables are missing, there is no file {path}: the page shows facts of headers only; put it back"
         )
-    write_report(catalog, args.out, title=args.title or os.path.basename(args.catalog))
+    write_report(catalog, args.out, title=args.title or os.path.basename(args.catalog), thumbnails=args.thumbnails)
     failed, size = len(catalog.failed_rows), os.path.getsize(args.out)
     if args.json:
         counts = {"rows": len(catalog), "usable": len(catalog.usable_rows), "failed": failed}

@@ -18,6 +18,8 @@ MAX_VALUES = 12
 MAX_LABEL = 96
 # Bars of a histogram, less those beyond its ends: as many lines as a phone shows at once.
 MAX_BINS = 28
+# Share of the files whose values may lie before an axis.
+SMALL_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +188,12 @@ def count_in_bins(values: FloatArray, axis: Axis) -> list[Bar]:
 def choose_edges(all_edges: Sequence[float], values: FloatArray) -> FloatArray:
     """Choose the edges that cover the values, for at most ``MAX_BINS`` bins; there must be a value.
 
-    Only values beyond the first or last of ``all_edges`` stay outside.
+    Values stay outside if they are beyond the first or last of ``all_edges``, or far below the others: bins begin at
+    the 1 % quantile, or a few files of one frame would fill the plot with empty lines.
     """
     steps = np.asarray(all_edges, dtype=np.float64)
-    first = max(0, int(np.searchsorted(steps, values.min(), side="right")) - 1)
+    least = np.quantile(values, SMALL_SHARE, method="lower")
+    first = max(0, int(np.searchsorted(steps, least, side="right")) - 1)
     last = min(len(steps) - 1, max(first + 1, int(np.searchsorted(steps, values.max(), side="right"))))
     stride = max(1, -(-(last - first) // MAX_BINS))
     return np.append(steps[first:last:stride], steps[last])

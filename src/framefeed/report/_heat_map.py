@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from framefeed._arrays import FloatArray, IntArray
+from framefeed.report._bars import SMALL_SHARE
 from framefeed.report._columns import format_count, format_count_of, format_short
 from framefeed.report._markup import Node, make_element
 
@@ -33,10 +34,12 @@ class Cells:
     Attributes:
         edges: Edges on both axes, in pixels, float64 [C + 1]; the first and the last are powers of 2.
         counts: Number of files by width and height, int64 [C, C].
+        num_smaller: Number of files that are in no cell, because a side is before the first edge.
     """
 
     edges: FloatArray
     counts: IntArray
+    num_smaller: int = 0
 
     @property
     def low(self) -> int:
@@ -60,17 +63,21 @@ class Cells:
 def count_in_cells(widths: FloatArray, heights: FloatArray) -> Cells:
     """Count sizes in cells; both axes are the same, so that an aspect ratio is a straight line.
 
+    The axes begin at the 1 % quantile of the shorter sides; smaller pictures are in no cell.
+
     Args:
         widths: Columns of pixels, at least 1, float64 [N]; N >= 1.
         heights: Rows of pixels, at least 1, float64 [N].
     """
-    low = int(np.floor(np.log2(min(widths.min(), heights.min()))))
+    least = np.quantile(np.minimum(widths, heights), SMALL_SHARE, method="lower")
+    low = int(np.floor(np.log2(least)))
     high = int(np.floor(np.log2(max(widths.max(), heights.max())))) + 1
     if high - low < 3:
         low, high = max(0, low - 1), high + 1
     per_octave = next((each for each in (16, 8, 4, 2) if each * (high - low) <= MAX_CELLS), 1)
     edges = 2.0 ** (low + np.arange((high - low) * per_octave + 1) / per_octave)
-    return Cells(edges, np.histogram2d(widths, heights, (edges, edges))[0].astype(np.int64))
+    counts = np.histogram2d(widths, heights, (edges, edges))[0].astype(np.int64)
+    return Cells(edges, counts, len(widths) - int(counts.sum()))
 
 
 def draw_heat_map(heading: str, cells: Cells) -> Node:
@@ -96,6 +103,8 @@ def draw_heat_map(heading: str, cells: Cells) -> Node:
         aria_label=f"Heat map: {heading}, {format_count_of(int(counts.sum()), 'file')}",
     )
     caption = "Both axes are logarithmic; each shade means a range of counts. Dotted lines are aspect ratios."
+    if cells.num_smaller:
+        caption += f" Not drawn: {format_count_of(cells.num_smaller, 'file')} with a side below {cells.edges[0]:.0f}."
     return make_element(
         "figure",
         make_element("h3", heading),

@@ -15,7 +15,7 @@ Value = str | int | float | bool | None
 
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9-]*")
 # Elements of HTML without an end tag.
-_VOID = frozenset({"br", "col", "hr", "link", "meta"})
+_VOID = frozenset({"br", "col", "hr", "img", "link", "meta"})
 # Elements whose text HTML does not unescape.
 _RAW = frozenset({"script", "style"})
 _NOT_IN_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")

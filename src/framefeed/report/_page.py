@@ -16,6 +16,7 @@ from framefeed._units import format_bytes, format_seconds, format_share
 from framefeed.catalog import Catalog
 from framefeed.report import _columns
 from framefeed.report._columns import Columns
+from framefeed.report._examples import make_examples_section
 from framefeed.report._files import make_cost_section, make_damaged_section, make_failed_section
 from framefeed.report._markup import Node, Section, make_element
 from framefeed.report._sections import (
@@ -49,14 +50,16 @@ class Tile:
     is_bad: bool = False
 
 
-def make_page(catalog: Catalog, title: str) -> str:
+def make_page(catalog: Catalog, title: str, *, thumbnails: bool = False) -> str:
     """Make the page of a catalog.
 
     Args:
         catalog: A catalog of any depth; it may be empty.
         title: Heading of the page.
+        thumbnails: Whether to open some files and show a picture of each.
     """
     columns = Columns(catalog)
+    examples = make_examples_section(catalog) if thumbnails else None
     made = (
         make_sizes_section(columns),
         make_formats_section(columns),
@@ -64,15 +67,14 @@ def make_page(catalog: Catalog, title: str) -> str:
         make_gop_section(columns),
         make_colour_section(columns),
         make_labels_section(columns),
+        examples,
         make_failed_section(columns),
         make_damaged_section(columns),
         make_cost_section(columns),
     )
     sections = [section for section in made if section is not None]
-    text = (
-        "Made by framefeed report from the catalog only; no media file was opened. Each file counts once. "
-        "1 kB is 1000 bytes."
-    )
+    opened = "no media file was opened" if examples is None else "media files were opened for the examples alone"
+    text = f"Made by framefeed report from the catalog; {opened}. Each file counts once. 1 kB is 1000 bytes."
     main = make_element("main", _make_tiles(columns), *(section.make_node() for section in sections))
     body = make_element(
         "body",
@@ -182,20 +184,22 @@ def _describe_unknown(values: FloatArray) -> str:
 StrPath = str | os.PathLike[str]
 
 
-def write_report(catalog: Catalog, path: StrPath, *, title: str | None = None) -> None:
-    """Write an HTML page about a catalog. No media file is opened; the same catalog gives the same bytes.
+def write_report(catalog: Catalog, path: StrPath, *, title: str | None = None, thumbnails: bool = True) -> None:
+    """Write an HTML page about a catalog. The same catalog, with the same files, gives the same bytes.
 
     Args:
         catalog: A catalog of images or videos, with or without frame indexes.
         path: Path of the HTML file. An earlier report is replaced; after a crash, the old or the new one is complete.
         title: Heading of the page.
+        thumbnails: Whether to show a picture of three files of each label. They are the only files that are opened; a
+            file that is missing, damaged, or behind a URL is left out.
 
     Raises:
         UsageError: The folder does not exist, another file is already there, or the page cannot be written.
     """
     name = os.path.abspath(os.fsdecode(path))
     check_writable(name, "report", "report.html", _is_report)
-    text = make_page(catalog, title or "Data set report")
+    text = make_page(catalog, title or "Data set report", thumbnails=thumbnails)
     with (
         write_errors(name),
         replacing(name, is_durable=True) as scratch,
