@@ -25,7 +25,7 @@ OTHER_NAMES = {
         "many files take three steps: ff.scan, ff.plan_clips, and ff.ClipLoader or ff.torch.ClipDataset",
     ),
     **dict.fromkeys(
-        ("CenterCropResize", "Compose", "RandomHorizontalFlip", "Resize", "transforms"),
+        ("Compose", "RandomHorizontalFlip", "Resize", "transforms"),
         "ff.plan_clips resizes and crops (size=, crop=); ff.ClipLoader and ff.torch.ClipDataset take transform=",
     ),
     **dict.fromkeys(

@@ -80,6 +80,7 @@ def test_no_url_is_fetched(folder: Path) -> None:
     assert [text.endswith("red/small.png") for text, _ in shown] == [True]
 
 
+@pytest.mark.slow
 def test_thumbnails_are_bounded_in_bytes_and_number(tmp_path: Path) -> None:
     for number in range(MAX_LABELS + 2):
         path = tmp_path / f"{number:02d}" / "noise.png"
