@@ -157,3 +157,31 @@ class Substitute:
         if index in self.failed:
             return frame if self.is_kept else None
         return self.function.change(frame)
+
+
+class Faulty:
+    """Inverts frames, one or a batch, but for some of them.
+
+    Args:
+        fault: What it does at these: "raise", "size", "type", "memory" or "exit".
+        frames: Their numbers.
+    """
+
+    def __init__(self, fault: str, frames: frozenset[int]) -> None:
+        self.fault, self.frames = fault, frames
+
+    def __call__(self, frames: Any, *, index: Any, pts_seconds: Any) -> Any:
+        if np.ndim(index):
+            return [self.map_frame(frame, number) for frame, number in zip(frames, index.tolist(), strict=True)]
+        return self.map_frame(frames, index)
+
+    def map_frame(self, frame: Any, number: int) -> Any:
+        if number not in self.frames:
+            return 255 - frame
+        if self.fault == "raise":
+            raise KeyError("my own bug")
+        if self.fault == "memory":
+            raise MemoryError
+        if self.fault == "exit":
+            raise SystemExit(3)
+        return frame[:16] if self.fault == "size" else "no picture"

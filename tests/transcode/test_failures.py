@@ -286,6 +286,15 @@ def test_a_frame_that_kills_two_processes_is_named(clip: Path, out: Path, calls:
 
 
 @pytest.mark.slow
+def test_L04_an_error_is_not_hidden_by_the_end_of_the_other_processes(clip: Path, out: Path, calls: Path) -> None:
+    # The process of the first segment is in a call, and is killed after the error of the second one.
+    fates = {0: "hang", lengths_of(clip)[0]: "raise"}
+    with pytest.raises(ff.LoadError, match="ArithmeticError: no result") as caught:
+        ff.map_video(clip, Recorded(calls, fates), out, workers=2, kind="processes")
+    assert caught.value.position == lengths_of(clip)[0]
+
+
+@pytest.mark.slow
 def test_a_process_that_dies_once_is_replaced(clip: Path, out: Path, calls: Path) -> None:
     ff.map_video(clip, functions.invert, out.with_name("whole.mp4"), workers=1)
     result = ff.map_video(clip, Recorded(calls, {60: "die", 61: "die"}, times=1), out, workers=1, kind="processes")

@@ -17,6 +17,7 @@ from framefeed.parallel import (
     CallLate,
     Err,
     ProcessDied,
+    ProcessEnded,
     ProcessHung,
     RemoteCalls,
     SharedBlock,
@@ -183,6 +184,7 @@ class RemoteSegments:
         Raises:
             WorkerLost: Two processes died at the same frame.
             DeadlineExceeded: A frame took longer than the deadline.
+            ProcessEnded: The run was abandoned.
             FramefeedError: As the worker raised it.
         """
         lost: list[int] = []
@@ -191,6 +193,8 @@ class RemoteSegments:
             request = StepRequest(segment.number, attempt, is_first, self._block.shared, worker)
             try:
                 answer = self._calls(request)
+            except ProcessEnded:
+                raise
             except ProcessHung as hang:
                 raise self._make_late_error(hang, worker) from hang
             except ProcessDied as death:
