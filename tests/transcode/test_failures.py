@@ -483,6 +483,8 @@ def test_arguments_are_checked(clip: Path, out: Path) -> None:
         ({"out": None, "codec": "h264"}, "without out="),
         ({"out": None, "audio": True}, "without out="),
         ({"out": 5}, "out"),
+        ({"out": "a\0b.mp4"}, "out: expected a path without NUL"),
+        ({"out": "a\0b"}, "out: expected a path without NUL"),
         ({"out": out.parent, "gop": 3}, "gop: is for videos"),
         ({"out": out.parent, "codec": "gif"}, "endings"),
         ({"out": out.parent, "quality": 50}, "quality: PNG"),
