@@ -60,7 +60,7 @@ def check_path(name: str, path: object, example: str) -> None:
     """
     if not isinstance(path, (str, bytes)) and (isinstance(path, type) or not hasattr(path, "__fspath__")):
         raise expected(name, f"a path such as {example!r}", path)
-    if "\0" in os.fsdecode(path):  # type: ignore[arg-type]  # a path by its __fspath__
+    if "\0" in os.fsdecode(path):
         raise expected(name, "a path without NUL characters", path)
 
 

@@ -147,7 +147,8 @@ def test_failed_frames_are_skipped_or_kept(clip: Path, out: Path, calls: Path, a
     def function(frame: Any, *, index: int, pts_seconds: float) -> Any:
         return spoil(frame, index=index, pts_seconds=pts_seconds) if index in (0, 31, 109) else frame
 
-    frames = ff.VideoDecoder(clip, dimension_order="NHWC")[:]
+    with ff.map_video(clip, functions.keep, workers=1) as kept:
+        frames = [frame.result for frame in kept]
     if form == "video":
         ledger = ff.map_video(clip, function, out, workers=2, on_error=action, codec="ffv1", quality=None)  # type: ignore[call-overload]
     else:
