@@ -48,12 +48,18 @@ def add_state(frame: Picture, *, index: int, pts_seconds: float, state: int) -> 
     return frame // 2 + np.uint8(state)
 
 
+def leave() -> None:
+    """Leave the program, where a setup is called."""
+    raise SystemExit(3)
+
+
 class Recorded:
     """Writes down its calls, one empty file each, and fails or does harm at some frames.
 
     Args:
         folder: Where the files are written.
-        fates: By the number of a frame: "raise", "die", "hang", "interrupt" or "interrupt and hang".
+        fates: By the number of a frame: "raise", "exit", "raise interrupt", "die", "hang", "interrupt", or "interrupt
+            and hang".
         times: How often a fate comes; later calls for the frame succeed.
         is_remote: Whether it is called in worker processes.
     """
@@ -69,6 +75,10 @@ class Recorded:
         fate = self.fates.get(index) if earlier < self.times else None
         if fate == "raise":
             raise ArithmeticError(f"no result for {index}")
+        if fate == "exit":
+            raise SystemExit(3)
+        if fate == "raise interrupt":
+            raise KeyboardInterrupt("my own")
         if fate == "die":
             os.kill(os.getpid(), signal.SIGKILL)
         if fate in ("interrupt", "interrupt and hang"):

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import framefeed as ff
+from framefeed._files import replacing
 from framefeed.testing import AudioSpec, ClipSpec, write_clip
 from framefeed.transcode import _folder, _map_video
 from framefeed.transcode._reading import FrameReader
@@ -246,6 +247,28 @@ def test_setup_that_fails(clip: Path, out: Path) -> None:
             assert caught.value.stage == "setup"
 
 
+KINDS = [("threads", 0), ("threads", 2), pytest.param("processes", 2, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize(("kind", "workers"), KINDS)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("fate", "wish"), [("exit", SystemExit), ("raise interrupt", KeyboardInterrupt)])
+def test_a_wish_to_stop_is_no_failed_frame(
+    clip: Path, out: Path, calls: Path, kind: str, workers: int, form: str, fate: str, wish: type[BaseException]
+) -> None:
+    with pytest.raises(wish, match={"exit": "3", "raise interrupt": "my own"}[fate]):
+        FORMS[form](clip, Recorded(calls, {70: fate}), out, workers=workers, kind=kind, on_error="skip")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(("kind", "workers"), KINDS)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_setup_may_leave_the_program(clip: Path, out: Path, kind: str, workers: int, form: str) -> None:
+    with pytest.raises(SystemExit, match="3"):
+        FORMS[form](clip, functions.add_state, out, workers=workers, kind=kind, setup=functions.leave)
+    assert names_beside(out) == []
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_thread_that_hangs_is_named(clip: Path, out: Path, form: str) -> None:
     release = threading.Event()
@@ -345,14 +368,33 @@ def test_ctrl_c_frees_the_shared_memory_at_once(clip: Path, out: Path, calls: Pa
         gc.enable()
 
 
+def test_what_a_killed_program_left_beside_the_video_is_removed(clip: Path, out: Path) -> None:
+    process = os.fork()
+    if process == 0:
+        # Killed when the segments have been joined, before the video appears.
+        replace = os.replace
+        os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL) if str(out) in paths else replace(*paths)
+        ff.map_video(clip, functions.keep, out, workers=0)
+        os._exit(3)
+    _, status = os.waitpid(process, 0)
+    assert os.WIFSIGNALED(status)
+    assert [name for name in names_beside(out) if name.endswith(".tmp")]
+    with replacing(out.with_name("other")) as scratch:
+        result = ff.map_video(clip, functions.keep, out, workers=0)
+        assert names_beside(out) == [os.path.basename(scratch), "out.mp4"]
+    assert result.num_resumed_frames == COUNT
+
+
 def test_images_that_a_killed_process_left_are_removed(clip: Path, out: Path, calls: Path) -> None:
     target = out.parent / "images"
     with pytest.raises(ff.LoadError):
         ff.map_video(clip, Recorded(calls, {80: "raise"}), target, workers=0)
     (target / ".framefeed-0123456789abcdef.tmp").touch()
     (target / "other.tmp").touch()
-    ff.map_video(clip, Recorded(calls), target, workers=0)
-    assert [path.name for path in target.iterdir() if path.suffix == ".tmp"] == ["other.tmp"]
+    with replacing(target / "other") as scratch:  # of another program
+        ff.map_video(clip, Recorded(calls), target, workers=0)
+        left = {path.name for path in target.iterdir() if path.suffix == ".tmp"}
+    assert left == {"other.tmp", os.path.basename(scratch)}
 
 
 def test_damaged_frames_are_named_and_the_rest_is_mapped(out: Path) -> None:
@@ -452,7 +494,6 @@ def test_a_full_disk_stops_and_the_next_run_continues(clip: Path, out: Path, mon
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
         return replacing(path, **options)
 
-    replacing = _folder.replacing
     monkeypatch.setattr(_folder, "replacing", write)
     with pytest.raises(ff.UsageError, match=r"No space left.*make room"):
         ff.map_video(clip, functions.keep, out, workers=1, on_error="skip")

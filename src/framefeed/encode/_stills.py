@@ -91,7 +91,7 @@ def save_still(path: str | os.PathLike[str], picture: ByteArray, quality: int = 
     data = encode_still(picture, form, quality, software)
     if (kind := name_special_kind(name)) is not None:
         raise UsageError(f"cannot write {name}: {kind} is already there; choose another name")
-    with write_errors(name), replacing(name) as scratch, open(scratch, "xb") as file:
+    with write_errors(name), replacing(name) as scratch, open(scratch, "wb") as file:
         file.write(data)
     return len(data)
 

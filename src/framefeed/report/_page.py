@@ -201,7 +201,7 @@ def write_report(catalog: Catalog, path: StrPath, *, title: str | None = None) -
     with (
         write_errors(name),
         replacing(name, is_durable=True) as scratch,
-        open(scratch, "x", encoding="utf-8", newline="\n") as file,
+        open(scratch, "w", encoding="utf-8", newline="\n") as file,
     ):
         file.write(text)
 

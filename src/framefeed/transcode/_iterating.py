@@ -23,7 +23,7 @@ from framefeed.parallel import (
     Err,
     Ok,
     OrderedOutcomes,
-    catch_error,
+    catch_outcome,
     ordered_outcomes,
     raise_shortage,
 )
@@ -87,7 +87,7 @@ class _Mapper:
     def set_up(self) -> Ok[FrameCaller] | Err:
         """Run ``setup`` in this thread, at its first call."""
         if not hasattr(self._own, "caller"):
-            self._own.caller = catch_error(lambda _: FrameCaller(*self._parts), None)
+            self._own.caller = catch_outcome(lambda _: FrameCaller(*self._parts), None)
         caller: Ok[FrameCaller] | Err = self._own.caller
         return caller
 

@@ -22,7 +22,7 @@ from framefeed.parallel import (
     RemoteCalls,
     SharedBlock,
     SharedRange,
-    catch_error,
+    catch_outcome,
 )
 from framefeed.transcode._segments import Segment
 from framefeed.transcode._targets import SegmentRecord
@@ -79,7 +79,7 @@ class SegmentProcess:
     def __init__(self, job: MapJob) -> None:
         _keep_freed_memory()
         self._job = job
-        self._outcome = catch_error(lambda _: SegmentWorker(job, np.zeros(NUM_COLUMNS, np.int64)), None)
+        self._outcome = catch_outcome(lambda _: SegmentWorker(job, np.zeros(NUM_COLUMNS, np.int64)), None)
         self._steps: Generator[None, None, SegmentRecord] | None = None
         self._attempt = 0
 
