@@ -25,13 +25,12 @@ def invert(frame: Picture, *, index: int, pts_seconds: float) -> Picture:
     return 255 - frame
 
 
+def keep_batch(frames: Picture, *, index: Picture, pts_seconds: Picture) -> Picture:
+    return frames
+
+
 def number(frame: Picture, *, index: int, pts_seconds: float) -> tuple[int, float]:
     return index, pts_seconds
-
-
-def invert_batch(frames: Picture, *, index: Picture, pts_seconds: Picture) -> Picture:
-    assert len(frames) == len(index) == len(pts_seconds)
-    return 255 - frames
 
 
 def tiles(frame: Picture, *, index: int, pts_seconds: float) -> list[Picture]:

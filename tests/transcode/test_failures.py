@@ -29,7 +29,7 @@ from tests.damaged import damaged_clip
 from tests.parallel.functions import shared_memory
 from tests.programs import report_of
 from tests.transcode import functions
-from tests.transcode.functions import Recorded
+from tests.transcode.functions import HarmfulFunction, Recorded
 
 COUNT = 110
 
@@ -307,6 +307,37 @@ def test_a_frame_that_kills_two_processes_is_named(clip: Path, out: Path, calls:
         FORMS[form](clip, Recorded(calls, {60: "die"}), out, workers=1, kind="processes")
     assert caught.value.position == 60
     assert calls_of(calls).count(60) == 2
+
+
+@pytest.mark.parametrize(("fps", "at", "position"), [(None, 9, 8), (12.5, 18, 16)])
+def test_a_call_of_several_frames_that_hangs_is_named_by_its_first(
+    clip: Path, out: Path, fps: float | None, at: int, position: int
+) -> None:
+    release = threading.Event()
+
+    def function(frames: Any, *, index: Any, pts_seconds: Any) -> Any:
+        if at in index:
+            release.wait(60)
+        return frames
+
+    try:
+        with pytest.raises(ff.DeadlineExceeded, match=f"frame {position} ") as caught:
+            iterate(clip, function, out, workers=2, deadline_seconds=1, batch_size=4, fps=fps)
+        assert caught.value.position == position
+    finally:
+        release.set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("fps", "at", "position"), [(None, 9, 8), (12.5, 18, 16)])
+def test_L04_a_call_of_several_frames_that_kills_two_processes_is_named_by_its_first(
+    clip: Path, out: Path, calls: Path, form: str, fps: float | None, at: int, position: int
+) -> None:
+    function = HarmfulFunction(calls, {at: ("die", "die")}, frozenset(), has_tiles=False)
+    with pytest.raises(ff.WorkerLost, match=f"frame {position} ") as caught:
+        FORMS[form](clip, function, out, workers=1, kind="processes", batch_size=4, fps=fps)
+    assert caught.value.position == position
 
 
 @pytest.mark.slow

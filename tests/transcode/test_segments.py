@@ -42,6 +42,17 @@ def test_segments_cover_every_picture_once(index: FrameIndex, fps: Fraction | No
     assert sum(map(len, ordinals)) == times.num_frames
 
 
+@pytest.mark.parametrize("fps", [40, 50, 60, 75, Fraction(30000, 1001)])
+def test_no_frame_is_in_two_segments_of_a_video_with_one_key_frame(fps: Fraction) -> None:
+    index = build_index(clip_bytes(ClipSpec(num_frames=150, gop=1000, height=32, width=32), "mp4"))
+    times = make_timetable(index, Fraction(fps), "clip")
+    segments = plan_segments(times, index)
+    check_cover(segments, len(times))
+    assert len(segments) > 4
+    ordinals = [set(times.ordinals[each.first : each.stop].tolist()) for each in segments]
+    assert sum(map(len, ordinals)) == times.num_frames == 150
+
+
 def test_segments_begin_at_key_frames_where_there_are_some(index: FrameIndex) -> None:
     times = make_timetable(index, None, "clip")
     segments = plan_segments(times, index)

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -178,13 +178,15 @@ class MapIterator(Iterator[MappedFrame], ClosedByWith):
             except MemoryError as error:
                 raise_shortage(error, self._source.name, STAGE)
                 raise
+            except (DeadlineExceeded, WorkerLost) as error:
+                self._raise_with_frame(error)
         return self._waiting.popleft()
 
     def _take(self, outcome: Any) -> None:
         if isinstance(outcome, Err):
             self.cancel()
             try:
-                raise self._name_frame(outcome.error)
+                raise outcome.error
             finally:
                 # The traceback refers to this frame, which must not refer to the error.
                 del outcome
@@ -199,17 +201,19 @@ class MapIterator(Iterator[MappedFrame], ClosedByWith):
                     seconds = float(self._times.pts_seconds[position])
                     self._waiting.append(MappedFrame(each.frame, seconds, each.result))
 
-    def _name_frame(self, error: BaseException) -> BaseException:
-        """Give an error of a worker the number of its frame in place of that of its call."""
-        if isinstance(error, WorkerLost | DeadlineExceeded) and error.source is None and error.position is not None:
+    def _raise_with_frame(self, error: DeadlineExceeded | WorkerLost) -> NoReturn:
+        """Raise an error of a worker, with the number of its frame in place of that of its call."""
+        try:
+            if error.source is not None or error.position is None:
+                raise error
             frame = int(self._ordinals[error.position * self._size])
             name = name_frame(frame, float(self._index.pts_seconds[frame]))
-            made = type(error)(
+            raise type(error)(
                 f"{self._source.name}: {name}: {error}", position=frame, source=self._source.name, stage=STAGE
-            )
-            made.__cause__ = error
-            return made
-        return error
+            ) from error
+        finally:
+            # The traceback refers to this frame, which must not refer to the error.
+            del error
 
     def cancel(self) -> None:
         """End the iteration without waiting."""
