@@ -71,7 +71,8 @@ def test_progress_is_told_with_every_call(tmp_path: Path, batch_size: int | None
                 next(steps)
                 told.append((int(row[FRAME]), int(row[DONE])))
         except StopIteration as end:
-            assert end.value.num_pictures == len(segment)
+            record = end.value
+        assert record.num_pictures == len(segment)
         frames = len(segment) // repeats
         calls = [min(done + size, frames) for done in range(0, frames, size)]
         first = int(times.ordinals[segment.first])
