@@ -115,13 +115,20 @@ def test_the_next_run_continues(clip: Path, out: Path, calls: Path, workers: int
     assert {path.name: path.read_bytes() for path in (target.parent if is_video else target).iterdir()} == whole
 
 
-def test_images_that_are_missing_are_made_again(clip: Path, out: Path, calls: Path) -> None:
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_images_that_are_missing_or_cut_are_made_again(clip: Path, out: Path, calls: Path, is_cut: bool) -> None:
     target = out.parent / "images"
     with pytest.raises(ff.LoadError):
         ff.map_video(clip, Recorded(calls, {80: "raise"}), target, workers=0)
-    (target / "frame_000003_0.120000000s.png").unlink()
+    image = target / "frame_000003_0.120000000s.png"
+    data = image.read_bytes()
+    if is_cut:
+        image.write_bytes(data[:-5])
+    else:
+        image.unlink()
     assert ff.map_video(clip, Recorded(calls), target, workers=0).num_resumed_frames == lengths_of(clip)[1]
     assert len(list(target.iterdir())) == COUNT
+    assert image.read_bytes() == data
 
 
 def calls_of(folder: Path) -> list[int]:
@@ -136,6 +143,18 @@ def test_a_run_can_start_anew(clip: Path, out: Path, calls: Path) -> None:
     with pytest.raises(ff.LoadError):
         ff.map_video(clip, Recorded(calls, {80: "raise"}), out, workers=0)
     assert ff.map_video(clip, functions.invert, out, workers=0).num_resumed_frames == 0
+
+
+def test_another_setup_starts_anew(clip: Path, out: Path, calls: Path) -> None:
+    def function(frame: Any, *, index: int, pts_seconds: float, state: Any) -> Any:
+        if index == 80 and calls.exists():
+            raise ArithmeticError("no result")
+        return frame
+
+    with pytest.raises(ff.LoadError):
+        ff.map_video(clip, function, out, workers=0, setup=functions.load_offset)
+    calls.rmdir()
+    assert ff.map_video(clip, function, out, workers=0, setup=dict).num_resumed_frames == 0
 
 
 @pytest.mark.parametrize("action", ["skip", "keep"])
@@ -453,6 +472,23 @@ def test_damaged_frames_are_named_and_the_rest_is_mapped(out: Path) -> None:
     assert [fault.reason for fault in result.ledger] == [
         f"CorruptMedia: {path}: frame {frame} of {len(index)} cannot be decoded without damage" for frame in damaged
     ]
+
+
+@pytest.mark.parametrize("name", ["images", None])
+def test_the_ledger_is_in_the_order_of_the_frames(tmp_path: Path, name: str | None) -> None:
+    path = damaged_clip("damage.mp4", (12, 13, 14, 15, 16, 30))
+    index = ff.build_index(path, verify="full")
+    assert index.num_damaged_frames
+
+    def function(frames: Any, *, index: Any, pts_seconds: Any) -> Any:
+        raise ArithmeticError("no result")
+
+    # A damaged frame is noticed before the call of the frames around it.
+    target = name and tmp_path / name
+    mapped = ff.map_video(path, function, target, workers=0, batch_size=7, on_error="skip")  # type: ignore[call-overload]
+    if target is None:
+        assert list(mapped) == []
+    assert [fault.frame for fault in mapped.ledger] == list(range(len(index)))
 
 
 def test_a_video_without_times_is_mapped_as_images_or_at_an_assumed_rate(tmp_path: Path, out: Path) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import framefeed as ff
+from framefeed.encode import VideoOptions, VideoTags, VideoWriter
 from framefeed.media import MediaSource
 from framefeed.testing import AudioSpec, ClipSpec, read_stamp, write_clip
 from framefeed.transcode._reading import DECODER, OUTPUT
@@ -130,6 +131,17 @@ def test_unequal_times_are_kept(tmp_path: Path, suffix: str) -> None:
     ff.map_video(clip, functions.keep, out, workers=2)
     assert read_all(out)[1] == read_all(clip)[1]
     assert stamps_of(out) == list(range(80))
+
+
+def test_the_last_frame_is_shown_as_long_as_before(tmp_path: Path) -> None:
+    clip = tmp_path / "clip.mp4"
+    with VideoWriter(clip, VideoOptions(), VideoTags(), Fraction(1, 100)) as writer:
+        for number in range(6):
+            writer.write(np.full((32, 32, 3), 40 * number, np.uint8), 4 * number, 30)
+    ff.map_video(clip, functions.keep, tmp_path / "out.mp4", workers=0)
+    for path in (clip, tmp_path / "out.mp4"):
+        index = ff.build_index(path)
+        assert index.end_pts * index.time_base == Fraction(50, 100)
 
 
 def test_unequal_times_into_avi_are_refused(tmp_path: Path) -> None:

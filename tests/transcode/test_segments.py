@@ -16,7 +16,7 @@ from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, build_index
 from framefeed.testing import ClipSpec, clip_bytes
 from framefeed.transcode._segments import Segment, SegmentQueue, plan_segments
-from framefeed.transcode._timetable import check_rising, make_timetable
+from framefeed.transcode._timetable import Timetable, check_rising, make_timetable
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +87,15 @@ def test_frames_of_one_time_are_refused() -> None:
         pytest.skip("this build of FFmpeg writes other times")
     with pytest.raises(UsageError, match=r"frames 1 and 2 have the same time.*fps="):
         check_rising(times, "clip")
+
+
+def test_times_that_do_not_rise_are_refused() -> None:
+    for pts in ([0, 40, 40, 80], [0, 40, 30, 80]):
+        times = Timetable(
+            np.arange(4), np.array(pts), np.ones(4, int), np.array(pts) / 1000, Fraction(1, 1000), None, True
+        )
+        with pytest.raises(UsageError, match=r"frames 1 and 2 have the same time"):
+            check_rising(times, "clip")
 
 
 def make_segments(lengths: list[tuple[int, bool]]) -> list[Segment]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ import framefeed as ff
 from framefeed.decode import DecodeCounts
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.media import MediaSource
+from framefeed.parallel import _stopping
 from framefeed.testing import ClipSpec, write_clip
-from framefeed.transcode import _reading
+from framefeed.transcode import _reading, _running
 from framefeed.transcode._options import UserFunction
 from framefeed.transcode._segments import plan_segments
 from framefeed.transcode._targets import ImageTarget
@@ -79,3 +81,23 @@ def test_progress_is_told_with_every_call(tmp_path: Path, batch_size: int | None
         assert told == [(first + begin, done * repeats) for begin, done in zip([0, *calls], calls, strict=False)]
         assert row[BEATS] - beats == len(calls)
     worker.close()
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_the_time_of_setup_is_not_that_of_a_frame(has_begun: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(_running, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(_stopping, "perf_counter", lambda: now[0])
+    row = np.zeros((1, NUM_COLUMNS), np.int64)
+    row[0, BEATS] = has_begun
+    watch = _running._Watch(row, deadline_seconds=5.0)
+
+    def check_until(end: float) -> None:
+        while now[0] < end:
+            now[0] += 0.2
+            watch.check(now[0] - 0.2, {0: threading.current_thread()}, lambda worker: TimeoutError(str(worker)))
+
+    limit = 5 if has_begun else _running.START_UP_SECONDS
+    check_until(limit - 0.5)
+    with pytest.raises(TimeoutError):
+        check_until(limit + 0.5)

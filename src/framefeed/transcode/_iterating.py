@@ -191,10 +191,9 @@ class MapIterator(Iterator[MappedFrame], ClosedByWith):
                 # The traceback refers to this frame, which must not refer to the error.
                 del outcome
         answer: _Answer = outcome.value
-        self._ledger += answer.faults
+        faults = [*answer.faults, *(each.fault for each in answer.outcomes if each.fault is not None)]
+        self._ledger += sorted(faults, key=lambda fault: fault.frame)
         for each in answer.outcomes:
-            if each.fault is not None:
-                self._ledger.append(each.fault)
             if not each.is_skipped:
                 begin, end = np.searchsorted(self._times.ordinals, [each.frame, each.frame + 1]).tolist()
                 for position in range(begin, end):
