@@ -14,7 +14,6 @@ import framefeed as ff
 from framefeed.decode import DecodeCounts
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.media import MediaSource
-from framefeed.parallel import _stopping
 from framefeed.testing import ClipSpec, write_clip
 from framefeed.transcode import _reading, _running
 from framefeed.transcode._options import UserFunction
@@ -87,7 +86,6 @@ def test_progress_is_told_with_every_call(tmp_path: Path, batch_size: int | None
 def test_the_time_of_setup_is_not_that_of_a_frame(has_begun: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(_running, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(_stopping, "perf_counter", lambda: now[0])
     row = np.zeros((1, NUM_COLUMNS), np.int64)
     row[0, BEATS] = has_begun
     watch = _running._Watch(row, deadline_seconds=5.0)
