@@ -84,6 +84,14 @@ def test_an_error_names_frame_and_time(clip: Path, out: Path, calls: Path, form:
     assert threading.active_count() == before
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_an_error_of_a_batch_names_its_first_and_last_frame(clip: Path, out: Path, calls: Path, form: str) -> None:
+    function = HarmfulFunction(calls, {}, frozenset({9}), has_tiles=False)
+    with pytest.raises(ff.LoadError, match=r"frame 8 \(0\.320000 s\) to frame 11 \(0\.440000 s\): ") as caught:
+        FORMS[form](clip, function, out, workers=1, batch_size=4)
+    assert caught.value.position == 8
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_an_error_in_a_process_brings_its_traceback(clip: Path, out: Path, calls: Path, form: str) -> None:

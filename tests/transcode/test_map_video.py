@@ -147,8 +147,10 @@ def test_the_last_frame_is_shown_as_long_as_before(tmp_path: Path) -> None:
 def test_unequal_times_into_avi_are_refused(tmp_path: Path) -> None:
     spec = ClipSpec(num_frames=6, pts=(0, 10, 40, 50, 90, 130), time_base=Fraction(1, 1000))
     clip = write_clip(tmp_path / "clip.mkv", spec)
+    calls = Recorder()
     with pytest.raises(ff.UsageError, match=r"\.mp4.*fps="):
-        ff.map_video(clip, functions.keep, tmp_path / "out.avi", workers=0)
+        ff.map_video(clip, calls, tmp_path / "out.avi", workers=0)
+    assert calls.frames == [], "refused before anything is mapped"
     assert ff.map_video(clip, functions.keep, tmp_path / "out.avi", workers=0, fps=25).num_pictures == 4
 
 
@@ -226,6 +228,7 @@ def test_four_tiles_are_one_mosaic_or_four_videos_or_lists(clip: Path, tmp_path:
     assert (tmp_path / "mosaic.mp4").read_bytes() == (tmp_path / "whole.mp4").read_bytes()
     result = ff.map_video(clip, functions.tiles, tmp_path / "tile{picture}.mp4", workers=2)
     assert result.outputs == tuple(str(tmp_path / f"tile{number}.mp4") for number in range(4))
+    assert result.num_pictures == COUNT
     whole = read_all(clip)[0]
     for number, (top, left) in enumerate([(0, 0), (0, 64), (48, 0), (48, 64)]):
         tile = read_all(result.outputs[number])[0]
