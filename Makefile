@@ -57,7 +57,7 @@ installed-oldest: .venv/.dev
 media: .venv/.dev
 	$(BIN)/python -m tests.real_media $(MEDIA_ARGUMENT) $(ARGS)
 
-# The long sweeps: worker processes killed and stopped, maps of videos disturbed and continued, builders of a cache killed, damaged files in every order, forks, each errno at each call, 20,000 clips. Real videos damaged, and read across forks.
+# The long sweeps: worker processes killed and stopped, maps of videos disturbed and continued, their errors in threads and in processes, builders of a cache killed, damaged files in every order, forks, each errno at each call, 20,000 clips. Real videos damaged, and read across forks.
 # And the long form of the tests that are marked so.
 chaos: .venv/.dev
 	$(BIN)/python -m tests.cache.chaos --seeds 200 --log build/chaos.log
@@ -67,6 +67,7 @@ chaos: .venv/.dev
 	$(BIN)/python -m tests.load.chaos --clips 20000 --log build/chaos_load.log
 	$(BIN)/python -m tests.load.storms --seeds 200 --log build/chaos_loader.log
 	$(BIN)/python -m tests.transcode.storms --seeds 200 --log build/chaos_map.log
+	$(BIN)/python -m tests.transcode.agreement --seeds 200 --log build/chaos_map_errors.log
 	FRAMEFEED_LONG_TESTS=1 $(BIN)/python -m pytest -m long -o timeout=600 -o faulthandler_timeout=700
 
 demo: .venv/.torch

@@ -14,7 +14,9 @@ import pytest
 
 import framefeed as ff
 from framefeed.decode import as_decoder
+from framefeed.encode import save_still
 from framefeed.errors import FramefeedError, UsageError
+from framefeed.report import write_report
 from framefeed.testing import make_folder
 
 
@@ -22,7 +24,7 @@ class Nothing:
     """An object that is no argument of anything."""
 
 
-NO_TEXT: tuple[Any, ...] = (123, 3.5, True, [1, 2], {}, Nothing(), Nothing)
+NO_PATH: tuple[Any, ...] = (123, 3.5, True, [1, 2], {}, Nothing(), Nothing, "a\0b", b"a\0b")
 NO_NUMBER: tuple[Any, ...] = ("8", b"8", [1, 2], {}, Nothing(), Nothing)
 NO_INTEGER: tuple[Any, ...] = (*NO_NUMBER, 3.5, float("nan"))
 NO_LIST: tuple[Any, ...] = (123, 3.5, Nothing(), Nothing)
@@ -80,7 +82,7 @@ def calls_of_facts(media: Media) -> Iterator[Wrong]:
 
     yield Wrong("scan", scan, "roots", (*NO_LIST, b"x", {}, None, [1], [None]))
     for argument in ("out", "root"):
-        yield Wrong("scan", scan, argument, NO_TEXT)
+        yield Wrong("scan", scan, argument, NO_PATH)
     for argument in ("depth", "verify", "label_from", "image_folders"):
         yield Wrong("scan", scan, argument, NO_CHOICE)
     yield Wrong("scan", scan, "workers", NO_INTEGER)
@@ -112,9 +114,11 @@ def calls_of_index(media: Media) -> Iterator[Wrong]:
 
 def calls_of_catalogs(media: Media) -> Iterator[Wrong]:
     catalog = media.catalog
-    yield Wrong("open", ff.Catalog.open, "path", (*NO_TEXT, None))
-    yield Wrong("open", ff.Catalog.open, "root", NO_TEXT, others={"path": media.folder + "/cat.parquet"})
-    yield Wrong("to_parquet", catalog.to_parquet, "path", (*NO_TEXT, None))
+    yield Wrong("open", ff.Catalog.open, "path", (*NO_PATH, None))
+    yield Wrong("open", ff.Catalog.open, "root", NO_PATH, others={"path": media.folder + "/cat.parquet"})
+    yield Wrong("to_parquet", catalog.to_parquet, "path", (*NO_PATH, None))
+    yield Wrong("write_report", partial(write_report, catalog), "path", (*NO_PATH, None))
+    yield Wrong("save_still", save_still, "path", (*NO_PATH, None), others={"picture": np.zeros((2, 2, 3), np.uint8)})
     yield Wrong("catalog[]", catalog.__getitem__, "row", ("v", 3.5, None, {}, 99, -99))
     for name in ROW_METHODS:
         yield Wrong(name, getattr(catalog, name), "row", (*NO_INTEGER, None, 99, -99))
@@ -287,7 +291,7 @@ def calls_of_loading(media: Media) -> Iterator[Wrong]:
 
 
 def calls_of_caching(media: Media) -> Iterator[Wrong]:
-    yield Wrong("FrameCache", ff.FrameCache, "path", (*NO_TEXT, None, ""))
+    yield Wrong("FrameCache", ff.FrameCache, "path", (*NO_PATH, None, ""))
     for argument in ("codec", "form"):
         yield Wrong("FrameCache", ff.FrameCache, argument, NO_CHOICE, others={"path": "c"})
     for argument in ("max_bytes", "memory_bytes"):

@@ -7,6 +7,7 @@ framefeed.errors.UsageError: size: expected (height, width), got the string '224
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
 from numbers import Integral, Real
@@ -56,10 +57,12 @@ def check_path(name: str, path: object, example: str) -> None:
     """Check that a value is a path.
 
     Raises:
-        UsageError: It is neither text nor an `os.PathLike`.
+        UsageError: It is neither text nor an `os.PathLike`, or has a NUL character, which no file name has.
     """
     if not isinstance(path, (str, bytes)) and (isinstance(path, type) or not hasattr(path, "__fspath__")):
         raise expected(name, f"a path such as {example!r}", path)
+    if "\0" in os.fsdecode(path):
+        raise expected(name, "a path without NUL characters", path)
 
 
 def check_integer(name: str, number: Any, least: int | None = None) -> int:

@@ -100,7 +100,8 @@ def holding_file(path: str) -> Iterator[None]:
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with suppress(OSError):  # Some network file systems have no locks; there, `remove_unlocked` removes nothing.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
@@ -215,15 +216,18 @@ def is_full(error: BaseException) -> bool:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], *, is_durable: bool = False) -> Iterator[str]:
-    """Give the path of a new file beside a target, which replaces the target when the block ends without an error.
+    """Give the path of an empty file beside a target, which replaces the target when the block ends without an error.
+
+    While the block runs, the file is locked: one that is not is left of a process that was killed, see
+    `remove_scratch`.
 
     Args:
         path: The target. It keeps its content where the block raises.
         is_durable: Wait until the disk has the new content, so that a loss of power leaves the old or the new one.
 
     Yields:
-        Path of the new file; the block creates it. Its name does not depend on the target's, which may be as long as a
-        name can be.
+        Path of the new file, for the block to write. Its name does not depend on the target's, which may be as long as
+        a name can be.
 
     Raises:
         OSError: The new file cannot be moved over the target; it is removed.
@@ -231,14 +235,25 @@ def replacing(path: str | os.PathLike[str], *, is_durable: bool = False) -> Iter
     target = os.fspath(path)
     scratch = os.path.join(os.path.dirname(target), f".framefeed-{secrets.token_hex(8)}.tmp")
     try:
-        yield scratch
-        if is_durable:
-            _flush(scratch, os.O_RDONLY)
-        os.replace(scratch, target)
+        with holding_file(scratch):
+            yield scratch
+            if is_durable:
+                _flush(scratch, os.O_RDONLY)
+            os.replace(scratch, target)
     except BaseException:
         with suppress(OSError):
             os.unlink(scratch)
         raise
+
+
+SCRATCH = re.compile(r"\.framefeed-[0-9a-f]{16}\.tmp")
+"""Names of the files that `replacing` writes."""
+
+
+def remove_scratch(folder: str) -> None:
+    """Remove the scratch files in a folder that processes left which were killed in `replacing`."""
+    with suppress(OSError):  # Left-over files do no harm.
+        remove_unlocked(folder, SCRATCH, kept="")
 
 
 def flush_folder(path: str) -> None:

@@ -46,6 +46,10 @@ def fails_on_bright(clip: torch.Tensor) -> torch.Tensor:
     return clip.float() + 1
 
 
+def leave(clip: torch.Tensor) -> torch.Tensor:
+    raise SystemExit(3)
+
+
 def always_fails(clip: torch.Tensor) -> torch.Tensor:
     raise KeyError("mean")
 
@@ -129,6 +133,8 @@ def test_a_failing_transform_is_skipped_too_and_what_it_makes_of_black_gives_the
 
 
 def test_a_transform_that_fails_on_everything_is_no_bad_clip() -> None:
+    with pytest.raises(SystemExit):
+        ClipDataset(plan_of(shuffle=False), transform=leave, on_error="skip")[0]
     dataset = ClipDataset(plan_of(shuffle=False), transform=always_fails, on_error="skip")
     with pytest.raises(LoadError, match="KeyError: 'mean'"):
         dataset[3]

@@ -234,6 +234,7 @@ def test_lines_of_files_that_begin_again_go_and_a_torn_line_too(tmp_path: Path) 
     ledger.add_failed("/b\udce9.mp4", MediaError("bad"))
     with open(LEDGER, "a") as file:
         file.write('{"file": "/c')
+    Path(".framefeed-0123456789abcdef.tmp").touch()  # of a process that was killed while it wrote the ledger
     again = MapLedger(".", {})
     again.begin(["/a.mp4"])
     again.add_failed("/c.mp4", MediaError("bad"))
@@ -241,6 +242,7 @@ def test_lines_of_files_that_begin_again_go_and_a_torn_line_too(tmp_path: Path) 
         ("/b\0dce9.mp4", None, "failed"),
         ("/c.mp4", None, "failed"),
     ]
+    assert not [name for name in os.listdir() if name.endswith(".tmp")]
 
 
 @pytest.mark.parametrize("text", ["notes\n", "{}\n", "[1]\n", '{"file": 3, "action": "failed"}\n', "\xff\n"])

@@ -13,15 +13,18 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from av.video.frame import VideoFrame
-from av.video.reformatter import VideoReformatter
+from av.video.reformatter import Interpolation, VideoReformatter
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
 from framefeed.decode._convert import Converter
+from framefeed.decode._decoder import ClipSlot, describe_recipe
 from framefeed.decode._video_decoder import VideoDecoder
+from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import FormatChanged, UsageError
 from framefeed.index import StreamFacts, build_index
+from framefeed.media import MediaSource
 from framefeed.plan import OutputSpec
 from framefeed.testing import ClipSpec, find_stamp, read_stamp, write_clip
 from tests.corpus import clip_file, corpus_file
@@ -36,12 +39,14 @@ def stream_of(frame: VideoFrame, *, rotation: int = 0, mirrored: bool = False) -
     return StreamFacts(0, "mov", "h264", None, frame.width, frame.height, frame.format.name, rotation, mirrored)
 
 
-def converted(frame: VideoFrame, output: OutputSpec | None = None, **turn: object) -> Picture:
+def converted(
+    frame: VideoFrame, output: OutputSpec | None = None, *, is_accurate: bool = False, **turn: object
+) -> Picture:
     """RGB [H, W, 3] of a picture."""
     stream = stream_of(frame, **turn)  # type: ignore[arg-type]
     output = replace(output or OutputSpec(), dimension_order="NHWC")
     out = np.full(output.shape(*stream.displayed), 77, dtype=np.uint8)
-    Converter().write(frame, stream, output, out)
+    Converter(is_accurate=is_accurate).write(frame, stream, output, out)
     return out
 
 
@@ -614,3 +619,45 @@ def test_P09_a_crop_that_cuts_chroma_has_all_its_columns(pixel_format: str, widt
 
 def frame_of_rgb(picture: Picture) -> VideoFrame:
     return av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), "gbrp")
+
+
+# --- accurate rounding --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pixel_format", ["yuv420p", "yuvj420p", "yuv422p", "yuv444p", "nv12", "yuv420p10le", "gray"])
+@pytest.mark.parametrize(("height", "width"), [(2, 2), (16, 24), (17, 33), (32, 65)])
+def test_P02_accurate_rgb_is_that_of_swscale(pixel_format: str, height: int, width: int) -> None:
+    frame = frame_of(natural(height, width), pixel_format)
+    flags = Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
+    packed = VideoReformatter().reformat(frame, format="rgb24", interpolation=flags, threads=1).to_ndarray()
+    accurate = converted(frame, is_accurate=True)
+    assert np.abs(accurate.astype(int) - packed).max() <= 1
+    top, left, rows, columns = box = (height // 4, width // 4, height // 2, width // 2)
+    part = converted(frame, OutputSpec(crop=box), is_accurate=True)
+    assert (part == accurate[top : top + rows, left : left + columns]).all()
+
+
+def test_P02_accurate_rgb_is_not_darker_than_the_picture() -> None:
+    """That of PyAV and TorchCodec, the default, is."""
+    frame = frame_of(np.repeat(natural(64, 64)[:, :, :1], 3, axis=2), "yuv420p")
+    luma = np.frombuffer(frame.planes[0], np.uint8).reshape(64, -1)[:, :64].astype(float)
+    right = ((luma - 16) * 255 / 219).clip(0, 255)
+    assert abs((converted(frame, is_accurate=True).mean(axis=2) - right).mean()) < 0.1
+    assert (converted(frame).mean(axis=2) - right).mean() < -0.25
+
+
+def test_accurate_pixels_have_a_recipe_of_their_own() -> None:
+    index = build_index(corpus_file("base.mp4"))
+    recipes = {describe_recipe(PyAVDecoder(is_accurate=is_accurate), index) for is_accurate in (False, True)}
+    assert len(recipes) == 2
+
+
+def test_accurate_frames_are_the_same_in_order_and_at_random() -> None:
+    path = corpus_file("base.mp4")
+    media, index, output = MediaSource.of(path), build_index(path), OutputSpec(dimension_order="NHWC")
+    decoder = PyAVDecoder(is_accurate=True)
+    in_order = dict(decoder.iter_rgb(media, index, range(len(index)), output))
+    ordinals = np.array([3, 1, 2])
+    slot = ClipSlot(ordinals, output, np.empty((3, *output.shape(*index.stream.displayed)), np.uint8))
+    decoder.decode(media, index, [slot]).raise_first()
+    assert all((slot.out[number] == in_order[ordinal]).all() for number, ordinal in enumerate(ordinals.tolist()))

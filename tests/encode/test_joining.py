@@ -37,6 +37,28 @@ PICTURES = make_pictures()
 EACH_BY_ITSELF = {"mjpeg", "prores", "ffv1"}
 
 
+def test_the_last_frame_lasts_as_long_as_in_its_segment(tmp_path: Path) -> None:
+    path = tmp_path / "a.mp4"
+    index = join(path, write_segments(path, PICTURES, TIMES, VideoOptions(), last=7))
+    assert index.duration[-1] * index.time_base == 7 * TICK
+    assert min(np.diff(TIMES)) > 7
+
+
+def test_a_segment_that_is_cut_loses_no_frame_silently(tmp_path: Path) -> None:
+    path = tmp_path / "a.mp4"
+    (segment,) = write_segments(path, PICTURES[:2], TIMES[:2], VideoOptions(), sizes=(2,))
+    data = segment.read_bytes()
+    expected = join(path, [segment]).pts.tolist()
+    num_refused = 0
+    for cut in range(1, 80):
+        segment.write_bytes(data[:-cut])
+        try:
+            assert join(path, [segment]).pts.tolist() == expected
+        except (UnreadableMedia, UsageError):  # UsageError: of a time without its last digits
+            num_refused += 1
+    assert num_refused > 40
+
+
 @pytest.mark.parametrize(("ending", "codec"), PAIRS)
 def test_segments_become_the_video_that_is_written_in_one_go(ending: str, codec: str, tmp_path: Path) -> None:
     whole, path = tmp_path / f"whole.{ending}", tmp_path / f"a.{ending}"

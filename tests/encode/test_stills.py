@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from PIL.JpegImagePlugin import get_sampling
 
 import framefeed.encode._stills
 from framefeed.encode._stills import StillFormat, encode_still, make_still_name, save_still
@@ -35,6 +36,11 @@ def test_jpeg_keeps_pixels_nearly(tmp_path: Path) -> None:
             assert image.format == "JPEG"
             assert np.abs(np.asarray(image).astype(int) - SMOOTH).max() <= 3
     assert len(encode_still(PICTURE, "JPEG", quality=30)) < len(encode_still(PICTURE, "JPEG"))
+
+
+def test_jpeg_keeps_colour_at_full_size() -> None:
+    with Image.open(io.BytesIO(encode_still(PICTURE, "JPEG"))) as image:
+        assert get_sampling(image) == 0  # 4:4:4
 
 
 def test_webp_keeps_pixels_nearly(tmp_path: Path) -> None:

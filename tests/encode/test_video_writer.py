@@ -5,7 +5,7 @@ import io
 import os
 import re
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -216,6 +216,16 @@ def test_the_shape_of_samples_is_kept_or_refused(tmp_path: Path) -> None:
             stream = container.streams.video[0]
             next(container.decode(stream))
             assert stream.sample_aspect_ratio == Fraction(16, 11), (ending, codec)
+
+
+def test_times_are_rounded_to_milliseconds_as_libav_does(tmp_path: Path) -> None:
+    picture = np.zeros((32, 32, 3), np.uint8)
+    for times, are_apart in (((14, 16), True), ((16, 24), False)):
+        with VideoWriter(tmp_path / "a.mkv", VideoOptions(), VideoTags(), Fraction(1, 10_000)) as writer:
+            writer.write(picture, 0, 1)
+            writer.write(picture, times[0], 1)
+            with nullcontext() if are_apart else pytest.raises(UsageError, match="fall in one millisecond"):
+                writer.write(picture, times[1], 1)
 
 
 def test_a_turned_source_has_turned_samples() -> None:

@@ -83,6 +83,14 @@ def test_D06_D07_a_source_that_ends_its_workers_costs_its_clips_alone(
             assert content(batch) == expected
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_L05_a_transform_may_leave_the_program(workers: int) -> None:
+    with make_loader_of(workers=workers, transform=faulty.leave, on_error="skip") as loader:
+        with pytest.raises(SystemExit, match="3"):
+            next(iter(loader))
+        assert not list(loader.ledger)
+
+
 @pytest.mark.parametrize("fate", ["kill", pytest.param("stopped", marks=pytest.mark.slow)])
 def test_L04_a_worker_that_is_lost_once_costs_nothing(fate: str, tmp_path: Path) -> None:
     decoder = faulty.FaultyDecoder({name_source(ROW): fate, name_source(4): "kill"}, tmp_path, times=1)

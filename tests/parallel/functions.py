@@ -165,6 +165,12 @@ def hang_and_tell(folder: str | None) -> None:
     hang("native")
 
 
+def close_descriptors_and_hang(_: object) -> None:
+    """Close all that was inherited, the channel to the parent included, and hang."""
+    os.closerange(3, 256)
+    hang("native")
+
+
 def wait_and_tell(folder: str) -> None:
     """Say that it has begun, wait for "release" to be written, say that it is over."""
     (Path(folder) / "begun").touch()

@@ -311,6 +311,30 @@ def test_L04_an_item_is_tried_once_more_and_alone(
         assert "raise deadline_seconds" not in str(outcome.error)
 
 
+def test_L04_the_end_of_an_abandoned_pool_is_not_taken_for_a_lack_of_memory(tmp_path: Path) -> None:
+    with ProcessPool(1) as pool, ordered_outcomes(
+        functions.hang_and_tell, [str(tmp_path)], pool=pool, max_in_flight=1
+    ) as outcomes:  # fmt: skip
+        outcomes.fill()
+        wait_until(lambda: list(tmp_path.iterdir()))
+        pool.abandon()
+        (outcome,) = outcomes
+    assert isinstance(outcome, Err)
+    assert re.search(r"worker process \d+ was ended, because its pool", str(outcome.error))
+    assert isinstance(outcome.error.__cause__, _child.ProcessEnded)
+
+
+def test_L04_a_worker_that_closes_its_channel_is_not_taken_for_a_lack_of_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_child, "LIVENESS_SECONDS", 0.05)
+    with ProcessPool(1) as pool:
+        (outcome,) = ordered_outcomes(functions.close_descriptors_and_hang, [0], pool=pool, max_in_flight=1)
+    assert isinstance(outcome, Err)
+    assert isinstance(outcome.error, WorkerLost)
+    assert str(outcome.error).count("closed its channel and was killed") == 2
+
+
 def test_L04_workers_may_die_at_any_items(processes: ProcessPool) -> None:
     @settings_of(max_examples=10)
     @given(st.lists(st.sampled_from(["a", "b", "c", "exit"]), max_size=12), st.integers(1, 6))

@@ -25,13 +25,12 @@ def invert(frame: Picture, *, index: int, pts_seconds: float) -> Picture:
     return 255 - frame
 
 
+def keep_batch(frames: Picture, *, index: Picture, pts_seconds: Picture) -> Picture:
+    return frames
+
+
 def number(frame: Picture, *, index: int, pts_seconds: float) -> tuple[int, float]:
     return index, pts_seconds
-
-
-def invert_batch(frames: Picture, *, index: Picture, pts_seconds: Picture) -> Picture:
-    assert len(frames) == len(index) == len(pts_seconds)
-    return 255 - frames
 
 
 def tiles(frame: Picture, *, index: int, pts_seconds: float) -> list[Picture]:
@@ -48,12 +47,18 @@ def add_state(frame: Picture, *, index: int, pts_seconds: float, state: int) -> 
     return frame // 2 + np.uint8(state)
 
 
+def leave() -> None:
+    """Leave the program, where a setup is called."""
+    raise SystemExit(3)
+
+
 class Recorded:
     """Writes down its calls, one empty file each, and fails or does harm at some frames.
 
     Args:
         folder: Where the files are written.
-        fates: By the number of a frame: "raise", "die", "hang", "interrupt" or "interrupt and hang".
+        fates: By the number of a frame: "raise", "exit", "raise interrupt", "die", "hang", "interrupt", or "interrupt
+            and hang".
         times: How often a fate comes; later calls for the frame succeed.
         is_remote: Whether it is called in worker processes.
     """
@@ -69,6 +74,10 @@ class Recorded:
         fate = self.fates.get(index) if earlier < self.times else None
         if fate == "raise":
             raise ArithmeticError(f"no result for {index}")
+        if fate == "exit":
+            raise SystemExit(3)
+        if fate == "raise interrupt":
+            raise KeyboardInterrupt("my own")
         if fate == "die":
             os.kill(os.getpid(), signal.SIGKILL)
         if fate in ("interrupt", "interrupt and hang"):
@@ -157,3 +166,31 @@ class Substitute:
         if index in self.failed:
             return frame if self.is_kept else None
         return self.function.change(frame)
+
+
+class Faulty:
+    """Inverts frames, one or a batch, but for some of them.
+
+    Args:
+        fault: What it does at these: "raise", "size", "type", "memory" or "exit".
+        frames: Their numbers.
+    """
+
+    def __init__(self, fault: str, frames: frozenset[int]) -> None:
+        self.fault, self.frames = fault, frames
+
+    def __call__(self, frames: Any, *, index: Any, pts_seconds: Any) -> Any:
+        if np.ndim(index):
+            return [self.map_frame(frame, number) for frame, number in zip(frames, index.tolist(), strict=True)]
+        return self.map_frame(frames, index)
+
+    def map_frame(self, frame: Any, number: int) -> Any:
+        if number not in self.frames:
+            return 255 - frame
+        if self.fault == "raise":
+            raise KeyError("my own bug")
+        if self.fault == "memory":
+            raise MemoryError
+        if self.fault == "exit":
+            raise SystemExit(3)
+        return frame[:16] if self.fault == "size" else "no picture"

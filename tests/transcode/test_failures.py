@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import framefeed as ff
+from framefeed._files import replacing
 from framefeed.testing import AudioSpec, ClipSpec, write_clip
 from framefeed.transcode import _folder, _map_video
 from framefeed.transcode._reading import FrameReader
@@ -28,7 +29,7 @@ from tests.damaged import damaged_clip
 from tests.parallel.functions import shared_memory
 from tests.programs import report_of
 from tests.transcode import functions
-from tests.transcode.functions import Recorded
+from tests.transcode.functions import HarmfulFunction, Recorded
 
 COUNT = 110
 
@@ -83,6 +84,14 @@ def test_an_error_names_frame_and_time(clip: Path, out: Path, calls: Path, form:
     assert threading.active_count() == before
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_an_error_of_a_batch_names_its_first_and_last_frame(clip: Path, out: Path, calls: Path, form: str) -> None:
+    function = HarmfulFunction(calls, {}, frozenset({9}), has_tiles=False)
+    with pytest.raises(ff.LoadError, match=r"frame 8 \(0\.320000 s\) to frame 11 \(0\.440000 s\): ") as caught:
+        FORMS[form](clip, function, out, workers=1, batch_size=4)
+    assert caught.value.position == 8
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_an_error_in_a_process_brings_its_traceback(clip: Path, out: Path, calls: Path, form: str) -> None:
@@ -114,13 +123,20 @@ def test_the_next_run_continues(clip: Path, out: Path, calls: Path, workers: int
     assert {path.name: path.read_bytes() for path in (target.parent if is_video else target).iterdir()} == whole
 
 
-def test_images_that_are_missing_are_made_again(clip: Path, out: Path, calls: Path) -> None:
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_images_that_are_missing_or_cut_are_made_again(clip: Path, out: Path, calls: Path, is_cut: bool) -> None:
     target = out.parent / "images"
     with pytest.raises(ff.LoadError):
         ff.map_video(clip, Recorded(calls, {80: "raise"}), target, workers=0)
-    (target / "frame_000003_0.120000000s.png").unlink()
+    image = target / "frame_000003_0.120000000s.png"
+    data = image.read_bytes()
+    if is_cut:
+        image.write_bytes(data[:-5])
+    else:
+        image.unlink()
     assert ff.map_video(clip, Recorded(calls), target, workers=0).num_resumed_frames == lengths_of(clip)[1]
     assert len(list(target.iterdir())) == COUNT
+    assert image.read_bytes() == data
 
 
 def calls_of(folder: Path) -> list[int]:
@@ -137,6 +153,18 @@ def test_a_run_can_start_anew(clip: Path, out: Path, calls: Path) -> None:
     assert ff.map_video(clip, functions.invert, out, workers=0).num_resumed_frames == 0
 
 
+def test_another_setup_starts_anew(clip: Path, out: Path, calls: Path) -> None:
+    def function(frame: Any, *, index: int, pts_seconds: float, state: Any) -> Any:
+        if index == 80 and calls.exists():
+            raise ArithmeticError("no result")
+        return frame
+
+    with pytest.raises(ff.LoadError):
+        ff.map_video(clip, function, out, workers=0, setup=functions.load_offset)
+    calls.rmdir()
+    assert ff.map_video(clip, function, out, workers=0, setup=dict).num_resumed_frames == 0
+
+
 @pytest.mark.parametrize("action", ["skip", "keep"])
 @pytest.mark.parametrize("form", FORMS)
 def test_failed_frames_are_skipped_or_kept(clip: Path, out: Path, calls: Path, action: str, form: str) -> None:
@@ -147,7 +175,8 @@ def test_failed_frames_are_skipped_or_kept(clip: Path, out: Path, calls: Path, a
     def function(frame: Any, *, index: int, pts_seconds: float) -> Any:
         return spoil(frame, index=index, pts_seconds=pts_seconds) if index in (0, 31, 109) else frame
 
-    frames = ff.VideoDecoder(clip, dimension_order="NHWC")[:]
+    with ff.map_video(clip, functions.keep, workers=1) as kept:
+        frames = [frame.result for frame in kept]
     if form == "video":
         ledger = ff.map_video(clip, function, out, workers=2, on_error=action, codec="ffv1", quality=None)  # type: ignore[call-overload]
     else:
@@ -245,6 +274,28 @@ def test_setup_that_fails(clip: Path, out: Path) -> None:
             assert caught.value.stage == "setup"
 
 
+KINDS = [("threads", 0), ("threads", 2), pytest.param("processes", 2, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize(("kind", "workers"), KINDS)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("fate", "wish"), [("exit", SystemExit), ("raise interrupt", KeyboardInterrupt)])
+def test_a_wish_to_stop_is_no_failed_frame(
+    clip: Path, out: Path, calls: Path, kind: str, workers: int, form: str, fate: str, wish: type[BaseException]
+) -> None:
+    with pytest.raises(wish, match={"exit": "3", "raise interrupt": "my own"}[fate]):
+        FORMS[form](clip, Recorded(calls, {70: fate}), out, workers=workers, kind=kind, on_error="skip")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(("kind", "workers"), KINDS)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_setup_may_leave_the_program(clip: Path, out: Path, kind: str, workers: int, form: str) -> None:
+    with pytest.raises(SystemExit, match="3"):
+        FORMS[form](clip, functions.add_state, out, workers=workers, kind=kind, setup=functions.leave)
+    assert names_beside(out) == []
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_thread_that_hangs_is_named(clip: Path, out: Path, form: str) -> None:
     release = threading.Event()
@@ -283,6 +334,46 @@ def test_a_frame_that_kills_two_processes_is_named(clip: Path, out: Path, calls:
         FORMS[form](clip, Recorded(calls, {60: "die"}), out, workers=1, kind="processes")
     assert caught.value.position == 60
     assert calls_of(calls).count(60) == 2
+
+
+@pytest.mark.parametrize(("fps", "at", "position"), [(None, 9, 8), (12.5, 18, 16)])
+def test_a_call_of_several_frames_that_hangs_is_named_by_its_first(
+    clip: Path, out: Path, fps: float | None, at: int, position: int
+) -> None:
+    release = threading.Event()
+
+    def function(frames: Any, *, index: Any, pts_seconds: Any) -> Any:
+        if at in index:
+            release.wait(60)
+        return frames
+
+    try:
+        with pytest.raises(ff.DeadlineExceeded, match=f"frame {position} ") as caught:
+            iterate(clip, function, out, workers=2, deadline_seconds=1, batch_size=4, fps=fps)
+        assert caught.value.position == position
+    finally:
+        release.set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("fps", "at", "position"), [(None, 9, 8), (12.5, 18, 16)])
+def test_L04_a_call_of_several_frames_that_kills_two_processes_is_named_by_its_first(
+    clip: Path, out: Path, calls: Path, form: str, fps: float | None, at: int, position: int
+) -> None:
+    function = HarmfulFunction(calls, {at: ("die", "die")}, frozenset(), has_tiles=False)
+    with pytest.raises(ff.WorkerLost, match=f"frame {position} ") as caught:
+        FORMS[form](clip, function, out, workers=1, kind="processes", batch_size=4, fps=fps)
+    assert caught.value.position == position
+
+
+@pytest.mark.slow
+def test_L04_an_error_is_not_hidden_by_the_end_of_the_other_processes(clip: Path, out: Path, calls: Path) -> None:
+    # The process of the first segment is in a call, and is killed after the error of the second one.
+    fates = {0: "hang", lengths_of(clip)[0]: "raise"}
+    with pytest.raises(ff.LoadError, match="ArithmeticError: no result") as caught:
+        ff.map_video(clip, Recorded(calls, fates), out, workers=2, kind="processes")
+    assert caught.value.position == lengths_of(clip)[0]
 
 
 @pytest.mark.slow
@@ -335,14 +426,33 @@ def test_ctrl_c_frees_the_shared_memory_at_once(clip: Path, out: Path, calls: Pa
         gc.enable()
 
 
+def test_what_a_killed_program_left_beside_the_video_is_removed(clip: Path, out: Path) -> None:
+    process = os.fork()
+    if process == 0:
+        # Killed when the segments have been joined, before the video appears.
+        replace = os.replace
+        os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL) if str(out) in paths else replace(*paths)
+        ff.map_video(clip, functions.keep, out, workers=0)
+        os._exit(3)
+    _, status = os.waitpid(process, 0)
+    assert os.WIFSIGNALED(status)
+    assert [name for name in names_beside(out) if name.endswith(".tmp")]
+    with replacing(out.with_name("other")) as scratch:
+        result = ff.map_video(clip, functions.keep, out, workers=0)
+        assert names_beside(out) == [os.path.basename(scratch), "out.mp4"]
+    assert result.num_resumed_frames == COUNT
+
+
 def test_images_that_a_killed_process_left_are_removed(clip: Path, out: Path, calls: Path) -> None:
     target = out.parent / "images"
     with pytest.raises(ff.LoadError):
         ff.map_video(clip, Recorded(calls, {80: "raise"}), target, workers=0)
     (target / ".framefeed-0123456789abcdef.tmp").touch()
     (target / "other.tmp").touch()
-    ff.map_video(clip, Recorded(calls), target, workers=0)
-    assert [path.name for path in target.iterdir() if path.suffix == ".tmp"] == ["other.tmp"]
+    with replacing(target / "other") as scratch:  # of another program
+        ff.map_video(clip, Recorded(calls), target, workers=0)
+        left = {path.name for path in target.iterdir() if path.suffix == ".tmp"}
+    assert left == {"other.tmp", os.path.basename(scratch)}
 
 
 def test_damaged_frames_are_named_and_the_rest_is_mapped(out: Path) -> None:
@@ -370,6 +480,23 @@ def test_damaged_frames_are_named_and_the_rest_is_mapped(out: Path) -> None:
     assert [fault.reason for fault in result.ledger] == [
         f"CorruptMedia: {path}: frame {frame} of {len(index)} cannot be decoded without damage" for frame in damaged
     ]
+
+
+@pytest.mark.parametrize("name", ["images", None])
+def test_the_ledger_is_in_the_order_of_the_frames(tmp_path: Path, name: str | None) -> None:
+    path = damaged_clip("damage.mp4", (12, 13, 14, 15, 16, 30))
+    index = ff.build_index(path, verify="full")
+    assert index.num_damaged_frames
+
+    def function(frames: Any, *, index: Any, pts_seconds: Any) -> Any:
+        raise ArithmeticError("no result")
+
+    # A damaged frame is noticed before the call of the frames around it.
+    target = name and tmp_path / name
+    mapped = ff.map_video(path, function, target, workers=0, batch_size=7, on_error="skip")  # type: ignore[call-overload]
+    if target is None:
+        assert list(mapped) == []
+    assert [fault.frame for fault in mapped.ledger] == list(range(len(index)))
 
 
 def test_a_video_without_times_is_mapped_as_images_or_at_an_assumed_rate(tmp_path: Path, out: Path) -> None:
@@ -442,7 +569,6 @@ def test_a_full_disk_stops_and_the_next_run_continues(clip: Path, out: Path, mon
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
         return replacing(path, **options)
 
-    replacing = _folder.replacing
     monkeypatch.setattr(_folder, "replacing", write)
     with pytest.raises(ff.UsageError, match=r"No space left.*make room"):
         ff.map_video(clip, functions.keep, out, workers=1, on_error="skip")
@@ -474,6 +600,8 @@ def test_arguments_are_checked(clip: Path, out: Path) -> None:
         ({"out": None, "codec": "h264"}, "without out="),
         ({"out": None, "audio": True}, "without out="),
         ({"out": 5}, "out"),
+        ({"out": "a\0b.mp4"}, "out: expected a path without NUL"),
+        ({"out": "a\0b"}, "out: expected a path without NUL"),
         ({"out": out.parent, "gop": 3}, "gop: is for videos"),
         ({"out": out.parent, "codec": "gif"}, "endings"),
         ({"out": out.parent, "quality": 50}, "quality: PNG"),

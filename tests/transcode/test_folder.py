@@ -60,7 +60,7 @@ def test_another_identity_begins_anew(tmp_path: Path) -> None:
     assert reopen(out, resume=False) == []
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "missing", "record", "text", "number", "outside"])
+@pytest.mark.parametrize("damage", ["cut", "changed", "missing", "record", "text", "number", "renamed", "outside"])
 def test_damaged_segments_are_made_again(tmp_path: Path, damage: str) -> None:
     out = tmp_path / "out.mp4"
     path = fill(out, range(3))
@@ -78,12 +78,15 @@ def test_damaged_segments_are_made_again(tmp_path: Path, damage: str) -> None:
         record.write_text('{"number": 1')
     elif damage == "number":
         record.write_text(json.dumps({**values, "number": 2}))
+    elif damage == "renamed":
+        record.rename(path / "000005.json")
     else:
         (tmp_path / "other").write_bytes(b"\1" * 100)
         record.write_text(json.dumps({**values, "files": {"../other": values["files"]["000001-0.nut"]}}))
     assert reopen(out) == [0, 2]
     assert not video.exists()
     assert not record.exists()
+    assert not (path / "000005.json").exists()
 
 
 def test_a_damaged_identity_begins_anew(tmp_path: Path) -> None:

@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 
 import framefeed as ff
+from framefeed.encode import VideoOptions, VideoTags, VideoWriter
+from framefeed.media import MediaSource
 from framefeed.testing import AudioSpec, ClipSpec, read_stamp, write_clip
+from framefeed.transcode._reading import DECODER, OUTPUT
 from tests.transcode import functions
 
 COUNT = 110
@@ -28,6 +31,12 @@ def read_all(path: str | Path) -> tuple[Any, list[float]]:
     with ff.VideoDecoder(path, dimension_order="NHWC") as decoder:
         frames = decoder.get_all_frames()
     return frames.data, frames.pts_seconds.tolist()
+
+
+def read_accurately(source: str | Path) -> list[Any]:
+    """Frames as `map_video` gives them to the function."""
+    media, index = MediaSource.of(source), ff.build_index(source)
+    return [pixels for _, pixels in DECODER.iter_rgb(media, index, range(len(index)), OUTPUT)]
 
 
 def stamps_of(path: str | Path) -> list[int | None]:
@@ -52,18 +61,22 @@ def test_order_is_that_of_the_video(
     clip: Path, tmp_path: Path, workers: int, batch_size: int, expected_bytes: bytes
 ) -> None:
     """The experiment of the write-up: batch 1 and 2, workers 2, 3, 4."""
-    seen: list[int] = []
+    seen: list[tuple[int, float]] = []
 
     def function(frames: Any, *, index: Any, pts_seconds: Any) -> Any:
-        seen.extend(index.tolist())
+        assert len(frames) == len(index)
+        seen.extend(zip(index.tolist(), pts_seconds.tolist(), strict=True))
         return frames
 
+    expected = list(enumerate(read_all(clip)[1]))
     with ff.map_video(clip, function, workers=workers, batch_size=batch_size) as mapped:
         frames = list(mapped)
-    assert [frame.index for frame in frames] == list(range(COUNT))
-    assert sorted(seen) == list(range(COUNT))
+    assert [(frame.index, frame.pts_seconds) for frame in frames] == expected
+    assert sorted(seen) == expected
+    seen.clear()
     out = tmp_path / "out.mp4"
     ff.map_video(clip, function, out, workers=workers, batch_size=batch_size)
+    assert sorted(seen) == expected
     assert out.read_bytes() == expected_bytes
     assert stamps_of(out) == list(range(COUNT))
 
@@ -87,9 +100,26 @@ def test_the_function_gets_what_the_decoder_gives(clip: Path) -> None:
 
     with ff.map_video(clip, function, workers=2) as mapped:
         assert [frame.result for frame in mapped] == [None] * COUNT
-    data, times = read_all(clip)
+    data, times = read_accurately(clip), read_all(clip)[1]
     assert all((got[index][0] == data[index]).all() for index in range(COUNT))
     assert [got[index][1] for index in range(COUNT)] == times
+
+
+@pytest.mark.parametrize("range_", ["tv", "pc"])
+def test_P02_an_unchanged_video_keeps_its_brightness(tmp_path: Path, range_: str) -> None:
+    """Without accurate rounding, luma would be 0.5 too dark on average."""
+    spec = ClipSpec(num_frames=4, codec_options={"color_range": range_, "crf": "10"})
+    clip = write_clip(tmp_path / "clip.mp4", spec)
+    ff.map_video(clip, functions.keep, tmp_path / "out.mkv", codec="ffv1", pixel_format="yuv420p", workers=0)
+    before, after = read_luma(clip), read_luma(tmp_path / "out.mkv")
+    assert abs((after - before).mean()) < 0.1
+    assert (after - before).std() < 0.6
+
+
+def read_luma(path: Path) -> Any:
+    with av.open(str(path)) as container:
+        frames = [frame.to_ndarray()[: frame.height] for frame in container.decode(video=0)]
+    return np.stack(frames).astype(int)
 
 
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
@@ -103,11 +133,24 @@ def test_unequal_times_are_kept(tmp_path: Path, suffix: str) -> None:
     assert stamps_of(out) == list(range(80))
 
 
+def test_the_last_frame_is_shown_as_long_as_before(tmp_path: Path) -> None:
+    clip = tmp_path / "clip.mp4"
+    with VideoWriter(clip, VideoOptions(), VideoTags(), Fraction(1, 100)) as writer:
+        for number in range(6):
+            writer.write(np.full((32, 32, 3), 40 * number, np.uint8), 4 * number, 30)
+    ff.map_video(clip, functions.keep, tmp_path / "out.mp4", workers=0)
+    for path in (clip, tmp_path / "out.mp4"):
+        index = ff.build_index(path)
+        assert index.end_pts * index.time_base == Fraction(50, 100)
+
+
 def test_unequal_times_into_avi_are_refused(tmp_path: Path) -> None:
     spec = ClipSpec(num_frames=6, pts=(0, 10, 40, 50, 90, 130), time_base=Fraction(1, 1000))
     clip = write_clip(tmp_path / "clip.mkv", spec)
+    calls = Recorder()
     with pytest.raises(ff.UsageError, match=r"\.mp4.*fps="):
-        ff.map_video(clip, functions.keep, tmp_path / "out.avi", workers=0)
+        ff.map_video(clip, calls, tmp_path / "out.avi", workers=0)
+    assert calls.frames == [], "refused before anything is mapped"
     assert ff.map_video(clip, functions.keep, tmp_path / "out.avi", workers=0, fps=25).num_pictures == 4
 
 
@@ -185,6 +228,7 @@ def test_four_tiles_are_one_mosaic_or_four_videos_or_lists(clip: Path, tmp_path:
     assert (tmp_path / "mosaic.mp4").read_bytes() == (tmp_path / "whole.mp4").read_bytes()
     result = ff.map_video(clip, functions.tiles, tmp_path / "tile{picture}.mp4", workers=2)
     assert result.outputs == tuple(str(tmp_path / f"tile{number}.mp4") for number in range(4))
+    assert result.num_pictures == COUNT
     whole = read_all(clip)[0]
     for number, (top, left) in enumerate([(0, 0), (0, 64), (48, 0), (48, 64)]):
         tile = read_all(result.outputs[number])[0]
@@ -265,7 +309,7 @@ def test_setup_runs_once_in_each_worker(clip: Path, tmp_path: Path) -> None:
     assert 1 <= len(made) <= 2
     with ff.map_video(clip, functions.add_state, workers=2, setup=set_up) as mapped:
         first = next(mapped).result
-    assert (first == read_all(clip)[0][0] // 2 + 40).all()
+    assert (first == read_accurately(clip)[0] // 2 + 40).all()
     assert len(made) <= 4
 
 
@@ -281,7 +325,7 @@ def test_setup_runs_in_processes(clip: Path, tmp_path: Path) -> None:
 def test_processes_iterate_as_threads_do(clip: Path) -> None:
     with ff.map_video(clip, functions.invert, workers=2, kind="processes") as mapped:
         count = 0
-        for frame, pixels in zip(mapped, read_all(clip)[0], strict=True):
+        for frame, pixels in zip(mapped, read_accurately(clip), strict=True):
             assert (frame.result == 255 - pixels).all()
             count += 1
     assert count == COUNT

@@ -26,8 +26,8 @@ def test_pictures_are_taken(result: Any, count: int) -> None:
 WRONG = [
     (PICTURE / 255.0, r"float64.*clip\(0, 255\)\.astype"),
     (PICTURE.astype(np.int64), "int64.*astype"),
-    (PICTURE[:, :, 0], r"uint8 \[4, 6\].*np\.repeat"),
-    (PICTURE[:, :, :1], r"np\.repeat"),
+    (PICTURE[:, :, 0], r"uint8 \[4, 6\]: the axis of the channels is missing: .*\[H, W, 3\].*np\.repeat"),
+    (PICTURE[:, :, :1], r"uint8 \[4, 6, 1\]: it has one channel: .*\[H, W, 3\].*np\.repeat"),
     (np.zeros((4, 6, 4), np.uint8), "alpha"),
     (np.zeros((3, 4, 6), np.uint8), r"transpose\(1, 2, 0\)"),
     (np.zeros((2, 4, 6, 3), np.uint8), "list of them"),
@@ -60,6 +60,13 @@ def test_pictures_are_drawn_row_by_row(count: int, shape: tuple[int, int]) -> No
 def test_pictures_of_two_sizes_are_no_mosaic() -> None:
     with pytest.raises(UsageError, match="one size"):
         draw_mosaic([PICTURE, PICTURE[:2]])
+
+
+def test_the_advice_for_grey_pictures_gives_pictures() -> None:
+    picture = PICTURE[:, :, 0]
+    assert len(take_pictures(np.repeat(picture[:, :, np.newaxis], 3, axis=2))) == 1
+    picture = PICTURE[:, :, :1]
+    assert len(take_pictures(np.repeat(picture, 3, axis=2))) == 1
 
 
 def test_a_batch_is_split() -> None:

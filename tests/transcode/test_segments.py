@@ -16,7 +16,7 @@ from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, build_index
 from framefeed.testing import ClipSpec, clip_bytes
 from framefeed.transcode._segments import Segment, SegmentQueue, plan_segments
-from framefeed.transcode._timetable import check_rising, make_timetable
+from framefeed.transcode._timetable import Timetable, check_rising, make_timetable
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +40,17 @@ def test_segments_cover_every_picture_once(index: FrameIndex, fps: Fraction | No
     # A frame that is shown several times is in one segment.
     ordinals = [set(times.ordinals[each.first : each.stop].tolist()) for each in segments]
     assert sum(map(len, ordinals)) == times.num_frames
+
+
+@pytest.mark.parametrize("fps", [50, 70, 110, Fraction(30000, 1001)])
+def test_no_frame_is_in_two_segments_of_a_video_with_one_key_frame(fps: Fraction) -> None:
+    index = build_index(clip_bytes(ClipSpec(num_frames=150, gop=1000, height=32, width=32), "mp4"))
+    times = make_timetable(index, Fraction(fps), "clip")
+    segments = plan_segments(times, index)
+    check_cover(segments, len(times))
+    assert len(segments) > 4
+    ordinals = [set(times.ordinals[each.first : each.stop].tolist()) for each in segments]
+    assert sum(map(len, ordinals)) == times.num_frames == 150
 
 
 def test_segments_begin_at_key_frames_where_there_are_some(index: FrameIndex) -> None:
@@ -76,6 +87,15 @@ def test_frames_of_one_time_are_refused() -> None:
         pytest.skip("this build of FFmpeg writes other times")
     with pytest.raises(UsageError, match=r"frames 1 and 2 have the same time.*fps="):
         check_rising(times, "clip")
+
+
+def test_times_that_do_not_rise_are_refused() -> None:
+    for pts in ([0, 40, 40, 80], [0, 40, 30, 80]):
+        times = Timetable(
+            np.arange(4), np.array(pts), np.ones(4, int), np.array(pts) / 1000, Fraction(1, 1000), None, True
+        )
+        with pytest.raises(UsageError, match=r"frames 1 and 2 have the same time"):
+            check_rising(times, "clip")
 
 
 def make_segments(lengths: list[tuple[int, bool]]) -> list[Segment]:

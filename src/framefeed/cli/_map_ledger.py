@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from framefeed._files import replacing, write_errors
+from framefeed._files import remove_scratch, replacing, write_errors
 from framefeed._names import escape, unescape
 from framefeed.cli._io import make_printable
 from framefeed.errors import MediaError, UsageError
@@ -67,10 +67,11 @@ class MapLedger:
             num_kept = max((number for number, line in enumerate(lines, 1) if line["action"] == WRITTEN), default=0)
             if num_kept:
                 self._lines[name] = lines[:num_kept]
+        remove_scratch(os.path.dirname(self.path))
         self._rewrite()
 
     def _rewrite(self) -> None:
-        with write_errors(self.path), replacing(self.path) as scratch, open(scratch, "x", encoding="utf-8") as file:
+        with write_errors(self.path), replacing(self.path) as scratch, open(scratch, "w", encoding="utf-8") as file:
             file.writelines(_dump_line(line) for lines in self._lines.values() for line in lines)
 
     def add_written(

@@ -7,6 +7,9 @@ Recipe ``rgb/1``:
       full-chroma RGB than the pass to rgb24, and faster, and its planes are channel-first already.
     - The stream's matrix and range are honoured; where it names none, swscale's default: BT.601, limited range.
     - Crop, then resize, then turn: a turn by a quarter and a resize commute.
+
+Recipe ``rgb/1 accurate``, for pictures that are encoded again: the same through planar RGB with accurate rounding and
+interpolated chroma. By ``rgb/1``, pictures that are not resized are up to 1 too dark.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from framefeed.plan import Box, OutputSpec
 
 RECIPE = "rgb/1"
 _FLAGS = Interpolation.BILINEAR
+_ACCURATE_FLAGS = Interpolation.BILINEAR | Interpolation.ACCURATE_RND
 # Formats of which swscale converts a part to the same pixels as within the whole picture.
 _EXACTLY_CROPPED_FORMATS = frozenset({"yuv420p", "yuvj420p", "yuv422p", "yuvj422p"})
 # Formats that swscale 9.5 converts to planes directly, with the pixels of its conversion to rgb24. For some widths it
@@ -41,16 +45,22 @@ _IS_PROVEN_PROCESSOR = platform.machine() in {"x86_64", "AMD64"}
 _GBRP_PLANES = (2, 0, 1)
 
 
-def describe_conversion() -> str:
+def describe_conversion(*, is_accurate: bool = False) -> str:
     """Name all that decides the pixels of a conversion: this recipe, the library's version and the processor."""
     numbers = ".".join(map(str, av.library_versions["libswscale"]))
-    return f"{RECIPE}, libswscale {numbers} on {platform.machine()}"
+    return f"{RECIPE}{' accurate' if is_accurate else ''}, libswscale {numbers} on {platform.machine()}"
 
 
 class Converter:
-    """Converts decoded pictures to RGB. It keeps swscale's set-up between calls, so each thread needs its own."""
+    """Converts decoded pictures to RGB. It keeps swscale's set-up between calls, so each thread needs its own.
 
-    def __init__(self) -> None:
+    Args:
+        is_accurate: Whether by the recipe with accurate rounding.
+    """
+
+    def __init__(self, *, is_accurate: bool = False) -> None:
+        self._is_accurate = is_accurate
+        self._flags = _ACCURATE_FLAGS if is_accurate else _FLAGS
         self._scaler = VideoReformatter()
         self._packer = VideoReformatter()
         self._splitter = VideoReformatter()
@@ -110,15 +120,16 @@ class Converter:
         else:
             rows, columns = target.shape[1:]
             frame = self._crop(frame, box)
-            small = self._scaler.reformat(frame, columns, rows, "gbrp", interpolation=_FLAGS, threads=1)
+            small = self._scaler.reformat(frame, columns, rows, "gbrp", interpolation=self._flags, threads=1)
             for channel, plane in enumerate(_GBRP_PLANES):
                 target[channel] = view_plane(small.planes[plane], columns)
 
     def _write_unscaled(self, frame: VideoFrame, box: Box, target: Pixels, planar: bool) -> None:
-        if _can_crop_exactly(frame, box):
+        if not self._is_accurate and _can_crop_exactly(frame, box):
             frame, box = _crop_planes(frame, box), (0, 0, *box[2:])
         top, left, rows, columns = box
-        if planar and _can_split_directly(frame):
+        # Accurate rgb24 takes swscale five times as long as planes.
+        if self._is_accurate or (planar and _can_split_directly(frame)):
             split = self._to_planar_rgb(frame)
             for channel, plane in enumerate(_GBRP_PLANES):
                 part = view_plane(split.planes[plane], frame.width)
@@ -137,10 +148,10 @@ class Converter:
         return _crop_planes(frame, box)
 
     def _to_packed_rgb(self, frame: VideoFrame) -> VideoFrame:
-        return self._packer.reformat(frame, frame.width, frame.height, "rgb24", interpolation=_FLAGS, threads=1)
+        return self._packer.reformat(frame, frame.width, frame.height, "rgb24", interpolation=self._flags, threads=1)
 
     def _to_planar_rgb(self, frame: VideoFrame) -> VideoFrame:
-        return self._splitter.reformat(frame, frame.width, frame.height, "gbrp", interpolation=_FLAGS, threads=1)
+        return self._splitter.reformat(frame, frame.width, frame.height, "gbrp", interpolation=self._flags, threads=1)
 
 
 def view_plane(plane: Any, row_bytes: int) -> Pixels:

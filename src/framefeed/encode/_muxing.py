@@ -43,7 +43,7 @@ class _ScratchFile:
     """File object for libav that writes all bytes or raises."""
 
     def __init__(self, path: str) -> None:
-        self._file = io.FileIO(path, "xb")
+        self._file = io.FileIO(path, "wb")
         # libav opens this name again to move the index of an MP4 file to its start.
         self.name = "file:" + os.path.abspath(path)
 

@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image
 
 from framefeed._arrays import ByteArray
+from framefeed._checks import check_path
 from framefeed._files import name_special_kind, replacing, write_errors
 from framefeed.errors import UsageError
 
@@ -84,12 +85,13 @@ def save_still(path: str | os.PathLike[str], picture: ByteArray, quality: int = 
     Raises:
         UsageError: The name has another ending, the array is not a picture, or the file cannot be written.
     """
+    check_path("path", path, "frame.png")
     name = os.fsdecode(path)
     form = find_still_format(name)
     data = encode_still(picture, form, quality, software)
     if (kind := name_special_kind(name)) is not None:
         raise UsageError(f"cannot write {name}: {kind} is already there; choose another name")
-    with write_errors(name), replacing(name) as scratch, open(scratch, "xb") as file:
+    with write_errors(name), replacing(name) as scratch, open(scratch, "wb") as file:
         file.write(data)
     return len(data)
 

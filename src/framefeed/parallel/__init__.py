@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framefeed.parallel._budget import ThreadBudget, thread_budget
-from framefeed.parallel._child import CallLate, ProcessDied, ProcessHung
+from framefeed.parallel._child import CallLate, ProcessDied, ProcessEnded, ProcessHung
 from framefeed.parallel._each import call_each
 from framefeed.parallel._forking import finalise_after_fork, is_collecting, renew_after_fork
 from framefeed.parallel._gauge import Gauge, WorkerTimes
@@ -58,6 +58,7 @@ __all__ = [
     "Pool",
     "ProcessCounts",
     "ProcessDied",
+    "ProcessEnded",
     "ProcessHung",
     "ProcessPool",
     "RemoteCaller",

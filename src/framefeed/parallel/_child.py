@@ -60,6 +60,10 @@ class CallLate(ProcessHung):
     """The call itself took longer than its deadline: a second try would take as long."""
 
 
+class ProcessEnded(ProcessDied):
+    """A worker process was ended by `Child.stop`, as when its pool was abandoned: no call of a function is at fault."""
+
+
 class _NotStarted(ProcessDied):
     """No process can be started."""
 
@@ -140,7 +144,8 @@ class Child:
 
         Raises:
             ProcessHung: If the call takes longer, or its process is stopped twice.
-            ProcessDied: If no process can be started, or two die before they have answered, or `stop` ended it.
+            ProcessEnded: If `stop` ended it.
+            ProcessDied: If no process can be started, or two die before they have answered.
             ResourceExhausted: If there is not enough memory, or no descriptor for a channel.
         """
         self._stopped = self._ended
@@ -207,7 +212,9 @@ class Child:
             is_in_step = True
             return answer
         except (EOFError, ConnectionError):
-            raise ProcessDied(self._reap(0 if self._stopped else LIVENESS_SECONDS)) from None
+            if self._stopped:
+                raise ProcessEnded(self._reap(0)) from None
+            raise ProcessDied(self._reap(LIVENESS_SECONDS)) from None
         finally:
             # Without memory for a message, for one: the next answer would begin in the middle of this one.
             if not is_in_step and self._process is not None:
@@ -305,17 +312,24 @@ class Child:
         """Close the channel, wait for the process, kill it if it does not end; describe how it ended."""
         process, self._process = self._process, None
         assert process is not None
-        self.num_lost += not (self._stopped or self._ended)
+        is_wanted = self._stopped or self._ended
+        self.num_lost += not is_wanted
         if self._channel is not None:
             self._channel.close()
+        is_killed_here = False
         try:
             process.wait(patience_seconds)
         except TimeoutExpired:
             process.kill()
+            is_killed_here = True
             with suppress(TimeoutExpired):
                 process.wait(_KILL_SECONDS)
         self._close_sockets()
-        return f"worker process {process.pid} {_describe_status(process.returncode)}"
+        end = _describe_status(process.returncode)
+        if is_killed_here and process.returncode == -signal.SIGKILL:
+            # Not for lack of memory.
+            end = "was ended, because its pool no longer works" if is_wanted else "closed its channel and was killed"
+        return f"worker process {process.pid} {end}"
 
     def _close_sockets(self) -> None:
         for end in (self._channel, self._lifeline):

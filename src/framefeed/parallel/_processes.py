@@ -194,6 +194,7 @@ class RemoteCalls(RemoteCaller, Generic[T, R]):
             UsageError: If the item or the result cannot be sent.
             LoadError: If the function raised an exception that cannot be sent.
             ProcessHung: If the call took longer than its deadline, or its process was stopped twice.
+            ProcessEnded: If the pool ended the process.
             ProcessDied: If the process, and then another one, died before it answered.
         """
         sent = catch_outcome(dumps, item)

@@ -11,6 +11,7 @@ from importlib import resources
 import numpy as np
 
 from framefeed._arrays import FloatArray
+from framefeed._checks import check_path
 from framefeed._files import check_writable, replacing, write_errors
 from framefeed._units import format_bytes, format_seconds, format_share
 from framefeed.catalog import Catalog
@@ -197,13 +198,14 @@ def write_report(catalog: Catalog, path: StrPath, *, title: str | None = None, t
     Raises:
         UsageError: The folder does not exist, another file is already there, or the page cannot be written.
     """
+    check_path("path", path, "report.html")
     name = os.path.abspath(os.fsdecode(path))
     check_writable(name, "report", "report.html", _is_report)
     text = make_page(catalog, title or "Data set report", thumbnails=thumbnails)
     with (
         write_errors(name),
         replacing(name, is_durable=True) as scratch,
-        open(scratch, "x", encoding="utf-8", newline="\n") as file,
+        open(scratch, "w", encoding="utf-8", newline="\n") as file,
     ):
         file.write(text)
 

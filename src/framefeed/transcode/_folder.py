@@ -21,15 +21,13 @@ from typing import Any
 
 import xxhash
 
-from framefeed._files import lock_folder, replacing, write_errors
+from framefeed._files import SCRATCH, lock_folder, remove_scratch, replacing, write_errors
 from framefeed.errors import FramefeedError, UsageError
 from framefeed.parallel import ClosedByWith
 from framefeed.transcode._targets import SegmentRecord, hash_file
 
 _IDENTITY = "identity.json"
-_OWN = re.compile(r"identity\.json|\d{6}\.json|\d{6}-\d+\.nut|\.framefeed-[0-9a-f]{16}\.tmp")
-_SCRATCH = re.compile(r"\.framefeed-[0-9a-f]{16}\.tmp")
-"""What `replacing` writes, and a process that is killed leaves."""
+_OWN = re.compile(rf"identity\.json|\d{{6}}\.json|\d{{6}}-\d+\.nut|{SCRATCH.pattern}")
 _VIDEO = re.compile(r"\d{6}-\d+\.nut")
 _RECORD = re.compile(r"(\d{6})\.json")
 _SHOWN_CHARACTERS = 40
@@ -90,6 +88,8 @@ class WorkFolder(ClosedByWith):
                 f"{self.path}: is a folder for the work of map_video, and has other files such as {foreign[0]!r}: move "
                 "them away"
             )
+        if names and self._images is None:  # A run was killed, perhaps while it joined the segments.
+            remove_scratch(os.path.dirname(self.path))
         if resume and self._read(_IDENTITY) == identity:
             self._read_records(names)
         else:
@@ -157,16 +157,14 @@ class WorkFolder(ClosedByWith):
             self._lock = -1
 
     def _sweep(self, kept: set[int]) -> None:
-        """Delete the files of all segments but some, and images that processes were killed at."""
+        """Delete the files of all segments but some, and what processes left beside the output that were killed."""
         for name in os.listdir(self.path):
             is_kept = name == _IDENTITY or (name[:6].isdecimal() and int(name[:6]) in kept)
             if _OWN.fullmatch(name) and not is_kept:
                 with suppress(OSError):
                     os.unlink(os.path.join(self.path, name))
-        with suppress(OSError):
-            for name in os.listdir(self._images) if self._images else ():
-                if _SCRATCH.fullmatch(name):
-                    os.unlink(os.path.join(self._images or "", name))
+        if self._images is not None:
+            remove_scratch(self._images)
 
     def _read(self, name: str) -> Any:
         """Read a JSON file; None if it is missing or damaged."""
@@ -178,5 +176,5 @@ class WorkFolder(ClosedByWith):
 
     def _write(self, name: str, values: Any) -> None:
         path = os.path.join(self.path, name)
-        with write_errors(path), replacing(path) as scratch, open(scratch, "x", encoding="utf-8") as file:
+        with write_errors(path), replacing(path) as scratch, open(scratch, "w", encoding="utf-8") as file:
             json.dump(values, file)

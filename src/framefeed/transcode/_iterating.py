@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from framefeed.parallel import (
     Err,
     Ok,
     OrderedOutcomes,
-    catch_error,
+    catch_outcome,
     ordered_outcomes,
     raise_shortage,
 )
@@ -87,7 +87,7 @@ class _Mapper:
     def set_up(self) -> Ok[FrameCaller] | Err:
         """Run ``setup`` in this thread, at its first call."""
         if not hasattr(self._own, "caller"):
-            self._own.caller = catch_error(lambda _: FrameCaller(*self._parts), None)
+            self._own.caller = catch_outcome(lambda _: FrameCaller(*self._parts), None)
         caller: Ok[FrameCaller] | Err = self._own.caller
         return caller
 
@@ -178,38 +178,41 @@ class MapIterator(Iterator[MappedFrame], ClosedByWith):
             except MemoryError as error:
                 raise_shortage(error, self._source.name, STAGE)
                 raise
+            except (DeadlineExceeded, WorkerLost) as error:
+                self._raise_with_frame(error)
         return self._waiting.popleft()
 
     def _take(self, outcome: Any) -> None:
         if isinstance(outcome, Err):
             self.cancel()
             try:
-                raise self._name_frame(outcome.error)
+                raise outcome.error
             finally:
                 # The traceback refers to this frame, which must not refer to the error.
                 del outcome
         answer: _Answer = outcome.value
-        self._ledger += answer.faults
+        faults = [*answer.faults, *(each.fault for each in answer.outcomes if each.fault is not None)]
+        self._ledger += sorted(faults, key=lambda fault: fault.frame)
         for each in answer.outcomes:
-            if each.fault is not None:
-                self._ledger.append(each.fault)
             if not each.is_skipped:
                 begin, end = np.searchsorted(self._times.ordinals, [each.frame, each.frame + 1]).tolist()
                 for position in range(begin, end):
                     seconds = float(self._times.pts_seconds[position])
                     self._waiting.append(MappedFrame(each.frame, seconds, each.result))
 
-    def _name_frame(self, error: BaseException) -> BaseException:
-        """Give an error of a worker the number of its frame in place of that of its call."""
-        if isinstance(error, WorkerLost | DeadlineExceeded) and error.source is None and error.position is not None:
+    def _raise_with_frame(self, error: DeadlineExceeded | WorkerLost) -> NoReturn:
+        """Raise an error of a worker, with the number of its frame in place of that of its call."""
+        try:
+            if error.source is not None or error.position is None:
+                raise error
             frame = int(self._ordinals[error.position * self._size])
             name = name_frame(frame, float(self._index.pts_seconds[frame]))
-            made = type(error)(
+            raise type(error)(
                 f"{self._source.name}: {name}: {error}", position=frame, source=self._source.name, stage=STAGE
-            )
-            made.__cause__ = error
-            return made
-        return error
+            ) from error
+        finally:
+            # The traceback refers to this frame, which must not refer to the error.
+            del error
 
     def cancel(self) -> None:
         """End the iteration without waiting."""

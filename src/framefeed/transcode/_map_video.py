@@ -12,7 +12,7 @@ from typing import Any, Literal, overload
 
 from framefeed._checks import can_show_bar, check_path, expected
 from framefeed._files import write_errors
-from framefeed.decode import describe_recipe, find_decoder
+from framefeed.decode import describe_recipe
 from framefeed.encode import (
     QUALITY,
     VideoOptions,
@@ -30,6 +30,7 @@ from framefeed.parallel import raise_shortage
 from framefeed.transcode._folder import WorkFolder
 from framefeed.transcode._iterating import MapIterator
 from framefeed.transcode._options import Kind, OnError, UserFunction, WorkerOptions, name_callable
+from framefeed.transcode._reading import DECODER
 from framefeed.transcode._results import MapResult
 from framefeed.transcode._running import SegmentRun, Show
 from framefeed.transcode._segments import plan_segments
@@ -267,7 +268,7 @@ def _make_identity(
     return {
         "format": _FORMAT,
         "versions": read_ffmpeg_versions(),
-        "decoder": describe_recipe(find_decoder(), index),
+        "decoder": describe_recipe(DECODER, index),
         "source": [media.kind, media.path or media.name, identity.fingerprint, index.stream.stream_index, len(index)],
         "target": type(target).__name__,
         "function": user.name,

@@ -47,8 +47,13 @@ def _advise(picture: AnyArray) -> str:
         return ": scale it to 0 to 255, and use picture.round().clip(0, 255).astype(np.uint8)"
     if picture.dtype != np.uint8:
         return ": use picture.astype(np.uint8)"
-    if picture.ndim == 2 or (picture.ndim == 3 and picture.shape[2] == 1):
-        return ": for a grey picture, use np.repeat(picture.reshape(*picture.shape[:2], 1), 3, axis=2)"
+    if picture.ndim == 2:
+        return (
+            ": the axis of the channels is missing: a grey picture as [H, W, 3] is "
+            "np.repeat(picture[:, :, np.newaxis], 3, axis=2)"
+        )
+    if picture.ndim == 3 and picture.shape[2] == 1:
+        return ": it has one channel: a grey picture as [H, W, 3] is np.repeat(picture, 3, axis=2)"
     if picture.ndim == 3 and picture.shape[2] == 4:
         return ": leave out the alpha channel, picture[:, :, :3]"
     if picture.ndim == 3 and picture.shape[0] == 3:

@@ -17,11 +17,12 @@ from framefeed.parallel import (
     CallLate,
     Err,
     ProcessDied,
+    ProcessEnded,
     ProcessHung,
     RemoteCalls,
     SharedBlock,
     SharedRange,
-    catch_error,
+    catch_outcome,
 )
 from framefeed.transcode._segments import Segment
 from framefeed.transcode._targets import SegmentRecord
@@ -78,7 +79,7 @@ class SegmentProcess:
     def __init__(self, job: MapJob) -> None:
         _keep_freed_memory()
         self._job = job
-        self._outcome = catch_error(lambda _: SegmentWorker(job, np.zeros(NUM_COLUMNS, np.int64)), None)
+        self._outcome = catch_outcome(lambda _: SegmentWorker(job, np.zeros(NUM_COLUMNS, np.int64)), None)
         self._steps: Generator[None, None, SegmentRecord] | None = None
         self._attempt = 0
 
@@ -183,6 +184,7 @@ class RemoteSegments:
         Raises:
             WorkerLost: Two processes died at the same frame.
             DeadlineExceeded: A frame took longer than the deadline.
+            ProcessEnded: The run was abandoned.
             FramefeedError: As the worker raised it.
         """
         lost: list[int] = []
@@ -191,6 +193,8 @@ class RemoteSegments:
             request = StepRequest(segment.number, attempt, is_first, self._block.shared, worker)
             try:
                 answer = self._calls(request)
+            except ProcessEnded:
+                raise
             except ProcessHung as hang:
                 raise self._make_late_error(hang, worker) from hang
             except ProcessDied as death:

@@ -8,7 +8,8 @@ from contextlib import suppress
 import numpy as np
 
 from framefeed._arrays import IntArray
-from framefeed.decode import BaseDecoder, ClipSlot, Pixels, allocate_pixels, find_decoder, suggest_next_step
+from framefeed.decode import BaseDecoder, ClipSlot, Pixels, allocate_pixels, make_auto_decoder, suggest_next_step
+from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia, FramefeedError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
@@ -17,6 +18,9 @@ from framefeed.plan import OutputSpec
 from framefeed.transcode._results import FrameFault, describe_fault
 
 OUTPUT = OutputSpec(dimension_order="NHWC")
+
+DECODER: BaseDecoder = make_auto_decoder(PyAVDecoder(is_accurate=True))
+"""Shared by all threads."""
 
 _CATCH_UP_STEP = 64
 """Frames between two that are converted while a decoder catches up, to show that it is not stuck."""
@@ -35,7 +39,6 @@ class FrameReader:
     def __init__(self, source: MediaSource, index: FrameIndex) -> None:
         self._source = source
         self._index = index
-        self._decoder: BaseDecoder = find_decoder()
         self._stream: Iterator[tuple[int, Pixels]] | None = None
         self._next = -1
         self._ahead: tuple[int, Pixels] | None = None
@@ -89,7 +92,7 @@ class FrameReader:
         same = np.flatnonzero(self._index.frame_start[:first] == self._index.frame_start[first])
         before = same[_CATCH_UP_STEP::_CATCH_UP_STEP]
         frames = np.concatenate([before, ordinals, following])
-        self._stream = self._decoder.iter_rgb(self._source, self._index, frames, OUTPUT)  # type: ignore[arg-type]
+        self._stream = DECODER.iter_rgb(self._source, self._index, frames, OUTPUT)  # type: ignore[arg-type]
 
     def _decode(self, ordinals: list[int]) -> Iterator[tuple[int, Pixels | CorruptMedia]]:
         """Decode frames that did not come in order: most are damaged."""
@@ -99,7 +102,7 @@ class FrameReader:
             ClipSlot(np.array([each], dtype=np.int64), OUTPUT, allocate_pixels(shape, f"{name}: a frame", source=name))
             for each in ordinals
         ]
-        report = self._decoder.decode(self._source, self._index, slots)
+        report = DECODER.decode(self._source, self._index, slots)
         for ordinal, slot, error in zip(ordinals, slots, report.errors, strict=True):
             if error is not None and not isinstance(error, CorruptMedia):
                 raise error

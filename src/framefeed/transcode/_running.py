@@ -19,6 +19,7 @@ from framefeed.parallel import (
     InlinePool,
     Ok,
     Pool,
+    ProcessEnded,
     ProcessPool,
     SharedMemory,
     StopDetector,
@@ -132,10 +133,10 @@ class SegmentRun:
         self._collect(errors)
 
     def _collect(self, errors: list[BaseException]) -> None:
-        """Take the errors of workers that failed at about the same time."""
+        """Take the errors of workers that failed at about the same time, but not those that ending the run caused."""
         while not self._ended.empty():
             _, outcome = self._ended.get()
-            if isinstance(outcome, Err) and not isinstance(outcome.error, _Stopped) and errors:
+            if isinstance(outcome, Err) and not isinstance(outcome.error, _Stopped | ProcessEnded) and errors:
                 errors.append(outcome.error)
 
     def _count_done(self) -> int:

@@ -35,21 +35,29 @@ class PyAVDecoder(BaseDecoder):
         threads: Threads of libavcodec itself; 0 lets libavcodec choose. One decoder per thread is cheaper than many
             threads in one decoder.
         limits: Largest sizes that a file may have.
+        is_accurate: Convert to RGB with accurate rounding, for pictures that are encoded again; it takes longer.
     """
 
     name = "pyav"
 
     def __init__(
-        self, *, skip: bool = True, direct: bool = True, threads: int = 1, limits: Limits = DEFAULT_LIMITS
+        self,
+        *,
+        skip: bool = True,
+        direct: bool = True,
+        threads: int = 1,
+        limits: Limits = DEFAULT_LIMITS,
+        is_accurate: bool = False,
     ) -> None:
         self._skip = skip
+        self._is_accurate = is_accurate
         self._options = FeedOptions(direct, threads, limits)
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Decode the clips of one source; see ``Decoder.decode``."""
         check_kind(self, index, source.name)
         report = DecodeReport(errors=[None] * len(slots))
-        converter = get_thread_pools().converter
+        converter = Converter(is_accurate=True) if self._is_accurate else get_thread_pools().converter
         for accepts, frames in ((False, self._decode_frames), (True, self._decode_with_damage)):
             slot_numbers = [number for number, slot in enumerate(slots) if slot.accepts_damaged == accepts]
             pending = PendingFrames(slots, report, source, slot_numbers)
@@ -157,7 +165,7 @@ class PyAVDecoder(BaseDecoder):
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
         """Yield (ordinal, RGB pixels) of some frames, each in new memory; see ``BaseDecoder.iter_rgb``."""
-        converter = Converter()
+        converter = Converter(is_accurate=self._is_accurate)
         shape = output.shape(*index.stream.displayed)
         for ordinal, frame in self.iter_native(source, index, ordinals):
             pixels = convert_picture(partial(converter.write, frame, index.stream), output, shape, source)
@@ -167,10 +175,10 @@ class PyAVDecoder(BaseDecoder):
     def recipe(self, index: FrameIndex) -> str:
         """Name the libraries and versions that decide the pixels; see ``BaseDecoder.recipe``.
 
-        The options are not part of it: frames are the same with all of them.
+        Of the options, only ``is_accurate`` changes frames.
         """
         numbers = ".".join(map(str, av.library_versions["libavcodec"]))
-        return f"pyav {av.__version__}, libavcodec {numbers}, {describe_conversion()}"
+        return f"pyav {av.__version__}, libavcodec {numbers}, {describe_conversion(is_accurate=self._is_accurate)}"
 
     def close(self) -> None:
         """Release this thread's contexts and files."""
