@@ -15,6 +15,7 @@ import xxhash
 from framefeed._arrays import IntArray
 from framefeed._checks import expected
 from framefeed._lru import Lru
+from framefeed._shown import show_name
 from framefeed.errors import EmptyVideo, MediaError, StaleSource, UsageError
 from framefeed.media._sequence_files import SequenceFiles, list_folder, stamp_folder, stat_files
 from framefeed.media._source import ByteReader, MediaSource, SourceIdentity, SourceStat
@@ -37,10 +38,10 @@ StrPath = str | os.PathLike[str]
 
 
 def source_name(source: str | bytes | ImageSequence) -> str:
-    """Name the source of a catalog row or a request, for messages."""
+    """Name the source of a catalog row or a request, for messages, without the secrets of a URL."""
     if isinstance(source, bytes):
         return f"<{len(source)} bytes>"
-    return source if isinstance(source, str) else source.name
+    return show_name(source) if isinstance(source, str) else source.name
 
 
 @dataclass(frozen=True, slots=True, init=False)

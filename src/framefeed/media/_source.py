@@ -7,20 +7,22 @@ import os
 import stat
 import threading
 import weakref
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import IO, Any, Literal, Protocol
+from typing import IO, Any, Literal, Protocol, TypeVar
 
 import xxhash
 
 from framefeed._checks import expected, refuse_catalog
 from framefeed._files import open_regular, raise_file_error, stat_regular
-from framefeed.errors import StaleSource, UsageError
+from framefeed._shown import show_name
+from framefeed.errors import DeadlineExceeded, StaleSource, UsageError
 from framefeed.media._sniff import HEAD_BYTES
-from framefeed.media._urls import check_url, open_url, url_errors
-from framefeed.parallel import renew_after_fork, shorten_repr
+from framefeed.media._urls import BLOCK_BYTES, check_url, fetch, open_url
+from framefeed.parallel import Cancelled, renew_after_fork, shorten_repr
 
+R = TypeVar("R")
 FINGERPRINT_BLOCK = 64 * 1024
 """Bytes hashed at the head, at the middle and at the tail."""
 
@@ -219,6 +221,10 @@ class ObjectReader:
     def close(self) -> None:
         """The file object stays its owner's."""
 
+    def close_file(self) -> None:
+        """Close the file object, by its owner."""
+        self._file.close()
+
     def _check_process(self) -> None:
         if self._pid is not None and self._pid != os.getpid():
             raise UsageError(
@@ -227,21 +233,64 @@ class ObjectReader:
             )
 
 
-class UrlReader(ObjectReader):
-    """Reads an object by URL, through its own file object."""
+class UrlReader:
+    """Reads an object by URL in blocks, through its own file object, which it opens anew after a fork or a late read.
+
+    A late read goes on in another thread, which may hold the object's lock and move its position.
+    """
+
+    # libav reads sound and pictures of some files from two offsets in turns.
+    _MOST_BLOCKS = 16
 
     def __init__(self, url: str) -> None:
-        super().__init__(open_url(url))
         self._url = url
+        self._object: ObjectReader | None = None
+        self._blocks: dict[int, bytes] = {}
+        self._open()
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
         """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
-        with url_errors(self._url, "read"):
-            return super().read_into(buffer, offset)
+        got = 0
+        while got < len(buffer):
+            number, start = divmod(offset + got, BLOCK_BYTES)
+            part = memoryview(self._read_block(number))[start : start + len(buffer) - got]
+            if not part:
+                break
+            buffer[got : got + len(part)] = part
+            got += len(part)
+        return got
+
+    def _read_block(self, number: int) -> bytes:
+        block = self._blocks.pop(number, None)
+        if block is None:
+            block = self._fetch(lambda reader: read_bytes(reader, number * BLOCK_BYTES, BLOCK_BYTES))
+        self._blocks[number] = block  # behind those that were used before it
+        for oldest in list(self._blocks)[: -self._MOST_BLOCKS]:
+            self._blocks.pop(oldest, None)
+        return block
+
+    def stat(self) -> SourceStat:
+        """Bytes up to the end."""
+        return self._fetch(ObjectReader.stat)
 
     def close(self) -> None:
         """Close the file; more than once is fine."""
-        self._file.close()
+        opened, self._object = self._object, None
+        if opened is not None and self._pid == os.getpid():
+            opened.close_file()
+
+    def _open(self) -> ObjectReader:
+        opened = self._object = ObjectReader(open_url(self._url))
+        self._pid = os.getpid()
+        return opened
+
+    def _fetch(self, function: Callable[[ObjectReader], R]) -> R:
+        opened = self._object if self._pid == os.getpid() else None
+        try:
+            return fetch(function, opened or self._open(), self._url, "read")
+        except (DeadlineExceeded, Cancelled, KeyboardInterrupt):
+            self._object = None
+            raise
 
 
 def make_reader(file: IO[bytes], pid: int | None = None) -> ByteReader:
@@ -340,7 +389,7 @@ class MediaSource:
             path = os.fsdecode(source)
             if "://" in path and not os.path.exists(path):
                 check_url(path)
-                return cls("url", path, path=path)
+                return cls("url", show_name(path), path=path)
             if not path or "\0" in path:
                 raise expected("source", "a path without NUL characters" if path else "a path", path)
             return cls("path", path, path=os.path.abspath(path))
