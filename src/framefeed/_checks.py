@@ -13,6 +13,7 @@ from operator import index
 from typing import Any
 
 from framefeed._nearest import did_you_mean
+from framefeed._shown import show_text
 from framefeed.errors import UsageError
 
 _MOST_SHOWN = 80
@@ -42,7 +43,7 @@ def describe_value(value: object) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__} itself: call it, as in {value.__name__}(...)"
     if isinstance(value, str):
-        return f"the string {value!r:.{_MOST_SHOWN}}"
+        return f"the string {show_text(value)!r:.{_MOST_SHOWN}}"
     text = repr(value)
     if value is None or isinstance(value, (bool, int, float)):
         return text

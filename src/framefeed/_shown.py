@@ -34,6 +34,11 @@ def show_name(name: str) -> str:
     return "::".join(shown)
 
 
+def has_hidden_query(name: str) -> bool:
+    """Whether a name was shown without its query, so that it names no source for sure."""
+    return _MARK in name and "?..." in name
+
+
 def show_text(text: str) -> str:
     """Hide the secrets of the URLs in a text."""
     return _URL.sub(_show_match, text) if _MARK in text else text

@@ -165,7 +165,7 @@ class LoadError(FramefeedError):
 
     def __init__(self, message: str = "", *, remote_traceback: str | None = None, **context: Any) -> None:
         super().__init__(message, **context)
-        self.remote_traceback = remote_traceback
+        self.remote_traceback = None if remote_traceback is None else show_text(remote_traceback)
 
 
 class WorkerLost(LoadError):

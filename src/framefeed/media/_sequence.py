@@ -37,11 +37,19 @@ _COMMON_DENOMINATOR = 1001
 StrPath = str | os.PathLike[str]
 
 
-def source_name(source: str | bytes | ImageSequence) -> str:
-    """Name the source of a catalog row or a request, for messages, without the secrets of a URL."""
+def source_name(source: str | bytes | ImageSequence, row: int | None = None) -> str:
+    """Name the source of a catalog row or a request, for messages, without the secrets of a URL.
+
+    Args:
+        source: The source.
+        row: Its row; named too where the source is a URL with something to hide, which may tell two sources apart.
+    """
     if isinstance(source, bytes):
         return f"<{len(source)} bytes>"
-    return show_name(source) if isinstance(source, str) else source.name
+    if not isinstance(source, str):
+        return source.name
+    shown = show_name(source)
+    return shown if row is None or shown == source else f"{shown} (row {row})"
 
 
 @dataclass(frozen=True, slots=True, init=False)

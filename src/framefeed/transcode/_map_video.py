@@ -268,7 +268,13 @@ def _make_identity(
         "format": _FORMAT,
         "versions": read_ffmpeg_versions(),
         "decoder": describe_recipe(find_decoder(), index),
-        "source": [media.kind, media.path or media.name, identity.fingerprint, index.stream.stream_index, len(index)],
+        "source": [
+            media.kind,
+            media.name if media.kind == "url" else media.path or media.name,  # a URL may be signed anew
+            identity.fingerprint,
+            index.stream.stream_index,
+            len(index),
+        ],
         "target": type(target).__name__,
         "function": user.name,
         "setup": user.setup and name_callable(user.setup),

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from framefeed._checks import check_choice, check_path
 from framefeed._names import is_url, make_absolute, make_printable
+from framefeed._shown import show_name, show_text
 from framefeed.catalog._assembly import ListedRows, build_catalog_data
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._catalog_file import check_target, format_rate, get_frames_path, open_catalog
@@ -140,7 +141,7 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     result = scan_roots(names, request)
     catalog = result.catalog
     for remark in result.remarks if len(catalog) else [explain_no_media(names)]:
-        warnings.warn(remark, UserWarning, stacklevel=2)
+        warnings.warn(show_text(remark), UserWarning, stacklevel=2)
     if assumed is not None and depth == "frames" and len(catalog) and not count_times(catalog).get("assumed"):
         message = f"assume_fps={assume_fps} was not used: all readable files have times of their own"
         warnings.warn(message, UserWarning, stacklevel=2)
@@ -151,7 +152,7 @@ def explain_no_media(names: Sequence[StrPath]) -> str:
     """Explain that roots contain no media, and what to check."""
     if not names:
         return "no media found, because the list of roots is empty: give at least one file, folder or list of files"
-    shown = ", ".join(make_printable(os.fsdecode(name)) for name in names[:_MOST_ROOTS])
+    shown = ", ".join(make_printable(show_name(os.fsdecode(name))) for name in names[:_MOST_ROOTS])
     more = f" and {len(names) - _MOST_ROOTS} more" if len(names) > _MOST_ROOTS else ""
     return (
         f"no media found in {shown}{more}: check the path; a list needs lines, and in "
