@@ -7,10 +7,11 @@ framefeed.errors.UsageError: size: expected (height, width), got the string '224
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from numbers import Integral, Real
 from operator import index
-from typing import Any
+from typing import Any, cast
 
 from framefeed._nearest import did_you_mean
 from framefeed._shown import show_text
@@ -52,14 +53,20 @@ def describe_value(value: object) -> str:
     return kind if has_address or len(text) > _MOST_SHOWN else f"{kind} {text}"
 
 
-def check_path(name: str, path: object, example: str) -> None:
-    """Check that a value is a path.
+def check_path(name: str, path: object, example: str) -> str:
+    """Check that a value is a path, and convert it to text, with the home folder in place of ``~``.
 
     Raises:
         UsageError: It is neither text nor an `os.PathLike`.
     """
     if not isinstance(path, (str, bytes)) and (isinstance(path, type) or not hasattr(path, "__fspath__")):
         raise expected(name, f"a path such as {example!r}", path)
+    return expand_home(os.fsdecode(cast("str | bytes", path)))
+
+
+def expand_home(path: str) -> str:
+    """Replace ``~`` at the start of a path by the home folder, and ``~name`` by that of a user."""
+    return os.path.expanduser(path) if path.startswith("~") and "\0" not in path else path
 
 
 def check_integer(name: str, number: Any, least: int | None = None) -> int:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import check_integer, check_path, check_position, expected
+from framefeed._checks import check_integer, check_path, check_position, expand_home, expected
 from framefeed._compute import pc
 from framefeed._names import make_printable
 from framefeed._nearest import did_you_mean
@@ -134,11 +134,8 @@ class Catalog(CatalogRows):
             UnreadableMedia: It is not a catalog, or damaged.
             StaleSource: The frame tables beside it belong to another catalog.
         """
-        check_path("path", path, "cat.parquet")
-        if root is not None:
-            check_path("root", root, "videos/")
-        name = os.path.abspath(os.fsdecode(path))
-        given = None if root is None else os.path.abspath(os.fsdecode(root))
+        name = os.path.abspath(check_path("path", path, "cat.parquet"))
+        given = None if root is None else os.path.abspath(check_path("root", root, "videos/"))
         facts, header, frames = open_catalog(name)
         data = CatalogData(
             facts,
@@ -161,13 +158,12 @@ class Catalog(CatalogRows):
         Raises:
             UsageError: The catalog holds media in memory, or the files cannot be written.
         """
-        check_path("path", path, "cat.parquet")
+        name = os.path.abspath(check_path("path", path, "cat.parquet"))
         if self._data.buffers and any(self.name(row) in self._data.buffers for row in range(len(self))):
             raise UsageError(
                 "this catalog cannot be saved: it holds media in memory or ImageSequence objects: scan files or "
                 "folders instead"
             )
-        name = os.path.abspath(os.fsdecode(path))
         data = self.compact()
         table = self.rebased(data.facts.table(), os.path.dirname(name))
         assumed = format_rate(data.assume_fps)
@@ -255,7 +251,7 @@ class Catalog(CatalogRows):
                     opened = str(getattr(each, "opened", None) or each.source)
                     (texts if has_hidden_query(opened) else names).add(opened)
                 elif isinstance(each, (str, os.PathLike)):
-                    texts.add(os.fsdecode(each))
+                    texts.add(expand_home(os.fsdecode(each)))
                 else:
                     raise expected("errors", "sources as text, or entries that have a source", each)
         else:

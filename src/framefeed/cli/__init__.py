@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
+from framefeed._checks import expand_home
 from framefeed._nearest import did_you_mean
 from framefeed.cli._arguments import Parser, join_negative_numbers
 from framefeed.cli._io import Exit, flush_or_discard_output, print_error
@@ -78,6 +79,12 @@ def _dispatch(words: list[str]) -> int:
     if unknown:
         command = f"framefeed {chosen}" if chosen in COMMANDS else "framefeed"
         raise UsageError(f"unexpected argument {' '.join(unknown)} ('{command} --help' lists all arguments)")
+    for name, value in vars(args).items():
+        # A shell leaves the ~ of --out=~/cat.parquet.
+        if isinstance(value, str):
+            setattr(args, name, expand_home(value))
+        elif isinstance(value, list):
+            setattr(args, name, [expand_home(each) if isinstance(each, str) else each for each in value])
     run = getattr(args, "run", None)
     if run is None:
         raise UsageError(f"expected a command: {', '.join(COMMANDS)} ('framefeed --help' describes them)")

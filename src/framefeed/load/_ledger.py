@@ -190,8 +190,7 @@ class Ledger(Sequence[LedgerEntry]):
         Raises:
             UsageError: The file cannot be written.
         """
-        check_path("path", path, "failed.jsonl")
-        name = os.fsdecode(path)
+        name = check_path("path", path, "failed.jsonl")
         with write_errors(name), replacing(name) as pending, open(pending, "w", encoding="ascii") as file:
             file.writelines(_dump_line(entry) for entry in self)
 
@@ -204,8 +203,7 @@ class Ledger(Sequence[LedgerEntry]):
         Raises:
             UsageError: The file cannot be written.
         """
-        check_path("path", path, "failed.jsonl")
-        name = os.path.abspath(os.fsdecode(path))
+        name = os.path.abspath(check_path("path", path, "failed.jsonl"))
         with write_errors(name), open(name, "ab"):
             pass
         self._appended_to = name

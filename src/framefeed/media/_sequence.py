@@ -13,7 +13,7 @@ import numpy as np
 import xxhash
 
 from framefeed._arrays import IntArray
-from framefeed._checks import expected
+from framefeed._checks import expand_home, expected
 from framefeed._lru import Lru
 from framefeed._shown import show_name
 from framefeed.errors import EmptyVideo, MediaError, StaleSource, UsageError
@@ -354,7 +354,7 @@ _ACCEPTED: set[tuple[Hashable, str]] = set()
 def _parse_path(path: object) -> str:
     if not isinstance(path, (str, os.PathLike)):
         raise expected("folder_or_paths", "a folder, or a list of paths", path)
-    name = os.fsdecode(path)
+    name = expand_home(os.fsdecode(path))
     if not name or "\0" in name or "://" in name:
         raise expected("folder_or_paths", "a path", name)
     return os.path.abspath(name)

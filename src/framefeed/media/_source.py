@@ -14,7 +14,7 @@ from typing import IO, Any, Literal, Protocol, TypeVar
 
 import xxhash
 
-from framefeed._checks import expected, refuse_catalog
+from framefeed._checks import expand_home, expected, refuse_catalog
 from framefeed._files import open_regular, raise_file_error, stat_regular
 from framefeed._shown import show_name
 from framefeed.errors import DeadlineExceeded, StaleSource, UsageError
@@ -386,7 +386,7 @@ class MediaSource:
             known: MediaSource = source.as_media_source()
             return known
         if isinstance(source, (str, os.PathLike)):
-            path = os.fsdecode(source)
+            path = expand_home(os.fsdecode(source))
             if "://" in path and not os.path.exists(path):
                 check_url(path)
                 return cls("url", show_name(path), path=path)

@@ -11,6 +11,7 @@ from importlib import resources
 import numpy as np
 
 from framefeed._arrays import FloatArray
+from framefeed._checks import check_path
 from framefeed._files import check_writable, replacing, write_errors
 from framefeed._units import format_bytes, format_seconds, format_share
 from framefeed.catalog import Catalog
@@ -193,7 +194,7 @@ def write_report(catalog: Catalog, path: StrPath, *, title: str | None = None) -
     Raises:
         UsageError: The folder does not exist, another file is already there, or the page cannot be written.
     """
-    name = os.path.abspath(os.fsdecode(path))
+    name = os.path.abspath(check_path("path", path, "report.html"))
     check_writable(name, "report", "report.html", _is_report)
     text = make_page(catalog, title or "Data set report")
     with (

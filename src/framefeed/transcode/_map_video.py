@@ -154,14 +154,14 @@ def map_video(  # noqa: PLR0913 - public: what its users ask for
         if given:
             raise UsageError(f"{given[0]}: without out=, nothing is written: name an output, or leave it out")
     else:
-        check_path("out", out, "out.mp4")
+        out = check_path("out", out, "out.mp4")
     media, index = _open_source(source)
     times = make_timetable(index, rate, media.name)
     if out is None:
         return MapIterator(media, index, times, user, options)
     settings = {"coding": coding, "fps": rate and str(rate), "audio": audio}
     try:
-        target = _make_target(os.fspath(out), media, index, times, settings)
+        target = _make_target(out, media, index, times, settings)
         identity = _make_identity(media, index, target, user, settings)
         images = target.folder if isinstance(target, ImageTarget) else None
         with WorkFolder(target.path, identity, resume=resume, images=images) as folder:

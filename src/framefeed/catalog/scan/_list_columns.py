@@ -282,7 +282,7 @@ def find_path_column(table: pa.Table) -> str:
     is_text = {name for name in names if is_text_column(table.column(name).type)}
     urls = [lowered[name] for name in URL_COLUMNS if lowered.get(name) in (both or is_text)]
     if urls:
-        return urls[0]
+        return str(urls[0])
     if len(both) > 1:
         raise UsageError(
             f"its columns {', '.join(map(repr, both))} all hold names of media files: say which one holds the paths, "

@@ -122,16 +122,13 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
             continues from them.
     """
     names = check_roots(roots)
-    if out is not None:
-        check_path("out", out, "cat.parquet")
-    if root is not None:
-        check_path("root", root, "videos/")
+    out = None if out is None else check_path("out", out, "cat.parquet")
+    base = None if root is None else make_absolute(check_path("root", root, "videos/"))
     bounds = resolve_limits(limits)
     folders: ImageFolders = "image" if image_folders is None else image_folders
     rate = check_fps(folders, fps)
     assumed = None if assume_fps is None else parse_rate(assume_fps, "assume_fps")
     options = SurveyOptions(depth, verify, workers, progress, rate, bounds, deadline_seconds, assumed)
-    base = None if root is None else make_absolute(os.fsdecode(root))
     lists = ListOptions(columns, path_template, base)
     known = None if classes is None else check_classes(classes)
     request = ScanRequest(options, out, label_from, resume, folders, lists, known)
