@@ -127,7 +127,7 @@ def test_a_missing_object_is_missing() -> None:
 def test_errors_of_a_file_system_name_the_url_and_keep_their_cause() -> None:
     with stored(a=corpus_file("base.mp4").read_bytes()) as (url,):
         decoder = ff.VideoDecoder(url)
-        CountedFiles.fails = True
+        CountedFiles.fails = "noon"
         with pytest.raises(UnreadableMedia, match=r"counted://a.*out of order") as caught:
             ff.build_index(url)
         assert isinstance(caught.value.__cause__, RuntimeError)

@@ -54,10 +54,9 @@ def call_in_time(function: Callable[[T], R], argument: T, seconds: float, name: 
         except Empty:
             if stops.was_stopped(wait_began, wait_seconds):
                 silent_at += perf_counter() - wait_began
-    advice = "try again later"
-    if late_at < silent_at:
-        advice = "try again later, or raise deadline_seconds if it may take that long"
-    limit = "deadline_seconds" if late_at < silent_at else f"{seconds:g} s"
+    is_deadline = late_at < silent_at
+    limit = "deadline_seconds" if is_deadline else f"{seconds:g} s"
+    advice = f"try again later{', or raise it if the object may take that long' if is_deadline else ''}"
     raise DeadlineExceeded(
         f"{name}: the storage did not answer within {limit} (stage: {stage}): {advice}", source=name, stage=stage
     )
