@@ -68,6 +68,15 @@ def test_a_server_without_range_requests_is_refused() -> None:
         ff.build_index(f"{server}/a.mp4")
 
 
+def test_an_empty_object_is_empty() -> None:
+    pytest.importorskip("aiohttp", reason="fsspec reads HTTP by aiohttp")
+    with served({"/a.mp4": b""}) as server, stored(a=b"") as (url,):
+        for empty in (f"{server}/a.mp4", url):
+            for ask in (ff.probe, ff.build_index, ff.VideoDecoder):
+                with pytest.raises(UnreadableMedia, match=r"a(\.mp4)?: is empty \(0 bytes\)"):
+                    ask(empty)
+
+
 @pytest.mark.parametrize(
     ("status", "advice"), [(403, "check the URL and the rights"), (429, "try again later"), (503, "try again later")]
 )

@@ -55,10 +55,13 @@ def open_url(url: str) -> IO[bytes]:
 def _open(url: str) -> IO[bytes]:
     system, path = _import_fsspec(url).url_to_fs(url)
     file = system.open(path, "rb", block_size=BLOCK_BYTES, cache_type="none")  # `UrlReader` keeps blocks
-    if getattr(file, "size", None) == 0 and not file.read(1):
-        file.close()  # By HTTP, an empty object cannot be read in pieces.
-        return io.BytesIO()
-    file.seek(0, os.SEEK_END)
+    try:
+        file.seek(0, os.SEEK_END)
+    except ValueError:
+        if file.read(1):
+            raise
+        file.close()
+        return io.BytesIO()  # By HTTP, an empty object cannot be read in pieces.
     return cast("IO[bytes]", file)
 
 
