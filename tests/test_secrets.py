@@ -19,15 +19,14 @@ import pytest
 import framefeed as ff
 from framefeed._shown import has_hidden_query, hide_secrets, show_name, show_text
 from framefeed.cli import main
-from framefeed.errors import MissingDependency
 from framefeed.media import MediaSource
 from framefeed.report import write_report
 from tests.corpus import corpus_file
-from tests.remote import CountedFiles, served, stored
+from tests.remote import served
 
 pytestmark = pytest.mark.timeout(300)
 SECRET = "Zq7Secret"
-QUERY = f"?sig=q{SECRET}&v=2"
+QUERY = f"?sig=q{SECRET}&v=2.5"
 OBJECTS = {
     f"/good.mp4{QUERY}": "base.mp4",
     f"/good.mp4{QUERY}&two=1": "open_gop.mkv",
@@ -195,9 +194,20 @@ def test_S15_catalogs_loaders_and_reports(base: str, texts: Texts, tmp_path: Pat
     texts.add_files(tmp_path, without=("list.csv", "cat.parquet", "cat.frames.arrow"))
 
 
+FUNCTIONS = """
+def same(frame, **_):
+    return frame
+
+def bad(frame, index, **_):
+    return frame if index < 60 else 1 / 0
+"""
+
+
 def test_S15_commands(base: str, texts: Texts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text("def same(frame, **_):\n    return frame\n\ndef bad(frame, **_):\n    1 / 0\n")
+    (tmp_path / "mine.py").write_text(FUNCTIONS)
+        "def same(frame, **_):\n    return frame\n\ndef bad(frame, index, **_):\n    return frame if index < 60 else 1 / 0\n"
+    )
     good, none, text = name_urls(base, "good", "none", "text")
     other = f"{base}/good.mp4{QUERY}&two=1"
     one = ["--rates", "5:2", "--workers", "1"]
@@ -230,6 +240,7 @@ def test_S15_commands(base: str, texts: Texts, tmp_path: Path, monkeypatch: pyte
     assert {line["action"] for line in lines if line["file"].endswith("good.mp4?... (to good.mp4)")} == {"written"}
     printed = "".join(text for step, text in texts.seen if step.startswith("map") and "many" in step)
     assert "1 video finished by an earlier run" in printed
+    assert list(tmp_path.glob(".bad.mp4-*.map/identity.json"))
     texts.add_files(tmp_path, without=("cat.parquet", "cat.frames.arrow"))
 
 
@@ -251,6 +262,7 @@ def check_loaders(plan: ff.EpochPlan, texts: Texts, tmp_path: Path) -> None:
             if on_error == "skip":
                 assert len(plan.catalog.without(loader.ledger)) == len(plan.catalog.errors)
                 assert "of 3 files" in str(loader.ledger)
+                assert str(loader.ledger).count("/good.mp4?... (clip at position") == 2
 
 
 def check_verification(catalog: ff.Catalog, texts: Texts) -> None:
