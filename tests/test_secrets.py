@@ -206,8 +206,6 @@ def bad(frame, index, **_):
 def test_S15_commands(base: str, texts: Texts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(FUNCTIONS)
-        "def same(frame, **_):\n    return frame\n\ndef bad(frame, index, **_):\n    return frame if index < 60 else 1 / 0\n"
-    )
     good, none, text = name_urls(base, "good", "none", "text")
     other = f"{base}/good.mp4{QUERY}&two=1"
     one = ["--rates", "5:2", "--workers", "1"]
