@@ -244,10 +244,14 @@ def test_S15_commands(base: str, texts: Texts, tmp_path: Path, monkeypatch: pyte
 
 def check_loaders(plan: ff.EpochPlan, texts: Texts, tmp_path: Path) -> None:
     """Load a plan with a transform whose errors name the source, as a user's may."""
+    pytest.importorskip("torch")
 
     def fail(clip: Any, _: Any) -> Any:
         raise ValueError(f"transform got {plan.catalog.source(0)}")
 
+    dataset = ff.torch.ClipDataset(plan, transform=fail, on_error="skip")
+    texts.call("dataset", list, dataset)
+    texts.add("ledger of a dataset", dataset, dataset.ledger, *dataset.ledger)
     for on_error in ("raise", "skip", "substitute"):
         with ff.ClipLoader(plan, batch_size=1, workers=1, transform=fail, on_error=on_error) as loader:  # type: ignore[arg-type]
             try:

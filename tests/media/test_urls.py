@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -158,6 +160,13 @@ def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(MissingDependency, match=r"framefeed\[url\]"):
         ff.probe("memory://a/b.mp4")
+
+
+@pytest.mark.parametrize("url", ["https://h.invalid/a.mp4", "zip://a.mp4::http://h.invalid/a.zip"])
+def test_without_aiohttp_the_extra_is_named(url: str) -> None:
+    script = f"import sys; sys.modules['aiohttp'] = None; import framefeed as ff; ff.probe({url!r})"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=50)
+    assert re.search(r"MissingDependency: .*pip install 'framefeed\[url\]'", ran.stderr), ran.stderr
 
 
 def test_a_replaced_object_is_stale_for_a_process_that_has_not_seen_it(monkeypatch: pytest.MonkeyPatch) -> None:

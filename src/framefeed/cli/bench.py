@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="WHAT",
         help="what to measure: decode, scan, cache, load, map, or all (a little of the first three, within --minutes)",
     )
-    parser.add_argument("media", nargs="*", type=Path, metavar="MEDIA", default=[],
+    parser.add_argument("media", nargs="*", metavar="MEDIA", default=[],
                         help="your videos and pictures, files or folders (default: the folder that FRAMEFEED_MEDIA "
                         "names, else generated files; 'bench all' needs MEDIA or --generated)")  # fmt: skip
     parser.add_argument("--media", dest="named_media", action="append", default=[], metavar="MEDIA",

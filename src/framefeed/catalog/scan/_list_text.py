@@ -110,7 +110,8 @@ def _exists(name: str, folder: str) -> bool:
 def is_media(name: str) -> bool:
     """Whether a text ends like the name of a media file; a URL may have a query behind that, such as a signature."""
     bare = name.strip()
-    return get_suffix(re.split("[?#]", bare)[0] if is_url(bare) else bare) in ALL_MEDIA_SUFFIXES
+    ends = [bare, re.split("[?#]", bare)[0]] if is_url(bare) else [bare]
+    return any(get_suffix(end) in ALL_MEDIA_SUFFIXES for end in ends)
 
 
 def split_path_and_values(line: str) -> PathAndValues | None:
