@@ -1,4 +1,4 @@
-"""S15: user, password, query and fragment of a URL stand in no text that framefeed gives."""
+"""S17: user, password, query and fragment of a URL stand in no text that framefeed gives."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def name_urls(base: str, *names: str) -> list[str]:
     return [f"{base}/{name}.mp4{QUERY}#f{SECRET}" for name in names]
 
 
-def test_S15_names_have_scheme_host_and_path() -> None:
+def test_S17_names_have_scheme_host_and_path() -> None:
     shown = {
         "https://user:pw@h.org:80/a/v.mp4?sig=x#t": "https://h.org:80/a/v.mp4?...",
         "simplecache::https://user@h/x?sig=a::b": "simplecache::https://h/x?...",
@@ -128,7 +128,7 @@ def test_S15_names_have_scheme_host_and_path() -> None:
     assert {name: show_name(name) for name in shown.values()} == {name: name for name in shown.values()}
 
 
-def test_S15_texts_with_urls() -> None:
+def test_S17_texts_with_urls() -> None:
     text = "('https://u:p@h/a?s=1', <s3://k:s@b/c>): see https://h/x?y=1: gone (https://h/d?e)."
     shown = "('https://h/a?...', <s3://b/c>): see https://h/x?...: gone (https://h/d?...)."
     assert (show_text(text), show_text(shown)) == (shown, shown)
@@ -140,14 +140,14 @@ def test_S15_texts_with_urls() -> None:
 
 
 @pytest.mark.parametrize("kind", [ff.UsageError, ff.MissingMedia, ff.MissingDependency, ff.DeadlineExceeded])
-def test_S15_no_error_names_a_secret_whoever_makes_it(kind: type[ff.FramefeedError], texts: Texts) -> None:
+def test_S17_no_error_names_a_secret_whoever_makes_it(kind: type[ff.FramefeedError], texts: Texts) -> None:
     url = f"https://u:{SECRET}@h/v.mp4?sig={SECRET}"
     error = kind(f"{url}: no", source=url)
     texts.add_error("made", error)
     assert (str(error), error.source) == ("https://h/v.mp4?...: no", "https://h/v.mp4?...")
 
 
-def test_S15_single_sources(base: str, texts: Texts, tmp_path: Path) -> None:
+def test_S17_single_sources(base: str, texts: Texts, tmp_path: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         nowhere = f"http://u{SECRET}:p{SECRET}@127.0.0.1:{closed.getsockname()[1]}/a.mp4{QUERY}"
@@ -170,7 +170,7 @@ def test_S15_single_sources(base: str, texts: Texts, tmp_path: Path) -> None:
     assert any(re.search(r"/none\.mp4\?\.\.\.: no such file", str(error)) for error in texts.errors)
 
 
-def test_S15_catalogs_loaders_and_reports(base: str, texts: Texts, tmp_path: Path) -> None:
+def test_S17_catalogs_loaders_and_reports(base: str, texts: Texts, tmp_path: Path) -> None:
     urls = [*name_urls(base, "good", "none", "stalled"), f"{base}/good.mp4{QUERY}&two=1", str(corpus_file("base.mp4"))]
     listed = tmp_path / "list.csv"
     listed.write_text("url,label\n" + "".join(f"{url},{number}\n" for number, url in enumerate(urls)) + f"{urls[0]}\n")
@@ -203,7 +203,7 @@ def bad(frame, index, **_):
 """
 
 
-def test_S15_commands(base: str, texts: Texts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_S17_commands(base: str, texts: Texts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(FUNCTIONS)
     good, none, text = name_urls(base, "good", "none", "text")
@@ -271,8 +271,7 @@ def check_verification(catalog: ff.Catalog, texts: Texts) -> None:
     """Verify a catalog whose objects have all gone."""
     count, gone = len(catalog.usable_rows), Path(str(catalog.source(4))).name
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ff.media._urls, "open_url", None)
-        patch.setattr(ff.media._source, "open_url", _find_nothing)
+        patch.setattr("framefeed.media._readers.open_url", _find_nothing)
         verified = catalog.verify(workers=0)
     texts.add("verify", verified, *verified.errors, *verified.differences)
     assert len(catalog.without(verified)) == len(catalog) - count + 1, gone

@@ -329,7 +329,7 @@ def test_without_takes_results_about_another_part() -> None:
         assert len(made[:2].without(errors)) == 2
 
 
-def test_S15_sources_that_differ_in_what_is_hidden_are_not_mixed_up() -> None:
+def test_S17_sources_that_differ_in_what_is_hidden_are_not_mixed_up() -> None:
     urls = [f"https://me:pw{number}@h/get?id={number}" for number in range(3)]
     made = catalog(urls)
     assert repr(made[1]) == "CatalogEntry('https://h/get?... (row 1)')"

@@ -82,6 +82,6 @@ def test_names_in_messages_have_no_dots_where_they_need_none(tmp_path: Path) -> 
         assert remove_dots(path) == shown
 
 
-def test_S15_groups_of_sources_which_messages_name_say_no_names() -> None:
+def test_S17_groups_of_sources_which_messages_name_say_no_names() -> None:
     group = SourceGroup("", ["https://me:password@h/v.mp4?sig=abc"])
     assert repr(Chunk((group,))) == "Chunk(groups=(SourceGroup(folder='', kind='files'),), start=0)"

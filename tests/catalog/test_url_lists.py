@@ -64,7 +64,7 @@ def test_columns_of_paths(text: str, path_name: str, ending: str, tmp_path: Path
     assert set(columns) == set(row) - {path_name}
 
 
-def test_S15_a_bad_line_hides_the_secrets_of_its_url(tmp_path: Path) -> None:
+def test_S17_a_bad_line_hides_the_secrets_of_its_url(tmp_path: Path) -> None:
     path = tmp_path / "list.csv"
     path.write_text("url,label\nhttps://me:password@h/x.mp4?sig=abc,cat,dog\n")
     with pytest.raises(UsageError, match=r"https://h/x\.mp4\?\.\.\.") as caught:

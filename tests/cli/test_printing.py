@@ -91,7 +91,7 @@ def test_tables_are_aligned() -> None:
     assert format_table(rows, "lrr", indent=" ") == [" scanning   0.1 s  2 %", " all       10.0 s"]
 
 
-def test_S15_printed_lines_and_json_hide_secrets_of_urls(capsys: pytest.CaptureFixture[str]) -> None:
+def test_S17_printed_lines_and_json_hide_secrets_of_urls(capsys: pytest.CaptureFixture[str]) -> None:
     line = "list.csv: see https://me:password@h/v.mp4?sig=abc: gone"
     print_out(line)
     print_error(line)

@@ -14,7 +14,8 @@ import pytest
 import framefeed as ff
 from framefeed.errors import DeadlineExceeded, MissingMedia
 from framefeed.media import _urls
-from framefeed.media._source import MediaSource, read_bytes
+from framefeed.media._readers import read_bytes
+from framefeed.media._source import MediaSource
 from tests.corpus import corpus_file
 from tests.decode.forks import Child
 from tests.remote import CountedFiles, served, stored

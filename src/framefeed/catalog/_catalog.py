@@ -239,14 +239,14 @@ class Catalog(CatalogRows):
         """
         texts, names = set[str](), set[str]()
         if isinstance(errors, Catalog):
-            names = {errors.path_name(row) for row in range(len(errors))}
+            names = {errors._path_name(row) for row in range(len(errors))}
         elif isinstance(errors, Verification):
             names = {each.source for each in errors.differences} | {each.source for each in errors.errors}
             names |= errors.sources
         elif isinstance(errors, Iterable) and not isinstance(errors, (str, bytes)):
             for each in errors:
                 if isinstance(each, CatalogEntry):
-                    names.add(each._catalog.path_name(each.row))
+                    names.add(each._catalog._path_name(each.row))
                 elif hasattr(each, "source"):
                     opened = str(getattr(each, "opened", None) or each.source)
                     (texts if has_hidden_query(opened) else names).add(opened)
@@ -259,7 +259,7 @@ class Catalog(CatalogRows):
         names |= texts
         is_left = np.ones(len(self), np.bool_)
         for row in range(len(self)):
-            both = {self.path_name(row), self.name(row)}
+            both = {self._path_name(row), self.name(row)}
             if not names.isdisjoint(both):
                 is_left[row] = False
                 texts -= both

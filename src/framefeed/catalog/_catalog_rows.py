@@ -219,7 +219,7 @@ class CatalogRows:
         """List of (source, error type, message) of the rows that failed."""
         kinds = self._data.facts.texts("error_type")
         return [
-            (source_name(self.path_name(row), row), kinds[self._get_data_row(row)] or "", self.error(row) or "")
+            (source_name(self._path_name(row), row), kinds[self._get_data_row(row)] or "", self.error(row) or "")
             for row in self.failed_rows.tolist()
         ]
 
@@ -279,14 +279,14 @@ class CatalogRows:
     def _numbers(self, name: str) -> IntArray:
         return self._select(self._data.facts.numbers(name))
 
-    def path_name(self, row: int) -> str:
+    def _path_name(self, row: int) -> str:
         """Get the path, URL or name of a row, with all that opens it."""
         text = self.name(row)
         return text if text in self._data.buffers else resolve_name(text, self._data.root)
 
     def shown_name(self, row: int) -> str:
         """Get the path, URL or name of a row for messages, without the secrets of a URL."""
-        return source_name(self.path_name(row))
+        return source_name(self._path_name(row))
 
 
 def explain_relative_path(catalog: CatalogRows, row: int) -> str:
@@ -399,7 +399,7 @@ def verify_rows(catalog: CatalogRows, sample: float | None, workers: int | None,
         for row, outcome in zip(rows.tolist(), outcomes, strict=True):
             if isinstance(outcome, Err):
                 raise outcome.error
-            sources.update([catalog.path_name(row)] if outcome.value else [])
+            sources.update([catalog._path_name(row)] if outcome.value else [])
             differences += [each for each in outcome.value if isinstance(each, Difference)]
             errors += [each for each in outcome.value if isinstance(each, Failure)]
     return Verification(len(rows), tuple(differences), tuple(errors), frozenset(sources))
@@ -423,7 +423,7 @@ def sample_rows(rows: IntArray, sample: float | None, seed: int) -> IntArray:
 
 
 def _verify_row(catalog: CatalogRows, row: int) -> list[Difference | Failure]:
-    name = source_name(catalog.path_name(row), row)
+    name = source_name(catalog._path_name(row), row)
     try:
         media = MediaSource.of(catalog.source(row))
         info = catalog.info(row)

@@ -16,7 +16,8 @@ from av.container import InputContainer
 from framefeed.errors import LimitExceeded
 from framefeed.media._info import Limits, bound_padded_pixels
 from framefeed.media._libav_errors import LogLine
-from framefeed.media._source import MediaSource, read_bytes
+from framefeed.media._readers import read_bytes
+from framefeed.media._source import MediaSource
 from framefeed.parallel import Err, Ok, catch_outcome, check_stop
 
 T = TypeVar("T")

@@ -17,8 +17,9 @@ from framefeed._checks import expand_home, expected
 from framefeed._lru import Lru
 from framefeed._shown import show_name
 from framefeed.errors import EmptyVideo, MediaError, StaleSource, UsageError
+from framefeed.media._readers import ByteReader, SourceStat
 from framefeed.media._sequence_files import SequenceFiles, list_folder, stamp_folder, stat_files
-from framefeed.media._source import ByteReader, MediaSource, SourceIdentity, SourceStat
+from framefeed.media._source import MediaSource, SourceIdentity
 from framefeed.parallel import renew_after_fork
 
 SEQUENCE_CONTAINER = "image_sequence"
