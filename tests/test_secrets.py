@@ -147,6 +147,7 @@ def test_S17_no_error_names_a_secret_whoever_makes_it(kind: type[ff.FramefeedErr
     assert (str(error), error.source) == ("https://h/v.mp4?...: no", "https://h/v.mp4?...")
 
 
+@pytest.mark.slow
 def test_S17_single_sources(base: str, texts: Texts, tmp_path: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -170,6 +171,7 @@ def test_S17_single_sources(base: str, texts: Texts, tmp_path: Path) -> None:
     assert any(re.search(r"/none\.mp4\?\.\.\.: no such file", str(error)) for error in texts.errors)
 
 
+@pytest.mark.slow
 def test_S17_catalogs_loaders_and_reports(base: str, texts: Texts, tmp_path: Path) -> None:
     urls = [*name_urls(base, "good", "none", "stalled"), f"{base}/good.mp4{QUERY}&two=1", str(corpus_file("base.mp4"))]
     listed = tmp_path / "list.csv"
@@ -203,6 +205,7 @@ def bad(frame, index, **_):
 """
 
 
+@pytest.mark.slow
 def test_S17_commands(base: str, texts: Texts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(FUNCTIONS)

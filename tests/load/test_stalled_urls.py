@@ -56,6 +56,7 @@ def test_L27_a_stalled_object_is_raised_by_default(plan: ff.EpochPlan) -> None:
     assert caught.value.position == 1
 
 
+@pytest.mark.slow
 def test_L27_worker_processes_survive_a_stalled_object(plan: ff.EpochPlan, tmp_path: Path) -> None:
     plan.catalog.to_parquet(tmp_path / "cat.parquet")
     options: dict[str, Any] = {"workers": 1, "kind": "processes", "on_error": "skip", "deadline_seconds": 8}

@@ -132,6 +132,7 @@ except ff.DeadlineExceeded:
 """
 
 
+@pytest.mark.slow
 def test_L17_a_read_that_hangs_does_not_hold_up_the_end_of_the_interpreter() -> None:
     ran = subprocess.run([sys.executable, "-c", EXIT], capture_output=True, text=True, timeout=50)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "late\n", "")

@@ -163,6 +163,7 @@ def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
         ff.probe("memory://a/b.mp4")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("url", ["https://h.invalid/a.mp4", "zip://a.mp4::http://h.invalid/a.zip"])
 def test_without_aiohttp_the_extra_is_named(url: str) -> None:
     script = f"import sys; sys.modules['aiohttp'] = None; import framefeed as ff; ff.probe({url!r})"
