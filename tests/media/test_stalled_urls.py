@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,7 +19,7 @@ from framefeed.media._readers import read_bytes
 from framefeed.media._source import MediaSource
 from tests.corpus import corpus_file
 from tests.decode.forks import Child
-from tests.remote import CountedFiles, served, stored
+from tests.remote import CountedFile, CountedFiles, served, stored
 
 pytestmark = pytest.mark.timeout(60)
 NAME = "base.mp4"
@@ -86,6 +87,30 @@ def test_a_late_read_does_not_write_to_the_callers_memory(url: str) -> None:
         # A second read of the same bytes comes behind the late one, or beside it.
         assert read_bytes(reader, 0, 100) != bytes(100)
         assert memory == bytes(100)
+
+
+def test_a_read_does_not_wait_for_a_late_one(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, fetch, gate, starts = corpus_file(NAME).read_bytes(), CountedFile._fetch_range, threading.Event(), list[int]()
+
+    def block_once(self: CountedFile, start: int, end: int) -> bytes:
+        starts.append(start)
+        if len(starts) == 1:
+            gate.wait()
+        return fetch(self, start, end)
+
+    monkeypatch.setattr(CountedFile, "_fetch_range", block_once)
+    with MediaSource.of(url).opened() as reader:
+        with raises_late("counted://a"):
+            read_bytes(reader, 0, 100)
+        assert read_bytes(reader, 0, 100) == data[:100]
+    gate.set()
+
+
+def test_L01_a_forked_child_reads_what_its_parent_has_opened_by_http() -> None:
+    pytest.importorskip("aiohttp", reason="fsspec reads HTTP by aiohttp")
+    data = corpus_file(NAME).read_bytes()
+    with served({"/a.mp4": data}) as server, MediaSource.of(f"{server}/a.mp4").opened() as reader:
+        assert Child(lambda: str(read_bytes(reader, 0, 100) == data[:100])).report() == "True"
 
 
 def test_a_chain_has_longer_because_a_step_may_fetch_a_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:

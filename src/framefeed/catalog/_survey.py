@@ -162,8 +162,7 @@ def _survey(source: Any, options: SurveyOptions) -> SurveyResult:
         # After an error of the system, or a passed deadline, the next scan tries again: the row has no size and time.
         # Pillow raises OSError without a number for a damaged picture.
         cause = error.__cause__
-        is_late = isinstance(error, DeadlineExceeded) or getattr(error, "limit", None) == DEADLINE
-        if is_late or (isinstance(cause, OSError) and cause.errno is not None):
+        if getattr(error, "limit", None) == DEADLINE or (isinstance(cause, OSError) and cause.errno is not None):
             stat = None
         known = None if stat is None else SourceIdentity(stat.bytes, stat.mtime_ns, "")
         return SurveyResult(info, None, known, error)
