@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
@@ -20,7 +20,8 @@ class CountedFile(AbstractBufferedFile):  # type: ignore[misc]
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         if CountedFiles.fails:
-            raise RuntimeError("the store is out of order")
+            raise RuntimeError(f"the store is out of order at {CountedFiles.fails}")
+        CountedFiles.gate.wait()
         piece = CountedFiles.objects[self.path][start:end]
         CountedFiles.fetched += len(piece)
         return piece
@@ -34,7 +35,8 @@ class CountedFiles(AbstractFileSystem):  # type: ignore[misc]
     objects: ClassVar[dict[str, bytes]] = {}
     opened: ClassVar[set[str]] = set()
     fetched = 0
-    fails = False
+    fails: str = ""
+    gate = threading.Event()
 
     def _open(self, path: str, mode: str = "rb", **options: Any) -> CountedFile:
         options.pop("autocommit", None)
@@ -43,6 +45,7 @@ class CountedFiles(AbstractFileSystem):  # type: ignore[misc]
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         name = self._strip_protocol(path)
+        self.gate.wait()
         if name not in self.objects:
             raise FileNotFoundError(path)
         return {"name": name, "size": len(self.objects[name]), "type": "file"}
@@ -50,11 +53,13 @@ class CountedFiles(AbstractFileSystem):  # type: ignore[misc]
 
 @contextmanager
 def stored(**objects: bytes) -> Iterator[list[str]]:
-    """Store objects by name; give their URLs."""
+    """Store objects by name; give their URLs. No call of the store ends while ``CountedFiles.gate`` is cleared."""
     fsspec.register_implementation("counted", CountedFiles, clobber=True)
-    CountedFiles.objects, CountedFiles.fetched, CountedFiles.fails = dict(objects), 0, False
+    CountedFiles.objects, CountedFiles.fetched, CountedFiles.fails = dict(objects), 0, ""
     CountedFiles.opened.clear()
+    CountedFiles.gate.set()
     yield [f"counted://{name}" for name in objects]
+    CountedFiles.gate.set()
     CountedFiles.objects = {}
 
 
@@ -62,6 +67,8 @@ class _Handler(BaseHTTPRequestHandler):
     objects: dict[str, bytes]
     sends_pieces: bool
     status: int
+    stalled: Collection[str]
+    is_over: threading.Event
 
     def do_HEAD(self) -> None:
         self._answer(has_body=False)
@@ -71,6 +78,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, *, has_body: bool) -> None:
         data = self.objects.get(self.path)
+        if f"HEAD {self.path}" in self.stalled:
+            self.is_over.wait()
         if data is None:
             self.send_error(self.status)
             return
@@ -84,22 +93,49 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(last + 1 - first))
         self.end_headers()
         if has_body:
-            self.wfile.write(data[first : last + 1])
+            self._send(data[first : last + 1])
+
+    def _send(self, data: bytes) -> None:
+        if f"trickle {self.path}" in self.stalled:
+            for at in range(len(data)):
+                self.wfile.write(data[at : at + 1])
+                self.wfile.flush()
+                if self.is_over.wait(0.05):
+                    return
+        elif self.path in self.stalled:
+            self.wfile.write(data[:100])
+            self.wfile.flush()
+            self.is_over.wait()
+        else:
+            self.wfile.write(data)
 
     def log_message(self, *_: Any) -> None:
         """Print nothing."""
 
 
 @contextmanager
-def served(objects: dict[str, bytes], *, sends_pieces: bool = True, status: int = 404) -> Iterator[str]:
-    """Serve objects by their paths, and answer ``status`` for other paths; give the server's URL."""
-    handler = type("Handler", (_Handler,), {"objects": objects, "sends_pieces": sends_pieces, "status": status})
+def served(
+    objects: dict[str, bytes], *, sends_pieces: bool = True, status: int = 404, stalled: Collection[str] = ()
+) -> Iterator[str]:
+    """Serve objects by their paths, and answer ``status`` for other paths; give the server's URL.
+
+    Args:
+        objects: Bytes by path.
+        sends_pieces: Whether range requests are answered.
+        status: Of other paths.
+        stalled: Paths of which 100 bytes are sent and then nothing; "HEAD path" sends no header, and "trickle path"
+            a byte at a time. May change meanwhile.
+    """
+    is_over = threading.Event()
+    facts = {"objects": objects, "sends_pieces": sends_pieces, "status": status, "stalled": stalled, "is_over": is_over}
+    handler = type("Handler", (_Handler,), facts)
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
+        is_over.set()
         server.shutdown()
         thread.join()
         server.server_close()

@@ -12,9 +12,10 @@ import sys
 from collections.abc import Iterable
 from numbers import Integral, Real
 from operator import index
-from typing import Any
+from typing import Any, cast
 
 from framefeed._nearest import did_you_mean
+from framefeed._shown import show_text
 from framefeed.errors import UsageError
 
 _MOST_SHOWN = 80
@@ -44,7 +45,7 @@ def describe_value(value: object) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__} itself: call it, as in {value.__name__}(...)"
     if isinstance(value, str):
-        return f"the string {value!r:.{_MOST_SHOWN}}"
+        return f"the string {show_text(value)!r:.{_MOST_SHOWN}}"
     text = repr(value)
     if value is None or isinstance(value, (bool, int, float)):
         return text
@@ -53,16 +54,23 @@ def describe_value(value: object) -> str:
     return kind if has_address or len(text) > _MOST_SHOWN else f"{kind} {text}"
 
 
-def check_path(name: str, path: object, example: str) -> None:
-    """Check that a value is a path.
+def check_path(name: str, path: object, example: str) -> str:
+    """Check that a value is a path, and convert it to text, with the home folder in place of ``~``.
 
     Raises:
         UsageError: It is neither text nor an `os.PathLike`, or has a NUL character, which no file name has.
     """
     if not isinstance(path, (str, bytes)) and (isinstance(path, type) or not hasattr(path, "__fspath__")):
         raise expected(name, f"a path such as {example!r}", path)
-    if "\0" in os.fsdecode(path):
+    text = os.fsdecode(cast("str | bytes", path))
+    if "\0" in text:
         raise expected(name, "a path without NUL characters", path)
+    return expand_home(text)
+
+
+def expand_home(path: str) -> str:
+    """Replace ``~`` at the start of a path by the home folder, and ``~name`` by that of a user."""
+    return os.path.expanduser(path) if path.startswith("~") and "\0" not in path else path
 
 
 def check_integer(name: str, number: Any, least: int | None = None) -> int:

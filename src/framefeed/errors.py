@@ -33,9 +33,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from framefeed._shown import show_name, show_text
+
 
 class FramefeedError(Exception):
     """The base of all errors of framefeed.
+
+    Neither the message nor ``source`` has the user, the password, the query or the fragment of a URL.
 
     Attributes:
         source: Name of the file or buffer with the problem; None if unknown.
@@ -55,8 +59,8 @@ class FramefeedError(Exception):
         position: int | None = None,
         stage: str | None = None,
     ) -> None:
-        super().__init__(message)
-        self.source = source
+        super().__init__(show_text(message))
+        self.source = None if source is None else show_name(source)
         self.position = position
         self.stage = stage
 
@@ -161,7 +165,7 @@ class LoadError(FramefeedError):
 
     def __init__(self, message: str = "", *, remote_traceback: str | None = None, **context: Any) -> None:
         super().__init__(message, **context)
-        self.remote_traceback = remote_traceback
+        self.remote_traceback = None if remote_traceback is None else show_text(remote_traceback)
 
 
 class WorkerLost(LoadError):

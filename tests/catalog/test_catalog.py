@@ -12,7 +12,8 @@ import pytest
 
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._catalog_rows import Failure, Verification
-from framefeed.errors import UsageError
+from framefeed.errors import MissingMedia, UsageError
+from framefeed.load import LedgerEntry
 from tests.catalog.synthetic import catalog, frame_index, names, same
 
 COLUMNS = [
@@ -326,6 +327,21 @@ def test_without_takes_results_about_another_part() -> None:
     made = catalog(["a", "b", "c"])
     for errors in (made[2:], [made[2]], Verification(1, (), (Failure(made.shown_name(2), "gone"),))):
         assert len(made[:2].without(errors)) == 2
+
+
+def test_S17_sources_that_differ_in_what_is_hidden_are_not_mixed_up() -> None:
+    urls = [f"https://me:pw{number}@h/get?id={number}" for number in range(3)]
+    made = catalog(urls)
+    assert repr(made[1]) == "CatalogEntry('https://h/get?... (row 1)')"
+    assert [made[1].source, made.table["source"][1].as_py()] == [urls[1]] * 2
+    entry = LedgerEntry.of(MissingMedia("gone"), urls[1], 7, 0)
+    assert (entry.source, entry.position, repr(entry).count("pw1")) == ("https://h/get?...", 7, 0)
+    found = Verification(1, (), (Failure("https://h/get?... (row 1)", "gone"),), frozenset(urls[1:2]))
+    for errors in (made[1:2], [made[1]], [urls[1]], [entry], found):
+        assert [made.without(errors).name(row) for row in range(2)] == [urls[0], urls[2]]  # type: ignore[arg-type]
+    for hidden in (["https://h/get?... (row 1)"], [MissingMedia("gone", source=urls[1])]):
+        with pytest.raises(UsageError, match=r"\(a query is hidden: give entries, such as those of a ledger\)"):
+            made.without(hidden)
 
 
 def test_split_by_an_unknown_column() -> None:

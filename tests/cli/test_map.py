@@ -15,7 +15,7 @@ import pytest
 import framefeed as ff
 from framefeed.cli import main
 from framefeed.cli._functions import import_function, importing_from_current_folder
-from framefeed.cli._map_jobs import list_jobs
+from framefeed.cli._map_jobs import Job, list_jobs
 from framefeed.cli._map_ledger import LEDGER, MapLedger
 from framefeed.errors import MediaError, UsageError
 from framefeed.testing import ClipSpec, read_stamps
@@ -210,17 +210,18 @@ def test_a_finished_output_is_one_whose_source_settings_and_file_are_unchanged(t
     source, out = str(video().absolute()), tmp_path / "out.mp4"
 
     def is_finished(settings: str = "a") -> bool:
-        return MapLedger(".", {"codec": settings}).find_finished(source) is not None
+        return MapLedger(".", {"codec": settings}).find_finished(Job(source, "out.mp4")) is not None
 
     assert not is_finished()
     out.write_bytes(b"video")
-    MapLedger(".", {"codec": "a"}).add_written(source, [str(out)], {"num_frames": 1}, [{"frame": 0, "action": "kept"}])
+    ledger, job = MapLedger(".", {"codec": "a"}), Job(source, "out.mp4")
+    ledger.add_written(job, [str(out)], {"num_frames": 1}, [{"frame": 0, "action": "kept"}])
     assert is_finished()
     assert not is_finished("b")
     out.write_bytes(b"other")
     os.utime(out, ns=(1, 1))
     assert not is_finished()
-    MapLedger(".", {"codec": "a"}).add_written(source, [str(out)], {}, [])
+    MapLedger(".", {"codec": "a"}).add_written(job, [str(out)], {}, [])
     assert is_finished()
     shutil.copy(clip_file("map_other.mp4", ClipSpec(num_frames=3)), source)
     assert not is_finished()

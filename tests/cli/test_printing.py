@@ -89,3 +89,15 @@ def test_json_holds_plain_values(capsys: pytest.CaptureFixture[str]) -> None:
 def test_tables_are_aligned() -> None:
     rows = [("scanning", "0.1 s", "2 %"), ("all", "10.0 s", "")]
     assert format_table(rows, "lrr", indent=" ") == [" scanning   0.1 s  2 %", " all       10.0 s"]
+
+
+def test_S17_printed_lines_and_json_hide_secrets_of_urls(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "list.csv: see https://me:password@h/v.mp4?sig=abc: gone"
+    print_out(line)
+    print_error(line)
+    print_json({"a": [line]})
+    printed, errors = capsys.readouterr()
+    shown = "list.csv: see https://h/v.mp4?...: gone"
+    assert printed.startswith(f"{shown}\n")
+    assert errors == f"framefeed: {shown}\n"
+    assert json.loads(printed.removeprefix(f"{shown}\n")) == {"a": [shown]}

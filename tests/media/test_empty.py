@@ -14,8 +14,8 @@ from framefeed.errors import EmptyVideo, FramefeedError, UnsupportedCodec
 from framefeed.index import build_index
 from framefeed.media._info import DEFAULT_LIMITS
 from framefeed.media._probe import probe
+from framefeed.media._readers import BytesReader
 from framefeed.media._sniff import HEAD_BYTES
-from framefeed.media._source import BytesReader
 from framefeed.media.mp4._open import movie_info
 from framefeed.testing import ClipSpec, clip_bytes, take_packets
 from tests.codec_clips import CODECS

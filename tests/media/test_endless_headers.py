@@ -17,7 +17,7 @@ from framefeed.index import build_index
 from framefeed.media._info import DEFAULT_LIMITS, Limits
 from framefeed.media._pillow import decode_still
 from framefeed.media._probe import probe
-from framefeed.media._source import BytesReader
+from framefeed.media._readers import BytesReader
 from framefeed.media.headers._reads import LEAST_READ_BYTES
 from framefeed.media.headers._reads import PICTURE_HEAD_BYTES as HEAD_BYTES
 from framefeed.media.mp4._boxes import BOX_COST, FREE_BOXES, read_layout

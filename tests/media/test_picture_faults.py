@@ -27,8 +27,8 @@ from framefeed.index import build_index
 from framefeed.media._info import DEFAULT_LIMITS
 from framefeed.media._pillow import PictureFile, decode_still, pillow_errors
 from framefeed.media._probe import probe
+from framefeed.media._readers import BytesReader
 from framefeed.media._sequence import ImageSequence
-from framefeed.media._source import BytesReader
 from framefeed.parallel import Ok, catch_outcome, find_shortage
 from tests.media.faults import CALLS, Fault, failing_calls
 from tests.media.headers.made import WRITES_AVIF, WRITES_MPO, made, picture, saved

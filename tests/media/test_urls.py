@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +16,8 @@ import pytest
 import framefeed as ff
 from framefeed.errors import MissingDependency, MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.media import _source
-from framefeed.media._source import MediaSource, read_bytes
+from framefeed.media._readers import read_bytes
+from framefeed.media._source import MediaSource
 from tests.corpus import corpus_file
 from tests.media.test_other_files import HLS, MPD, PLS
 from tests.remote import CountedFiles, served, stored
@@ -66,6 +69,15 @@ def test_a_server_without_range_requests_is_refused() -> None:
         pytest.raises(UnreadableMedia, match=r"in pieces .*: download it first"),
     ):
         ff.build_index(f"{server}/a.mp4")
+
+
+def test_an_empty_object_is_empty() -> None:
+    pytest.importorskip("aiohttp", reason="fsspec reads HTTP by aiohttp")
+    with served({"/a.mp4": b""}) as server, stored(a=b"") as (url,):
+        for empty in (f"{server}/a.mp4", url):
+            for ask in (ff.probe, ff.build_index, ff.VideoDecoder):
+                with pytest.raises(UnreadableMedia, match=r"a(\.mp4)?: is empty \(0 bytes\)"):
+                    ask(empty)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +139,7 @@ def test_a_missing_object_is_missing() -> None:
 def test_errors_of_a_file_system_name_the_url_and_keep_their_cause() -> None:
     with stored(a=corpus_file("base.mp4").read_bytes()) as (url,):
         decoder = ff.VideoDecoder(url)
-        CountedFiles.fails = True
+        CountedFiles.fails = "noon"
         with pytest.raises(UnreadableMedia, match=r"counted://a.*out of order") as caught:
             ff.build_index(url)
         assert isinstance(caught.value.__cause__, RuntimeError)
@@ -149,6 +161,14 @@ def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(MissingDependency, match=r"framefeed\[url\]"):
         ff.probe("memory://a/b.mp4")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("url", ["https://h.invalid/a.mp4", "zip://a.mp4::http://h.invalid/a.zip"])
+def test_without_aiohttp_the_extra_is_named(url: str) -> None:
+    script = f"import sys; sys.modules['aiohttp'] = None; import framefeed as ff; ff.probe({url!r})"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=50)
+    assert re.search(r"MissingDependency: .*pip install 'framefeed\[url\]'", ran.stderr), ran.stderr
 
 
 def test_a_replaced_object_is_stale_for_a_process_that_has_not_seen_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ OWNED = {
     ("cache/store/_appender.py", "Appender"): "cache/store/_store.py",
     ("cache/store/_files.py", "SharedLru"): "cache/store/_store.py",
     ("cache/store/_index.py", "SegmentIndex"): "cache/store/_store.py",
-    ("media/_source.py", "_PositionLock"): "media/_source.py",
+    ("media/_readers.py", "_PositionLock"): "media/_readers.py",
 }
 """Locks that are renewed by an object of another class, by the file of that class."""
 

@@ -129,3 +129,13 @@ def test_a_slice_of_a_plan_is_a_list_of_requests(folder: Path) -> None:
         (request.source, request.ordinals.tolist()) for request in every[1:4]
     ]
     assert again.clip_shape == plan.clip_shape
+
+
+def test_the_path_of_a_dangling_link_is_said_once(tmp_path: Path) -> None:
+    link = tmp_path / "link.mp4"
+    link.symlink_to("nowhere.mp4")
+    catalog = scan(tmp_path, workers=0)
+    assert catalog.failures == [(str(link), "MissingMedia", f"{link}: no such file")]
+    with pytest.warns(UserWarning, match=r"The first row is .* \(MissingMedia: no such file\)") as caught:
+        plan_clips(catalog, Uniform(3), seed=1)
+    assert str(caught[0].message).count(str(link)) == 1

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, Literal, SupportsIndex
 
-from framefeed._checks import check_integer, expected
+from framefeed._checks import check_integer, expand_home, expected
 from framefeed._units import parse_bytes
 from framefeed.cache._caching import CachingDecoder
 from framefeed.cache._keys import FORMS, Form
@@ -222,4 +222,4 @@ def _check_folder(path: object) -> str:
     name = os.fsdecode(path) if isinstance(path, (str, os.PathLike)) and not isinstance(path, type) else ""
     if not name or "\0" in name:
         raise expected("path", "a folder such as 'cache/'", path)
-    return os.path.abspath(os.path.expanduser(name))
+    return os.path.abspath(expand_home(name))

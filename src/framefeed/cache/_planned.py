@@ -25,7 +25,7 @@ from framefeed.decode import (
     describe_layout,
     make_output_layout,
 )
-from framefeed.errors import FrameNotFound, MediaError, TimeUnavailable, UsageError
+from framefeed.errors import DeadlineExceeded, FrameNotFound, MediaError, TimeUnavailable, UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.plan import CenterCrop, DecodeRequest, EpochPlan, FixedCrop, OutputSpec
@@ -246,7 +246,7 @@ class PlannedFrames:
         for request in self._sample_requests:
             try:
                 sample = self._decode_sample(request)
-            except MediaError:
+            except (MediaError, DeadlineExceeded):
                 continue
             if sample is not None:
                 samples.append(sample)

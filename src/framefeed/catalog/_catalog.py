@@ -16,10 +16,11 @@ import pyarrow as pa
 
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import check_integer, check_path, check_position, expected
+from framefeed._checks import check_integer, check_path, check_position, expand_home, expected
 from framefeed._compute import pc
 from framefeed._names import make_printable
 from framefeed._nearest import did_you_mean
+from framefeed._shown import has_hidden_query
 from framefeed._units import format_bytes
 from framefeed.catalog._assembly import CatalogData, ListedRows, survey_rows
 from framefeed.catalog._catalog_file import CatalogHeader, format_rate, get_frames_path, open_catalog, write_catalog
@@ -30,7 +31,7 @@ from framefeed.catalog._splitting import assign_rows, check_fractions
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.errors import StaleSource, UsageError
 from framefeed.index import FrameIndex
-from framefeed.media import ImageSequence, Limits, MediaInfo, resolve_limits
+from framefeed.media import ImageSequence, Limits, MediaInfo, resolve_limits, source_name
 
 StrPath = str | os.PathLike[str]
 RowSelection = npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
@@ -101,7 +102,7 @@ class CatalogEntry:
         return self._catalog.columns(self.row)
 
     def __repr__(self) -> str:
-        return f"CatalogEntry({self._catalog.name(self.row)!r})"
+        return f"CatalogEntry({source_name(self._catalog.name(self.row), self.row)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (CatalogEntry, (self._catalog.take([self.row]), 0))
@@ -133,11 +134,8 @@ class Catalog(CatalogRows):
             UnreadableMedia: It is not a catalog, or damaged.
             StaleSource: The frame tables beside it belong to another catalog.
         """
-        check_path("path", path, "cat.parquet")
-        if root is not None:
-            check_path("root", root, "videos/")
-        name = os.path.abspath(os.fsdecode(path))
-        given = None if root is None else os.path.abspath(os.fsdecode(root))
+        name = os.path.abspath(check_path("path", path, "cat.parquet"))
+        given = None if root is None else os.path.abspath(check_path("root", root, "videos/"))
         facts, header, frames = open_catalog(name)
         data = CatalogData(
             facts,
@@ -160,13 +158,12 @@ class Catalog(CatalogRows):
         Raises:
             UsageError: The catalog holds media in memory, or the files cannot be written.
         """
-        check_path("path", path, "cat.parquet")
+        name = os.path.abspath(check_path("path", path, "cat.parquet"))
         if self._data.buffers and any(self.name(row) in self._data.buffers for row in range(len(self))):
             raise UsageError(
                 "this catalog cannot be saved: it holds media in memory or ImageSequence objects: scan files or "
                 "folders instead"
             )
-        name = os.path.abspath(os.fsdecode(path))
         data = self.compact()
         table = self.rebased(data.facts.table(), os.path.dirname(name))
         assumed = format_rate(data.assume_fps)
@@ -242,17 +239,19 @@ class Catalog(CatalogRows):
         """
         texts, names = set[str](), set[str]()
         if isinstance(errors, Catalog):
-            names = {errors.shown_name(row) for row in range(len(errors))}
+            names = {errors._path_name(row) for row in range(len(errors))}
         elif isinstance(errors, Verification):
             names = {each.source for each in errors.differences} | {each.source for each in errors.errors}
+            names |= errors.sources
         elif isinstance(errors, Iterable) and not isinstance(errors, (str, bytes)):
             for each in errors:
                 if isinstance(each, CatalogEntry):
-                    names.add(each._catalog.shown_name(each.row))
+                    names.add(each._catalog._path_name(each.row))
                 elif hasattr(each, "source"):
-                    names.add(str(each.source))
+                    opened = str(getattr(each, "opened", None) or each.source)
+                    (texts if has_hidden_query(opened) else names).add(opened)
                 elif isinstance(each, (str, os.PathLike)):
-                    texts.add(os.fsdecode(each))
+                    texts.add(expand_home(os.fsdecode(each)))
                 else:
                     raise expected("errors", "sources as text, or entries that have a source", each)
         else:
@@ -260,7 +259,7 @@ class Catalog(CatalogRows):
         names |= texts
         is_left = np.ones(len(self), np.bool_)
         for row in range(len(self)):
-            both = {self.shown_name(row), self.name(row)}
+            both = {self._path_name(row), self.name(row)}
             if not names.isdisjoint(both):
                 is_left[row] = False
                 texts -= both
@@ -432,7 +431,10 @@ def _explain_unknown_sources(unknown: Sequence[str], known: Sequence[str]) -> st
     nearest = f"; did you mean {make_printable(namesakes[0])!r}?" if namesakes else did_you_mean(
         unknown[0], known[:_MOST_COMPARED]
     )  # fmt: skip
-    return f"errors: not in this catalog: {shown}{more}: give paths, or names as in the column source{nearest}"
+    hidden = (
+        " (a query is hidden: give entries, such as those of a ledger)" if any(map(has_hidden_query, unknown)) else ""
+    )
+    return f"errors: not in this catalog: {shown}{more}{hidden}: give paths, or names as in the column source{nearest}"
 
 
 def _explain_filter_error(expression: object, reason: str, names: Sequence[str]) -> str:

@@ -29,7 +29,15 @@ from framefeed.catalog._columns import (
 from framefeed.catalog._plan_columns import find_usable_rows
 from framefeed.errors import FramefeedError, StaleSource, UsageError
 from framefeed.index import FrameIndex, build_still_index, index_media, make_image_sequence
-from framefeed.media import SEQUENCE_CONTAINER, ImageSequence, MediaInfo, MediaSource, SourceIdentity, probe
+from framefeed.media import (
+    SEQUENCE_CONTAINER,
+    ImageSequence,
+    MediaInfo,
+    MediaSource,
+    SourceIdentity,
+    probe,
+    source_name,
+)
 from framefeed.parallel import Err, ordered_outcomes, thread_budget
 
 
@@ -211,7 +219,7 @@ class CatalogRows:
         """List of (source, error type, message) of the rows that failed."""
         kinds = self._data.facts.texts("error_type")
         return [
-            (self.shown_name(row), kinds[self._get_data_row(row)] or "", self.error(row) or "")
+            (source_name(self._path_name(row), row), kinds[self._get_data_row(row)] or "", self.error(row) or "")
             for row in self.failed_rows.tolist()
         ]
 
@@ -271,10 +279,14 @@ class CatalogRows:
     def _numbers(self, name: str) -> IntArray:
         return self._select(self._data.facts.numbers(name))
 
-    def shown_name(self, row: int) -> str:
-        """Get the path, URL or name of a row as in `failures`, `verify` and messages."""
+    def _path_name(self, row: int) -> str:
+        """Get the path, URL or name of a row, with all that opens it."""
         text = self.name(row)
         return text if text in self._data.buffers else resolve_name(text, self._data.root)
+
+    def shown_name(self, row: int) -> str:
+        """Get the path, URL or name of a row for messages, without the secrets of a URL."""
+        return source_name(self._path_name(row))
 
 
 def explain_relative_path(catalog: CatalogRows, row: int) -> str:
@@ -357,11 +369,13 @@ class Verification:
         checked: Number of rows that were checked.
         differences: Values that differ from the catalog, in the order of rows.
         errors: Sources that could not be read, in the order of rows.
+        sources: Path, URL or name of each row that is in ``differences`` or ``errors``, with all that opens it.
     """
 
     checked: int
     differences: tuple[Difference, ...]
     errors: tuple[Failure, ...]
+    sources: frozenset[str] = frozenset()
 
     @property
     def ok(self) -> bool:
@@ -378,15 +392,17 @@ def verify_rows(catalog: CatalogRows, sample: float | None, workers: int | None,
     threads = thread_budget().threads if workers is None else check_integer("workers", workers, least=0)
     differences: list[Difference] = []
     errors: list[Failure] = []
+    sources = set[str]()
     in_flight = _IN_FLIGHT_PER_WORKER * max(1, threads)
     verify_row = partial(_verify_row, catalog)
     with ordered_outcomes(verify_row, rows.tolist(), workers=threads, max_in_flight=in_flight) as outcomes:
-        for outcome in outcomes:
+        for row, outcome in zip(rows.tolist(), outcomes, strict=True):
             if isinstance(outcome, Err):
                 raise outcome.error
+            sources.update([catalog._path_name(row)] if outcome.value else [])
             differences += [each for each in outcome.value if isinstance(each, Difference)]
             errors += [each for each in outcome.value if isinstance(each, Failure)]
-    return Verification(len(rows), tuple(differences), tuple(errors))
+    return Verification(len(rows), tuple(differences), tuple(errors), frozenset(sources))
 
 
 def sample_rows(rows: IntArray, sample: float | None, seed: int) -> IntArray:
@@ -407,7 +423,7 @@ def sample_rows(rows: IntArray, sample: float | None, seed: int) -> IntArray:
 
 
 def _verify_row(catalog: CatalogRows, row: int) -> list[Difference | Failure]:
-    name = catalog.shown_name(row)
+    name = source_name(catalog._path_name(row), row)
     try:
         media = MediaSource.of(catalog.source(row))
         info = catalog.info(row)

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
 from typing import Any, Literal
@@ -41,7 +41,7 @@ class SourceGroup:
     """
 
     folder: str
-    names: list[Any]
+    names: list[Any] = field(repr=False)
     kind: Literal["files", "sources", "image_folder"] = "files"
 
     def __len__(self) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from framefeed._checks import check_choice, check_integer, expected
 from framefeed.catalog._frame_rows import MOST_ITEMS
-from framefeed.errors import FramefeedError, LimitExceeded, MediaError, UnsupportedCodec
+from framefeed.errors import DeadlineExceeded, FramefeedError, LimitExceeded, MediaError, UnsupportedCodec
 from framefeed.index import FrameIndex, Verify, index_media
 from framefeed.media import (
     DEFAULT_LIMITS,
@@ -153,8 +153,8 @@ def _survey(source: Any, options: SurveyOptions) -> SurveyResult:
         if find_shortage(error) is not None:
             raise
         # The header's claims help to identify a file that failed.
-        with suppress(MediaError):
-            if info is None and media is not None and stat is not None:
+        with suppress(MediaError, DeadlineExceeded):
+            if info is None and media is not None and stat is not None and not isinstance(error, DeadlineExceeded):
                 if isinstance(error, UnsupportedCodec) and _is_still(media):
                     info = describe_picture(media, options.limits)[0]
                 elif options.depth == "frames":

@@ -14,7 +14,10 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
+from framefeed._checks import expand_home
 from framefeed._nearest import did_you_mean
 from framefeed.cli._arguments import Parser, join_negative_numbers
 from framefeed.cli._io import Exit, flush_or_discard_output, print_error
@@ -78,10 +81,17 @@ def _dispatch(words: list[str]) -> int:
     if unknown:
         command = f"framefeed {chosen}" if chosen in COMMANDS else "framefeed"
         raise UsageError(f"unexpected argument {' '.join(unknown)} ('{command} --help' lists all arguments)")
+    for name, value in vars(args).items():
+        setattr(args, name, [_expand(each) for each in value] if isinstance(value, list) else _expand(value))
     run = getattr(args, "run", None)
     if run is None:
         raise UsageError(f"expected a command: {', '.join(COMMANDS)} ('framefeed --help' describes them)")
     return int(run(args))
+
+
+def _expand(value: Any) -> Any:
+    """Replace ``~`` in a path: a shell leaves that of --out=~/cat.parquet."""
+    return type(value)(expand_home(str(value))) if isinstance(value, str | Path) else value
 
 
 def _make_parser(chosen: str | None) -> argparse.ArgumentParser:

@@ -18,6 +18,7 @@ import numpy as np
 from framefeed._files import make_write_error, name_special_kind
 from framefeed._names import escape, escape_invisible, remove_dots
 from framefeed._names import make_printable as utf8
+from framefeed._shown import show_text
 from framefeed._units import format_seconds, format_share
 from framefeed.errors import UsageError
 
@@ -113,7 +114,7 @@ def _discard(stream: TextIO) -> None:
 
 def _write(stream: TextIO, lines: Sequence[str], raw: bool = False) -> None:
     encoding = stream.encoding or "utf-8"
-    text = "".join(f"{line}\n" for line in (lines if raw else map(make_printable, lines)))
+    text = "".join(f"{line}\n" for line in (lines if raw else map(make_printable, map(show_text, lines))))
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
     stream.flush()
 
@@ -129,7 +130,7 @@ def _to_json(value: Any) -> Any:
         return _to_json(value.item())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    return escape(value) if isinstance(value, str) else value
+    return escape(show_text(value)) if isinstance(value, str) else value
 
 
 class Exit(IntEnum):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, takewhile
 
 from framefeed._names import is_url, make_absolute
+from framefeed._shown import show_name
 from framefeed.catalog.scan import VIDEO_SUFFIXES, is_glob, list_roots
 from framefeed.cli._io import Failed
 from framefeed.errors import UsageError
@@ -30,6 +32,12 @@ class Job:
 
     source: str
     out: str
+
+    @property
+    def name(self) -> str:
+        """Name of the input, without the secrets of a URL; then with its output, which tells two such inputs apart."""
+        shown = show_name(self.source)
+        return shown if shown == self.source else f"{shown} (to {os.path.basename(self.out)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +134,18 @@ def _list_sources(inputs: Sequence[str], folder: str, failed: list[Failed]) -> I
     for root in inputs:
         is_folder = os.path.isdir(root)
         if _is_named(root) or (len(inputs) > 1 and _is_missing_video(root)):
-            yield make_absolute(root), os.path.basename(root)
+            yield make_absolute(root), _get_base_name(root)
             continue
         listing = list_roots([root], suffixes=VIDEO_SUFFIXES)
         failed += [(path, type(error).__name__, str(error)) for path, error in listing.unlistable.items()]
         for path in listing.paths:
             # A run before this one may have written those in its own folder.
             if path not in listing.unlistable and not (is_folder and _is_own(path, folder, root)):
-                yield path, os.path.relpath(path, make_absolute(root)) if is_folder else os.path.basename(path)
+                yield path, os.path.relpath(path, make_absolute(root)) if is_folder else _get_base_name(path)
+
+
+def _get_base_name(source: str) -> str:
+    return os.path.basename(re.split("[?#]", show_name(source))[0] if is_url(source) else source)
 
 
 def _is_missing_video(path: str) -> bool:

@@ -11,7 +11,8 @@ from typing import Any
 from framefeed._files import remove_scratch, replacing, write_errors
 from framefeed._names import escape, unescape
 from framefeed.cli._io import make_printable
-from framefeed.errors import MediaError, UsageError
+from framefeed.cli._map_jobs import Job
+from framefeed.errors import DeadlineExceeded, MediaError, UsageError
 from framefeed.media import MediaSource
 
 LEDGER = "framefeed-map.jsonl"
@@ -41,28 +42,29 @@ class MapLedger:
         for line in _read_lines(self.path):
             self._lines.setdefault(line["file"], []).append(line)
 
-    def find_finished(self, source: str) -> Line | None:
+    def find_finished(self, job: Job) -> Line | None:
         """Find the line of an output of this run's settings, if neither its source nor itself has changed since."""
-        for line in self._lines.get(escape(source), ()):
+        for line in self._lines.get(escape(job.name), ()):
             if line["action"] != WRITTEN or line.get("settings") != self._settings:
                 continue
             stamps = _stamp_outputs(line.get("outputs", ()))
-            if stamps is not None and stamps == line.get("stamps") and line.get("fingerprint") == _hash_source(source):
+            is_same = stamps is not None and stamps == line.get("stamps")
+            if is_same and line.get("fingerprint") == _hash_source(job.source):
                 return line
         return None
 
-    def count_faults(self, source: str) -> int:
+    def count_faults(self, name: str) -> int:
         """Count the frames of a finished output that were left out, or kept as they were."""
-        return sum(line.get("frame") is not None for line in self._lines.get(escape(source), ()))
+        return sum(line.get("frame") is not None for line in self._lines.get(escape(name), ()))
 
     def has_written(self, path: str) -> bool:
         """Whether a line of an earlier run names a file as its output."""
         name = escape(os.path.abspath(path))
         return any(name in line.get("outputs", ()) for lines in self._lines.values() for line in lines)
 
-    def begin(self, sources: Iterable[str]) -> None:
+    def begin(self, names: Iterable[str]) -> None:
         """Forget the failures of some files; the lines of a finished output stay until a new one is finished."""
-        for name in map(escape, sources):
+        for name in map(escape, names):
             lines = self._lines.pop(name, [])
             num_kept = max((number for number, line in enumerate(lines, 1) if line["action"] == WRITTEN), default=0)
             if num_kept:
@@ -74,18 +76,16 @@ class MapLedger:
         with write_errors(self.path), replacing(self.path) as scratch, open(scratch, "w", encoding="utf-8") as file:
             file.writelines(_dump_line(line) for lines in self._lines.values() for line in lines)
 
-    def add_written(
-        self, source: str, outputs: Sequence[str], counts: Mapping[str, int], frames: Sequence[Line]
-    ) -> None:
+    def add_written(self, job: Job, outputs: Sequence[str], counts: Mapping[str, int], frames: Sequence[Line]) -> None:
         """Add a finished output, and the frames of it that have no picture of their own, in place of an earlier one."""
         facts: Line = {
             "outputs": [escape(os.path.abspath(path)) for path in outputs],
             **counts,
             "settings": self._settings,
-            "fingerprint": _hash_source(source),
+            "fingerprint": _hash_source(job.source),
         }
         facts["stamps"] = _stamp_outputs(facts["outputs"])
-        name = escape(source)
+        name = escape(job.name)
         has_earlier = self._lines.pop(name, None) is not None
         line = {"file": name, "frame": None, "reason": None, "action": WRITTEN, **facts}
         self._lines[name] = [*({"file": name, **frame} for frame in frames), line]
@@ -94,9 +94,9 @@ class MapLedger:
         else:
             self._append(self._lines[name])
 
-    def add_failed(self, source: str, error: BaseException) -> None:
+    def add_failed(self, name: str, error: BaseException) -> None:
         """Append a file that failed as a whole."""
-        name, reason = escape(source), make_printable(f"{type(error).__name__}: {error}")
+        name, reason = escape(name), make_printable(f"{type(error).__name__}: {error}")
         line = {"file": name, "frame": None, "reason": reason, "action": FAILED}
         self._lines.setdefault(name, []).append(line)
         self._append([line])
@@ -137,7 +137,7 @@ def _read_lines(path: str) -> list[Line]:
 def _hash_source(source: str) -> str | None:
     try:
         return MediaSource.of(source).fingerprint()
-    except MediaError:  # it is gone, or was never there
+    except (MediaError, DeadlineExceeded):  # it is gone, or was never there
         return None
 
 

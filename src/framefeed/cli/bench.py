@@ -16,6 +16,7 @@ from typing import Any
 
 from framefeed._checks import check_known
 from framefeed._files import name_special_kind, write_errors
+from framefeed._names import is_url
 from framefeed._units import format_count, format_seconds
 from framefeed.bench import BenchOptions, Rounds, Suite, describe_closing, describe_row, run_suite
 from framefeed.bench.cache import CACHE, FRAMES, describe_table, refuse_pictures
@@ -52,10 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="WHAT",
         help="what to measure: decode, scan, cache, load, map, or all (a little of the first three, within --minutes)",
     )
-    parser.add_argument("media", nargs="*", type=Path, metavar="MEDIA", default=[],
+    parser.add_argument("media", nargs="*", metavar="MEDIA", default=[],
                         help="your videos and pictures, files or folders (default: the folder that FRAMEFEED_MEDIA "
                         "names, else generated files; 'bench all' needs MEDIA or --generated)")  # fmt: skip
-    parser.add_argument("--media", dest="named_media", action="append", type=Path, default=[], metavar="MEDIA",
+    parser.add_argument("--media", dest="named_media", action="append", default=[], metavar="MEDIA",
                         help="the same as MEDIA")  # fmt: skip
     parser.add_argument(
         "--work", type=Path, metavar="FOLDER", help="keep generated files in this folder, and use them again"
@@ -124,8 +125,10 @@ def _interrupt(number: int, frame: object) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     _fill_defaults(args)
-    named = [*map(Path, args.media), *args.named_media]
-    media = tuple(named or map(Path, filter(None, [os.environ.get("FRAMEFEED_MEDIA")])))
+    named = [*args.media, *args.named_media] or list(filter(None, [os.environ.get("FRAMEFEED_MEDIA")]))
+    if (url := next(filter(is_url, named), None)) is not None:
+        raise UsageError(f"{url}: the benchmarks measure files: download it first")
+    media = tuple(map(Path, named))
     for path in media:
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder: check its spelling")

@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from framefeed._arrays import IntArray
 from framefeed._files import check_writable
+from framefeed._shown import show_name
 from framefeed._units import format_bytes, format_count, format_seconds
 from framefeed.catalog import Catalog, CatalogEntry, make_memory_catalog
 from framefeed.cli._arguments import (
@@ -148,7 +149,7 @@ def run(args: argparse.Namespace) -> int:
     if args.sheet is not None:
         _save_sheet(args, metadata, catalog.frame_index(0), request, saved)
     if args.json:
-        print_json({"source": args.video, **_make_document(metadata, request, saved), "sheet": args.sheet})
+        print_json({"source": show_name(args.video), **_make_document(metadata, request, saved), "sheet": args.sheet})
     else:
         _print_written(args, request, saved)
     return Exit.WELL
@@ -269,8 +270,9 @@ def _save_sheet(
         for ordinal in request.ordinals[request.skipped].tolist():
             saved.thumbnails[ordinal] = black
     length = "" if metadata.duration_seconds is None else f", {format_seconds(metadata.duration_seconds)}"
+    name = make_printable(os.path.basename(show_name(args.video)))
     title = (
-        f"{make_printable(os.path.basename(args.video))}    {metadata.codec} {metadata.width}x{metadata.height}, "
+        f"{name}    {metadata.codec} {metadata.width}x{metadata.height}, "
         f"{format_count(metadata.num_frames, 'frame')}{length}"
     )
     thumbnails = [saved.thumbnails[ordinal] for ordinal in request.ordinals.tolist()]

@@ -69,7 +69,7 @@ def _prepare_media(media: str | None, out: Path, stages: Stages) -> tuple[Catalo
     rows = catalog.usable_rows.tolist()
     timed = [row for row in rows if catalog.frame_index(row).has_timestamps]
     why = "has no usable timestamps, which frames per second need: scan with --assume-fps, or choose frames by number"
-    timeless = [(str(catalog.source(row)), TimeUnavailable.__name__, why) for row in rows if row not in set(timed)]
+    timeless = [(catalog.shown_name(row), TimeUnavailable.__name__, why) for row in rows if row not in set(timed)]
     return catalog.take(timed), [*catalog.failures, *timeless]
 
 

@@ -196,7 +196,7 @@ class _Done:
         return {
             "written": [
                 {
-                    "source": each.job.source,
+                    "source": each.job.name,
                     "outputs": list(each.result.outputs),
                     "num_frames": each.result.num_frames,
                     "num_pictures": each.result.num_pictures,
@@ -232,9 +232,9 @@ class _Done:
 
 def _list_faults(written: _Written) -> list[str]:
     ledger = written.result.ledger
-    lines = [f"{written.job.source}: {fault}" for fault in ledger[:_MAX_FRAMES]]
+    lines = [f"{written.job.name}: {fault}" for fault in ledger[:_MAX_FRAMES]]
     rest = len(ledger) - len(lines)
-    return [*lines, *([f"{written.job.source}: {format_count(rest, 'frame')} more, not shown"] if rest else [])]
+    return [*lines, *([f"{written.job.name}: {format_count(rest, 'frame')} more, not shown"] if rest else [])]
 
 
 def _map_one(job: Job, work: _Work, *, as_json: bool) -> _Done:
@@ -272,30 +272,30 @@ def _map_many(jobs: Jobs, work: _Work, settings: Mapping[str, Any], *, as_json: 
     assert jobs.folder is not None
     ledger = MapLedger(ensure_folder(jobs.folder), settings)
     resumes = work.options["resume"]
-    known = {job.source for job in jobs.jobs if resumes and ledger.find_finished(job.source) is not None}
-    todo = [job for job in jobs.jobs if job.source not in known]
+    known = {job for job in jobs.jobs if resumes and ledger.find_finished(job) is not None}
+    todo = [job for job in jobs.jobs if job not in known]
     if not overwrite:
         for job in todo:
             _check_existing(job, ledger)
-    ledger.begin(job.source for job in jobs.jobs)
-    faults = sum(map(ledger.count_faults, known))
+    ledger.begin(job.name for job in jobs.jobs)
+    faults = sum(ledger.count_faults(job.name) for job in known)
     done = _Done(failed=list(jobs.failed), num_known=len(known), num_known_faults=faults, ledger=ledger.path)
     for number, job in enumerate(todo, 1):
         count = f"{number + len(known)} of {len(jobs.jobs)}"
         ensure_folder(os.path.dirname(job.out) or os.curdir)
         try:
-            with _explaining_interrupts(f" at {job.source}, {count}"), _showing(f"[{count}]") as progress:
+            with _explaining_interrupts(f" at {job.name}, {count}"), _showing(f"[{count}]") as progress:
                 result = work.map(job, progress)
         except (MediaError, LoadError, TimeUnavailable, UsageError) as error:
             _check_is_of_file(error, is_first=not (done.written or known))
             if type(error) is LoadError and not any(kind == LoadError.__name__ for _, kind, _ in done.failed):
                 print_error(*_list_traceback(error))
-            done.failed.append((job.source, type(error).__name__, str(error)))
-            ledger.add_failed(job.source, error)
+            done.failed.append((job.name, type(error).__name__, str(error)))
+            ledger.add_failed(job.name, error)
             continue
         done.written.append(_Written(job, result))
         counts = {"num_frames": result.num_frames, "num_pictures": result.num_pictures}
-        ledger.add_written(job.source, result.outputs, counts, [fault.to_json() for fault in result.ledger])
+        ledger.add_written(job, result.outputs, counts, [fault.to_json() for fault in result.ledger])
         if not as_json:
             print_out(f"[{count}] {_describe(done.written[-1])}")
     return done

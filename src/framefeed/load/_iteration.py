@@ -17,7 +17,6 @@ from framefeed.load._state import BatchCursor, BatchRanges
 from framefeed.load._stats import Meter, WorkCost
 from framefeed.load._work import DecodeTask, split_by_source
 from framefeed.load._workers import Workers
-from framefeed.media import source_name
 from framefeed.parallel import CLOSE_SECONDS, Err, Ok, OrderedOutcomes, ordered_outcomes, run_next
 from framefeed.plan import EpochPlan
 
@@ -121,7 +120,7 @@ class BatchIterator(Iterator[ClipBatch]):
         epoch = self._plan.epoch
         for error, source, position in zip(batch.errors, batch.sources, batch.positions.tolist(), strict=True):
             if error is not None:
-                self._ledger.record(LedgerEntry.of(error, source_name(source), position, epoch))
+                self._ledger.record(LedgerEntry.of(error, source, position, epoch))
         for entry in self._substitutes:
             self._ledger.record(entry)
         too_many = make_max_failed_error(self._ledger, self._options.max_failed, epoch, len(self._plan))
@@ -169,7 +168,7 @@ class BatchIterator(Iterator[ClipBatch]):
         failed = {slot: error for slot, error in enumerate(batch.errors) if error is not None}
         if any(isinstance(error, ResourceExhausted) for error in failed.values()):
             return []
-        own = {slot: batch.identify(slot) for slot in failed}
+        own = {slot: (batch.identify(slot)[0], batch.get_source(slot)) for slot in failed}
         for number in range(MAX_SUBSTITUTES):
             chosen = {slot: self._plan.choose_substitute(own[slot][0], number) for slot in failed if batch.errors[slot]}
             slots = [slot for slot, position in chosen.items() if batch.substitute(slot, position)]
@@ -179,9 +178,9 @@ class BatchIterator(Iterator[ClipBatch]):
                 return []
         entries = []
         for slot, error in failed.items():
-            position, name = own[slot]
+            position, source = own[slot]
             if batch.errors[slot] is None:
-                entries.append(LedgerEntry.of(error, name, position, self._plan.epoch, batch.positions[slot]))
+                entries.append(LedgerEntry.of(error, source, position, self._plan.epoch, batch.positions[slot]))
             else:
                 batch.restore(slot, error)
         return entries

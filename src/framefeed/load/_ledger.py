@@ -9,7 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from textwrap import shorten
 from typing import Any, overload
 
@@ -18,6 +18,7 @@ from framefeed._files import replacing, write_errors
 from framefeed._names import escape_invisible
 from framefeed._units import format_count
 from framefeed.errors import FramefeedError, LoadError, UsageError
+from framefeed.media import ImageSequence, source_name
 from framefeed.parallel import SharedLines, renew_after_fork
 
 MAX_ENTRIES = 10_000
@@ -36,7 +37,7 @@ class LedgerEntry:
     """A clip that could not be loaded.
 
     Attributes:
-        source: Path, URL or name of the file.
+        source: Path, URL or name of the file; of a URL only what is not secret.
         position: Global position of the clip in the epoch.
         epoch: Number of the epoch.
         frames: Frame numbers that the error names, at most the first 256; empty if it names none.
@@ -44,6 +45,7 @@ class LedgerEntry:
         action: What was done: "skipped" means that the clip was delivered as zeros with ``ok`` False,
             "substituted" that another clip was delivered in its place.
         substitute: Global position of that other clip, or None.
+        opened: Of a URL of which ``source`` hides a part, what opens it; else None. It is printed and written nowhere.
     """
 
     source: str
@@ -53,16 +55,24 @@ class LedgerEntry:
     reason: str
     action: str = "skipped"
     substitute: int | None = None
+    opened: str | None = field(default=None, repr=False)
 
     @classmethod
     def of(
-        cls, error: FramefeedError, source: str, position: int, epoch: int, substitute: int | None = None
+        cls,
+        error: FramefeedError,
+        source: str | bytes | ImageSequence,
+        position: int,
+        epoch: int,
+        substitute: int | None = None,
     ) -> LedgerEntry:
         """Describe a clip by its error, and by the position of the clip in its place."""
+        name = source_name(source)
+        opened = source if isinstance(source, str) and source != name else None
         frames = tuple(int(frame) for frame in getattr(error, "frames", ())[:_MAX_FRAMES])
         reason = f"{type(error).__name__}: {error}"[:_MAX_REASON]
         action = "skipped" if substitute is None else "substituted"
-        return cls(source, position, epoch, frames, reason, action, substitute)
+        return cls(name, position, epoch, frames, reason, action, substitute, opened)
 
 
 class Ledger(Sequence[LedgerEntry]):
@@ -114,13 +124,13 @@ class Ledger(Sequence[LedgerEntry]):
         clips: Counter[tuple[str, str, str]] = Counter()
         first: dict[tuple[str, str, str], LedgerEntry] = {}
         for entry in self._entries:
-            key = entry.source, entry.action, entry.reason.partition(":")[0]
+            key = entry.opened or entry.source, entry.action, entry.reason.partition(":")[0]
             clips[key] += 1
             first.setdefault(key, entry)
         shown = list(first)[:_PRINTED_FILES]
         lines = [
             f"{format_count(failed, 'failed clip')} of "
-            f"{format_count(len({entry.source for entry in self._entries}), 'file')}"
+            f"{format_count(len({entry.opened or entry.source for entry in self._entries}), 'file')}"
         ]
         lines += [_format_line(first[key], clips[key]) for key in shown]
         if len(first) > len(shown):
@@ -180,8 +190,7 @@ class Ledger(Sequence[LedgerEntry]):
         Raises:
             UsageError: The file cannot be written.
         """
-        check_path("path", path, "failed.jsonl")
-        name = os.fsdecode(path)
+        name = check_path("path", path, "failed.jsonl")
         with write_errors(name), replacing(name) as pending, open(pending, "w", encoding="ascii") as file:
             file.writelines(_dump_line(entry) for entry in self)
 
@@ -194,8 +203,7 @@ class Ledger(Sequence[LedgerEntry]):
         Raises:
             UsageError: The file cannot be written.
         """
-        check_path("path", path, "failed.jsonl")
-        name = os.path.abspath(os.fsdecode(path))
+        name = os.path.abspath(check_path("path", path, "failed.jsonl"))
         with write_errors(name), open(name, "ab"):
             pass
         self._appended_to = name
@@ -218,7 +226,7 @@ class Ledger(Sequence[LedgerEntry]):
 
 
 def _dump_line(entry: LedgerEntry) -> str:
-    return json.dumps(asdict(entry)) + "\n"
+    return json.dumps({name: value for name, value in asdict(entry).items() if name != "opened"}) + "\n"
 
 
 def _append_line(path: str, entry: LedgerEntry) -> None:
@@ -244,7 +252,8 @@ def _format_line(entry: LedgerEntry, clips: int) -> str:
     while len(parts) > 1 and len("; ".join(parts)) > _PRINTED_REASON:
         parts.pop()
     reason = shorten("; ".join(parts), _PRINTED_REASON, placeholder=" ...")
-    return f"  {escape_invisible(entry.source)}: {format_count(clips, 'clip')} {entry.action}: {kind}: {reason}"
+    where = "" if entry.opened is None else f" (clip at position {entry.position})"
+    return f"  {escape_invisible(entry.source)}{where}: {format_count(clips, 'clip')} {entry.action}: {kind}: {reason}"
 
 
 def check_max_failed(max_failed: int | float | None, on_error: str) -> None:

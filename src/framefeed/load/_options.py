@@ -47,6 +47,10 @@ def refuse_torch_names(construct: Callable[P, None]) -> Callable[P, None]:
     return check_and_construct
 
 
+_FETCH_SHARE = 0.75
+"""Of ``deadline_seconds``; the rest is for other clips that wait for the same worker."""
+
+
 @dataclass(frozen=True)
 class LoaderOptions:
     """The options of ``ClipLoader``, which describes them.
@@ -92,6 +96,11 @@ class LoaderOptions:
     def num_workers(self) -> int:
         """Number of threads; the thread budget of the process for "auto"."""
         return thread_budget().threads if self.workers == "auto" else self.workers
+
+    @property
+    def fetch_seconds(self) -> float | None:
+        """Longest time for the fetches of a task: it fails alone, before the wait for its clips ends the iteration."""
+        return None if self.deadline_seconds is None else _FETCH_SHARE * self.deadline_seconds
 
     def decoder_for(self, plan: EpochPlan) -> Decoder:
         """Return the decoder, wrapped in the cache if there is one.

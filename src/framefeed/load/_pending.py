@@ -233,14 +233,15 @@ class PendingBatch:
             self._requests[slot] = None
         self.memory.reshape(slot, find_shapes(self._plan, [position], self.length)[0])
 
-    def _get_source(self, slot: int) -> Any:
+    def get_source(self, slot: int) -> Any:
+        """Return what opens the source of a clip."""
         # That of a request is at hand; the catalog has to find it.
         request = None if self._requests is None else self._requests[slot]
         return self._plan.catalog.source(self._rows[slot]) if request is None else request.source
 
     def identify(self, slot: int) -> tuple[int, str]:
         """Return the global position of a clip, and its source's name for messages."""
-        return int(self._global_positions[slot]), source_name(self._get_source(slot))
+        return int(self._global_positions[slot]), source_name(self.get_source(slot))
 
     def finish(self, apply_transform: ApplyTransform | None = None) -> ClipBatch:
         """Make the batch, after the last worker has written.
@@ -259,7 +260,7 @@ class PendingBatch:
             self.fail(slot, UsageError(message), "transform")
         # Moved, not shared: the traceback of one error refers to this object, and would keep all its errors alive.
         errors, self.errors = self.errors, []
-        sources = [self._get_source(slot) for slot in range(len(self))]
+        sources = [self.get_source(slot) for slot in range(len(self))]
         return ClipBatch(
             data=data,
             pts_seconds=self.pts_seconds,

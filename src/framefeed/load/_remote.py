@@ -150,7 +150,8 @@ class ClipProcess:
                 cache.flush()
             self._plan = self._plan.with_epoch(epoch)
             decoder = self._options.decoder_for(self._plan)
-            self._worker = ClipWorker(self._plan.whole, decoder, self._options.transform)
+            options = self._options
+            self._worker = ClipWorker(self._plan.whole, decoder, options.transform, options.fetch_seconds)
             self._iteration = iteration, epoch
         return self._worker
 

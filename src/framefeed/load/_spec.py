@@ -100,7 +100,7 @@ def _column_dtype(values: AnyArray) -> np.dtype[Any]:
 def _find_result_form(plan: EpochPlan, options: LoaderOptions) -> Form:
     """Find the form of the transform's results by the first clip that can be loaded, of some."""
     decoder, whole = options.decoder_for(plan), plan.whole
-    worker = ClipWorker(whole, decoder, options.transform)
+    worker = ClipWorker(whole, decoder, options.transform, options.fetch_seconds)
     failed: FramefeedError | None = None
     for position in range(min(len(plan), 1 + MAX_SUBSTITUTES)):
         number = int(plan.global_position(position))

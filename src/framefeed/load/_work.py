@@ -18,7 +18,7 @@ from framefeed.load._options import Transform
 from framefeed.load._pending import PendingBatch
 from framefeed.load._stats import Stopwatch, WorkCost
 from framefeed.media import MediaSource
-from framefeed.parallel import Err, Ok, catch_outcome
+from framefeed.parallel import Err, Ok, catch_outcome, fetch_limit
 from framefeed.plan import DecodeRequest, EpochPlan
 
 
@@ -63,12 +63,20 @@ class ClipWorker:
         plan: At the epoch of the batches.
         decoder: Turns requests into pixels.
         transform: The user's function of (clip [T, C, H, W], rng).
+        fetch_seconds: Longest time for the fetches of a task, those by URL, from its start; None for no limit.
     """
 
-    def __init__(self, plan: EpochPlan, decoder: Decoder, transform: Transform | None = None) -> None:
+    def __init__(
+        self,
+        plan: EpochPlan,
+        decoder: Decoder,
+        transform: Transform | None = None,
+        fetch_seconds: float | None = None,
+    ) -> None:
         self._plan = plan
         self._decoder = decoder
         self._transform = transform
+        self._fetch_seconds = fetch_seconds
 
     def __call__(self, task: DecodeTask | None) -> WorkCost:
         """Do a task, or nothing for None; errors are stored in the batch."""
@@ -80,7 +88,8 @@ class ClipWorker:
         cost.plan = task.batch.take_plan_seconds()
         watch = Stopwatch()
         task.stage = "decode"
-        clips = self._decode(task, requests, cost.counts)
+        with fetch_limit(self._fetch_seconds):
+            clips = self._decode(task, requests, cost.counts)
         cost.decode = watch.lap()
         if self._transform is not None:
             task.stage = "transform"

@@ -64,21 +64,16 @@ from framefeed.media._pillow import (
 )
 from framefeed.media._probe import describe_video, probe, probe_sequence
 from framefeed.media._provers import has_prover, walk_and_prove
+from framefeed.media._readers import ByteReader, FileReader, SourceStat, clamp_ns, is_real_file, read_bytes
 from framefeed.media._sequence import SEQUENCE_CONTAINER, ImageSequence, SequenceSource, parse_rate, source_name
 from framefeed.media._sequence_files import PICTURE_SUFFIXES, list_folder
 from framefeed.media._sniff import HEAD_BYTES, sniff
 from framefeed.media._source import (
     FINGERPRINT_BLOCK,
     HEAD_FINGERPRINT_PREFIX,
-    ByteReader,
-    FileReader,
     MediaSource,
     SourceIdentity,
-    SourceStat,
-    clamp_ns,
     hash_head,
-    is_real_file,
-    read_bytes,
 )
 from framefeed.media._urls import BLOCK_BYTES, check_url
 from framefeed.media.h26x._units import BLOCK_PADDING, UnitWalk

@@ -45,7 +45,8 @@ from framefeed.media._libav_input import (
     name_known_format,
     needs_decoders,
 )
-from framefeed.media._source import ByteReader, MediaSource, read_bytes
+from framefeed.media._readers import ByteReader, read_bytes
+from framefeed.media._source import MediaSource
 from framefeed.parallel import check_stop
 
 STREAM_FORMATS = frozenset({"h264", "hevc", "vvc", "obu", "av1", "m4v", "mpegvideo", "mjpeg", "vc1", "h263", "h261"})

@@ -11,7 +11,7 @@ from framefeed.media._container import VideoContainer
 from framefeed.media._details import StreamColors
 from framefeed.media._nal import split_nal_units
 from framefeed.media._packets import MISSING_PTS, PacketWalk
-from framefeed.media._source import ByteReader, read_bytes
+from framefeed.media._readers import ByteReader, read_bytes
 from framefeed.media.h26x._bits import OddUnits
 from framefeed.media.h26x._sets import read_h264_sequence, read_hevc_sequence
 

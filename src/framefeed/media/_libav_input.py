@@ -16,7 +16,8 @@ from av.container import InputContainer
 from framefeed.errors import LimitExceeded
 from framefeed.media._info import Limits, bound_padded_pixels
 from framefeed.media._libav_errors import LogLine
-from framefeed.media._source import MediaSource, read_bytes
+from framefeed.media._readers import read_bytes
+from framefeed.media._source import MediaSource
 from framefeed.parallel import Err, Ok, catch_outcome, check_stop
 
 T = TypeVar("T")
@@ -49,8 +50,9 @@ class LibavInput:
         self._bytes_left = math.inf
         self._limit = ""
         self._weight = 1
-        # libav guesses the format by the ending too.
-        self.name = f"file:{source.path}" if source.kind in ("path", "url") else source.name
+        # libav guesses the format by the ending too, and repeats the name in its errors.
+        path = source.path if source.kind == "path" else source.name.removesuffix("?...")
+        self.name = f"file:{path}" if source.kind in ("path", "url") else path
 
     def read(self, count: int) -> bytes:
         """Read the next bytes; none at the end, or after an error."""

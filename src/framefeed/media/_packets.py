@@ -18,7 +18,7 @@ from framefeed.media._container import Packet, VideoContainer
 from framefeed.media._info import is_size_allowed, make_limit_error, make_size_error
 from framefeed.media._libav_errors import in_one_line
 from framefeed.media._nal import read_nal_length_size
-from framefeed.media._source import read_bytes
+from framefeed.media._readers import read_bytes
 from framefeed.media.h26x._units import BLOCK_PADDING, UnitFacts, UnitWalk
 
 MISSING_PTS = int(np.iinfo(np.int64).min)

@@ -27,8 +27,9 @@ from framefeed.errors import (
     UsageError,
 )
 from framefeed.media._info import DEFAULT_LIMITS, Limits, MediaInfo, rotate_size
+from framefeed.media._readers import ByteReader, BytesReader, read_bytes
 from framefeed.media._sniff import HEAD_BYTES, is_avif, name_undecoded_format
-from framefeed.media._source import ByteReader, BytesReader, MediaSource, read_bytes
+from framefeed.media._source import MediaSource
 from framefeed.media.headers._exif import check_orientation, convert_exif_orientation, find_xmp_orientation
 from framefeed.media.headers._reads import LEAST_READ_BYTES, PICTURE_HEAD_BYTES, CountedReads, OddHeader, StillHeader
 from framefeed.media.headers._still import read_still_header

@@ -14,9 +14,10 @@ from framefeed.media._details import PictureFormat, read_claimed_duration
 from framefeed.media._info import Limits, MediaInfo, make_limit_error, resolve_limits, rotate_size
 from framefeed.media._packets import make_empty_error
 from framefeed.media._pillow import probe_image
+from framefeed.media._readers import read_bytes
 from framefeed.media._sequence import SEQUENCE_CONTAINER, SequenceSource
 from framefeed.media._sniff import HEAD_BYTES, name_undecoded_format, sniff
-from framefeed.media._source import MediaSource, read_bytes
+from framefeed.media._source import MediaSource
 from framefeed.media.mp4._open import movie_info
 from framefeed.parallel import check_stop, try_again_in_shortage
 

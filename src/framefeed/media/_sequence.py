@@ -13,11 +13,13 @@ import numpy as np
 import xxhash
 
 from framefeed._arrays import IntArray
-from framefeed._checks import expected
+from framefeed._checks import expand_home, expected
 from framefeed._lru import Lru
+from framefeed._shown import show_name
 from framefeed.errors import EmptyVideo, MediaError, StaleSource, UsageError
+from framefeed.media._readers import ByteReader, SourceStat
 from framefeed.media._sequence_files import SequenceFiles, list_folder, stamp_folder, stat_files
-from framefeed.media._source import ByteReader, MediaSource, SourceIdentity, SourceStat
+from framefeed.media._source import MediaSource, SourceIdentity
 from framefeed.parallel import renew_after_fork
 
 SEQUENCE_CONTAINER = "image_sequence"
@@ -36,11 +38,19 @@ _COMMON_DENOMINATOR = 1001
 StrPath = str | os.PathLike[str]
 
 
-def source_name(source: str | bytes | ImageSequence) -> str:
-    """Name the source of a catalog row or a request, for messages."""
+def source_name(source: str | bytes | ImageSequence, row: int | None = None) -> str:
+    """Name the source of a catalog row or a request, for messages, without the secrets of a URL.
+
+    Args:
+        source: The source.
+        row: Its row; named too where the source is a URL with something to hide, which may tell two sources apart.
+    """
     if isinstance(source, bytes):
         return f"<{len(source)} bytes>"
-    return source if isinstance(source, str) else source.name
+    if not isinstance(source, str):
+        return source.name
+    shown = show_name(source)
+    return shown if row is None or shown == source else f"{shown} (row {row})"
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -345,7 +355,7 @@ _ACCEPTED: set[tuple[Hashable, str]] = set()
 def _parse_path(path: object) -> str:
     if not isinstance(path, (str, os.PathLike)):
         raise expected("folder_or_paths", "a folder, or a list of paths", path)
-    name = os.fsdecode(path)
+    name = expand_home(os.fsdecode(path))
     if not name or "\0" in name or "://" in name:
         raise expected("folder_or_paths", "a path", name)
     return os.path.abspath(name)

@@ -4,38 +4,32 @@ from __future__ import annotations
 
 import io
 import os
-import stat
-import threading
-import weakref
 from collections.abc import Hashable
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import IO, Any, Literal, Protocol
+from typing import IO, Any, Literal
 
 import xxhash
 
-from framefeed._checks import expected, refuse_catalog
-from framefeed._files import open_regular, raise_file_error, stat_regular
+from framefeed._checks import expand_home, expected, refuse_catalog
+from framefeed._files import stat_regular
+from framefeed._shown import show_name
 from framefeed.errors import StaleSource, UsageError
+from framefeed.media._readers import (
+    ByteReader,
+    BytesReader,
+    FileReader,
+    SourceStat,
+    UrlReader,
+    clamp_ns,
+    make_reader,
+    read_bytes,
+)
 from framefeed.media._sniff import HEAD_BYTES
-from framefeed.media._urls import check_url, open_url, url_errors
-from framefeed.parallel import renew_after_fork, shorten_repr
+from framefeed.media._urls import check_url
 
 FINGERPRINT_BLOCK = 64 * 1024
 """Bytes hashed at the head, at the middle and at the tail."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceStat:
-    """Size in bytes, and modification time in ns if there is one."""
-
-    bytes: int
-    mtime_ns: int | None = None
-
-    @classmethod
-    def of(cls, facts: os.stat_result) -> SourceStat:
-        """Take size and time from what the system says of a file; the time is clamped."""
-        return cls(facts.st_size, clamp_ns(facts.st_mtime_ns))
 
 
 # A type of its own, and not a stat whose fingerprint may be missing: a stat costs no read, and must not stand where
@@ -52,248 +46,6 @@ class SourceIdentity:
     def stat(self) -> SourceStat:
         """What the file system said of the file."""
         return SourceStat(self.bytes, self.mtime_ns)
-
-
-def clamp_ns(ns: int) -> int:
-    """Clamp a file's time in ns to 64 bits, 1677 to 2262: file systems have a larger range."""
-    return max(-(2**63), min(ns, 2**63 - 1))
-
-
-class ByteReader(Protocol):
-    """Random access to the bytes of a source."""
-
-    def read_into(self, buffer: memoryview, offset: int) -> int:
-        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
-        ...
-
-    def stat(self) -> SourceStat:
-        """Size and time of the open source."""
-        ...
-
-    def close(self) -> None:
-        """Release the file, if this reader opened it."""
-        ...
-
-
-class FileReader:
-    """Reads a regular file with positioned reads, which threads and forked children can share."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._descriptor = open_regular(path)
-
-    def read_into(self, buffer: memoryview, offset: int) -> int:
-        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
-        try:
-            got = os.preadv(self._descriptor, [buffer], offset)
-            while 0 < got < len(buffer):
-                more = os.preadv(self._descriptor, [buffer[got:]], offset + got)
-                if not more:
-                    break
-                got += more
-            return got
-        except OSError as error:
-            raise_file_error(error, self._path, "read")
-
-    def read(self, offset: int, count: int) -> bytes:
-        """Read up to ``count`` bytes at ``offset``: what ``read_into`` would fill, without a buffer to copy from."""
-        try:
-            data = os.pread(self._descriptor, count, offset)
-            while 0 < len(data) < count:
-                more = os.pread(self._descriptor, count - len(data), offset + len(data))
-                if not more:
-                    break
-                data += more
-            return data
-        except OSError as error:
-            raise_file_error(error, self._path, "read")
-
-    def stat(self) -> SourceStat:
-        """Size and time of the file that is open."""
-        try:
-            return SourceStat.of(os.fstat(self._descriptor))
-        except OSError as error:
-            raise_file_error(error, self._path, "read")
-
-    def close(self) -> None:
-        """Close the file; more than once is fine."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
-
-    def __del__(self) -> None:
-        if getattr(self, "_descriptor", -1) >= 0:
-            self.close()
-
-
-class BytesReader:
-    """Reads an encoded buffer in memory."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = memoryview(data)
-
-    def read_into(self, buffer: memoryview, offset: int) -> int:
-        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
-        part = self._data[offset : offset + len(buffer)]
-        buffer[: len(part)] = part
-        return len(part)
-
-    def stat(self) -> SourceStat:
-        """Size of the buffer."""
-        return SourceStat(len(self._data))
-
-    def close(self) -> None:
-        """Nothing to release."""
-
-
-class DescriptorReader:
-    """Reads a regular file that a user opened, with positioned reads, which leave its position alone.
-
-    Args:
-        file: As `is_real_file` says.
-    """
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._name = str(getattr(file, "name", repr(file)))
-
-    def read_into(self, buffer: memoryview, offset: int) -> int:
-        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
-        got = 0
-        try:
-            while got < len(buffer):
-                # fileno() each time: the user may have closed the file, and its number may belong to another one.
-                more = os.preadv(self._file.fileno(), [buffer[got:]], offset + got)
-                if not more:
-                    break
-                got += more
-        except OSError as error:
-            raise_file_error(error, self._name, "read")
-        return got
-
-    def stat(self) -> SourceStat:
-        """Size of the file."""
-        try:
-            return SourceStat(os.fstat(self._file.fileno()).st_size)
-        except OSError as error:
-            raise_file_error(error, self._name, "read")
-
-    def close(self) -> None:
-        """The file object stays its owner's."""
-
-
-class ObjectReader:
-    """Reads a seekable binary file object; its readers share one lock, as each moves the object's position.
-
-    Args:
-        file: The object.
-        pid: Of the process in which it became a source.
-    """
-
-    def __init__(self, file: IO[bytes], pid: int | None = None) -> None:
-        self._file = file
-        self._position = _POSITION_LOCKS.lock_for(file)
-        # A descriptor has one position for all processes; an object in memory has one in each process.
-        self._pid = (os.getpid() if pid is None else pid) if _has_descriptor(file) else None
-
-    def read_into(self, buffer: memoryview, offset: int) -> int:
-        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
-        self._check_process()
-        got = 0
-        with self._position.lock:
-            self._file.seek(offset, os.SEEK_SET)  # TorchCodec asks of file objects no more than seek(offset, whence)
-            while got < len(buffer):
-                data = self._file.read(len(buffer) - got)
-                if not data:
-                    break
-                buffer[got : got + len(data)] = data
-                got += len(data)
-        return got
-
-    def stat(self) -> SourceStat:
-        """Bytes up to the end."""
-        self._check_process()
-        with self._position.lock:
-            return SourceStat(self._file.seek(0, os.SEEK_END))
-
-    def close(self) -> None:
-        """The file object stays its owner's."""
-
-    def _check_process(self) -> None:
-        if self._pid is not None and self._pid != os.getpid():
-            raise UsageError(
-                f"{shorten_repr(self._file)} was opened before this process was forked, and shares its position with "
-                "the parent: open it again in this process, or pass the path"
-            )
-
-
-class UrlReader(ObjectReader):
-    """Reads an object by URL, through its own file object."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(open_url(url))
-        self._url = url
-
-    def read_into(self, buffer: memoryview, offset: int) -> int:
-        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
-        with url_errors(self._url, "read"):
-            return super().read_into(buffer, offset)
-
-    def close(self) -> None:
-        """Close the file; more than once is fine."""
-        self._file.close()
-
-
-def make_reader(file: IO[bytes], pid: int | None = None) -> ByteReader:
-    """Make the reader of a user's file object."""
-    return DescriptorReader(file) if is_real_file(file) else ObjectReader(file, pid)
-
-
-def is_real_file(file: object) -> bool:
-    """Whether a file object gives the bytes of its descriptor; False for wrappers such as GzipFile."""
-    raw = file.raw if type(file) is io.BufferedReader else file
-    return type(raw) is io.FileIO and not raw.closed and stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
-
-
-def _has_descriptor(file: IO[bytes]) -> bool:
-    try:
-        return isinstance(file.fileno(), int)
-    except (AttributeError, OSError, ValueError):  # io.UnsupportedOperation is both of the latter
-        return False
-
-
-class _PositionLock:
-    """Lock on the position of a file object."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-
-
-class _PositionLocks:
-    """Locks of the file objects that have readers."""
-
-    def __init__(self) -> None:
-        self._locks: weakref.WeakValueDictionary[int, _PositionLock] = weakref.WeakValueDictionary()
-        self._lock = threading.RLock()
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        """Replace the locks, which a thread of the parent may have held."""
-        self._lock = threading.RLock()
-        for position_lock in self._locks.values():
-            position_lock.lock = threading.RLock()
-
-    def lock_for(self, file: IO[bytes]) -> _PositionLock:
-        # By id: file objects need be neither hashable nor weakly referable. A reader keeps its file, and so its id,
-        # alive.
-        with self._lock:
-            position_lock = self._locks.get(id(file))
-            if position_lock is None:
-                position_lock = self._locks[id(file)] = _PositionLock()
-            return position_lock
-
-
-_POSITION_LOCKS = _PositionLocks()
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,10 +89,10 @@ class MediaSource:
             known: MediaSource = source.as_media_source()
             return known
         if isinstance(source, (str, os.PathLike)):
-            path = os.fsdecode(source)
+            path = expand_home(os.fsdecode(source))
             if "://" in path and not os.path.exists(path):
                 check_url(path)
-                return cls("url", path, path=path)
+                return cls("url", show_name(path), path=path)
             if not path or "\0" in path:
                 raise expected("source", "a path without NUL characters" if path else "a path", path)
             return cls("path", path, path=os.path.abspath(path))
@@ -477,12 +229,3 @@ HEAD_FINGERPRINT_PREFIX = "h"
 
 hash_head = xxhash.xxh3_128_hexdigest
 """Hash a head; the size of the file is the seed."""
-
-
-def read_bytes(reader: ByteReader, offset: int, count: int) -> bytes:
-    """Read up to ``count`` bytes at ``offset``."""
-    if isinstance(reader, FileReader):
-        return reader.read(offset, count)
-    buffer = bytearray(count)
-    got = reader.read_into(memoryview(buffer), offset)
-    return bytes(buffer[:got])

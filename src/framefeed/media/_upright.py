@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from framefeed.media._container import VideoContainer
-from framefeed.media._source import ByteReader, read_bytes
+from framefeed.media._readers import ByteReader, read_bytes
 from framefeed.media.mp4._boxes import OddMovie, TooManyBoxes
 from framefeed.media.mp4._movie import IDENTITY
 from framefeed.media.mp4._samples import read_movie

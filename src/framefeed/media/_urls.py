@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import IO, Any, Literal, cast
+import re
+from collections.abc import Callable
+from typing import IO, Any, Literal, NoReturn, TypeVar, cast
 
 from framefeed._files import raise_file_error
-from framefeed.errors import FramefeedError, MissingDependency, UnreadableMedia, UsageError
-from framefeed.parallel import find_shortage
+from framefeed._shown import hide_secrets, show_name
+from framefeed.errors import DeadlineExceeded, FramefeedError, MissingDependency, UnreadableMedia, UsageError
+from framefeed.parallel import Err, call_in_time, find_shortage
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 BLOCK_BYTES = 2**17
 """Bytes fetched at once."""
-_MOST_BLOCKS = 16
-"""Blocks kept of an open object: libav reads sound and pictures of some files from two offsets in turns."""
+SILENCE_SECONDS = 60.0
+"""Longest wait for an object to open, or for one block of it: 2 KB a second are enough."""
+_CHAIN_FACTOR = 10
+"""A chain such as ``simplecache::https://`` or ``zip://a.mp4::https://`` may fetch a whole file in one step."""
+_HTTP = re.compile("https?:")
 _NO_OBJECT = (404, 410)
 """Status codes of an HTTP server without such an object."""
 
@@ -38,42 +46,76 @@ def open_url(url: str) -> IO[bytes]:
         MissingMedia: There is no such object.
         UnreadableMedia: The server cannot be reached or refuses, or the object can only be read from its beginning to
             its end.
+        DeadlineExceeded: There is no answer in time.
         MissingDependency: fsspec, or what it needs for this protocol, is not installed.
     """
-    fsspec = _import_fsspec(url)
-    with url_errors(url, "open"):
-        system, path = fsspec.url_to_fs(url)
-        kept = {"maxblocks": _MOST_BLOCKS}
-        file = system.open(path, "rb", block_size=BLOCK_BYTES, cache_type="blockcache", cache_options=kept)
+    return fetch(_open, url, url, "open")
+
+
+def _open(url: str) -> IO[bytes]:
+    system, path = _import_fsspec(url).url_to_fs(url)
+    file = system.open(path, "rb", block_size=BLOCK_BYTES, cache_type="none")  # `UrlReader` keeps blocks
+    try:
         file.seek(0, os.SEEK_END)
+    except ValueError:
+        if file.read(1):
+            raise
+        file.close()
+        return io.BytesIO()  # By HTTP, an empty object cannot be read in pieces.
     return cast("IO[bytes]", file)
 
 
-@contextmanager
-def url_errors(url: str, stage: Literal["open", "read"]) -> Iterator[None]:
-    """Turn the errors of a file system into framefeed's; each file system has its own."""
-    try:
-        yield
-    except Exception as error:
-        _raise_url_error(error, url, stage)
-        raise
+def fetch(function: Callable[[T], R], argument: T, url: str, stage: Literal["open", "read"]) -> R:
+    """Call a function that reads from a file system, for a limited time; turn its errors into framefeed's.
+
+    Raises:
+        DeadlineExceeded: It is late; it goes on, so that what it has opened must not be used again.
+        FramefeedError: It failed.
+    """
+    seconds = SILENCE_SECONDS * (_CHAIN_FACTOR if "::" in url else 1)
+    outcome = call_in_time(function, argument, seconds, show_name(url), stage)
+    if isinstance(outcome, Err):
+        # Not in a handler: the error there, which may name the URL in full, would be the context of the new one.
+        _raise_url_error(outcome.error, url, stage)
+    return outcome.value
 
 
-def _raise_url_error(error: Exception, url: str, stage: Literal["open", "read"]) -> None:
-    if isinstance(error, (FramefeedError, MemoryError)):
-        return
+def _raise_url_error(error: BaseException, url: str, stage: Literal["open", "read"]) -> NoReturn:
+    """Raise framefeed's error for one of a file system; each file system has its own."""
+    if isinstance(error, (FramefeedError, MemoryError)) or not isinstance(error, Exception):
+        raise error
+    name, done = show_name(url), "opened" if stage == "open" else "read"
+    cause = error if name == url else _hide_secrets(error, url)
     if (reason := _describe_unreachable(error)) is not None:
-        raise UnreadableMedia(f"{url}: {reason}", source=url, stage=stage) from error
-    if isinstance(error, OSError):
-        raise_file_error(error, url, stage)
+        raise UnreadableMedia(f"{name}: {hide_secrets(reason, url)}", source=name, stage=stage) from cause
+    if isinstance(error, TimeoutError):
+        raise DeadlineExceeded(
+            f"{name}: the storage did not answer in the time that its own settings allow: try again later",
+            source=name,
+            stage=stage,
+        ) from cause
+    if isinstance(cause, OSError):
+        raise_file_error(cause, name, stage)
+    reason = hide_secrets(str(error) or type(error).__name__, url)
     if isinstance(error, ImportError):
-        raise MissingDependency(f"{url}: fsspec needs another package to read it: {error}") from error
-    done = "opened" if stage == "open" else "read"
+        extra = "pip install 'framefeed[url]'" if _HTTP.match(url.split("::")[-1]) else "install it"
+        raise MissingDependency(f"{name}: fsspec needs another package to read it: {reason}: {extra}") from cause
     raise UnreadableMedia(
-        f"{url}: cannot be {done} in pieces ({str(error) or type(error).__name__}): download it first",
-        source=url,
-        stage=stage,
-    ) from error
+        f"{name}: cannot be {done} in pieces ({reason}): download it first", source=name, stage=stage
+    ) from cause
+
+
+def _hide_secrets(error: BaseException, url: str) -> Exception:
+    """Make an error like a library's, and its causes, without the secrets of a URL; the numbers of systems stay."""
+    text = hide_secrets(str(error) or type(error).__name__, url)
+    if not isinstance(error, OSError):
+        shown: Exception = Exception(f"{type(error).__name__}: {text}")
+    elif error.errno is not None:
+        shown = OSError(error.errno, hide_secrets(error.strerror or text, url))
+    else:
+        shown = FileNotFoundError(text) if isinstance(error, FileNotFoundError) else OSError(text)
+    shown.__cause__ = None if error.__cause__ is None else _hide_secrets(error.__cause__, url)
+    return shown.with_traceback(error.__traceback__)
 
 
 def _describe_unreachable(error: Exception) -> str | None:

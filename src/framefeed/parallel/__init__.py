@@ -5,6 +5,7 @@ from __future__ import annotations
 from framefeed.parallel._budget import ThreadBudget, thread_budget
 from framefeed.parallel._child import CallLate, ProcessDied, ProcessEnded, ProcessHung
 from framefeed.parallel._each import call_each
+from framefeed.parallel._fetching import call_in_time
 from framefeed.parallel._forking import finalise_after_fork, is_collecting, renew_after_fork
 from framefeed.parallel._gauge import Gauge, WorkerTimes
 from framefeed.parallel._ordered import OrderedOutcomes, ordered_outcomes
@@ -39,6 +40,7 @@ from framefeed.parallel._stopping import (
     cancelled_by,
     check_deadline,
     check_stop,
+    fetch_limit,
     time_limit,
 )
 
@@ -74,12 +76,14 @@ __all__ = [
     "WorkerTimes",
     "allocate",
     "call_each",
+    "call_in_time",
     "cancelled_by",
     "catch_error",
     "catch_outcome",
     "check_deadline",
     "check_sendable",
     "check_stop",
+    "fetch_limit",
     "finalise_after_fork",
     "find_shortage",
     "is_collecting",

@@ -7,11 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from framefeed._shown import show_name
+
 T = TypeVar("T")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
-_SHORT = reprlib.Repr()
+
+class _ShortRepr(reprlib.Repr):
+    """Hides the secrets of URLs before it cuts them."""
+
+    def repr_str(self, x: str, level: int) -> str:
+        return super().repr_str(show_name(x), level)
+
+
+_SHORT = _ShortRepr()
 _SHORT.maxstring = _SHORT.maxother = 80
 
 

@@ -29,6 +29,7 @@ class _Work(threading.local):
     until: float = math.inf
     limit_seconds: float = math.inf
     name: str = ""
+    fetch_until: float = math.inf
     is_cancelled: Callable[[], bool] | None = None
 
 
@@ -42,8 +43,7 @@ def check_stop() -> None:
         Cancelled: The run of the work was cancelled.
         LimitExceeded: The work took longer than its time limit.
     """
-    if _work.is_cancelled is not None and _work.is_cancelled():
-        raise Cancelled
+    check_cancelled()
     if _work.until < math.inf and monotonic() > _work.until:
         raise LimitExceeded(
             f"{_work.name}: took longer than {_work.limit_seconds:g} s (deadline_seconds): it may be damaged; raise "
@@ -51,6 +51,17 @@ def check_stop() -> None:
             limit=DEADLINE,
             source=_work.name,
         )
+
+
+def check_cancelled() -> None:
+    """Raise Cancelled if the run of the calling thread's work was cancelled."""
+    if _work.is_cancelled is not None and _work.is_cancelled():
+        raise Cancelled
+
+
+def get_fetch_end() -> float:
+    """Get the ``monotonic()`` time at which the calling thread gives up a fetch; infinite without a limit."""
+    return min(_work.until, _work.fetch_until)
 
 
 def check_deadline(seconds: object) -> None:
@@ -99,6 +110,21 @@ def time_limit(seconds: float | None, name: str) -> Iterator[None]:
         yield
     finally:
         _work.until, _work.limit_seconds, _work.name = before
+
+
+@contextmanager
+def fetch_limit(seconds: float | None) -> Iterator[None]:
+    """Limit the time until which fetches of the block, those by URL, are waited for; other work is not limited.
+
+    Args:
+        seconds: From now on, or None for no limit.
+    """
+    before = _work.fetch_until
+    _work.fetch_until = before if seconds is None else min(before, monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _work.fetch_until = before
 
 
 @contextmanager

@@ -90,6 +90,7 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
         message = f"{count} are left out of this plan: plan.excluded lists each with the reason"
         if not len(plan.tables.layout):
             source, reason = plan.excluded[0]
+            reason = reason.replace(f"{source}: ", "", 1)  # which most messages of errors begin with
             message = f"{message}. No rows remain, so the plan has no clips. The first row is {source} ({reason})"
         warnings.warn(message, UserWarning, stacklevel=2)
     if isinstance(plan.rule, Requests):

@@ -151,7 +151,7 @@ def check_targets(catalog: Catalog, name: str, rows: IntArray) -> None:
 def describe_source(catalog: Catalog, row: int) -> str:
     """Name a row's source for messages."""
     source = catalog.source(row)
-    return f"<{len(source)} bytes, row {row}>" if isinstance(source, bytes) else media_name(source)
+    return f"<{len(source)} bytes, row {row}>" if isinstance(source, bytes) else media_name(source, row)
 
 
 def _make_request_tables(catalog: Catalog, rule: Requests, options: PlanOptions) -> PlanTables:

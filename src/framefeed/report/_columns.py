@@ -19,9 +19,11 @@ import pyarrow.compute as pc
 
 from framefeed._arrays import FloatArray, IntArray
 from framefeed._cached import cached_property
-from framefeed._names import escape_invisible, unescape
+from framefeed._names import escape_invisible, is_url, unescape
+from framefeed._shown import show_name
 from framefeed._units import format_scaled
 from framefeed.catalog import Catalog
+from framefeed.media import source_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,11 @@ class Columns:
         taken = self.catalog.table.column(name).take(pa.array(rows))
         return [text or "" for text in taken.to_pylist()]
 
+    def names(self, rows: IntArray) -> list[str]:
+        """Name the files of a few rows, without the secrets of URLs."""
+        sources = self.texts("source", rows)
+        return [source_name(text, row) for text, row in zip(sources, rows.tolist(), strict=True)]
+
     def counts(self, name: str, rows: IntArray) -> Counts:
         """Count the values of a column of texts among some rows; the empty text counts as unknown."""
         values = pc.value_counts(self.catalog.table.column(name).take(pa.array(rows)).combine_chunks())
@@ -116,6 +123,9 @@ class Columns:
             return ""
         ends = pc.min_max(self.catalog.table.column("source")).as_py()
         first, last = ends["min"] or "", ends["max"] or ""
+        if is_url(first) or is_url(last):
+            shown = [show_name(text) for text in self.texts("source", self.files)]
+            first, last = min(shown), max(shown)
         pairs = enumerate(zip(first, last, strict=False))
         same = next((number for number, (one, other) in pairs if one != other), len(first))
         return first[: first[:same].rfind("/") + 1]

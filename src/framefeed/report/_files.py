@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from framefeed._arrays import FloatArray, IntArray
 from framefeed._names import make_printable, remove_dots, unescape
+from framefeed._shown import show_name
 from framefeed._units import UNKNOWN, format_bytes, format_number, format_seconds, format_share
 from framefeed.report import _columns
 from framefeed.report._bars import ONE_TWO_FIVE, Axis, draw_bars, draw_counts, draw_histogram, list_bars
@@ -51,9 +52,9 @@ def make_failed_section(columns: Columns) -> Section:
         (
             make_name_cell(name, columns.common_folder),
             make_text_cell(kind),
-            make_message_cell(_remove_name(error, name)),
+            make_message_cell(_remove_name(error, show_name(source))),
         )
-        for name, kind, error in zip(*texts, strict=True)
+        for name, source, kind, error in zip(columns.names(shown), *texts, strict=True)
     ]
     more = f"The first {MAX_FAILED} are listed; Catalog.errors lists all." if len(rows) > len(shown) else ""
     summary = (
@@ -85,7 +86,7 @@ def make_damaged_section(columns: Columns) -> Section | None:
     frames = columns.numbers("num_frames", rows[order])
     cells = list(
         zip(
-            [make_name_cell(name, columns.common_folder) for name in columns.texts("source", rows[order])],
+            [make_name_cell(name, columns.common_folder) for name in columns.names(rows[order])],
             _make_cells(counts[order], format_number),
             _make_cells(frames, format_number),
             _make_cells(counts[order] / frames, lambda share: format_share(share, decimals=1)),
@@ -212,7 +213,7 @@ def _make_file_table(columns: Columns, predicted: Costs, chosen: IntArray, capti
         "bytes": _make_cells(columns.numbers("bytes", rows), format_bytes),
     }
     heads = [sorted_by, *(head for head in facts if head != sorted_by)]
-    names = [make_name_cell(name, columns.common_folder) for name in columns.texts("source", rows)]
+    names = [make_name_cell(name, columns.common_folder) for name in columns.names(rows)]
     cells = list(zip(names, *(facts[head] for head in heads), strict=True))
     return make_sortable_table(caption, ["file", *heads], cells, sorted_by=1)
 

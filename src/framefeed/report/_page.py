@@ -198,8 +198,7 @@ def write_report(catalog: Catalog, path: StrPath, *, title: str | None = None, t
     Raises:
         UsageError: The folder does not exist, another file is already there, or the page cannot be written.
     """
-    check_path("path", path, "report.html")
-    name = os.path.abspath(os.fsdecode(path))
+    name = os.path.abspath(check_path("path", path, "report.html"))
     check_writable(name, "report", "report.html", _is_report)
     text = make_page(catalog, title or "Data set report", thumbnails=thumbnails)
     with (

@@ -19,6 +19,7 @@ from av.stream import Disposition
 from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
+from framefeed._checks import expand_home
 from framefeed.encode import restoring_scheduling
 from framefeed.testing._stamps import draw_stamp
 
@@ -149,7 +150,8 @@ def write_clip(path: str | os.PathLike[str], *specs: ClipSpec | AudioSpec) -> Pa
     """
     specs = specs or (ClipSpec(),)
     first = next((spec for spec in specs if isinstance(spec, ClipSpec)), ClipSpec())
-    with open_output(os.fspath(path), first.container_format, first.container_options) as container:
+    path = expand_home(os.fspath(path))
+    with open_output(path, first.container_format, first.container_options) as container:
         _write_streams(container, specs)
     return Path(path)
 

@@ -37,7 +37,7 @@ def make_folder(
     files = []
     for number in range(classes):
         colour, repeat = COLOURS[number % len(COLOURS)][0], number // len(COLOURS)
-        folder = Path(path) / (f"{colour}_{repeat + 1}" if repeat else colour)
+        folder = Path(path).expanduser() / (f"{colour}_{repeat + 1}" if repeat else colour)
         folder.mkdir(parents=True, exist_ok=True)
         for video in range(videos_per_class):
             spec = ClipSpec(

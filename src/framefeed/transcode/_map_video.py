@@ -155,14 +155,14 @@ def map_video(  # noqa: PLR0913 - public: what its users ask for
         if given:
             raise UsageError(f"{given[0]}: without out=, nothing is written: name an output, or leave it out")
     else:
-        check_path("out", out, "out.mp4")
+        out = check_path("out", out, "out.mp4")
     media, index = _open_source(source)
     times = make_timetable(index, rate, media.name)
     if out is None:
         return MapIterator(media, index, times, user, options)
     settings = {"coding": coding, "fps": rate and str(rate), "audio": audio}
     try:
-        target = _make_target(os.fspath(out), media, index, times, settings)
+        target = _make_target(out, media, index, times, settings)
         identity = _make_identity(media, index, target, user, settings)
         images = target.folder if isinstance(target, ImageTarget) else None
         with WorkFolder(target.path, identity, resume=resume, images=images) as folder:
@@ -269,7 +269,13 @@ def _make_identity(
         "format": _FORMAT,
         "versions": read_ffmpeg_versions(),
         "decoder": describe_recipe(DECODER, index),
-        "source": [media.kind, media.path or media.name, identity.fingerprint, index.stream.stream_index, len(index)],
+        "source": [
+            media.kind,
+            media.name if media.kind == "url" else media.path or media.name,  # a URL may be signed anew
+            identity.fingerprint,
+            index.stream.stream_index,
+            len(index),
+        ],
         "target": type(target).__name__,
         "function": user.name,
         "setup": user.setup and name_callable(user.setup),

@@ -17,8 +17,9 @@ from framefeed.media import _probe
 from framefeed.media._container import VideoContainer
 from framefeed.media._info import DEFAULT_LIMITS, MediaInfo
 from framefeed.media._packets import PacketWalk, walk_packets
+from framefeed.media._readers import read_bytes
 from framefeed.media._sniff import HEAD_BYTES
-from framefeed.media._source import MediaSource, read_bytes
+from framefeed.media._source import MediaSource
 from framefeed.media.mp4._open import OpenedMovie, open_movie
 
 Source = str | bytes | os.PathLike[str]

@@ -11,7 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from framefeed.media._info import Limits
-from framefeed.media._source import BytesReader, MediaSource
+from framefeed.media._readers import BytesReader
+from framefeed.media._source import MediaSource
 from framefeed.media.mp4._boxes import OddMovie, TooManyBoxes
 from framefeed.media.mp4._samples import read_movie
 from tests.media.mp4.comparing import answer, answer_of_libav, differences, opened

@@ -120,7 +120,8 @@ class _Converter:
                 "shape and dtype"
             )
         if self._target is None:
-            names = [os.fsencode(source_name(source)) for source in batch.sources]
+            sources = (each if isinstance(each, str) else source_name(each) for each in batch.sources)
+            names = list(map(os.fsencode, sources))
             return {**list_arrays(batch), "sources": np.array(names, dtype=object)}
         column = batch.columns[self._target].astype(self._target_dtype)
         column[~batch.ok] = np.nan if column.dtype.kind == "f" else IGNORED_TARGET

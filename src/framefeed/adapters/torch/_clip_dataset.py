@@ -363,10 +363,10 @@ class ClipDataset(Dataset[Any]):
                     raise error
                 finally:
                     del error
-        name, position = source_name(batch.sources[slot]), int(batch.positions[slot])
+        position = int(batch.positions[slot])
         substitute = self._load_substitute(plan, batch, position) if self._on_error == "substitute" else None
         own = None if substitute is None else int(substitute.batch.positions[0])
-        self._ledger.record(LedgerEntry.of(error, name, position, plan.epoch, own))
+        self._ledger.record(LedgerEntry.of(error, batch.sources[slot], position, plan.epoch, own))
         too_many = make_max_failed_error(self._ledger, self._max_failed, plan.epoch, len(plan))
         if too_many is not None:
             try:

@@ -176,7 +176,7 @@ class Filler:
     def __call__(self, task: FillTask) -> FillCounts:
         """Do a task. A request to stop, a wrong call and a shortage are raised; all other errors are counted."""
         counts = FillCounts(task.clip_frames)
-        name = source_name(self._plan.catalog.source(task.row))
+        name = self._name_row(task.row)
         for error in task.errors:
             counts.add_failure(name, error)
         if not self._cache.is_filling or not task.runs:
@@ -193,6 +193,9 @@ class Filler:
             counts.add_failure(name, outcome.error, task.num_frames - counts.present - counts.stored)
         return counts
 
+    def _name_row(self, row: int) -> str:
+        return source_name(self._plan.catalog.source(row), row)
+
     def _fill(self, task: FillTask, counts: FillCounts) -> None:
         catalog = self._plan.catalog
         source, index = MediaSource.of(catalog.source(task.row)), catalog.frame_index(task.row)
@@ -205,7 +208,7 @@ class Filler:
             # Nothing is stored of a clip that fails, so its frames are decoded one by one.
             single = [FrameRun(run.ordinals[[i]], run.output) for run, _ in errors for i in range(len(run))]
             errors = self._decode(source, index, single, counts)
-        num_left = 0
+        num_left, name = 0, self._name_row(task.row)
         if counts.stored < num_missing:
             # Other processes may have stored some meanwhile.
             num_left = sum(len(self._find_missing(source, index, run)) for run in missing)
@@ -215,11 +218,11 @@ class Filler:
             raise make_shortage_error(resource, self._cache.path, "store")
         if num_left and self._cache.is_filling:
             unknown = CacheError(
-                f"{source.name}: {num_left} frame{'' if num_left == 1 else 's'} cannot be stored: the source cannot be "
+                f"{name}: {num_left} frame{'' if num_left == 1 else 's'} cannot be stored: the source cannot be "
                 "identified by its contents, or the file was changed while it was read, or just before; if a program "
                 "writes to the file, build again when it has ended"
             )
-            counts.add_failure(source.name, errors[0][1] if errors else unknown, num_left)
+            counts.add_failure(name, errors[0][1] if errors else unknown, num_left)
 
     def _decode(
         self, source: MediaSource, index: FrameIndex, runs: Sequence[FrameRun], counts: FillCounts

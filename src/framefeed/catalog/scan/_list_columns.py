@@ -20,8 +20,8 @@ import pyarrow as pa
 from framefeed._checks import describe_value
 from framefeed._names import unescape
 from framefeed._nearest import did_you_mean
-from framefeed.catalog.scan._list_text import PATH_COLUMNS, ListTable, count_media
-from framefeed.catalog.scan._list_values import ListText, is_number_format
+from framefeed.catalog.scan._list_text import PATH_COLUMNS, URL_COLUMNS, ListTable, count_media
+from framefeed.catalog.scan._list_values import ListText, is_number_format, is_text_column
 from framefeed.errors import UsageError
 
 _MAX_SIZE = 1000
@@ -266,7 +266,7 @@ def _unknown_column(names: list[str], old: str) -> UsageError:
 
 
 def find_path_column(table: pa.Table) -> str:
-    """Find the column of paths: by its name, else by its values, which end like media files.
+    """Find the column of paths: by its name, by its values, which end like media files, or by a name of a URL.
 
     Raises:
         UsageError: No column, or more than one, is suitable.
@@ -279,6 +279,10 @@ def find_path_column(table: pa.Table) -> str:
     counts = {name: count_media(table.column(name)) for name in names}
     best = max(names, key=counts.__getitem__)
     both = [name for name in names if 2 * counts[name] >= counts[best] > 0]
+    is_text = {name for name in names if is_text_column(table.column(name).type)}
+    urls = [lowered[name] for name in URL_COLUMNS if lowered.get(name) in (both or is_text)]
+    if urls:
+        return str(urls[0])
     if len(both) > 1:
         raise UsageError(
             f"its columns {', '.join(map(repr, both))} all hold names of media files: say which one holds the paths, "

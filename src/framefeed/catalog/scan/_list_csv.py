@@ -20,6 +20,7 @@ from framefeed.catalog.scan._list_text import (
     NUMBER,
     PATH_COLUMNS,
     SAMPLE_LINES,
+    URL_COLUMNS,
     ListTable,
     is_media,
     is_path_among,
@@ -285,6 +286,8 @@ def _is_header(
     path_fields = [at for at, count in counts.items() if count >= MIN_AGREEMENT * len(others)]
     if any(is_path_among(first, at) for at in path_fields if at < len(first)):
         return False
+    if not {cell.lower() for cell in first}.isdisjoint(URL_COLUMNS):
+        return True
     if any(is_media(cell) or NUMBER.fullmatch(cell.strip()) for row in others for cell in row):
         return True
     if is_numbered or not others or len(first) == 1:

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from framefeed._names import is_url
 from framefeed.catalog.scan._list_values import format_field_count, is_text_column, quote, to_typed_column_and_text
 from framefeed.catalog.scan._rows import ALL_MEDIA_SUFFIXES, get_suffix
 from framefeed.errors import UsageError
@@ -25,6 +26,7 @@ _SEPARATOR = r"[ \t]*[,;][ \t]*|[ ]*\t[ \t]*|[ ]+"
 # The shortest prefix that ends like a media file, the separator, and the values.
 _PATH_AND_VALUES = re.compile(rf"(.+?\.(?:{_ENDINGS}))({_SEPARATOR})(\S.*)", re.IGNORECASE)
 _HAS_VALUES = re.compile(rf"\.(?:{_ENDINGS})(?:{_SEPARATOR})\S", re.IGNORECASE)
+_VALUES = re.compile(rf"({_SEPARATOR})(\S.*)")
 # As in CSV, a quote inside quotes is written twice.
 _QUOTED = re.compile(rf'"((?:[^"]|"")+)"(?:({_SEPARATOR})(\S.*)|[ \t]*)')
 
@@ -106,8 +108,10 @@ def _exists(name: str, folder: str) -> bool:
 
 
 def is_media(name: str) -> bool:
-    """Whether a text ends like the name of a media file."""
-    return get_suffix(name.strip()) in ALL_MEDIA_SUFFIXES
+    """Whether a text ends like the name of a media file; a URL may have a query behind that, such as a signature."""
+    bare = name.strip()
+    ends = [bare, re.split("[?#]", bare)[0]] if is_url(bare) else [bare]
+    return any(get_suffix(end) in ALL_MEDIA_SUFFIXES for end in ends)
 
 
 def split_path_and_values(line: str) -> PathAndValues | None:
@@ -116,7 +120,14 @@ def split_path_and_values(line: str) -> PathAndValues | None:
     if quoted is not None:
         return None if quoted[3] is None else PathAndValues(quoted[1].replace('""', '"'), quoted[2], quoted[3])
     # A name between NULs may contain line ends: the pattern cannot match it, and would waste time on it.
-    match = None if "\n" in line else _PATH_AND_VALUES.fullmatch(line)
+    if "\n" in line:
+        return None
+    word = line.split(maxsplit=1)[0] if is_url(line) and not line[0].isspace() else ""
+    if re.search("[?#]", word) and is_url(word) and is_media(word):
+        # Commas and semicolons may be part of a query: it ends at a blank.
+        match = _VALUES.fullmatch(line, len(word))
+        return None if match is None else PathAndValues(word, match[1], match[2])
+    match = _PATH_AND_VALUES.fullmatch(line)
     return None if match is None else PathAndValues(match[1].strip('"'), match[2], match[3])
 
 
@@ -139,7 +150,7 @@ def check_paths_alone(lines: Lines, folder: str) -> None:
     text = "\n".join(lines.texts)
     has_separator = any(separator in text for separator in " \t,;")
     is_quoted = lines.can_quote and (text.startswith('"') or '\n"' in text)
-    if not has_separator or not (is_quoted or _HAS_VALUES.search(text)):
+    if not has_separator or not (is_quoted or is_url(text) or _HAS_VALUES.search(text)):
         return
     has = [split_path_and_values(line) is not None for line in lines.texts]
     for number, line in enumerate(lines.texts):
@@ -185,6 +196,11 @@ PATH_COLUMNS = (
     *("source", "path", "file", "video", "image", "filename", "file_name", "filepath", "file_path"),
     *("video_path", "image_path", "img_path", "clip_path"),
 )
+URL_COLUMNS = (
+    *("url", "uri", "video_url", "image_url", "img_url", "clip_url", "file_url", "media_url"),
+    *("clip", "video_file", "image_file"),
+)
+"""Names of columns of paths, if no column has one of the others or names of media files: a "url" may be a page's."""
 MIN_AGREEMENT = 0.8
 """Share of the first lines that must agree; a few may be damaged."""
 _Value = TypeVar("_Value")

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framefeed._names import escape, escape_invisible, unescape
+from framefeed._shown import show_text
 
 SAVE_AS_UTF8 = 'save the list as UTF-8 (in Excel: Save As, "CSV UTF-8")'
 
@@ -34,6 +35,7 @@ def quote(text: str, most: int = _MOST_SHOWN) -> str:
 
 def shorten(text: str, most: int = _MOST_SHOWN) -> str:
     """Shorten text for a message to so many characters."""
+    text = show_text(text)
     return text if len(text) <= most else f"{text[:most]}..."
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from framefeed._arrays import IntArray
-from framefeed._checks import expected
+from framefeed._checks import expand_home, expected
 from framefeed._names import is_url, make_absolute
 from framefeed.catalog._chunks import SourceGroup, select_sources
 from framefeed.catalog.scan._list_columns import ListOptions
@@ -251,22 +251,22 @@ def list_roots(
     return listing
 
 
-def check_roots(roots: object) -> list[str | os.PathLike[str]]:
-    """Check roots, and convert them to a list of paths.
+def check_roots(roots: object) -> list[str]:
+    """Check roots, and convert them to a list of paths, with the home folder in place of ``~``.
 
     Raises:
         UsageError: A root is not a path.
     """
     what = 'the path of a folder, a media file or a list of files, such as "videos/", or several such paths'
     if isinstance(roots, (str, os.PathLike)):
-        return [roots]
+        return [expand_home(os.fsdecode(roots))]
     if isinstance(roots, (type, bytes, Mapping)) or not isinstance(roots, Iterable):
         raise expected("roots", what, roots)
     names = list(roots)
     for root in names:
         if not isinstance(root, (str, os.PathLike)):
             raise expected("roots", what, root)
-    return names
+    return [expand_home(os.fsdecode(root)) for root in names]
 
 
 def _check_exists(path: str) -> None:

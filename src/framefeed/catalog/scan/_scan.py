@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from framefeed._checks import check_choice, check_path
 from framefeed._names import is_url, make_absolute, make_printable
+from framefeed._shown import show_name, show_text
 from framefeed.catalog._assembly import ListedRows, build_catalog_data
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._catalog_file import check_target, format_rate, get_frames_path, open_catalog
@@ -121,16 +122,13 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
             continues from them.
     """
     names = check_roots(roots)
-    if out is not None:
-        check_path("out", out, "cat.parquet")
-    if root is not None:
-        check_path("root", root, "videos/")
+    out = None if out is None else check_path("out", out, "cat.parquet")
+    base = None if root is None else make_absolute(check_path("root", root, "videos/"))
     bounds = resolve_limits(limits)
     folders: ImageFolders = "image" if image_folders is None else image_folders
     rate = check_fps(folders, fps)
     assumed = None if assume_fps is None else parse_rate(assume_fps, "assume_fps")
     options = SurveyOptions(depth, verify, workers, progress, rate, bounds, deadline_seconds, assumed)
-    base = None if root is None else make_absolute(os.fsdecode(root))
     lists = ListOptions(columns, path_template, base)
     known = None if classes is None else check_classes(classes)
     request = ScanRequest(options, out, label_from, resume, folders, lists, known)
@@ -140,7 +138,7 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     result = scan_roots(names, request)
     catalog = result.catalog
     for remark in result.remarks if len(catalog) else [explain_no_media(names)]:
-        warnings.warn(remark, UserWarning, stacklevel=2)
+        warnings.warn(show_text(remark), UserWarning, stacklevel=2)
     if assumed is not None and depth == "frames" and len(catalog) and not count_times(catalog).get("assumed"):
         message = f"assume_fps={assume_fps} was not used: all readable files have times of their own"
         warnings.warn(message, UserWarning, stacklevel=2)
@@ -151,7 +149,7 @@ def explain_no_media(names: Sequence[StrPath]) -> str:
     """Explain that roots contain no media, and what to check."""
     if not names:
         return "no media found, because the list of roots is empty: give at least one file, folder or list of files"
-    shown = ", ".join(make_printable(os.fsdecode(name)) for name in names[:_MOST_ROOTS])
+    shown = ", ".join(make_printable(show_name(os.fsdecode(name))) for name in names[:_MOST_ROOTS])
     more = f" and {len(names) - _MOST_ROOTS} more" if len(names) > _MOST_ROOTS else ""
     return (
         f"no media found in {shown}{more}: check the path; a list needs lines, and in "

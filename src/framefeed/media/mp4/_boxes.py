@@ -12,7 +12,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from framefeed.media._info import Limits
-from framefeed.media._source import ByteReader, read_bytes
+from framefeed.media._readers import ByteReader, read_bytes
 from framefeed.parallel import check_stop
 
 _HEADER = Struct(">I4s")

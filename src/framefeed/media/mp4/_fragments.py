@@ -13,7 +13,7 @@ import numpy.typing as npt
 from framefeed._arrays import BoolArray, IntArray
 from framefeed.media._info import Limits
 from framefeed.media._packets import KEY, PacketTable, PacketWalk
-from framefeed.media._source import ByteReader, read_bytes
+from framefeed.media._readers import ByteReader, read_bytes
 from framefeed.media.mp4._boxes import Box, OddMovie, list_boxes, require_box, unpack
 from framefeed.media.mp4._edits import read_edit_offset
 from framefeed.media.mp4._movie import Movie, Track

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from framefeed._arrays import IntArray
-from framefeed.media._source import ByteReader
+from framefeed.media._readers import ByteReader
 from framefeed.media.h26x._units import BLOCK_PADDING, UnitFacts, UnitWalk
 from framefeed.media.mp4._boxes import OddMovie
 from framefeed.parallel import check_stop

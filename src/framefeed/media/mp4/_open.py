@@ -16,7 +16,7 @@ from framefeed.media._info import Limits, MediaInfo
 from framefeed.media._nal import has_turning_message
 from framefeed.media._packets import PacketWalk
 from framefeed.media._parameter_sets import has_damaged_configuration
-from framefeed.media._source import ByteReader, read_bytes
+from framefeed.media._readers import ByteReader, read_bytes
 from framefeed.media.h26x._bits import OddUnits
 from framefeed.media.h26x._configuration import Configuration
 from framefeed.media.h26x._order import find_levels

@@ -1,0 +1,69 @@
+"""Show names of sources without the secrets of URLs: user names, passwords, queries, fragments.
+
+Names without ``://`` are shown as they are, after one search: scans name a million files.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+_MARK = "://"
+# A password may have "/", "?" and "@" in it, which should have been escaped. Digits alone behind ":" are a port.
+_USER = re.compile(r"(?<=://)(?:[^/?#@\[]*:(?!\d*(?:[/?#]|$))[^@]*@)?(?:[^/?#]*@)?")
+_QUERY = re.compile(r"([?#]).*", re.DOTALL)
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>`]+")
+_TRAILING = ".,:;)]}"
+# Shorter ones, such as a version, would be cut out of unrelated words.
+_LEAST_SECRET = 4
+
+
+def show_name(name: str) -> str:
+    """Replace the query and the fragment of a URL by ``?...`` and ``#...``, and leave out user and password.
+
+    >>> show_name("simplecache::https://user:password@host/v.mp4?signature=abc")
+    'simplecache::https://host/v.mp4?...'
+    """
+    if _MARK not in name:
+        return name
+    shown: list[str] = []
+    for part in name.split("::"):
+        if shown and _MARK not in part and shown[-1].endswith("..."):
+            continue  # "::" in a query
+        shown.append(_QUERY.sub(r"\1...", _USER.sub("", part)))
+    return "::".join(shown)
+
+
+def has_hidden_query(name: str) -> bool:
+    """Whether a name was shown without its query, so that it names no source for sure."""
+    return _MARK in name and "?..." in name
+
+
+def show_text(text: str) -> str:
+    """Hide the secrets of the URLs in a text."""
+    return _URL.sub(_show_match, text) if _MARK in text else text
+
+
+def _show_match(match: re.Match[str]) -> str:
+    url = match[0].rstrip(_TRAILING)
+    shown, rest = show_name(url), match[0][len(url) :]
+    return shown + (rest.removeprefix("...") if shown.endswith("...") else rest)
+
+
+def hide_secrets(text: str, url: str) -> str:
+    """Hide the secrets of a URL in a text that may have parts of it in any form, such as a library's message."""
+    text = show_text(text.replace(url, show_name(url)))
+    for secret in _list_secrets(url):
+        text = text.replace(secret, "...")
+    return text
+
+
+def _list_secrets(url: str) -> list[str]:
+    secrets = []
+    for part in url.split("::"):
+        user, query = _USER.search(part), _QUERY.search(_USER.sub("", part))
+        fields = re.split("[:@]", user[0]) if user else []
+        for field in re.split("[?#&;]", query[0]) if query else []:
+            fields.append(field.partition("=")[2] or field)
+        secrets += [form for field in fields for form in (field, unquote(field)) if len(form) >= _LEAST_SECRET]
+    return sorted(set(secrets), key=len, reverse=True)

@@ -1,0 +1,330 @@
+"""Readers: random access to the bytes of paths, file objects, buffers and objects by URL, by one interface."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO, Protocol, TypeVar
+
+from framefeed._files import open_regular, raise_file_error
+from framefeed.errors import DeadlineExceeded, UsageError
+from framefeed.media._urls import BLOCK_BYTES, fetch, open_url
+from framefeed.parallel import Cancelled, renew_after_fork, shorten_repr
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStat:
+    """Size in bytes, and modification time in ns if there is one."""
+
+    bytes: int
+    mtime_ns: int | None = None
+
+    @classmethod
+    def of(cls, facts: os.stat_result) -> SourceStat:
+        """Take size and time from what the system says of a file; the time is clamped."""
+        return cls(facts.st_size, clamp_ns(facts.st_mtime_ns))
+
+
+def clamp_ns(ns: int) -> int:
+    """Clamp a file's time in ns to 64 bits, 1677 to 2262: file systems have a larger range."""
+    return max(-(2**63), min(ns, 2**63 - 1))
+
+
+class ByteReader(Protocol):
+    """Random access to the bytes of a source."""
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
+        ...
+
+    def stat(self) -> SourceStat:
+        """Size and time of the open source."""
+        ...
+
+    def close(self) -> None:
+        """Release the file, if this reader opened it."""
+        ...
+
+
+class FileReader:
+    """Reads a regular file with positioned reads, which threads and forked children can share."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor = open_regular(path)
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
+        try:
+            got = os.preadv(self._descriptor, [buffer], offset)
+            while 0 < got < len(buffer):
+                more = os.preadv(self._descriptor, [buffer[got:]], offset + got)
+                if not more:
+                    break
+                got += more
+            return got
+        except OSError as error:
+            raise_file_error(error, self._path, "read")
+
+    def read(self, offset: int, count: int) -> bytes:
+        """Read up to ``count`` bytes at ``offset``: what ``read_into`` would fill, without a buffer to copy from."""
+        try:
+            data = os.pread(self._descriptor, count, offset)
+            while 0 < len(data) < count:
+                more = os.pread(self._descriptor, count - len(data), offset + len(data))
+                if not more:
+                    break
+                data += more
+            return data
+        except OSError as error:
+            raise_file_error(error, self._path, "read")
+
+    def stat(self) -> SourceStat:
+        """Size and time of the file that is open."""
+        try:
+            return SourceStat.of(os.fstat(self._descriptor))
+        except OSError as error:
+            raise_file_error(error, self._path, "read")
+
+    def close(self) -> None:
+        """Close the file; more than once is fine."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        if getattr(self, "_descriptor", -1) >= 0:
+            self.close()
+
+
+class BytesReader:
+    """Reads an encoded buffer in memory."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = memoryview(data)
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
+        part = self._data[offset : offset + len(buffer)]
+        buffer[: len(part)] = part
+        return len(part)
+
+    def stat(self) -> SourceStat:
+        """Size of the buffer."""
+        return SourceStat(len(self._data))
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+class DescriptorReader:
+    """Reads a regular file that a user opened, with positioned reads, which leave its position alone.
+
+    Args:
+        file: As `is_real_file` says.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._name = str(getattr(file, "name", repr(file)))
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
+        got = 0
+        try:
+            while got < len(buffer):
+                # fileno() each time: the user may have closed the file, and its number may belong to another one.
+                more = os.preadv(self._file.fileno(), [buffer[got:]], offset + got)
+                if not more:
+                    break
+                got += more
+        except OSError as error:
+            raise_file_error(error, self._name, "read")
+        return got
+
+    def stat(self) -> SourceStat:
+        """Size of the file."""
+        try:
+            return SourceStat(os.fstat(self._file.fileno()).st_size)
+        except OSError as error:
+            raise_file_error(error, self._name, "read")
+
+    def close(self) -> None:
+        """The file object stays its owner's."""
+
+
+class ObjectReader:
+    """Reads a seekable binary file object; its readers share one lock, as each moves the object's position.
+
+    Args:
+        file: The object.
+        pid: Of the process in which it became a source.
+    """
+
+    def __init__(self, file: IO[bytes], pid: int | None = None) -> None:
+        self._file = file
+        self._position = _POSITION_LOCKS.lock_for(file)
+        # A descriptor has one position for all processes; an object in memory has one in each process.
+        self._pid = (os.getpid() if pid is None else pid) if _has_descriptor(file) else None
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
+        self._check_process()
+        got = 0
+        with self._position.lock:
+            self._file.seek(offset, os.SEEK_SET)  # TorchCodec asks of file objects no more than seek(offset, whence)
+            while got < len(buffer):
+                data = self._file.read(len(buffer) - got)
+                if not data:
+                    break
+                buffer[got : got + len(data)] = data
+                got += len(data)
+        return got
+
+    def stat(self) -> SourceStat:
+        """Bytes up to the end."""
+        self._check_process()
+        with self._position.lock:
+            return SourceStat(self._file.seek(0, os.SEEK_END))
+
+    def close(self) -> None:
+        """The file object stays its owner's."""
+
+    def close_file(self) -> None:
+        """Close the file object, by its owner."""
+        self._file.close()
+
+    def _check_process(self) -> None:
+        if self._pid is not None and self._pid != os.getpid():
+            raise UsageError(
+                f"{shorten_repr(self._file)} was opened before this process was forked, and shares its position with "
+                "the parent: open it again in this process, or pass the path"
+            )
+
+
+class UrlReader:
+    """Reads an object by URL in blocks, through its own file object, which it opens anew after a fork or a late read.
+
+    A late read goes on in another thread, which may hold the object's lock and move its position.
+    """
+
+    # libav reads sound and pictures of some files from two offsets in turns.
+    _MOST_BLOCKS = 16
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._object: ObjectReader | None = None
+        self._blocks: dict[int, bytes] = {}
+        self._open()
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
+        got = 0
+        while got < len(buffer):
+            number, start = divmod(offset + got, BLOCK_BYTES)
+            part = memoryview(self._read_block(number))[start : start + len(buffer) - got]
+            if not part:
+                break
+            buffer[got : got + len(part)] = part
+            got += len(part)
+        return got
+
+    def _read_block(self, number: int) -> bytes:
+        block = self._blocks.pop(number, None)
+        if block is None:
+            block = self._fetch(lambda reader: read_bytes(reader, number * BLOCK_BYTES, BLOCK_BYTES))
+        self._blocks[number] = block  # behind those that were used before it
+        for oldest in list(self._blocks)[: -self._MOST_BLOCKS]:
+            self._blocks.pop(oldest, None)
+        return block
+
+    def stat(self) -> SourceStat:
+        """Bytes up to the end."""
+        return self._fetch(ObjectReader.stat)
+
+    def close(self) -> None:
+        """Close the file; more than once is fine."""
+        opened, self._object = self._object, None
+        if opened is not None and self._pid == os.getpid():
+            opened.close_file()
+
+    def _open(self) -> ObjectReader:
+        opened = self._object = ObjectReader(open_url(self._url))
+        self._pid = os.getpid()
+        return opened
+
+    def _fetch(self, function: Callable[[ObjectReader], R]) -> R:
+        opened = self._object if self._pid == os.getpid() else None
+        try:
+            return fetch(function, opened or self._open(), self._url, "read")
+        except (DeadlineExceeded, Cancelled, KeyboardInterrupt):
+            self._object = None
+            raise
+
+
+def make_reader(file: IO[bytes], pid: int | None = None) -> ByteReader:
+    """Make the reader of a user's file object."""
+    return DescriptorReader(file) if is_real_file(file) else ObjectReader(file, pid)
+
+
+def is_real_file(file: object) -> bool:
+    """Whether a file object gives the bytes of its descriptor; False for wrappers such as GzipFile."""
+    raw = file.raw if type(file) is io.BufferedReader else file
+    return type(raw) is io.FileIO and not raw.closed and stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
+
+
+def _has_descriptor(file: IO[bytes]) -> bool:
+    try:
+        return isinstance(file.fileno(), int)
+    except (AttributeError, OSError, ValueError):  # io.UnsupportedOperation is both of the latter
+        return False
+
+
+class _PositionLock:
+    """Lock on the position of a file object."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+
+class _PositionLocks:
+    """Locks of the file objects that have readers."""
+
+    def __init__(self) -> None:
+        self._locks: weakref.WeakValueDictionary[int, _PositionLock] = weakref.WeakValueDictionary()
+        self._lock = threading.RLock()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Replace the locks, which a thread of the parent may have held."""
+        self._lock = threading.RLock()
+        for position_lock in self._locks.values():
+            position_lock.lock = threading.RLock()
+
+    def lock_for(self, file: IO[bytes]) -> _PositionLock:
+        # By id: file objects need be neither hashable nor weakly referable. A reader keeps its file, and so its id,
+        # alive.
+        with self._lock:
+            position_lock = self._locks.get(id(file))
+            if position_lock is None:
+                position_lock = self._locks[id(file)] = _PositionLock()
+            return position_lock
+
+
+_POSITION_LOCKS = _PositionLocks()
+
+
+def read_bytes(reader: ByteReader, offset: int, count: int) -> bytes:
+    """Read up to ``count`` bytes at ``offset``."""
+    if isinstance(reader, FileReader):
+        return reader.read(offset, count)
+    buffer = bytearray(count)
+    got = reader.read_into(memoryview(buffer), offset)
+    return bytes(buffer[:got])

@@ -1,0 +1,65 @@
+"""L27: a loader gives up clips whose storage stalls, and goes on with the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import framefeed as ff
+from tests.corpus import corpus_file
+from tests.remote import served
+
+pytestmark = pytest.mark.timeout(60)
+STALLED: set[str] = set()
+
+
+@pytest.fixture
+def plan() -> Iterator[ff.EpochPlan]:
+    """Of three videos, whose second one has stalled since it was scanned."""
+    pytest.importorskip("aiohttp", reason="fsspec reads HTTP by aiohttp")
+    # Two names with contents of their own: what is open of one does not serve the other.
+    objects = {f"/{name}": corpus_file(name).read_bytes() for name in ("base.mp4", "open_gop.mkv")}
+    STALLED.clear()
+    with served(objects, stalled=STALLED) as server:
+        catalog = ff.scan([f"{server}/base.mp4", f"{server}/open_gop.mkv", corpus_file("closed_gop.ts")], workers=0)
+        assert not catalog.failures
+        STALLED.update(["/open_gop.mkv", "HEAD /open_gop.mkv"])
+        yield ff.plan_clips(catalog, ff.Uniform(2), seed=1, shuffle=False)
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_L27_a_stalled_object_is_skipped(plan: ff.EpochPlan, workers: int) -> None:
+    options: dict[str, Any] = {"workers": workers, "on_error": "skip", "deadline_seconds": 4}
+    with ff.ClipLoader(plan, batch_size=1, **options) as loader:
+        assert [batch.ok.tolist() for batch in loader] == [[True], [False], [True]]
+        (entry,) = loader.ledger
+    assert entry.position == 1
+    assert entry.reason.startswith("DeadlineExceeded: ")
+    assert entry.source == plan.catalog.source(1)
+
+
+def test_L27_a_stalled_object_is_replaced(plan: ff.EpochPlan) -> None:
+    with ff.ClipLoader(plan, batch_size=3, workers=1, on_error="substitute", deadline_seconds=4) as loader:
+        assert [batch.ok.tolist() for batch in loader] == [[True] * 3]
+        assert [(entry.position, entry.action) for entry in loader.ledger] == [(1, "substituted")]
+
+
+def test_L27_a_stalled_object_is_raised_by_default(plan: ff.EpochPlan) -> None:
+    with (
+        ff.ClipLoader(plan, batch_size=3, workers=1, deadline_seconds=4) as loader,
+        pytest.raises(ff.DeadlineExceeded, match=r"open_gop\.mkv: the storage did not answer") as caught,
+    ):
+        list(loader)
+    assert caught.value.position == 1
+
+
+@pytest.mark.slow
+def test_L27_worker_processes_survive_a_stalled_object(plan: ff.EpochPlan, tmp_path: Path) -> None:
+    plan.catalog.to_parquet(tmp_path / "cat.parquet")
+    options: dict[str, Any] = {"workers": 1, "kind": "processes", "on_error": "skip", "deadline_seconds": 8}
+    with ff.ClipLoader(plan, batch_size=1, **options) as loader:
+        assert [batch.ok.tolist() for batch in loader] == [[True], [False], [True]]
+        assert [entry.reason.partition(":")[0] for entry in loader.ledger] == ["DeadlineExceeded"]
