@@ -437,3 +437,10 @@ def test_device(theirs: Any) -> None:
 def test_the_page_lists_these() -> None:
     table = PAGE.read_text(encoding="utf-8").split("## What differs")[1].split("\n## ")[0]
     assert re.findall(r"^\| ([^|]+) \|", table, re.M) == DIFFERENCES
+
+
+def test_a_crop_before_the_size_warns_where_it_is_enlarged() -> None:
+    with pytest.warns(UserWarning, match="crop comes before size") as shown:
+        VideoDecoder(corpus_file("base.mp4"), crop=(0, 0, 12, 16), size=(24, 32))
+    assert [each.filename for each in shown] == [__file__]
+    VideoDecoder(corpus_file("base.mp4"), transforms=[CenterCrop((12, 16)), Resize((24, 32))])  # As it is written.

@@ -25,6 +25,7 @@ from framefeed.media import MediaSource
 from framefeed.plan import AtIndices, EpochPlan, OutputSpec, plan_clips
 from tests.damaged import SPEC, damaged_clip
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* damaged frames in .* may be in clips")  # tests/plan/test_remarks.py
 MakeLoader = Callable[..., ClipLoader]
 Form = Literal["output", "planes"]
 CACHES: tuple[Form | None, ...] = (None, "output", "planes")

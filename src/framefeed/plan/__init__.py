@@ -6,9 +6,10 @@ from framefeed.plan._costs import predict_seconds
 from framefeed.plan._crops import CenterCrop, Crop, FixedCrop, PictureRule, RandomCrop, RandomResizedCrop, as_crop
 from framefeed.plan._epoch import EpochPlan
 from framefeed.plan._options import Balance, Shuffle
-from framefeed.plan._plan_clips import describe_unknown_damage, plan_clips
+from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._random import ClipContext, generator_at
+from framefeed.plan._remarks import find_remarks
 from framefeed.plan._request import Box, DecodeRequest, DimensionOrder, OutputSpec
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
@@ -42,7 +43,7 @@ __all__ = [
     "Uniform",
     "as_crop",
     "check_targets",
-    "describe_unknown_damage",
+    "find_remarks",
     "generator_at",
     "plan_clips",
     "plan_requests",
