@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from framefeed.plan._costs import predict_seconds
 from framefeed.plan._crops import CenterCrop, Crop, FixedCrop, PictureRule, RandomCrop, RandomResizedCrop, as_crop
+from framefeed.plan._description import SAMPLED_CLIPS
 from framefeed.plan._epoch import EpochPlan
 from framefeed.plan._options import Balance, Shuffle
 from framefeed.plan._plan_clips import plan_clips
@@ -17,6 +18,7 @@ from framefeed.plan._runs import DecodeRuns, plan_runs
 from framefeed.plan._tables import check_targets
 
 __all__ = [
+    "SAMPLED_CLIPS",
     "AtIndices",
     "AtSeconds",
     "Balance",
