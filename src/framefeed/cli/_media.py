@@ -25,12 +25,13 @@ def make_limits(args: argparse.Namespace) -> Limits:
     return Limits(max_pixels=args.max_pixels)
 
 
-def make_plan_quietly(catalog: Catalog, rule: ClipRule, **options: Any) -> EpochPlan:
+def make_plan_quietly(catalog: Catalog, rule: ClipRule, *, shows_remarks: bool = True, **options: Any) -> EpochPlan:
     """Make a plan; print its warnings as lines, but for that of failed rows, which are listed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         plan = plan_clips(catalog, rule, **options)
-    print_error(*find_remarks(plan))
+    if shows_remarks:
+        print_error(*find_remarks(plan))
     return plan
 
 
