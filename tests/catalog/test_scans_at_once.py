@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from framefeed.catalog.scan import _journal
 from framefeed.catalog.scan._journal import Journal
 from framefeed.catalog.scan._scan import scan
 from framefeed.errors import UsageError
@@ -104,6 +105,17 @@ def test_one_of_them_takes_the_scan_over_if_the_first_is_killed(start: Start, fo
     assert not Path(f"{target}.journal").exists()
 
 
+def test_an_old_catalog_is_not_taken_for_the_result_of_a_killed_scan(start: Start, folder: Path, target: Path) -> None:
+    scan(folder, out=target)
+    Image.new("RGB", (64, 48)).save(folder / "0.png")
+    first, other = start(holds=True), start()
+    wait_until_it_waits(other, target)
+    first.send_signal(signal.SIGKILL)
+    first.wait(SECONDS)
+    assert end(other)["fingerprint"] == scan(folder).fingerprint
+    assert scan(folder).widths[0] == 64
+
+
 def test_ctrl_c_ends_the_wait(start: Start, target: Path) -> None:
     first, other = start(holds=True), start()
     wait_until_it_waits(other, target)
@@ -148,6 +160,19 @@ def test_without_progress_nothing_is_printed(start: Start) -> None:
     first, other = start(holds=True), start(progress=False)
     assert end(first)["rows"] == NUM_FILES
     assert other.communicate(timeout=SECONDS)[1] == ""
+
+
+def test_arguments_that_a_killed_scan_left_do_not_count_before_the_next_has_written_its_own(
+    target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Journal(str(target), {}, {"verify": "ends"})
+    path = first.folder / "arguments.json"
+    own = path.read_text()
+    path.write_text(own.replace(own[-6:], '000"}'))
+    steps = iter([lambda: path.write_text(own), first.remove])
+    monkeypatch.setattr(_journal, "sleep", lambda seconds: next(steps)())
+    with Journal(str(target), {}, {"verify": "ends"}) as journal:
+        assert (journal.has_waited, journal.was_left) == (True, False)
 
 
 def test_arguments_are_stored_as_hashes(target: Path) -> None:

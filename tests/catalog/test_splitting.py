@@ -102,11 +102,16 @@ def test_rows_that_are_added_move_few_others(labels: list[str], more: list[str],
 
 
 def test_a_group_counts_for_the_class_of_most_of_its_rows() -> None:
-    # Every group has rows of both classes: which are stratified as "a" is seen by how many come into each part.
-    labels = [label for group in range(20) for label in ("aab" if group % 2 else "bba")]
+    labels = [label for group in range(20) for label in ("aab" if group % 2 else "bbb")]
     whole = make(labels, person=[row // 3 for row in range(60)])
-    for part in whole.split([0.5, 0.5], seed=0, by="person"):
-        assert Counter(part.table["label"].to_pylist()) == {"a": 15, "b": 15}
+    for seed in range(5):
+        for part in whole.split([0.5, 0.5], seed, by="person"):
+            assert Counter(part.table["label"].to_pylist()) == {"a": 10, "b": 20}
+
+
+def test_what_whole_groups_cannot_give_in_one_class_they_give_in_another() -> None:
+    whole = make([f"{row // 2}" for row in range(40)], person=[row // 2 for row in range(40)])
+    assert [len(part) for part in whole.split([0.5, 0.5], 0, by="person")] == [20, 20]
 
 
 def test_labels_stratify_unless_told_not_to(warned: list[warnings.WarningMessage]) -> None:

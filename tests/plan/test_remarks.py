@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from framefeed.index import FrameIndex
 from framefeed.plan import (
     AtIndices,
     CenterCrop,
+    ClipContext,
     DecodeRequest,
     Dense,
     EpochPlan,
@@ -84,6 +85,21 @@ def test_D01_known_damage_that_the_rule_may_pick_is_one_warning(
     assert message.startswith(f"{frames} damaged frames in {rows} of 3 rows may be in clips of this plan (first video")
     for part in ("on_damaged='error', the default", "CorruptMedia", "on_error='skip'", "'deliver'"):
         assert part in message
+
+
+def test_D01_a_rule_is_asked_for_every_clip_of_a_video() -> None:
+    @dataclass(frozen=True)
+    class Numbered:
+        """Frame k in clip k."""
+
+        num_frames = 1
+
+        def choose(self, timeline: Any, context: ClipContext) -> Any:
+            return AtIndices([context.number]).choose(timeline, context)
+
+    assert list_warnings(Numbered(), clips_per_video=10) == []
+    (message,) = list_warnings(Numbered(), clips_per_video=12)
+    assert message.startswith("2 damaged frames in 1 of 3 rows")
 
 
 def test_D01_damage_outside_the_window_is_no_matter() -> None:
