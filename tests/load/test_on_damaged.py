@@ -205,6 +205,7 @@ def test_a_description_counts_the_damaged_frames(catalog: Catalog) -> None:
     damaged = sum(int(find_damaged(make_plan(catalog), position).sum()) for position in range(3))
     assert (described.sampled_frames, described.damaged_frames) == (3 * len(ORDINALS), damaged)
     assert f"damaged frames: {damaged} of {3 * len(ORDINALS)} sampled" in str(described)
+    assert described.past_end_frames == 0  # Frames that are skipped are not valid either.
     assert "damaged" not in str(make_plan(catalog.take([2])).describe())
 
 
