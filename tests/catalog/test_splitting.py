@@ -90,6 +90,7 @@ def test_groups_stay_whole_and_sizes_are_within_groups(
             assert abs(len(part) - Fraction(len(rows) * weight, sum(weights))) < groups * largest + 1
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.sampled_from("aaabc"), min_size=1, max_size=40), st.lists(st.sampled_from("abcd"), max_size=4),
     weights_of_parts, st.integers(0, 99),
