@@ -60,7 +60,10 @@ def match_value(name: str, value: Any) -> pc.Expression:
     if isinstance(value, (list, tuple, set, frozenset, np.ndarray)) or callable(value):
         several = f"{name}: expected one value of the column, got {describe_value(value)}"
         raise UsageError(f"{several}: for several values write catalog.filter(pc.field({name!r}).isin([...]))")
-    return pc.field(name) == (value.item() if isinstance(value, np.generic) else value)
+    try:
+        return pc.field(name) == (value.item() if isinstance(value, np.generic) else value)
+    except (pa.ArrowException, TypeError):
+        raise expected(name, "a value of this column", value) from None
 
 
 def explain_filter_error(expression: pc.Expression, reason: str, names: Sequence[str]) -> str:
