@@ -152,6 +152,8 @@ class FakeCatalog:
         return f"video{row}.mp4"
 
     def column_values(self, name: str) -> np.ndarray:
+        if name == "num_damaged_frames":
+            return np.array([index.num_damaged_frames for index in self.indexes], dtype=np.float64)
         if name not in self.columns:
             raise UsageError(f"no column {name!r}: there are {', '.join(self.columns)}")
         values = np.array(self.columns[name])

@@ -183,6 +183,22 @@ def test_the_quick_start_is_a_script_that_spawned_workers_can_import(at_home: Pa
     assert result.returncode == 0, result.stderr.decode()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "mark"), [("README.md", "set_epoch"), ("docs/guide.md", "init_process_group")])
+def test_scripts_run_on_two_ranks(page: str, mark: str, at_home: Path) -> None:
+    pytest.importorskip("torch")
+    block = next(block for block in blocks_of(ROOT / page) if block.needs_torch and mark in block.code)
+    # Each epoch of each rank would start two workers, which import PyTorch.
+    (at_home / "train.py").write_text(
+        block.code.replace("range(3)", "range(1)").replace("num_workers=2", "num_workers=1")
+    )
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
+    settings = {"OMP_NUM_THREADS": "1", "FRAMEFEED_THREADS": "2"}
+    result = subprocess.run(torchrun, cwd=at_home, env=environment(settings), capture_output=True, timeout=3 * SECONDS)
+    assert result.returncode == 0, result.stderr.decode()[-4000:]
+    assert not list(at_home.glob("*.journal"))
+
+
 # What PyTorch thinks of the number of workers on a small machine, and Python of forking, is not the docs' matter.
 @pytest.mark.filterwarnings("ignore:This DataLoader will create", "ignore:.*use of fork:DeprecationWarning")
 @pytest.mark.parametrize("page", PAGES, ids=names_of(PAGES))

@@ -78,6 +78,7 @@ CALLS: dict[str, Callable[[Path, Path], Any]] = {
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=list(CALLS))
+@pytest.mark.filterwarnings("ignore:cache. about")
 def test_a_refused_allocation_is_an_error_with_a_size_and_a_next_step(
     call: Callable[[Path, Path], Any], clip: Path, tmp_path: Path, refused: list[int]
 ) -> None:

@@ -131,20 +131,30 @@ def remove_unlocked(folder: str, pattern: re.Pattern[str], kept: str) -> None:
 _LOCKING_ATTEMPTS = 100
 
 
-def lock_folder(folder: str | os.PathLike[str]) -> int:
-    """Create a folder if there is none, lock it, and return its descriptor.
+def lock_folder(folder: str | os.PathLike[str], name: str | None = None) -> int:
+    """Create a folder if there is none, lock it, and return the locked descriptor.
+
+    Args:
+        folder: The folder.
+        name: File in it that is made and locked in its place: on NFS a folder is locked for its own machine alone, and
+            a file that is not open for writing not at all.
 
     Raises:
         BlockingIOError: Another process has locked it.
     """
+    path = os.fspath(folder) if name is None else os.path.join(folder, name)
+    flags = os.O_RDONLY | os.O_DIRECTORY if name is None else os.O_RDWR | os.O_CREAT
     for _ in range(_LOCKING_ATTEMPTS):
         with suppress(FileExistsError):
             os.mkdir(folder)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            descriptor = os.open(path, flags | os.O_CLOEXEC, 0o666)
+        except FileNotFoundError:  # Removed just now.
+            continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # A process that ended between the two calls has removed the locked folder.
-            if os.path.samestat(os.fstat(descriptor), os.stat(folder)):
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
                 return descriptor
         except FileNotFoundError:
             pass

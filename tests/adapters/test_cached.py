@@ -21,6 +21,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
     # Passes over the same epoch are compared here; test_set_epoch.py is about the warning.
     pytest.mark.filterwarnings("ignore:this ClipDataset delivered"),
+    # tests/cache/test_reuse.py is about the warning of plans that draw other frames in each epoch.
+    pytest.mark.filterwarnings("ignore:cache. about"),
     # Users fork too.
     pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
 ]
@@ -108,3 +110,9 @@ def test_a_dataset_with_a_cache_pickles(tmp_path: Path) -> None:
 def test_what_is_no_cache_is_refused() -> None:
     with pytest.raises(UsageError, match=r"ff\.FrameCache"):
         ClipDataset(plan_of(), cache="cache/")  # type: ignore[arg-type]
+
+
+def test_a_dataset_warns_once_of_frames_that_differ_in_each_epoch(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=r"^cache: about \d+% of the next epoch's frames") as shown:
+        ClipDataset(plan_of(), cache=FrameCache(tmp_path / "c"))
+    assert [each.filename for each in shown] == [__file__]

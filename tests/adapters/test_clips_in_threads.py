@@ -76,6 +76,7 @@ def test_epochs_differ_and_set_epoch_reaches_the_threads() -> None:
         assert_equal(list(loader), load(TorchDataLoader, 0, ClipDataset(plan_of().with_epoch(epoch)), batch_size=4))
 
 
+@pytest.mark.filterwarnings("ignore:cache. about")
 def test_clips_of_a_subset_with_a_cache(tmp_path: Path) -> None:
     with FrameCache(tmp_path / "cache", codec="raw") as cache:
         subset = Subset(ClipDataset(plan_of(), cache=cache), [7, 2, 2, 9])

@@ -63,6 +63,7 @@ def test_items_are_the_loaders_clips(on_damaged: str, cached: bool, catalog: Cat
 
 
 @pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.filterwarnings("ignore:.* damaged frames in .* may be in clips")
 def test_an_error_is_raised_by_default(cached: bool, catalog: Catalog, tmp_path: Path) -> None:
     plan = plan_clips(catalog, AtIndices(INDICES), seed=0, shuffle=False)
     dataset = ClipDataset(plan, cache=FrameCache(tmp_path / "c", codec="raw") if cached else None)

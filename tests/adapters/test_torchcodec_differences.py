@@ -436,3 +436,10 @@ def test_device(theirs: Any) -> None:
 
 def test_the_page_lists_these() -> None:
     assert sorted(re.findall(r"^\| ([^|]+) \|", PAGE.read_text(encoding="utf-8"), re.M)) == sorted(DIFFERENCES)
+
+
+def test_a_crop_before_the_size_warns_where_it_is_enlarged() -> None:
+    with pytest.warns(UserWarning, match="crop comes before size") as shown:
+        VideoDecoder(corpus_file("base.mp4"), crop=(0, 0, 12, 16), size=(24, 32))
+    assert [each.filename for each in shown] == [__file__]
+    VideoDecoder(corpus_file("base.mp4"), transforms=[CenterCrop((12, 16)), Resize((24, 32))])  # As it is written.

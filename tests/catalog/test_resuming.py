@@ -287,7 +287,10 @@ def test_journals_of_other_settings_are_not_read(media: Path, tmp_path: Path, mo
 
 def test_two_scans_to_one_catalog_do_not_mix(media: Path, tmp_path: Path) -> None:
     target = os.fspath(tmp_path / "cat.parquet")
-    with Journal(target, {}), pytest.raises(UsageError, match="another process"):
+    with (
+        Journal(target, {}),
+        pytest.raises(UsageError, match=r"other arguments \(roots, depth, .*: choose another out="),
+    ):
         scan(media, out=target)
     scan(media, out=target)
 
@@ -410,11 +413,11 @@ def test_a_journal_that_is_removed_while_another_scan_locks_it(
     def late(descriptor: int, operation: int) -> None:
         if folder.exists():
             monkeypatch.setattr(fcntl, "flock", flock)
-            folder.rmdir()  # as a scan that ends just now does
+            shutil.rmtree(folder)  # as a scan that ends just now does
         flock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    with Journal(os.fspath(tmp_path / "cat.parquet"), {}), pytest.raises(UsageError, match="another process"):
+    with Journal(os.fspath(tmp_path / "cat.parquet"), {}), pytest.raises(UsageError, match="other arguments"):
         scan(media, out=tmp_path / "cat.parquet")
 
 

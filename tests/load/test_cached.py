@@ -18,6 +18,8 @@ from framefeed.plan import CenterCrop, Dense, RandomCrop, RandomResizedCrop, Ran
 from tests.load.laws import check_resume, content, run
 from tests.load.media import assert_stamps, plan_of
 
+# tests/cache/test_reuse.py is about the warning of plans that draw other frames in each epoch.
+pytestmark = pytest.mark.filterwarnings("ignore:cache. about")
 MakeLoader = Callable[..., ClipLoader]
 PLANS = {
     "small": {"size": (24, 32)},
@@ -142,3 +144,14 @@ def test_forms_follow_from_the_plan() -> None:
 def test_what_is_no_cache_is_refused(cache: Any) -> None:
     with pytest.raises(UsageError, match=r"ff\.FrameCache"):
         ClipLoader(plan_of(), batch_size=2, cache=cache)
+
+
+def test_a_loader_warns_once_of_frames_that_differ_in_each_epoch(make_loader: MakeLoader, tmp_path: Path) -> None:
+    cache = FrameCache(tmp_path / "cache")
+    with pytest.warns(UserWarning, match=r"^cache: about \d+% of the next epoch's frames") as shown:
+        loader = make_loader(plan_of(), batch_size=4, cache=cache)
+    assert [each.filename.endswith("conftest.py") for each in shown] == [True]  # It makes the loader.
+    list(loader)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ClipLoader(plan_of(), batch_size=4, cache=cache).close()  # The frames of one epoch are there.

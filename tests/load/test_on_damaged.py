@@ -25,6 +25,7 @@ from framefeed.media import MediaSource
 from framefeed.plan import AtIndices, EpochPlan, OutputSpec, plan_clips
 from tests.damaged import SPEC, damaged_clip
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* damaged frames in .* may be in clips")  # tests/plan/test_remarks.py
 MakeLoader = Callable[..., ClipLoader]
 Form = Literal["output", "planes"]
 CACHES: tuple[Form | None, ...] = (None, "output", "planes")
@@ -204,6 +205,7 @@ def test_a_description_counts_the_damaged_frames(catalog: Catalog) -> None:
     damaged = sum(int(find_damaged(make_plan(catalog), position).sum()) for position in range(3))
     assert (described.sampled_frames, described.damaged_frames) == (3 * len(ORDINALS), damaged)
     assert f"damaged frames: {damaged} of {3 * len(ORDINALS)} sampled" in str(described)
+    assert described.past_end_frames == 0  # Frames that are skipped are not valid either.
     assert "damaged" not in str(make_plan(catalog.take([2])).describe())
 
 

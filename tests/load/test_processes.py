@@ -73,6 +73,7 @@ def test_results_that_differ_in_form_are_errors_as_with_threads() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:cache. about")
 def test_a_cache_is_filled_and_read_by_processes(tmp_path: Path) -> None:
     plan = plan_of(shuffle=False)
     options: dict[str, Any] = {"batch_size": 5, "cache": FrameCache(tmp_path / "cache", codec="raw")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from framefeed.cache._caching import CachingDecoder
 from framefeed.cache._choosing import read_memory_size
 from framefeed.cache._demand import FillOptions, count_demand, has_varying_frames
-from framefeed.cache._frame_cache import FrameCache, choose_form
+from framefeed.cache._frame_cache import FrameCache, choose_form, explain_little_reuse
 from framefeed.cache._keys import FORMS, KEY_VERSION, Form
 from framefeed.cache._state import CacheStats
 from framefeed.cache.codecs._auto import CodecChoice, CodecFigures, Conditions, choose_codec, measure_codec
@@ -41,6 +41,7 @@ __all__ = [
     "count_demand",
     "estimate",
     "estimate_cached_share",
+    "explain_little_reuse",
     "find_codec",
     "find_exact_codecs",
     "find_labelled_codec",

@@ -12,7 +12,7 @@ import numpy as np
 from framefeed._arrays import IntArray
 from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.index import FrameIndex
-from framefeed.plan import DecodeRequest, EpochPlan, OutputSpec, plan_runs
+from framefeed.plan import SAMPLED_CLIPS, DecodeRequest, EpochPlan, OutputSpec, plan_runs
 
 JOINED_FRAMES = 16
 """Short runs are joined up to this length, because each run has a directory of its own on disk."""
@@ -272,6 +272,32 @@ def has_varying_frames(plan: EpochPlan, by_output: bool) -> bool:
         by_output: Whether outputs are stored, not whole pictures.
     """
     return _has_varying(plan, lambda request: (request.ordinals.tolist(), request.output if by_output else None))
+
+
+def estimate_reuse(plan: EpochPlan, by_output: bool) -> float:
+    """Estimate the share of the next epoch's frames that this epoch's frames are, from 0 to 1, by a sample of clips.
+
+    Args:
+        plan: The plan at this epoch.
+        by_output: Whether outputs are stored, not whole pictures.
+    """
+    now, later = order_by_catalog(plan), order_by_catalog(plan, 1)
+    num_windows = min(len(now), SAMPLED_CLIPS)
+    num_clips = num_frames = num_found = 0
+    for number in scatter(num_windows):
+        middle = (2 * number + 1) * len(now) // (2 * num_windows)
+        window = find_neighbours(now, middle, _WINDOW // 2, _WINDOW)
+        stored, wanted = (_list_stored(_make_requests([each], window), by_output) for each in (now, later))
+        num_frames += len(wanted)
+        num_found += len(wanted & stored)
+        num_clips += len(window)
+        if num_clips >= SAMPLED_CLIPS:
+            break
+    return num_found / num_frames if num_frames else 1.0
+
+
+def _list_stored(clips: Sequence[DecodeRequest], by_output: bool) -> set[tuple[int, OutputSpec | None]]:
+    return {(ordinal, clip.output if by_output else None) for clip in clips for ordinal in clip.storable.tolist()}
 
 
 def scatter(count: int) -> list[int]:

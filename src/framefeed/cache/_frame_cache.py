@@ -11,6 +11,7 @@ from typing import Any, Literal, SupportsIndex
 from framefeed._checks import check_integer, expand_home, expected
 from framefeed._units import parse_bytes
 from framefeed.cache._caching import CachingDecoder
+from framefeed.cache._demand import estimate_reuse
 from framefeed.cache._keys import FORMS, Form
 from framefeed.cache._planned import PlannedFrames
 from framefeed.cache._state import AUTO, CacheOptions, CacheState, CacheStats
@@ -198,6 +199,35 @@ def choose_form(plan: EpochPlan) -> Form:
     crop, size = plan.options.pictures.crop, plan.options.pictures.size
     is_steady = crop is None or isinstance(crop, (CenterCrop, FixedCrop))
     return "output" if is_steady and (crop is not None or size is not None) else "planes"
+
+
+_MUCH_REUSE = 0.9
+"""From this share of the next epoch's frames on, a cache saves nearly all of its decoding."""
+
+
+def explain_little_reuse(cache: FrameCache, plan: EpochPlan) -> str | None:
+    """Explain that an empty cache saves little, because a plan draws other frames in the next epoch; else None."""
+    if not plan.is_random or _has_files(cache.path):
+        return None
+    by_output = cache.form_for(plan) == "output"
+    share = estimate_reuse(plan, by_output)
+    if share >= _MUCH_REUSE:
+        return None
+    crops = " A random crop needs form='planes'." if by_output and plan.options.crop is not None else ""
+    return (
+        f"cache: about {share:.0%} of the next epoch's frames are among those that this epoch stores, because the plan "
+        "draws others in each epoch. A cache pays with rules that take the same frames again: Uniform, EveryFrame, "
+        "AtIndices, AtSeconds, Dense and Rates with start=0; or if it has all frames before the first epoch: "
+        f"ff.cache.build(ff.plan_clips(catalog, ff.EveryFrame(), ...), cache).{crops}"
+    )
+
+
+def _has_files(folder: str) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is not None
+    except OSError:
+        return False
 
 
 def check_filling(plan: object, cache: object, epochs: object) -> None:

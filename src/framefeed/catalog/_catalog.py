@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, SupportsIndex, overload
+from functools import reduce
+from operator import and_
+from typing import Any, Literal, SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,8 @@ from framefeed.catalog._catalog_file import CatalogHeader, format_rate, get_fram
 from framefeed.catalog._catalog_rows import CatalogRows, Verification, verify_rows
 from framefeed.catalog._columns import Facts, content_fingerprint, decode_dictionary
 from framefeed.catalog._frame_tables import FrameTables
-from framefeed.catalog._splitting import assign_rows, check_fractions
+from framefeed.catalog._selecting import explain_filter_error, match_value, read_rows
+from framefeed.catalog._splitting import assign_rows, check_fractions, explain_gaps
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.errors import StaleSource, UsageError
 from framefeed.index import FrameIndex
@@ -45,8 +47,6 @@ _ROW = "\0row"
 _MOST_SHOWN = 3
 """Sources named in a message."""
 _MOST_COMPARED = 10_000
-_NO_FIELD = re.compile(r"No match for FieldRef\.Name\((.*?)\)")
-"""Beginning of Arrow's message about a missing column; after it comes the whole schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class Catalog(CatalogRows):
             return self.take(np.arange(len(self), dtype=np.int64)[row])
         if isinstance(row, SupportsIndex) and not isinstance(row, np.ndarray):
             return CatalogEntry(self, check_position("row", row, len(self), "catalog"))
-        chosen = _read_rows(row)
+        chosen = read_rows(row, self._data.facts.names)
         if chosen.dtype == bool and len(chosen) != len(self):
             raise UsageError(f"mask: expected one entry per row ({len(self)}), got {len(chosen)}")
         return self.take(np.flatnonzero(chosen) if chosen.dtype == bool else chosen)
@@ -207,7 +207,7 @@ class Catalog(CatalogRows):
 
     def take(self, rows: Sequence[int] | IntArray) -> Catalog:
         """Give a catalog of the rows with these numbers, in the order given; labels keep their numbers."""
-        local = _read_rows(rows)
+        local = read_rows(rows, self._data.facts.names)
         if local.dtype == bool:
             raise UsageError("rows: expected row numbers, got a mask: use catalog[mask]")
         if len(local) and not (local.min() >= -len(self) and local.max() < len(self)):
@@ -268,48 +268,67 @@ class Catalog(CatalogRows):
             raise UsageError(_explain_unknown_sources(sorted(texts), known))
         return self.take(np.flatnonzero(is_left))
 
-    def filter(self, expression: Any) -> Catalog:
-        """Give a catalog of the rows for which an expression is true: ``pyarrow.compute.field("width") >= 640``.
+    def filter(self, condition: Any = None, /, **equal: Any) -> Catalog:
+        """Give a catalog of the rows that fulfil all conditions.
+
+        Example: ``catalog.filter(pyarrow.compute.field("width") >= 640, split="train")``
+
+        Args:
+            condition: An expression of pyarrow; or a mask, one truth value per row: NumPy, Arrow or a list. Rows for
+                which it is null are left out.
+            **equal: Columns and the value that they must have; None takes the rows without a value.
 
         Raises:
-            UsageError: The expression does not fit the columns.
+            UsageError: The expression does not fit the columns, or the mask does not fit the rows.
         """
+        if condition is None and not equal:
+            raise UsageError("filter: expected an expression, a mask, or columns with values, got none of them")
+        names = self._data.facts.names
+        if condition is not None and not isinstance(condition, pc.Expression):
+            mask = read_rows(condition, names)
+            if mask.dtype != bool:
+                raise expected("filter", "a mask of all rows; for row numbers write catalog.take(rows)", condition)
+            return self[mask].filter(**equal) if equal else self[mask]
+        expressions = [match_value(name, value) for name, value in equal.items()]
+        expression = reduce(and_, expressions if condition is None else [condition, *expressions])
         label = self.table.column("label")
         plain = self.table.set_column(self.table.column_names.index("label"), "label", decode_dictionary(label))
         numbered = plain.append_column(_ROW, pa.array(np.arange(len(self))))
         try:
             rows = np.sort(numbered.filter(expression).column(_ROW).to_numpy())
         except (pa.ArrowException, TypeError) as error:
-            raise UsageError(_explain_filter_error(expression, str(error), self._data.facts.names)) from error
+            raise UsageError(explain_filter_error(expression, str(error), names)) from error
         return self.take(rows)
 
     @overload
     def split(
-        self, fractions: Mapping[str, float], seed: int, by: str = ..., stratify: str | None = ...
+        self, fractions: Mapping[str, float], seed: int, by: str = ..., stratify: str | Literal[False] | None = ...
     ) -> dict[str, Catalog]: ...
     @overload
     def split(
-        self, fractions: Sequence[float], seed: int, by: str = ..., stratify: str | None = ...
+        self, fractions: Sequence[float], seed: int, by: str = ..., stratify: str | Literal[False] | None = ...
     ) -> list[Catalog]: ...
     def split(
         self,
         fractions: Mapping[str, float] | Sequence[float],
         seed: int,
         by: str = "source",
-        stratify: str | None = None,
+        stratify: str | Literal[False] | None = None,
     ) -> dict[str, Catalog] | list[Catalog]:
         """Split into several catalogs; all rows of one source (or of one value of ``by``) are in the same part.
 
-        A hash of that value and the seed decides the part, so rows that are added or removed later do not move other
-        rows. Sizes are near the fractions, not equal to them. A warning names the parts that come out empty.
+        The groups that stay together are sorted by a hash of their value and the seed, and cut. Sizes are the nearest
+        possible: without groups of several rows, the rows of the largest remainders. Rows that are added or removed
+        later move only groups near a cut. A warning names parts that come out empty, and classes that are missing from
+        a part.
 
         Args:
             fractions: Share of each part, as a dict from names to shares or as a list; they add up to 1.
             seed: Another seed gives other parts.
             by: Column whose equal values stay together; "fingerprint" keeps copies of one file together.
-            stratify: Column such as "label": each part gets its share of every value, to within one group. The groups
-                of a value are sorted by their hashes and cut, so rows that are added later may move groups near a cut.
-                A group with several values counts for the value of its first row.
+            stratify: Column of classes: each part gets its share of the rows of every class, to within one group. A
+                group with several classes counts for the one that most of its rows have. None takes "label" if there
+                are labels, False takes no column.
 
         Returns:
             The parts: a dict if ``fractions`` is a dict, else a list.
@@ -318,7 +337,10 @@ class Catalog(CatalogRows):
             UsageError: The fractions do not add up to 1, or there is no such column.
         """
         shares = check_fractions(fractions)
-        columns = [by] if stratify is None else [by, stratify]
+        if not (stratify is None or stratify is False or isinstance(stratify, str)):
+            raise expected("stratify", "the name of a column, None or False", stratify)
+        classes = stratify or ("label" if stratify is None and self._has_labels() else None)
+        columns = [by] if classes is None else [by, classes]
         for name in columns:
             self._data.facts.column(name)
         try:
@@ -331,13 +353,25 @@ class Catalog(CatalogRows):
         empty = [f"{name!r} ({share:g})" for name, share, size in sizes if share > 0 and not size]
         if empty and len(self):
             warnings.warn(
-                f"split: of {len(self)} rows, none came into part {', '.join(empty)}: sizes are only near the "
-                "fractions. Give the part a larger fraction, use another seed, or choose its rows with catalog[mask]",
+                f"split: of {len(self)} rows, none came into part {', '.join(empty)}. Give the part a larger fraction, "
+                "or choose its rows with catalog[mask]",
+                UserWarning,
+                stacklevel=2,
+            )
+        gaps = explain_gaps(names, shares, rows_of_parts, strata[0]) if strata else None
+        if gaps is not None:
+            warnings.warn(
+                f"split: {gaps}: they have too few rows for these fractions. Give the part a larger fraction, or "
+                f"choose its rows with catalog[mask]; if the column {classes!r} does not hold classes, "
+                "stratify=False does not look at it",
                 UserWarning,
                 stacklevel=2,
             )
         parts = [self.take(rows) for rows in rows_of_parts]
         return dict(zip(fractions, parts, strict=True)) if isinstance(fractions, Mapping) else parts
+
+    def _has_labels(self) -> bool:
+        return bool(self.table.column("label").null_count < len(self))
 
     def with_frame_indexes(self, workers: int | None = None, *, limits: Limits | None = None) -> Catalog:
         """Give a catalog with frame indexes, as `scan` at depth "frames" makes; this one if it has them.
@@ -415,14 +449,6 @@ class Catalog(CatalogRows):
         return (_rebuild, (table, None if frames is None else frames.batches, rest))
 
 
-def _read_rows(rows: object) -> npt.NDArray[Any]:
-    """Convert row numbers to int64, or a mask to bool [R]."""
-    array = np.asarray(rows)
-    if array.ndim == 1 and (array.dtype == bool or not len(array) or np.issubdtype(array.dtype, np.integer)):
-        return array if array.dtype == bool else array.astype(np.int64)
-    raise expected("row", "an integer, a slice, row numbers or a mask of all rows", rows)
-
-
 def _explain_unknown_sources(unknown: Sequence[str], known: Sequence[str]) -> str:
     shown = ", ".join(repr(make_printable(name)) for name in unknown[:_MOST_SHOWN])
     more = f" and {len(unknown) - _MOST_SHOWN} more" if len(unknown) > _MOST_SHOWN else ""
@@ -435,16 +461,6 @@ def _explain_unknown_sources(unknown: Sequence[str], known: Sequence[str]) -> st
         " (a query is hidden: give entries, such as those of a ledger)" if any(map(has_hidden_query, unknown)) else ""
     )
     return f"errors: not in this catalog: {shown}{more}{hidden}: give paths, or names as in the column source{nearest}"
-
-
-def _explain_filter_error(expression: object, reason: str, names: Sequence[str]) -> str:
-    columns = f"the columns are {', '.join(names)}"
-    if not isinstance(expression, pc.Expression):
-        what = "a pyarrow expression, such as pc.field('width') >= 640 (with import pyarrow.compute as pc)"
-        return f"{expected('expression', what, expression)}; {columns}"
-    if (missing := _NO_FIELD.search(reason)) is not None:
-        return f"expression: this catalog has no column {missing[1]!r}: {columns}{did_you_mean(missing[1], names)}"
-    return f"expression: {expression} does not fit the columns: {reason.splitlines()[0]}; {columns}"
 
 
 def _reopen(path: str, root: str | None, fingerprint: str, has_frames: bool, rows: bytes | None) -> Catalog:

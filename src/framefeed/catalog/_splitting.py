@@ -1,22 +1,26 @@
-"""Split rows into parts by hash: the part of a group depends only on the group and the seed."""
+"""Split rows into parts: each part takes its share of the groups in the order of their seeded hashes."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Iterator, Mapping, Sequence
 from math import isclose
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from framefeed._arrays import IntArray
+from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._checks import expected
 from framefeed.errors import UsageError
 
 VALUES_AT_ONCE = 65_536
 """Values that are converted to Python objects at once."""
+_ROUNDING = 1e-9
+"""A share that is so near to a whole number of rows is that number: 0.29 * 100 is 28.999999999999996."""
+_MOST_SHOWN = 3
+"""Classes that a message names for a part."""
+_NULL = b"\xff"  # Not UTF-8, and so no text.
 
 
 def assign_rows(
@@ -26,32 +30,119 @@ def assign_rows(
 
     Args:
         groups: Group of each row; null is a group of its own.
-        fractions: Share of each part in the groups, on average.
-        seed: Seed of the assignment.
-        strata: Value of each row; each part gets its share of every value. A group has the value of its first row.
+        fractions: Share of each part in the rows.
+        seed: Seed of the order of the groups.
+        strata: Class of each row; each part gets its share of every class. A group has the class of most of its rows.
 
     Returns:
         Row numbers of each part, ascending.
     """
-    codes = groups.combine_chunks().dictionary_encode(null_encoding="encode")
-    hashes = _hash_values(codes.dictionary, seed)
-    ends = list(accumulate(fractions))[:-1]
-    if strata is None:
-        # Every hash is below 2**64: a bound from there on would not fit into uint64, and its part is empty.
-        bounds = [bound for end in ends if (bound := round(end * 2**64)) < 2**64]
-        parts = np.array(bounds, np.uint64).searchsorted(hashes, side="right")
-    else:
-        # The groups of each value, in the order of their hashes, are cut at the fractions of their number.
-        values = strata.combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
-        values = values[np.unique(codes.indices.to_numpy(), return_index=True)[1]]
-        order = np.lexsort((hashes, values))
-        counts = np.bincount(values)
-        rank = np.arange(len(order)) - np.repeat(counts.cumsum() - counts, counts)
-        share = (rank + 0.5) / np.repeat(counts, counts)
-        parts = np.empty(len(order), np.int64)
-        parts[order] = np.array(ends).searchsorted(share, side="right")
-    part_of_row = parts[codes.indices.to_numpy()]
+    coded = groups.combine_chunks().dictionary_encode(null_encoding="encode")
+    group_of_row = coded.indices.to_numpy()
+    sizes = np.bincount(group_of_row, minlength=len(coded.dictionary))
+    class_of_group = np.zeros(len(sizes), np.int64)
+    if strata is not None:
+        class_of_group = _find_classes_of_groups(group_of_row, strata, seed)
+    order = np.lexsort((_hash_values(coded.dictionary, seed), class_of_group))
+    counts = np.bincount(class_of_group, sizes, minlength=1).astype(np.int64)
+    targets = _share_rows(counts, np.array(fractions))
+    part_of_group = np.empty(len(sizes), np.int64)
+    owed = np.zeros(len(fractions), np.int64)  # What whole groups of earlier classes gave a part too little.
+    ends = np.bincount(class_of_group, minlength=1).cumsum()
+    for members, target in zip(np.split(order, ends[:-1]), targets, strict=True):
+        cuts = np.maximum.accumulate((target + owed).cumsum()[:-1])
+        middles = sizes[members].cumsum() - sizes[members] / 2
+        part_of_group[members] = cuts.searchsorted(middles, side="right")
+        given = np.bincount(part_of_group[members], sizes[members], minlength=len(fractions))
+        owed += target - given.astype(np.int64)
+    part_of_row = part_of_group[group_of_row]
     return [np.flatnonzero(part_of_row == part).astype(np.int64) for part in range(len(fractions))]
+
+
+def _find_classes_of_groups(group_of_row: IntArray, strata: pa.ChunkedArray, seed: int) -> IntArray:
+    """Number the class of most rows of each group, int64 [G]; the order of classes depends on the seed alone."""
+    coded = strata.combine_chunks().dictionary_encode(null_encoding="encode")
+    number_of_class = np.argsort(np.argsort(_hash_values(coded.dictionary, seed)))
+    class_of_row = number_of_class[coded.indices.to_numpy()]
+    pairs, counts = np.unique(group_of_row.astype(np.int64) * len(number_of_class) + class_of_row, return_counts=True)
+    group_of_pair, class_of_pair = np.divmod(pairs, max(1, len(number_of_class)))
+    ranking = np.lexsort((class_of_pair, -counts, group_of_pair))
+    classes = class_of_pair[ranking][np.unique(group_of_pair, return_index=True)[1]]
+    return np.unique(classes, return_inverse=True)[1].astype(np.int64)
+
+
+def _share_rows(counts: IntArray, fractions: FloatArray) -> IntArray:
+    """Share the rows of every class among parts, int64 [C, P]: sizes of the parts are the nearest to the fractions.
+
+    Args:
+        counts: Rows of each class, [C].
+        fractions: Share of each part, [P].
+    """
+    ideals = counts[:, np.newaxis] * fractions
+    shares = np.floor(ideals + _ROUNDING).astype(np.int64)
+    total = counts.sum() * fractions
+    totals = np.floor(total + _ROUNDING).astype(np.int64)
+    # Largest remainder (Hamilton's method); of equal ones the first.
+    totals[np.argsort(totals - total, kind="stable")[: counts.sum() - totals.sum()]] += 1
+    left, free = counts - shares.sum(axis=1), totals - shares.sum(axis=0)
+    can_rise, has_risen = ideals - shares > _ROUNDING, np.zeros(shares.shape, np.bool_)
+    for number, part in _rank_shares(ideals - shares, shares):
+        if left[number] and free[part]:
+            has_risen[number, part] = True
+            left[number] -= 1
+            free[part] -= 1
+    # With three parts or more, what is left may not fit before other classes give way.
+    for number in np.repeat(np.arange(len(left)), left).tolist():
+        _raise_one(number, can_rise, has_risen, free, set())
+    return shares + has_risen
+
+
+def _raise_one(number: int, can_rise: BoolArray, has_risen: BoolArray, free: IntArray, seen: set[int]) -> bool:
+    """Raise one share of a class, after moving those of others to other parts if need be (an augmenting path)."""
+    for part in np.flatnonzero(can_rise[number] & ~has_risen[number]).tolist():
+        if part in seen:
+            continue
+        seen.add(part)
+        others = [] if free[part] else np.flatnonzero(has_risen[:, part]).tolist()
+        mover = next((other for other in others if _raise_one(other, can_rise, has_risen, free, seen)), None)
+        if free[part] or mover is not None:
+            has_risen[number, part] = True
+            if mover is None:
+                free[part] -= 1
+            else:
+                has_risen[mover, part] = False
+            return True
+    return False
+
+
+def _rank_shares(remainders: FloatArray, shares: IntArray) -> Iterator[tuple[int, int]]:
+    """List (class, part) of the remainders: first where the part has no row of the class, then the largest."""
+    numbers, parts = np.nonzero(remainders > _ROUNDING)
+    ranking = np.lexsort((-remainders[numbers, parts], shares[numbers, parts] > 0))
+    return zip(numbers[ranking].tolist(), parts[ranking].tolist(), strict=True)
+
+
+def explain_gaps(
+    names: Sequence[object], fractions: Sequence[float], rows_of_parts: Sequence[IntArray], strata: pa.ChunkedArray
+) -> str | None:
+    """Explain which classes are missing from parts that should have rows; None if none are.
+
+    Args:
+        names: Names of the parts.
+        fractions: Share of each part.
+        rows_of_parts: Row numbers of each part.
+        strata: Class of each row; rows without one do not count.
+    """
+    coded = strata.combine_chunks().dictionary_encode()
+    codes = coded.indices.fill_null(-1).to_numpy()
+    gaps = []
+    for name, fraction, rows in zip(names, fractions, rows_of_parts, strict=True):
+        missing = np.setdiff1d(np.arange(len(coded.dictionary)), codes[rows])
+        if fraction > 0 and len(rows) and len(missing):
+            shown = ", ".join(repr(coded.dictionary[code].as_py()) for code in missing[:_MOST_SHOWN].tolist())
+            more = f" and {len(missing) - _MOST_SHOWN} more" if len(missing) > _MOST_SHOWN else ""
+            gaps.append(f"no row of {shown}{more} came into part {name!r}")
+    return "; ".join(gaps) or None
 
 
 def check_fractions(fractions: Mapping[str, float] | Sequence[float]) -> list[float]:
@@ -75,6 +166,6 @@ def _hash_values(values: pa.Array, seed: int) -> npt.NDArray[np.uint64]:
     for start in range(0, len(values), VALUES_AT_ONCE):
         for value in values.slice(start, VALUES_AT_ONCE).to_pylist():
             digest = begun.copy()
-            digest.update(b"" if value is None else f"{value}".encode())
+            digest.update(_NULL if value is None else f"{value}".encode())
             digests += digest.digest()
     return np.frombuffer(digests, ">u8").astype(np.uint64)

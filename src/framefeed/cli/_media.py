@@ -10,7 +10,7 @@ from framefeed.catalog import Catalog
 from framefeed.cli._arguments import read_at_least
 from framefeed.cli._io import Failed, print_error
 from framefeed.media import DEFAULT_LIMITS, Limits
-from framefeed.plan import ClipRule, EpochPlan, describe_unknown_damage, plan_clips
+from framefeed.plan import ClipRule, EpochPlan, find_remarks, plan_clips
 
 
 def add_limit_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,13 +25,13 @@ def make_limits(args: argparse.Namespace) -> Limits:
     return Limits(max_pixels=args.max_pixels)
 
 
-def make_plan_quietly(catalog: Catalog, rule: ClipRule, **options: Any) -> EpochPlan:
-    """Make a plan; print its warning of unknown damage as one line, and not that of failed rows, which are listed."""
+def make_plan_quietly(catalog: Catalog, rule: ClipRule, *, shows_remarks: bool = True, **options: Any) -> EpochPlan:
+    """Make a plan; print its warnings as lines, but for that of failed rows, which are listed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         plan = plan_clips(catalog, rule, **options)
-    remark = describe_unknown_damage(catalog, plan.options.on_damaged)
-    print_error(*([] if remark is None else [remark]))
+    if shows_remarks:
+        print_error(*find_remarks(plan))
     return plan
 
 

@@ -29,7 +29,7 @@ from framefeed.cli._arguments import (
     read_times,
 )
 from framefeed.cli._io import Exit, ensure_folder, make_printable, print_error, print_json, print_out
-from framefeed.cli._media import add_limit_arguments, make_limits
+from framefeed.cli._media import add_limit_arguments, make_limits, make_plan_quietly
 from framefeed.cli._plans import make_captions, make_legend
 from framefeed.decode import AutoDecoder, ClipSlot, Pixels, VideoDecoder, VideoMetadata, find_decoder, require_times
 from framefeed.encode import (
@@ -46,7 +46,7 @@ from framefeed.encode import (
 from framefeed.errors import FramefeedError, FrameNotFound, UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import Limits, MediaSource
-from framefeed.plan import AtIndices, AtSeconds, ClipRule, DecodeRequest, Rates, plan_clips
+from framefeed.plan import AtIndices, AtSeconds, ClipRule, DecodeRequest, Rates
 
 FORMATS = ("png", "jpg", "webp")
 _LOSSY = ("jpg", "webp")
@@ -181,7 +181,9 @@ def _check_options(args: argparse.Namespace) -> None:
 
 def _make_request(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
     rule = _make_rule(args, catalog.frame_index(0))
-    request = plan_clips(catalog, rule, seed=0, shuffle=False, size=args.size, on_damaged=args.on_damaged)[0]
+    request = make_plan_quietly(
+        catalog, rule, shows_remarks=False, seed=0, shuffle=False, size=args.size, on_damaged=args.on_damaged
+    )[0]
     if args.sheet is not None and len(request) > MAX_FRAMES:
         raise UsageError(
             f"--sheet: expected at most {MAX_FRAMES} frames, got {len(request)}: choose fewer, or use -o FOLDER"

@@ -151,7 +151,9 @@ def _make_plan(catalog: Catalog, is_users: bool, stages: Stages) -> EpochPlan:
         shapes = zip(catalog.heights[rows].tolist(), catalog.widths[rows].tolist(), strict=True)
         has_one_shape = len({Fraction(height, width) for height, width in shapes}) == 1
         size = SIDE if is_users and has_one_shape else (SIDE, SIDE)
-        plan = make_plan_quietly(catalog, RULE, seed=0, clips_per_video=per_video, size=size, columns=["label"])
+        plan = make_plan_quietly(
+            catalog, RULE, shows_remarks=False, seed=0, clips_per_video=per_video, size=size, columns=["label"]
+        )
         cost = plan.describe()
     if len(plan):
         _, height, width = plan.picture_shape

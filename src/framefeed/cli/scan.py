@@ -147,7 +147,7 @@ def _make_request(args: argparse.Namespace) -> ScanRequest:
                 "parent, or from a list with labels"
             )
         known = check_classes(classes)
-    return ScanRequest(options, args.out, args.label_from, args.resume, args.image_folders, lists, known)
+    return ScanRequest(options, args.out, args.label_from, args.resume, args.image_folders, lists, known, print_error)
 
 
 def summarise(catalog: Catalog) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
@@ -38,7 +39,7 @@ from framefeed.media import (
     read_stream_details,
     resolve_limits,
 )
-from framefeed.plan import ClipContext, Crop, OutputSpec, PictureRule, as_crop
+from framefeed.plan import ClipContext, Crop, FixedCrop, OutputSpec, PictureRule, as_crop
 
 
 class VideoDecoder:
@@ -98,6 +99,9 @@ class VideoDecoder:
         # A decoder has no epoch and no position: a random crop is drawn once.
         height, width = given.stream.displayed
         output = rule.output(height, width, ClipContext(0, 0, 0))
+        # A FixedCrop is no argument of users: ff.torch.VideoDecoder gives it, after its own warning.
+        if not isinstance(crop, FixedCrop) and (remark := rule.explain_enlarging(height, width)) is not None:
+            warnings.warn(remark, UserWarning, stacklevel=2)
         self._output = OutputSpec(output.size, output.crop, dimension_order)
         self._forward = ForwardReader(self._decoder, self._source, given, self._output)
         self._is_closed = False

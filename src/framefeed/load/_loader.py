@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 from framefeed._checks import check_integer, expected
-from framefeed.cache import FrameCache
+from framefeed.cache import FrameCache, explain_little_reuse
 from framefeed.decode import Decoder
 from framefeed.errors import UsageError
 from framefeed.load._iteration import BatchIterator
@@ -89,6 +90,8 @@ class ClipLoader(ClosedByWith):
         if not isinstance(plan, EpochPlan):
             raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
         options.decoder_for(plan)
+        if cache is not None and (remark := explain_little_reuse(cache, plan)) is not None:
+            warnings.warn(remark, UserWarning, stacklevel=3)
         self._plan = plan
         self._options = options
         self._workers = Workers(options)

@@ -276,6 +276,38 @@ class PictureRule:
         size = scale_short_side(self.size, rows, columns) if isinstance(self.size, int) else self.size
         return OutputSpec(size, box)
 
+    def explain_enlarging(self, height: int, width: int) -> str | None:
+        """Explain that the crop is enlarged, if it is smaller than ``size``, and which box was meant; else None.
+
+        Args:
+            height: Rows of a displayed picture, for which the box is computed; -1 where unknown.
+            width: Its columns.
+        """
+        crop, size = self.crop, self.size
+        box = None if crop is None or crop.resizes else crop.size
+        if crop is None or box is None or size is None:
+            return None
+        rows, columns = scale_short_side(size, *box) if isinstance(size, int) else size
+        if rows <= box[0] and columns <= box[1]:
+            return None
+        said = (
+            f"crop comes before size: a box of {box[0]} x {box[1]} pixels (height x width) is cut out, and enlarged to "
+            f"{rows} x {columns}"
+        )
+        # The size of the picture, if it were resized before the crop.
+        whole = scale_short_side(size, height, width) if isinstance(size, int) else size
+        if min(height, width) < 1 or box[0] > whole[0] or box[1] > whole[1]:
+            return f"{said}; with a box of at least the size, nothing is enlarged"
+        meant = round(box[0] * height / whole[0]), round(box[1] * width / whole[1])
+        call = f"{type(crop).__name__}({meant[0]}, {meant[1]})"
+        if isinstance(crop, FixedCrop):
+            corner = round(crop.given[0] * height / whole[0]), round(crop.given[1] * width / whole[1])
+            call = f"({corner[0]}, {corner[1]}, {meant[0]}, {meant[1]})"
+        return (
+            f"{said}. If the picture was to be resized first and cropped then, as torchvision's Resize and CenterCrop "
+            f"do, give size={box} and, for a picture of {height} x {width}, crop={call}"
+        )
+
     def shape(self, height: int, width: int) -> tuple[int, int, int]:
         """Shape (C, H, W) of a delivered picture; it does not depend on the draw of a crop."""
         return self.output(height, width, ClipContext(0, 0, 0)).shape(height, width)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
-import numpy as np
-
 from framefeed._checks import expected
 from framefeed.catalog import Catalog
 from framefeed.errors import UsageError
 from framefeed.plan._crops import Crop, Size
 from framefeed.plan._epoch import EpochPlan, restore_plan
 from framefeed.plan._options import Balance, PlanOptions, Shuffle
+from framefeed.plan._remarks import find_remarks
 from framefeed.plan._request import OnDamaged
-from framefeed.plan._request_rule import Requests, find_mistakes
 from framefeed.plan._rules import ClipRule
 from framefeed.plan._shard import Tail
 
@@ -58,7 +56,7 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
         tail: "pad" repeats global positions 0, 1, ... until all ranks have the same length, "drop" leaves out the rest.
         size: (height, width) of the pictures, an int for their short side, or None for no resize.
         crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop; it comes
-            before the resize.
+            before the resize. A warning says if the resize enlarges it.
         within: Names of two columns with start and end in seconds from the first frame; clips are chosen as if the
             video had only the frames with start <= t < end. Null or NaN means no bound.
         at: Name of the column with each row's frame numbers (integers) or seconds from the first frame (floats), one
@@ -69,7 +67,8 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
         unequal: Let the pictures of different clips differ in size; ``ClipBatch.data`` is then a list of clips.
         on_damaged: For frames that a scan with ``verify="full"`` found damaged: "error" plans them, and loading raises
             CorruptMedia; "skip" delivers zeros, with ``valid`` False; "deliver" delivers the picture that the decoder
-            gives. One warning counts the rows that were not scanned so, for which "skip" and "deliver" do not work.
+            gives. One warning counts the damaged frames that "error" may plan, or the rows that were not scanned so,
+            for which "skip" and "deliver" do not work.
         balance: "cost" deals clips to ranks so that at each step all ranks have about the same to decode, as far as the
             catalog can predict it. The same samples come in another order.
         columns: Names of columns that are delivered with the clips.
@@ -93,27 +92,9 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
             reason = reason.replace(f"{source}: ", "", 1)  # which most messages of errors begin with
             message = f"{message}. No rows remain, so the plan has no clips. The first row is {source} ({reason})"
         warnings.warn(message, UserWarning, stacklevel=2)
-    if isinstance(plan.rule, Requests):
-        for mistake in find_mistakes(catalog, plan.rule):
-            warnings.warn(mistake, UserWarning, stacklevel=2)
-    if (warning := describe_unknown_damage(catalog, on_damaged)) is not None:
-        warnings.warn(warning, UserWarning, stacklevel=2)
+    for remark in find_remarks(plan):
+        warnings.warn(remark, UserWarning, stacklevel=2)
     return plan
-
-
-def describe_unknown_damage(catalog: Catalog, on_damaged: OnDamaged) -> str | None:
-    """Write a warning if ``on_damaged`` cannot work for rows that were not decoded to find damage; else None."""
-    if on_damaged == "error":
-        return None
-    # Null, here NaN, means that not all of a file was decoded.
-    count = np.count_nonzero(np.isnan(catalog.column_values("num_damaged_frames")[catalog.usable_rows]))
-    if not count:
-        return None
-    return (
-        f"on_damaged={on_damaged!r}: damage is not known for {count} of {len(catalog.usable_rows)} rows, because they "
-        "were not scanned with verify='full' (on the command line: framefeed scan --verify full); loading a damaged "
-        "frame of these rows raises CorruptMedia"
-    )
 
 
 def _check_rule(catalog: object, rule: ClipRule | None, at: str | None) -> ClipRule | str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from framefeed.plan._choose import Picking, Policy
 from framefeed.plan._crops import Crop, Size
 from framefeed.plan._epoch import EpochPlan
 from framefeed.plan._options import PlanOptions
+from framefeed.plan._remarks import explain_enlarged_crop
 from framefeed.plan._request import DecodeRequest
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._shard import Tail
@@ -76,7 +78,10 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     rows = np.array([row_of[request.source] for request in requests], dtype=np.int64)
     rule = Requests.of(requests, rows, dict(columns or {}), picking)
     catalog = make_memory_catalog(list(sources.values()))
-    return EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))
+    plan = EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))
+    if (remark := explain_enlarged_crop(plan)) is not None:
+        warnings.warn(remark, UserWarning, stacklevel=2)
+    return plan
 
 
 def _check_requests(requests: Sequence[DecodeRequest]) -> None:

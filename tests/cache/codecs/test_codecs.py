@@ -289,12 +289,17 @@ def test_other_names_are_refused(spec: str) -> None:
         assert len(str(raised.value)) < 300
 
 
-@given(st.text(max_size=12))
-def test_names_that_are_not_text_are_refused(spec: str) -> None:
-    try:
-        find_codec(spec)
-    except UsageError:
-        pass
+@given(st.one_of(st.text(max_size=12), st.from_regex(r"(zstd|jpeg|lz4):?[0-9]{0,3}", fullmatch=True)))
+def test_C12_any_text_is_a_name_of_its_codec_or_a_usage_error(spec: str) -> None:
+    name, colon, number = spec.partition(":")
+    levels = {"zstd": range(1, 20), "jpeg": range(1, 101)}
+    is_level = number.isascii() and number.isdigit() and str(int(number)) == number
+    is_known = int(number) in levels.get(name, ()) if colon and is_level else not colon and name in known_codecs()
+    if is_known:
+        assert find_codec(spec).name == name
+    else:
+        with pytest.raises(UsageError, match=r"unknown codec|expected a (zstd level|jpeg quality)"):
+            find_codec(spec)
 
 
 def test_jpeg_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

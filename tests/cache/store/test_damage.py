@@ -195,19 +195,37 @@ def test_C12_frames_of_edited_files_are_exact_or_missing(
     reader.check((small[0], edited(small[1], edits)))
 
 
-@settings(max_examples=300)
-@given(_edits())
-def test_C12_invalid_directories_are_refused(
-    small: Files, tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[str, int, int, bytes]]
-) -> None:
-    """Where all checksums are right, too, reading raises Refused, and nothing else."""
-    path = tmp_path_factory.getbasetemp() / "directory"
-    content = bytearray(edited(small[1], edits))
+def seal(content: bytearray) -> bytearray:
+    """Write the checksums of a directory anew, so that they hold."""
     if len(content) >= 80:
         num_rows, num_streams, kinds_nbytes = struct.unpack_from("<3I", content, 12)
         end = 80 + 56 * num_rows + 16 * num_streams + kinds_nbytes
         content[48:64] = xxhash.xxh3_128_digest(content[end:])
         content[64:80] = xxhash.xxh3_128_digest(content[:64] + content[80:end])
+    return content
+
+
+@pytest.mark.parametrize("offset", range(0, 24, 4))
+def test_C12_directories_with_another_header_are_refused(small: Files, tmp_path: Path, offset: int) -> None:
+    """Its words are magic and version, and the numbers of rows, streams, and bytes of kinds and texts."""
+    for change in (-1, 1, 1 << 20):
+        content = bytearray(small[1])
+        (value,) = struct.unpack_from("<I", content, offset)
+        struct.pack_into("<I", content, offset, value + change & 0xFFFFFFFF)
+        path = tmp_path / "directory"
+        path.write_bytes(seal(content))
+        with open(path, "rb") as file, pytest.raises(Refused):
+            read_directory(file.fileno(), len(content), len(small[0]))
+
+
+@settings(max_examples=300)
+@given(_edits())
+def test_C12_invalid_directories_raise_no_other_error(
+    small: Files, tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[str, int, int, bytes]]
+) -> None:
+    """Where all checksums are right, too, reading raises Refused or nothing: an edit may leave a valid directory."""
+    path = tmp_path_factory.getbasetemp() / "directory"
+    content = seal(bytearray(edited(small[1], edits)))
     path.write_bytes(content)
     with open(path, "rb") as file:
         for read in (lambda: read_directory(file.fileno(), len(content), len(small[0])),
@@ -305,6 +323,23 @@ def test_damaged_frames_are_not_found_again_but_their_duplicates_are(tmp_path: P
         assert store.counts.frames_damaged == 1
         again = store.find(KEYS[0], np.arange(10))
         assert (again.segment != locations.segment).tolist() == [number == 4 for number in range(10)]
+
+
+def test_C01_of_several_frames_the_damaged_one_alone_is_not_found_again(tmp_path: Path) -> None:
+    """The frames that are read are some of those that were asked for: their numbers are not those of the answer."""
+    with FrameStore(os.fspath(tmp_path)) as store:
+        add(store, KEYS[0], range(4))
+    (path,) = segments(tmp_path)
+    content = bytearray(path.read_bytes())
+    start = content.index(data_of(KEYS[0], 2))
+    content[start] ^= 1
+    path.write_bytes(content)
+    with FrameStore(os.fspath(tmp_path)) as store:
+        locations = store.find(KEYS[0], np.arange(4))
+        buffers = [memoryview(bytearray(int(locations.nbytes[index]))) for index in (1, 2)]
+        assert store.read(locations, [1, 2], buffers) == [True, False]
+        assert store.find(KEYS[0], np.arange(4)).is_there.tolist() == [True, True, False, True]
+        assert (store.counts.frames_read, store.counts.frames_damaged) == (1, 1)
 
 
 def test_verify_names_what_is_damaged(tmp_path: Path) -> None:

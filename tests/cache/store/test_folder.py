@@ -430,7 +430,23 @@ def test_C10_a_budget_that_others_only_reserve_is_not_used_up(tmp_path: Path) ->
     assert all(again), "what the others claimed and did not need is there again"
     for store in stores:
         store.close()
-    assert sum(file.stat().st_size for file in (tmp_path / "c").iterdir()) <= 200_000
+
+
+def test_C10_what_others_have_reserved_is_theirs(tmp_path: Path) -> None:
+    """Twelve writers that seal nothing: the folder stays within the budget until all of them refuse."""
+    folder, budget = tmp_path / "c", 200_000
+    stores = [FrameStore(os.fspath(folder), StoreOptions(max_bytes=budget)) for _ in range(12)]
+    number, writing = 0, list(stores)
+    while writing:
+        for store in list(writing):
+            number += 1
+            if not add(store, KEYS[0], [number]):
+                writing.remove(store)
+            assert disk_bytes(folder) <= budget
+    assert number > len(stores)
+    for store in stores:
+        store.close()
+    assert disk_bytes(folder) <= budget
 
 
 def test_C15_a_frame_that_was_stored_as_another_is_a_miss(tmp_path: Path) -> None:

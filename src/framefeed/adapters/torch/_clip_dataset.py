@@ -15,7 +15,7 @@ from torch.utils.data import Dataset, get_worker_info
 from framefeed._checks import check_choice, check_position, expected
 from framefeed._nearest import did_you_mean
 from framefeed.adapters.torch._drawing import drawing_from
-from framefeed.cache import FrameCache
+from framefeed.cache import FrameCache, explain_little_reuse
 from framefeed.decode import Decoder, as_decoder
 from framefeed.encode import make_image
 from framefeed.errors import FramefeedError, ResourceExhausted, UsageError
@@ -193,6 +193,8 @@ class ClipDataset(Dataset[Any]):
         as_decoder(backend, limits)
         if cache is not None and not isinstance(cache, FrameCache):
             raise expected("cache", "an ff.FrameCache or None", cache)
+        if cache is not None and (remark := explain_little_reuse(cache, plan)) is not None:
+            warnings.warn(remark, UserWarning, stacklevel=2)
         self._cache = cache
         self._plan = plan
         self._target = target

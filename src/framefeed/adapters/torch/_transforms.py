@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,7 +81,10 @@ def as_steps(transforms: Any, size: Size | int | None, crop: Any, displayed: Siz
     except TypeError as error:
         raise WrongKind(f"transforms: expected a list of transforms, got {transforms!r}") from error
     if not given:
-        output = PictureRule(size, as_crop(crop)).output(*displayed, ClipContext(0, 0, 0))
+        rule = PictureRule(size, as_crop(crop))
+        output = rule.output(*displayed, ClipContext(0, 0, 0))
+        if (remark := rule.explain_enlarging(*displayed)) is not None:
+            warnings.warn(remark, UserWarning, stacklevel=3)
         return Steps(output.size, output.crop)
     if size is not None or crop is not None:
         raise UsageError("transforms: expected either transforms=, or size= and crop=, got both")

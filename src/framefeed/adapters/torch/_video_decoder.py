@@ -42,6 +42,7 @@ from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, build_index
 from framefeed.media import MATRICES, PRIMARIES, TRANSFERS, Limits, MediaSource, resolve_limits
 from framefeed.parallel import allocate
+from framefeed.plan import FixedCrop
 
 _RESERVED = (0, 3)
 """Codes without a meaning in ITU-T H.273; FFmpeg names them "reserved"."""
@@ -219,7 +220,7 @@ class VideoDecoder:
             stream_index=number,
             dimension_order=self._stored,
             size=self._steps.size,
-            crop=self._steps.crop,
+            crop=None if self._steps.crop is None else FixedCrop(self._steps.crop),
             backend=decoder,
             frame_index=index,
             limits=bounds,

@@ -6,6 +6,7 @@ against copying them in memory.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -93,7 +94,9 @@ class Folders:
 
 def loader_of(plan: EpochPlan, cache: FrameCache | None, batch_size: int) -> ClipLoader:
     """A loader that reads in the thread that iterates."""
-    return ClipLoader(plan, batch_size=batch_size, workers=0, cache=cache)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "cache: about")  # Both passes are over the same epoch.
+        return ClipLoader(plan, batch_size=batch_size, workers=0, cache=cache)
 
 
 def one_pass(plan: EpochPlan, cache: FrameCache | None, batch_size: int) -> None:

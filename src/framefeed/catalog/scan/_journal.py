@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -39,39 +39,83 @@ from framefeed.parallel import ClosedByWith, raise_shortage, try_again_in_shorta
 JOURNALED = pa.schema([pa.field("source", pa.string()), *SURVEYED])
 _PART = re.compile(r"(\d{6,})-([0-9a-f]{16})\.part")
 _UNFINISHED = "unfinished.tmp"
+_LOCK = "lock"
+_ARGUMENTS = "arguments.json"
+WAIT_SECONDS = 0.1
+"""Between two looks whether another scan has ended."""
 # Facts of pictures are mostly nulls and repetitions: compressing them takes less time than writing the rest.
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _SETTINGS = b"framefeed"
 
 
 class Journal(ClosedByWith):
-    """An open journal: one process writes to it at a time.
+    """An open journal: one process writes to it at a time, and others wait until it is closed.
 
     Args:
         target: Path of the future catalog.
         settings: Settings of the scan; parts with other settings are not read.
+        arguments: All that decides the result, for processes that wait: only the same scan waits.
+        show_line: Is called with a line if there is something to wait for; None shows none.
 
     Attributes:
         folder: Folder of the journal.
         was_left: Whether it exists from an earlier scan, which was not completed.
+        has_waited: Whether another process had it open.
 
     Raises:
-        UsageError: Another process is scanning to the same catalog, or the folder cannot be made.
+        UsageError: Another process is scanning to the same catalog with other arguments, or the folder cannot be made.
     """
 
-    def __init__(self, target: str, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        target: str,
+        settings: Mapping[str, Any],
+        arguments: Mapping[str, Any] | None = None,
+        show_line: Callable[[str], object] | None = None,
+    ) -> None:
         self.folder = Path(f"{target}.journal")
+        self.has_waited = False
         self._settings = json.dumps({"format": FORMAT, **settings}, sort_keys=True).encode()
-        self.was_left = self.folder.is_dir()
-        if self.folder.exists() and not self.was_left:
+        if self.folder.exists() and not self.folder.is_dir():
             raise UsageError(f"cannot write {target}: {self.folder} must be a folder, but it is a file: move it away")
+        # Hashes: arguments may hold what is not to be stored, such as the password of a URL.
+        given = {name: xxhash.xxh3_64_hexdigest(repr(value).encode()) for name, value in (arguments or {}).items()}
         with write_errors(target):
+            self._lock = self._wait_for_lock(target, given, show_line)
             try:
-                self._lock = lock_folder(self.folder)
-            except BlockingIOError as error:
-                raise UsageError(f"{target}: another process is scanning to this catalog: wait for it") from error
+                self.was_left = bool(set(os.listdir(self.folder)) - {_LOCK})
+                (self.folder / _ARGUMENTS).write_text(json.dumps(given))
+            except BaseException:
+                self.close()  # Otherwise this process would wait for itself.
+                raise
         self._has_rows = self.was_left
         self._next_number = max((int(name.split("-")[0]) for name in self._list_parts()), default=-1) + 1
+
+    def _wait_for_lock(self, target: str, given: Mapping[str, str], show_line: Callable[[str], object] | None) -> int:
+        """Lock the journal; the lock of a process ends with it, so that nothing else bounds the wait."""
+        others, is_shown = list[str](), False
+        while True:
+            with suppress(BlockingIOError):
+                return lock_folder(self.folder, _LOCK)
+            before, others = others, self._find_other_arguments(given)
+            # Twice, because the file of a killed scan may lie there until the next one has written its own.
+            if others and others == before:
+                raise UsageError(
+                    f"{target}: another process is scanning to this catalog with other arguments "
+                    f"({', '.join(others)}): choose another out=, or wait until it has ended"
+                )
+            if show_line is not None and not (is_shown or others):
+                show_line(f"{target}: another process is scanning to this catalog: waiting for it")
+                is_shown = True
+            self.has_waited = True
+            sleep(WAIT_SECONDS)
+
+    def _find_other_arguments(self, given: Mapping[str, str]) -> list[str]:
+        """Find the names of arguments that differ from those of the process that scans."""
+        with suppress(OSError, ValueError, AttributeError):  # It is not written whole yet.
+            there = json.loads((self.folder / _ARGUMENTS).read_bytes())
+            return [name for name in {**given, **there} if given.get(name) != there.get(name)]
+        return []
 
     def read_parts(self) -> Iterator[SurveyedSources]:
         """Read the results of earlier scans, the oldest first, but for damaged parts and those of other settings.
@@ -150,6 +194,8 @@ class Journal(ClosedByWith):
     def remove(self) -> None:
         """Delete the journal."""
         self.clear()
+        for name in (_ARGUMENTS, _LOCK):
+            (self.folder / name).unlink(missing_ok=True)
         with suppress(OSError):  # Other files in the folder are kept.
             self.folder.rmdir()
         self.close()

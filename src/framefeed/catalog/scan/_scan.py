@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -78,7 +79,8 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
 
     With ``out``, results are written to a journal beside the catalog while the scan runs. A scan that was interrupted
     or killed continues where it stopped when it is run again. When a finished scan is run again, it opens only files
-    whose size or modification time has changed.
+    whose size or modification time has changed. Several processes may scan to one ``out``, such as the ranks of a
+    training: one scans, and the others wait, for as long as it lives, and open the result.
 
     Args:
         roots: Folders (by file endings), named files, globs, lists of media (text, CSV, JSON, Parquet), or several of
@@ -99,7 +101,8 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
             lists start there too, or without it at the list's own folder.
         resume: Use the journal and the old catalog for files that have not changed; False opens all files again. A
             warning says if the old catalog knows more than the new one will, such as damaged frames by verify="full".
-        progress: Show a bar; None shows it if standard error is a terminal.
+        progress: Show a bar; None shows it if standard error is a terminal. False also leaves out the line that says
+            that the scan of another process is waited for.
         image_folders: "video" takes each folder of pictures as one video; None, or "image", gives a row to every
             picture.
         fps: Frames per second of these videos.
@@ -115,8 +118,8 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
 
     Raises:
         MissingDependency: A root is a URL, and fsspec is not installed.
-        UsageError: An argument is wrong, a list cannot be understood, another process scans to ``out``, or the disk is
-            full. Results so far are kept, and the next scan continues from them.
+        UsageError: An argument is wrong, a list cannot be understood, another process scans to ``out`` with other
+            arguments, or the disk is full. Results so far are kept, and the next scan continues from them.
         MissingMedia: A manifest or a root is missing.
         ResourceExhausted: Memory or file descriptors ran out, twice. Results so far are kept, and the next scan
             continues from them.
@@ -131,7 +134,8 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     options = SurveyOptions(depth, verify, workers, progress, rate, bounds, deadline_seconds, assumed)
     lists = ListOptions(columns, path_template, base)
     known = None if classes is None else check_classes(classes)
-    request = ScanRequest(options, out, label_from, resume, folders, lists, known)
+    show_line = None if progress is False else _write_line
+    request = ScanRequest(options, out, label_from, resume, folders, lists, known, show_line)
     loss = explain_lost_facts(out, options)
     if loss is not None:
         warnings.warn(loss, UserWarning, stacklevel=2)
@@ -143,6 +147,12 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
         message = f"assume_fps={assume_fps} was not used: all readable files have times of their own"
         warnings.warn(message, UserWarning, stacklevel=2)
     return catalog
+
+
+def _write_line(line: str) -> None:
+    with suppress(OSError):
+        if sys.stderr is not None:
+            sys.stderr.write(f"framefeed: {line}\n")
 
 
 def explain_no_media(names: Sequence[StrPath]) -> str:
@@ -200,6 +210,7 @@ class ScanRequest:
         image_folders: "image" or "video".
         lists: Options for reading lists; paths below their folder are stored relative to it.
         classes: All labels in the order of their numbers, or None.
+        show_line: Is called with a line if the scan waits for that of another process; None shows none.
     """
 
     options: SurveyOptions
@@ -209,6 +220,7 @@ class ScanRequest:
     image_folders: ImageFolders = "image"
     lists: ListOptions = field(default_factory=ListOptions)
     classes: tuple[Label, ...] | None = None
+    show_line: Callable[[str], object] | None = None
 
     def __post_init__(self) -> None:
         check_choice("label_from", self.label_from, ("parent", None))
@@ -255,7 +267,11 @@ def scan_roots(roots: Sequence[StrPath], request: ScanRequest) -> ScanResult:
         "limits": repr(options.limits),
         "assume_fps": format_rate(options.assume_fps),
     }
-    with Journal(target, settings) as journal:
+    with Journal(target, settings, _list_arguments(roots, request, settings), request.show_line) as journal:
+        if journal.has_waited and not journal.was_left and _is_result(target, journal, rows, options):
+            journal.remove()
+            stats = replace(listing.stats, known=len(rows.source_texts))
+            return ScanResult(Catalog.open(target, rows.root), stats, listing.remarks)
         if not request.resume:
             journal.clear()
         stats = replace(listing.stats)
@@ -267,6 +283,29 @@ def scan_roots(roots: Sequence[StrPath], request: ScanRequest) -> ScanResult:
             _update_catalog(target, journal, rows, options, stats, use_old_catalog=False)
         journal.remove()
     return ScanResult(Catalog.open(target, rows.root), stats, listing.remarks)
+
+
+def _list_arguments(
+    roots: Sequence[StrPath], request: ScanRequest, settings: Mapping[str, object]
+) -> dict[str, object]:
+    """List what decides the rows of a catalog."""
+    return {
+        "roots": [make_absolute(os.fsdecode(name)) for name in roots],
+        **settings,
+        "deadline_seconds": request.options.deadline_seconds,
+        "label_from": request.label_from,
+        "image_folders": request.image_folders,
+        "columns": sorted((request.lists.columns or {}).items()),
+        "path_template": request.lists.path_template,
+        "root": request.lists.folder,
+        "classes": request.classes,
+        "resume": request.resume,
+    }
+
+
+def _is_result(target: str, journal: Journal, rows: ListedRows, options: SurveyOptions) -> bool:
+    """Whether the catalog that another process has just made is that of this scan; its files are not looked at."""
+    return _is_up_to_date(read_earlier_results(target, journal, options, rows), rows)
 
 
 def _update_catalog(
