@@ -52,7 +52,10 @@ def list_clips(batches: list[ClipBatch]) -> dict[int, tuple[Any, ...]]:
     clips = {}
     for batch in batches:
         for slot, position in enumerate(batch.positions.tolist()):
-            arrays = (batch.data[slot], batch.pts_seconds[slot], batch.valid[slot], batch.columns["label"][slot])
+            arrays = (
+                *(part[slot] for part in (batch.data, batch.pts_seconds, batch.valid, batch.rows)),
+                batch["label"][slot],
+            )
             clips[position] = (*(array.tobytes() for array in arrays), batch.sources[slot], bool(batch.ok[slot]))
     return clips
 
