@@ -52,11 +52,8 @@ def list_clips(batches: list[ClipBatch]) -> dict[int, tuple[Any, ...]]:
     clips = {}
     for batch in batches:
         for slot, position in enumerate(batch.positions.tolist()):
-            arrays = (
-                *(part[slot] for part in (batch.data, batch.pts_seconds, batch.valid, batch.rows)),
-                batch["label"][slot],
-            )
-            clips[position] = (*(array.tobytes() for array in arrays), batch.sources[slot], bool(batch.ok[slot]))
+            parts = (batch.data, batch.pts_seconds, batch.valid, batch.rows, batch["label"])
+            clips[position] = (*(part[slot].tobytes() for part in parts), batch.sources[slot], bool(batch.ok[slot]))
     return clips
 
 
@@ -80,7 +77,7 @@ def test_D04_a_failed_clip_is_replaced_by_the_first_that_loads(transform: Any, o
     replaced = {position: each for position, each in expected.items() if position != each}
     assert {position: entry.substitute for position, entry in entries.items()} == replaced
     assert {entry.action for entry in entries.values()} == {"substituted"}
-    assert all(entry.source == sound[position][4] for position, entry in entries.items())
+    assert all(entry.source == sound[position][-2] for position, entry in entries.items())
     assert all(entry.reason.startswith("CorruptMedia: ") for entry in entries.values())
     assert len(replaced) > 5
 
