@@ -332,6 +332,15 @@ def test_L04_a_worker_that_dies_while_it_is_idle_costs_nothing() -> None:
     assert another != worker
 
 
+def test_L04_a_death_while_idle_is_no_try_of_the_next_item(tmp_path: Path) -> None:
+    with ProcessPool(1) as pool:
+        list(ordered_map(functions.close_the_channel, [str(tmp_path)] * 2, pool=pool, max_in_flight=1))
+        wait_until((tmp_path / "closed").exists)
+        item = (str(tmp_path / "tries"), ["KILL"])
+        assert list(ordered_map(functions.end_by_signals, [item], pool=pool, max_in_flight=1)) == [item[0]]
+    assert (tmp_path / "tries").read_text().split() == ["try", "try"]
+
+
 def test_L04_a_worker_that_is_stopped_while_it_is_idle_takes_no_large_item_and_holds_up_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
