@@ -93,6 +93,19 @@ def test_D04_substitutes_do_not_depend_on_workers(kind: str, workers: int, trans
     assert list(map(content, others)) == list(map(content, alone))
 
 
+def test_D04_a_clip_for_which_something_ran_out_is_not_substituted() -> None:
+    plan = plan_of()
+    failing = plan[1].ordinals.tolist()
+
+    def spoil(ordinals: list[int]) -> FramefeedError | None:
+        return ResourceExhausted("no memory") if ordinals == failing else None
+
+    with make_loader(plan, spoil) as loader:
+        with pytest.raises(ResourceExhausted, match=r"no memory \(clip at position 1\)"):
+            next(iter(loader))
+        assert len(loader.ledger) == 0
+
+
 def test_D04_substitutes_do_not_depend_on_ranks_and_batches() -> None:
     whole = list_clips(load(plan_of(clips_per_video=5), fail_some))
     for world_size in (2, 3):

@@ -333,6 +333,16 @@ def test_L04_a_worker_that_dies_while_it_is_idle_costs_nothing() -> None:
     assert another != worker
 
 
+def test_a_process_that_is_stopped_for_good_stays_so() -> None:
+    child = _child.Child(_child.StartOptions())
+    child.stop(for_good=True)
+    child.stop()
+    (function,) = dumps(functions.same)
+    with pytest.raises(_child.ProcessDied):
+        child.ask(bytes(function), dumps(1))
+    assert not child.is_running
+
+
 def test_L04_a_death_while_idle_is_no_try_of_the_next_item(tmp_path: Path) -> None:
     with ProcessPool(1) as pool:
         list(ordered_map(functions.close_the_channel, [str(tmp_path)] * 2, pool=pool, max_in_flight=1))
