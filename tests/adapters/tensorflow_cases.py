@@ -210,8 +210,9 @@ def test_wrong_calls_say_what_to_do(make_loader: Callable[..., ClipLoader]) -> N
     with pytest.raises(ff.UsageError, match="unequal=True have no common shape: give size="):
         ff.tensorflow.dataset(make_loader(plan_of(unequal=True)))
     request = ff.DecodeRequest(sorted(folder().rglob("*.mp4"))[0], [1])
-    with pytest.raises(ff.UsageError, match=r"columns \['ok'\] have the same names"):
-        ff.tensorflow.dataset(make_loader(ff.plan_requests([request], columns={"ok": [1]})))
+    for name in ("ok", "sources"):
+        with pytest.raises(ff.UsageError, match=rf"columns \['{name}'\] have the same names"):
+            ff.tensorflow.dataset(make_loader(ff.plan_requests([request], columns={name: [1]})))
     loader.close()
     with pytest.raises(ff.UsageError, match="this ClipLoader is closed"):
         ff.tensorflow.dataset(loader)

@@ -58,6 +58,22 @@ def test_C05_workers_fill_and_read_one_cache(workers: int, method: str | None, t
             assert cache.stats().hit_rate == 1
 
 
+class CountingCache(FrameCache):
+    flushed = 0
+
+    def flush(self) -> None:
+        self.flushed += 1
+        super().flush()
+
+
+def test_an_epoch_that_is_not_announced_seals_once(tmp_path: Path) -> None:
+    with CountingCache(tmp_path / "c") as cache:
+        dataset = ClipDataset(plan_of(size=(24, 32)), cache=cache)
+        for epoch in range(3):
+            load_clips(dataset)
+            assert cache.flushed == epoch
+
+
 def test_persistent_workers_seal_at_the_next_epoch(tmp_path: Path) -> None:
     plan = plan_of(size=(24, 32))
     with FrameCache(tmp_path / "c") as cache:

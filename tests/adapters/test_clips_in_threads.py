@@ -31,7 +31,7 @@ def draw_much(clip: torch.Tensor) -> torch.Tensor:
                torch.bernoulli(half), half.bernoulli(), torch.multinomial(half, 3), torch.poisson(five),
                torch.rand_like(five), torch.randn_like(five), torch.zeros(2).random_(0, 9),
                torch.distributions.Beta(2.0, 3.0).sample((2,)), torch.distributions.Normal(0.0, 1.0).sample((2,)),
-               torch.rand(1, generator=torch.Generator().manual_seed(3))]  # fmt: skip
+               torch.rand(1, generator=None), torch.rand(1, generator=torch.Generator().manual_seed(3))]  # fmt: skip
     # Long enough that calls of several threads overlap.
     interpolate(clip[:, :1].float(), size=(64, 64))
     return torch.cat([number.double().reshape(-1) for number in numbers])

@@ -54,6 +54,15 @@ def test_an_epoch_that_is_set_after_the_first_batch_is_that_of_the_next_iteratio
 
 
 @WORKERS
+def test_the_state_is_of_the_latest_iterator_also_if_an_earlier_one_goes_on_in_another_epoch(workers: int) -> None:
+    loader, sampler = loader_of(workers)
+    first, _ = iter(loader), iter(loader)
+    sampler.set_epoch(2)
+    assert len(batches_of(islice(first, 3))) == 3
+    assert loader.state_dict()["batches"] == 0
+
+
+@WORKERS
 @pytest.mark.parametrize("sets_again", [False, True])
 @pytest.mark.parametrize("step", [1, 3, 4])
 def test_a_state_has_the_epoch(workers: int, sets_again: bool, step: int) -> None:

@@ -194,9 +194,10 @@ def fail_odd(ordinals: list[int]) -> CorruptMedia | None:
 
 
 @pytest.mark.parametrize("transform", [None, halves])
-def test_D04_substitutes_are_those_of_the_loader(transform: Any) -> None:
-    plan = plan_of(clips_per_video=5)
-    sound = list(ClipDataset(plan, transform=transform, backend=FlatDecoder()))
+@pytest.mark.parametrize(("rank", "world_size"), [(0, 1), (0, 2), (1, 2)])
+def test_D04_substitutes_are_those_of_the_loader(rank: int, world_size: int, transform: Any) -> None:
+    plan = plan_of(clips_per_video=5, rank=rank, world_size=world_size)
+    sound = list(ClipDataset(plan.whole, transform=transform, backend=FlatDecoder()))
     dataset = ClipDataset(plan, transform=transform, backend=FlatDecoder(spoil=fail_odd), on_error="substitute")
     items = dataset.__getitems__(range(len(plan)))
     entries = {entry.position: entry for entry in dataset.ledger}
@@ -208,9 +209,10 @@ def test_D04_substitutes_are_those_of_the_loader(transform: Any) -> None:
             (entry.position, entry.substitute, entry.source) for entry in entries.values()
         }
     for position, item in enumerate(items):
-        entry = entries.get(item["position"].item())
-        assert item["position"] == sound[position]["position"]
-        expected = sound[position] if entry is None else sound[entry.substitute or 0]
+        own = plan.global_position(position)
+        assert item["position"] == own
+        entry = entries.get(own)
+        expected = sound[own] if entry is None else sound[entry.substitute or 0]
         assert item["source"] == expected["source"]
         assert torch.equal(item["data"], expected["data"])
         assert torch.equal(item["label"], expected["label"])

@@ -57,6 +57,24 @@ class FaultyDecoder(FlatDecoder):
         return True
 
 
+class Unsendable(CorruptMedia):
+    """An error that cannot be pickled."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.held = lambda: None
+
+
+class UnsendableAt:
+    """Spoils the clip of these frames."""
+
+    def __init__(self, ordinals: list[int]) -> None:
+        self._ordinals = ordinals
+
+    def __call__(self, ordinals: list[int]) -> CorruptMedia | None:
+        return Unsendable("held") if ordinals == self._ordinals else None
+
+
 def kill_all(clip: Any, rng: np.random.Generator) -> Any:
     os.kill(os.getpid(), signal.SIGKILL)
 

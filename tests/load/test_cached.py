@@ -64,6 +64,23 @@ def test_a_cache_that_another_process_filled(tmp_path: Path, make_loader: MakeLo
             assert loader.stats().counts.frames_decoded == 0, "sealed at the end of the first one's epoch"
 
 
+@pytest.mark.slow
+def test_what_a_process_stored_in_an_iteration_that_was_left_is_found_by_others(
+    tmp_path: Path, make_loader: MakeLoader
+) -> None:
+    plan = plan_of(Uniform(4), clips_per_video=1, size=(24, 32), shuffle=False)
+    with FrameCache(tmp_path / "c") as cache, FrameCache(tmp_path / "c") as other:
+        loader = make_loader(plan, batch_size=3, workers=1, kind="processes", cache=cache)
+        iterator = iter(loader)
+        for _ in range(len(loader)):
+            next(iterator)
+        # Left after its last batch, and not at its end; the process stores its frames when it begins the next one.
+        next(iter(loader))
+        reader = make_loader(plan, batch_size=3, workers=0, cache=other)
+        collect_epochs(reader, 1)
+        assert reader.stats().counts.frames_decoded == 0
+
+
 def test_an_interrupted_epoch_is_gone_on_with(tmp_path: Path, make_loader: MakeLoader) -> None:
     plan = plan_of(size=(24, 32))
     with FrameCache(tmp_path / "c") as cache:

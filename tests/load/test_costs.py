@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -52,6 +53,7 @@ def test_the_first_clip_of_a_source_says_what_the_others_cost() -> None:
     small, large, unknown = (costs.predict(tasks[slot]) for slot in (0, LARGE, 1))
     assert large > 5 * small > 0
     assert unknown == pytest.approx((small + large) / 2)
+    assert costs.predict(replace(tasks[LARGE], slots=[LARGE, 8])) == 2 * large
     assert (costs.is_known(tasks[LARGE].row), costs.is_known(tasks[1].row)) == (True, False)
     costs.learn(tasks[1].row, None)  # it cannot be planned
     assert not costs.is_known(tasks[1].row)

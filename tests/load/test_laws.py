@@ -200,6 +200,15 @@ def test_a_restored_position_is_used_once() -> None:
     assert len(_positions(second)) == 24
 
 
+def test_a_resumed_run_counts_the_batches_before_it() -> None:
+    first, second = _loader(4), _loader(4)
+    iterator = iter(first)
+    next(iterator), next(iterator)
+    second.load_state_dict(first.state_dict())
+    next(iter(second))
+    assert (second.state_dict()["delivered"], len(second)) == (3, 6)
+
+
 def test_exhausting_twice_raises_the_epoch_once() -> None:
     loader = _loader(10)
     iterator = iter(loader)

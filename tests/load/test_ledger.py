@@ -19,6 +19,7 @@ from framefeed.load import _ledger
 from framefeed.load._ledger import Ledger, LedgerEntry
 from framefeed.load._loader import ClipLoader
 from framefeed.plan import AtIndices
+from tests.decode.forks import Child
 from tests.fakes import FlatDecoder
 from tests.load.media import catalog, plan_of
 
@@ -178,6 +179,23 @@ def room_for_bytes(count: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_L11_a_forked_process_has_each_entry_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_ledger, "MAX_ENTRIES", 2)
+    ledger = Ledger.shared()
+    for position in range(3):
+        ledger.record(LedgerEntry("a.mp4", position, 0, (), "CorruptMedia: "))
+
+    def add_one() -> str:
+        before = len(ledger), ledger.num_failed, ledger.num_positions(0)
+        ledger.record(LedgerEntry("b.mp4", 3, 0, (), "CorruptMedia: "))
+        return str((before, ledger.num_failed))
+
+    assert (len(ledger), ledger.num_failed) == (2, 3)
+    assert Child(add_one).report() == "((2, 3, 3), 4)"
+    assert (len(ledger), ledger.num_failed) == (2, 4)
 
 
 def test_part_of_an_entry_does_not_spoil_the_next(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,7 @@ from framefeed.load._loader import ClipLoader
 from framefeed.load._options import MAX_PREFETCH_BYTES, LoaderOptions
 from framefeed.plan import AtIndices, DecodeRequest, EveryFrame, Rates, plan_requests
 from tests.fakes import FlatDecoder
+from tests.load.laws import content
 from tests.load.media import FRAMES, assert_stamps, catalog, plan_of
 
 RULES = {
@@ -47,6 +51,7 @@ def test_what_travels_beside_the_pictures_is_that_of_the_plan() -> None:
         request = plan[position]
         assert batch.sources[slot] == request.source
         assert batch.positions[slot] == plan.global_position(position)
+        assert batch.rows[slot] == plan.row_at(position)
         assert batch.columns["label"][slot] == plan.columns_at(position)["label"]
         np.testing.assert_array_equal(batch.pts_seconds[slot], request.pts_seconds)
         assert batch.valid[slot].tolist() == [True, True, False, False]
@@ -54,9 +59,40 @@ def test_what_travels_beside_the_pictures_is_that_of_the_plan() -> None:
     shape = (4, 4, 3, 48, 64)
     assert (first.data.shape, first.data.dtype, first.data.flags.writeable) == (shape, np.uint8, True)
     assert (first.pts_seconds.dtype, first.valid.dtype, first.ok.dtype) == (np.float64, np.bool_, np.bool_)
-    assert (first.positions.dtype, first.columns["label"].dtype) == (np.int64, np.int64)
+    assert [first.positions.dtype, first.rows.dtype, first.columns["label"].dtype] == [np.int64] * 3
     assert (first.ok.all(), first.errors) == (True, [None] * 4)
     assert repr(first) == "ClipBatch((4, 4, 3, 48, 64) uint8, label)"
+
+
+def test_a_batch_answers_how_others_are_used() -> None:
+    with ClipLoader(plan_of(), batch_size=4, workers=0, backend=FlatDecoder()) as loader:
+        batch = next(iter(loader))
+        assert batch["label"] is batch.columns["label"]
+        with pytest.raises(
+            UsageError, match=r"no column 'labels', only \['label'\]; did you mean 'label'.*batch\.data"
+        ):
+            batch["labels"]
+        with pytest.raises(TypeError, match=r"batch\[\"label\"\] a column.*ff\.torch\.ClipDataset\(plan, target="):
+            for _clips, _labels in loader:  # type: ignore[misc]  # the wrong call
+                pass
+        with pytest.raises(
+            AttributeError, match=r"torch\.from_numpy\(batch\.data\)\.to\(device\).*ff\.torch\.to_device"
+        ):
+            batch.to("cpu")  # type: ignore[attr-defined]  # the wrong call
+    # Frameworks ask for these, and call or iterate what has them.
+    assert not isinstance(batch, Iterable)
+    assert not hasattr(batch, "to")
+    assert content(copy.deepcopy(batch)) == content(batch) == content(pickle.loads(pickle.dumps(batch)))
+
+
+def test_an_iterator_ends_when_a_state_is_loaded() -> None:
+    with ClipLoader(plan_of(), batch_size=4, workers=2, backend=FlatDecoder()) as loader:
+        iterator = iter(loader)
+        next(iterator)
+        loader.load_state_dict(loader.state_dict())
+        with pytest.raises(UsageError, match=r"has ended: load_state_dict was called: call iter\(loader\) again"):
+            next(iterator)
+        assert loader.state_dict()["delivered"] == 1
 
 
 def test_the_clips_of_a_source_in_a_batch_are_one_call_of_the_decoder() -> None:

@@ -138,6 +138,21 @@ def test_a_run_over_broken_files_ends_with_its_ledger(kind: str, workers: int, b
     assert [len(batch) for batch in batches] == [4, 4, 4]
 
 
+def test_L05_an_error_that_cannot_be_sent_is_that_of_its_clip_alone() -> None:
+    plan = plan_of(clips_per_video=3, shuffle="videos")
+    decoder = FlatDecoder(spoil=faulty.UnsendableAt(plan[1].ordinals.tolist()))
+    with ClipLoader(
+        plan, batch_size=3, backend=decoder, workers=1, kind="processes", on_error="skip", prefetch=1
+    ) as loader:
+        batch = next(iter(loader))
+    assert len(set(batch.sources)) == 1
+    assert batch.ok.tolist() == [True, False, True]
+    assert type(batch.errors[1]) is LoadError
+    assert str(batch.errors[1]).startswith("Unsendable: held")
+    assert (batch.errors[1].position, batch.errors[1].stage) == (1, "decode")
+    assert [clip[0, 0, 0, 0] for clip in batch.data] == [plan[0].ordinals[0], 0, plan[2].ordinals[0]]
+
+
 @pytest.mark.slow
 def test_a_transform_that_kills_every_worker_ends_the_run_with_its_ledger() -> None:
     plan = plan_of(clips_per_video=1, world_size=3)

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -81,11 +80,17 @@ for _ in range({attempt} % 5):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["waiting for a batch", "in the training step"])
-def test_L15_ctrl_c_ends_a_loop_within_a_second(program: Program, moment: str) -> None:
+def test_L15_ctrl_c_ends_a_loop_without_waiting_for_its_calls(program: Program, moment: str) -> None:
     script = """
+from framefeed.load import BatchIterator
+from framefeed.parallel import OrderedOutcomes, ProcessPool
+
+# Every close that is not hurried waits longer than the test does.
+for wait in (OrderedOutcomes.close, ProcessPool.close, BatchIterator.end, ClipLoader._end_iteration):
+    wait.__defaults__ = (1000.0,)
 fates = {str(plan_of().catalog.source(row)): "native" for row in range(6)}
 decoder = faulty.FaultyDecoder(fates if WAITS else {}, folder)
-with make_loader(backend=decoder) as loader:
+with make_loader(backend=decoder, deadline_seconds=None) as loader:
     for batch in loader:
         say_so()
         os.read(os.pipe()[0], 1)
@@ -97,10 +102,8 @@ with make_loader(backend=decoder) as loader:
     else:
         wait_until((program.folder / "there").exists)
     workers = children_of(started.pid)
-    began = time.monotonic()
     os.killpg(started.pid, signal.SIGINT)
-    _, err = started.communicate(timeout=PATIENCE)
-    assert time.monotonic() - began < 2.0, "on a busy machine; alone it takes a fraction of a second"
+    _, err = started.communicate(timeout=PATIENCE)  # less than a close would wait
     assert err.rstrip().endswith("KeyboardInterrupt")
     assert err.count("Traceback") == 1
     assert all_gone(workers)

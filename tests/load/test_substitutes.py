@@ -52,8 +52,8 @@ def list_clips(batches: list[ClipBatch]) -> dict[int, tuple[Any, ...]]:
     clips = {}
     for batch in batches:
         for slot, position in enumerate(batch.positions.tolist()):
-            arrays = (batch.data[slot], batch.pts_seconds[slot], batch.valid[slot], batch.columns["label"][slot])
-            clips[position] = (*(array.tobytes() for array in arrays), batch.sources[slot], bool(batch.ok[slot]))
+            parts = (batch.data, batch.pts_seconds, batch.valid, batch.rows, batch["label"])
+            clips[position] = (*(part[slot].tobytes() for part in parts), batch.sources[slot], bool(batch.ok[slot]))
     return clips
 
 
@@ -77,7 +77,7 @@ def test_D04_a_failed_clip_is_replaced_by_the_first_that_loads(transform: Any, o
     replaced = {position: each for position, each in expected.items() if position != each}
     assert {position: entry.substitute for position, entry in entries.items()} == replaced
     assert {entry.action for entry in entries.values()} == {"substituted"}
-    assert all(entry.source == sound[position][4] for position, entry in entries.items())
+    assert all(entry.source == sound[position][-2] for position, entry in entries.items())
     assert all(entry.reason.startswith("CorruptMedia: ") for entry in entries.values())
     assert len(replaced) > 5
 
@@ -91,6 +91,19 @@ def test_D04_substitutes_do_not_depend_on_workers(kind: str, workers: int, trans
     alone = load(plan, fail_some, transform=transform)
     others = load(plan, fail_some, transform=transform, kind=kind, workers=workers)
     assert list(map(content, others)) == list(map(content, alone))
+
+
+def test_D04_a_clip_for_which_something_ran_out_is_not_substituted() -> None:
+    plan = plan_of()
+    failing = plan[1].ordinals.tolist()
+
+    def spoil(ordinals: list[int]) -> FramefeedError | None:
+        return ResourceExhausted("no memory") if ordinals == failing else None
+
+    with make_loader(plan, spoil) as loader:
+        with pytest.raises(ResourceExhausted, match=r"no memory \(clip at position 1\)"):
+            next(iter(loader))
+        assert len(loader.ledger) == 0
 
 
 def test_D04_substitutes_do_not_depend_on_ranks_and_batches() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.errors import CorruptMedia, LoadError, UsageError
+from framefeed.errors import CorruptMedia, LoadError, ResourceExhausted, UsageError
 from framefeed.load._batch import BufferPool, Stack
 from framefeed.load._loader import ClipLoader
 from framefeed.plan import generator_at
@@ -163,6 +163,16 @@ def test_a_batch_without_a_sound_clip_has_the_shape_of_the_others(make_loader: M
     )
     shapes = [(batch.data.shape, batch.data.dtype, bool(batch.data.any()), bool(batch.ok.any())) for batch in loader]
     assert shapes == [((size, 2, 48, 64), np.float16, False, False) for size in (5, 5, 2)]
+
+
+def run_out(clip: Any, rng: np.random.Generator) -> Any:
+    raise MemoryError
+
+
+def test_L07_memory_that_a_transform_lacks_is_a_shortage_and_not_skipped(make_loader: MakeLoader) -> None:
+    loader = make_loader(plan_of(), batch_size=4, workers=0, transform=run_out, on_error="skip")
+    with pytest.raises(ResourceExhausted, match=r"memory.*stage: transform"):
+        next(iter(loader))
 
 
 def test_L05_an_error_of_the_transform_is_wrapped_and_chained(make_loader: MakeLoader) -> None:

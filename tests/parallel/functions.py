@@ -116,6 +116,20 @@ def end_by_signals(item: tuple[str, list[str]]) -> str:
     return path
 
 
+def close_the_channel(folder: str) -> None:
+    """Close the channel after the second answer, and live on: as seen from the parent, the idle worker dies."""
+    worker = sys.modules["__main__"]
+    send = worker.send
+
+    def send_and_close(*message: Any) -> None:
+        send(*message)
+        os.close(int(sys.argv[1]))
+        (Path(folder) / "closed").touch()
+        signal.pause()
+
+    worker.send = send_and_close  # type: ignore[attr-defined]  # that of the worker's program
+
+
 class Fate(NamedTuple):
     """An item of ``suffer``: its file, the signals that its tries send, the length of its work and of its result."""
 

@@ -20,30 +20,41 @@ def wait_until(holds: Callable[[], object]) -> None:
         time.sleep(0.005)
 
 
-def lives(process: int) -> bool:
-    """A zombie, which has nobody yet who asks for its status, does not."""
+def read_status(process: int) -> list[str]:
+    """State, parent, group and the further fields of a process; of one that is gone, the state alone, "X"."""
     try:
         status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
     except (FileNotFoundError, ProcessLookupError):
-        return False
-    return status.rpartition(")")[2].split()[0] not in "ZX"
+        return ["X", "", ""]
+    return status.rpartition(")")[2].split()
+
+
+def state_of(process: int) -> str:
+    return read_status(process)[0]
+
+
+def lives(process: int) -> bool:
+    """A zombie, whose parent has not yet asked for its status, does not."""
+    return state_of(process) not in "ZX"
 
 
 def all_gone(processes: Iterable[int]) -> bool:
     return not any(lives(process) for process in processes)
 
 
+def _find_processes(field: int, value: int) -> set[int]:
+    numbers = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+    return {number for number in numbers if read_status(number)[field] == str(value)}
+
+
 def children_of(process: int) -> set[int]:
     """Its children, zombies included."""
-    found = set()
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = status.read_text(encoding="utf-8").rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(fields[1]) == process:
-            found.add(int(status.parent.name))
-    return found
+    return _find_processes(1, process)
+
+
+def group_of(process: int) -> set[int]:
+    """The processes of the group that a process leads, zombies included."""
+    return _find_processes(2, process)
 
 
 def check_workers_often(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import ast
 import gc
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import framefeed
 from framefeed.errors import UsageError
 from framefeed.parallel._forking import finalise_after_fork, is_collecting, renew_after_fork
 from framefeed.parallel._ordered import ordered_outcomes
+from tests.conftest import CHECKOUT
 from tests.decode.forks import Child
 
 LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event", "Barrier"}
@@ -30,40 +32,34 @@ EXEMPT = {
     ("parallel/_shared_memory.py", "SharedMemory"): "of the workers of one process; a child makes memory of its own",
     ("parallel/_pools.py", "ThreadPool"): "a child is refused before the lock is taken",
 }
-"""Locks that are not renewed, by file and class or function, and why that hangs nothing."""
+"""Locks that are not replaced in a child, by file and class or function, and why that hangs nothing."""
 
 
-OWNED = {
-    ("cache/store/_appender.py", "Appender"): "cache/store/_store.py",
-    ("cache/store/_files.py", "SharedLru"): "cache/store/_store.py",
-    ("cache/store/_index.py", "SegmentIndex"): "cache/store/_store.py",
-    ("media/_readers.py", "_PositionLock"): "media/_readers.py",
-}
-"""Locks that are renewed by an object of another class, by the file of that class."""
-
-
-def owners_of_locks(tree: ast.Module) -> dict[str, bool]:
-    """Whether it begins anew, for each class or function of a module that makes a lock."""
-    owners: dict[str, bool] = {}
-    for top in tree.body:
-        calls = [node.func for node in ast.walk(top) if isinstance(node, ast.Call)]
-        if any((call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "")) in LOCKS for call in calls):
-            methods = {part.name for part in getattr(top, "body", []) if isinstance(part, ast.FunctionDef)}
-            owners[getattr(top, "name", "")] = "after_fork" in methods
+def find_owners_of_locks() -> set[tuple[str, str]]:
+    """Find the classes and functions that make a lock, by file."""
+    root = Path(framefeed.__file__).parent
+    owners = set()
+    for path in root.rglob("*.py"):
+        for top in ast.parse(path.read_text()).body:
+            calls = [node.func for node in ast.walk(top) if isinstance(node, ast.Call)]
+            names = {call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "") for call in calls}
+            if names & LOCKS:
+                owners.add((path.relative_to(root).as_posix(), getattr(top, "name", "")))
     return owners
 
 
-def test_every_lock_that_lasts_is_renewed_in_forked_processes() -> None:
-    """L01: a thread that holds a lock when the process forks is not in the child, and never releases it there."""
-    root = Path(framefeed.__file__).parent
-    texts = {path.relative_to(root).as_posix(): path.read_text() for path in root.rglob("*.py")}
-    with_locks = {name: text for name, text in texts.items() if any(lock in text for lock in LOCKS)}
-    owners = {(name, owner): renews for name, text in with_locks.items()
-              for owner, renews in owners_of_locks(ast.parse(text)).items()}  # fmt: skip
-    not_renewed = {key for key, renews in owners.items() if not (renews and "renew_after_fork(" in texts[key[0]])}
-    assert not_renewed - set(EXEMPT) - set(OWNED) == set(), "let them begin anew, or say here why they need not"
-    assert set(EXEMPT) | set(OWNED) == not_renewed, "these need no entry here any more"
-    assert all("renew_after_fork(" in texts[owner] for owner in OWNED.values())
+@pytest.mark.slow
+def test_L01_every_lock_that_is_held_at_a_fork_is_replaced_in_the_child() -> None:
+    """A thread that holds a lock when the process forks is not in the child, and never releases it there."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.parallel.forked_locks"]
+    run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120, cwd=CHECKOUT)
+    answer = json.loads(run.stdout)
+    made, left = ({tuple(each) for each in answer[name]} for name in ("made", "left"))
+    owners = find_owners_of_locks()
+    assert owners - made - set(EXEMPT) == set(), "let the program use them, or say here why they need not be replaced"
+    assert left <= set(EXEMPT), "let after_fork replace them, or say here why they need not be replaced"
+    assert set(EXEMPT) <= owners, "these make no lock any more"
+    assert answer["same"]
 
 
 def test_nothing_else_registers_with_the_system_at_forks() -> None:

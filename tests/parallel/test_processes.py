@@ -5,17 +5,18 @@ from __future__ import annotations
 import gc
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Listener
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -356,6 +357,25 @@ def test_L04_a_worker_that_dies_while_it_is_idle_costs_nothing() -> None:
     assert another != worker
 
 
+def test_a_process_that_is_stopped_for_good_stays_so() -> None:
+    child = _child.Child(_child.StartOptions())
+    child.stop(for_good=True)
+    child.stop()
+    (function,) = dumps(functions.same)
+    with pytest.raises(_child.ProcessDied):
+        child.ask(bytes(function), dumps(1))
+    assert not child.is_running
+
+
+def test_L04_a_death_while_idle_is_no_try_of_the_next_item(tmp_path: Path) -> None:
+    with ProcessPool(1) as pool:
+        list(ordered_map(functions.close_the_channel, [str(tmp_path)] * 2, pool=pool, max_in_flight=1))
+        wait_until((tmp_path / "closed").exists)
+        item = (str(tmp_path / "tries"), ["KILL"])
+        assert list(ordered_map(functions.end_by_signals, [item], pool=pool, max_in_flight=1)) == [item[0]]
+    assert (tmp_path / "tries").read_text().split() == ["try", "try"]
+
+
 def test_L04_a_worker_that_is_stopped_while_it_is_idle_takes_no_large_item_and_holds_up_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -439,16 +459,32 @@ def test_D07_a_call_that_hangs_is_killed_at_its_deadline_and_is_not_tried_again(
     assert list(ordered_map(functions.same, range(9), pool=processes, max_in_flight=4)) == list(range(9))
 
 
-def test_L22_the_start_of_a_process_does_not_count_for_a_deadline(tmp_path: Path) -> None:
+class HastyPoll:
+    """A poller for which each wait is over at once, as if its time had passed, until enough have passed."""
+
+    def __init__(self, waits: int, enough: Callable[[], object]) -> None:
+        self._poll, self._waits, self._enough = select.poll(), waits, enough
+        self.register, self.modify = self._poll.register, self._poll.modify
+
+    def poll(self, milliseconds: float) -> list[tuple[int, int]]:
+        self._waits -= 1
+        if self._waits == 0:
+            self._enough()
+        return self._poll.poll(min(milliseconds, 1) if self._waits > 0 else milliseconds)
+
+
+def test_L22_the_start_of_a_process_does_not_count_for_a_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     os.mkfifo(tmp_path / "gate")
+    opener = threading.Thread(target=(tmp_path / "gate").write_bytes, args=(b"",))
+    # Twice as many seconds as the call has.
+    poll = partial(HastyPoll, int(2 * PATIENCE / _child.LIVENESS_SECONDS), opener.start)
+    monkeypatch.setattr(_child, "select", SimpleNamespace(poll=poll, POLLIN=select.POLLIN, POLLOUT=select.POLLOUT))
+    options = {"max_in_flight": 1, "deadline_seconds": PATIENCE}
     with ProcessPool(1) as pool:
-        results = ordered_map(
-            functions.SlowToLoad(str(tmp_path)), [1], pool=pool, max_in_flight=1, deadline_seconds=0.5
-        )
-        opener = threading.Thread(target=lambda: (time.sleep(1), (tmp_path / "gate").write_bytes(b"")))
-        opener.start()
-        assert list(results) == [1]
-        opener.join()
+        assert list(ordered_map(functions.SlowToLoad(str(tmp_path)), [1], pool=pool, **options)) == [1]
+    opener.join()
 
 
 def test_L22_a_process_that_is_never_ready_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

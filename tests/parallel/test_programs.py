@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 from tests.conftest import CHECKOUT
 from tests.lengths import either
 from tests.parallel.laws import PATIENCE
-from tests.parallel.living import all_gone, children_of, wait_until
+from tests.parallel.living import all_gone, children_of, group_of, state_of, wait_until
 from tests.programs import running
 
 WORKERS = 2
@@ -193,26 +192,37 @@ def test_L15_an_interrupt_ends_a_program_at_once_and_its_workers_in_silence(prog
     assert all_gone(workers)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(either(short=2, long=100)))
-def test_L15_an_interrupt_at_any_time_ends_all_quietly(program: Program, seed: int) -> None:
-    started = program.start("""
+INTERRUPTING = """
+import signal
 from itertools import count, islice
-print("begins", flush=True)
+
+calls = 0
+
+def count_calls(frame, event, argument):
+    global calls
+    calls += 1
+    if calls == {moment}:
+        sys.setprofile(None)
+        os.killpg(0, signal.SIGINT)  # as a terminal does
+
+sys.setprofile(count_calls)
 while True:
     with ordered_outcomes(functions.make_bytes, count(1000), workers=2, kind="processes", max_in_flight=8) as outcomes:
         list(islice(outcomes, 30))
-""")
-    assert started.stdout is not None
-    assert started.stdout.readline() == "begins\n"
-    time.sleep(random.Random(seed).random() / 2)  # at any moment of starts, calls and ends
-    workers = children_of(started.pid)
-    os.killpg(started.pid, signal.SIGINT)
+"""
+"""Interrupts itself after a number of calls and returns of its main thread."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(either(short=2, long=100)))
+def test_L15_an_interrupt_at_any_time_ends_all_quietly(program: Program, seed: int) -> None:
+    # Each loop has some 6000.
+    started = program.start(INTERRUPTING.format(moment=random.Random(seed).randint(1, 10_000)))
     _, err = started.communicate(timeout=PATIENCE)
     assert started.returncode == -signal.SIGINT
     assert err.count("Traceback") == 1
     assert err.rstrip().endswith("KeyboardInterrupt")
-    wait_until(lambda: all_gone(workers))
+    wait_until(lambda: all_gone(group_of(started.pid)))
 
 
 def test_L15_a_program_that_is_killed_takes_its_hanging_workers_along(program: Program) -> None:
@@ -247,20 +257,45 @@ def test_L15_a_program_that_is_killed_takes_stopped_workers_along(program: Progr
     wait_until(lambda: all_gone(workers))
 
 
+def are_at_rest(process: int) -> bool:
+    """Whether all threads of a process wait."""
+    states = [
+        (path / "stat").read_text().rpartition(")")[2].split()[0] for path in Path(f"/proc/{process}/task").iterdir()
+    ]
+    return set(states) == {"S"}
+
+
 @pytest.mark.parametrize("kind", ["threads", "processes"])
 def test_L23_no_time_passes_for_a_deadline_while_all_processes_are_stopped(program: Program, kind: str) -> None:
     os.mkfifo(program.folder / "release")
+    (program.folder / "clock").write_text("0")
     started = program.start(f"""
+from framefeed.parallel import _child, _ordered, _stopping
+
+def read_clock():
+    now = Path(__file__).with_name("clock").read_text()
+    with Path(__file__).with_name("reads").open("a") as reads:
+        reads.write(now + " ")
+    return float(now)
+
+for module in (_child, _ordered, _stopping):
+    module.perf_counter = module.monotonic = read_clock
 folder = str(Path(__file__).parent)
 print("begins", flush=True)
 print(*ordered_outcomes(
-    functions.wait_and_tell, [folder], workers=1, kind="{kind}", max_in_flight=1, deadline_seconds=1.0
+    functions.wait_and_tell, [folder], workers=1, kind="{kind}", max_in_flight=1, deadline_seconds={PATIENCE}
 ))
 """)
     wait_until((program.folder / "begun").exists)
+    wait_until(lambda: all(are_at_rest(started.pid) for _ in range(5)))
     os.killpg(started.pid, signal.SIGSTOP)  # as Ctrl-Z does
-    time.sleep(3)  # longer than the deadline
+    wait_until(lambda: all(state_of(process) == "T" for process in group_of(started.pid)))
+    (program.folder / "clock").write_text("1000")  # longer than the deadline
     os.killpg(started.pid, signal.SIGCONT)
+    # Every wait that lasted while it was stopped has ended, and another one.
+    reads = program.folder / "reads"
+    wait_until(lambda: started.poll() is not None or reads.read_text().count("1000") > 8)
+    assert started.poll() is None
     (program.folder / "release").write_bytes(b"")
     assert started.communicate(timeout=PATIENCE) == ("begins\nOk(None)\n", "")
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import pytest
@@ -199,6 +200,20 @@ def test_L10_costs_of_positions_that_are_gone_are_dropped() -> None:
             assert job[0] == buffer.head
             buffer.take()
         assert len(buffer._by_cost) <= 8
+
+
+@pytest.mark.parametrize("cost", [math.inf, 1e300])
+def test_L06_a_cost_beyond_all_measure_does_not_end_the_order_by_cost(cost: float) -> None:
+    buffer: ReorderBuffer[None, None] = ReorderBuffer(4)
+    buffer.admit(None, 0.1)
+    buffer.admit(None, cost)
+    assert [buffer.start(), buffer.start()] == [(0, None), (1, None)]
+    for _ in range(2):
+        buffer.finish(buffer.head, None)
+        buffer.take()
+    for each in (1.0, 1.0, 20.0):
+        buffer.admit(None, each)
+    assert [buffer.start(), buffer.start()] == [(2, None), (4, None)]
 
 
 def one_slow(position: int) -> list[float]:

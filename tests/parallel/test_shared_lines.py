@@ -49,6 +49,16 @@ def test_it_is_bounded_and_removed() -> None:
     assert not path.exists()
 
 
+def test_a_line_that_is_half_written_is_read_when_it_is_whole() -> None:
+    lines = SharedLines(1000)
+    with open(lines.path, "ab", buffering=0) as file:
+        file.write(b"\none\n\ntw")
+        assert lines.read() == [b"one"]
+        assert lines.read() == []
+        file.write(b"o\n")
+    assert lines.read() == [b"two"]
+
+
 def test_a_copy_is_a_file_of_its_own_and_outlives_the_first() -> None:
     lines = SharedLines(1000)
     assert lines.append(b"one")

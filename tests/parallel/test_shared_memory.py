@@ -79,6 +79,19 @@ def test_a_worker_writes_to_blocks_also_after_others_were_freed() -> None:
         assert count_bytes(memory) == 0
 
 
+def test_a_block_that_is_used_between_others_stays_mapped() -> None:
+    memory = SharedMemory()
+    blocks = [memory.allocate(1) for _ in range(module._MOST_BLOCKS + 5)]
+    used = blocks[0].shared
+    mappings = set()
+    for block in blocks[1:]:
+        mappings.add(used.open().mapping)  # type: ignore[attr-defined]
+        block.shared.open()
+    assert len(mappings) == 1
+    assert len(module._mapped) == module._MOST_BLOCKS
+    module._mapped.clear()
+
+
 @pytest.mark.parametrize("number", [28, 12])
 def test_L07_a_shortage_is_an_error_and_never_a_signal(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: Any) -> None:

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from framefeed.errors import DeadlineExceeded
-from framefeed.parallel import Ok, ordered_outcomes
+from framefeed.parallel import Ok, OrderedOutcomes, ordered_outcomes
 from framefeed.parallel import _ordered as module
 from tests.parallel.clocks import PATIENCE, HandClock
+from tests.parallel.living import wait_until
 
 
 def test_several_outcomes_come_together_and_fewer_at_the_end() -> None:
@@ -38,6 +39,30 @@ def test_outcomes_that_weigh_too_much_to_start_others_are_taken_at_once() -> Non
         while len(taken) < 6:
             taken += outcomes.take(6 - len(taken))
         assert taken == [Ok(number) for number in range(6)]
+
+
+def test_a_consumer_is_woken_when_no_other_call_may_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    # It would look by itself after that time only.
+    monkeypatch.setattr(module, "LIVENESS_SECONDS", 10 * PATIENCE)
+    release = threading.Event()
+
+    def call(number: int) -> int:
+        release.wait(PATIENCE)
+        return number
+
+    with ordered_outcomes(call, range(2), workers=1, max_in_flight=2, max_bytes=0, size_of=lambda _: 1) as outcomes:
+        outcomes.fill()
+        opener = threading.Thread(target=release_when_waited_for, args=(outcomes, release))
+        opener.start()
+        assert outcomes.take(2) == [Ok(0)]
+        opener.join(PATIENCE)
+
+
+def release_when_waited_for(outcomes: OrderedOutcomes[int, int], release: threading.Event) -> None:
+    wait_until(lambda: outcomes._run._awaited == 2)
+    # The consumer has this lock until it waits.
+    with outcomes._run._changed:
+        release.set()
 
 
 def test_an_error_of_the_items_comes_after_the_outcomes_before_it() -> None:

@@ -16,15 +16,22 @@ import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import AnyArray
+from framefeed._checks import WrongType
+from framefeed._nearest import did_you_mean
 from framefeed._units import format_bytes
 from framefeed.errors import FramefeedError, UsageError
 from framefeed.parallel import SharedBlock, SharedMemory, SharedRange, allocate
+
+_TO_DEVICE = (
+    "its arrays are of NumPy: use torch.from_numpy(batch.data).to(device), or ff.torch.ClipDataset, whose batches are "
+    "tensors (ff.torch.to_device is not in this version)"
+)
 
 
 # Not frozen: Lightning's Trainer, which rebuilds each dataclass of a batch on its way to a device, refuses frozen ones.
@@ -32,13 +39,17 @@ from framefeed.parallel import SharedBlock, SharedMemory, SharedRange, allocate
 class ClipBatch:
     """A batch of B clips, each of T frames. The arrays keep their values for as long as you hold any view of them.
 
+    ``batch["label"]`` is ``batch.columns["label"]``.
+
     Attributes:
         data: RGB pixels, uint8 [B, T, C, H, W]. With a transform, the stacked results of the transform, [B, ...]. Zeros
             for clips that failed. For a plan with ``unequal=True``, a list of B arrays: uint8 [T, C, H, W], or the
             results of the transform; a clip that failed is zeros, uint8 [T, C, H, W] of its own picture size.
         pts_seconds: Time of each frame in its stream, float64 [B, T]; NaN if unknown or if the clip failed.
         valid: False for frames that replace frames past the end of a video, and for clips that failed, bool [B, T].
-        positions: Global positions in the epoch, int64 [B].
+        positions: Global positions in the epoch, int64 [B]. They look unshuffled in a shuffled plan too, because
+            shuffling decides which clip is at a position, and not in which order the positions come.
+        rows: Row of the catalog of each clip, int64 [B].
         columns: Columns of the plan by name, each [B]; integers and codes of text are int64.
         sources: Path, URL or bytes of each clip, a list of B; for an image sequence, its folder, or its first file and
             the number of further files.
@@ -50,6 +61,7 @@ class ClipBatch:
     pts_seconds: npt.NDArray[np.float64]
     valid: npt.NDArray[np.bool_]
     positions: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
     columns: Mapping[str, npt.NDArray[Any]]
     sources: list[str | bytes]
     ok: npt.NDArray[np.bool_]
@@ -57,7 +69,7 @@ class ClipBatch:
 
     def __post_init__(self) -> None:
         columns = (self.data, self.pts_seconds, self.valid, *self.columns.values(), self.ok)
-        lengths = {len(self.positions), len(self.sources), len(self.errors), *map(len, columns)}
+        lengths = {len(self.positions), len(self.rows), len(self.sources), len(self.errors), *map(len, columns)}
         if len(lengths) != 1 or self.pts_seconds.shape != self.valid.shape:
             raise UsageError(f"expected parts of one length in a batch, got lengths {sorted(lengths)}")
 
@@ -70,6 +82,32 @@ class ClipBatch:
         if isinstance(self.data, list):
             return f"ClipBatch({len(self)} clips of any size{names}{failed})"
         return f"ClipBatch({self.data.shape} {self.data.dtype}{names}{failed})"
+
+    # Without ``__iter__``, which would make a batch an ``Iterable``, unpacking asks for item 0.
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        """Return a column.
+
+        Raises:
+            UsageError: There is no such column; for a number it names what gives pairs of clips and labels.
+        """
+        if isinstance(name, str) and name in self.columns:
+            return self.columns[name]
+        if isinstance(name, str):
+            raise UsageError(
+                f"this batch has no column {name!r}, only {list(self.columns)}{did_you_mean(name, self.columns)}; its "
+                "other parts are attributes, as in batch.data"
+            )
+        raise WrongType(
+            'a ClipBatch is no sequence: batch.data has the clips, and batch["label"] a column; for pairs, as in '
+            '`for clips, labels in`, give ff.torch.ClipDataset(plan, target="label") to a DataLoader'
+        )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            # An attribute that raises would be called: trainers move what has one to their device.
+            advice = f": {_TO_DEVICE}" if name in ("to", "cuda", "pin_memory") else ""
+            raise AttributeError(f"'ClipBatch' object has no attribute {name!r}{advice}")
 
 
 _ALIGNMENT = 64

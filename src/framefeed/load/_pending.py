@@ -266,6 +266,7 @@ class PendingBatch:
             pts_seconds=self.pts_seconds,
             valid=self.valid,
             positions=self._global_positions,
+            rows=np.array(self._rows, dtype=np.int64),
             columns=self._collect_columns(),
             sources=[source.name if isinstance(source, ImageSequence) else source for source in sources],
             ok=np.array([error is None for error in errors]),

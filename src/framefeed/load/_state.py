@@ -9,7 +9,7 @@ from typing import Any
 from framefeed._checks import check_integer, describe_value
 from framefeed.errors import UsageError
 from framefeed.load._options import LoaderOptions
-from framefeed.plan import Balance, EpochPlan
+from framefeed.plan import Balance, EpochPlan, Tail
 
 STATE_VERSION = 2
 _COUNTS_BATCHES = 1
@@ -37,6 +37,7 @@ class BatchRanges:
         return whole + (1 if more and not self.drop_last else 0)
 
     def __getitem__(self, number: int) -> range:
+        number = range(len(self))[number]
         first = self.first + number * self.size
         return range(first, min(first + self.size, self.last))
 
@@ -94,6 +95,7 @@ class _RankState:
         delivered: Batches of the epoch that were delivered.
         is_finished: Whether it delivered its last batch of the epoch.
         balance: How clips were dealt to its ranks.
+        tail: What its ranks got of what did not divide evenly.
     """
 
     plan: EpochPlan
@@ -103,6 +105,7 @@ class _RankState:
     delivered: int
     is_finished: bool
     balance: Balance | None
+    tail: Tail
 
     @property
     def dealing(self) -> tuple[int, Balance | None]:
@@ -111,11 +114,11 @@ class _RankState:
 
     def is_just_after(self, other: _RankState) -> bool:
         """Whether the rank stands at the beginning of the epoch after that of another rank."""
-        return self.plan.epoch == other.plan.epoch + 1 and not self.clips and not self.plan.deliveries
+        return self.plan.epoch == other.plan.epoch + 1 and not self.delivered and not self.plan.deliveries
 
     def finish(self, rank: int | None) -> _RankState:
-        """Return the state of a rank that delivered all of its share of the same epoch."""
-        options = replace(self.plan.options, rank=0, world_size=self.world_size)
+        """Return the state of a rank that delivered all of its share of the same epoch, as that rank was dealt it."""
+        options = replace(self.plan.options, rank=0, world_size=self.world_size, tail=self.tail)
         share = len(replace(self.plan, options=options))
         return replace(self, rank=rank, clips=share, is_finished=True)
 
@@ -164,6 +167,7 @@ def _load_rank(state: Any, plan: EpochPlan) -> _RankState:
         delivered=delivered,
         is_finished=bool(state.get("finished")),
         balance=planned.get("balance"),
+        tail=planned.get("tail", plan.options.tail),
     )
 
 

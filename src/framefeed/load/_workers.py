@@ -44,7 +44,7 @@ class Workers:
         self._pool: Pool | None = None
         self._buffers: BufferPools | None = None
         self._process = 0
-        self._calls: tuple[EpochPlan, ProcessCalls] | None = None
+        self._calls: ProcessCalls | None = None
         self._costs: ClipCosts | None = None
         self._caches: dict[int, CacheStats] = {}
         self._process_counts = ProcessCounts()
@@ -93,10 +93,10 @@ class Workers:
         return clips, partial(clips.apply_transform, self.pool)
 
     def _find_calls(self, plan: EpochPlan) -> ProcessCalls:
-        # Sent to each process once; the epoch comes with each task.
-        if self._calls is None or self._calls[0].with_epoch(plan.epoch).options != plan.options:
-            self._calls = plan, RemoteCalls(ClipProcess(plan, self._options), self._options.deadline_seconds)
-        return self._calls[1]
+        # Sent to each process once: the epoch comes with each task, and positions are those of the whole epoch.
+        if self._calls is None:
+            self._calls = RemoteCalls(ClipProcess(plan, self._options), self._options.deadline_seconds)
+        return self._calls
 
     def flush(self) -> None:
         """Write the frames that the workers have cached, so that other processes see them."""
@@ -105,7 +105,7 @@ class Workers:
             return
         cache.flush()
         if isinstance(pool, ProcessPool) and self._calls is not None and not self.are_parents:
-            call_each(pool, self._calls[1], FlushRequest())
+            call_each(pool, self._calls, FlushRequest())
 
     def cache_stats(self) -> CacheStats | None:
         """Return the counts of the cache in this process and in the workers; None without a cache."""

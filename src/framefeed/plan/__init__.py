@@ -15,6 +15,7 @@ from framefeed.plan._request import Box, DecodeRequest, DimensionOrder, OutputSp
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
 from framefeed.plan._runs import DecodeRuns, plan_runs
+from framefeed.plan._shard import Tail
 from framefeed.plan._tables import check_targets
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "Rates",
     "Requests",
     "Shuffle",
+    "Tail",
     "Uniform",
     "as_crop",
     "check_targets",

@@ -388,6 +388,7 @@ class EpochPlan:
             "rank": self.options.rank,
             "world_size": self.options.world_size,
             "balance": self.options.balance,
+            "tail": self.options.tail,
             "deliveries": [delivery.dump() for delivery in self.deliveries],
             "num_clips": len(self.tables.layout),
             "rule": shorten(repr(self.rule)),

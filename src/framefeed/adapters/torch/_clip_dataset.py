@@ -387,9 +387,11 @@ class ClipDataset(Dataset[Any]):
     def _load_substitute(self, plan: EpochPlan, failed: ClipBatch, position: int) -> Substitute | None:
         """Load the first clip in place of another that can be loaded; None if none of some can be."""
         whole = plan.whole
+        with self._counting:
+            decoder = self._choose_decoder(plan, [])
         for number in range(MAX_SUBSTITUTES):
             own = plan.choose_substitute(position, number)
-            batch = load_batch(whole, [own], self._choose_decoder(plan, []), self._buffers)
+            batch = load_batch(whole, [own], decoder, self._buffers)
             if batch.errors[0] is None and batch.valid.shape[1:] == failed.valid.shape[1:]:
                 outcome = self._apply_transform(whole, as_output(batch.data[0], self._output), own)
                 if isinstance(outcome, Ok):

@@ -124,9 +124,10 @@ class _BatchMemory:
 
     def _stack_tensors(self, batch: Sequence[Any], *, collate_fn_map: Any) -> Any:
         first = batch[0]
-        form = first.shape, first.dtype
-        if len(batch) * first.nbytes < LEAST_BYTES or not all(_is_plain(each, form) for each in batch):
+        is_large = _is_plain(first) and len(batch) * first.nbytes >= LEAST_BYTES
+        if not (is_large and all(_is_plain(each, (first.shape, first.dtype)) for each in batch)):
             return torch_collate.collate_tensor_fn(list(batch), collate_fn_map=collate_fn_map)
+        form = first.shape, first.dtype
         for stacked in self._stacked.values():
             if stacked is not None and all(_are_one(*pair) for pair in zip(stacked, batch, strict=False)):
                 return stacked
@@ -143,6 +144,7 @@ def _is_plain(item: Any, form: Form | None = None) -> bool:
         type(item) is torch.Tensor
         and item.device.type == "cpu"
         and item.layout is torch.strided
+        and not item.is_nested
         and form in (None, (item.shape, item.dtype))
         and not (item.requires_grad or item.is_quantized or item.is_conj() or item.is_neg())
     )

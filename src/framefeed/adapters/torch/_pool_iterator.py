@@ -40,6 +40,9 @@ LIGHT_BYTES = 128 << 20
 """Bytes of them that are ready, above which only the next batch is worked on."""
 
 
+_DENSE = (torch.strided, torch.jagged)
+
+
 class Fetcher:
     """Loads, collates and pins one batch; called by several threads at once.
 
@@ -74,7 +77,11 @@ class Fetcher:
 
 def measure_bytes(batch: Any) -> int | None:
     """Sum the bytes of tensors, arrays and texts, also in lists and dicts; None if there are other objects."""
-    if isinstance(batch, (torch.Tensor, np.ndarray)):
+    if isinstance(batch, torch.Tensor):
+        # A subclass may refuse the question; `nbytes` of a sparse tensor is an error, or that of a dense one.
+        with torch._C.DisableTorchFunctionSubclass():
+            return int(batch.nbytes) if batch.layout in _DENSE else None
+    if isinstance(batch, np.ndarray):
         return int(batch.nbytes)
     if isinstance(batch, (str, bytes)):
         return len(batch)
