@@ -106,6 +106,10 @@ SOUND = {
     "deeper late, and declared, HEVC": lambda: late_b("libx265"),
     "HEVC that begins with an open GOP": lambda: mutants.cut_at(_open(), _cra()),
     "the first picture drops what is not there": lambda: edit(_closed(), [0], _dropping),
+    "HEVC that lost a picture to which no other refers": lambda: _lost(_closed(), mutants.find_kind(_closed(), 0)[5]),
+    "HEVC with a packet of no slices, to which no other refers": lambda: edit(
+        _closed(), [mutants.find_kind(_closed(), 0)[5]], lambda _: [bytes([35 << 1, 1, 0x50])]
+    ),
     "Dolby Vision's unit": lambda: edit(hevc(), range(96), lambda units: [*units, _STEREO_LIKE]),
 }
 
@@ -210,6 +214,33 @@ def _sliced(change: Callable[[Units], Units], which: int = 12) -> Callable[[], S
     return lambda: edit(h264("slices=4"), [which], change)
 
 
+def _numbered_key() -> Stream:
+    """Number an IDR picture other than 0, H.264 7.4.3."""
+    number_bits, _ = mutants.syntax_of(h264())
+
+    def change(unit: bytes) -> bytes:
+        bits = mutants.bits_of(unit)
+        for _ in range(3):
+            bits.golomb()
+        return mutants.with_bits(unit, bits.num_read, number_bits, f"{5:0{number_bits}b}")
+
+    return edit(h264(), [30], lambda units: [change(unit) if kind_of(unit) == 5 else unit for unit in units])
+
+
+def _reference() -> int:
+    """A picture of the second GOP to which others refer."""
+    return mutants.find_kind(hevc(), 1)[9]
+
+
+def _lost(stream: Stream, number: int) -> Stream:
+    return stream.with_packets([*stream.packets[:number], *stream.packets[number + 1 :]])
+
+
+def _without_slices(number: int) -> Stream:
+    """Leave a delimiter of a packet of HEVC: an access unit that is no picture."""
+    return edit(hevc(), [number], lambda _: [bytes([35 << 1, 1, 0x50])])
+
+
 def _ended(which: int, *, first: bool = False) -> Callable[[], Stream]:
     end = mutants.end_of_sequence("hevc")
     return lambda: edit(_open(), [which], lambda units: [end, *units] if first else [*units, end])
@@ -256,6 +287,27 @@ UNSOUND: dict[str, tuple[str, Callable[[], Stream], str]] = {
         lambda: edit(h264(), [29], lambda units: [*units, mutants.end_of_sequence("h264")]),
         MP4,
     ),
+    **{
+        f"end of sequence {len(stream().packets) - number} before the end, {codec}": (
+            "end of the sequence",
+            lambda stream=stream, codec=codec, number=number: edit(
+                stream(), [number], lambda units: [*units, mutants.end_of_sequence(codec)]
+            ),
+            MP4,
+        )
+        for codec, stream in (("h264", h264), ("hevc", hevc))
+        for number in (93, 94)
+    },
+    "numbered key picture": ("gaps in the numbers", _numbered_key, MKV),
+    "a key picture of no slices, HEVC": (
+        "refer to missing ones",
+        lambda: _without_slices(mutants.find_kind(hevc(), 21)[0]),
+        MP4,
+    ),
+    "a reference of no slices, HEVC": ("refer to missing ones", lambda: _without_slices(_reference()), MKV),
+    "a lost key picture, HEVC": ("refer to missing ones", lambda: _lost(_open(), _cra()), TS),
+    "a lost reference, HEVC": ("refer to missing ones", lambda: _lost(hevc(), _reference()), MKV),
+    "a lost reference near the end, HEVC": ("refer to missing ones", lambda: _lost(hevc("bframes=0"), 94), MKV),
     "broken link": ("broken links", lambda: mutants.retyped(_open(), [_cra()], 21, 16), MP4),
     "dropping": ("drop before", lambda: edit(_closed(), [30, 60, 90], _dropping), MKV),
     "layers": ("several layers", lambda: edit(hevc(), [12], _layered), MKV),
@@ -308,6 +360,7 @@ MISLEADING = {
     "other sets": (UNSOUND["other sets, HEVC"][1], MKV),
     "ends": (UNSOUND["end of sequence"][1], MP4),
     "broken links": (UNSOUND["broken link"][1], MP4),
+    "missing references": (UNSOUND["a reference of no slices, HEVC"][1], MKV),
     "lost pictures": (SOUND["HEVC that begins with an open GOP"], MKV),
     "dropped pictures": (UNSOUND["dropping"][1], MKV),
     "order of times": (UNSOUND["times"][1], MKV),

@@ -156,7 +156,8 @@ class FrameIndex:
     @property
     def num_damaged_frames(self) -> int | None:
         """Number of damaged frames; None if not everything was decoded."""
-        return len(self.damaged_frame_indices) if self.built_from == "decode" else None
+        num_damaged = len(self.damaged_frame_indices)
+        return num_damaged if num_damaged or self.built_from == "decode" else None
 
     def is_damaged(self, ordinals: IntArray) -> npt.NDArray[np.bool_]:
         """Tell which of the given frames, int [T], are known to be damaged, bool [T]."""
