@@ -10,7 +10,7 @@ import pytest
 
 from framefeed import CorruptMedia, FrameIndex, VideoDecoder, build_index
 from framefeed.index import Verify
-from framefeed.index._joining import keep_promised_frames
+from framefeed.index._damage import keep_promised_frames
 from tests.media.counts import read_in_sequence, sweep
 from tests.media.nal_mutants import Stream, Units, bits_of, edit, h264, kind_of, place_of_marks, syntax_of, with_bits
 from tests.reference import read_reference

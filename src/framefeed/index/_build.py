@@ -1,7 +1,4 @@
-"""Build the FrameIndex of a source: from its packets, from packets and both decoded ends, or by decoding everything.
-
-Mark damaged frames (D01).
-"""
+"""Build the FrameIndex of a source: from its packets, from packets and both decoded ends, or by decoding everything."""
 
 from __future__ import annotations
 
@@ -19,22 +16,20 @@ import numpy as np
 from framefeed._arrays import IntArray
 from framefeed._checks import check_choice, expected
 from framefeed.errors import EmptyVideo, UnsupportedCodec
+from framefeed.index._damage import find_damaged_frames, keep_promised_frames
 from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts
 from framefeed.index._joining import (
     can_carry_parameters,
     index_movie,
     is_one_to_one,
     join_packets_and_frames,
-    keep_promised_frames,
     order_shown_packets,
 )
 from framefeed.index._pictures import index_sequence, index_still
 from framefeed.index._times import DecodingTimeRecorder, DecodingTimes, assume_rate, find_times, read_packet_times
 from framefeed.media import (
-    DISPOSABLE,
     HEAD_BYTES,
     MAX_PARAMETER_SETS,
-    MISSING_PTS,
     NAL_CODECS,
     DecodedFact,
     Limits,
@@ -70,52 +65,6 @@ from framefeed.media import (
     walk_packets,
 )
 from framefeed.parallel import try_again_in_shortage
-
-
-def find_packet_start(index: FrameIndex, packet: int) -> int:
-    """Find the packet from which decoding must start for a packet's picture; -1 if there is none.
-
-    A packet without a frame belongs to the last start before it. A leading picture of that start, recognized by its
-    time, belongs to the start before that one (M04).
-    """
-    frames = np.flatnonzero(index.frame_packet == packet)
-    if len(frames):
-        return int(index.frame_start[frames].min())
-    starts = np.unique(index.frame_start)
-    number = int(np.searchsorted(starts, packet, side="right")) - 1
-    pts = index.packets.pts
-    if number >= 0 and MISSING_PTS != pts[packet] < pts[starts[number]]:
-        number -= 1
-    return int(starts[number]) if number >= 0 else -1
-
-
-def find_damaged_frames(index: FrameIndex, flagged: IntArray, raised: IntArray) -> IntArray:
-    """List the frames that are always damaged, int64 [D], ascending.
-
-    A frame is damaged if its own picture is damaged, or a picture between the frame's start and its packet, also one
-    that gives no frame. A picture that decodes from an earlier start is a leading picture: no frame after its key frame
-    refers to it (M04). No frame refers to a disposable picture. So the answer is the same whatever else is decoded.
-
-    Args:
-        index: Built by decoding the whole stream, so that each of its frames came out.
-        flagged: Frames whose picture the decoder flagged, int64 [F].
-        raised: Packets that the decoder refused, int64 [E].
-    """
-    damaged = np.union1d(index.frame_packet[flagged], raised)
-    if not len(damaged):
-        return np.empty(0, dtype=np.int64)
-    is_damaged = np.isin(index.frame_packet, damaged[damaged >= 0])
-    is_damaged[flagged] = True
-    if index.stream.skips_exactly:
-        damaged = damaged[(damaged < 0) | ((index.packets.flags[damaged] & DISPOSABLE) == 0)]
-    # The first damaged packet of each start.
-    first: dict[int, int] = {}
-    for packet in damaged[damaged >= 0].tolist():
-        first.setdefault(find_packet_start(index, packet), packet)
-    for start, packet in first.items():
-        is_damaged |= (index.frame_start <= start) & (index.frame_packet >= packet)
-    return np.flatnonzero(is_damaged).astype(np.int64)
-
 
 Verify = Literal["proof", "ends", "none", "full"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -90,42 +89,6 @@ def index_movie(opened: OpenedMovie, order: IntArray, built_from: BuiltFrom, ide
     )
     times = read_packet_times(walk, order, Fraction(1, opened.movie.video.time_scale))
     return join_packets_and_frames(walk, order, times, built_from, stream, identity)
-
-
-def keep_promised_frames(decoded: FrameIndex, promised: FrameIndex) -> FrameIndex:
-    """Keep the numbers of frames that the packets promise and the decoder does not give: these are damaged frames.
-
-    So frames have the same numbers however an index was verified.
-
-    Args:
-        decoded: Index by decoding everything.
-        promised: Index of the same source by its packets.
-
-    Returns:
-        ``decoded`` if the packets promise no more, or other frames than came.
-    """
-    order = promised.frame_packet
-    is_given = np.isin(order, decoded.frame_packet)
-    if is_given.all() or not np.array_equal(order[is_given], decoded.frame_packet):
-        return decoded
-    is_damaged = ~is_given
-    is_damaged[is_given] = decoded.is_damaged(np.arange(len(decoded)))
-    is_key = decoded.packets.is_key
-    is_key[order[~is_given]] = False
-    return replace(
-        decoded,
-        pts=promised.pts,
-        duration=promised.duration,
-        time_base=promised.time_base,
-        key_frame_indices=is_key[order].nonzero()[0],
-        built_from=promised.built_from,
-        frame_packet=order,
-        frame_start=find_frame_starts(order, is_key),
-        packets=decoded.packets.replace_flags(is_key),
-        damaged_frame_indices=is_damaged.nonzero()[0],
-        times_from=promised.times_from,
-        time_shift=promised.time_shift,
-    )
 
 
 def order_shown_packets(packets: PacketTable) -> IntArray:
