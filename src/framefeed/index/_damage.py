@@ -85,7 +85,7 @@ def keep_promised_frames(decoded: FrameIndex, promised: FrameIndex) -> FrameInde
         key_frame_indices=is_key[order].nonzero()[0],
         built_from=promised.built_from,
         frame_packet=order,
-        frame_start=find_frame_starts(order, is_key),
+        frame_start=find_frame_starts(order, is_key, decoded.packets),
         packets=decoded.packets.replace_flags(is_key),
         damaged_frame_indices=is_damaged.nonzero()[0],
         times_from=promised.times_from,
