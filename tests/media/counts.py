@@ -238,7 +238,9 @@ def faults_of(path: Path) -> tuple[str, list[str]]:
             given = len(full) - len(full.damaged_frame_indices)
             faults += [f"kept: {given} undamaged of {len(full)}, PyAV {len(times)}"] if given > len(times) else []
     proof = others["proof"]
-    return "refused" if proof is None else proof.built_from, faults
+    if proof is None or full is None:
+        return "refused", faults
+    return proof.built_from + ", with frames that do not come" * (full.built_from != "decode"), faults
 
 
 def streams(count: int, first: int = 0) -> Iterator[Stream]:

@@ -16,6 +16,7 @@ from tests.codec_clips import CODECS
 from tests.corpus import corpus_file
 from tests.lengths import either
 from tests.media import nal_mutants as mutants
+from tests.media.mp4.movies import MovieSpec, coded, movie_bytes, right_offsets
 from tests.media.nal_mutants import Stream, Units, edit, h264, hevc, join, joined, kind_of, late_b, with_sets
 from tests.media.proof_checks import PROVED, BelievesTimes, collecting_reasons, differences, mistakes, prove
 from tests.pathologies import iter_pathologies
@@ -149,6 +150,19 @@ def test_a_stream_that_begins_in_a_gop_is_decoded_up_to_the_first_key_frame(endi
 @pytest.mark.parametrize("which", [range(96), range(1), range(1, 96)], ids=["all", "first", "others"])
 def test_pictures_rotated_by_messages_are_described_as_decoded(which: range, ending: str, tmp_path: Path) -> None:
     check(edit(h264(), which, lambda units: [mutants.turn(0x4000), *units]).write(tmp_path / f"clip{ending}"))
+
+
+def test_one_packet_without_a_duration_is_noticed(tmp_path: Path, reasons: list[str]) -> None:
+    spec = MovieSpec(
+        codec="libx265",
+        stts=[(22, 20), (1, 40), (1, 0)],
+        ctts=right_offsets("libx265"),
+        sync=coded("libx265")[2],
+    )
+    path = tmp_path / "clip.mp4"
+    path.write_bytes(movie_bytes(spec))
+    assert check(path).built_from == PROVED
+    assert "packets without a duration" in reasons[0], "libav makes one up, and another one once it has decoded"
 
 
 # ---- what must not be believed

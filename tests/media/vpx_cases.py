@@ -185,6 +185,9 @@ MUTANTS = {
             made.layered(packet, 0x20 * (number % 2)) for number, packet in enumerate(made.with_layers(stream, 0x103))
         ]
     ),
+    "AV1, temporal layers that the sequence header does not name": _av1(
+        lambda stream: [made.layered(packet, 0x20 * (number % 3)) for number, packet in enumerate(stream)]
+    ),
     "AV1, two frames": _av1(
         lambda stream: edit(stream, 4, stream[4] + made.without(stream[5], made.DELIMITER), taken=2), "one frame"
     ),
