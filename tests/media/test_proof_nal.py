@@ -229,14 +229,14 @@ def _sliced(change: Callable[[Units], Units], which: int = 12) -> Callable[[], S
 
 
 def _numbered_key() -> Stream:
-    """Number an IDR picture other than 0, H.264 7.4.3."""
+    """Number an IDR picture as the picture behind it, and not 0, H.264 7.4.3."""
     number_bits, _ = mutants.syntax_of(h264())
 
     def change(unit: bytes) -> bytes:
         bits = mutants.bits_of(unit)
         for _ in range(3):
             bits.golomb()
-        return mutants.with_bits(unit, bits.num_read, number_bits, f"{5:0{number_bits}b}")
+        return mutants.with_bits(unit, bits.num_read, number_bits, f"{1:0{number_bits}b}")
 
     return edit(h264(), [30], lambda units: [change(unit) if kind_of(unit) == 5 else unit for unit in units])
 
