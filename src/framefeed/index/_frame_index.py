@@ -109,7 +109,8 @@ class FrameIndex:
         identity: Size, time and fingerprint of the file that was indexed, to notice changes; None for no check.
         damaged_frame_indices: Numbers of the damaged frames, int64 [D], ascending. If everything was decoded
             (``built_from="decode"``, always with ``verify="full"``), these are exactly the frames for which decoding
-            raises `CorruptMedia`; else empty.
+            raises `CorruptMedia`; else empty. With ``verify="full"`` and another ``built_from``, some of them never
+            come, and keep the numbers that the packets promise.
         times_from: Where ``pts`` comes from; with "none" frames cannot be found by time.
         time_shift: Ticks that were added to the decoding times if ``times_from`` is "dts", so that the first frame is
             shown when the stream's first packet is decoded; else 0.

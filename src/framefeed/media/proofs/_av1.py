@@ -331,9 +331,11 @@ class Av1Prover:
             self._key_slots |= frame.refreshed
         else:
             self._key_slots &= ~frame.refreshed
-        for slot in range(_NUM_SLOTS):
-            if frame.refreshed >> slot & 1:
-                self._orders[slot] = frame.order
+        left = frame.refreshed
+        while left:
+            slot = left.bit_length() - 1
+            self._orders[slot] = frame.order
+            left ^= 1 << slot
         if frame.is_shown:
             self._show(frame.order, is_key=frame.is_key)
         return True
