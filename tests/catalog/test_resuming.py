@@ -34,12 +34,14 @@ from framefeed.catalog.scan import _journal, _resuming, _scan
 from framefeed.catalog.scan._journal import JOURNALED, Journal
 from framefeed.catalog.scan._scan import scan
 from framefeed.errors import UsageError
+from framefeed.index import build_index
 from framefeed.media import PROOF_RULES
 from framefeed.testing import ClipSpec
 from tests.catalog.synthetic import same
 from tests.corpus import clip_file, corpus_file
 from tests.damaged import damaged_clip
 from tests.lengths import either
+from tests.media.nal_mutants import cut_at, h264
 from tests.parallel.living import all_gone, children_of
 from tests.programs import report_of
 
@@ -203,10 +205,12 @@ def test_videos_that_were_believed_by_other_rules_are_indexed_anew(
 ) -> None:
     target = tmp_path / "cat.parquet"
     shutil.copy(corpus_file("fields.mp4"), media / "b" / "decoded.mp4")
+    cut_at(h264("repeat-headers=1"), 12).write(media / "b" / "ends.mkv")
+    assert build_index(media / "b" / "ends.mkv").built_from == "packets+ends"
     table, whole = scan(media, out=target).table, content(target)
     with_rules(target, rules)
     assert Catalog.open(target).table.equals(table)
-    assert touched_by(media, target) == {f"a/p{7 * number:02d}.mp4" for number in range(4)}
+    assert touched_by(media, target) == {"b/ends.mkv", *(f"a/p{7 * number:02d}.mp4" for number in range(4))}
     assert content(target) == whole
     assert touched_by(media, target) == set()
 

@@ -293,6 +293,8 @@ def test_M04_frames_start_at_a_key_frame_before_them_in_both_orders(
     [
         # An edit begins behind its key frame 3.
         ("KPPHdP", [0, 1, 2, 5], [0, 1, 2, 2, 3, 4], [0, 0, 0, 3]),
+        # A frame of its time does not lead it.
+        ("KPHP", [0, 1, 3], [0, 1, 2, 2], [0, 0, 2]),
         # The key frame behind an edit's end is no start of the pictures before it, which follow it in the file.
         ("KPHBB", [0, 1, 3, 4], [0, 1, 5, 2, 3], [0, 0, 0, 0]),
         # Nor of the next edit, which begins earlier; that one's own key frame is.

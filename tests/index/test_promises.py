@@ -101,6 +101,13 @@ def _take(index: FrameIndex, order: np.ndarray) -> FrameIndex:
     return replace(index, frame_packet=order, damaged_frame_indices=nothing, key_frame_indices=nothing, **columns)
 
 
+@pytest.mark.parametrize("verify", ["proof", "ends", "full"])
+def test_a_packet_of_no_picture_in_the_middle_is_no_frame(tmp_path: Path, verify: Verify) -> None:
+    stream = edit(h264(num_frames=150), [70], lambda _: [b"\x06\x05\x01\x00\x80"])
+    assert 70 not in build_index(stream.write(tmp_path / "clip.mkv"), verify).frame_packet
+
+
+@pytest.mark.slow
 def test_D01_damaged_streams_have_the_same_frames_in_every_verification() -> None:
     lines, wrong = sweep(70, 0)
     assert not wrong, lines

@@ -164,10 +164,12 @@ def _prove_av1(*later: bytes) -> None:
 @pytest.mark.parametrize("slot", range(8))
 def test_a_slot_that_another_picture_took_is_that_of_a_key_frame_no_more(kind: int, slot: int) -> None:
     sequence = read_sequence(memoryview(made.units(packets("av1")[0])[1][2]))
-    hidden = made.header_av1(sequence, kind, 2, 1 << slot, is_shown=False)
+    other = (slot + 3) % 8
+    hidden = made.header_av1(sequence, kind, 2, 1 << slot | 1 << other, is_shown=False)
     shown = made.header_av1(sequence, made.INTER, 1, 0, is_shown=True)
     packet = made.join([(made.DELIMITER, b"", b""), (made.FRAME, b"", hidden), (made.FRAME, b"", shown)])
     _prove_av1(packet, made.show_av1(slot))
+    _prove_av1(packet, made.show_av1(other))
     with pytest.raises(Unproved, match="a key frame is shown again"):
         _prove_av1(packet, made.show_av1((slot + 1) % 8))
 
