@@ -11,6 +11,7 @@ import pytest
 from framefeed import CorruptMedia, FrameIndex, VideoDecoder, build_index
 from framefeed.index import Verify
 from framefeed.index._damage import keep_promised_frames
+from framefeed.testing import ClipSpec, clip_bytes, take_packets
 from tests.media.counts import read_in_sequence, sweep
 from tests.media.nal_mutants import Stream, Units, bits_of, edit, h264, kind_of, place_of_marks, syntax_of, with_bits
 from tests.reference import read_reference
@@ -105,6 +106,18 @@ def _take(index: FrameIndex, order: np.ndarray) -> FrameIndex:
 def test_a_packet_of_no_picture_in_the_middle_is_no_frame(tmp_path: Path, verify: Verify) -> None:
     stream = edit(h264(num_frames=150), [70], lambda _: [b"\x06\x05\x01\x00\x80"])
     assert 70 not in build_index(stream.write(tmp_path / "clip.mkv"), verify).frame_packet
+
+
+def test_what_the_prover_of_a_codec_in_packet_order_refuses_is_decoded_whole() -> None:
+    clip = clip_bytes(ClipSpec(150, 64, 96, codec="libsvtav1", gop=30, b_frames=None), "matroska")
+    packets, _ = take_packets(clip)
+    data = next(packet.data for packet in packets[65:] if 131 <= len(packet.data) < 2**14)
+    # A unit of metadata in its place: no frame, where decoding the ends does not show it.
+    rest = len(data) - 3
+    metadata = bytes([5 << 3 | 2, rest & 0x7F | 0x80, rest >> 7]) + bytes(rest)
+    changed = clip.replace(data, metadata)
+    assert build_index(clip).built_from == "packets+proof"
+    assert build_index(changed).built_from == "decode"
 
 
 @pytest.mark.slow
