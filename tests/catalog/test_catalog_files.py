@@ -292,6 +292,7 @@ def test_parquet_of_another_program(tmp_path: Path) -> None:
         (b'"assume_fps": null', b'"assume_fps": "1/0"'),
         (b'"assume_fps": null', b'"assume_fps": "-25"'),
         (b'"assume_fps": null', b'"assume_fps": [25]'),
+        (b'"rules": 1', b'"rules": "1"'),
         (b'"depth"', b'"width"'),
         (b'"classes": []', b'"classes": 3 '),
         (b'"frames_id": "', b'"frames_id": ".'),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -29,14 +30,18 @@ from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._chunks import SourceGroup
 from framefeed.catalog._memory_catalog import make_memory_catalog
 from framefeed.catalog._survey import SurveyOptions
-from framefeed.catalog.scan import _journal, _resuming
+from framefeed.catalog.scan import _journal, _resuming, _scan
 from framefeed.catalog.scan._journal import JOURNALED, Journal
 from framefeed.catalog.scan._scan import scan
 from framefeed.errors import UsageError
+from framefeed.index import build_index
+from framefeed.media import PROOF_RULES
 from framefeed.testing import ClipSpec
 from tests.catalog.synthetic import same
-from tests.corpus import clip_file
+from tests.corpus import clip_file, corpus_file
+from tests.damaged import damaged_clip
 from tests.lengths import either
+from tests.media.nal_mutants import cut_at, h264
 from tests.parallel.living import all_gone, children_of
 from tests.programs import report_of
 
@@ -173,6 +178,70 @@ def test_other_settings_survey_again(media: Path, tmp_path: Path) -> None:
     labelled = scan(media, out=target, verify="full", label_from="parent")
     assert labelled.classes == ["a", "b"]
     assert Catalog.open(target).classes == ["a", "b"]
+
+
+def with_rules(target: Path, rules: int | None) -> None:
+    """Say by which rules packets were believed; None: as catalogs were written before that was said."""
+    table = pq.read_table(target)
+    header = json.loads(table.schema.metadata[b"framefeed"])
+    header |= {"rules": rules}
+    if rules is None:
+        del header["rules"]
+    pq.write_table(table.replace_schema_metadata({b"framefeed": json.dumps(header).encode()}), target)
+
+
+def touched_by(media: Path, target: Path) -> set[str]:
+    """Scan again; the files of the media that are opened for it."""
+    with opened() as names:
+        scan(media, out=target)
+    return {
+        os.path.relpath(name, media) for name in names if name.startswith(f"{media}{os.sep}") and os.path.isfile(name)
+    }
+
+
+@pytest.mark.parametrize("rules", [None, 0, PROOF_RULES + 1])
+def test_videos_that_were_believed_by_other_rules_are_indexed_anew(
+    media: Path, tmp_path: Path, rules: int | None
+) -> None:
+    target = tmp_path / "cat.parquet"
+    shutil.copy(corpus_file("fields.mp4"), media / "b" / "decoded.mp4")
+    cut_at(h264("repeat-headers=1"), 12).write(media / "b" / "ends.mkv")
+    assert build_index(media / "b" / "ends.mkv").built_from == "packets+ends"
+    table, whole = scan(media, out=target).table, content(target)
+    with_rules(target, rules)
+    assert Catalog.open(target).table.equals(table)
+    assert touched_by(media, target) == {"b/ends.mkv", *(f"a/p{7 * number:02d}.mp4" for number in range(4))}
+    assert content(target) == whole
+    assert touched_by(media, target) == set()
+
+
+def test_damaged_videos_are_indexed_anew_under_other_rules(tmp_path: Path) -> None:
+    media, target = tmp_path / "media", tmp_path / "cat.parquet"
+    media.mkdir()
+    shutil.copy(damaged_clip("older.mp4", (12, 13, 14, 15, 16, 30)), media / "damaged.mp4")
+    shutil.copy(damaged_clip("older.mp4", ()), media / "sound.mp4")
+    made = scan(media, out=target, verify="full")
+    assert made.table.column("num_damaged_frames").to_pylist() == [3, 0]
+    with_rules(target, 0)
+    with opened() as names:
+        scan(media, out=target, verify="full")
+    assert {name for name in names if name.startswith(f"{media}{os.sep}")} == {str(media / "damaged.mp4")}
+
+
+def test_a_journal_of_other_rules_is_not_read(media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(_scan, "PROOF_RULES", 0)
+        assert journal_of(media, tmp_path / "cat.parquet", monkeypatch)
+    assert len(touched_by(media, tmp_path / "cat.parquet")) == 46
+
+
+def test_the_newest_result_of_a_journal_counts(media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, changed = tmp_path / "cat.parquet", media / "a" / "p00.png"
+    for width in (500, 600):
+        picture(changed, width)
+        assert journal_of(media, target, monkeypatch)
+    assert "a/p00.png" not in touched_by(media, target)
+    assert Catalog.open(target).table.column("width").to_pylist()[1] == 600
 
 
 def test_lines_of_a_manifest_are_resumed(media: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from framefeed.plan import OutputSpec
 from tests.catalog.synthetic import frame_index
 from tests.corpus import clip_file, corpus_file
 from tests.damaged import SPEC, damaged_clip
-from tests.reference import kept_reference, rgb_digest
+from tests.reference import kept_reference, read_reference, rgb_digest
 
 OTHER = replace(SPEC, b_frames=None)
 DAMAGED = {
@@ -247,10 +247,20 @@ def test_a_slot_that_accepts_damage_has_all_pictures_and_one_beside_it_has_not()
 
 
 def delivered(path: Path, ordinals: np.ndarray, decoder: PyAVDecoder | None = None) -> np.ndarray:
+    """Decode frames, damaged or not; zeros for one that the decoder never gives."""
     index = build_index(path, "full")
     out = np.zeros((len(ordinals), 3, *index.stream.displayed), np.uint8)
-    slot = ClipSlot(ordinals, OutputSpec(), out, accepts_damaged=True)
-    (decoder or PyAVDecoder()).decode(MediaSource.of(path), index, [slot]).raise_first()
+    slots = [
+        ClipSlot(ordinals[number : number + 1], OutputSpec(), out[number : number + 1], accepts_damaged=True)
+        for number in range(len(ordinals))
+    ]
+    report = (decoder or PyAVDecoder()).decode(MediaSource.of(path), index, slots)
+    failed = [error for error in report.errors if error is not None]
+    if len(ordinals) == len(index):
+        assert len(failed) == len(index) - len(read_reference(path))
+    for error in failed:
+        assert isinstance(error, CorruptMedia)
+        assert index.is_damaged(np.array(error.frames)).all()
     return out
 
 

@@ -13,7 +13,7 @@ from framefeed.errors import EmptyVideo, MediaError, NoVideoStream, UnreadableMe
 from framefeed.index._build import Verify, build_index, index_media
 from framefeed.index._frame_index import FrameIndex
 from framefeed.index._joining import find_frame_starts
-from framefeed.media import DISCARD, MISSING_PTS
+from framefeed.media import DISCARD, KEY, MISSING_PTS, PacketTable
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.corpus import corpus_file, expected_stamps
 from tests.media.encrypted import encrypted_clip
@@ -285,5 +285,42 @@ def test_D01_frames_that_the_decoder_flags_at_either_end_are_decoded_to_facts(co
 def test_M04_frames_start_at_a_key_frame_before_them_in_both_orders(
     keys: str, order: list[int], starts: list[int]
 ) -> None:
-    is_key = np.array([letter == "K" for letter in keys])
-    assert find_frame_starts(np.array(order, dtype=np.int64), is_key).tolist() == starts
+    assert _starts_of(keys, order, list(range(len(keys)))) == starts
+
+
+@pytest.mark.parametrize(
+    ("keys", "order", "pts", "starts"),
+    [
+        # An edit begins behind its key frame 3.
+        ("KPPHdP", [0, 1, 2, 5], [0, 1, 2, 2, 3, 4], [0, 0, 0, 3]),
+        # A frame of its time does not lead it.
+        ("KPHP", [0, 1, 3], [0, 1, 2, 2], [0, 0, 2]),
+        # The key frame behind an edit's end is no start of the pictures before it, which follow it in the file.
+        ("KPHBB", [0, 1, 3, 4], [0, 1, 5, 2, 3], [0, 0, 0, 0]),
+        # Nor of the next edit, which begins earlier; that one's own key frame is.
+        ("KPHHdPP", [0, 1, 5, 6], [0, 1, 5, 1, 1, 2, 3], [0, 0, 3, 3]),
+        # Behind the hidden key frame is another one.
+        ("KPHdKP", [0, 1, 4, 5], [0, 1, 1, 1, 2, 3], [0, 0, 4, 4]),
+        # The file begins with it.
+        ("HdPKP", [2, 3, 4], [-2, -1, 0, 1, 2], [0, 3, 3]),
+        # No time tells.
+        ("KPHP", [0, 1, 3], [0, 1, MISSING_PTS, 2], [0, 0, 0]),
+        ("KPHP", [0, 1, 3], [0, 1, 1, MISSING_PTS], [0, 0, 0]),
+        # No frame behind it.
+        ("KPPH", [0, 1, 2], [0, 1, 2, 3], [0, 0, 0]),
+    ],
+)
+def test_M06_frames_of_an_edit_start_at_its_hidden_key_frame(
+    keys: str, order: list[int], pts: list[int], starts: list[int]
+) -> None:
+    assert _starts_of(keys, order, pts) == starts
+
+
+def _starts_of(keys: str, order: list[int], pts: list[int]) -> list[int]:
+    """Where frames start; K: a key frame, H: one that is hidden, d: another picture that is hidden."""
+    letters, count = np.array(list(keys)), len(keys)
+    is_key = np.isin(letters, ["K", "H"])
+    flags = (is_key * KEY | np.isin(letters, ["H", "d"]) * DISCARD).astype(np.uint8)
+    sizes = np.ones(count, dtype=np.int64)
+    packets = PacketTable(np.arange(count, dtype=np.int64), sizes, np.array(pts, dtype=np.int64), flags)
+    return find_frame_starts(np.array(order, dtype=np.int64), is_key, packets).tolist()

@@ -16,6 +16,7 @@ from tests.codec_clips import CODECS
 from tests.corpus import corpus_file
 from tests.lengths import either
 from tests.media import nal_mutants as mutants
+from tests.media.mp4.movies import MovieSpec, coded, movie_bytes, right_offsets
 from tests.media.nal_mutants import Stream, Units, edit, h264, hevc, join, joined, kind_of, late_b, with_sets
 from tests.media.proof_checks import PROVED, BelievesTimes, collecting_reasons, differences, mistakes, prove
 from tests.pathologies import iter_pathologies
@@ -106,6 +107,10 @@ SOUND = {
     "deeper late, and declared, HEVC": lambda: late_b("libx265"),
     "HEVC that begins with an open GOP": lambda: mutants.cut_at(_open(), _cra()),
     "the first picture drops what is not there": lambda: edit(_closed(), [0], _dropping),
+    "HEVC that lost a picture to which no other refers": lambda: _lost(_closed(), mutants.find_kind(_closed(), 0)[5]),
+    "HEVC with a packet of no slices, to which no other refers": lambda: edit(
+        _closed(), [mutants.find_kind(_closed(), 0)[5]], lambda _: [bytes([35 << 1, 1, 0x50])]
+    ),
     "Dolby Vision's unit": lambda: edit(hevc(), range(96), lambda units: [*units, _STEREO_LIKE]),
 }
 
@@ -145,6 +150,19 @@ def test_a_stream_that_begins_in_a_gop_is_decoded_up_to_the_first_key_frame(endi
 @pytest.mark.parametrize("which", [range(96), range(1), range(1, 96)], ids=["all", "first", "others"])
 def test_pictures_rotated_by_messages_are_described_as_decoded(which: range, ending: str, tmp_path: Path) -> None:
     check(edit(h264(), which, lambda units: [mutants.turn(0x4000), *units]).write(tmp_path / f"clip{ending}"))
+
+
+def test_one_packet_without_a_duration_is_noticed(tmp_path: Path, reasons: list[str]) -> None:
+    spec = MovieSpec(
+        codec="libx265",
+        stts=[(22, 20), (1, 40), (1, 0)],
+        ctts=right_offsets("libx265"),
+        sync=coded("libx265")[2],
+    )
+    path = tmp_path / "clip.mp4"
+    path.write_bytes(movie_bytes(spec))
+    assert check(path).built_from == PROVED
+    assert "packets without a duration" in reasons[0], "libav makes one up, and another one once it has decoded"
 
 
 # ---- what must not be believed
@@ -210,6 +228,33 @@ def _sliced(change: Callable[[Units], Units], which: int = 12) -> Callable[[], S
     return lambda: edit(h264("slices=4"), [which], change)
 
 
+def _numbered_key() -> Stream:
+    """Number an IDR picture as the picture behind it, and not 0, H.264 7.4.3."""
+    number_bits, _ = mutants.syntax_of(h264())
+
+    def change(unit: bytes) -> bytes:
+        bits = mutants.bits_of(unit)
+        for _ in range(3):
+            bits.golomb()
+        return mutants.with_bits(unit, bits.num_read, number_bits, f"{1:0{number_bits}b}")
+
+    return edit(h264(), [30], lambda units: [change(unit) if kind_of(unit) == 5 else unit for unit in units])
+
+
+def _reference() -> int:
+    """A picture of the second GOP to which others refer."""
+    return mutants.find_kind(hevc(), 1)[9]
+
+
+def _lost(stream: Stream, number: int) -> Stream:
+    return stream.with_packets([*stream.packets[:number], *stream.packets[number + 1 :]])
+
+
+def _without_slices(number: int) -> Stream:
+    """Leave a delimiter of a packet of HEVC: an access unit that is no picture."""
+    return edit(hevc(), [number], lambda _: [bytes([35 << 1, 1, 0x50])])
+
+
 def _ended(which: int, *, first: bool = False) -> Callable[[], Stream]:
     end = mutants.end_of_sequence("hevc")
     return lambda: edit(_open(), [which], lambda units: [end, *units] if first else [*units, end])
@@ -256,6 +301,27 @@ UNSOUND: dict[str, tuple[str, Callable[[], Stream], str]] = {
         lambda: edit(h264(), [29], lambda units: [*units, mutants.end_of_sequence("h264")]),
         MP4,
     ),
+    **{
+        f"end of sequence {len(stream().packets) - number} before the end, {codec}": (
+            "end of the sequence",
+            lambda stream=stream, codec=codec, number=number: edit(
+                stream(), [number], lambda units: [*units, mutants.end_of_sequence(codec)]
+            ),
+            MP4,
+        )
+        for codec, stream in (("h264", h264), ("hevc", hevc))
+        for number in (93, 94)
+    },
+    "numbered key picture": ("gaps in the numbers", _numbered_key, MKV),
+    "a key picture of no slices, HEVC": (
+        "refer to missing ones",
+        lambda: _without_slices(mutants.find_kind(hevc(), 21)[0]),
+        MP4,
+    ),
+    "a reference of no slices, HEVC": ("refer to missing ones", lambda: _without_slices(_reference()), MKV),
+    "a lost key picture, HEVC": ("refer to missing ones", lambda: _lost(_open(), _cra()), TS),
+    "a lost reference, HEVC": ("refer to missing ones", lambda: _lost(hevc(), _reference()), MKV),
+    "a lost reference near the end, HEVC": ("refer to missing ones", lambda: _lost(hevc("bframes=0"), 94), MKV),
     "broken link": ("broken links", lambda: mutants.retyped(_open(), [_cra()], 21, 16), MP4),
     "dropping": ("drop before", lambda: edit(_closed(), [30, 60, 90], _dropping), MKV),
     "layers": ("several layers", lambda: edit(hevc(), [12], _layered), MKV),
@@ -308,6 +374,7 @@ MISLEADING = {
     "other sets": (UNSOUND["other sets, HEVC"][1], MKV),
     "ends": (UNSOUND["end of sequence"][1], MP4),
     "broken links": (UNSOUND["broken link"][1], MP4),
+    "missing references": (UNSOUND["a reference of no slices, HEVC"][1], MKV),
     "lost pictures": (SOUND["HEVC that begins with an open GOP"], MKV),
     "dropped pictures": (UNSOUND["dropping"][1], MKV),
     "order of times": (UNSOUND["times"][1], MKV),

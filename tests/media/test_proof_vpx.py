@@ -9,10 +9,15 @@ import pytest
 
 from framefeed import build_index
 from framefeed.errors import EmptyVideo, FramefeedError
+from framefeed.media._info import DEFAULT_LIMITS
+from framefeed.media.proofs._av1 import Av1Prover, read_sequence
+from framefeed.media.proofs._proving import Unproved
+from framefeed.media.proofs._vpx import FrameReader
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.codec_clips import CODECS
 from tests.corpus import corpus_file
 from tests.lengths import either
+from tests.media import vpx_mutants as made
 from tests.media.proof_checks import PROVED, check, collecting_reasons, with_key_flags
 from tests.media.vpx_cases import MUTANTS
 from tests.media.vpx_mutants import GOP, edit, ivf, packets
@@ -143,6 +148,46 @@ def test_D02_a_packet_cut_at_any_byte_is_indexed_as_promised(codec: str) -> None
         size = len(stream[number])
         for length in sorted({*range(1, min(48, size), 3), *range(48, size, max(1, size // 12))}):
             check(ivf(codec, edit(stream, number, stream[number][:length])))
+
+
+# --- slots of references ----------------------------------------------------------------------------
+
+
+def _prove_av1(*later: bytes) -> None:
+    """Have a prover read a key frame, and packets behind it."""
+    prover = Av1Prover()
+    for packet in (packets("av1")[0], *later):
+        prover.add(memoryview(packet))
+
+
+@pytest.mark.parametrize("kind", [made.INTRA_ONLY, made.INTER])
+@pytest.mark.parametrize("slot", range(8))
+def test_a_slot_that_another_picture_took_is_that_of_a_key_frame_no_more(kind: int, slot: int) -> None:
+    sequence = read_sequence(memoryview(made.units(packets("av1")[0])[1][2]))
+    other = (slot + 3) % 8
+    hidden = made.header_av1(sequence, kind, 2, 1 << slot | 1 << other, is_shown=False)
+    shown = made.header_av1(sequence, made.INTER, 1, 0, is_shown=True)
+    packet = made.join([(made.DELIMITER, b"", b""), (made.FRAME, b"", hidden), (made.FRAME, b"", shown)])
+    _prove_av1(packet, made.show_av1(slot))
+    _prove_av1(packet, made.show_av1(other))
+    with pytest.raises(Unproved, match="a key frame is shown again"):
+        _prove_av1(packet, made.show_av1((slot + 1) % 8))
+
+
+@pytest.mark.parametrize("slot", range(8))
+def test_sizes_of_references_are_those_of_the_slots_that_keep_them(slot: int) -> None:
+    stream, other = packets("vp9"), (slot + 1) % 8
+
+    def read(referred: int) -> None:
+        reader = FrameReader(DEFAULT_LIMITS)
+        reader.read(memoryview(stream[0]))
+        wide = made.sized_inter_vp9(made.referring_vp9(stream[1], 1 << slot, [other] * 3), 250, 96)
+        reader.read(memoryview(wide))
+        reader.read(memoryview(made.sized_inter_vp9(made.referring_vp9(stream[2], 0, [referred] * 3), 100, 96)))
+
+    read(other)
+    with pytest.raises(Unproved, match="much larger or smaller"):
+        read(slot)
 
 
 # --- real media -------------------------------------------------------------------------------------

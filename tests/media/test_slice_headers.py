@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from framefeed._arrays import ByteArray, IntArray
 from framefeed.media._details import PictureFormat, StreamColors
-from framefeed.media.h26x._bits import OddUnits
+from framefeed.media.h26x._bits import HeaderBits, OddUnits
 from framefeed.media.h26x._order import find_levels, unwrap
-from framefeed.media.h26x._sets import H264Picture, H264Sequence, HevcPicture, HevcSequence
+from framefeed.media.h26x._sets import H264Picture, H264Sequence, HevcPicture, HevcSequence, read_reference_sets
 from framefeed.media.h26x._slice_bits import AHEAD_BITS, SliceBits, read_headers
 from framefeed.media.h26x._slices import H264Slices, HevcSlices, make_rest_lengths, read_h264_slices, read_hevc_slices
 from framefeed.media.h26x._units import HEAD_BYTES
@@ -275,6 +275,17 @@ def _describe(read_all: Callable[[], H264Slices | HevcSlices]) -> object:
         return str(odd)
 
 
+class References(NamedTuple):
+    """A set of references as a slice codes it: a known one by its number, changes of one, or steps back and ahead."""
+
+    named: int | None = None
+    base: int | None = None
+    step: int = -1
+    uses: tuple[int, ...] = ()
+    back: tuple[int, ...] = ()
+    ahead: tuple[int, ...] = ()
+
+
 class HevcHeader(NamedTuple):
     """An HEVC slice header."""
 
@@ -283,8 +294,21 @@ class HevcHeader(NamedTuple):
     order: int
     is_shown: bool
     drops: bool
+    references: References = References()
 
 
+KNOWN = ((-1, -2, 3), (), (-4, 1))
+steps = st.lists(st.integers(1, 40), max_size=4).map(tuple)
+references_of_headers = st.one_of(
+    st.integers(0, len(KNOWN) - 1).map(References),
+    st.builds(
+        lambda base, step, uses: References(base=base, step=step, uses=uses),
+        st.integers(0, len(KNOWN) - 1),
+        st.integers(-5, 5).filter(bool),
+        st.tuples(*[st.integers(0, 2)] * 4),
+    ),
+    st.builds(lambda back, ahead: References(back=back, ahead=ahead), steps, steps),
+)
 hevc_headers = st.builds(
     HevcHeader,
     kind=st.sampled_from([0, 1, 8, 9, 19, 20, 21]),
@@ -292,29 +316,111 @@ hevc_headers = st.builds(
     order=st.integers(0, 255),
     is_shown=st.booleans(),
     drops=st.booleans(),
+    references=references_of_headers,
 )
 
 
-@given(st.lists(hevc_headers, min_size=1, max_size=8))
-def test_hevc_headers_are_read_as_they_are_written(headers: list[HevcHeader]) -> None:
-    written = []
+def write_references(writer: BitWriter, references: References) -> set[int]:
+    """Write a set, H.265 7.3.7, behind those of a sequence; the orders that are in it."""
+    named, base, step, uses, back, ahead = references
+    if named is not None:
+        writer.fixed(1, 1).fixed(named, 2)
+        return set(KNOWN[named])
+    writer.fixed(0, 1).fixed(base is not None, 1)
+    if base is not None:
+        writer.golomb(len(KNOWN) - 1 - base).fixed(step < 0, 1).golomb(abs(step) - 1)
+        orders = set[int]()
+        for order, use in zip((*KNOWN[base], 0), uses, strict=False):
+            # Used by this picture; or kept for later ones; or left out.
+            writer.fixed(*((1, 1) if use == 2 else (use, 2)))
+            orders |= {order + step} if use and order + step else set()
+        return orders
+    writer.golomb(len(back), len(ahead))
+    for number, one in enumerate((*back, *ahead)):
+        writer.golomb(one - 1).fixed(number % 2, 1)
+    return {-sum(back[: n + 1]) for n in range(len(back))} | {sum(ahead[: n + 1]) for n in range(len(ahead))}
+
+
+def read_hevc(headers: list[HevcHeader], sequence: HevcSequence) -> tuple[HevcSlices, list[set[int]]]:
+    """Write headers and read them; and the references that were written."""
+    written, references = [], []
     for header in headers:
+        is_idr = header.kind in (19, 20)
         writer = BitWriter().fixed(1, 1)
         if header.kind >= 16:
             writer.fixed(header.drops, 1)
         writer.golomb(header.picture.number).fixed(0, header.picture.extra_bits).golomb(2)
         if header.picture.has_output_flag:
             writer.fixed(header.is_shown, 1)
-        if header.kind not in (19, 20):
+        if not is_idr:
             writer.fixed(header.order, 8)
+        references.append(set() if is_idr else write_references(writer, header.references))
+        if not is_idr and sequence.long_term_numbers:
+            writer.golomb(*[0] * sequence.long_term_numbers)
         written.append(writer.fixed(0xA5A5, 16).whole())
     pictures = {header.picture.number: header.picture for header in headers}
     kinds = np.array([header.kind for header in headers])
-    sequence = HevcSequence(*FORMAT, 0, 8)
-    result = read_stored(written, lambda bits: read_hevc_slices(bits, kinds, sequence, pictures))
+    return read_stored(written, lambda bits: read_hevc_slices(bits, kinds, sequence, pictures)), references
+
+
+@given(st.lists(hevc_headers, min_size=1, max_size=8), st.integers(0, 2))
+def test_hevc_headers_are_read_as_they_are_written(headers: list[HevcHeader], long_term_numbers: int) -> None:
+    sequence = HevcSequence(*FORMAT, 0, 8, references=KNOWN, long_term_numbers=long_term_numbers)
+    result, references = read_hevc(headers, sequence)
     assert result.order.tolist() == [0 if header.kind in (19, 20) else header.order for header in headers]
     assert result.is_shown.tolist() == [header.is_shown or not header.picture.has_output_flag for header in headers]
     assert result.drops_others.tolist() == [header.drops and header.kind >= 16 for header in headers]
+    assert [set(row) - {0} for row in result.references.tolist()] == references
+
+
+@pytest.mark.parametrize(
+    ("sets", "numbers", "write", "reason"),
+    [
+        ((), 0, lambda writer: writer.fixed(1, 1), "unknown sets of references"),
+        (KNOWN, 0, lambda writer: writer.fixed(0b111, 3), "unknown sets of references"),
+        (KNOWN, 0, lambda writer: writer.fixed(0b01, 2).golomb(3), "changes of an unknown set"),
+        ((), 0, lambda writer: writer.fixed(0, 1).golomb(9, 8), "too many references"),
+        ((), 1, lambda writer: writer.fixed(0, 1).golomb(0, 0, 1), "long-term references"),
+        ((), 2, lambda writer: writer.fixed(0, 1).golomb(0, 0, 0, 1), "long-term references"),
+    ],
+)
+def test_odd_sets_of_references_are_refused(
+    sets: tuple[tuple[int, ...], ...], numbers: int, write: Callable[[BitWriter], BitWriter], reason: str
+) -> None:
+    sequence = HevcSequence(*FORMAT, 0, 8, references=sets, long_term_numbers=numbers)
+    header = write(BitWriter().fixed(1, 1).golomb(0, 2).fixed(7, 8)).fixed(0xA5A5A5A5, 32).whole()
+    pictures = {0: HevcPicture(0, 0, False, 0)}
+    with pytest.raises(OddUnits, match=reason):
+        read_stored([header], lambda bits: read_hevc_slices(bits, np.array([1]), sequence, pictures))
+
+
+@given(
+    st.lists(
+        st.tuples(steps, steps, st.integers(-5, 5), st.lists(st.integers(0, 2), min_size=17, max_size=17)), max_size=6
+    )
+)
+def test_sets_of_references_of_a_sequence_are_read_as_they_are_written(
+    coded: list[tuple[tuple[int, ...], tuple[int, ...], int, list[int]]],
+) -> None:
+    writer, sets = BitWriter().golomb(len(coded)), list[set[int]]()
+    written = tuple[int, ...]()
+    for number, (back, ahead, step, uses) in enumerate(coded):
+        if number and step:
+            writer.fixed(1, 1).fixed(step < 0, 1).golomb(abs(step) - 1)
+            pairs = list(zip((*written, 0), uses, strict=False))
+            for _, use in pairs:
+                writer.fixed(*((1, 1) if use == 2 else (use, 2)))
+            written = tuple(order + step for order, use in pairs if use and order + step)
+        else:
+            writer.fixed(0, 1 if number else 0).golomb(len(back), len(ahead))
+            for one in (*back, *ahead):
+                writer.golomb(one - 1).fixed(1, 1)
+            written = (
+                *(-sum(back[: n + 1]) for n in range(len(back))),
+                *(sum(ahead[: n + 1]) for n in range(len(ahead))),
+            )
+        sets.append(set(written))
+    assert [set(one) for one in read_reference_sets(HeaderBits(escape(writer.payload())))] == sets
 
 
 def _spelled_out(coded: list[int], anchors: list[bool], firsts: list[bool], bits: int) -> list[tuple[int, int]]:

@@ -173,12 +173,20 @@ MUTANTS = {
     "AV1, the key shown in another's place": _av1(
         lambda stream: edit(stream, 2, made.show_av1(1)), "a key frame is shown again"
     ),
-    "AV1, another shown again": _av1(lambda stream: edit(stream, 4, *[made.show_av1(slot) for slot in (5, 3)])),
+    "AV1, another shown again": _av1(
+        lambda stream: edit(stream, 4, *[made.show_av1(slot) for slot in (5, 3)]), "a frame is missing"
+    ),
+    "AV1, a frame is missing": _av1(lambda stream: [*stream[:4], *stream[5:]], "a frame is missing"),
+    "AV1, one that is shown again is missing": _av1(lambda stream: [*stream[:2], *stream[3:]], "a frame is missing"),
+    "AV1, a key frame is missing": _av1(lambda stream: [*stream[:GOP], *stream[GOP + 1 :]], "a frame is missing"),
     "AV1, still pictures": Mutant("av1", lambda: ivf("av1", list(made.still_pictures()))),
     "AV1, temporal layers": _av1(
         lambda stream: [
             made.layered(packet, 0x20 * (number % 2)) for number, packet in enumerate(made.with_layers(stream, 0x103))
         ]
+    ),
+    "AV1, temporal layers that the sequence header does not name": _av1(
+        lambda stream: [made.layered(packet, 0x20 * (number % 3)) for number, packet in enumerate(stream)]
     ),
     "AV1, two frames": _av1(
         lambda stream: edit(stream, 4, stream[4] + made.without(stream[5], made.DELIMITER), taken=2), "one frame"

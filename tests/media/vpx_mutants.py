@@ -10,8 +10,10 @@ from functools import lru_cache
 import av
 from PIL import Image
 
+from framefeed.media.proofs import _av1
 from framefeed.media.proofs._vpx import make_header_syntax, make_tile_syntax
 from framefeed.testing import ClipSpec, clip_bytes
+from tests.pathologies.bitstreams import BitWriter
 
 Packets = list[bytes]
 Unit = tuple[int, bytes, bytes]
@@ -85,6 +87,12 @@ def sized_inter_vp9(frame: bytes, width: int, height: int) -> bytes:
     return _with_header(frame, lambda text: f"{text[:30]}000{width - 1:016b}{height - 1:016b}{text[31:]}")
 
 
+def referring_vp9(frame: bytes, refreshed: int, slots: Sequence[int]) -> bytes:
+    """Say which slots an inter frame of profile 0 is kept in, the first in the lowest bit, and to which it refers."""
+    referred = "".join(f"{slot:03b}0" for slot in slots)
+    return _with_header(frame, lambda text: f"{text[:10]}{refreshed:08b}{referred}{text[30:]}")
+
+
 def padded_vp9(frame: bytes) -> bytes:
     """Set the bits behind a header that only fill its last byte, if there are any."""
     return _with_header(frame, lambda text: text + "1" * (-len(text) % 8))
@@ -141,6 +149,7 @@ def intra_only(key: bytes) -> bytes:
 # --- AV1: bitstream specification 5.3 to 5.9 --------------------------------------------------------
 
 SEQUENCE, DELIMITER, HEADER, TILES, FRAME, REPEATED, METADATA = 1, 2, 3, 4, 6, 7, 5
+INTER, INTRA_ONLY, SELECTED = 1, 2, 2
 _LAYERS_AT = 12
 """Bit of the sequence header where operating point 0 is, without timing."""
 
@@ -194,6 +203,22 @@ def insert(packet: bytes, number: int, unit: Unit) -> bytes:
 def tiles_of(packet: bytes) -> bytes:
     """Give what is in a packet's frame as tiles of a frame, which they are not."""
     return join([(TILES, extension, payload) for kind, extension, payload in units(packet) if kind == FRAME])
+
+
+def header_av1(sequence: _av1.Sequence, kind: int, order: int, refreshed: int, *, is_shown: bool) -> bytes:
+    """A header of a frame that is no key frame, 5.9.2, up to the slots that keep it, and some bytes behind it."""
+    writer = BitWriter().fixed(0, 1).fixed(kind, 2).fixed(is_shown, 1)
+    writer.fixed(0, sequence.time_bits if is_shown else 1).fixed(0, 2)
+    has_tools = sequence.screen_tools
+    if has_tools == SELECTED:
+        has_tools = 0
+        writer.fixed(0, 1)
+    if has_tools and sequence.integer_motion == SELECTED:
+        writer.fixed(0, 1)
+    writer.fixed(0, sequence.id_bits + 1).fixed(order, sequence.order_bits)
+    if kind == INTER:
+        writer.fixed(7, 3)
+    return writer.fixed(refreshed, 8).fixed(0, 64).whole()
 
 
 def show_av1(slot: int, kind: int = HEADER) -> bytes:

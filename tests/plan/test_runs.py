@@ -27,6 +27,7 @@ def index_of(pictures: str, *, contiguous: bool = True, skips: bool = True) -> F
     numbers = np.arange(count, dtype=np.int64)
     pts = np.empty(count, dtype=np.int64)
     pts[order] = numbers
+    packets = PacketTable(numbers * 1000, np.full(count, 1000, dtype=np.int64), pts, flags)
     return FrameIndex(
         pts=numbers.copy(),
         duration=np.ones(count, dtype=np.int64),
@@ -34,8 +35,8 @@ def index_of(pictures: str, *, contiguous: bool = True, skips: bool = True) -> F
         key_frame_indices=np.flatnonzero(flags[order] == KEY).astype(np.int64),
         built_from="decode",
         frame_packet=order,
-        frame_start=find_frame_starts(order, flags == KEY),
-        packets=PacketTable(numbers * 1000, np.full(count, 1000, dtype=np.int64), pts, flags),
+        frame_start=find_frame_starts(order, flags == KEY, packets),
+        packets=packets,
         stream=StreamFacts(0, "mov", "h264", None, 64, 48, "yuv420p", contiguous=contiguous, skips_exactly=skips),
     )
 

@@ -25,7 +25,7 @@ from framefeed.catalog._plan_columns import number_sources
 from framefeed.catalog._still_rows import SURVEYED
 from framefeed.catalog._survey import SurveyOptions, SurveyResult
 from framefeed.index import Verify
-from framefeed.media import DEFAULT_LIMITS, ImageSequence
+from framefeed.media import DEFAULT_LIMITS, PROOF_RULES, ImageSequence
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,7 @@ class CatalogData:
         limits: Limits of the scan, as text.
         assume_fps: Assumed rate of streams without times, or None.
         missing: Path of the frame tables, if the catalog has some and their file is missing.
+        rules: Version of the rules by which packets were believed.
     """
 
     facts: Facts
@@ -113,6 +114,7 @@ class CatalogData:
     limits: str = repr(DEFAULT_LIMITS)
     assume_fps: Fraction | None = None
     missing: str | None = None
+    rules: int = PROOF_RULES
 
     @property
     def depth(self) -> str:

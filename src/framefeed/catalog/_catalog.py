@@ -147,6 +147,7 @@ class Catalog(CatalogRows):
             limits=header.limits,
             assume_fps=None if header.assume_fps is None else Fraction(header.assume_fps),
             missing=get_frames_path(name) if frames is None and header.frames_id is not None else None,
+            rules=header.rules,
         )
         return cls(data, saved=SavedFiles(name, given, header.fingerprint))
 
@@ -168,7 +169,7 @@ class Catalog(CatalogRows):
         table = self.rebased(data.facts.table(), os.path.dirname(name))
         assumed = format_rate(data.assume_fps)
         header = CatalogHeader(
-            self.fingerprint, data.depth, data.verify, list(data.classes), None, data.limits, assumed
+            self.fingerprint, data.depth, data.verify, list(data.classes), None, data.limits, assumed, data.rules
         )
         write_catalog(name, table, header, data.frames)
         root = None if data.root_is_default else data.root

@@ -60,6 +60,7 @@ class CatalogHeader:
         frames_id: Id of the frame tables that belong to the facts; None without frame tables.
         limits: Limits of the scan, as text.
         assume_fps: Assumed rate of streams without times, as text, or None.
+        rules: Version of the rules by which packets were believed.
         format: Version of the files.
     """
 
@@ -70,6 +71,7 @@ class CatalogHeader:
     frames_id: str | None = None
     limits: str = ""
     assume_fps: str | None = None
+    rules: int = 0
     format: int = FORMAT
 
     def has_settings(self, options: SurveyOptions) -> bool:
@@ -281,6 +283,8 @@ def _read_header(path: str, schema: pa.Schema) -> CatalogHeader:
         raise _unreadable(path, f"depth {header.depth!r}, verify {header.verify!r}")
     if header.assume_fps is not None and not _RATE.fullmatch(str(header.assume_fps)):
         raise _unreadable(path, f"assumed rate {header.assume_fps!r}")
+    if type(header.rules) is not int:
+        raise _unreadable(path, f"rules {header.rules!r}")
     if not isinstance(header.classes, list) or len({type(label) for label in header.classes} | {str}) > 2:
         raise _unreadable(path, "its classes are no list of labels")
     plain = {name: kind for name, kind in FACTS.items() if name != "label"}

@@ -155,8 +155,8 @@ def suggest_next_step(index: FrameIndex, ordinals: Sequence[int]) -> str:
         )
     if index.is_damaged(np.array(ordinals, dtype=np.int64)).all():
         return (
-            "plan_clips(..., on_damaged='skip') skips such frames, on_damaged='deliver' delivers them as decoded "
-            "(on the command line: --on-damaged skip or --on-damaged deliver)"
+            "plan_clips(..., on_damaged='skip') skips such frames, on_damaged='deliver' delivers them as decoded, "
+            "if the decoder gives them at all (on the command line: --on-damaged skip or --on-damaged deliver)"
         )
     return (
         "the frame index does not mark this damage: scan the file again with verify='full', or skip such clips with "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from framefeed.index._build import Verify, build_index, find_damaged_frames, find_packet_start, index_media
+from framefeed.index._build import Verify, build_index, index_media
+from framefeed.index._damage import find_damaged_frames, find_packet_start
 from framefeed.index._frame_index import (
     BuiltFrom,
     FrameIndex,

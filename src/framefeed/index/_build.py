@@ -1,7 +1,4 @@
-"""Build the FrameIndex of a source: from its packets, from packets and both decoded ends, or by decoding everything.
-
-Mark damaged frames (D01).
-"""
+"""Build the FrameIndex of a source: from its packets, from packets and both decoded ends, or by decoding everything."""
 
 from __future__ import annotations
 
@@ -19,6 +16,7 @@ import numpy as np
 from framefeed._arrays import IntArray
 from framefeed._checks import check_choice, expected
 from framefeed.errors import EmptyVideo, UnsupportedCodec
+from framefeed.index._damage import find_damaged_frames, keep_promised_frames
 from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts
 from framefeed.index._joining import (
     can_carry_parameters,
@@ -30,10 +28,8 @@ from framefeed.index._joining import (
 from framefeed.index._pictures import index_sequence, index_still
 from framefeed.index._times import DecodingTimeRecorder, DecodingTimes, assume_rate, find_times, read_packet_times
 from framefeed.media import (
-    DISPOSABLE,
     HEAD_BYTES,
     MAX_PARAMETER_SETS,
-    MISSING_PTS,
     NAL_CODECS,
     DecodedFact,
     Limits,
@@ -69,52 +65,6 @@ from framefeed.media import (
     walk_packets,
 )
 from framefeed.parallel import try_again_in_shortage
-
-
-def find_packet_start(index: FrameIndex, packet: int) -> int:
-    """Find the packet from which decoding must start for a packet's picture; -1 if there is none.
-
-    A packet without a frame belongs to the last start before it. A leading picture of that start, recognized by its
-    time, belongs to the start before that one (M04).
-    """
-    frames = np.flatnonzero(index.frame_packet == packet)
-    if len(frames):
-        return int(index.frame_start[frames].min())
-    starts = np.unique(index.frame_start)
-    number = int(np.searchsorted(starts, packet, side="right")) - 1
-    pts = index.packets.pts
-    if number >= 0 and MISSING_PTS != pts[packet] < pts[starts[number]]:
-        number -= 1
-    return int(starts[number]) if number >= 0 else -1
-
-
-def find_damaged_frames(index: FrameIndex, flagged: IntArray, raised: IntArray) -> IntArray:
-    """List the frames that are always damaged, int64 [D], ascending.
-
-    A frame is damaged if its own picture is damaged, or a picture between the frame's start and its packet, also one
-    that gives no frame. A picture that decodes from an earlier start is a leading picture: no frame after its key frame
-    refers to it (M04). No frame refers to a disposable picture. So the answer is the same whatever else is decoded.
-
-    Args:
-        index: Built by decoding the whole stream, so that each of its frames came out.
-        flagged: Frames whose picture the decoder flagged, int64 [F].
-        raised: Packets that the decoder refused, int64 [E].
-    """
-    damaged = np.union1d(index.frame_packet[flagged], raised)
-    if not len(damaged):
-        return np.empty(0, dtype=np.int64)
-    is_damaged = np.isin(index.frame_packet, damaged[damaged >= 0])
-    is_damaged[flagged] = True
-    if index.stream.skips_exactly:
-        damaged = damaged[(damaged < 0) | ((index.packets.flags[damaged] & DISPOSABLE) == 0)]
-    # The first damaged packet of each start.
-    first: dict[int, int] = {}
-    for packet in damaged[damaged >= 0].tolist():
-        first.setdefault(find_packet_start(index, packet), packet)
-    for start, packet in first.items():
-        is_damaged |= (index.frame_start <= start) & (index.frame_packet >= packet)
-    return np.flatnonzero(is_damaged).astype(np.int64)
-
 
 Verify = Literal["proof", "ends", "none", "full"]
 
@@ -188,21 +138,43 @@ def index_media(
     if stream_index is not None and not hasattr(stream_index, "__index__"):
         raise expected("stream_index", "an integer or None", stream_index)
     media = MediaSource.of(source)
-    work = partial(_index_once, media, verify, stream_index, assume_fps, resolved)
+    work = partial(_index_and_keep_promises, media, verify, stream_index, assume_fps, resolved)
     return try_again_in_shortage(work, media.name, "index")
 
 
-def _index_once(
+def _index_and_keep_promises(
     media: MediaSource, verify: Verify, stream_index: int | None, assume_fps: Fraction | None, limits: Limits
 ) -> tuple[MediaInfo, FrameIndex]:
+    info, index = _index_once(media, verify, stream_index, assume_fps, limits)
+    is_final = verify == "proof" or index.built_from != "decode" or isinstance(media, SequenceSource)
+    if is_final or np.isin(order_shown_packets(index.packets), index.frame_packet).all():
+        return info, index
+    # Some packets gave no frame. Those of which another verification expects one keep their numbers.
+    try:
+        promised = _index_once(media, "proof", stream_index, assume_fps, limits, decodes_all=False)[1]
+    except Unproved:
+        return info, index
+    return info, keep_promised_frames(index, promised)
+
+
+def _index_once(
+    media: MediaSource,
+    verify: Verify,
+    stream_index: int | None,
+    assume_fps: Fraction | None,
+    limits: Limits,
+    *,
+    decodes_all: bool = True,
+) -> tuple[MediaInfo, FrameIndex]:
+    """Index a video; see ``build_index``. Without ``decodes_all``, raise Unproved where all must be decoded."""
     if isinstance(media, SequenceSource):
         media.stat()
         return index_sequence(media, verify, stream_index, limits)
     with media.opened() as reader:
         head = read_bytes(reader, 0, HEAD_BYTES)
         is_image = sniff(head, media.name) == "image"
-        # A remote file is not downloaded as a whole to find its frames.
-        is_remote = media.kind == "url" and verify in ("none", "proof")
+        # A remote file is not downloaded as a whole to find its frames, unless it was already.
+        is_remote = media.kind == "url" and verify in ("none", "proof") and decodes_all
         opened = None if is_image else open_movie(reader, head, media.name, limits, tables_only=is_remote)
         tables_only = is_remote and opened is not None and opened.walk.units is None
         may_suffice = opened is not None and stream_index in (None, opened.number) and verify in ("none", "proof")
@@ -220,11 +192,17 @@ def _index_once(
         table_walk = opened.walk if opened is not None and opened.number == container.stream.index else None
         if tables_only and table_walk is not None:
             return _Builder(container, table_walk, assume_fps).build_from_tables()
+        # The proofs of other codecs need the packets' bytes, which the walk of the tables does not read.
+        is_enough = container.codec_name in NAL_CODECS or not has_prover(container)
         if verify == "proof":
-            # The proofs of other codecs need the packets' bytes, which the walk of the tables does not read.
-            is_enough = container.codec_name in NAL_CODECS or not has_prover(container)
-            return _index_by_proof(container, table_walk if is_enough else None, assume_fps)
-        walk = table_walk or walk_packets(container)
+            return _index_by_proof(container, table_walk if is_enough else None, assume_fps, decodes_all=decodes_all)
+        if verify == "ends":
+            read = walk_and_prove(container, table_walk if is_enough else None)
+            walk, proof = read.walk, read.proof
+            is_each = proof is None or proof.begin or len(proof.order) == np.count_nonzero(~walk.packets.is_discarded)
+            verify = "ends" if is_each and not read.is_refuted else "full"
+        else:
+            walk = table_walk or walk_packets(container)
         _check_indexable(walk, container)
         return _Builder(container, walk, assume_fps).build(verify)
 
@@ -254,7 +232,7 @@ def _order_by_proof(opened: OpenedMovie, verify: Verify) -> IntArray | None:
 
 
 def _index_by_proof(
-    container: VideoContainer, table_walk: PacketWalk | None, assume_fps: Fraction | None
+    container: VideoContainer, table_walk: PacketWalk | None, assume_fps: Fraction | None, *, decodes_all: bool
 ) -> tuple[MediaInfo, FrameIndex]:
     """Index a video from packets that prove their frames; decode it if they do not.
 
@@ -262,6 +240,7 @@ def _index_by_proof(
         container: At its beginning.
         table_walk: Its packets, if they need no demuxing.
         assume_fps: As in ``build_index``.
+        decodes_all: As for ``_index_once``.
     """
     read = walk_and_prove(container, table_walk)
     _check_indexable(read.walk, container)
@@ -279,7 +258,8 @@ def _index_by_proof(
         except Refuted as reason:
             _LOG.debug("%s: decoded: %s", container.source.name, reason)
             is_refuted = True
-    builder = _Builder(container, read.walk, assume_fps, None if container.open_whole() else read.colors)
+    colors = None if container.open_whole() else read.colors
+    builder = _Builder(container, read.walk, assume_fps, colors, decodes_all=decodes_all)
     return builder.build("full" if is_refuted else "ends")
 
 
@@ -304,8 +284,11 @@ class _Builder:
         walk: PacketWalk,
         assume_fps: Fraction | None,
         colors: StreamColors | None = None,
+        *,
+        decodes_all: bool = True,
     ) -> None:
         self._container = container
+        self._decodes_all = decodes_all
         self._walk = walk
         self._assume_fps = assume_fps
         # Read before decoding: a decoder follows every change of the stream, an index describes its beginning.
@@ -411,6 +394,8 @@ class _Builder:
         return decoded.issuperset(shown.tolist())
 
     def _build_from_decoding(self) -> tuple[MediaInfo, FrameIndex]:
+        if not self._decodes_all:
+            raise Unproved("only decoding everything tells its frames")
         refused: list[int] = []
         recorder = DecodingTimeRecorder()
         facts = self._decode_from_start(len(self._walk), refused, recorder)

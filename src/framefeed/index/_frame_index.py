@@ -109,7 +109,8 @@ class FrameIndex:
         identity: Size, time and fingerprint of the file that was indexed, to notice changes; None for no check.
         damaged_frame_indices: Numbers of the damaged frames, int64 [D], ascending. If everything was decoded
             (``built_from="decode"``, always with ``verify="full"``), these are exactly the frames for which decoding
-            raises `CorruptMedia`; else empty.
+            raises `CorruptMedia`; else empty. With ``verify="full"`` and another ``built_from``, some of them never
+            come, and keep the numbers that the packets promise.
         times_from: Where ``pts`` comes from; with "none" frames cannot be found by time.
         time_shift: Ticks that were added to the decoding times if ``times_from`` is "dts", so that the first frame is
             shown when the stream's first packet is decoded; else 0.
@@ -156,7 +157,8 @@ class FrameIndex:
     @property
     def num_damaged_frames(self) -> int | None:
         """Number of damaged frames; None if not everything was decoded."""
-        return len(self.damaged_frame_indices) if self.built_from == "decode" else None
+        num_damaged = len(self.damaged_frame_indices)
+        return num_damaged if num_damaged or self.built_from == "decode" else None
 
     def is_damaged(self, ordinals: IntArray) -> npt.NDArray[np.bool_]:
         """Tell which of the given frames, int [T], are known to be damaged, bool [T]."""

@@ -10,6 +10,7 @@ from framefeed._arrays import BoolArray, IntArray
 from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts
 from framefeed.index._times import FrameTimes, read_packet_times
 from framefeed.media import (
+    MISSING_PTS,
     MP4_FORMAT_NAME,
     NAL_CODECS,
     OpenedMovie,
@@ -18,6 +19,8 @@ from framefeed.media import (
     SourceIdentity,
     convert_display_matrix,
 )
+
+_LAST = int(np.iinfo(np.int64).max)
 
 
 def join_packets_and_frames(
@@ -47,7 +50,7 @@ def join_packets_and_frames(
         key_frame_indices=is_key.nonzero()[0],
         built_from=built_from,
         frame_packet=order,
-        frame_start=find_frame_starts(order, packet_is_key),
+        frame_start=find_frame_starts(order, packet_is_key, walk.packets),
         packets=walk.packets,
         stream=stream,
         identity=identity,
@@ -113,7 +116,7 @@ def can_carry_parameters(walk: PacketWalk, codec: str) -> bool:
     return bool(walk.parameter_sets) or (codec in NAL_CODECS and walk.units is None)
 
 
-def find_frame_starts(order: IntArray, is_key: BoolArray) -> IntArray:
+def find_frame_starts(order: IntArray, is_key: BoolArray, packets: PacketTable) -> IntArray:
     """Find the packet from which decoding must start for each frame, int64 [N].
 
     It is the last key packet at or before the frame's packet in decode order whose own picture is shown at or before
@@ -122,10 +125,12 @@ def find_frame_starts(order: IntArray, is_key: BoolArray) -> IntArray:
     Args:
         order: Packet number of each output frame, in output order.
         is_key: Whether decoding can start at a packet, bool [P].
+        packets: Times and flags of the packets.
     """
     shown = np.full(len(is_key), -1, dtype=np.int64)
     known = (order >= 0).nonzero()[0]
     shown[order[known]] = known
+    _place_hidden_keys(shown, order, is_key, packets)
     keys = (is_key & (shown >= 0)).nonzero()[0]
     if not len(keys) or not keys[-1]:
         return np.zeros(len(order), dtype=np.int64)
@@ -139,3 +144,24 @@ def find_frame_starts(order: IntArray, is_key: BoolArray) -> IntArray:
     by_shown = shown_keys.searchsorted(np.arange(len(order)), side="right")
     frame_start: IntArray = starts[np.minimum(by_packet, by_shown)]
     return frame_start
+
+
+def _place_hidden_keys(shown: IntArray, order: IntArray, is_key: BoolArray, packets: PacketTable) -> None:
+    """Place the key pictures with which edits begin, and which they do not show, at the first frame behind them (M06).
+
+    Decoding from before such an edit goes through pictures that do not belong together. Where a later frame has an
+    earlier time than the key picture, it may be a leading picture.
+    """
+    hidden = (is_key & packets.is_discarded).nonzero()[0]
+    if not len(hidden) or hidden[-1] == 0:
+        return
+    # Least time, and first number, of the frames of each packet and of all later ones.
+    least, first = np.full(len(is_key), _LAST, np.int64), np.full(len(is_key), _LAST, np.int64)
+    frames = (order >= 0).nonzero()[0]
+    np.minimum.at(least, order[frames], packets.pts[order[frames]])
+    np.minimum.at(first, order[frames], frames)
+    least, first = (np.minimum.accumulate(column[::-1])[::-1] for column in (least, first))
+    time = packets.pts[hidden]
+    is_begin = (time != MISSING_PTS) & (time <= least[hidden]) & (first[hidden] < _LAST)
+    begins = hidden[is_begin]
+    shown[begins] = first[begins]

@@ -83,7 +83,7 @@ from framefeed.media.headers._still import read_still_header
 from framefeed.media.mp4._facts import MP4_FORMAT_NAME
 from framefeed.media.mp4._open import OpenedMovie, open_movie
 from framefeed.media.proofs._nal import is_in_order_of_times
-from framefeed.media.proofs._proving import Proof, Refuted, Unproved
+from framefeed.media.proofs._proving import PROOF_RULES, Proof, Refuted, Unproved
 
 __all__ = [
     "BLOCK_BYTES",
@@ -105,6 +105,7 @@ __all__ = [
     "PICTURE_HEAD_BYTES",
     "PICTURE_SUFFIXES",
     "PRIMARIES",
+    "PROOF_RULES",
     "QUIET",
     "SEQUENCE_CONTAINER",
     "STREAM_FORMATS",

@@ -74,7 +74,7 @@ class DemuxedStream:
         colors: Colour tags.
         proof: Which frames come of the packets; None if they do not prove it.
         first: Format of the first frame; None without a proof, or if the proof begins behind it.
-        is_refuted: The packets deny, or leave open, that frames come in the order of their times.
+        is_refuted: The packets deny, or leave open, that each gives a frame, in the order of their times.
     """
 
     walk: PacketWalk
@@ -107,7 +107,9 @@ def walk_and_prove(container: VideoContainer, known: PacketWalk | None = None) -
             first = _find_first_format(container, proof, firsts[0] if firsts else next(container.packets()))
     except Unproved as reason:
         _LOG.debug("%s: decoded, for its packets do not prove their frames: %s", container.source.name, reason)
-        return DemuxedStream(walk, colors, is_refuted=isinstance(reason, Refuted))
+        # Of other codecs nothing but a proof says which packets give a frame.
+        is_refuted = isinstance(reason, Refuted) or container.codec_name not in NAL_CODECS
+        return DemuxedStream(walk, colors, is_refuted=is_refuted)
     if proof.colors is not None:
         # Sequence parameter sets count before the container, headers of other codecs behind it.
         colors = proof.colors if container.codec_name in NAL_CODECS else colors.fill(proof.colors)
@@ -119,18 +121,20 @@ class _ProverFeed:
 
     def __init__(self, prover: Prover) -> None:
         self._prover = prover
-        self._reason: str | None = None
+        self._reason: Unproved | None = None
 
     def add(self, packet: memoryview) -> None:
         if self._reason is None:
             try:
                 self._prover.add(packet)
             except Unproved as reason:
-                self._reason = str(reason)
+                self._reason = reason
 
     def prove(self, walk: PacketWalk) -> Proof:
-        if self._reason is not None or not len(walk):
-            raise Unproved(self._reason or "it has no packets")
+        if self._reason is not None:
+            raise self._reason
+        if not len(walk):
+            raise Unproved("it has no packets")
         return self._prover.prove(walk)
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from fractions import Fraction
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,10 @@ from framefeed.catalog._survey import SurveyOptions
 from framefeed.catalog.scan._journal import JOURNALED, Journal, JournalWriter
 from framefeed.catalog.scan._rows import ScanStats
 from framefeed.errors import MediaError
-from framefeed.media import SEQUENCE_CONTAINER, list_folder
+from framefeed.index import BuiltFrom
+from framefeed.media import PROOF_RULES, SEQUENCE_CONTAINER, list_folder
+
+_BELIEVED = [get_args(BuiltFrom).index(name) for name in ("packets+proof", "packets+ends")]
 
 
 class RunResults:
@@ -137,9 +141,23 @@ def read_earlier_results(target: str | None, journal: Journal, options: SurveyOp
                 if len(first) < known.num_rows:
                     taken = pa.array(first)
                     facts = Facts(known.schema, len(first), lambda name: known.column(name).take(taken))
-            runs.append(SurveyedSources(facts, () if frames is None else frames.batches))
+            run = SurveyedSources(facts, () if frames is None else frames.batches)
+            runs.append(run if header.rules == PROOF_RULES else _leave_out_believed(run))
             return RunResults(rows, runs, (known, header))
     return RunResults(rows, runs)
+
+
+def _leave_out_believed(run: SurveyedSources) -> SurveyedSources:
+    """Leave out the sources whose packets were believed, and those with damaged frames: other rules may differ."""
+    has_index = run.facts.column("num_key_frames").is_valid().to_numpy()
+    is_left = pc.greater(run.facts.column("num_damaged_frames"), 0).fill_null(False).to_numpy().copy()
+    is_left[has_index] |= np.isin(FrameTables(run.frames).built_from()[: np.count_nonzero(has_index)], _BELIEVED)
+    if not is_left.any():
+        return run
+    mask = pa.array(~is_left)
+    facts = Facts(run.facts.schema, mask.true_count, lambda name: run.facts.column(name).filter(mask))
+    frame_rows = number_true(has_index)[has_index & ~is_left]
+    return SurveyedSources(facts, list(gather_rows(run.frames, frame_rows, ROWS_PER_BATCH)))
 
 
 def _has_sequence_rate(facts: Facts, frames: FrameTables | None, fps: Fraction) -> bool:

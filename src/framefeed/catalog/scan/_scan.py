@@ -44,6 +44,7 @@ from framefeed.catalog.scan._walk import ImageFolders
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.index import TimesFrom, Verify
 from framefeed.media import (
+    PROOF_RULES,
     Limits,
     check_url,
     parse_rate,
@@ -266,6 +267,7 @@ def scan_roots(roots: Sequence[StrPath], request: ScanRequest) -> ScanResult:
         "fps": options.fps and str(options.fps),
         "limits": repr(options.limits),
         "assume_fps": format_rate(options.assume_fps),
+        "rules": PROOF_RULES,
     }
     with Journal(target, settings, _list_arguments(roots, request, settings), request.show_line) as journal:
         if journal.has_waited and not journal.was_left and _is_result(target, journal, rows, options):

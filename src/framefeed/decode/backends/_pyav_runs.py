@@ -85,7 +85,7 @@ def move_false_starts(index: FrameIndex, ordinals: IntArray, known: dict[int, bo
         if false:
             is_key = (index.packets.flags & KEY) != 0
             is_key[false] = False
-            proved = replace(index, frame_start=find_frame_starts(index.frame_packet, is_key))
+            proved = replace(index, frame_start=find_frame_starts(index.frame_packet, is_key, index.packets))
         starts = [start for start in np.unique(proved.frame_start[ordinals]).tolist() if start and start not in known]
         if not starts:
             return proved

@@ -243,7 +243,8 @@ def _skip_buffer(bits: HeaderBits) -> None:
 
 
 _MAX_SETS = 64
-_MAX_PICTURES = 16
+MOST_REFERENCES = 16
+"""Pictures in a set of references."""
 _MAX_SCHEDULES = 32
 
 
@@ -261,6 +262,8 @@ class HevcSequence:
         order_bits: Bits of a picture's order.
         reorder: Pictures that may come before one in decode order and after it for display.
         frame_rate: The constant rate that it declares, or None.
+        references: Sets of references that slices name: each reference's order, counted from the picture's own.
+        long_term_numbers: Counts of references of long term that a slice has, 0 to 2.
     """
 
     format: PictureFormat
@@ -269,6 +272,8 @@ class HevcSequence:
     order_bits: int
     reorder: int = 0
     frame_rate: Fraction | None = None
+    references: tuple[tuple[int, ...], ...] = ()
+    long_term_numbers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,12 +320,14 @@ def read_hevc_sequence(unit: bytes) -> HevcSequence:
     reorder, order_bits = _read_ordering(bits, sub_layers)
     if order_bits > _MOST_ORDER_BITS or number >= _MOST_SEQUENCES:
         raise OddUnits("a sequence parameter set of numbers beyond their ranges")
-    has_usability = _skip_to_usability(bits, order_bits)
+    references, long_term_numbers = _read_tools(bits, order_bits)
+    bits.skip(2)
+    has_usability = bits.read_flag()
     colors = _read_colors(bits) if has_usability else StreamColors(range=LIMITED_RANGE)
     width, height = columns - (left + right) * across, rows - (top + bottom) * down
     picture_format = PictureFormat(width, height, name_pixel_format(chroma, depth, colors, luma_depth), columns, rows)
     frame_rate = _read_frame_rate(bits, sub_layers) if has_usability else None
-    return HevcSequence(picture_format, colors, number, order_bits, reorder, frame_rate)
+    return HevcSequence(picture_format, colors, number, order_bits, reorder, frame_rate, references, long_term_numbers)
 
 
 def read_hevc_picture(unit: bytes) -> HevcPicture:
@@ -358,8 +365,8 @@ def _read_ordering(bits: HeaderBits, sub_layers: int) -> tuple[int, int]:
     return reorder, order_bits
 
 
-def _skip_to_usability(bits: HeaderBits, order_bits: int) -> bool:
-    """Skip the coding tools; return whether video usability information follows."""
+def _read_tools(bits: HeaderBits, order_bits: int) -> tuple[tuple[tuple[int, ...], ...], int]:
+    """Skip the coding tools; return the sets of references, and how many counts of long-term ones a slice has."""
     for _ in range(6):
         bits.read_golomb()
     if bits.read_flag() and bits.read_flag():
@@ -370,12 +377,13 @@ def _skip_to_usability(bits: HeaderBits, order_bits: int) -> bool:
         bits.read_golomb()
         bits.read_golomb()
         bits.skip(1)
-    _skip_reference_sets(bits)
+    references = read_reference_sets(bits)
+    long_term_numbers = 0
     if bits.read_flag():
-        for _ in range(_check_count(bits.read_golomb(), 33)):
-            bits.skip(order_bits + 1)
-    bits.skip(2)
-    return bits.read_flag()
+        count = _check_count(bits.read_golomb(), 33)
+        bits.skip((order_bits + 1) * count)
+        long_term_numbers = 2 if count else 1
+    return references, long_term_numbers
 
 
 def _read_colors(bits: HeaderBits) -> StreamColors:
@@ -446,20 +454,27 @@ def _skip_scaling_lists(bits: HeaderBits) -> None:
                 bits.read_signed_golomb()
 
 
-def _skip_reference_sets(bits: HeaderBits) -> None:
-    pictures = 0
+def read_reference_sets(bits: HeaderBits) -> tuple[tuple[int, ...], ...]:
+    """Read the sets of references, 7.3.7: the order of each, counted from the picture's own."""
+    sets: list[tuple[int, ...]] = []
     for number in range(_check_count(bits.read_golomb(), _MAX_SETS)):
+        references: list[int] = []
         if number and bits.read_flag():
-            bits.skip(1)
-            bits.read_golomb()
-            # Coded as a difference from the set before: each of its pictures, and one more, may be in it.
-            num_kept = 0
-            for _ in range(pictures + 1):
-                is_used = bits.read_flag()
-                num_kept += 1 if is_used or bits.read_flag() else 0
-            pictures = _check_count(num_kept, _MAX_PICTURES)
+            # Coded as changes of the set before: each of its pictures, and one more, may be in it.
+            sign = -1 if bits.read_flag() else 1
+            step = sign * (bits.read_golomb() + 1)
+            for order in (*sets[-1], 0):
+                if (bits.read_flag() or bits.read_flag()) and order + step:
+                    references.append(order + step)
         else:
-            pictures = _check_count(bits.read_golomb() + bits.read_golomb(), _MAX_PICTURES)
-            for _ in range(pictures):
-                bits.read_golomb()
-                bits.skip(1)
+            counts = bits.read_golomb(), bits.read_golomb()
+            _check_count(sum(counts), MOST_REFERENCES)
+            for sign, count in zip((-1, 1), counts, strict=True):
+                order = 0
+                for _ in range(count):
+                    order += sign * (bits.read_golomb() + 1)
+                    bits.skip(1)
+                    references.append(order)
+        _check_count(len(references), MOST_REFERENCES)
+        sets.append(tuple(references))
+    return tuple(sets)

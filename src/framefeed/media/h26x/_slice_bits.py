@@ -183,6 +183,31 @@ class SliceBits:
         """Return the next ``AHEAD_BITS`` bits of some headers, int64, without reading them."""
         return (self._peek_words(self._bit[chosen]) >> _BEHIND_AHEAD).view(np.int64)
 
+    def read_steps(self, chosen: IntArray, count: IntArray) -> IntArray:
+        """Read some Exp-Golomb numbers in each of some headers, each plus one, and skip the bit behind each.
+
+        Args:
+            chosen: The headers.
+            count: How many in each, int64.
+
+        Returns:
+            int64 [len(chosen), max(count)]; 0 where there is none.
+        """
+        # Headers with more numbers first, so that those that go on are the first ones.
+        order = (-count).argsort(kind="stable")
+        at = self._bit[chosen[order]]
+        steps = np.zeros((int(count.max()), len(chosen)), np.int64)
+        for number, row in enumerate(steps):
+            going = slice(np.count_nonzero(count > number))
+            following = self._peek_words(at[going])
+            zeros = (following >> _TOP).view(np.int64)
+            row[going] = (following >> self._shift[zeros]).view(np.int64)
+            at[going] += self._length[zeros] + _ONE
+        self._bit[chosen[order]] = at
+        result = np.empty_like(steps.T)
+        result[order] = steps.T
+        return result
+
     def read_golomb_with_others(self, chosen: IntArray, numbers: IntArray) -> IntArray:
         """Read an Exp-Golomb number in each of some headers, and skip the others that belong to it.
 

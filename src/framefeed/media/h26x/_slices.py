@@ -9,7 +9,7 @@ import numpy as np
 
 from framefeed._arrays import BoolArray, IntArray
 from framefeed.media.h26x._bits import OddUnits
-from framefeed.media.h26x._sets import H264Picture, H264Sequence, HevcPicture, HevcSequence
+from framefeed.media.h26x._sets import MOST_REFERENCES, H264Picture, H264Sequence, HevcPicture, HevcSequence
 from framefeed.media.h26x._slice_bits import (
     AHEAD_BITS,
     SliceBits,
@@ -258,17 +258,20 @@ class HevcSlices:
         order: The coded bits of the picture's order, int64; 0 of IDR pictures.
         is_shown: The picture is output, as far as the header says, bool.
         drops_others: Pictures before it that are not yet shown never are, bool.
+        references: Orders of the pictures that are kept for it and for later ones, counted from its own, int64 [S, R];
+            0 for none.
     """
 
     order: IntArray
     is_shown: BoolArray
     drops_others: BoolArray
+    references: IntArray
 
 
 def read_hevc_slices(
     bits: SliceBits, kind: IntArray, sequence: HevcSequence, pictures: dict[int, HevcPicture]
 ) -> HevcSlices:
-    """Read first slices up to the picture's order.
+    """Read first slices up to the picture's references.
 
     Args:
         bits: Behind the first flag of the headers.
@@ -277,7 +280,7 @@ def read_hevc_slices(
         pictures: Picture parameter sets by number.
 
     Raises:
-        OddUnits: A header breaks off, or names unknown sets.
+        OddUnits: A header breaks off, names unknown sets, or has long-term references.
     """
     count = len(kind)
     drops_others, is_shown = np.zeros(count, bool), np.ones(count, bool)
@@ -299,5 +302,69 @@ def read_hevc_slices(
     coded = (~HEVC_IDR[kind]).nonzero()[0]
     order = np.zeros(count, np.int64)
     order[coded] = bits.read_fixed(sequence.order_bits, coded)
+    references = _read_references(bits, coded, sequence)
     bits.check()
-    return HevcSlices(order, is_shown, drops_others)
+    return HevcSlices(order, is_shown, drops_others, references)
+
+
+def _read_references(bits: SliceBits, coded: IntArray, sequence: HevcSequence) -> IntArray:
+    """Read the sets of references of the pictures that code one, 7.3.6.1; see `HevcSlices.references`."""
+    sets = sequence.references
+    known = np.zeros((len(sets) + 1, MOST_REFERENCES + 1), np.int64)
+    for number, references in enumerate(sets):
+        known[number, : len(references)] = references
+    result = np.zeros((len(bits), MOST_REFERENCES + 1), np.int64)
+    own = coded
+    if sets:
+        is_named = bits.read_flags(coded)
+        named, own = coded[is_named], coded[~is_named]
+        row = bits.read_fixed((len(sets) - 1).bit_length(), named)
+        if len(named) and int(row.max()) >= len(sets):
+            raise OddUnits("slices of unknown sets of references")
+        result[named] = known[row]
+        is_changed = bits.read_flags(own)
+        _read_changes(bits, own[is_changed], sets, known, result)
+        own = own[~is_changed]
+    elif np.count_nonzero(bits.read_flags(coded)):
+        raise OddUnits("slices of unknown sets of references")
+    if len(own):
+        orders = _read_own(bits, own)
+        result[own, : orders.shape[1]] = orders
+    for _ in range(sequence.long_term_numbers):
+        if np.count_nonzero(bits.read_golomb(coded)):
+            raise OddUnits("long-term references")
+    return result[:, result.any(axis=0)]
+
+
+def _read_own(bits: SliceBits, own: IntArray) -> IntArray:
+    """Read sets that are coded by themselves: steps back from the picture's order, then steps forward."""
+    before, after = bits.read_golomb(own), bits.read_golomb(own)
+    count = before + after
+    if int(count.max()) > MOST_REFERENCES:
+        raise OddUnits("sets of too many references")
+    steps = bits.read_steps(own, count)
+    entry = np.arange(steps.shape[1])
+    is_back = entry < before[:, None]
+    back: IntArray = -(steps * is_back).cumsum(axis=1) * is_back
+    ahead: IntArray = (steps * ~is_back).cumsum(axis=1) * (entry < count[:, None])
+    return back + ahead * ~is_back
+
+
+def _read_changes(
+    bits: SliceBits, changed: IntArray, sets: tuple[tuple[int, ...], ...], known: IntArray, result: IntArray
+) -> None:
+    """Read sets that are coded as changes of known ones: each picture of those, and one more, may be in them."""
+    if not len(changed):
+        return
+    base = len(sets) - 1 - bits.read_golomb(changed)
+    if int(base.min()) < 0:
+        raise OddUnits("changes of an unknown set of references")
+    sign = np.where(bits.read_flags(changed), -1, 1)
+    step = sign * (bits.read_golomb(changed) + 1)
+    size = np.array([len(references) for references in sets])[base]
+    for entry in range(int(size.max()) + 1):
+        rows = (size >= entry).nonzero()[0]
+        is_kept = bits.read_flags(changed[rows])
+        others = (~is_kept).nonzero()[0]
+        is_kept[others] = bits.read_flags(changed[rows[others]])
+        result[changed[rows], entry] = (known[base[rows], entry] + step[rows]) * is_kept

@@ -13,7 +13,7 @@ import numpy as np
 
 from framefeed.media._details import PictureFormat, StreamColors
 from framefeed.media._packets import PacketWalk
-from framefeed.media.proofs._proving import Proof, Unproved, prove_in_packet_order
+from framefeed.media.proofs._proving import Proof, Refuted, Unproved, prove_in_packet_order
 
 _CHUNK_BYTES = 16
 """Bytes read first: most headers are shorter, and shifting a longer number takes longer."""
@@ -67,7 +67,7 @@ _HEADER_BYTES = 256
 _SELECT = 2
 """Each frame header says it."""
 _KEY, _INTRA_ONLY, _SWITCH = 0, 2, 3
-_ALL_SLOTS = 0xFF
+_ALL_SLOTS, _NUM_SLOTS = 0xFF, 8
 # As libav numbers them (ITU-T H.273).
 _BT709, _SRGB, _IDENTITY = 1, 13, 0
 _LIMITED, _FULL = 1, 2
@@ -113,12 +113,14 @@ class FrameHeader(NamedTuple):
         has_own_size: Its size may differ from the sequence header's.
         refreshed: Reference slots that keep it, the first in the lowest bit. If they are not read: all for a key
             frame, none for another.
+        order: Its number in display order, of ``Sequence.order_bits``.
     """
 
     is_key: bool
     is_shown: bool
     has_own_size: bool = False
     refreshed: int = _ALL_SLOTS
+    order: int = 0
 
 
 def read_sequence(unit: memoryview) -> Sequence:
@@ -232,12 +234,13 @@ def read_frame(unit: memoryview, sequence: Sequence) -> FrameHeader:
         bits.number(1)
     bits.number(sequence.id_bits)
     has_own_size = kind == _SWITCH or bits.flag()
+    order = bits.number(sequence.order_bits)
     if is_start or kind == _SWITCH:
-        return FrameHeader(kind == _KEY, is_shown, has_own_size)
-    bits.number(sequence.order_bits + (0 if is_resilient or kind in (_KEY, _INTRA_ONLY) else 3))
+        return FrameHeader(kind == _KEY, is_shown, has_own_size, order=order)
+    bits.number(0 if is_resilient or kind in (_KEY, _INTRA_ONLY) else 3)
     if sequence.has_model:
-        return FrameHeader(kind == _KEY, is_shown, has_own_size, _ALL_SLOTS if kind == _KEY else 0)
-    return FrameHeader(kind == _KEY, is_shown, has_own_size, bits.number(8))
+        return FrameHeader(kind == _KEY, is_shown, has_own_size, _ALL_SLOTS if kind == _KEY else 0, order)
+    return FrameHeader(kind == _KEY, is_shown, has_own_size, bits.number(8), order)
 
 
 _SEQUENCE, _FRAME_HEADER, _TILE_GROUP, _FRAME, _REDUNDANT_HEADER, _TILE_LIST = 1, 3, 4, 6, 7, 8
@@ -256,6 +259,8 @@ class Av1Prover:
         self._sequence: Sequence | None = None
         self._has_frame = False
         self._key_slots = 0
+        self._orders = [0] * _NUM_SLOTS
+        self._order = self._last = 0
         self._is_key: list[bool] = []
         self._first: PictureFormat | None = None
 
@@ -277,6 +282,12 @@ class Av1Prover:
                 raise Unproved("a part of a frame that belongs to no other")
         if needs_tiles or len(self._is_key) != num_before + 1:
             raise Unproved("not exactly one frame comes of a packet")
+        assert self._sequence is not None
+        last, self._last = self._last, self._order
+        # A decoder may give no frame of those that refer to the missing one. The slots are not known with a model.
+        is_next = self._order == (last + 1) & ((1 << self._sequence.order_bits) - 1)
+        if not (is_next or self._is_key[-1] or self._sequence.has_model):
+            raise Refuted("a frame is missing before another")
 
     def _units(self, packet: memoryview) -> Iterator[tuple[int, memoryview]]:
         """Yield kind and payload of each unit that a decoder of operating point 0 reads."""
@@ -308,7 +319,7 @@ class Av1Prover:
             # It would fill all slots, so that later frames that refer to other ones are lost.
             if self._key_slots >> (unit[0] >> 4 & 7) & 1:
                 raise Unproved("a key frame is shown again")
-            self._is_key.append(False)
+            self._show(self._orders[unit[0] >> 4 & 7], is_key=False)
             return False
         frame = read_frame(unit, self._sequence)
         if not self._has_frame:
@@ -320,9 +331,18 @@ class Av1Prover:
             self._key_slots |= frame.refreshed
         else:
             self._key_slots &= ~frame.refreshed
+        left = frame.refreshed
+        while left:
+            slot = left.bit_length() - 1
+            self._orders[slot] = frame.order
+            left ^= 1 << slot
         if frame.is_shown:
-            self._is_key.append(frame.is_key)
+            self._show(frame.order, is_key=frame.is_key)
         return True
+
+    def _show(self, order: int, *, is_key: bool) -> None:
+        self._order = order
+        self._is_key.append(is_key)
 
     def prove(self, walk: PacketWalk) -> Proof:
         """Prove that each packet gives a frame; see ``Prover.prove``."""

@@ -65,12 +65,30 @@ def prove_hevc(configuration: Configuration, units: UnitFacts, walk: PacketWalk)
         raise Refuted(str(odd)) from None
     if np.count_nonzero(slices.drops_others[1:] & is_idr[1:]):
         raise Refuted("pictures that others drop before they are shown")
-    is_shown = slices.is_shown & ~_find_lost(kind)
+    is_lost = _find_lost(kind)
+    _check_references(number[~is_lost], slices.references[~is_lost])
+    is_shown = slices.is_shown & ~is_lost
     packets, number = packets[is_shown], number[is_shown]
     depth = len(find_levels(number))
     if depth > sequence.reorder:
         raise Refuted(f"pictures are reordered by {depth}, and {sequence.reorder} is what is declared")
     return prove_order_of_times(walk, packets, number)
+
+
+def _check_references(number: IntArray, references: IntArray) -> None:
+    """Raise Refuted if a picture keeps one that is not there, 8.3.2: libav drops it, and what refers to it.
+
+    Args:
+        number: Order of each decoded picture, int64 [S].
+        references: See `HevcSlices`, int64 [S, R].
+    """
+    kept = number[:, None] + references
+    kept[0] = number[0]  # what is before the first picture is not there
+    # What the picture before kept, and that picture itself.
+    there = np.concatenate((kept, number[:, None]), axis=1)[:-1]
+    for orders, is_reference in zip(kept[1:].T, references[1:].T, strict=True):
+        if np.count_nonzero(is_reference) and not ((there == orders[:, None]).any(axis=1) | (is_reference == 0)).all():
+            raise Refuted("pictures that refer to missing ones")
 
 
 def _find_lost(kind: IntArray) -> BoolArray:

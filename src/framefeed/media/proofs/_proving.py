@@ -12,6 +12,10 @@ from framefeed._arrays import BoolArray, IntArray
 from framefeed.media._details import PictureFormat, StreamColors
 from framefeed.media._packets import MISSING_PTS, PacketWalk
 
+PROOF_RULES = 1
+"""Version of the rules by which packets are believed; it rises when they give other frames of some stream. 0: before
+they were numbered."""
+
 
 class Unproved(Exception):
     """The packets do not prove which frames come of them; the message has the reason. The index handles it."""
