@@ -244,19 +244,24 @@ class RunDecoder:
                 if frame.pts in self.missing:
                     yield self.missing.pop(frame.pts), frame
 
-    def decode_shared_packets(self, start: int, missing: dict[tuple[int, int], int]) -> Iterator[NumberedFrame]:
-        """Decode every packet from a start on, until the decoder reports something; yield (ordinal, picture).
+    def decode_shared_packets(
+        self, start: int, missing: dict[tuple[int, int], int], *, with_damage: bool
+    ) -> Iterator[NumberedFrame]:
+        """Decode every packet from a start on with a new decoder; yield (ordinal, picture).
 
         Args:
             start: The first packet.
             missing: Ordinals by (packet, number of frames that it gives before); frames that come out are removed.
+            with_damage: Go on after damage.
         """
         self._counts.runs += 1
         context, came = self._feed.start(start, with_new_decoder=True), Counter[int | None]()
         for packet in chain(self._feed.packets(range(start, max(missing)[0] + 1)), [None]):
             frames, event = self._decode(context, packet)
-            if event is not None or any(frame.is_corrupt for frame in frames):
+            is_damaged = event == _Event.DAMAGE or any(frame.is_corrupt for frame in frames)
+            if event is not None or is_damaged:
                 self._feed.drop_decoder()
+            if is_damaged and not with_damage:
                 return
             for frame in frames:
                 ordinal = missing.pop((cast("int", frame.pts), came[frame.pts]), None)
@@ -289,7 +294,10 @@ class RunDecoder:
             del frames
             while held and (packet is None or len(held) > most_held):
                 picture = held.popleft()
-                yield self.missing.pop(cast("int", picture.pts)), picture
+                # A decoder may give the picture of a packet twice.
+                ordinal = self.missing.pop(cast("int", picture.pts), None)
+                if ordinal is not None:
+                    yield ordinal, picture
                 del picture
 
     def _ends_run(self, number: int | None, run_start: int) -> bool:
