@@ -32,6 +32,7 @@ from framefeed.media._libav_errors import (
     bound_picture_bytes,
     check_memory,
     is_damage_logged,
+    is_harmless,
     is_memory_there,
     libav_errors,
     libav_log,
@@ -416,20 +417,26 @@ def _area(stream: VideoStream) -> int:
 
 
 def decode_packet(
-    container: VideoContainer, packet: Packet | None, refused: list[int] | None = None
+    container: VideoContainer,
+    packet: Packet | None,
+    refused: list[int] | None = None,
+    logged: list[int] | None = None,
+    decoder: av.VideoCodecContext | None = None,
 ) -> list[VideoFrame]:
-    """Decode one packet with a container's own decoder; a damaged packet gives no frame.
+    """Decode one packet; a damaged packet gives no frame.
 
     Args:
         container: An open container.
         packet: The packet; None drains the decoder.
         refused: Takes the pts of a packet that could not be decoded, or not to the end.
+        logged: Takes the pts of a packet about which an error is logged.
+        decoder: A decoder of the stream; None for the container's own.
 
     Raises:
         MemoryError: Apparent damage may be a lack of memory.
     """
     check_stop()
-    context = container.decoder()
+    context = decoder or container.decoder()
     with libav_log() as lines:
         try:
             frames = context.decode(packet)
@@ -444,3 +451,5 @@ def decode_packet(
             return []
         finally:
             container.keep_log(lines)
+            if logged is not None and packet is not None and not is_harmless(lines):
+                logged.append(cast("int", packet.pts))

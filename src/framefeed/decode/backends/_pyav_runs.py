@@ -35,6 +35,7 @@ from framefeed.media import (
     bound_picture_bytes,
     check_memory,
     is_damage_logged,
+    is_harmless,
     is_size_allowed,
     libav_log,
     read_h264_facts,
@@ -150,8 +151,6 @@ NumberedFrame = tuple[int, VideoFrame]
 MOST_HELD_BACK = 17
 # Pictures that may come out before a picture that they refer to.
 _MAX_REORDERED = 16
-# The H.264 decoder logs this if a picture to be released is missing, as after every open-GOP start.
-_HARMLESS_MESSAGE = "mmco: unref short failure"
 
 
 class _Event(enum.Enum):
@@ -404,7 +403,7 @@ class RunDecoder:
                     check_memory(error, messages, self._picture_bytes, self._most_bytes)
                 return [], _Event.DAMAGE
         self._counts.frames_decoded += len(frames)
-        if all(message.startswith(_HARMLESS_MESSAGE) for _, _, message in messages):
+        if is_harmless(messages):
             return frames, None
         check_memory(None, messages, self._picture_bytes, self._most_bytes)
         return frames, _Event.DAMAGE if is_damage_logged(self._index.stream.codec, messages) else _Event.LOGGED

@@ -10,7 +10,7 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed.media._container import VideoContainer
-from framefeed.media._details import read_stream_colors
+from framefeed.media._details import StreamColors, read_stream_colors
 from framefeed.media._nal import has_turning_message, read_nal_length_size, split_nal_units
 from framefeed.media._packets import NAL_CODECS, PacketWalk
 from framefeed.media._parameter_sets import has_damaged_configuration
@@ -128,6 +128,22 @@ class NalProver:
             if kind in _MESSAGES[self._codec] and has_turning_message(bytes(unit), self._codec):
                 return True
         return False
+
+
+def count_missing_pictures(container: VideoContainer, walk: PacketWalk) -> IntArray:
+    """Count the reference pictures of H.264 that are missing right before each packet, int64 [P].
+
+    -1 for a picture whose number has come before. All zeros where headers do not tell.
+    """
+    missing = np.zeros(len(walk), np.int64)
+    if container.codec_name == "h264" and walk.units is not None:
+        try:
+            configuration = read_configuration("h264", container.decoder().extradata or b"", StreamColors())
+            packets = walk.units.has_slice.nonzero()[0]
+            missing[packets] = _h264.count_missing_before(configuration, walk.units, packets)
+        except OddUnits:
+            pass
+    return missing
 
 
 _IN_PACKET_ORDER = frozenset({"av1", "dnxhd", "ffv1", "h263", "mjpeg", "png", "prores"})
