@@ -19,7 +19,7 @@ import numpy as np
 from framefeed._arrays import IntArray
 from framefeed._checks import check_choice, expected
 from framefeed.errors import EmptyVideo, UnsupportedCodec
-from framefeed.index._comparing import COMPARED_CODECS, find_frames_with_gaps, find_unsteady_frames
+from framefeed.index._comparing import find_frames_with_gaps, find_unsteady_frames
 from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts
 from framefeed.index._joining import (
     can_carry_parameters,
@@ -36,6 +36,7 @@ from framefeed.media import (
     MAX_PARAMETER_SETS,
     MISSING_PTS,
     NAL_CODECS,
+    SILENT_CODECS,
     DecodedFact,
     Limits,
     MediaInfo,
@@ -342,7 +343,7 @@ class _Builder:
 
     def build(self, verify: Verify) -> tuple[MediaInfo, FrameIndex]:
         if verify == "full" or not self._has_reliable_packets(verify):
-            return self._build_from_decoding(compares=verify == "full")
+            return self._build_from_decoding(is_full=verify == "full")
         if verify == "ends" and not is_in_order_of_times(self._container, self._walk, _HEAD_PACKETS):
             return self._build_from_decoding()
         head = self._decode_from_start(_HEAD_PACKETS)
@@ -426,21 +427,21 @@ class _Builder:
         shown = np.flatnonzero(~table.is_discarded[first_checked:]) + first_checked
         return decoded.issuperset(shown.tolist())
 
-    def _build_from_decoding(self, *, compares: bool = False) -> tuple[MediaInfo, FrameIndex]:
+    def _build_from_decoding(self, *, is_full: bool = False) -> tuple[MediaInfo, FrameIndex]:
         """Decode everything.
 
         Args:
-            compares: Also compare the frames of silent decoders with what decoding from their starts gives.
+            is_full: Also compare the frames of silent decoders with what decoding from their starts gives.
         """
-        refused, logged = list[int](), list[int]()
+        container, refused, logged = self._container, list[int](), list[int]()
         recorder = DecodingTimeRecorder()
-        compares &= self._container.codec_name in COMPARED_CODECS
-        if compares:
-            # What is compared must be the pictures as they are delivered.
-            self._container.decoder().options = {
-                name: value for name, value in self._container.decoder().options.items() if name != "skip_loop_filter"
-            }
-        hasher = PictureHasher() if compares else None
+        missing = count_missing_pictures(container, self._walk)
+        is_silent = is_full and container.codec_name in SILENT_CODECS
+        if is_silent:
+            # Their damage may be such that only the loop filter shows it.
+            options = container.decoder().options
+            container.decoder().options = {name: options[name] for name in options if name != "skip_loop_filter"}
+        hasher = PictureHasher() if is_silent or missing is None else None
         facts = self._decode_from_start(len(self._walk), refused, recorder, logged, hasher)
         if self._container.codec_name not in NAL_CODECS:
             # A key frame counts if container and decoder agree on it: either alone may be wrong (M14).
@@ -453,15 +454,15 @@ class _Builder:
             raise make_empty_error(self._container, "index")
         order = np.array([fact.packet for fact in facts], dtype=np.int64)
         info, index = self.assemble(order, facts[0].format, "decode", recorder.decoding_times(facts))
-        missing, is_damaged = count_missing_pictures(self._container, self._walk), index.frame_packet < 0
-        if missing.any() and self._walk.units is not None:
+        is_damaged = index.frame_packet < 0
+        if missing is not None and missing.any() and self._walk.units is not None:
             # What a decoder shows in place of a missing picture may depend on any other.
             index = replace(index, stream=replace(index.stream, skips_exactly=False))
             is_damaged |= find_frames_with_gaps(index, missing, self._walk.units.is_reference)
         flagged = np.flatnonzero([fact.is_corrupt for fact in facts])
         is_damaged[find_damaged_frames(index, flagged, np.array(refused, dtype=np.int64))] = True
-        if compares or logged or refused or is_damaged.any():
-            if not compares:
+        if hasher is not None or logged or refused or is_damaged.any():
+            if hasher is None:
                 facts = self._decode_from_start(len(self._walk), hasher=PictureHasher())
             digests = [fact.digest for fact in facts]
             is_damaged |= find_unsteady_frames(self._container, index, digests, is_damaged)

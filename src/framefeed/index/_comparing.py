@@ -14,12 +14,10 @@ import numpy as np
 
 from framefeed._arrays import BoolArray, IntArray
 from framefeed.index._frame_index import FrameIndex
-from framefeed.media import Packet, PictureHasher, VideoContainer, decode_packet
+from framefeed.media import SILENT_CODECS, Packet, PictureHasher, VideoContainer, decode_packet
 
-COMPARED_CODECS = frozenset({"vp8", "ffv1"})
-"""Their decoders report nothing where references are missing, and show old memory."""
 _HELD = 24
-"""Pictures that are kept, so that a silent decoder takes other memory than in order, where each is released at once."""
+"""Pictures that are kept, so that such a decoder takes other memory than in order, where each is released at once."""
 
 
 def find_frames_with_gaps(index: FrameIndex, missing: IntArray, is_reference: BoolArray) -> BoolArray:
@@ -53,7 +51,7 @@ def find_unsteady_frames(
         digests: Of the picture of each frame, decoded in order.
         is_damaged: Frames that are not decoded again, bool [N].
     """
-    is_unsteady, is_silent = np.zeros(len(index), bool), index.stream.codec in COMPARED_CODECS
+    is_unsteady, is_silent = np.zeros(len(index), bool), index.stream.codec in SILENT_CODECS
     stops = index.frame_packet + 1 if index.frame_stop is None else index.frame_stop
     nth = _count_earlier(index.frame_packet)
     packets = _Packets(container)
@@ -93,16 +91,21 @@ class _Packets:
 
 
 def _decode_from(container: VideoContainer, packets: Iterator[Packet], *, is_silent: bool) -> dict[int, list[int]]:
-    """Decode packets to the digests of their pictures, by the number of the packet."""
-    decoder = container.make_decoder() if is_silent else container.decoder()
+    """Decode packets to the digests of their pictures, by the number of the packet.
+
+    The memory of a new decoder is blank.
+    """
+    decoder, held = (
+        (container.make_decoder(), deque[object](maxlen=_HELD)) if is_silent else (container.decoder(), None)
+    )
     decoder.flush_buffers()
-    came, held = defaultdict[int, list[int]](list), deque[object](maxlen=_HELD if is_silent else 0)
-    read = PictureHasher()
+    came, read = defaultdict[int, list[int]](list), PictureHasher()
     for packet in chain(packets, [None]):
         for frame in decode_packet(container, packet, decoder=decoder):
             if frame.pts is not None and not frame.is_corrupt and container.accepts(frame):
                 came[frame.pts].append(read(frame))
-            held.append(frame)
+            if held is not None:
+                held.append(frame)
     return came
 
 

@@ -30,6 +30,7 @@ from framefeed.media._info import (
 from framefeed.media._libav_errors import (
     LIBAV_EXCEPTIONS,
     MOST_PIXEL_BYTES,
+    SILENT_CODECS,
     bound_picture_bytes,
     check_memory,
     is_damage_logged,
@@ -113,6 +114,7 @@ __all__ = [
     "PRIMARIES",
     "QUIET",
     "SEQUENCE_CONTAINER",
+    "SILENT_CODECS",
     "STREAM_FORMATS",
     "TRANSFERS",
     "UNCONVERTIBLE_MODES",

@@ -89,6 +89,9 @@ def translate(error: BaseException, name: str, stage: str, log: str = "") -> Med
 # mjpeg_decode_scan of libavcodec/mjpegdec.c: unreadable blocks, and data that end before the picture.
 # The H.264 decoder logs this if a picture to be released is missing, as after every open-GOP start.
 _HARMLESS = "mmco: unref short failure"
+SILENT_CODECS = frozenset({"ffv1", "vp8"})
+"""Their decoders do not report damage, and leave old memory in a damaged part of a picture: what is compared has a
+decoder whose memory is blank."""
 _BROKEN_JPEG = ("error y=", "overread ")
 
 

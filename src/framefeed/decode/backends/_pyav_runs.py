@@ -20,7 +20,7 @@ from av.video.frame import VideoFrame
 
 from framefeed._arrays import BoolArray, IntArray
 from framefeed.decode._decoder import DecodeCounts
-from framefeed.decode.backends._pyav_feed import SILENT_CODECS, Feed
+from framefeed.decode.backends._pyav_feed import Feed
 from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
 from framefeed.index import DISPOSABLE, KEY, FrameIndex, StreamFacts, find_frame_starts, find_packet_start
 from framefeed.media import (
@@ -28,6 +28,7 @@ from framefeed.media import (
     LIBAV_EXCEPTIONS,
     MOST_PIXEL_BYTES,
     NAL_CODECS,
+    SILENT_CODECS,
     MediaSource,
     MisplacedPacket,
     Packet,

@@ -15,11 +15,18 @@ from framefeed.decode._auto import check_kind
 from framefeed.decode._convert import Converter, describe_conversion
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Pixels
 from framefeed.decode._slots import PendingFrames, Write, convert_picture
-from framefeed.decode.backends._pyav_feed import SILENT_CODECS
 from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
 from framefeed.decode.backends._pyav_runs import MOST_HELD_BACK, NumberedFrame, RunDecoder, find_true_starts
 from framefeed.index import FrameIndex
-from framefeed.media import DEFAULT_LIMITS, Limits, MediaSource, MisplacedPacket, is_size_allowed, make_size_error
+from framefeed.media import (
+    DEFAULT_LIMITS,
+    SILENT_CODECS,
+    Limits,
+    MediaSource,
+    MisplacedPacket,
+    is_size_allowed,
+    make_size_error,
+)
 from framefeed.parallel import try_again_in_shortage
 from framefeed.plan import OutputSpec, plan_runs
 

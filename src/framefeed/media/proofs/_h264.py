@@ -106,14 +106,12 @@ def count_missing_before(configuration: Configuration, units: UnitFacts, packets
     Args:
         configuration: The stream's parameter sets.
         units: NAL units of all packets.
-        packets: Numbers of the packets that have a picture, int64 [S].
+        packets: Numbers of the packets that have a picture, int64 [S]; at least one.
 
     Raises:
         OddUnits: The headers do not tell.
     """
     sequence, pictures = cast("H264Sequence", configuration.sequence), configuration.pictures
-    if not len(packets) or pictures is None:
-        raise OddUnits("no pictures, or picture parameter sets of an unknown kind")
     is_idr, is_reference = units.slice_kind[packets] == H264_IDR, units.layer[packets] > 0
     slices = _read_slices(units, packets, sequence, cast("dict[int, H264Picture]", pictures))
     missing = count_missing(slices.number, is_idr, is_reference, slices.is_field, sequence.number_bits)

@@ -130,19 +130,23 @@ class NalProver:
         return False
 
 
-def count_missing_pictures(container: VideoContainer, walk: PacketWalk) -> IntArray:
+def count_missing_pictures(container: VideoContainer, walk: PacketWalk) -> IntArray | None:
     """Count the reference pictures of H.264 that are missing right before each packet, int64 [P].
 
-    -1 for a picture whose number has come before. All zeros where headers do not tell.
+    -1 for a picture whose number has come before. None if headers do not tell; for other codecs all zeros.
     """
     missing = np.zeros(len(walk), np.int64)
-    if container.codec_name == "h264" and walk.units is not None:
-        try:
-            configuration = read_configuration("h264", container.decoder().extradata or b"", StreamColors())
-            packets = walk.units.has_slice.nonzero()[0]
-            missing[packets] = _h264.count_missing_before(configuration, walk.units, packets)
-        except OddUnits:
-            pass
+    if container.codec_name != "h264":
+        return missing
+    try:
+        configuration = read_configuration("h264", container.decoder().extradata or b"", StreamColors())
+        units = walk.units
+        if units is None or not np.count_nonzero(units.has_slice) or configuration.pictures is None:
+            return None
+        packets = units.has_slice.nonzero()[0]
+        missing[packets] = _h264.count_missing_before(configuration, units, packets)
+    except OddUnits:
+        return None
     return missing
 
 
