@@ -220,7 +220,7 @@ def _index_once(
     headers_only = verify == "proof" and not tables_only
     with VideoContainer(media, stream_index, limits, headers_only=headers_only) as container:
         # The loop filter, a fifth of the work, changes pixels only.
-        container.decoder().options |= {"skip_loop_filter": "all"}
+        container.set_decoder_options(skip_loop_filter="all")
         table_walk = opened.walk if opened is not None and opened.number == container.stream.index else None
         if tables_only and table_walk is not None:
             return _Builder(container, table_walk, assume_fps).build_from_tables()
@@ -439,8 +439,7 @@ class _Builder:
         is_silent = is_full and container.codec_name in SILENT_CODECS
         if is_silent:
             # Their damage may be such that only the loop filter shows it.
-            options = container.decoder().options
-            container.decoder().options = {name: options[name] for name in options if name != "skip_loop_filter"}
+            container.set_decoder_options()
         hasher = PictureHasher() if is_silent or missing is None else None
         facts = self._decode_from_start(len(self._walk), refused, recorder, logged, hasher)
         if self._container.codec_name not in NAL_CODECS:

@@ -102,6 +102,7 @@ class VideoContainer:
         self.source = source
         self.limits = limits
         self._headers_only = headers_only
+        self._decoder_options: dict[str, str] = {}
         if headers_only:
             # Without decoders libav reads further: a limit that is exceeded then may hold for the file all the same.
             with suppress(LimitExceeded):
@@ -175,7 +176,16 @@ class VideoContainer:
         context.thread_count = 1
         context.thread_type = "NONE"
         # Options of the container never reach the decoder: they must be set on its own context (S04).
-        context.options = {"max_pixels": str(bound_padded_pixels(self.limits, self.codec_name))}
+        bound = str(bound_padded_pixels(self.limits, self.codec_name))
+        context.options = {"max_pixels": bound, **self._decoder_options}
+
+    def set_decoder_options(self, **options: str) -> None:
+        """Set libavcodec's options of the stream's decoders, before the first packet, and from each reopening on.
+
+        A context has none left once it has decoded.
+        """
+        self._decoder_options = options
+        self._configure(self.decoder())
 
     def keep_log(self, lines: Sequence[LogLine]) -> None:
         """Keep the first lines of libav's log for the messages of errors."""
@@ -198,10 +208,9 @@ class VideoContainer:
         """Open it again at the first packet, without seeking; return False if it is there already."""
         if self._is_fresh:
             return False
-        index, options = self.stream.index, self.decoder().options
+        index = self.stream.index
         self.close()
         self._open(index)
-        self.decoder().options = options
         return True
 
     def open_whole(self) -> bool:

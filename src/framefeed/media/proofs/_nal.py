@@ -20,7 +20,7 @@ from framefeed.media.h26x._sets import H264Sequence
 from framefeed.media.h26x._units import UnitFacts
 from framefeed.media.proofs import _h264, _hevc
 from framefeed.media.proofs._proving import Proof, Refuted, Unproved
-from framefeed.media.proofs._rules import name_unknown
+from framefeed.media.proofs._rules import check_sets, find_pictures, name_unknown
 
 
 def prove_units(configuration: Configuration, units: UnitFacts, walk: PacketWalk, held: int = 0) -> Proof:
@@ -140,12 +140,12 @@ def count_missing_pictures(container: VideoContainer, walk: PacketWalk) -> IntAr
         return missing
     try:
         configuration = read_configuration("h264", container.decoder().extradata or b"", StreamColors())
-        units = walk.units
-        if units is None or not np.count_nonzero(units.has_slice) or configuration.pictures is None:
+        if walk.units is None:
             return None
-        packets = units.has_slice.nonzero()[0]
-        missing[packets] = _h264.count_missing_before(configuration, units, packets)
-    except OddUnits:
+        packets = find_pictures(walk.units)
+        check_sets(configuration, walk.units)
+        missing[packets] = _h264.count_missing_before(configuration, walk.units, packets)
+    except (OddUnits, Unproved):
         return None
     return missing
 
