@@ -57,8 +57,6 @@ def find_unsteady_frames(
     packets = _Packets(container)
     for start in np.unique(index.frame_start[~is_damaged]).tolist():
         frames = np.flatnonzero((index.frame_start == start) & ~is_damaged)
-        if start == 0 and not is_silent:
-            continue  # as in order
         came = _decode_from(container, packets.between(start, int(stops[frames].max())), is_silent=is_silent)
         for frame in frames.tolist():
             pictures = came[int(index.frame_packet[frame])]

@@ -117,6 +117,9 @@ def count_missing_before(configuration: Configuration, units: UnitFacts, packets
     missing = count_missing(slices.number, is_idr, is_reference, slices.is_field, sequence.number_bits)
     # The next number after such a picture is 1.
     missing[1:][slices.resets[:-1]] = 0
+    if sequence.order_kind == 0:
+        is_again = (slices.number[1:] == slices.number[:-1]) & (slices.order[1:] == slices.order[:-1])
+        missing[1:][is_again & ~slices.is_field[1:] & ~is_idr[1:]] = -1
     return np.minimum(missing, 0) if sequence.allows_gaps else missing
 
 
