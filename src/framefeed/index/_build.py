@@ -454,9 +454,10 @@ class _Builder:
         order = np.array([fact.packet for fact in facts], dtype=np.int64)
         info, index = self.assemble(order, facts[0].format, "decode", recorder.decoding_times(facts))
         is_damaged = index.frame_packet < 0
-        if missing is not None and missing.any() and self._walk.units is not None:
+        if missing is None or missing.any():
             # What a decoder shows in place of a missing picture may depend on any other.
             index = replace(index, stream=replace(index.stream, skips_exactly=False))
+        if missing is not None and self._walk.units is not None:
             is_damaged |= find_frames_with_gaps(index, missing, self._walk.units.is_reference)
         flagged = np.flatnonzero([fact.is_corrupt for fact in facts])
         is_damaged[find_damaged_frames(index, flagged, np.array(refused, dtype=np.int64))] = True

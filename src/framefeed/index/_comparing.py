@@ -54,6 +54,9 @@ def find_unsteady_frames(
     is_unsteady, is_silent = np.zeros(len(index), bool), index.stream.codec in SILENT_CODECS
     stops = index.frame_packet + 1 if index.frame_stop is None else index.frame_stop
     nth = _count_earlier(index.frame_packet)
+    if index.stream.contiguous:
+        # As the decoders of packets that are read from the file directly: they give damaged pictures too.
+        container.set_decoder_options(skip_loop_filter="all", strict="1", flags="+output_corrupt")
     packets = _Packets(container)
     for start in np.unique(index.frame_start[~is_damaged]).tolist():
         frames = np.flatnonzero((index.frame_start == start) & ~is_damaged)
@@ -93,17 +96,16 @@ def _decode_from(container: VideoContainer, packets: Iterator[Packet], *, is_sil
 
     The memory of a new decoder is blank.
     """
-    decoder, held = (
-        (container.make_decoder(), deque[object](maxlen=_HELD)) if is_silent else (container.decoder(), None)
-    )
+    # That of MPEG-4 must know the encoder by the stream's first packet.
+    decoder = container.decoder() if container.codec_name == "mpeg4" else container.make_decoder()
     decoder.flush_buffers()
+    held = deque[object](maxlen=_HELD if is_silent else 0)
     came, read = defaultdict[int, list[int]](list), PictureHasher()
     for packet in chain(packets, [None]):
         for frame in decode_packet(container, packet, decoder=decoder):
             if frame.pts is not None and not frame.is_corrupt and container.accepts(frame):
                 came[frame.pts].append(read(frame))
-            if held is not None:
-                held.append(frame)
+            held.append(frame)
     return came
 
 

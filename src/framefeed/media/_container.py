@@ -180,12 +180,10 @@ class VideoContainer:
         context.options = {"max_pixels": bound, **self._decoder_options}
 
     def set_decoder_options(self, **options: str) -> None:
-        """Set libavcodec's options of the stream's decoders, before the first packet, and from each reopening on.
-
-        A context has none left once it has decoded.
-        """
+        """Set libavcodec's options of the stream's decoders; of one that has decoded, from the next ``reopen`` on."""
         self._decoder_options = options
-        self._configure(self.decoder())
+        if not self.decoder().is_open:
+            self._configure(self.decoder())
 
     def keep_log(self, lines: Sequence[LogLine]) -> None:
         """Keep the first lines of libav's log for the messages of errors."""
