@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -60,7 +61,10 @@ def find_unsteady_frames(
     packets = _Packets(container)
     for start in np.unique(index.frame_start[~is_damaged]).tolist():
         frames = np.flatnonzero((index.frame_start == start) & ~is_damaged)
-        came = _decode_from(container, packets.between(start, int(stops[frames].max())), is_silent=is_silent)
+        # In mid-stream, a decoder of MPEG-4 must know the encoder by the first packet.
+        decoder = container.decoder() if start and container.codec_name == "mpeg4" else container.make_decoder()
+        held = deque[object](maxlen=_HELD if is_silent else 0)
+        came = _decode_from(container, decoder, packets.between(start, int(stops[frames].max())), held)
         for frame in frames.tolist():
             pictures = came[int(index.frame_packet[frame])]
             is_unsteady[frame] = len(pictures) <= nth[frame] or pictures[nth[frame]] != digests[frame]
@@ -91,15 +95,11 @@ class _Packets:
                 yield packet
 
 
-def _decode_from(container: VideoContainer, packets: Iterator[Packet], *, is_silent: bool) -> dict[int, list[int]]:
-    """Decode packets to the digests of their pictures, by the number of the packet.
-
-    The memory of a new decoder is blank.
-    """
-    # That of MPEG-4 must know the encoder by the stream's first packet.
-    decoder = container.decoder() if container.codec_name == "mpeg4" else container.make_decoder()
+def _decode_from(
+    container: VideoContainer, decoder: Any, packets: Iterator[Packet], held: deque[object]
+) -> dict[int, list[int]]:
+    """Decode packets to the digests of their pictures, by the number of the packet."""
     decoder.flush_buffers()
-    held = deque[object](maxlen=_HELD if is_silent else 0)
     came, read = defaultdict[int, list[int]](list), PictureHasher()
     for packet in chain(packets, [None]):
         for frame in decode_packet(container, packet, decoder=decoder):
