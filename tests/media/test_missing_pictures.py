@@ -22,20 +22,20 @@ from tests.media.nal_mutants import Stream, h264, with_reset
 @pytest.mark.parametrize(
     ("pictures", "missing"),
     [
-        ("I0 P1 P2 I0 P1", [0, 0, 0, 0, 0]),
-        ("I0 P1 B2 B2 P2 P3", [0, 0, 0, 0, 0, 0]),
-        ("I0 P1 P3 P4", [0, 0, 1, 0]),
-        ("I0 P1 B3 B3 P3", [0, 0, 1, 1, 1]),
-        ("I0 P15 P0 P1", [0, 14, 0, 0]),
-        ("I0 P1 P1 P2", [0, 0, -1, 0]),
-        ("I0 P2 P1", [0, 1, 14]),
-        ("P7 P8 P10", [0, 0, 1]),
-        ("I0 B0 P1", [0, -1, 0]),
+        ("i0 p1 p2 i0 p1", [0, 0, 0, 0, 0]),
+        ("i0 p1 b2 b2 p2 p3", [0, 0, 0, 0, 0, 0]),
+        ("i0 p1 p3 p4", [0, 0, 1, 0]),
+        ("i0 p1 b3 b3 p3", [0, 0, 1, 1, 1]),
+        ("i0 p15 p0 p1", [0, 14, 0, 0]),
+        ("i0 p1 p1 p2", [0, 0, -1, 0]),
+        ("i0 p2 p1", [0, 1, 14]),
+        ("p7 p8 p10", [0, 0, 1]),
+        ("i0 b0 p1", [0, -1, 0]),
     ],
 )
 def test_D01_lost_references_are_counted_by_the_numbers_behind_them(pictures: str, missing: list[int]) -> None:
     kinds, numbers = zip(*((one[0], int(one[1:])) for one in pictures.split()), strict=True)
-    is_idr, is_reference = np.array(kinds) == "I", np.array(kinds) != "B"
+    is_idr, is_reference = np.array(kinds) == "i", np.array(kinds) != "b"
     assert count_missing(np.array(numbers), is_idr, is_reference, None, 4).tolist() == missing
 
 
