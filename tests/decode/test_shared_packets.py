@@ -64,6 +64,7 @@ def test_C01_a_cache_tells_the_frames_of_one_packet_apart(tmp_path: Path) -> Non
     index = build_index(path)
     with VideoDecoder(path, frame_index=index) as decoder:
         expected = [decoder[ordinal] for ordinal in range(6)]
+    assert not np.array_equal(expected[0], expected[3])
     with FrameCache(tmp_path / "cache") as cache:
         for _ in range(2):
             with VideoDecoder(path, frame_index=index, backend=cache.decoder(PyAVDecoder())) as decoder:

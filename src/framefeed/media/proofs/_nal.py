@@ -133,20 +133,21 @@ class NalProver:
 def count_missing_pictures(container: VideoContainer, walk: PacketWalk) -> IntArray | None:
     """Count the reference pictures of H.264 that are missing right before each packet, int64 [P].
 
-    -1 for a picture whose number has come before. None if headers do not tell; for other codecs all zeros.
+    -1 for a picture whose number has come before. None if headers are not understood. All zeros for other codecs, and
+    if packets are not one picture each, or have other parameter sets than the configuration.
     """
     missing = np.zeros(len(walk), np.int64)
-    if container.codec_name != "h264":
+    if container.codec_name != "h264" or walk.units is None:
         return missing
     try:
         configuration = read_configuration("h264", container.decoder().extradata or b"", StreamColors())
-        if walk.units is None:
-            return None
         packets = find_pictures(walk.units)
         check_sets(configuration, walk.units)
         missing[packets] = _h264.count_missing_before(configuration, walk.units, packets)
-    except (OddUnits, Unproved):
+    except OddUnits:
         return None
+    except Refuted:
+        pass
     return missing
 
 
