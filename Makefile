@@ -57,11 +57,12 @@ installed-oldest: .venv/.dev
 media: .venv/.dev
 	$(BIN)/python -m tests.real_media $(MEDIA_ARGUMENT) $(ARGS)
 
-# The long sweeps: worker processes killed and stopped, maps of videos disturbed and continued, their errors in threads and in processes, builders of a cache killed, damaged files in every order, forks, each errno at each call, 20,000 clips. Real videos damaged, and read across forks. Damaged streams, indexed in each way.
+# The long sweeps: worker processes killed and stopped, maps of videos disturbed and continued, their errors in threads and in processes, builders of a cache killed, damaged files in every order, forks, streams that lost packets, each errno at each call, 20,000 clips. Real videos damaged, and read across forks. Damaged streams, indexed in each way.
 # And the long form of the tests that are marked so.
 chaos: .venv/.dev
 	$(BIN)/python -m tests.cache.chaos --seeds 200 --log build/chaos.log
 	$(BIN)/python -m tests.decode.chaos --variants 300 --forks 200 --log build/chaos_decode.log
+	$(BIN)/python -m tests.decode.lost_packets --streams 640 --log build/chaos_lost.log
 	$(BIN)/python -m tests.media.chaos --files 1000 --log build/chaos_media.log
 	$(BIN)/python -m tests.media.counts --streams 3000 --log build/chaos_counts.log
 	$(BIN)/python -m tests.parallel.chaos --seeds 200 --log build/chaos_parallel.log

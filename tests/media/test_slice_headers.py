@@ -26,7 +26,7 @@ P, B, INTRA = 0, 1, 2
 PLAIN = H264Picture(0, 0, False, (1, 1), False, False)
 FULL = H264Picture(3, 0, True, (3, 2), True, True)
 FORMAT = (PictureFormat(64, 48, "yuv420p", 64, 48), StreamColors())
-SEQUENCE = H264Sequence(*FORMAT, 0, 6, 0, 7, False, True)
+SEQUENCE = H264Sequence(*FORMAT, 0, 6, False, 0, 7, False, True)
 
 
 Read = TypeVar("Read")
@@ -205,7 +205,7 @@ def test_the_table_of_header_lengths_agrees_with_reading(kind: int) -> None:
 
 
 def test_fields_are_noticed() -> None:
-    sequence = H264Sequence(*FORMAT, 0, 6, 0, 7, True, True)
+    sequence = H264Sequence(*FORMAT, 0, 6, False, 0, 7, True, True)
     writer = BitWriter().golomb(0, 7, 0).fixed(1, 6).fixed(1, 1).fixed(0, 1).fixed(3, 7).fixed(0xA5A5A5A5, 32)
     flag = np.array([False])
     result = read_stored([writer.whole()], lambda bits: read_h264_slices(bits, flag, flag, sequence, {0: PLAIN}))
@@ -214,7 +214,7 @@ def test_fields_are_noticed() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1 << 12)), min_size=1, max_size=4))
 def test_numbers_behind_bytes_against_emulated_start_codes(numbers: list[tuple[int, int]]) -> None:
-    sequence = H264Sequence(*FORMAT, 0, 16, 0, 16, False, True)
+    sequence = H264Sequence(*FORMAT, 0, 16, False, 0, 16, False, True)
     written = [
         BitWriter().golomb(0, 7, 0).fixed(number, 16).fixed(order, 16).fixed(0xA5A5A5A5, 32).whole()
         for number, order in numbers

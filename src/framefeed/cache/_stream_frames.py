@@ -81,7 +81,7 @@ class StreamFrames:
         Yields:
             Each frame once, in any order; its bytes are valid until the next one is requested.
         """
-        packets = self.index.frame_packet[ordinals]
+        packets = self._number(ordinals)
         asked: Sequence[int] = range(len(packets))
         if self.has_memory:
             frames = self._read_memory(packets, ordinals, layout)
@@ -113,6 +113,18 @@ class StreamFrames:
                         self._keep(locations, i, bytes(buffer))
                     yield asked[i], locations.kinds[codes[i]], None if is_direct[i] else buffer
 
+    def _number(self, ordinals: IntArray) -> IntArray:
+        """Return the numbers of some frames in the cache: their packets; -1 for those that no packet tells, int64 [N].
+
+        A frame that the index knows to be damaged may have been stored under an index that did not.
+        """
+        numbers: IntArray = self.index.frame_packet[ordinals]
+        if self.index.shares_packet is not None:
+            numbers[self.index.shares_packet[ordinals]] = -1
+        if len(self.index.damaged_frame_indices):
+            numbers[self.index.is_damaged(ordinals)] = -1
+        return numbers
+
     @property
     def has_memory(self) -> bool:
         """Whether frames are kept in memory too, where they are looked up first."""
@@ -126,7 +138,7 @@ class StreamFrames:
 
     def find_missing(self, ordinals: IntArray, layout: PlaneLayout | None) -> npt.NDArray[np.bool_]:
         """Find the frames that are not on disk, or whose source has changed, bool [N]."""
-        locations = self._state.store.find(self._key.digest, self.index.frame_packet[ordinals])
+        locations = self._state.store.find(self._key.digest, self._number(ordinals))
         return ~self._find_usable(locations, ordinals, layout)
 
     def reject(self, ordinal: int) -> None:
@@ -247,7 +259,7 @@ class StreamFrames:
             return 0
         if contents is None:
             return 0
-        packets = self.index.frame_packet[ordinals]
+        packets = self._number(ordinals)
         default = state.select_codec(frames[0].layout, [frame.planes for frame in frames if frame.data is None])
         kept = []
         for i in np.flatnonzero(unchanged & (packets >= 0)).tolist():

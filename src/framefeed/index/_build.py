@@ -16,6 +16,7 @@ import numpy as np
 from framefeed._arrays import IntArray
 from framefeed._checks import check_choice, expected
 from framefeed.errors import EmptyVideo, UnsupportedCodec
+from framefeed.index._comparing import find_frames_with_gaps, find_unsteady_frames
 from framefeed.index._damage import find_damaged_frames, keep_promised_frames
 from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts
 from framefeed.index._joining import (
@@ -31,6 +32,7 @@ from framefeed.media import (
     HEAD_BYTES,
     MAX_PARAMETER_SETS,
     NAL_CODECS,
+    SILENT_CODECS,
     DecodedFact,
     Limits,
     MediaInfo,
@@ -40,6 +42,7 @@ from framefeed.media import (
     Packet,
     PacketWalk,
     PictureFormat,
+    PictureHasher,
     Proof,
     Refuted,
     SequenceSource,
@@ -47,6 +50,7 @@ from framefeed.media import (
     Unproved,
     VideoContainer,
     convert_display_matrix,
+    count_missing_pictures,
     decode_facts,
     demux_from,
     describe_video,
@@ -188,7 +192,7 @@ def _index_once(
     headers_only = verify == "proof" and not tables_only
     with VideoContainer(media, stream_index, limits, headers_only=headers_only) as container:
         # The loop filter, a fifth of the work, changes pixels only.
-        container.decoder().options |= {"skip_loop_filter": "all"}
+        container.set_decoder_options(skip_loop_filter="all")
         table_walk = opened.walk if opened is not None and opened.number == container.stream.index else None
         if tables_only and table_walk is not None:
             return _Builder(container, table_walk, assume_fps).build_from_tables()
@@ -322,7 +326,7 @@ class _Builder:
 
     def build(self, verify: Verify) -> tuple[MediaInfo, FrameIndex]:
         if verify == "full" or not self._has_reliable_packets(verify):
-            return self._build_from_decoding()
+            return self._build_from_decoding(is_full=verify == "full")
         if verify == "ends" and not is_in_order_of_times(self._container, self._walk, _HEAD_PACKETS):
             return self._build_from_decoding()
         head = self._decode_from_start(_HEAD_PACKETS)
@@ -334,19 +338,32 @@ class _Builder:
         return self.assemble(order_shown_packets(self._walk.packets), head[0].format, built_from)
 
     def _decode_from_start(
-        self, count: int, refused: list[int] | None = None, recorder: DecodingTimeRecorder | None = None
+        self,
+        count: int,
+        refused: list[int] | None = None,
+        recorder: DecodingTimeRecorder | None = None,
+        logged: list[int] | None = None,
+        hasher: PictureHasher | None = None,
     ) -> list[DecodedFact]:
         self._container.reopen()  # Before its decoder is opened, whose findings about the stream are read later.
         packets = demux_from(self._container, self._walk.packets, 0)
-        return self._decode(packets if recorder is None else recorder.record(packets), count, refused)
+        if recorder is not None:
+            packets = recorder.record(packets)
+        return self._decode(packets, count, refused, logged, hasher)
 
     def _decode(
-        self, packets: Iterator[tuple[int, Packet]], count: int, refused: list[int] | None = None
+        self,
+        packets: Iterator[tuple[int, Packet]],
+        count: int,
+        refused: list[int] | None = None,
+        logged: list[int] | None = None,
+        hasher: PictureHasher | None = None,
     ) -> list[DecodedFact]:
         """Decode the first ``count`` packets; drain the decoder if these are all packets of the stream."""
         self._container.decoder().flush_buffers()
-        drain = len(self._walk) <= count
-        return list(decode_facts(self._container, islice(packets, count), drain=drain, refused=refused))
+        drain, some = len(self._walk) <= count, islice(packets, count)
+        facts = decode_facts(self._container, some, drain=drain, refused=refused, logged=logged, hasher=hasher)
+        return list(facts)
 
     def _has_reliable_packets(self, verify: Verify) -> bool:
         """Whether each packet is one frame by the rules of container and codec, and no parameter set is damaged."""
@@ -393,12 +410,23 @@ class _Builder:
         shown = np.flatnonzero(~table.is_discarded[first_checked:]) + first_checked
         return decoded.issuperset(shown.tolist())
 
-    def _build_from_decoding(self) -> tuple[MediaInfo, FrameIndex]:
+    def _build_from_decoding(self, *, is_full: bool = False) -> tuple[MediaInfo, FrameIndex]:
+        """Decode everything.
+
+        Args:
+            is_full: Also compare the frames of silent decoders with what decoding from their starts gives.
+        """
         if not self._decodes_all:
             raise Unproved("only decoding everything tells its frames")
-        refused: list[int] = []
+        container, refused, logged = self._container, list[int](), list[int]()
         recorder = DecodingTimeRecorder()
-        facts = self._decode_from_start(len(self._walk), refused, recorder)
+        missing = count_missing_pictures(container, self._walk)
+        is_silent = is_full and container.codec_name in SILENT_CODECS
+        if is_silent:
+            # Their damage may be such that only the loop filter shows it.
+            container.set_decoder_options()
+        hasher = PictureHasher() if is_silent or missing is None else None
+        facts = self._decode_from_start(len(self._walk), refused, recorder, logged, hasher)
         if self._container.codec_name not in NAL_CODECS:
             # A key frame counts if container and decoder agree on it: either alone may be wrong (M14).
             is_decoded_key = np.zeros(len(self._walk), dtype=bool)
@@ -410,8 +438,20 @@ class _Builder:
             raise make_empty_error(self._container, "index")
         order = np.array([fact.packet for fact in facts], dtype=np.int64)
         info, index = self.assemble(order, facts[0].format, "decode", recorder.decoding_times(facts))
+        is_damaged = index.frame_packet < 0
+        if missing is None or missing.any():
+            # What a decoder shows in place of a missing picture may depend on any other.
+            index = replace(index, stream=replace(index.stream, skips_exactly=False))
+        if missing is not None and self._walk.units is not None:
+            is_damaged |= find_frames_with_gaps(index, missing, self._walk.units.is_reference)
         flagged = np.flatnonzero([fact.is_corrupt for fact in facts])
-        damaged = find_damaged_frames(index, flagged, np.array(refused, dtype=np.int64))
+        is_damaged[find_damaged_frames(index, flagged, np.array(refused, dtype=np.int64))] = True
+        if hasher is not None or logged or refused or is_damaged.any():
+            if hasher is None:
+                facts = self._decode_from_start(len(self._walk), hasher=PictureHasher())
+            digests = [fact.digest for fact in facts]
+            is_damaged |= find_unsteady_frames(self._container, index, digests, is_damaged)
+        damaged = np.flatnonzero(is_damaged).astype(np.int64)
         return info, replace(index, damaged_frame_indices=damaged) if len(damaged) else index
 
     def assemble(

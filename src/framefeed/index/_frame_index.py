@@ -182,6 +182,18 @@ class FrameIndex:
         owners = np.append(np.unique(self.frame_packet[self.frame_packet >= 0]), len(self.packets))
         return owners[np.searchsorted(owners[:-1], self.frame_packet, side="right")].astype(np.int64)
 
+    @cached_property
+    def shares_packet(self) -> BoolArray | None:
+        """Whether the packet of each frame gives other frames too, bool [N]; None if none does.
+
+        The frames of one packet need not follow each other: a decoder of MPEG-4 that begins without a key frame gives
+        its first picture twice, with others in between.
+        """
+        if self.built_from != "decode":
+            return None
+        is_shared: BoolArray = np.bincount(self.frame_packet + 1)[self.frame_packet + 1] > 1
+        return is_shared if is_shared.any() else None
+
     @property
     def has_timestamps(self) -> bool:
         """Whether every frame has a time and no time goes backwards, so that frames can be found by time."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from framefeed.media._container import STREAM_FORMATS, Packet, VideoContainer
+from framefeed.media._container import STREAM_FORMATS, Packet, VideoContainer, decode_packet
 from framefeed.media._declared_rate import find_declared_rate, has_clock
-from framefeed.media._decoding import DecodedFact, convert_display_matrix, decode_facts
+from framefeed.media._decoding import DecodedFact, PictureHasher, convert_display_matrix, decode_facts
 from framefeed.media._details import (
     PictureFormat,
     StreamColors,
@@ -30,9 +30,11 @@ from framefeed.media._info import (
 from framefeed.media._libav_errors import (
     LIBAV_EXCEPTIONS,
     MOST_PIXEL_BYTES,
+    SILENT_CODECS,
     bound_picture_bytes,
     check_memory,
     is_damage_logged,
+    is_harmless,
     is_memory_there,
     libav_errors,
     libav_log,
@@ -82,7 +84,7 @@ from framefeed.media.headers._reads import PICTURE_HEAD_BYTES, CountedReads, Odd
 from framefeed.media.headers._still import read_still_header
 from framefeed.media.mp4._facts import MP4_FORMAT_NAME
 from framefeed.media.mp4._open import OpenedMovie, open_movie
-from framefeed.media.proofs._nal import is_in_order_of_times
+from framefeed.media.proofs._nal import count_missing_pictures, is_in_order_of_times
 from framefeed.media.proofs._proving import PROOF_RULES, Proof, Refuted, Unproved
 
 __all__ = [
@@ -108,6 +110,7 @@ __all__ = [
     "PROOF_RULES",
     "QUIET",
     "SEQUENCE_CONTAINER",
+    "SILENT_CODECS",
     "STREAM_FORMATS",
     "TRANSFERS",
     "UNCONVERTIBLE_MODES",
@@ -126,6 +129,7 @@ __all__ = [
     "PacketTable",
     "PacketWalk",
     "PictureFormat",
+    "PictureHasher",
     "Proof",
     "Refuted",
     "SequenceSource",
@@ -145,7 +149,9 @@ __all__ = [
     "clamp_ns",
     "convert_display_matrix",
     "convert_exif_orientation",
+    "count_missing_pictures",
     "decode_facts",
+    "decode_packet",
     "decode_still",
     "demux_from",
     "describe_picture",
@@ -158,6 +164,7 @@ __all__ = [
     "has_prover",
     "hash_head",
     "is_damage_logged",
+    "is_harmless",
     "is_in_order_of_times",
     "is_memory_there",
     "is_real_file",

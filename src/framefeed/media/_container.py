@@ -32,6 +32,7 @@ from framefeed.media._libav_errors import (
     bound_picture_bytes,
     check_memory,
     is_damage_logged,
+    is_harmless,
     is_memory_there,
     libav_errors,
     libav_log,
@@ -102,6 +103,7 @@ class VideoContainer:
         self.source = source
         self.limits = limits
         self._headers_only = headers_only
+        self._decoder_options: dict[str, str] = {}
         if headers_only:
             # Without decoders libav reads further: a limit that is exceeded then may hold for the file all the same.
             with suppress(LimitExceeded):
@@ -175,7 +177,14 @@ class VideoContainer:
         context.thread_count = 1
         context.thread_type = "NONE"
         # Options of the container never reach the decoder: they must be set on its own context (S04).
-        context.options = {"max_pixels": str(bound_padded_pixels(self.limits, self.codec_name))}
+        bound = str(bound_padded_pixels(self.limits, self.codec_name))
+        context.options = {"max_pixels": bound, **self._decoder_options}
+
+    def set_decoder_options(self, **options: str) -> None:
+        """Set libavcodec's options of the stream's decoders; of one that has decoded, from the next ``reopen`` on."""
+        self._decoder_options = options
+        if not self.decoder().is_open:
+            self._configure(self.decoder())
 
     def keep_log(self, lines: Sequence[LogLine]) -> None:
         """Keep the first lines of libav's log for the messages of errors."""
@@ -198,10 +207,9 @@ class VideoContainer:
         """Open it again at the first packet, without seeking; return False if it is there already."""
         if self._is_fresh:
             return False
-        index, options = self.stream.index, self.decoder().options
+        index = self.stream.index
         self.close()
         self._open(index)
-        self.decoder().options = options
         return True
 
     def open_whole(self) -> bool:
@@ -417,20 +425,26 @@ def _area(stream: VideoStream) -> int:
 
 
 def decode_packet(
-    container: VideoContainer, packet: Packet | None, refused: list[int] | None = None
+    container: VideoContainer,
+    packet: Packet | None,
+    refused: list[int] | None = None,
+    logged: list[int] | None = None,
+    decoder: av.VideoCodecContext | None = None,
 ) -> list[VideoFrame]:
-    """Decode one packet with a container's own decoder; a damaged packet gives no frame.
+    """Decode one packet; a damaged packet gives no frame.
 
     Args:
         container: An open container.
         packet: The packet; None drains the decoder.
         refused: Takes the pts of a packet that could not be decoded, or not to the end.
+        logged: Takes the pts of a packet about which an error is logged.
+        decoder: A decoder of the stream; None for the container's own.
 
     Raises:
         MemoryError: Apparent damage may be a lack of memory.
     """
     check_stop()
-    context = container.decoder()
+    context = decoder or container.decoder()
     with libav_log() as lines:
         try:
             frames = context.decode(packet)
@@ -445,3 +459,5 @@ def decode_packet(
             return []
         finally:
             container.keep_log(lines)
+            if logged is not None and packet is not None and not is_harmless(lines):
+                logged.append(cast("int", packet.pts))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import chain
 from typing import Any, cast
 
+import xxhash
+from av import CodecContext, VideoCodecContext
 from av.buffer import Buffer
 from av.sidedata.sidedata import SideDataContainer
 from av.video.frame import VideoFrame
@@ -25,6 +28,7 @@ class DecodedFact:
         is_key: Flagged as a key frame.
         is_corrupt: Flagged as damaged.
         dts: Decoding time that the decoder copies to the frame, in ticks; None if it has none.
+        digest: Of the picture; 0 if it was not asked for.
     """
 
     packet: int
@@ -32,6 +36,28 @@ class DecodedFact:
     is_key: bool
     is_corrupt: bool
     dts: int | None
+    digest: int = 0
+
+
+class PictureHasher:
+    """Hashes pictures: size, pixel format and the bytes of their planes, without padding."""
+
+    def __init__(self) -> None:
+        # The encoder of raw video knows which bytes of a plane are padding.
+        self._packers: dict[tuple[int, int, str], VideoCodecContext] = {}
+
+    def __call__(self, frame: VideoFrame) -> int:
+        """Hash a picture; its time may be lost."""
+        key = frame.width, frame.height, frame.format.name
+        if key not in self._packers:
+            packer = CodecContext.create("rawvideo", "w")
+            packer.width, packer.height, packer.pix_fmt = key
+            packer.time_base = Fraction(1)
+            self._packers[key] = packer
+        digest = xxhash.xxh3_64(repr(key).encode())
+        for packet in self._packers[key].encode(frame):
+            digest.update(packet)
+        return digest.intdigest()
 
 
 def decode_facts(
@@ -40,6 +66,8 @@ def decode_facts(
     *,
     drain: bool = True,
     refused: list[int] | None = None,
+    logged: list[int] | None = None,
+    hasher: PictureHasher | None = None,
 ) -> Iterator[DecodedFact]:
     """Decode packets to facts; skip damaged packets and pictures beyond the limits.
 
@@ -49,13 +77,15 @@ def decode_facts(
             every decoder of FFmpeg hands a packet's pts to the frame, and none but it computes with it.
         drain: Ask for the frames that the decoder holds back at the end.
         refused: Filled with the numbers of packets that the decoder could not decode, or not to the end.
+        logged: Filled with the numbers of packets about which the decoder logs an error.
+        hasher: Computes the digests of pictures.
     """
     last: list[tuple[int, Packet | None]] = [(-1, None)] if drain else []
     formats: dict[tuple[int, int, str, int, int], PictureFormat] = {}
     for number, packet in chain(packets, last):
         if packet is not None:
             packet.pts = number
-        for frame in decode_packet(container, packet, refused):
+        for frame in decode_packet(container, packet, refused, logged):
             if not container.accepts(frame):
                 if refused is not None and frame.pts is not None:
                     refused.append(frame.pts)
@@ -69,7 +99,9 @@ def decode_facts(
             if values not in formats:
                 formats[values] = PictureFormat(*values)
             packet_number = -1 if frame.pts is None else frame.pts
-            yield DecodedFact(packet_number, formats[values], bool(frame.key_frame), bool(frame.is_corrupt), frame.dts)
+            is_key, is_corrupt, dts = bool(frame.key_frame), bool(frame.is_corrupt), frame.dts
+            digest = 0 if hasher is None else hasher(frame)
+            yield DecodedFact(packet_number, formats[values], is_key, is_corrupt, dts, digest)
 
 
 def decode_alone(container: VideoContainer, packet: Packet) -> list[DecodedFact]:

@@ -154,13 +154,13 @@ def _decode_first_header(container: VideoContainer, packet: Packet) -> DecodedFa
 
     The container must be reopened before anything else is decoded.
     """
-    codec, options, log = container.codec_name, container.decoder().options, list(container.log)
+    codec, log = container.codec_name, list(container.log)
     length_size = read_nal_length_size(codec, container.decoder().extradata)
     beginning = make_packet(cut_first_slice(bytes(packet), codec, length_size, _SLICE_BYTES))
     # Concealment of the missing slices would take longer than decoding them.
-    container.decoder().options = options | {"ec": "0"}
+    container.decoder().options |= {"ec": "0"}
     fact = next(decode_facts(container, iter([(0, beginning)])), None)
-    container.decoder().options, container.log = options, log
+    container.log = log
     if fact is None:
         container.reopen()
     return fact

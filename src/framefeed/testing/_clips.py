@@ -346,7 +346,7 @@ def put_packets(
         options: Muxer options.
     """
     with av.open(io.BytesIO(template), "r") as source, open_output(os.fspath(path), None, options) as target:
-        stream = target.add_stream_from_template(source.streams.video[0])
+        stream = target.add_stream_from_template(source.streams.video[0], opaque=True)
         target.start_encoding()
         for coded in packets:
             packet = av.Packet(coded.data)

@@ -11,16 +11,21 @@ from av.packet import Packet as AvPacket
 from framefeed.decode._decoder import DecodeCounts
 from framefeed.errors import StaleSource
 from framefeed.index import MISSING_PTS, FrameIndex
-from framefeed.media import STREAM_FORMATS, ByteReader, MediaSource, Packet, VideoContainer, number_after_seek
+from framefeed.media import (
+    SILENT_CODECS,
+    STREAM_FORMATS,
+    ByteReader,
+    MediaSource,
+    Packet,
+    VideoContainer,
+    number_after_seek,
+)
 
 # Zero bytes that must follow every packet: AV_INPUT_BUFFER_PADDING_SIZE of libavcodec/defs.h.
 _PADDING = 64
 # A run this many packets ahead is reached by demuxing on, without a seek.
 _MAX_PACKETS_AHEAD = 64
 _PREROLL_SECONDS = (0, 1, 2, 4, 8)
-# Their decoders do not report damage, and leave old memory in a damaged part of a picture: each run has a new decoder
-# of one thread, whose memory is blank.
-SILENT_CODECS = frozenset({"vp8"})
 
 
 def wait_for_threads(decoder: VideoCodecContext) -> None:

@@ -20,7 +20,7 @@ from av.video.frame import VideoFrame
 
 from framefeed._arrays import BoolArray, IntArray
 from framefeed.decode._decoder import DecodeCounts
-from framefeed.decode.backends._pyav_feed import SILENT_CODECS, Feed
+from framefeed.decode.backends._pyav_feed import Feed
 from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
 from framefeed.index import DISPOSABLE, KEY, FrameIndex, StreamFacts, find_frame_starts, find_packet_start
 from framefeed.media import (
@@ -28,6 +28,7 @@ from framefeed.media import (
     LIBAV_EXCEPTIONS,
     MOST_PIXEL_BYTES,
     NAL_CODECS,
+    SILENT_CODECS,
     MediaSource,
     MisplacedPacket,
     Packet,
@@ -35,6 +36,7 @@ from framefeed.media import (
     bound_picture_bytes,
     check_memory,
     is_damage_logged,
+    is_harmless,
     is_size_allowed,
     libav_log,
     read_h264_facts,
@@ -150,8 +152,6 @@ NumberedFrame = tuple[int, VideoFrame]
 MOST_HELD_BACK = 17
 # Pictures that may come out before a picture that they refer to.
 _MAX_REORDERED = 16
-# The H.264 decoder logs this if a picture to be released is missing, as after every open-GOP start.
-_HARMLESS_MESSAGE = "mmco: unref short failure"
 
 
 class _Event(enum.Enum):
@@ -244,19 +244,24 @@ class RunDecoder:
                 if frame.pts in self.missing:
                     yield self.missing.pop(frame.pts), frame
 
-    def decode_shared_packets(self, start: int, missing: dict[tuple[int, int], int]) -> Iterator[NumberedFrame]:
-        """Decode every packet from a start on, until the decoder reports something; yield (ordinal, picture).
+    def decode_shared_packets(
+        self, start: int, missing: dict[tuple[int, int], int], *, with_damage: bool
+    ) -> Iterator[NumberedFrame]:
+        """Decode every packet from a start on with a new decoder; yield (ordinal, picture).
 
         Args:
             start: The first packet.
             missing: Ordinals by (packet, number of frames that it gives before); frames that come out are removed.
+            with_damage: Go on after damage.
         """
         self._counts.runs += 1
         context, came = self._feed.start(start, with_new_decoder=True), Counter[int | None]()
         for packet in chain(self._feed.packets(range(start, max(missing)[0] + 1)), [None]):
             frames, event = self._decode(context, packet)
-            if event is not None or any(frame.is_corrupt for frame in frames):
+            is_damaged = event == _Event.DAMAGE or any(frame.is_corrupt for frame in frames)
+            if event is not None or is_damaged:
                 self._feed.drop_decoder()
+            if is_damaged and not with_damage:
                 return
             for frame in frames:
                 ordinal = missing.pop((cast("int", frame.pts), came[frame.pts]), None)
@@ -289,7 +294,10 @@ class RunDecoder:
             del frames
             while held and (packet is None or len(held) > most_held):
                 picture = held.popleft()
-                yield self.missing.pop(cast("int", picture.pts)), picture
+                # A decoder may give the picture of a packet twice.
+                ordinal = self.missing.pop(cast("int", picture.pts), None)
+                if ordinal is not None:
+                    yield ordinal, picture
                 del picture
 
     def _ends_run(self, number: int | None, run_start: int) -> bool:
@@ -396,7 +404,7 @@ class RunDecoder:
                     check_memory(error, messages, self._picture_bytes, self._most_bytes)
                 return [], _Event.DAMAGE
         self._counts.frames_decoded += len(frames)
-        if all(message.startswith(_HARMLESS_MESSAGE) for _, _, message in messages):
+        if is_harmless(messages):
             return frames, None
         check_memory(None, messages, self._picture_bytes, self._most_bytes)
         return frames, _Event.DAMAGE if is_damage_logged(self._index.stream.codec, messages) else _Event.LOGGED

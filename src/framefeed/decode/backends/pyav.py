@@ -10,16 +10,23 @@ import av
 import numpy as np
 import numpy.typing as npt
 
-from framefeed._arrays import BoolArray, IntArray
+from framefeed._arrays import IntArray
 from framefeed.decode._auto import check_kind
 from framefeed.decode._convert import Converter, describe_conversion
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Pixels
 from framefeed.decode._slots import PendingFrames, Write, convert_picture
-from framefeed.decode.backends._pyav_feed import SILENT_CODECS
 from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
 from framefeed.decode.backends._pyav_runs import MOST_HELD_BACK, NumberedFrame, RunDecoder, find_true_starts
 from framefeed.index import FrameIndex
-from framefeed.media import DEFAULT_LIMITS, Limits, MediaSource, MisplacedPacket, is_size_allowed, make_size_error
+from framefeed.media import (
+    DEFAULT_LIMITS,
+    SILENT_CODECS,
+    Limits,
+    MediaSource,
+    MisplacedPacket,
+    is_size_allowed,
+    make_size_error,
+)
 from framefeed.parallel import try_again_in_shortage
 from framefeed.plan import OutputSpec, plan_runs
 
@@ -103,7 +110,7 @@ class PyAVDecoder(BaseDecoder):
         numbers = np.asarray(ordinals, dtype=np.int64)
         if index.num_damaged_frames:
             numbers = numbers[~index.is_damaged(numbers)]
-        numbers = yield from self._decode_shared_packets(source, index, numbers, counts)
+        numbers = yield from self._decode_shared_packets(source, index, numbers, counts, with_damage=False)
         index = find_true_starts(source, index, numbers, self._options, counts)
         runs = plan_runs(index, numbers, skip=self._skip)
         if not len(runs.ordinals):
@@ -131,7 +138,7 @@ class PyAVDecoder(BaseDecoder):
         one thread gets every packet, and enough packets after the last one that no picture is held back.
         """
         numbers, options = np.array(ordinals, dtype=np.int64), replace(self._options, threads=1)
-        numbers = yield from self._decode_shared_packets(source, index, numbers, counts)
+        numbers = yield from self._decode_shared_packets(source, index, numbers, counts, with_damage=True)
         index = find_true_starts(source, index, numbers, options, counts)
         starts = index.frame_start[numbers]
         for start in np.unique(starts).tolist():
@@ -142,22 +149,25 @@ class PyAVDecoder(BaseDecoder):
             yield from _run(missing, source, index, options, counts, send)
 
     def _decode_shared_packets(
-        self, source: MediaSource, index: FrameIndex, ordinals: IntArray, counts: DecodeCounts
+        self, source: MediaSource, index: FrameIndex, ordinals: IntArray, counts: DecodeCounts, *, with_damage: bool
     ) -> Generator[NumberedFrame, None, IntArray]:
         """Yield (ordinal, picture) of the frames whose packets give several; return the other ordinals.
 
         Each start is a run of its own.
         """
-        # The frames of one packet follow each other. `plan_runs` refuses ordinals outside the index.
-        packets, last = index.frame_packet, len(index) - 1
-        before, own, behind = (packets[np.clip(ordinals + step, 0, last)] for step in (-1, 0, 1))
-        is_shared: BoolArray = ((own == before) & (ordinals > 0)) | ((own == behind) & (ordinals < last))
-        is_shared &= (ordinals >= 0) & (ordinals <= last)
-        shared = ordinals[is_shared]
-        options, starts = replace(self._options, threads=1), index.frame_start[shared]
-        for start in np.unique(starts).tolist():
-            missing = {_locate_in_packet(index, ordinal): ordinal for ordinal in shared[starts == start].tolist()}
-            send = partial(RunDecoder.decode_shared_packets, start=start, missing=missing)
+        # `plan_runs` refuses ordinals outside the index.
+        if index.shares_packet is None or not len(ordinals) or not 0 <= ordinals.min() <= ordinals.max() < len(index):
+            return ordinals
+        is_shared = index.shares_packet[ordinals]
+        by_start: dict[int, dict[tuple[int, int], int]] = {}
+        for ordinal in ordinals[is_shared].tolist():
+            packet = int(index.frame_packet[ordinal])
+            frames = np.flatnonzero(index.frame_packet == packet)
+            before = int(np.searchsorted(frames, ordinal))
+            by_start.setdefault(int(index.frame_start[frames].min()), {})[packet, before] = ordinal
+        options = replace(self._options, threads=1)
+        for start, missing in by_start.items():
+            send = partial(RunDecoder.decode_shared_packets, start=start, missing=missing, with_damage=with_damage)
             yield from _run({}, source, index, options, counts, send)
         return ordinals[~is_shared]
 
@@ -183,14 +193,6 @@ class PyAVDecoder(BaseDecoder):
     def close(self) -> None:
         """Release this thread's contexts and files."""
         get_thread_pools().clear()
-
-
-def _locate_in_packet(index: FrameIndex, ordinal: int) -> tuple[int, int]:
-    """Find the packet of a frame, and count the frames that it gives before this one."""
-    packet, before = int(index.frame_packet[ordinal]), 0
-    while ordinal > before and index.frame_packet[ordinal - before - 1] == packet:
-        before += 1
-    return packet, before
 
 
 def _retry_in_shortage(

@@ -31,6 +31,7 @@ class H264Sequence:
         colors: Colour tags.
         number: Its number, which picture parameter sets name.
         number_bits: Bits of a frame's number.
+        allows_gaps: Numbers of frames may be left out on purpose.
         order_kind: How the order of pictures is coded: 0, 1 or 2.
         order_bits: Bits of the order, of kind 0.
         has_fields: Pictures may be coded as two fields.
@@ -45,6 +46,7 @@ class H264Sequence:
     colors: StreamColors
     number: int
     number_bits: int
+    allows_gaps: bool
     order_kind: int
     order_bits: int
     has_fields: bool
@@ -95,7 +97,7 @@ def read_h264_sequence(unit: bytes, given: StreamColors) -> H264Sequence:
     order_kind, order_bits = _read_picture_order(bits)
     if bits.read_golomb() > _MAX_REFERENCES or max(number_bits, order_bits) > _MOST_ORDER_BITS or number >= _MOST_SETS:
         raise OddUnits("a sequence parameter set of numbers beyond their ranges")
-    bits.skip(1)
+    allows_gaps = bits.read_flag()
     columns, rows = (bits.read_golomb() + 1) * 16, (bits.read_golomb() + 1) * 16
     is_progressive = bits.read_flag()
     if not is_progressive:
@@ -112,6 +114,7 @@ def read_h264_sequence(unit: bytes, given: StreamColors) -> H264Sequence:
         colors=usability.colors,
         number=number,
         number_bits=number_bits,
+        allows_gaps=allows_gaps,
         order_kind=order_kind,
         order_bits=order_bits,
         has_fields=not is_progressive,

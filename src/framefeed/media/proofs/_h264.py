@@ -57,11 +57,7 @@ def prove_h264(configuration: Configuration, units: UnitFacts, walk: PacketWalk,
         raise Refuted("an order of pictures in cycles")
     pictures = cast("dict[int, H264Picture]", configuration.pictures)
     try:
-        slices = read_headers(
-            units.head[packets],
-            units.head_bytes[packets],
-            lambda bits: read_h264_slices(bits, is_idr, is_reference, sequence, pictures),
-        )
+        slices = _read_slices(units, packets, sequence, pictures)
         number = _number_pictures(sequence, slices, is_idr, is_reference)
     except OddUnits as odd:
         raise Refuted(str(odd)) from None
@@ -69,7 +65,9 @@ def prove_h264(configuration: Configuration, units: UnitFacts, walk: PacketWalk,
         raise Refuted("pictures of one field")
     if np.count_nonzero(slices.resets):
         raise Refuted("a picture at which the order begins anew (MMCO 5)")
-    _check_numbers(slices.number, is_idr, sequence.number_bits)
+    # libav makes up pictures for missing ones.
+    if np.count_nonzero(count_missing(slices.number, is_idr, is_reference, None, sequence.number_bits)):
+        raise Refuted("gaps in the numbers of frames")
     _check_depth(number, is_idr, slices.is_b, sequence.reorder, held)
     proof = prove_order_of_times(walk, packets, number)
     if not is_idr[0]:
@@ -77,11 +75,63 @@ def prove_h264(configuration: Configuration, units: UnitFacts, walk: PacketWalk,
     return replace(proof, begin=begin) if begin else proof
 
 
-def _check_numbers(number: IntArray, is_idr: BoolArray, bits: int) -> None:
-    """Raise Refuted if frame numbers have a gap: libav makes up pictures for it."""
-    step = (number[1:] - number[:-1]) & ((1 << bits) - 1)
-    if np.count_nonzero((step > 1) & ~is_idr[1:]) or np.count_nonzero(number[is_idr]):
-        raise Refuted("gaps in the numbers of frames")
+def count_missing(
+    number: IntArray, is_idr: BoolArray, is_reference: BoolArray, is_second: BoolArray | None, bits: int
+) -> IntArray:
+    """Count the reference pictures missing before each picture by their numbers, 7.4.3; -1 if a number comes again.
+
+    The number of a picture is that of the last reference picture before it, plus one. Other pictures that are lost
+    leave no gap, and no picture refers to them.
+
+    Args:
+        number: frame_num of each picture, int64 [S].
+        is_idr: Whether it is an IDR picture, of number 0, bool [S].
+        is_reference: Whether other pictures may refer to it, bool [S].
+        is_second: Whether it may be the second field of a frame, of one number with the first, bool [S]; or None.
+        bits: Of a number.
+    """
+    references = np.where(is_reference, np.arange(len(number)), 0)
+    before = number[np.maximum.accumulate(references)[:-1]]
+    missing = np.zeros(len(number), np.int64)
+    missing[1:] = ((number[1:] - before) & ((1 << bits) - 1)) - 1
+    missing[is_idr] = number[is_idr]
+    if is_second is not None:
+        missing[is_second & (missing < 0)] = 0
+    return missing
+
+
+def count_missing_before(configuration: Configuration, units: UnitFacts, packets: IntArray) -> IntArray:
+    """Count the reference pictures that a stream lost before each picture, as `count_missing`.
+
+    Args:
+        configuration: The stream's parameter sets.
+        units: NAL units of all packets.
+        packets: Numbers of the packets that have a picture, int64 [S]; at least one.
+
+    Raises:
+        OddUnits: The headers do not tell.
+    """
+    sequence, pictures = cast("H264Sequence", configuration.sequence), configuration.pictures
+    is_idr, is_reference = units.slice_kind[packets] == H264_IDR, units.layer[packets] > 0
+    slices = _read_slices(units, packets, sequence, cast("dict[int, H264Picture]", pictures))
+    missing = count_missing(slices.number, is_idr, is_reference, slices.is_field, sequence.number_bits)
+    # The next number after such a picture is 1.
+    missing[1:][slices.resets[:-1]] = 0
+    if sequence.order_kind == 0:
+        is_again = (slices.number[1:] == slices.number[:-1]) & (slices.order[1:] == slices.order[:-1])
+        missing[1:][is_again & ~slices.is_field[1:] & ~is_idr[1:]] = -1
+    return np.minimum(missing, 0) if sequence.allows_gaps else missing
+
+
+def _read_slices(
+    units: UnitFacts, packets: IntArray, sequence: H264Sequence, pictures: dict[int, H264Picture]
+) -> H264Slices:
+    is_idr, is_reference = units.slice_kind[packets] == H264_IDR, units.layer[packets] > 0
+    return read_headers(
+        units.head[packets],
+        units.head_bytes[packets],
+        lambda bits: read_h264_slices(bits, is_idr, is_reference, sequence, pictures),
+    )
 
 
 def _number_pictures(

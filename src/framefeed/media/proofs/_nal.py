@@ -10,7 +10,7 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed.media._container import VideoContainer
-from framefeed.media._details import read_stream_colors
+from framefeed.media._details import StreamColors, read_stream_colors
 from framefeed.media._nal import has_turning_message, read_nal_length_size, split_nal_units
 from framefeed.media._packets import NAL_CODECS, PacketWalk
 from framefeed.media._parameter_sets import has_damaged_configuration
@@ -20,7 +20,7 @@ from framefeed.media.h26x._sets import H264Sequence
 from framefeed.media.h26x._units import UnitFacts
 from framefeed.media.proofs import _h264, _hevc
 from framefeed.media.proofs._proving import Proof, Refuted, Unproved
-from framefeed.media.proofs._rules import name_unknown
+from framefeed.media.proofs._rules import check_sets, find_pictures, name_unknown
 
 
 def prove_units(configuration: Configuration, units: UnitFacts, walk: PacketWalk, held: int = 0) -> Proof:
@@ -128,6 +128,27 @@ class NalProver:
             if kind in _MESSAGES[self._codec] and has_turning_message(bytes(unit), self._codec):
                 return True
         return False
+
+
+def count_missing_pictures(container: VideoContainer, walk: PacketWalk) -> IntArray | None:
+    """Count the reference pictures of H.264 that are missing right before each packet, int64 [P].
+
+    -1 for a picture whose number has come before. None if headers are not understood. All zeros for other codecs, and
+    if packets are not one picture each, or have other parameter sets than the configuration.
+    """
+    missing = np.zeros(len(walk), np.int64)
+    if container.codec_name != "h264" or walk.units is None:
+        return missing
+    try:
+        configuration = read_configuration("h264", container.decoder().extradata or b"", StreamColors())
+        packets = find_pictures(walk.units)
+        check_sets(configuration, walk.units)
+        missing[packets] = _h264.count_missing_before(configuration, walk.units, packets)
+    except OddUnits:
+        return None
+    except Refuted:
+        pass
+    return missing
 
 
 _IN_PACKET_ORDER = frozenset({"av1", "dnxhd", "ffv1", "h263", "mjpeg", "png", "prores"})
