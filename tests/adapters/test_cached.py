@@ -129,6 +129,6 @@ def test_what_is_no_cache_is_refused() -> None:
 
 
 def test_a_dataset_warns_once_of_frames_that_differ_in_each_epoch(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match=r"^cache: about \d+% of the next epoch's frames") as shown:
+    with pytest.warns(UserWarning, match=r"^cache: about \d+ % of the next epoch's frames") as shown:
         ClipDataset(plan_of(), cache=FrameCache(tmp_path / "c"))
     assert [each.filename for each in shown] == [__file__]

@@ -73,7 +73,7 @@ def test_an_empty_plan_has_nothing_to_save() -> None:
 def test_a_cache_says_once_what_pays(tmp_path: Path) -> None:
     message = explain_little_reuse(FrameCache(tmp_path / "c"), plan_of(Dense(10)))
     assert message is not None
-    share = re.match(r"cache: about (\d+)% of the next epoch's frames are among those that this epoch stores", message)
+    share = re.match(r"cache: about (\d+) % of the next epoch's frames are among those that this epoch stores", message)
     assert share is not None
     assert 5 <= int(share[1]) <= 20
     for name in (
@@ -94,7 +94,7 @@ def test_it_is_silent_where_a_cache_pays(tmp_path: Path) -> None:
     assert explain_little_reuse(empty, plan_of(Uniform(8), size=None, crop=RandomCrop(20))) is None
     stored = explain_little_reuse(FrameCache(tmp_path / "c", form="output"), plan_of(Uniform(8), crop=RandomCrop(20)))
     assert stored is not None
-    assert re.match("cache: about [0-4]%", stored)
+    assert re.match("cache: about [0-4] %", stored)
     assert "A random crop needs form='planes'" in stored
     # Frames that are stored already may be all: what a folder has is not read.
     (tmp_path / "c").mkdir()

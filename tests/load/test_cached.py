@@ -165,7 +165,7 @@ def test_what_is_no_cache_is_refused(cache: Any) -> None:
 
 def test_a_loader_warns_once_of_frames_that_differ_in_each_epoch(make_loader: MakeLoader, tmp_path: Path) -> None:
     cache = FrameCache(tmp_path / "cache")
-    with pytest.warns(UserWarning, match=r"^cache: about \d+% of the next epoch's frames") as shown:
+    with pytest.warns(UserWarning, match=r"^cache: about \d+ % of the next epoch's frames") as shown:
         loader = make_loader(plan_of(), batch_size=4, cache=cache)
     assert [each.filename.endswith("conftest.py") for each in shown] == [True]  # It makes the loader.
     list(loader)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Literal, SupportsIndex
 
 from framefeed._checks import check_integer, expand_home, expected
-from framefeed._units import parse_bytes
+from framefeed._units import format_share, parse_bytes
 from framefeed.cache._caching import CachingDecoder
 from framefeed.cache._demand import estimate_reuse
 from framefeed.cache._keys import FORMS, Form
@@ -215,8 +215,8 @@ def explain_little_reuse(cache: FrameCache, plan: EpochPlan) -> str | None:
         return None
     crops = " A random crop needs form='planes'." if by_output and plan.options.crop is not None else ""
     return (
-        f"cache: about {share:.0%} of the next epoch's frames are among those that this epoch stores, because the plan "
-        "draws others in each epoch. A cache pays with rules that take the same frames again: Uniform, EveryFrame, "
+        f"cache: about {format_share(share)} of the next epoch's frames are among those that this epoch stores, because "
+        "the plan draws others in each epoch. A cache pays with rules that take the same frames again: Uniform, EveryFrame, "
         "AtIndices, AtSeconds, Dense and Rates with start=0; or if it has all frames before the first epoch: "
         f"ff.cache.build(ff.plan_clips(catalog, ff.EveryFrame(), ...), cache).{crops}"
     )
