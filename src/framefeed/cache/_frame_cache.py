@@ -215,10 +215,10 @@ def explain_little_reuse(cache: FrameCache, plan: EpochPlan) -> str | None:
         return None
     crops = " A random crop needs form='planes'." if by_output and plan.options.crop is not None else ""
     return (
-        f"cache: about {format_share(share)} of the next epoch's frames are among those that this epoch stores, because "
-        "the plan draws others in each epoch. A cache pays with rules that take the same frames again: Uniform, EveryFrame, "
-        "AtIndices, AtSeconds, Dense and Rates with start=0; or if it has all frames before the first epoch: "
-        f"ff.cache.build(ff.plan_clips(catalog, ff.EveryFrame(), ...), cache).{crops}"
+        f"cache: about {format_share(share)} of the next epoch's frames are among those that this epoch stores, "
+        "because the plan draws others in each epoch. A cache pays with rules that take the same frames again: "
+        "Uniform, EveryFrame, AtIndices, AtSeconds, Dense and Rates with start=0; or if it has all frames before the "
+        f"first epoch: ff.cache.build(ff.plan_clips(catalog, ff.EveryFrame(), ...), cache).{crops}"
     )
 
 
