@@ -30,6 +30,9 @@ _TORCH_NAMES = {
     "num_workers": "use workers=, a number of threads",
     "prefetch_factor": "use prefetch=, a number of batches",
     "shuffle": "shuffle in the plan, as in ff.plan_clips(..., shuffle=True)",
+    "sampler": "give rank= and world_size= to ff.plan_clips",
+    "collate_fn": "use transform=, a function of each clip; a batch is a ClipBatch",
+    "pin_memory": "pin the tensor, as in torch.from_numpy(batch.data).pin_memory()",
 }
 """Arguments of torch's DataLoader -> those of a ClipLoader."""
 
