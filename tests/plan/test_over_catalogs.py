@@ -144,3 +144,11 @@ def test_the_path_of_a_dangling_link_is_said_once(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=rf"The first row is .* \(MissingMedia: {reason}\)") as caught:
         plan_clips(catalog, Uniform(3), seed=1)
     assert str(caught[0].message).count(str(link)) == 1
+
+
+def test_a_filter_that_leaves_no_row_is_said(tmp_path: Path) -> None:
+    write_clip(tmp_path / "a.mp4", ClipSpec(num_frames=8))
+    catalog = scan(tmp_path, label_from="parent", workers=0).filter(label="misspelt")
+    with pytest.warns(UserWarning, match="the catalog has no rows, so the plan has no clips") as caught:
+        assert len(plan_clips(catalog, Uniform(2), seed=0)) == 0
+    assert len(caught) == 1
