@@ -33,7 +33,7 @@ def test_its_rows_are_videos(made_up: Path) -> None:
         assert (info.width, info.height, info.codec) == (80, 48, "h264")
     assert opened.source(1234) == f"{made_up.parent}/videos/0000/000001234.mp4"
     assert len(set(opened.column_values("label").tolist())) > 50
-    assert len(opened.split([0.9, 0.1], seed=0, stratify=False)[0]) > 1700
+    assert len(opened.split([0.9, 0.1], seed=0)[0]) > 1700
 
 
 def test_a_row_takes_little_room(made_up: Path) -> None:
