@@ -46,6 +46,20 @@ def test_the_guesses_of_newcomers_are_answered(name: str, advice: str) -> None:
     assert advice in OTHER_NAMES[name]
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("width", r"use size=\(height, width\)$"), ("ctx", "decodes on the CPU$"), ("num_threads", r"ff\.ClipLoader"),
+        ("device", r"ff\.torch\.VideoDecoder has"), ("seek_mode", r"ff\.torch\.VideoDecoder has"),
+    ],
+)  # fmt: skip
+def test_arguments_of_other_decoders_are_answered(name: str, advice: str) -> None:
+    with pytest.raises(TypeError, match=f"^VideoDecoder: there is no argument {name}=: .*{advice}"):
+        ff.VideoDecoder("a.mp4", **{name: 1})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        ff.VideoDecoder("a.mp4", colour=1)  # type: ignore[call-arg]  # the wrong call
+
+
 @pytest.mark.parametrize("name", ["Frame", "FrameBatch", "ClipLoader", "scan"])
 def test_names_of_framefeed_are_found_from_its_door_for_torch(name: str) -> None:
     pytest.importorskip("torch")

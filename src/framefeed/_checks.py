@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from numbers import Integral, Real
 from operator import index
-from typing import Any, cast
+from typing import Any, ParamSpec, cast
 
 from framefeed._nearest import did_you_mean
 from framefeed._shown import show_text
 from framefeed.errors import UsageError
 
+P = ParamSpec("P")
 _MOST_SHOWN = 80
 
 
@@ -27,6 +29,26 @@ class OutOfRange(UsageError, IndexError):
 
 class WrongType(UsageError, TypeError):
     """A number of a wrong type, or an argument that does not exist."""
+
+
+def refuse_names(owner: str, names: Mapping[str, str]) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Make a decorator of a constructor: arguments of other libraries raise an error that names the equivalent.
+
+    Args:
+        owner: Name of the class.
+        names: Arguments of other libraries -> what to write here.
+    """
+
+    def decorate(construct: Callable[P, None]) -> Callable[P, None]:
+        @wraps(construct)
+        def check_and_construct(*args: P.args, **kwargs: P.kwargs) -> None:
+            for name in kwargs.keys() & names.keys():
+                raise WrongType(f"{owner}: there is no argument {name}=: {names[name]}")
+            construct(*args, **kwargs)
+
+        return check_and_construct
+
+    return decorate
 
 
 def expected(name: str, what: str, given: object) -> UsageError:

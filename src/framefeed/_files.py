@@ -47,6 +47,14 @@ def name_special_kind(path: str) -> str | None:
     return None if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "special")
 
 
+def describe_dead_link(path: str) -> str:
+    """Say where a path leads that names nothing, ": it is a link to ..."; "" if it is not a link."""
+    try:
+        return f": it is a link to {os.readlink(path)}, which does not exist"
+    except OSError:
+        return ""
+
+
 def raise_file_error(error: OSError, path: str, stage: Literal["open", "read"]) -> NoReturn:
     """Raise framefeed's error for an OSError about a file.
 
@@ -60,7 +68,7 @@ def raise_file_error(error: OSError, path: str, stage: Literal["open", "read"]) 
     if error.errno == errno.EBADF or find_shortage(error) is not None:
         raise error
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
-        raise MissingMedia(f"{path}: no such file", source=path, stage=stage) from error
+        raise MissingMedia(f"{path}: no such file{describe_dead_link(path)}", source=path, stage=stage) from error
     if error.errno in (errno.ESTALE, errno.ENXIO):
         raise StaleSource(
             f"{path}: has disappeared ({error.strerror}): scan or index it again", source=path, stage=stage

@@ -199,6 +199,8 @@ def test_a_filter_by_mask(five: Catalog) -> None:
         ("split != 'train'", r"write catalog\.filter\(pc\.field\('split'\) != 'train'\)"),
         ("the wide ones", r"write catalog\.filter\(pc\.field\('width'\) >= 640\)"),
         ("label", r"write catalog\.column_values\('label'\), or catalog\.table\['label'\]$"),
+        (pa.chunked_array([["dog"]]) == "dog", r"gives one bool: write catalog\.filter\(label='cat'\)$"),
+        (np.False_, r"gives one bool: write catalog\.filter"),
         (lambda row: row["width"] > 3, r"functions of rows are not called: write catalog\.filter\(label='cat'\)"),
     ],
 )
@@ -286,15 +288,32 @@ def test_a_filter_over_an_unknown_column_says_which_was_meant(five: Catalog) -> 
     ) as e:
         five.filter((pc.field("width") > 3) & (pc.field("lable") == "dog"))
     assert "\n" not in str(e.value)
+    with pytest.raises(UsageError, match=r"no column 'split': .*; parts = catalog\.split\(.* parts\['train'\]$"):
+        catalog(names(3)).filter(split="train")
     with pytest.raises(UsageError, match=r'expression: \(width == "dog"\) does not fit the columns: .*width') as e:
         five.filter(pc.field("width") == "dog")
     assert "\n" not in str(e.value)
 
 
-@pytest.mark.parametrize("fractions", [[0.5, 0.4], [0.5, 0.6], [1.5, -0.5], [], {"train": 0.9}])
-def test_fractions_must_add_up(fractions: list[float] | dict[str, float]) -> None:
-    with pytest.raises(UsageError, match="add up to 1"):
+@pytest.mark.parametrize(
+    ("fractions", "advice"),
+    [
+        ([0.5, 0.4], ": name a part for the rest"),
+        ({"train": 0.9}, ": name a part for the rest"),
+        ({"train": 80, "val": 20}, ": 80 % is 0.8"),
+        ([0.5, 0.6], ""),
+        ([1.5, -0.5], ""),
+        ([], ""),
+    ],
+)
+def test_fractions_must_add_up(fractions: list[float] | dict[str, float], advice: str) -> None:
+    with pytest.raises(UsageError, match=rf"add up to 1, not \[.*\]{advice}$"):
         catalog(names(3)).split(fractions, seed=0)
+
+
+def test_a_path_is_no_catalog() -> None:
+    with pytest.raises(UsageError, match=r"opened with ff\.Catalog\.open\(path\)"):
+        Catalog("cat.parquet")  # type: ignore[arg-type]  # the wrong call
 
 
 @pytest.mark.parametrize("fractions", [0.8, "4:1", None])

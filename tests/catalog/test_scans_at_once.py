@@ -97,7 +97,10 @@ def test_one_of_them_takes_the_scan_over_if_the_first_is_killed(start: Start, fo
     first.send_signal(signal.SIGKILL)
     first.wait(SECONDS)
     assert not target.exists()
-    reports = [end(other) for other in others]
+    outputs = [other.communicate(timeout=SECONDS) for other in others]
+    lines = [f"framefeed: {target}: the other process ended before its scan was complete: taking it over\n", ""]
+    assert sorted((err for _, err in outputs), reverse=True) == lines, "the one that takes it over says so"
+    reports = [json.loads(out.splitlines()[-1]) for out, _ in outputs]
     for report in reports:
         assert (report["rows"], report["fingerprint"]) == (NUM_FILES, scan(folder).fingerprint)
     # What the killed one had written to its journal is not surveyed again.

@@ -15,6 +15,7 @@ import pytest
 from framefeed._units import format_bytes
 from framefeed.catalog import Catalog
 from framefeed.cli import main
+from framefeed.cli._io import print_failed
 from framefeed.report import make_page
 from framefeed.testing import make_folder
 from tests.cli.running import SECONDS, environment, only_line, run
@@ -118,6 +119,15 @@ def test_suspicious_labels_are_printed_on_standard_error(
     out, err = capfd.readouterr()
     assert json.loads(out)["classes"] == ["1", "2", "3", "x"]
     assert "list.txt: line 3: the label 'x' is text, but 3 of 4 labels are integers" in only_line(err)
+
+
+def test_the_name_of_a_url_is_said_once(capfd: pytest.CaptureFixture[str]) -> None:
+    name = "https://host/a.mp4?..."
+    print_failed([(f"{name} (row 1)", "UnreadableMedia", f"{name}: the server answered 403")])
+    assert (
+        only_line(capfd.readouterr().err)
+        == f"framefeed: failed: {name} (row 1): the server answered 403 (UnreadableMedia)"
+    )
 
 
 def test_an_empty_folder_is_a_mistake(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

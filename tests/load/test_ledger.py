@@ -91,7 +91,15 @@ def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "advice"), [("num_workers", "use workers="), ("prefetch_factor", "prefetch="), ("shuffle", "in the plan")]
+    ("name", "advice"),
+    [
+        ("num_workers", "use workers="),
+        ("prefetch_factor", "prefetch="),
+        ("shuffle", "in the plan"),
+        ("sampler", "world_size="),
+        ("collate_fn", "use transform="),
+        ("pin_memory", r"torch\.from_numpy\(batch\.data\)\.pin_memory\(\)"),
+    ],
 )
 def test_arguments_of_torch_say_what_to_use_instead(name: str, advice: str) -> None:
     with pytest.raises(UsageError, match=f"^ClipLoader: there is no argument {name}=: .*{advice}") as raised:

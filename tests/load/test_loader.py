@@ -68,15 +68,23 @@ def test_a_batch_answers_how_others_are_used() -> None:
     with ClipLoader(plan_of(), batch_size=4, workers=0, backend=FlatDecoder()) as loader:
         batch = next(iter(loader))
         assert batch["label"] is batch.columns["label"]
-        with pytest.raises(
-            UsageError, match=r"no column 'labels', only \['label'\]; did you mean 'label'.*batch\.data"
-        ):
+        with pytest.raises(UsageError, match=r"no column 'labels', only \['label'\]; did you mean 'label'\?$"):
             batch["labels"]
+        with pytest.raises(
+            UsageError, match=r"no column 'split', only .*; for another one, plan with columns=\['split'\]"
+        ):
+            batch["split"]
+        with pytest.raises(
+            UsageError, match=r"^data is not a column of the plan, but an attribute: write batch\.data$"
+        ):
+            batch["data"]
+        with pytest.raises(AttributeError, match=r'no attribute \'labels\': write batch\["label"\]'):
+            getattr(batch, "labels")  # noqa: B009  # mypy knows that there is none
         with pytest.raises(TypeError, match=r"batch\[\"label\"\] a column.*ff\.torch\.ClipDataset\(plan, target="):
             for _clips, _labels in loader:  # type: ignore[misc]  # the wrong call
                 pass
         with pytest.raises(
-            AttributeError, match=r"torch\.from_numpy\(batch\.data\)\.to\(device\).*ff\.torch\.to_device"
+            AttributeError, match=r"torch\.from_numpy\(batch\.data\)\.to\(device\).*ff\.torch\.ClipDataset"
         ):
             batch.to("cpu")  # type: ignore[attr-defined]  # the wrong call
     # Frameworks ask for these, and call or iterate what has them.

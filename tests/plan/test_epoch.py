@@ -308,7 +308,8 @@ def test_a_plan_of_nothing_has_no_positions() -> None:
     assert plan.describe().clips == 0
     with pytest.raises(UsageError, match="excluded"):
         _ = plan.picture_shape
-    assert len(plan_clips(FakeCatalog([]), Dense(2), seed=1)) == 0
+    with pytest.warns(UserWarning, match="the catalog has no rows, so the plan has no clips"):
+        assert len(plan_clips(FakeCatalog([]), Dense(2), seed=1)) == 0
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from framefeed.catalog import Catalog
 from framefeed.catalog.scan import scan
-from framefeed.errors import UsageError
+from framefeed.errors import MissingMedia, UsageError
 from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._rules import Dense, EveryFrame, Uniform
@@ -135,7 +135,20 @@ def test_the_path_of_a_dangling_link_is_said_once(tmp_path: Path) -> None:
     link = tmp_path / "link.mp4"
     link.symlink_to("nowhere.mp4")
     catalog = scan(tmp_path, workers=0)
-    assert catalog.failures == [(str(link), "MissingMedia", f"{link}: no such file")]
-    with pytest.warns(UserWarning, match=r"The first row is .* \(MissingMedia: no such file\)") as caught:
+    reason = "no such file: it is a link to nowhere.mp4, which does not exist"
+    assert catalog.failures == [(str(link), "MissingMedia", f"{link}: {reason}")]
+    with pytest.raises(
+        MissingMedia, match=r"no such file or folder: it is a link to nowhere\.mp4, which does not exist$"
+    ):
+        scan(link)
+    with pytest.warns(UserWarning, match=rf"The first row is .* \(MissingMedia: {reason}\)") as caught:
         plan_clips(catalog, Uniform(3), seed=1)
     assert str(caught[0].message).count(str(link)) == 1
+
+
+def test_a_filter_that_leaves_no_row_is_said(tmp_path: Path) -> None:
+    write_clip(tmp_path / "a.mp4", ClipSpec(num_frames=8))
+    catalog = scan(tmp_path, label_from="parent", workers=0).filter(label="misspelt")
+    with pytest.warns(UserWarning, match="the catalog has no rows, so the plan has no clips") as caught:
+        assert len(plan_clips(catalog, Uniform(2), seed=0)) == 0
+    assert len(caught) == 1

@@ -118,6 +118,8 @@ class Catalog(CatalogRows):
     """
 
     def __init__(self, data: CatalogData, rows: IntArray | None = None, saved: SavedFiles | None = None) -> None:
+        if isinstance(data, (str, os.PathLike)):
+            raise UsageError("Catalog: a saved one is opened with ff.Catalog.open(path), and ff.scan(folder) makes one")
         super().__init__(data, rows)
         self._saved = saved
 
@@ -183,7 +185,7 @@ class Catalog(CatalogRows):
         """Give one row by its number, or a catalog of several rows by a slice, row numbers, or a mask of all rows."""
         if isinstance(row, slice):
             return self.take(np.arange(len(self), dtype=np.int64)[row])
-        if isinstance(row, SupportsIndex) and not isinstance(row, np.ndarray):
+        if isinstance(row, SupportsIndex) and not isinstance(row, (np.ndarray, bool, np.bool_)):
             return CatalogEntry(self, check_position("row", row, len(self), "catalog"))
         chosen = read_rows(row, self._data.facts.names)
         if chosen.dtype == bool and len(chosen) != len(self):

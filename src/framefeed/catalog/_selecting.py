@@ -17,6 +17,7 @@ from framefeed.errors import UsageError
 
 _NO_FIELD = re.compile(r"No match for FieldRef\.Name\((.*?)\)")
 """Beginning of Arrow's message about a missing column; after it comes the whole schema."""
+_MAKE_PARTS = "; parts = catalog.split({'train': 0.8, 'val': 0.2}, seed=0) makes parts, such as parts['train']"
 _COMPARISON = re.compile(r"\s*([^\s=!<>]+)\s*(==?|!=|<=|>=|<|>)\s*(.+?)\s*")
 
 
@@ -35,6 +36,8 @@ def _write_filter(given: object, names: Sequence[str]) -> str:
     """Write the line that does what a string or a function was meant to do; "" for other arguments."""
     if isinstance(given, pc.Expression):
         return ": write catalog.filter(expression)"
+    if isinstance(given, (bool, np.bool_)):
+        return ": == between a column of Arrow and a value gives one bool: write catalog.filter(label='cat')"
     if callable(given):
         return (
             ": functions of rows are not called: write catalog.filter(label='cat') for equal values, or "
@@ -69,5 +72,6 @@ def match_value(name: str, value: Any) -> pc.Expression:
 def explain_filter_error(expression: pc.Expression, reason: str, names: Sequence[str]) -> str:
     columns = f"the columns are {', '.join(names)}"
     if (missing := _NO_FIELD.search(reason)) is not None:
-        return f"expression: this catalog has no column {missing[1]!r}: {columns}{did_you_mean(missing[1], names)}"
+        advice = _MAKE_PARTS if missing[1] == "split" else did_you_mean(missing[1], names)
+        return f"expression: this catalog has no column {missing[1]!r}: {columns}{advice}"
     return f"expression: {expression} does not fit the columns: {reason.splitlines()[0]}; {columns}"

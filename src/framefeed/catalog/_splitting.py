@@ -155,7 +155,9 @@ def check_fractions(fractions: Mapping[str, float] | Sequence[float]) -> list[fl
         raise expected("", "fractions such as [0.8, 0.2] or {'train': 0.8, 'val': 0.2}", fractions)
     shares = [float(share) for share in (fractions.values() if isinstance(fractions, Mapping) else fractions)]
     if not shares or min(shares) < 0 or not isclose(sum(shares), 1.0, abs_tol=1e-9):
-        raise UsageError(f"fractions must be at least 0 and add up to 1, not {shares}: name a part for the rest")
+        advice = ": name a part for the rest" if shares and min(shares) >= 0 and sum(shares) < 1 else ""
+        advice = ": 80 % is 0.8" if sum(shares) > 1 and max(shares) > 1 else advice
+        raise UsageError(f"fractions must be at least 0 and add up to 1, not {shares}{advice}")
     return shares
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -229,8 +230,13 @@ def list_as_json(failures: Sequence[Failed]) -> list[dict[str, str]]:
     return [{"source": source, "error_type": kind, "error": error} for source, kind, error in failures]
 
 
+_ROW = re.compile(r" \(row \d+\)$")
+"""What the name of a URL without its query ends with, which may stand for several rows."""
+
+
 def _describe_failure(failure: Failed) -> str:
     source, kind, message = failure
     # Most messages begin with the name, as it is or as a catalog stores it: do not print it twice.
-    reason = message.removeprefix(f"{source}: ").removeprefix(f"{utf8(source)}: ")
+    name = _ROW.sub("", source)
+    reason = message.removeprefix(f"{name}: ").removeprefix(f"{utf8(name)}: ")
     return f"{remove_dots(source)}: {reason} ({kind})"

@@ -10,7 +10,7 @@ import numpy as np
 
 from framefeed._arrays import FloatArray, IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import check_choice, expected
+from framefeed._checks import check_choice, expected, refuse_names
 from framefeed._nearest import make_absence
 from framefeed.decode._auto import check_kind
 from framefeed.decode._decoder import ClipSlot, Decoder, Pixels, allocate_pixels
@@ -41,6 +41,16 @@ from framefeed.media import (
 )
 from framefeed.plan import ClipContext, Crop, FixedCrop, OutputSpec, PictureRule, as_crop
 
+_OTHER_ARGUMENTS = {
+    **dict.fromkeys(("width", "height"), "use size=(height, width)"),
+    **dict.fromkeys(
+        ("device", "num_ffmpeg_threads", "seek_mode"), "ff.torch.VideoDecoder has the arguments of TorchCodec's class"
+    ),
+    "ctx": "leave it out, framefeed decodes on the CPU",
+    "num_threads": "leave it out; ff.ClipLoader decodes many clips at once",
+}
+"""Arguments of decord's VideoReader and TorchCodec's VideoDecoder -> what to write here."""
+
 
 class VideoDecoder:
     """Decode frames of one video, by number or by time.
@@ -66,6 +76,7 @@ class VideoDecoder:
         UsageError: An argument is wrong, or two arguments contradict each other.
     """
 
+    @refuse_names("VideoDecoder", _OTHER_ARGUMENTS)
     def __init__(
         self,
         source: Any,

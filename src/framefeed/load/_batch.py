@@ -30,7 +30,7 @@ from framefeed.parallel import SharedBlock, SharedMemory, SharedRange, allocate
 
 _TO_DEVICE = (
     "its arrays are of NumPy: use torch.from_numpy(batch.data).to(device), or ff.torch.ClipDataset, whose batches are "
-    "tensors (ff.torch.to_device is not in this version)"
+    "tensors"
 )
 
 
@@ -49,7 +49,7 @@ class ClipBatch:
         valid: False for frames that replace frames past the end of a video, and for clips that failed, bool [B, T].
         positions: Global positions in the epoch, int64 [B]. They look unshuffled in a shuffled plan too, because
             shuffling decides which clip is at a position, and not in which order the positions come.
-        rows: Row of the catalog of each clip, int64 [B].
+        rows: Row of each clip in the catalog of the plan, int64 [B].
         columns: Columns of the plan by name, each [B]; integers and codes of text are int64.
         sources: Path, URL or bytes of each clip, a list of B; for an image sequence, its folder, or its first file and
             the number of further files.
@@ -93,10 +93,10 @@ class ClipBatch:
         if isinstance(name, str) and name in self.columns:
             return self.columns[name]
         if isinstance(name, str):
-            raise UsageError(
-                f"this batch has no column {name!r}, only {list(self.columns)}{did_you_mean(name, self.columns)}; its "
-                "other parts are attributes, as in batch.data"
-            )
+            if name in self.__slots__:
+                raise UsageError(f"{name} is not a column of the plan, but an attribute: write batch.{name}")
+            advice = did_you_mean(name, self.columns) or f"; for another one, plan with columns=[{name!r}]"
+            raise UsageError(f"this batch has no column {name!r}, only {list(self.columns)}{advice}")
         raise WrongType(
             'a ClipBatch is no sequence: batch.data has the clips, and batch["label"] a column; for pairs, as in '
             '`for clips, labels in`, give ff.torch.ClipDataset(plan, target="label") to a DataLoader'
@@ -107,6 +107,8 @@ class ClipBatch:
         def __getattr__(self, name: str) -> NoReturn:
             # An attribute that raises would be called: trainers move what has one to their device.
             advice = f": {_TO_DEVICE}" if name in ("to", "cuda", "pin_memory") else ""
+            if name in ("label", "labels"):
+                advice = ': write batch["label"]'
             raise AttributeError(f"'ClipBatch' object has no attribute {name!r}{advice}")
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, Literal, ParamSpec, get_args
+from typing import Any, Literal, get_args
 
 import numpy.typing as npt
 from numpy.random import Generator
 
-from framefeed._checks import WrongType, check_choice, check_integer, expected
+from framefeed._checks import check_choice, check_integer, expected, refuse_names
 from framefeed.cache import FrameCache
 from framefeed.decode import Decoder, as_decoder
 from framefeed.load._ledger import check_max_failed
@@ -20,7 +19,6 @@ from framefeed.plan import EpochPlan
 
 Transform = Callable[[npt.NDArray[Any], Generator], Any]
 OnError = Literal["raise", "skip", "substitute"]
-P = ParamSpec("P")
 
 MAX_PREFETCH_BYTES = 2 << 30
 """Bytes of batches that are prepared ahead; one batch is always prepared."""
@@ -30,23 +28,14 @@ _TORCH_NAMES = {
     "num_workers": "use workers=, a number of threads",
     "prefetch_factor": "use prefetch=, a number of batches",
     "shuffle": "shuffle in the plan, as in ff.plan_clips(..., shuffle=True)",
+    "sampler": "give rank= and world_size= to ff.plan_clips",
+    "collate_fn": "use transform=, a function of each clip; a batch is a ClipBatch",
+    "pin_memory": "pin the tensor, as in torch.from_numpy(batch.data).pin_memory()",
 }
 """Arguments of torch's DataLoader -> those of a ClipLoader."""
 
 
-def refuse_torch_names(construct: Callable[P, None]) -> Callable[P, None]:
-    """Decorate a constructor: arguments of torch's DataLoader raise an error that names the equivalent."""
-
-    @wraps(construct)
-    def check_and_construct(*args: P.args, **kwargs: P.kwargs) -> None:
-        for name, advice in _TORCH_NAMES.items():
-            if name in kwargs:
-                raise WrongType(f"ClipLoader: there is no argument {name}=: {advice}")
-        construct(*args, **kwargs)
-
-    return check_and_construct
-
-
+refuse_torch_names = refuse_names("ClipLoader", _TORCH_NAMES)
 _FETCH_SHARE = 0.75
 """Of ``deadline_seconds``; the rest is for other clips that wait for the same worker."""
 

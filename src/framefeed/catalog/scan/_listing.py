@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from framefeed._arrays import IntArray
 from framefeed._checks import expand_home, expected
+from framefeed._files import describe_dead_link
 from framefeed._names import is_url, make_absolute
 from framefeed.catalog._chunks import SourceGroup, select_sources
 from framefeed.catalog.scan._list_columns import ListOptions
@@ -275,7 +276,8 @@ def _check_exists(path: str) -> None:
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise MissingMedia(f"{path}: no such file or folder: check its spelling", source=path, stage="open") from error
+        advice = describe_dead_link(path) or ": check its spelling"
+        raise MissingMedia(f"{path}: no such file or folder{advice}", source=path, stage="open") from error
     except OSError:
         pass  # It exists: the scan reports its error.
 

@@ -274,6 +274,8 @@ def scan_roots(roots: Sequence[StrPath], request: ScanRequest) -> ScanResult:
             journal.remove()
             stats = replace(listing.stats, known=len(rows.source_texts))
             return ScanResult(Catalog.open(target, rows.root), stats, listing.remarks)
+        if journal.has_waited and journal.was_left and request.show_line is not None:
+            request.show_line(f"{target}: the other process ended before its scan was complete: taking it over")
         if not request.resume:
             journal.clear()
         stats = replace(listing.stats)
