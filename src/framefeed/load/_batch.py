@@ -30,7 +30,7 @@ from framefeed.parallel import SharedBlock, SharedMemory, SharedRange, allocate
 
 _TO_DEVICE = (
     "its arrays are of NumPy: use torch.from_numpy(batch.data).to(device), or ff.torch.ClipDataset, whose batches are "
-    "tensors"
+    "tensors (ff.torch.to_device is not in this version)"
 )
 
 
