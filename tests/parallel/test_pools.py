@@ -97,11 +97,12 @@ def test_urgent_tasks_come_before_those_that_are_queued() -> None:
         run_next(pool).submit(proceed.set)
 
 
-def test_closing_drops_what_has_not_begun_and_waits_for_what_has() -> None:
+@pytest.mark.parametrize("is_urgent", [False, True])
+def test_closing_drops_what_has_not_begun_and_waits_for_what_has(is_urgent: bool) -> None:
     begun, release, ran = threading.Event(), threading.Event(), []
     pool = ThreadPool(1)
-    pool.submit(lambda: (begun.set(), release.wait(PATIENCE), ran.append("running")))
-    pool.submit(lambda: ran.append("queued"))
+    pool.submit(lambda: (begun.set(), release.wait(PATIENCE), ran.append("running")), is_urgent=is_urgent)
+    pool.submit(lambda: ran.append("queued"), is_urgent=is_urgent)
     assert begun.wait(PATIENCE)
     assert pool.close(wait_seconds=0) is False
     release.set()
