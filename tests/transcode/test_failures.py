@@ -213,6 +213,17 @@ def test_faults_of_an_earlier_run_are_in_the_ledger(clip: Path, out: Path, calls
     assert result.num_pictures == COUNT - 1
 
 
+def test_a_shortage_comes_before_the_error_of_a_frame(clip: Path, out: Path) -> None:
+    together = threading.Barrier(2)
+
+    def function(frame: Any, *, index: int, pts_seconds: float) -> Any:
+        together.wait()
+        raise MemoryError if index else ArithmeticError
+
+    with pytest.raises(ff.ResourceExhausted, match="memory"):
+        ff.map_video(clip, function, out, workers=2)
+
+
 RESULTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "float": (lambda frame: frame / 255.0, "float64"),
     "generator": (lambda frame: (each for each in [frame]), "generator"),
@@ -455,11 +466,12 @@ def test_images_that_a_killed_process_left_are_removed(clip: Path, out: Path, ca
     assert left == {"other.tmp", os.path.basename(scratch)}
 
 
-def test_damaged_frames_are_named_and_the_rest_is_mapped(out: Path) -> None:
-    path = damaged_clip("damage.mp4", (12, 13, 14, 15, 16, 30))
+@pytest.mark.parametrize("packets", [(12, 13, 14, 15, 16, 30), tuple(range(12, 36))])
+def test_damaged_frames_are_named_and_the_rest_is_mapped(out: Path, packets: tuple[int, ...]) -> None:
+    path = damaged_clip("damage.mp4", packets)
     index = ff.build_index(path, verify="full")
     damaged = index.damaged_frame_indices.tolist()
-    assert 0 < len(damaged) < 20
+    assert 0 < len(damaged) <= len(packets) < len(index)
     seen: list[int] = []
 
     def function(frame: Any, *, index: int, pts_seconds: float) -> Any:
