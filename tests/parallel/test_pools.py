@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
+from framefeed.parallel._gauge import Gauge
 from framefeed.parallel._ordered import ordered_outcomes
 from framefeed.parallel._ordered_map import ordered_map
 from framefeed.parallel._outcome import Err
@@ -177,6 +178,21 @@ def test_a_thread_that_dies_is_replaced() -> None:
         pool.submit(lambda: 1 / 0)
         assert all_end(worker_threads())
         assert list(ordered_map(abs, range(5), pool=pool, max_in_flight=2)) == list(range(5))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_L04_an_item_whose_thread_dies_is_lost_and_runs_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(gauge: Gauge, running: int) -> None:
+        monkeypatch.undo()
+        raise MemoryError
+
+    with ThreadPool(1) as pool, ordered_outcomes(abs, [-5], pool=pool, max_in_flight=1) as outcomes:
+        monkeypatch.setattr(Gauge, "record", die)
+        lost = next(outcomes)
+        assert isinstance(lost, Err)
+        with pytest.raises(WorkerLost, match=r"framefeed-worker-0 died while it worked on item 0 \(-5\)"):
+            raise lost.error
+        assert outcomes.gauge.read().running == 0
 
 
 class ForgetfulPool:
