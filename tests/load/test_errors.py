@@ -109,6 +109,8 @@ def test_L05_a_state_saved_after_an_error_leads_back_to_the_failed_batch(make_lo
     assert next(iter(sound)).positions.tolist() == [4, 5]
     next(iterator)
     assert loader.state_dict()["delivered"] == 4
+    sound.load_state_dict(loader.state_dict())
+    assert next(iter(sound)).positions.tolist() == [8, 9]
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -103,6 +103,20 @@ def test_L04_a_worker_that_is_lost_once_costs_nothing(fate: str, tmp_path: Path)
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_L04_workers_that_were_lost_before_an_interrupt_are_counted(tmp_path: Path) -> None:
+    decoder = faulty.FaultyDecoder({name_source(ROW): "kill"}, tmp_path, times=1)
+    loader = make_loader_of(backend=decoder)
+
+    def load_and_interrupt() -> None:
+        with loader:
+            list(loader)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        load_and_interrupt()
+    assert loader.stats().lost_workers == 1
+
+
 @pytest.mark.slow
 def test_L05_a_lost_worker_is_raised_in_place_of_its_batch(tmp_path: Path) -> None:
     decoder = faulty.FaultyDecoder({name_source(ROW): "kill"}, tmp_path)

@@ -112,6 +112,21 @@ def test_a_clip_that_fails_is_zeros_of_its_own_shape(pictures: Catalog) -> None:
     assert not batch.data[1].any()
 
 
+@pytest.mark.parametrize("rows", [[1], list(range(len(SIZES)))])
+def test_D04_a_substitute_has_its_own_shape(pictures: Catalog, rows: list[int]) -> None:
+    bad = {pictures.source(row) for row in rows}
+
+    def check(name: str) -> None:
+        if name in bad:
+            raise ff.CorruptMedia("cut")
+
+    options: dict[str, Any] = {"batch_size": 6, "workers": 0, "on_error": "substitute"}
+    with ClipLoader(plan_of(pictures), backend=FlatDecoder(before=check), **options) as loader:
+        (batch,) = loader
+    assert batch.ok.all() == (rows == [1])
+    assert [clip.shape[2:] for clip in batch.data] == [SIZES[row] for row in batch.rows]
+
+
 def test_a_clip_that_cannot_be_planned_is_zeros_of_its_own_shape(pictures: Catalog) -> None:
     plan = plan_clips(pictures, AtIndices([3], policy="error"), seed=0, shuffle=False, unequal=True)
     with ClipLoader(plan, batch_size=6, workers=0, on_error="skip") as loader:

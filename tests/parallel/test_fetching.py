@@ -47,7 +47,8 @@ def test_the_limits_of_the_calling_thread_count(gate: threading.Event) -> None:
 
 def test_no_call_begins_behind_a_limit() -> None:
     called: list[int] = []
-    with fetch_limit(-1.0), pytest.raises(DeadlineExceeded):
+    # Of limits within each other the earlier one counts.
+    with fetch_limit(-1.0), fetch_limit(PATIENCE), pytest.raises(DeadlineExceeded):
         call_in_time(called.append, 1, PATIENCE, "a.mp4", "read")
     assert not called
 

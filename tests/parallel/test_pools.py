@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
+from framefeed.parallel._gauge import Gauge
 from framefeed.parallel._ordered import ordered_outcomes
 from framefeed.parallel._ordered_map import ordered_map
 from framefeed.parallel._outcome import Err
@@ -97,11 +98,12 @@ def test_urgent_tasks_come_before_those_that_are_queued() -> None:
         run_next(pool).submit(proceed.set)
 
 
-def test_closing_drops_what_has_not_begun_and_waits_for_what_has() -> None:
+@pytest.mark.parametrize("is_urgent", [False, True])
+def test_closing_drops_what_has_not_begun_and_waits_for_what_has(is_urgent: bool) -> None:
     begun, release, ran = threading.Event(), threading.Event(), []
     pool = ThreadPool(1)
-    pool.submit(lambda: (begun.set(), release.wait(PATIENCE), ran.append("running")))
-    pool.submit(lambda: ran.append("queued"))
+    pool.submit(lambda: (begun.set(), release.wait(PATIENCE), ran.append("running")), is_urgent=is_urgent)
+    pool.submit(lambda: ran.append("queued"), is_urgent=is_urgent)
     assert begun.wait(PATIENCE)
     assert pool.close(wait_seconds=0) is False
     release.set()
@@ -176,6 +178,21 @@ def test_a_thread_that_dies_is_replaced() -> None:
         pool.submit(lambda: 1 / 0)
         assert all_end(worker_threads())
         assert list(ordered_map(abs, range(5), pool=pool, max_in_flight=2)) == list(range(5))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_L04_an_item_whose_thread_dies_is_lost_and_runs_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(gauge: Gauge, running: int) -> None:
+        monkeypatch.undo()
+        raise MemoryError
+
+    with ThreadPool(1) as pool, ordered_outcomes(abs, [-5], pool=pool, max_in_flight=1) as outcomes:
+        monkeypatch.setattr(Gauge, "record", die)
+        lost = next(outcomes)
+        assert isinstance(lost, Err)
+        with pytest.raises(WorkerLost, match=r"framefeed-worker-0 died while it worked on item 0 \(-5\)"):
+            raise lost.error
+        assert outcomes.gauge.read().running == 0
 
 
 class ForgetfulPool:

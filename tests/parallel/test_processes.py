@@ -27,11 +27,12 @@ from hypothesis import strategies as st
 
 from framefeed.errors import CorruptMedia, DeadlineExceeded, LoadError, UsageError, WorkerLost
 from framefeed.parallel import _child
+from framefeed.parallel._each import call_each
 from framefeed.parallel._ordered import ordered_outcomes
 from framefeed.parallel._ordered_map import ordered_map
 from framefeed.parallel._outcome import Err, Ok, catch_outcome
 from framefeed.parallel._pools import InlinePool, Pool, ThreadPool
-from framefeed.parallel._processes import ProcessPool, _send_argument, open_pool
+from framefeed.parallel._processes import ProcessPool, RemoteCalls, _send_argument, open_pool
 from framefeed.parallel._worker import dumps, loads, receive, send
 from tests.decode.forks import Child as Forked
 from tests.lengths import either
@@ -355,6 +356,20 @@ def test_L04_a_worker_that_dies_while_it_is_idle_costs_nothing() -> None:
         wait_until(lambda: not lives(worker))
         (another,) = ordered_map(functions.process, [0], pool=pool, max_in_flight=1)
     assert another != worker
+
+
+def test_a_process_that_ends_with_its_pool_is_not_lost() -> None:
+    with ProcessPool(1) as pool:
+        assert list(ordered_map(functions.same, [1], pool=pool, max_in_flight=1)) == [1]
+    assert pool.counts.num_lost == 0
+    assert pool.counts.start_seconds > 0
+
+
+def test_L04_processes_that_die_at_a_call_for_each_are_left_out() -> None:
+    with ProcessPool(WORKERS) as pool:
+        list(ordered_map(functions.same, range(9), pool=pool, max_in_flight=9))
+        assert call_each(pool, RemoteCalls(functions.die), "exit") == []
+        assert list(ordered_map(functions.same, [1], pool=pool, max_in_flight=1)) == [1]
 
 
 def test_a_process_that_is_stopped_for_good_stays_so() -> None:

@@ -84,6 +84,20 @@ def test_an_error_names_frame_and_time(clip: Path, out: Path, calls: Path, form:
     assert threading.active_count() == before
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_error_ends_the_iteration(clip: Path, workers: int) -> None:
+    def function(frame: Any, *, index: int, pts_seconds: float) -> int:
+        if index == 3:
+            raise ArithmeticError("no result")
+        return index
+
+    with ff.map_video(clip, function, workers=workers) as mapped:
+        assert [next(mapped).index for _ in range(3)] == [0, 1, 2]
+        with pytest.raises(ff.LoadError, match="frame 3 "):
+            next(mapped)
+        assert next(mapped, None) is None
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_an_error_of_a_batch_names_its_first_and_last_frame(clip: Path, out: Path, calls: Path, form: str) -> None:
     function = HarmfulFunction(calls, {}, frozenset({9}), has_tiles=False)
@@ -198,7 +212,7 @@ def test_failed_frames_are_skipped_or_kept(clip: Path, out: Path, calls: Path, a
 
 def test_faults_of_an_earlier_run_are_in_the_ledger(clip: Path, out: Path, calls: Path) -> None:
     def function(frame: Any, *, index: int, pts_seconds: float) -> Any:
-        if index == 3:
+        if index in (0, 3):
             raise ArithmeticError("no result")
         if index == 100 and calls.exists():
             raise MemoryError
@@ -209,8 +223,19 @@ def test_faults_of_an_earlier_run_are_in_the_ledger(clip: Path, out: Path, calls
     calls.rmdir()
     result = ff.map_video(clip, function, out, workers=0, on_error="skip")
     assert result.num_resumed_frames > 0
-    assert [fault.frame for fault in result.ledger] == [3]
-    assert result.num_pictures == COUNT - 1
+    assert [(fault.frame, fault.pts_seconds) for fault in result.ledger] == [(0, 0.0), (3, 3 / 25)]
+    assert result.num_pictures == COUNT - 2
+
+
+def test_a_shortage_comes_before_the_error_of_a_frame(clip: Path, out: Path) -> None:
+    together = threading.Barrier(2)
+
+    def function(frame: Any, *, index: int, pts_seconds: float) -> Any:
+        together.wait()
+        raise MemoryError if index else ArithmeticError
+
+    with pytest.raises(ff.ResourceExhausted, match="memory"):
+        ff.map_video(clip, function, out, workers=2)
 
 
 RESULTS: dict[str, tuple[Callable[[Any], Any], str]] = {
@@ -455,11 +480,12 @@ def test_images_that_a_killed_process_left_are_removed(clip: Path, out: Path, ca
     assert left == {"other.tmp", os.path.basename(scratch)}
 
 
-def test_damaged_frames_are_named_and_the_rest_is_mapped(out: Path) -> None:
-    path = damaged_clip("damage.mp4", (12, 13, 14, 15, 16, 30))
+@pytest.mark.parametrize("packets", [(12, 13, 14, 15, 16, 30), tuple(range(12, 36))])
+def test_damaged_frames_are_named_and_the_rest_is_mapped(out: Path, packets: tuple[int, ...]) -> None:
+    path = damaged_clip("damage.mp4", packets)
     index = ff.build_index(path, verify="full")
     damaged = index.damaged_frame_indices.tolist()
-    assert 0 < len(damaged) < 20
+    assert 0 < len(damaged) <= len(packets) < len(index)
     seen: list[int] = []
 
     def function(frame: Any, *, index: int, pts_seconds: float) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,15 @@ def test_another_identity_begins_anew(tmp_path: Path) -> None:
     assert reopen(out, identity={**IDENTITY, "fps": "25"}) == []
     fill(out, range(3))
     assert reopen(out, resume=False) == []
+
+
+def test_a_killed_run_leaves_no_segment_of_the_run_before(tmp_path: Path) -> None:
+    out, copied, other = tmp_path / "out.mp4", tmp_path / "copied.mp4", {**IDENTITY, "fps": "25"}
+    fill(out, range(3))
+    with WorkFolder(str(out), other, resume=True) as folder:
+        # As a process leaves it that is killed now.
+        shutil.copytree(folder.path, name_work_folder(str(copied)))
+    assert reopen(copied, identity=other) == []
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "missing", "record", "text", "number", "renamed", "outside"])
