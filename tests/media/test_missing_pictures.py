@@ -32,6 +32,7 @@ from tests.media.nal_mutants import Stream, Units, bits_of, edit, h264, syntax_o
         ("i0 p2 p1", [0, 1, 14]),
         ("p7 p8 p10", [0, 0, 1]),
         ("i0 b0 p1", [0, -1, 0]),
+        ("b4 b4 p4 b5 p6", [0, 0, 0, 0, 1]),
     ],
 )
 def test_D01_lost_references_are_counted_by_the_numbers_behind_them(pictures: str, missing: list[int]) -> None:
