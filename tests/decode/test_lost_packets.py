@@ -63,6 +63,12 @@ def test_D01_frames_that_may_refer_to_a_lost_picture_are_marked_up_to_the_next_i
     assert index.damaged_frame_indices.tolist() == list(range(15, 23))
 
 
+def test_D01_a_picture_lost_before_the_first_key_frame_harms_none_behind_it(tmp_path: Path) -> None:
+    index = build_index(lossy_clip(tmp_path, "h264 closed mp4", without(0, 3, 6)), "full")
+    assert index.packets.is_key[index.frame_start].all()
+    assert index.num_damaged_frames == 0
+
+
 def test_D01_a_lost_picture_to_which_no_other_refers_harms_none(tmp_path: Path) -> None:
     flags = build_index(lossy_clip(tmp_path, "h264 plain mp4", without())).packets.is_disposable
     lost = int(np.flatnonzero(flags)[5])

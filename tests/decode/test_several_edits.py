@@ -10,6 +10,7 @@ import pytest
 
 from framefeed import build_index
 from framefeed.decode.backends.pyav import PyAVDecoder
+from framefeed.index import find_packet_start
 from framefeed.media import MediaSource
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.decode.law import Product, check_frames
@@ -61,3 +62,13 @@ def test_M06_frames_of_several_edits_are_those_of_sequential_decoding(name: str,
         requests = [range(len(index)), *([ordinal] for ordinal in range(len(index)))]
         requests.append(chance.sample(range(len(index)), 6))
         check_frames(reader, reference, requests)
+
+
+def test_M06_a_hidden_key_frame_is_its_own_start(tmp_path: Path) -> None:
+    path, rows = tmp_path / "edits.mp4", [(480, (at + 2) * TICKS, 1 << 16) for at in (0, 30)]
+    path.write_bytes(replace_box(_clip("open GOPs"), "moov.trak.edts.elst", make_table("elst", *rows)))
+    index = build_index(path)
+    hidden = [start for start in set(index.frame_start.tolist()) if start not in index.frame_packet]
+    assert len(hidden) == 1
+    assert index.packets.is_discarded[hidden].all()
+    assert find_packet_start(index, hidden[0]) == hidden[0]

@@ -13,7 +13,19 @@ from framefeed.index import Verify
 from framefeed.index._damage import keep_promised_frames
 from framefeed.testing import ClipSpec, clip_bytes, take_packets
 from tests.media.counts import read_in_sequence, sweep
-from tests.media.nal_mutants import Stream, Units, bits_of, edit, h264, kind_of, place_of_marks, syntax_of, with_bits
+from tests.media.nal_mutants import (
+    Stream,
+    Units,
+    bits_of,
+    edit,
+    h264,
+    kind_of,
+    later,
+    place_of_marks,
+    span_of,
+    syntax_of,
+    with_bits,
+)
 from tests.reference import read_reference
 
 LOST = 40
@@ -106,6 +118,35 @@ def _take(index: FrameIndex, order: np.ndarray) -> FrameIndex:
 def test_a_packet_of_no_picture_in_the_middle_is_no_frame(tmp_path: Path, verify: Verify) -> None:
     stream = edit(h264(num_frames=150), [70], lambda _: [b"\x06\x05\x01\x00\x80"])
     assert 70 not in build_index(stream.write(tmp_path / "clip.mkv"), verify).frame_packet
+
+
+@pytest.mark.parametrize("num_frames", [47, 48, 49])
+def test_D01_a_last_frame_that_does_not_come_is_known_by_the_ends(num_frames: int, tmp_path: Path) -> None:
+    stream = _unreadable(h264("bframes=0:ref=1:weightp=0:cabac=0", num_frames), num_frames - 1)
+    index = build_index(stream.write(tmp_path / "clip.mp4"), "ends")
+    assert len(index) == num_frames
+    assert index.damaged_frame_indices.tolist() == [num_frames - 1]
+
+
+def _begin_in_open_gops(*lost: int) -> Stream:
+    """Join a stream without its first GOP, whose later ones are open, with a whole one, whose IDR is packet 122."""
+    first, second = (h264("open-gop=1:bframes=2:b-adapt=0:ref=3", count) for count in (150, 180))
+    second_key = np.flatnonzero([packet.is_key for packet in first.packets])[1]
+    packets = [*first.packets[second_key:], *later(second.packets, span_of(first))]
+    return first.with_packets(packet for number, packet in enumerate(packets) if number not in lost)
+
+
+@pytest.mark.parametrize("verify", ["proof", "ends", "full"])
+def test_a_packet_of_no_picture_before_the_first_idr_is_no_frame(tmp_path: Path, verify: Verify) -> None:
+    stream = edit(_begin_in_open_gops(), [80], lambda _: [b"\x06\x05\x01\x00\x80"])
+    assert 80 not in build_index(stream.write(tmp_path / "clip.mp4"), verify).frame_packet
+
+
+@pytest.mark.parametrize("verify", ["proof", "ends", "full"])
+def test_D01_references_lost_before_the_first_idr_are_found(tmp_path: Path, verify: Verify) -> None:
+    index = build_index(_begin_in_open_gops(63, 66, 83).write(tmp_path / "clip.mp4"), verify)
+    assert index.built_from == "decode"
+    assert index.num_damaged_frames
 
 
 def test_what_the_prover_of_a_codec_in_packet_order_refuses_is_decoded_whole() -> None:

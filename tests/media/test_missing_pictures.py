@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from framefeed.media.h26x._sets import H264Sequence
 from framefeed.media.proofs._h264 import count_missing, count_missing_before
 from framefeed.media.proofs._nal import count_missing_pictures
 from tests.corpus import corpus_file
-from tests.media.nal_mutants import Stream, h264, with_reset
+from tests.media.nal_mutants import Stream, Units, bits_of, edit, h264, syntax_of, with_bits, with_reset
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,7 @@ from tests.media.nal_mutants import Stream, h264, with_reset
         ("i0 p2 p1", [0, 1, 14]),
         ("p7 p8 p10", [0, 0, 1]),
         ("i0 b0 p1", [0, -1, 0]),
+        ("b4 b4 p4 b5 p6", [0, 0, 0, 0, 1]),
     ],
 )
 def test_D01_lost_references_are_counted_by_the_numbers_behind_them(pictures: str, missing: list[int]) -> None:
@@ -72,7 +74,19 @@ def test_D01_gaps_that_the_stream_allows_are_no_losses(tmp_path: Path) -> None:
 
 
 def test_numbers_begin_again_behind_a_picture_that_takes_all_references_back(tmp_path: Path) -> None:
-    assert 7 not in _count(with_reset(h264("bframes=0:ref=1"), 6).write(tmp_path / "reset.mp4"))
+    stream, reset = h264("bframes=0:ref=1:weightp=0"), 6
+
+    def renumber(units: Units, number: int) -> Units:
+        bits = bits_of(units[-1])
+        for _ in range(3):
+            bits.golomb()
+        size, _ = syntax_of(stream)
+        return [*units[:-1], with_bits(units[-1], bits.num_read, size, f"{(number - reset) % 2**size:0{size}b}")]
+
+    changed = with_reset(stream, reset)
+    for number in range(reset + 1, 30):
+        changed = edit(changed, [number], partial(renumber, number=number))
+    assert _count(changed.write(tmp_path / "reset.mp4")) == []
 
 
 def test_a_decoder_keeps_its_options_when_its_container_is_opened_again() -> None:

@@ -196,6 +196,13 @@ def _swapped() -> Stream:
     return h264().with_packets(packets)
 
 
+def _at_one_time() -> Stream:
+    stream = h264("bframes=0")
+    packets = list(stream.packets)
+    packets[19] = replace(packets[19], pts=packets[20].pts)
+    return stream.with_packets(packets)
+
+
 def _two_in_one() -> Stream:
     packets = list(h264().packets)
     packets[10:12] = [replace(packets[10], data=packets[10].data + packets[11].data)]
@@ -326,6 +333,7 @@ UNSOUND: dict[str, tuple[str, Callable[[], Stream], str]] = {
     "dropping": ("drop before", lambda: edit(_closed(), [30, 60, 90], _dropping), MKV),
     "layers": ("several layers", lambda: edit(hevc(), [12], _layered), MKV),
     "times": ("times in another order", _swapped, MKV),
+    "a time twice": ("times in another order", _at_one_time, MKV),
     "two pictures": ("not one picture", _two_in_one, MP4),
     "two beginnings": ("not one picture", _sliced(lambda units: [units[0], *units]), MP4),
     "no beginning": ("not one picture", _sliced(lambda units: units[1:]), MP4),

@@ -160,12 +160,15 @@ def _prove_av1(*later: bytes) -> None:
         prover.add(memoryview(packet))
 
 
-@pytest.mark.parametrize("kind", [made.INTRA_ONLY, made.INTER])
+@pytest.mark.parametrize(("kind", "is_resilient"), [(made.INTRA_ONLY, False), (made.INTER, False), (made.INTER, True)])
 @pytest.mark.parametrize("slot", range(8))
-def test_a_slot_that_another_picture_took_is_that_of_a_key_frame_no_more(kind: int, slot: int) -> None:
+def test_a_slot_that_another_picture_took_is_that_of_a_key_frame_no_more(
+    kind: int, is_resilient: bool, slot: int
+) -> None:
     sequence = read_sequence(memoryview(made.units(packets("av1")[0])[1][2]))
     other = (slot + 3) % 8
-    hidden = made.header_av1(sequence, kind, 2, 1 << slot | 1 << other, is_shown=False)
+    slots = 1 << slot | 1 << other
+    hidden = made.header_av1(sequence, kind, 2, slots, is_shown=False, is_resilient=is_resilient)
     shown = made.header_av1(sequence, made.INTER, 1, 0, is_shown=True)
     packet = made.join([(made.DELIMITER, b"", b""), (made.FRAME, b"", hidden), (made.FRAME, b"", shown)])
     _prove_av1(packet, made.show_av1(slot))
@@ -184,6 +187,23 @@ def test_sizes_of_references_are_those_of_the_slots_that_keep_them(slot: int) ->
         wide = made.sized_inter_vp9(made.referring_vp9(stream[1], 1 << slot, [other] * 3), 250, 96)
         reader.read(memoryview(wide))
         reader.read(memoryview(made.sized_inter_vp9(made.referring_vp9(stream[2], 0, [referred] * 3), 100, 96)))
+
+    read(other)
+    with pytest.raises(Unproved, match="much larger or smaller"):
+        read(slot)
+
+
+@pytest.mark.parametrize("slot", range(8))
+def test_a_picture_of_its_references_size_keeps_that_size(slot: int) -> None:
+    stream, other, third = packets("vp9"), (slot + 1) % 8, (slot + 3) % 8
+
+    def read(referred: int) -> None:
+        reader = FrameReader(DEFAULT_LIMITS)
+        reader.read(memoryview(stream[0]))
+        wide = made.sized_inter_vp9(made.referring_vp9(stream[1], 1 << slot, [other] * 3), 250, 96)
+        reader.read(memoryview(wide))
+        reader.read(memoryview(made.referring_vp9(stream[2], 1 << third, [referred] * 3)))
+        reader.read(memoryview(made.sized_inter_vp9(made.referring_vp9(stream[3], 0, [third] * 3), 100, 96)))
 
     read(other)
     with pytest.raises(Unproved, match="much larger or smaller"):

@@ -20,6 +20,7 @@ from framefeed.media.h26x._sets import H264Picture, H264Sequence, HevcPicture, H
 from framefeed.media.h26x._slice_bits import AHEAD_BITS, SliceBits, read_headers
 from framefeed.media.h26x._slices import H264Slices, HevcSlices, make_rest_lengths, read_h264_slices, read_hevc_slices
 from framefeed.media.h26x._units import HEAD_BYTES
+from framefeed.media.proofs._h264 import number_pictures
 from tests.pathologies.bitstreams import BitWriter, escape
 
 P, B, INTRA = 0, 1, 2
@@ -166,6 +167,18 @@ def test_headers_are_read_as_they_are_written(headers: list[Header]) -> None:
     assert result.resets.tolist() == [
         not header.is_idr and header.is_reference and 5 in (header.marks.marks or []) for header in headers
     ]
+
+
+def test_a_frame_is_shown_with_the_first_of_its_fields() -> None:
+    orders = [(0, 0, True), (4, -3, True), (2, 0, False), (10, 1, True), (8, 1, False)]
+    marks = Marks(None, [], [(False, False)], None)
+    headers = [
+        Header(INTRA if not order else P, FULL, 0, order, bottom, not order, is_reference, marks)
+        for order, bottom, is_reference in orders
+    ]
+    flags = np.array([header.is_idr for header in headers]), np.array([header.is_reference for header in headers])
+    number = number_pictures(SEQUENCE, read(headers), *flags)
+    assert (number - number[0]).tolist() == [0, 1, 2, 10, 8]
 
 
 def _bits_behind_order(kind: int, ahead: str) -> int:

@@ -122,6 +122,14 @@ def test_packets_of_very_many_units_are_read(monkeypatch: pytest.MonkeyPatch) ->
     assert not result.is_plain
 
 
+@pytest.mark.parametrize(("first", "second"), [(RECOVERY, RECOVERY_LATER), (RECOVERY_LATER, RECOVERY)])
+def test_M14_the_first_of_several_recovery_points_counts(first: bytes, second: bytes) -> None:
+    packet = b"".join(_stored(unit, 4) for unit in (first, second, b"\x41\x9a\x22"))
+    is_start = first == RECOVERY
+    assert _walk([packet], "h264", 4, 1).is_start.tolist() == [is_start]
+    assert (read_h264_facts(packet, 4).recovery_frames == 0) == is_start
+
+
 @pytest.mark.parametrize("size", [0, 1, 2, 4])
 @pytest.mark.parametrize(("codec", "header"), [("h264", b"\x65"), ("hevc", b"\x26\x01")])
 def test_a_packet_is_cut_behind_the_beginning_of_its_first_slice(codec: str, header: bytes, size: int) -> None:

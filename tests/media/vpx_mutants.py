@@ -205,10 +205,12 @@ def tiles_of(packet: bytes) -> bytes:
     return join([(TILES, extension, payload) for kind, extension, payload in units(packet) if kind == FRAME])
 
 
-def header_av1(sequence: _av1.Sequence, kind: int, order: int, refreshed: int, *, is_shown: bool) -> bytes:
+def header_av1(
+    sequence: _av1.Sequence, kind: int, order: int, refreshed: int, *, is_shown: bool, is_resilient: bool = False
+) -> bytes:
     """A header of a frame that is no key frame, 5.9.2, up to the slots that keep it, and some bytes behind it."""
     writer = BitWriter().fixed(0, 1).fixed(kind, 2).fixed(is_shown, 1)
-    writer.fixed(0, sequence.time_bits if is_shown else 1).fixed(0, 2)
+    writer.fixed(0, sequence.time_bits if is_shown else 1).fixed(is_resilient, 1).fixed(0, 1)
     has_tools = sequence.screen_tools
     if has_tools == SELECTED:
         has_tools = 0
@@ -216,7 +218,7 @@ def header_av1(sequence: _av1.Sequence, kind: int, order: int, refreshed: int, *
     if has_tools and sequence.integer_motion == SELECTED:
         writer.fixed(0, 1)
     writer.fixed(0, sequence.id_bits + 1).fixed(order, sequence.order_bits)
-    if kind == INTER:
+    if kind == INTER and not is_resilient:
         writer.fixed(7, 3)
     return writer.fixed(refreshed, 8).fixed(0, 64).whole()
 

@@ -203,7 +203,11 @@ def _index_once(
         if verify == "ends":
             read = walk_and_prove(container, table_walk if is_enough else None)
             walk, proof = read.walk, read.proof
-            is_each = proof is None or proof.begin or len(proof.order) == np.count_nonzero(~walk.packets.is_discarded)
+            is_each = proof is None or (
+                # What lies before a proof is decoded with the first packets.
+                proof.begin <= _HEAD_PACKETS
+                and len(proof.order) == np.count_nonzero(~walk.packets.is_discarded[proof.begin :])
+            )
             verify = "ends" if is_each and not read.is_refuted else "full"
         else:
             walk = table_walk or walk_packets(container)

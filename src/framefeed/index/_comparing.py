@@ -35,7 +35,9 @@ def find_frames_with_gaps(index: FrameIndex, missing: IntArray, is_reference: Bo
     is_late = (missing < 0) & ~is_reference
     has_gap = (index.frame_packet >= 0) & is_late[index.frame_packet]
     packets, starts = np.flatnonzero((missing != 0) & ~is_late), np.unique(index.frame_start)
-    before = starts[np.maximum(starts.searchsorted(packets) - 1, 0)]
+    # No frame is decoded through a gap before the first start.
+    number = starts.searchsorted(packets) - 1
+    packets, before = packets[number >= 0], starts[number[number >= 0]]
     for start in np.unique(before).tolist():
         has_gap |= (index.frame_start <= start) & (index.frame_packet >= packets[before == start].min())
     return has_gap

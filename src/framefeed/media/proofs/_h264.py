@@ -47,6 +47,7 @@ def prove_h264(configuration: Configuration, units: UnitFacts, walk: PacketWalk,
     # intact.
     idrs = (units.slice_kind == H264_IDR).nonzero()[0]
     begin = 0 if not len(idrs) or idrs[0] > len(units.slice_kind) // _MOST_DECODED else int(idrs[0])
+    first = packets[packets <= begin]
     packets = packets[packets >= begin] if begin else packets
     is_idr = units.slice_kind[packets] == H264_IDR
     is_reference = units.layer[packets] > 0
@@ -57,8 +58,10 @@ def prove_h264(configuration: Configuration, units: UnitFacts, walk: PacketWalk,
         raise Refuted("an order of pictures in cycles")
     pictures = cast("dict[int, H264Picture]", configuration.pictures)
     try:
+        if begin and np.count_nonzero(count_missing_before(configuration, units, first)):
+            raise Refuted("gaps in the numbers of frames before the first IDR picture")
         slices = _read_slices(units, packets, sequence, pictures)
-        number = _number_pictures(sequence, slices, is_idr, is_reference)
+        number = number_pictures(sequence, slices, is_idr, is_reference)
     except OddUnits as odd:
         raise Refuted(str(odd)) from None
     if np.count_nonzero(slices.is_field):
@@ -94,6 +97,8 @@ def count_missing(
     before = number[np.maximum.accumulate(references)[:-1]]
     missing = np.zeros(len(number), np.int64)
     missing[1:] = ((number[1:] - before) & ((1 << bits) - 1)) - 1
+    # Nothing is known of what came before the first reference picture.
+    missing[: int(is_reference.argmax()) + 1] = 0
     missing[is_idr] = number[is_idr]
     if is_second is not None:
         missing[is_second & (missing < 0)] = 0
@@ -134,9 +139,8 @@ def _read_slices(
     )
 
 
-def _number_pictures(
-    sequence: H264Sequence, slices: H264Slices, is_idr: BoolArray, is_reference: BoolArray
-) -> IntArray:
+def number_pictures(sequence: H264Sequence, slices: H264Slices, is_idr: BoolArray, is_reference: BoolArray) -> IntArray:
+    """Number pictures in the order of display, 8.2.1: a frame is shown with the first of its fields."""
     is_first = is_idr.copy()
     is_first[0] = True
     if sequence.order_kind == 2:
