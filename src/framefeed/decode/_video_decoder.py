@@ -112,7 +112,7 @@ class VideoDecoder:
         output = rule.output(height, width, ClipContext(0, 0, 0))
         # A FixedCrop is no argument of users: ff.torch.VideoDecoder gives it, after its own warning.
         if not isinstance(crop, FixedCrop) and (remark := rule.explain_enlarging(height, width)) is not None:
-            warnings.warn(remark, UserWarning, stacklevel=2)
+            warnings.warn(remark, UserWarning, stacklevel=3)  # behind the check of names
         self._output = OutputSpec(output.size, output.crop, dimension_order)
         self._forward = ForwardReader(self._decoder, self._source, given, self._output)
         self._is_closed = False
