@@ -215,7 +215,7 @@ SAVED = {"numpy.random": {"get_state", "set_state"}, "random": {"getstate", "set
 
 
 def global_generator(source: Source) -> list[str]:
-    """Chance comes from `Generator(Philox(...))`; outside of plan also from `default_rng(seed)`."""
+    """Chance comes from `Generator(Philox(...))`; outside of plan and request also from `default_rng(seed)`."""
     names = source.names
     seeded_calls = {
         node.func
@@ -223,7 +223,7 @@ def global_generator(source: Source) -> list[str]:
         if isinstance(node, ast.Call)
         and (node.args or node.keywords)
         and full_name(node.func, names) == "numpy.random.default_rng"
-        and source.room != "plan"
+        and source.room not in ("plan", "request")
     }
     found = []
     for node in source.nodes:
@@ -385,25 +385,22 @@ def underscored(source: Source) -> list[str]:
 
 # Room -> modules of other rooms whose names it may not take, also not from a package: decoding starts nothing and
 # orders nothing (the same contract stands in .importlinter for the modules themselves); a plan opens no file.
+_OPEN_FILES = (
+    "index._build",
+    "index._pictures",
+    "index._probe",
+    "media._container",
+    "media._packets",
+    "media._sequence_files",
+)
 CLOSED = {
-    "decode": ("parallel._ordered", "parallel._ordered_map", "parallel._pools", "parallel._processes", "plan._order"),
-    "plan": (
-        "_files",
-        "catalog._catalog_file",
-        "catalog._memory_catalog",
-        "catalog.scan._scan",
-        "index._build",
-        "index._pictures",
-        "media._container",
-        "media._packets",
-        "media._probe",
-        "media._sequence_files",
-    ),
+    "decode": ("parallel._ordered", "parallel._ordered_map", "parallel._pools", "parallel._processes"),
+    "plan": ("_files", "catalog._catalog_file", "catalog._memory_catalog", "scan._scan", *_OPEN_FILES),
+    "request": ("_files", *_OPEN_FILES),
 }
 CLOSED_NAMES_TAKEN = {
     ("framefeed.plan._plan_requests", "make_memory_catalog"): "indexes the sources of requests",
     ("framefeed.plan._balance", "has_picture_files"): "looks at an index, not at files",
-    ("framefeed.plan._costs", "has_picture_files"): "looks at an index, not at files",
 }
 
 

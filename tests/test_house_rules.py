@@ -75,7 +75,7 @@ WRONG = [
     ("underscored", "media.mp4.boxes", "x = 1"),
     ("closed names", "decode._frames", "from framefeed.parallel import ordered_map"),
     ("closed names", "plan._epoch", "from framefeed.catalog import make_memory_catalog"),
-    ("closed names", "plan._epoch", "from framefeed.catalog.scan import scan"),
+    ("closed names", "plan._epoch", "from framefeed.scan import scan"),
     ("closed names", "plan._epoch", "from framefeed.media import probe"),
     ("closed names", "plan._epoch", "from framefeed._files import stat_regular"),
     ("plain words", "media._info", "# Nobody knows.\nx = 1"),

@@ -16,7 +16,7 @@ from typing import Any
 from framefeed.decode import VideoDecoder
 from framefeed.errors import FramefeedError
 from framefeed.index import build_index
-from framefeed.media._probe import probe
+from framefeed.index._probe import probe
 
 
 def first_frame(path: Path) -> list[int]:

@@ -22,7 +22,7 @@ import av
 from framefeed.decode import VideoDecoder
 from framefeed.errors import FramefeedError
 from framefeed.index import build_index
-from framefeed.media._probe import probe
+from framefeed.index._probe import probe
 
 IN_OPEN = 0x20
 DECOYS = ("decoy", "picture0")
