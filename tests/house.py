@@ -50,7 +50,7 @@ class Source:
 
     @property
     def room(self) -> str:
-        """`framefeed.media._info` is in `media`; the facade is in ``""``."""
+        """`framefeed.media._source` is in `media`; the facade is in ``""``."""
         return [*self.module.split("."), ""][1]
 
     def within(self, package: str) -> bool:
@@ -76,7 +76,21 @@ def package_sources() -> list[Source]:
 
 
 # These see inside several rooms, and are left out where the rule is checked.
-SEES_INSIDE = {"tests.test_formats": "compares the page about formats with the constants of each room"}
+_DISTURBS = "disturbs the survey and the files of the catalog that a scan makes"
+SEES_INSIDE = {
+    "tests.test_formats": "compares the page about formats with the constants of each room",
+    "tests.plan.test_balance": "predicts costs with other constants",
+    "tests.scanning.full_disk": _DISTURBS,
+    "tests.scanning.killed_scan": _DISTURBS,
+    "tests.scanning.killed_worker": _DISTURBS,
+    "tests.scanning.lost_worker": _DISTURBS,
+    "tests.scanning.stopped_scan": _DISTURBS,
+    "tests.scanning.test_journal_writer": _DISTURBS,
+    "tests.scanning.test_power_loss": _DISTURBS,
+    "tests.scanning.test_resuming": _DISTURBS,
+    "tests.scanning.test_scanning": _DISTURBS,
+    "tests.scanning.test_shortages": _DISTURBS,
+}
 
 
 def outside_sources() -> list[Source]:
@@ -395,7 +409,7 @@ _OPEN_FILES = (
 )
 CLOSED = {
     "decode": ("parallel._ordered", "parallel._ordered_map", "parallel._pools", "parallel._processes"),
-    "plan": ("_files", "catalog._catalog_file", "catalog._memory_catalog", "scan._scan", *_OPEN_FILES),
+    "plan": ("_files", "catalog._catalog_file", "catalog._memory_catalog", "scanning._scan", *_OPEN_FILES),
     "request": ("_files", *_OPEN_FILES),
 }
 CLOSED_NAMES_TAKEN = {
@@ -457,8 +471,13 @@ RULES: dict[str, Rule] = {
 HEAVY = {"cv2", "dali", "decord", "jax", "nvidia", "ray", "spdl", "tensorflow", "torch", "torchcodec", "torchvision"}
 
 
+def modules_after(statement: str) -> set[str]:
+    """Modules that are loaded once a fresh interpreter has run `statement`."""
+    script = f"{statement}\nimport sys\nprint(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    return set(run.stdout.split())
+
+
 def heavy_modules_after(statement: str) -> list[str]:
     """Frameworks and peers that are loaded once a fresh interpreter has run `statement`."""
-    script = f"{statement}\nimport sys\nprint(*sorted({{name.split('.')[0] for name in sys.modules}}))"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
-    return sorted(set(run.stdout.split()) & HEAVY)
+    return sorted({name.split(".")[0] for name in modules_after(statement)} & HEAVY)

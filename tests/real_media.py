@@ -28,7 +28,7 @@ from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import MediaError
 from framefeed.index import build_index, probe
 from framefeed.media import PICTURE_SUFFIXES, MediaSource
-from framefeed.scan import VIDEO_SUFFIXES
+from framefeed.scanning import VIDEO_SUFFIXES
 from tests.decode.law import Product, Reader, check_frames
 from tests.reference import Planes, Reference, read_picture, read_reference
 

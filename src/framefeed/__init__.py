@@ -73,7 +73,7 @@ if TYPE_CHECKING:
         plan_requests,
     )
     from framefeed.request import CenterCrop, DecodeRequest, OutputSpec, RandomCrop, RandomResizedCrop
-    from framefeed.scan import scan
+    from framefeed.scanning import scan
     from framefeed.transcode import FrameFault, MappedFrame, MapResult, map_video
 
 __version__ = "0.1.0"
@@ -175,7 +175,7 @@ _DOORS = {
         "plan_requests",
     ),
     "request": ("CenterCrop", "DecodeRequest", "OutputSpec", "RandomCrop", "RandomResizedCrop"),
-    "scan": ("scan",),
+    "scanning": ("scan",),
     "transcode": ("FrameFault", "MapResult", "MappedFrame", "map_video"),
 }
 _ROOM_OF = {name: f"framefeed.{room}" for room, names in _DOORS.items() for name in names}

@@ -33,7 +33,7 @@ from framefeed.load import ClipLoader
 from framefeed.parallel import ordered_map
 from framefeed.plan import AtIndices, EpochPlan, Uniform, plan_clips, plan_requests
 from framefeed.request import DecodeRequest
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 from tests.fakes import FlatDecoder
 from tests.load.media import assert_stamps, catalog, folder, plan_of

@@ -18,7 +18,7 @@ from framefeed.catalog import Catalog
 from framefeed.errors import CorruptMedia
 from framefeed.load import ClipLoader
 from framefeed.plan import AtIndices, EpochPlan, plan_clips
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from tests.damaged import SPEC, damaged_clip
 
 pytestmark = [

@@ -15,7 +15,7 @@ from framefeed.adapters.torch._video_decoder import VideoDecoder
 from framefeed.media import ImageSequence
 from framefeed.plan import Uniform, plan_clips, plan_requests
 from framefeed.request import DecodeRequest
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import read_stamps
 from tests.media.pictures import write_folder
 

@@ -19,7 +19,7 @@ from framefeed.adapters.torch._clip_dataset import ClipDataset
 from framefeed.errors import CorruptMedia, LoadError, ResourceExhausted, StaleSource, UsageError
 from framefeed.load import ClipLoader
 from framefeed.plan import AtIndices, EpochPlan, Uniform, plan_clips
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 from tests.fakes import FlatDecoder
 from tests.load.media import catalog, folder, plan_of

@@ -21,7 +21,7 @@ from framefeed.bench.scan._suite import PEERS
 from framefeed.bench.scan._whole import Pair, scan_row, second_row, wrong_rows
 from framefeed.cli import main
 from framefeed.errors import UnreadableMedia, UsageError
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 
 ONCE = Rounds(1)

@@ -20,7 +20,7 @@ from framefeed.bitstreams._sets import H264Picture, H264Sequence, HevcPicture, H
 from framefeed.bitstreams._slice_bits import AHEAD_BITS, SliceBits, read_headers
 from framefeed.bitstreams._slices import H264Slices, HevcSlices, make_rest_lengths, read_h264_slices, read_hevc_slices
 from framefeed.bitstreams._units import HEAD_BYTES
-from framefeed.index.proofs._h264 import number_pictures
+from framefeed.index import number_pictures
 from tests.pathologies.bitstreams import BitWriter, escape
 
 P, B, INTRA = 0, 1, 2

@@ -29,7 +29,7 @@ from framefeed.cache._frame_cache import FrameCache
 from framefeed.cli import describe_version
 from framefeed.decode import find_decoder
 from framefeed.plan import EpochPlan, RandomSegments, plan_clips
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 from tests.cache.builders import Watched, assert_served, built, clips_through, count_needed
 from tests.programs import report_lines

@@ -25,7 +25,7 @@ from framefeed.errors import CacheError, UsageError
 from framefeed.media import ImageSequence
 from framefeed.plan import AtSeconds, Dense, EpochPlan, EveryFrame, Rates, Uniform, plan_clips, plan_requests
 from framefeed.request import DecodeRequest, RandomCrop
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, make_folder, write_clip
 from tests.cache.builders import (
     Builder,

@@ -26,7 +26,7 @@ from framefeed.cache.store._format import ROW
 from framefeed.errors import CacheError, MissingMedia, UsageError
 from framefeed.plan import AtSeconds, Dense, EpochPlan, EveryFrame, RandomSegments, Uniform, plan_clips
 from framefeed.request import RandomCrop
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, make_folder, write_clip
 from tests.cache.builders import Watched, built, count_needed, fewest_decoded, needed_frames
 from tests.cache.test_building import quiet

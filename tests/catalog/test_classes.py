@@ -10,7 +10,7 @@ import pytest
 
 from framefeed.catalog._catalog import Catalog
 from framefeed.errors import UsageError
-from framefeed.scan._scan import scan
+from framefeed.scanning import scan
 from tests.cli.running import run
 
 

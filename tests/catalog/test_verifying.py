@@ -22,7 +22,7 @@ from framefeed.decode import VideoDecoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, index_media
 from framefeed.plan import Uniform, plan_clips
-from framefeed.scan._scan import scan
+from framefeed.scanning import scan
 from tests.corpus import corpus_file
 from tests.damaged import damaged_clip
 

@@ -20,7 +20,7 @@ from framefeed.cli.feed import EpochResult, FeedResult, _choose_advice
 from framefeed.decode import DecodeCounts, as_decoder
 from framefeed.load import LoadStats
 from framefeed.plan import AtSeconds, Rates, plan_clips
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, make_folder, write_clip
 from tests.cache.builders import assert_served, built
 from tests.cli.running import only_line

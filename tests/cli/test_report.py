@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from framefeed.cli import main
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import make_folder
 from tests.cli.running import only_line, run
 

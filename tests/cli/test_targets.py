@@ -11,7 +11,7 @@ import pytest
 
 from framefeed.catalog import Catalog
 from framefeed.cli import main
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import make_folder
 from tests.cli.running import only_line, run
 from tests.corpus import clip_file

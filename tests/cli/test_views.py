@@ -24,7 +24,7 @@ from rich.console import Console
 
 from framefeed.cli._views import BarView, LiveView, Sample, Work, draw_table, list_shares, make_bar, open_view
 from framefeed.load import LoadStats
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import make_folder
 from tests.cli.running import SECONDS, environment
 from tests.programs import running

@@ -25,7 +25,7 @@ from framefeed.errors import CorruptMedia, ResourceExhausted, UnreadableMedia, U
 from framefeed.index import build_index
 from framefeed.media import ImageSequence, MediaSource
 from framefeed.request import OutputSpec
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import read_stamps
 from tests.corpus import corpus_file, expected_stamps
 from tests.decode.faults import changed_decoders

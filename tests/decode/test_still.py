@@ -39,7 +39,7 @@ from framefeed.index import build_index, probe
 from framefeed.media import ImageSequence, MediaSource
 from framefeed.pictures import QUIET, decode_still
 from framefeed.request import OutputSpec
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, read_stamp, read_stamps, write_clip
 from tests.corpus import corpus_file
 from tests.media.pictures import SIZE, noise, write_folder

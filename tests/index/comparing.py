@@ -15,9 +15,7 @@ from framefeed._values import DEFAULT_LIMITS, HEAD_BYTES, MediaInfo, PacketTable
 from framefeed.errors import MediaError
 from framefeed.index import FrameIndex, Verify, _probe, build_index, index_media
 from framefeed.index._movie import OpenedMovie, open_movie
-from framefeed.media._container import VideoContainer
-from framefeed.media._packets import walk_packets
-from framefeed.media._source import MediaSource
+from framefeed.media import MediaSource, VideoContainer, walk_packets
 
 Source = str | bytes | os.PathLike[str]
 _INDEX = ("pts", "duration", "time_base", "key_frame_indices", "built_from", "frame_packet", "frame_start", "stream")

@@ -17,9 +17,7 @@ from framefeed.errors import FramefeedError
 from framefeed.index import index_media
 from framefeed.index._provers import _PROVERS, Prover
 from framefeed.index.proofs._proving import Proof, Unproved
-from framefeed.media import MediaSource
-from framefeed.media._container import VideoContainer
-from framefeed.media._packets import walk_packets
+from framefeed.media import MediaSource, VideoContainer, walk_packets
 from framefeed.testing import take_packets
 
 PROVED = "packets+proof"

@@ -16,7 +16,7 @@ from framefeed.errors import FramefeedError, TimeUnavailable
 from framefeed.index._build import Verify, build_index
 from framefeed.index._frame_index import FrameIndex
 from framefeed.media import MediaSource, VideoContainer
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, clip_bytes, put_packets, read_stamp, take_packets
 from tests.corpus import clip_file
 from tests.index.proof_checks import differences

@@ -11,12 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.bitstreams._bits import OddUnits
-from framefeed.bitstreams._sets import read_hevc_sequence
+from framefeed.bitstreams import OddUnits, read_hevc_sequence
 from framefeed.index._declared_rate import find_declared_rate, has_clock, read_avi_rate, read_mpeg_rates
-from framefeed.media._container import VideoContainer
-from framefeed.media._packets import walk_packets
-from framefeed.media._source import MediaSource
+from framefeed.media import MediaSource, VideoContainer, walk_packets
 from framefeed.testing import AudioSpec, ClipSpec, clip_bytes
 from tests.corpus import clip_file
 from tests.index.rated import with_avi_rate

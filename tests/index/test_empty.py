@@ -14,7 +14,7 @@ from framefeed.errors import EmptyVideo, FramefeedError, UnsupportedCodec
 from framefeed.index import build_index
 from framefeed.index._movie import movie_info
 from framefeed.index._probe import probe
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, clip_bytes, take_packets
 from tests.codec_clips import CODECS
 from tests.corpus import clip_file

@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 
 from framefeed._values import StreamColors
-from framefeed.bitstreams._configuration import read_configuration
-from framefeed.bitstreams._sets import H264Sequence
+from framefeed.bitstreams import H264Sequence, read_configuration
 from framefeed.index.proofs._h264 import count_missing, count_missing_before
 from framefeed.index.proofs._nal import count_missing_pictures
-from framefeed.media import MediaSource, VideoContainer, walk_packets
-from framefeed.media._container import decode_packet
+from framefeed.media import MediaSource, VideoContainer, decode_packet, walk_packets
 from tests.corpus import corpus_file
 from tests.media.nal_mutants import Stream, Units, bits_of, edit, h264, syntax_of, with_bits, with_reset
 

@@ -19,7 +19,7 @@ from framefeed.errors import FramefeedError
 from framefeed.index import proofs
 from framefeed.index.proofs import _av1, _intra, _proving, _vpx
 from framefeed.index.proofs._proving import Proof, Unproved
-from framefeed.media._container import VideoContainer
+from framefeed.media import VideoContainer
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.index.proof_checks import BelievesPackets, MakeProver, differences, make_prover, mistakes, prove, refusal
 from tests.index.test_proof_intra import INTRA, cut_file, intra_file

@@ -28,7 +28,7 @@ from framefeed.index._build import Verify, build_index, index_media
 from framefeed.index._frame_index import FrameIndex
 from framefeed.index._times import DecodingTimes, FrameTimes, assume_rate, find_times
 from framefeed.media import MediaSource, VideoContainer, walk_packets
-from framefeed.scan import count_times, scan
+from framefeed.scanning import count_times, scan
 from framefeed.testing import ClipSpec, Coded, clip_bytes, put_packets, take_packets, write_clip
 from tests.catalog.synthetic import catalog_of_index, same
 from tests.corpus import clip_file, corpus_file

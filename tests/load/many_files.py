@@ -11,7 +11,7 @@ from pathlib import Path
 
 from framefeed.load._loader import ClipLoader
 from framefeed.plan import AtIndices, plan_clips
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 
 FILES = 100

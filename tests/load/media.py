@@ -13,7 +13,7 @@ import numpy as np
 
 from framefeed.catalog import Catalog
 from framefeed.plan import ClipRule, EpochPlan, RandomSegments, plan_clips
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import make_folder, read_stamps
 
 SIZE = (48, 64)

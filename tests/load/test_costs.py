@@ -18,7 +18,7 @@ from framefeed.load._pending import PendingBatch
 from framefeed.load._work import split_by_source
 from framefeed.load._workers import Workers
 from framefeed.plan import EpochPlan, EveryFrame, Uniform, plan_clips
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.fakes import FlatDecoder
 from tests.load.laws import content

@@ -23,7 +23,7 @@ from framefeed.load._loader import ClipLoader
 from framefeed.media import MediaSource
 from framefeed.plan import AtIndices, EpochPlan, plan_clips
 from framefeed.request import OutputSpec
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from tests.damaged import SPEC, damaged_clip
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* damaged frames in .* may be in clips")  # tests/plan/test_remarks.py

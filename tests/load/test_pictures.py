@@ -16,7 +16,7 @@ from framefeed.load._loader import ClipLoader
 from framefeed.media import ImageSequence
 from framefeed.plan import AtIndices, Dense, EpochPlan, Uniform, plan_clips, plan_requests
 from framefeed.request import DecodeRequest
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, read_stamps, write_clip
 from tests.load.laws import check_resume, run
 from tests.media.pictures import SIZE, write_folder

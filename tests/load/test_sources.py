@@ -19,7 +19,7 @@ from framefeed.load._batch import ClipBatch
 from framefeed.load._loader import ClipLoader
 from framefeed.plan import EpochPlan, Uniform, plan_clips, plan_requests
 from framefeed.request import DecodeRequest
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 from tests.lengths import either
 from tests.load.media import assert_stamps, folder

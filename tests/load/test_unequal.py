@@ -16,7 +16,7 @@ from framefeed.errors import UsageError
 from framefeed.load._loader import ClipLoader
 from framefeed.plan import AtIndices, EpochPlan, Uniform, plan_clips
 from framefeed.request import CenterCrop, RandomCrop
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, read_stamps, write_clip
 from tests.fakes import FlatDecoder
 

@@ -9,8 +9,7 @@ import pytest
 
 from framefeed._values import Limits
 from framefeed.errors import LimitExceeded, MediaError, UnreadableMedia
-from framefeed.index import build_index
-from framefeed.index._upright import is_upright
+from framefeed.index import build_index, is_upright
 from framefeed.media._container import Packet, VideoContainer
 from framefeed.media._libav_input import name_known_format
 from framefeed.media._packets import walk_packets

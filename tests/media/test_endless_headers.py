@@ -13,14 +13,12 @@ from hypothesis import strategies as st
 
 from framefeed._values import DEFAULT_LIMITS, BytesReader, Limits
 from framefeed.errors import FramefeedError, LimitExceeded
-from framefeed.index import build_index
-from framefeed.index._probe import probe
-from framefeed.mp4._boxes import BOX_COST, FREE_BOXES, read_layout
+from framefeed.index import build_index, probe
+from framefeed.mp4 import BOX_COST, FREE_BOXES, read_layout
 from framefeed.parallel import DEADLINE, Cancelled, cancelled_by, time_limit
-from framefeed.pictures._pillow import decode_still
-from framefeed.pictures._reads import LEAST_READ_BYTES
-from framefeed.pictures._reads import PICTURE_HEAD_BYTES as HEAD_BYTES
-from framefeed.scan import scan
+from framefeed.pictures import LEAST_READ_BYTES, decode_still
+from framefeed.pictures import PICTURE_HEAD_BYTES as HEAD_BYTES
+from framefeed.scanning import scan
 from tests.media.endless import PICTURES, EndlessFile, movie
 from tests.pathologies.bitstreams import make_box
 from tests.pictures.made import chunk, made, picture, saved, with_chunks

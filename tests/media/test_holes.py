@@ -12,11 +12,10 @@ import pytest
 from framefeed._values import Limits
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import LimitExceeded
-from framefeed.index import build_index
-from framefeed.index._probe import probe
+from framefeed.index import build_index, probe
 from framefeed.media._libav_input import LibavInput
 from framefeed.media._source import MediaSource
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, clip_bytes
 
 FORMATS = {"avi": "avi", "mkv": "matroska", "flv": "flv", "mpg": "mpeg"}

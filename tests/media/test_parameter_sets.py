@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from framefeed import FrameIndex, build_index
-from framefeed.bitstreams._nal import split_nal_units
+from framefeed.bitstreams import split_nal_units
 from framefeed.media._container import VideoContainer
 from framefeed.media._packets import walk_packets
 from framefeed.media._parameter_sets import has_damaged_parameters

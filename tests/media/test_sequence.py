@@ -26,7 +26,7 @@ from framefeed.errors import (
     UnreadableMedia,
     UsageError,
 )
-from framefeed.index._probe import probe
+from framefeed.index import probe
 from framefeed.media._sequence import ImageSequence, SequenceSource, parse_rate, source_name
 from framefeed.media._sequence_files import list_folder, make_natural_key
 from framefeed.media._source import MediaSource

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from framefeed._values import BytesReader, Limits
 from framefeed.index import FrameIndex
-from framefeed.media._source import MediaSource
+from framefeed.media import MediaSource
 from framefeed.mp4._boxes import OddMovie, TooManyBoxes
 from framefeed.mp4._samples import read_movie
 from tests.index.comparing import answer, answer_of_libav, differences, opened

@@ -12,7 +12,7 @@ from PIL import Image
 
 from framefeed._values import DEFAULT_LIMITS
 from framefeed.errors import FramefeedError
-from framefeed.media._source import MediaSource
+from framefeed.media import MediaSource
 from framefeed.pictures._pillow import probe_image
 from framefeed.pictures._reads import OddHeader
 from tests.pictures.made import (

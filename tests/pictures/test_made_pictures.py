@@ -13,9 +13,8 @@ from PIL import Image, ImageOps
 
 from framefeed._values import DEFAULT_LIMITS, Limits
 from framefeed.errors import LimitExceeded, UnsupportedCodec
-from framefeed.index import build_index
-from framefeed.index._probe import probe
-from framefeed.media._source import MediaSource
+from framefeed.index import build_index, probe
+from framefeed.media import MediaSource
 from framefeed.pictures import _pillow
 from framefeed.pictures._exif import convert_exif_orientation
 from framefeed.pictures._pillow import describe_header, probe_image

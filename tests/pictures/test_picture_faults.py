@@ -23,12 +23,11 @@ from framefeed.errors import (
     StaleSource,
     UnreadableMedia,
 )
-from framefeed.index import build_index
-from framefeed.index._probe import probe
-from framefeed.media._sequence import ImageSequence
+from framefeed.index import build_index, probe
+from framefeed.media import ImageSequence
 from framefeed.parallel import Ok, catch_outcome, find_shortage
 from framefeed.pictures._pillow import PictureFile, decode_still, pillow_errors
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from tests.media.faults import CALLS, Fault, failing_calls
 from tests.media.pictures import write_folder
 from tests.pictures.made import WRITES_AVIF, WRITES_MPO, made, picture, saved

@@ -12,8 +12,8 @@ from PIL import Image
 
 from framefeed._values import Limits
 from framefeed.errors import FramefeedError, UnsupportedCodec
-from framefeed.index._probe import probe
-from framefeed.media._source import MediaSource
+from framefeed.index import probe
+from framefeed.media import MediaSource
 from framefeed.pictures._pillow import PILLOW_FORMATS, probe_image
 from framefeed.pictures._reads import OddHeader
 from tests.pictures.made import WRITES_AVIF

@@ -14,12 +14,12 @@ from PIL import Image
 from framefeed._values import DEFAULT_LIMITS, Limits, MediaInfo
 from framefeed.decode import VideoDecoder
 from framefeed.errors import LimitExceeded, UnreadableMedia, UnsupportedCodec
-from framefeed.index._probe import probe
-from framefeed.media._source import MediaSource
+from framefeed.index import probe
+from framefeed.media import MediaSource
 from framefeed.pictures import _pillow
 from framefeed.pictures._exif import convert_exif_orientation, make_exif_orientation
 from framefeed.pictures._pillow import decode_still, describe_picture
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from tests.pictures.made import exif, saved
 
 

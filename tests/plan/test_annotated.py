@@ -18,8 +18,8 @@ from framefeed.plan._epoch import EpochPlan
 from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._rules import AtIndices, EveryFrame, Uniform
-from framefeed.request._request import DecodeRequest
-from framefeed.scan import scan
+from framefeed.request import DecodeRequest
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
 

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.index import _costs as costs
-from framefeed.index import plan_runs
-from framefeed.index._costs import predict_seconds
+from framefeed.index import plan_runs, predict_seconds
 from framefeed.plan import EpochPlan, plan_clips
 from framefeed.plan import _balance as balance
 from framefeed.plan._balance import CostOrder, estimate_row_costs

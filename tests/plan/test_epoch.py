@@ -20,10 +20,7 @@ from framefeed.plan._epoch import EpochPlan
 from framefeed.plan._options import PlanOptions
 from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
-from framefeed.request._choose import ClipFrames
-from framefeed.request._crops import CenterCrop, RandomCrop, RandomResizedCrop
-from framefeed.request._random import ClipContext
-from framefeed.request._request import DecodeRequest
+from framefeed.request import CenterCrop, ClipContext, ClipFrames, DecodeRequest, RandomCrop, RandomResizedCrop
 from tests.fakes import FakeCatalog, index_of, steady_index
 
 

@@ -14,7 +14,7 @@ from framefeed.errors import MissingMedia, UsageError
 from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._rules import Dense, EveryFrame, Uniform
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 
 

@@ -24,7 +24,7 @@ from framefeed.request import (
     RandomCrop,
     RandomResizedCrop,
 )
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from tests.corpus import clip_file
 from tests.damaged import SPEC, damaged_clip
 from tests.fakes import FakeCatalog, steady_index

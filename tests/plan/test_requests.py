@@ -12,8 +12,7 @@ from framefeed.errors import FrameNotFound, MissingMedia, UnreadableMedia, Usage
 from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._rules import Uniform
-from framefeed.request._crops import RandomCrop
-from framefeed.request._request import DecodeRequest, OutputSpec
+from framefeed.request import DecodeRequest, OutputSpec, RandomCrop
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
 

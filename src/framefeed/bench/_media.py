@@ -23,7 +23,7 @@ from framefeed.errors import FramefeedError, MissingMedia
 from framefeed.index import FrameIndex, build_index
 from framefeed.media import MediaSource
 from framefeed.request import OutputSpec
-from framefeed.scan import VIDEO_SUFFIXES, list_roots
+from framefeed.scanning import VIDEO_SUFFIXES, list_roots
 from framefeed.testing import AudioSpec, ClipSpec, Coded, draw_stamp, put_packets, take_packets, write_clip
 
 # Rows of 5 cells, the leftmost the highest bit: the usual 5x7 figures.

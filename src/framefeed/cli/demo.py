@@ -28,7 +28,7 @@ from framefeed.encode import SheetClip, draw_contact_sheet, save_still
 from framefeed.errors import MissingDependency, TimeUnavailable, UsageError
 from framefeed.parallel import thread_budget
 from framefeed.plan import EpochPlan, Rates
-from framefeed.scan import VIDEO_SUFFIXES, list_roots, scan
+from framefeed.scanning import VIDEO_SUFFIXES, list_roots, scan
 from framefeed.testing import make_folder, read_stamp
 
 try:

@@ -29,7 +29,7 @@ from framefeed.cli._media import add_limit_arguments, make_limits
 from framefeed.errors import UsageError
 from framefeed.index import TIMES_FROM_IN_WORDS
 from framefeed.media import parse_rate
-from framefeed.scan import (
+from framefeed.scanning import (
     ListOptions,
     ScanRequest,
     ScanStats,

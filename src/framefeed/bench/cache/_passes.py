@@ -38,7 +38,7 @@ from framefeed.errors import UsageError
 from framefeed.load import ClipLoader
 from framefeed.plan import Dense, EpochPlan, plan_clips, plan_requests
 from framefeed.request import DecodeRequest, RandomResizedCrop
-from framefeed.scan import scan
+from framefeed.scanning import scan
 
 STRIDE = 24
 CLIPS = 16

@@ -33,7 +33,7 @@ from framefeed.load import ClipLoader
 from framefeed.media import MediaSource
 from framefeed.plan import Dense, EpochPlan, plan_clips, plan_requests
 from framefeed.request import DecodeRequest
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 
 DECODE_SECONDS = 0.025

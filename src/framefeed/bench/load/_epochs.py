@@ -36,7 +36,7 @@ from framefeed.bench.load._programs import (
 )
 from framefeed.errors import FramefeedError, MissingMedia
 from framefeed.index import build_index
-from framefeed.scan import list_roots
+from framefeed.scanning import list_roots
 
 CODECS = ("h264",)
 SUFFIXES = frozenset({".mp4", ".mov", ".mkv"})

@@ -13,7 +13,7 @@ from framefeed.cache import FrameCache
 from framefeed.errors import MissingMedia
 from framefeed.load import ClipLoader
 from framefeed.plan import Uniform, plan_clips
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 
 FRAMES, SIZE, BATCH, WORKERS = 16, 224, 8, 2

@@ -26,7 +26,7 @@ from framefeed.bench.baselines import SIZE
 from framefeed.catalog import Catalog
 from framefeed.decode import Pixels
 from framefeed.plan import Dense, EpochPlan, plan_clips
-from framefeed.scan import scan
+from framefeed.scanning import scan
 
 Mark = Literal["ready", "first", "done"]
 FRAMES, STRIDE, BATCH, WORKERS, SEED = 16, 4, 8, 2, 0

@@ -33,7 +33,7 @@ from framefeed.catalog import (
 )
 from framefeed.errors import MissingMedia
 from framefeed.plan import Dense, plan_clips
-from framefeed.scan import scan
+from framefeed.scanning import scan
 from framefeed.testing import AudioSpec, ClipSpec, write_clip
 
 DISTINCT = 8
