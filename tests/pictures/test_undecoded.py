@@ -304,7 +304,7 @@ def test_avif_where_pillow_has_the_plug_in_alone_says_which_pillow_does() -> Non
         import sys
         sys.modules["PIL._avif"] = None
         from framefeed.errors import UnsupportedCodec
-        from framefeed.media import probe
+        from framefeed.index import probe
         try:
             probe(b"\\0\\0\\0\\x18ftypavif\\0\\0\\0\\0avifmif1" + bytes(300))
         except UnsupportedCodec as error:

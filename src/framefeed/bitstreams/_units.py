@@ -1,6 +1,6 @@
 """Read the NAL unit headers, and the first slice of each packet, of many packets at once by NumPy.
 
-The facts are those that `framefeed.media._nal` reads of one packet.
+The facts are those that `framefeed.bitstreams._nal` reads of one packet.
 """
 
 from __future__ import annotations
