@@ -24,11 +24,11 @@ from tests.codec_clips import CODECS
 from tests.corpus import clip_file, corpus_file
 from tests.damaged import damaged_clip
 from tests.decode.damaged import DAMAGES, packet_ranges
+from tests.index.test_proof_intra import INTRA, intra_file
+from tests.index.vpx_cases import MUTANTS
 from tests.media.bombs import write_bombs
 from tests.media.endless import PICTURES, movie
 from tests.media.nal_mutants import cut_at, h264, hevc
-from tests.media.test_proof_intra import INTRA, intra_file
-from tests.media.vpx_cases import MUTANTS
 from tests.mp4.movies import MovieSpec, movie_bytes, right_offsets
 from tests.mp4.test_hostile import WRONG_TABLES
 from tests.pathologies import iter_pathologies

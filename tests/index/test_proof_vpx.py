@@ -16,11 +16,11 @@ from framefeed.index.proofs._vpx import FrameReader
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.codec_clips import CODECS
 from tests.corpus import corpus_file
+from tests.index import vpx_mutants as made
 from tests.index.proof_checks import PROVED, check, collecting_reasons, with_key_flags
 from tests.index.vpx_cases import MUTANTS
 from tests.index.vpx_mutants import GOP, edit, ivf, packets
 from tests.lengths import either
-from tests.media import vpx_mutants as made
 
 NAMES = frozenset({"vp8", "vp9", "av1", "mjpeg", "prores", "ffv1", "dnxhd", "png"})
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from framefeed import Limits
 from framefeed._values import DEFAULT_LIMITS
+from tests.index import vpx_mutants as made
 from tests.index.vpx_mutants import GOP, Packets, edit, ivf, packets, superframe
-from tests.media import vpx_mutants as made
 
 SMALL = Limits(max_pixels=128 * 96)
 

@@ -10,7 +10,7 @@ from framefeed.catalog import _chunks
 from framefeed.errors import WorkerLost
 from framefeed.scanning import _journal
 from framefeed.scanning._scan import scan
-from tests.catalog import killed_worker
+from tests.scanning import killed_worker
 
 folder, target = sys.argv[1:]
 _journal.WRITE_SECONDS = 0.0
