@@ -56,7 +56,8 @@ def fill_overview() -> str:
         ("second epoch, read from the frame cache", "the first, which decodes", say(0, "cache/second/second/CPU")),
         ("a 720p film through a Python function of 5 ms, wall", "a loop over OpenCV and x264",
          say(2, "map/lock/lock/wall")),
-        ("peak memory of the first row, with PyTorch imported", "decord2 / TorchCodec", f"{' / '.join(needs)} of theirs"),
+        ("peak memory of the first row, with PyTorch imported", "decord2 / TorchCodec",
+         f"{' / '.join(needs)} of theirs"),
     ])  # fmt: skip
 
 
