@@ -22,9 +22,8 @@ import pytest
 from framefeed.decode import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder, get_thread_pools
 from framefeed.errors import EmptyVideo, MediaError, UnreadableMedia
-from framefeed.index import FrameIndex, build_index, index_media
-from framefeed.media import MediaSource, probe
-from framefeed.plan import plan_runs
+from framefeed.index import FrameIndex, build_index, index_media, plan_runs, probe
+from framefeed.media import MediaSource
 from tests.conftest import CHECKOUT
 from tests.decode.law import Product, check_frames
 from tests.lengths import IS_LONG, either

@@ -24,16 +24,16 @@ from tests.codec_clips import CODECS
 from tests.corpus import clip_file, corpus_file
 from tests.damaged import damaged_clip
 from tests.decode.damaged import DAMAGES, packet_ranges
+from tests.index.test_proof_intra import INTRA, intra_file
+from tests.index.vpx_cases import MUTANTS
 from tests.media.bombs import write_bombs
 from tests.media.endless import PICTURES, movie
-from tests.media.headers.made import made
-from tests.media.headers.test_damaged_pictures import CLAIMS, ONE_OF_EACH
-from tests.media.mp4.movies import MovieSpec, movie_bytes, right_offsets
-from tests.media.mp4.test_hostile import WRONG_TABLES
 from tests.media.nal_mutants import cut_at, h264, hevc
-from tests.media.test_proof_intra import INTRA, intra_file
-from tests.media.vpx_cases import MUTANTS
+from tests.mp4.movies import MovieSpec, movie_bytes, right_offsets
+from tests.mp4.test_hostile import WRONG_TABLES
 from tests.pathologies import iter_pathologies
+from tests.pictures.made import made
+from tests.pictures.test_damaged_pictures import CLAIMS, ONE_OF_EACH
 
 Row = tuple[str, ...]
 GOLDEN = Path(__file__).with_name("error_types.tsv")

@@ -15,6 +15,18 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed._checks import check_choice, expected
+from framefeed._values import (
+    HEAD_BYTES,
+    NAL_CODECS,
+    Limits,
+    MediaInfo,
+    PacketWalk,
+    PictureFormat,
+    StreamColors,
+    read_bytes,
+    resolve_limits,
+)
+from framefeed.bitstreams import MAX_PARAMETER_SETS
 from framefeed.errors import EmptyVideo, UnsupportedCodec
 from framefeed.index._comparing import find_frames_with_gaps, find_unsteady_frames
 from framefeed.index._damage import find_damaged_frames, keep_promised_frames
@@ -26,46 +38,31 @@ from framefeed.index._joining import (
     join_packets_and_frames,
     order_shown_packets,
 )
+from framefeed.index._movie import OpenedMovie, open_movie
 from framefeed.index._pictures import index_sequence, index_still
+from framefeed.index._probe import describe_video
+from framefeed.index._provers import has_prover, walk_and_prove
 from framefeed.index._times import DecodingTimeRecorder, DecodingTimes, assume_rate, find_times, read_packet_times
+from framefeed.index._upright import convert_display_matrix
+from framefeed.index.proofs._nal import count_missing_pictures, is_in_order_of_times
+from framefeed.index.proofs._proving import Proof, Refuted, Unproved
 from framefeed.media import (
-    HEAD_BYTES,
-    MAX_PARAMETER_SETS,
-    NAL_CODECS,
     SILENT_CODECS,
     DecodedFact,
-    Limits,
-    MediaInfo,
     MediaSource,
     MisplacedPacket,
-    OpenedMovie,
     Packet,
-    PacketWalk,
-    PictureFormat,
     PictureHasher,
-    Proof,
-    Refuted,
     SequenceSource,
-    StreamColors,
-    Unproved,
     VideoContainer,
-    convert_display_matrix,
-    count_missing_pictures,
     decode_facts,
     demux_from,
-    describe_video,
     has_damaged_configuration,
     has_damaged_parameters,
-    has_prover,
-    is_in_order_of_times,
     make_empty_error,
-    open_movie,
     parse_rate,
-    read_bytes,
     read_stream_colors,
-    resolve_limits,
     sniff,
-    walk_and_prove,
     walk_packets,
 )
 from framefeed.parallel import try_again_in_shortage

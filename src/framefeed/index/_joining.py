@@ -7,18 +7,13 @@ from fractions import Fraction
 import numpy as np
 
 from framefeed._arrays import BoolArray, IntArray
+from framefeed._values import MISSING_PTS, NAL_CODECS, PacketTable, PacketWalk
 from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts
+from framefeed.index._movie import OpenedMovie
+from framefeed.index._movie_facts import MP4_FORMAT_NAME
 from framefeed.index._times import FrameTimes, read_packet_times
-from framefeed.media import (
-    MISSING_PTS,
-    MP4_FORMAT_NAME,
-    NAL_CODECS,
-    OpenedMovie,
-    PacketTable,
-    PacketWalk,
-    SourceIdentity,
-    convert_display_matrix,
-)
+from framefeed.index._upright import convert_display_matrix
+from framefeed.media import SourceIdentity
 
 _LAST = int(np.iinfo(np.int64).max)
 

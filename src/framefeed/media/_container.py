@@ -24,8 +24,16 @@ from av.stream import Disposition
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from framefeed._values import (
+    DEFAULT_LIMITS,
+    ByteReader,
+    Limits,
+    bound_padded_pixels,
+    is_size_allowed,
+    make_limit_error,
+    read_bytes,
+)
 from framefeed.errors import CorruptMedia, LimitExceeded, NoVideoStream, UnreadableMedia, UnsupportedCodec
-from framefeed.media._info import DEFAULT_LIMITS, Limits, bound_padded_pixels, is_size_allowed, make_limit_error
 from framefeed.media._libav_errors import (
     LIBAV_EXCEPTIONS,
     LogLine,
@@ -46,7 +54,6 @@ from framefeed.media._libav_input import (
     name_known_format,
     needs_decoders,
 )
-from framefeed.media._readers import ByteReader, read_bytes
 from framefeed.media._source import MediaSource
 from framefeed.parallel import check_stop
 

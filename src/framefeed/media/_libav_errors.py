@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import av
 
+from framefeed._values import Limits
 from framefeed.errors import CorruptMedia, MediaError, MissingMedia, UnreadableMedia, UnsupportedCodec
-from framefeed.media._info import Limits
 from framefeed.parallel import find_shortage
 
 # Errors alone: PyAV checks the level before it takes the GIL, so that an intact file costs nothing (D14).

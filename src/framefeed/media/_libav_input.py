@@ -13,10 +13,9 @@ import av
 from av.codec.codec import UnknownCodecError
 from av.container import InputContainer
 
+from framefeed._values import Limits, bound_padded_pixels, read_bytes
 from framefeed.errors import LimitExceeded
-from framefeed.media._info import Limits, bound_padded_pixels
 from framefeed.media._libav_errors import LogLine
-from framefeed.media._readers import read_bytes
 from framefeed.media._source import MediaSource
 from framefeed.parallel import Err, Ok, catch_outcome, check_stop
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from framefeed._arrays import AnyArray, FloatArray, IntArray
 from framefeed.catalog import Catalog
-from framefeed.index import has_picture_files
-from framefeed.plan._costs import (
+from framefeed.index import (
     SECONDS_PER_BYTE,
     SECONDS_PER_DECODED_PIXEL,
     SECONDS_PER_DELIVERED,
@@ -26,6 +25,7 @@ from framefeed.plan._costs import (
     SECONDS_PER_FILE_PIXEL,
     SECONDS_PER_OTHER_BYTE,
     SECONDS_PER_PICTURE,
+    has_picture_files,
 )
 from framefeed.plan._rules import ClipRule, Dense, Rates
 

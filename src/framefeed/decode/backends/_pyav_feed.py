@@ -8,18 +8,11 @@ from typing import Protocol, cast
 from av import VideoCodecContext
 from av.packet import Packet as AvPacket
 
+from framefeed._values import MISSING_PTS, ByteReader
 from framefeed.decode._decoder import DecodeCounts
 from framefeed.errors import StaleSource
-from framefeed.index import MISSING_PTS, FrameIndex
-from framefeed.media import (
-    SILENT_CODECS,
-    STREAM_FORMATS,
-    ByteReader,
-    MediaSource,
-    Packet,
-    VideoContainer,
-    number_after_seek,
-)
+from framefeed.index import FrameIndex
+from framefeed.media import SILENT_CODECS, STREAM_FORMATS, MediaSource, Packet, VideoContainer, number_after_seek
 
 # Zero bytes that must follow every packet: AV_INPUT_BUFFER_PADDING_SIZE of libavcodec/defs.h.
 _PADDING = 64

@@ -20,11 +20,12 @@ from typing import Generic, Protocol, TypeVar
 from av import CodecContext, VideoCodecContext
 
 from framefeed._lru import Lru
+from framefeed._values import ByteReader, Limits, bound_padded_pixels
 from framefeed.decode._convert import Converter
 from framefeed.decode._decoder import DecodeCounts
 from framefeed.decode.backends._pyav_feed import ContainerFeed, DirectFeed, Feed, wait_for_threads
 from framefeed.index import FrameIndex
-from framefeed.media import ByteReader, Limits, MediaSource, VideoContainer, bound_padded_pixels, libav_errors
+from framefeed.media import MediaSource, VideoContainer, libav_errors
 from framefeed.parallel import is_collecting, register_releasable, try_again_in_shortage
 
 # Idle decoder contexts of a thread.

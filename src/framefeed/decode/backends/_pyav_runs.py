@@ -19,32 +19,26 @@ from av import VideoCodecContext
 from av.video.frame import VideoFrame
 
 from framefeed._arrays import BoolArray, IntArray
+from framefeed._values import DISPOSABLE, KEY, NAL_CODECS, is_size_allowed
+from framefeed.bitstreams import BLOCK_PADDING, UnitWalk, read_h264_facts, read_hevc_facts, read_nal_length_size
 from framefeed.decode._decoder import DecodeCounts
 from framefeed.decode.backends._pyav_feed import Feed
 from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
-from framefeed.index import DISPOSABLE, KEY, FrameIndex, StreamFacts, find_frame_starts, find_packet_start
+from framefeed.index import DecodeRuns, FrameIndex, StreamFacts, find_frame_starts, find_packet_start
 from framefeed.media import (
-    BLOCK_PADDING,
     LIBAV_EXCEPTIONS,
     MOST_PIXEL_BYTES,
-    NAL_CODECS,
     SILENT_CODECS,
     MediaSource,
     MisplacedPacket,
     Packet,
-    UnitWalk,
     bound_picture_bytes,
     check_memory,
     is_damage_logged,
     is_harmless,
-    is_size_allowed,
     libav_log,
-    read_h264_facts,
-    read_hevc_facts,
-    read_nal_length_size,
 )
 from framefeed.parallel import check_stop
-from framefeed.plan import DecodeRuns
 
 # Finds whether decoding can start at each of some packets.
 StartCheck = Callable[[Iterable[int]], dict[int, bool]]
