@@ -17,8 +17,8 @@ from framefeed._values import PictureFormat, StreamColors
 from framefeed.bitstreams._bits import HeaderBits, OddUnits
 from framefeed.bitstreams._order import find_levels, unwrap
 from framefeed.bitstreams._sets import H264Picture, H264Sequence, HevcPicture, HevcSequence, read_reference_sets
-from framefeed.bitstreams._slice_bits import AHEAD_BITS, SliceBits, read_headers
-from framefeed.bitstreams._slices import H264Slices, HevcSlices, make_rest_lengths, read_h264_slices, read_hevc_slices
+from framefeed.bitstreams._slice_bits import SliceBits, read_headers
+from framefeed.bitstreams._slices import H264Slices, HevcSlices, read_h264_slices, read_hevc_slices
 from framefeed.bitstreams._units import HEAD_BYTES
 from framefeed.index import number_pictures
 from tests.pathologies.bitstreams import BitWriter, escape
@@ -179,42 +179,6 @@ def test_a_frame_is_shown_with_the_first_of_its_fields() -> None:
     flags = np.array([header.is_idr for header in headers]), np.array([header.is_reference for header in headers])
     number = number_pictures(SEQUENCE, read(headers), *flags)
     assert (number - number[0]).tolist() == [0, 1, 2, 10, 8]
-
-
-def _bits_behind_order(kind: int, ahead: str) -> int:
-    """Read what is behind the order, H.264 7.3.3, number after number; 0 where it must not be passed over."""
-    left = iter(ahead)
-
-    def golomb() -> int:
-        zeros = 0
-        while next(left) == "0":
-            zeros += 1
-        return int("1" + "".join([next(left) for _ in range(zeros)]), 2) - 1
-
-    lists = {P: 1, B: 2, INTRA: 0}[kind]
-    try:
-        if kind == B:
-            next(left)
-        if lists and next(left) == "1" and any(golomb() > 30 for _ in range(lists)):
-            return 0
-        for ends, others in [(3, (1, 1, 1, 0))] * lists + [(0, (0, 1, 1, 2, 1, None, 1))]:
-            number = -1 if next(left) == "1" else ends
-            while number != ends:
-                number = golomb()
-                if number >= len(others) or others[number] is None:
-                    return 0
-                for _ in range(others[number] or 0):
-                    golomb()
-    except (StopIteration, RuntimeError):
-        return 0
-    return len(ahead) - len(list(left))
-
-
-@pytest.mark.parametrize("kind", [P, B, INTRA])
-def test_the_table_of_header_lengths_agrees_with_reading(kind: int) -> None:
-    expected = [_bits_behind_order(kind, f"{ahead:0{AHEAD_BITS}b}") for ahead in range(1 << AHEAD_BITS)]
-    assert make_rest_lengths(has_weights=False, has_weights_of_two=False)[kind].tolist() == expected
-    assert make_rest_lengths(has_weights=True, has_weights_of_two=True)[kind].any() == (kind == INTRA)
 
 
 def test_fields_are_noticed() -> None:

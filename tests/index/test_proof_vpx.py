@@ -232,7 +232,7 @@ def test_real_media_are_proved(media_root: Path) -> None:
             continue
         if codec in NAMES:
             # Full verification decodes everything.
-            is_checked = len(built) % either(short=4, long=1) == 0
+            is_checked = len(built) % either(short=12, long=1) == 0
             built[name] = check(path) if is_checked else build_index(path).built_from
     assert {name for name, how in built.items() if how != PROVED} == UNPROVED.keys()
     assert len(built) > 60

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeVar
 
@@ -16,8 +16,6 @@ Set = TypeVar("Set")
 Headers = TypeVar("Headers")
 _WORD = 8
 _ZEROS_BITS = 16
-AHEAD_BITS = 12
-"""Bits of one table look-up: they hold the rest behind the order of most pictures."""
 _TOO_LONG = 8 * HEAD_BYTES + 1
 """Bits that stand for a number longer than any valid one: it ends beyond the known bytes."""
 _MOST_NUMBERS = 1024
@@ -29,7 +27,6 @@ _SEEN = np.array(57)
 """Bits known from any bit on: 64 from the beginning of its byte."""
 # Arrays: NumPy takes twice as long with numbers, which it converts first.
 _TOP = np.array(64 - _ZEROS_BITS, np.uint64)
-_BEHIND_AHEAD = np.array(64 - AHEAD_BITS, np.uint64)
 _THREE, _SEVEN = np.array(3), np.array(7)
 _BIT = 128 >> np.arange(8)
 _ONE = np.ones(1, np.int64)
@@ -60,48 +57,6 @@ def find_sets(number: IntArray, known: dict[int, Set]) -> list[Set]:
     if not named <= known.keys():
         raise OddUnits("slices of unknown parameter sets")
     return [known[name] for name in named]
-
-
-def make_golomb_lengths() -> IntArray:
-    """Make a table by ``AHEAD_BITS``: length of the Exp-Golomb number there; more if it does not end in them."""
-    length, _ = _make_golomb_tables()
-    ahead: IntArray = length[np.arange(1 << AHEAD_BITS) << (_ZEROS_BITS - AHEAD_BITS)]
-    return ahead
-
-
-def make_list_lengths(numbers: Sequence[int | None], end: int) -> IntArray:
-    """Make a table by ``AHEAD_BITS``: length of the list there, of numbers and others that belong to each.
-
-    Args:
-        numbers: Count of the others that belong to each value; None for values that a list must not have.
-        end: The value that ends a list.
-
-    Returns:
-        int64 [2**AHEAD_BITS]; 0 if the list does not end in these bits, or has unknown values.
-    """
-    known = make_golomb_lengths()
-    prefix = np.arange(1 << AHEAD_BITS)
-    lengths, at, left = np.zeros_like(prefix), np.zeros_like(prefix), np.zeros_like(prefix)
-    value = np.full_like(prefix, -1)
-    others = np.array([-1 if count is None else count for count in numbers])
-    while len(prefix):
-        rest = shift_prefix(prefix, at)
-        length = known[rest]
-        value = np.where(left > 0, value, (rest >> np.maximum(AHEAD_BITS - length, 0)) - 1)
-        at = at + length
-        is_whole = (at <= AHEAD_BITS) & (value < len(numbers))
-        prefix, at, value, left = prefix[is_whole], at[is_whole], value[is_whole], left[is_whole]
-        left = np.where(left > 0, left - 1, others[value])
-        is_end = (left == 0) & (value == end)
-        lengths[prefix[is_end]] = at[is_end]
-        goes_on = ~is_end & (left >= 0)
-        prefix, at, value, left = prefix[goes_on], at[goes_on], value[goes_on], left[goes_on]
-    return lengths
-
-
-def shift_prefix(prefix: IntArray, at: IntArray) -> IntArray:
-    """Remove the first ``at`` bits of some ``AHEAD_BITS``; append zeros."""
-    return prefix << np.minimum(at, AHEAD_BITS) & (1 << AHEAD_BITS) - 1
 
 
 class SliceBits:
@@ -178,10 +133,6 @@ class SliceBits:
         length[length > _SEEN] = _TOO_LONG
         self._bit = self._bit + length
         return first, second
-
-    def peek(self, chosen: IntArray) -> IntArray:
-        """Return the next ``AHEAD_BITS`` bits of some headers, int64, without reading them."""
-        return (self._peek_words(self._bit[chosen]) >> _BEHIND_AHEAD).view(np.int64)
 
     def read_steps(self, chosen: IntArray, count: IntArray) -> IntArray:
         """Read some Exp-Golomb numbers in each of some headers, each plus one, and skip the bit behind each.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -11,12 +10,8 @@ from framefeed._arrays import BoolArray, IntArray
 from framefeed.bitstreams._bits import OddUnits
 from framefeed.bitstreams._sets import MOST_REFERENCES, H264Picture, H264Sequence, HevcPicture, HevcSequence
 from framefeed.bitstreams._slice_bits import (
-    AHEAD_BITS,
     SliceBits,
     find_sets,
-    make_golomb_lengths,
-    make_list_lengths,
-    shift_prefix,
 )
 from framefeed.bitstreams._units import make_table
 
@@ -31,8 +26,6 @@ _END_OF_MARKS, _RESET, _MOST_MARK = 0, 5, 6
 _MARK_NUMBERS = (0, 1, 1, 2, 1, 0, 1)
 """Numbers behind each memory management control operation, 7.3.3.3."""
 _MOST_REFERENCES = 32
-_LONGEST_LENGTH = 9
-"""Bits of a length of a list that is surely allowed, at most."""
 _MOST_STEPS = 67
 """Entries of a list of changes or marks, 7.4.3.1: more than two for each of 32 fields are not valid."""
 
@@ -97,20 +90,11 @@ def read_h264_slices(
     resets = np.zeros(len(bits), bool)
     if sequence.order_kind != 1 and not np.count_nonzero(is_field):
         chosen = (is_reference & ~is_idr).nonzero()[0]
-        weights = any(one.has_weights for one in used), any(one.has_weights_of_two for one in used)
-        chosen = _skip_ahead(bits, chosen, make_rest_lengths(*weights)[kind[chosen], bits.peek(chosen)])
         if len(chosen):
             columns = _look_up_sets(picture[chosen], used)
             resets[_read_marks(bits, chosen, kind[chosen], columns, sequence.has_chroma)] = True
     bits.check()
     return H264Slices(number, order, bottom, is_field, kind == _B, resets)
-
-
-def _skip_ahead(bits: SliceBits, chosen: IntArray, length: IntArray) -> IntArray:
-    """Skip the lengths from a table; return the headers with length 0, of which nothing is skipped."""
-    bits.skip(length, chosen)
-    unknown: IntArray = chosen[length == 0]
-    return unknown
 
 
 def _look_up_sets(picture: IntArray, used: list[H264Picture]) -> IntArray:
@@ -150,7 +134,6 @@ def _read_lengths(bits: SliceBits, chosen: IntArray, changed: IntArray, length: 
 
 def _skip_changes(bits: SliceBits, chosen: IntArray) -> None:
     """Skip the changes of a list of references, 7.3.3.1."""
-    chosen = _skip_ahead(bits, chosen, _make_change_lengths()[bits.peek(chosen)]) if len(chosen) else chosen
     for _ in range(_MOST_STEPS):
         if not len(chosen):
             return
@@ -186,7 +169,6 @@ def _skip_weights(bits: SliceBits, chosen: IntArray, references: IntArray, has_c
 
 def _find_resets(bits: SliceBits, chosen: IntArray) -> list[int]:
     """Read memory management control operations, 7.3.3.3; list the pictures with operation 5."""
-    chosen = _skip_ahead(bits, chosen, _make_mark_lengths()[bits.peek(chosen)]) if len(chosen) else chosen
     resets: list[int] = []
     for _ in range(_MOST_STEPS):
         if not len(chosen):
@@ -197,50 +179,6 @@ def _find_resets(bits: SliceBits, chosen: IntArray) -> list[int]:
         resets += chosen[mark == _RESET].tolist()
         chosen = chosen[mark > _END_OF_MARKS]
     raise OddUnits("endless marks of references")
-
-
-@lru_cache(maxsize=1)
-def _make_change_lengths() -> IntArray:
-    return make_list_lengths(_CHANGE_NUMBERS, _END_OF_CHANGES)
-
-
-@lru_cache(maxsize=1)
-def _make_mark_lengths() -> IntArray:
-    return make_list_lengths(
-        [None if mark == _RESET else count for mark, count in enumerate(_MARK_NUMBERS)], _END_OF_MARKS
-    )
-
-
-@lru_cache(maxsize=4)
-def make_rest_lengths(has_weights: bool, has_weights_of_two: bool) -> IntArray:
-    """Make a table by the next bits: length of the rest behind the order of P, B and I slices, 7.3.3.
-
-    Returns:
-        int64 [3, 2**AHEAD_BITS]; 0 if it is longer, has weights, or removes references.
-    """
-    p_slices = _make_rest_lengths(1, 0) * (not has_weights)
-    b_slices = _make_rest_lengths(2, 1) * (not has_weights_of_two)
-    return np.stack((p_slices, b_slices, _make_rest_lengths(0, 0)))
-
-
-def _make_rest_lengths(lists: int, before: int) -> IntArray:
-    """Make the table for slices with some lists of references, and ``before`` bits before these."""
-    prefix = np.arange(1 << AHEAD_BITS)
-    at, golombs = np.full_like(prefix, before), make_golomb_lengths()
-    if lists:
-        has_lengths, at = _read_flag_ahead(prefix, at), at + 1
-        for _ in range(lists):
-            length = golombs[shift_prefix(prefix, at)]
-            at = at + has_lengths * np.where(length > _LONGEST_LENGTH, AHEAD_BITS, length)
-    for some in [_make_change_lengths()] * lists + [_make_mark_lengths()]:
-        has_some, at = _read_flag_ahead(prefix, at), at + 1
-        length = some[shift_prefix(prefix, at)]
-        at = at + has_some * np.where(length == 0, AHEAD_BITS, length)
-    return np.where(at <= AHEAD_BITS, at, 0)
-
-
-def _read_flag_ahead(prefix: IntArray, at: IntArray) -> IntArray:
-    return shift_prefix(prefix, at) >> AHEAD_BITS - 1
 
 
 HEVC_IDR = make_table((19, 20))

@@ -159,8 +159,3 @@ def convert_exif_orientation(exif_value: int) -> tuple[int, bool]:
         Degrees counter-clockwise, and whether the picture is mirrored left to right after that.
     """
     return _TURNS.get(exif_value, (0, False))
-
-
-def make_exif_orientation(rotation: int, *, mirrored: bool) -> int:
-    """Convert a rotation by 0, 90, 180 or 270 degrees, and a mirroring after it, to EXIF's number."""
-    return _ORIENTATIONS[rotation, mirrored]

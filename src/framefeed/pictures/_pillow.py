@@ -40,7 +40,7 @@ from framefeed.parallel import check_stop, find_shortage, renew_after_fork
 from framefeed.pictures._exif import check_orientation, convert_exif_orientation, find_xmp_orientation
 from framefeed.pictures._reads import LEAST_READ_BYTES, PICTURE_HEAD_BYTES, CountedReads, OddHeader, StillHeader
 from framefeed.pictures._still import read_still_header
-from framefeed.pictures._undecoded import is_avif, name_undecoded_format, read_undecoded_header
+from framefeed.pictures._undecoded import is_avif, name_undecoded_format, read_undecoded_jpeg
 
 
 class Quiet:
@@ -281,7 +281,7 @@ def describe_picture(source: OpenSource, limits: Limits) -> tuple[MediaInfo, str
 
     Raises:
         UnreadableMedia: None of the known formats, or a damaged header.
-        UnsupportedCodec: A format that is known, and whose header cannot be read.
+        UnsupportedCodec: A format that is known, and that framefeed does not read.
         LimitExceeded: It claims more pixels than ``limits``, or its header goes on without end.
     """
     problem = None
@@ -293,7 +293,7 @@ def describe_picture(source: OpenSource, limits: Limits) -> tuple[MediaInfo, str
             header = read_still_header(head, more, size)
         except OddHeader as odd:
             _log.debug("%s: left to Pillow: %s", source.name, odd)
-            undecoded = read_undecoded_header(head, CountedReads(_read_at, reader, limits.max_header_bytes))
+            undecoded = read_undecoded_jpeg(head, CountedReads(_read_at, reader, limits.max_header_bytes))
             if undecoded is not None:
                 problem, header = _explain_format(undecoded[0], source.name), undecoded[1]
             elif (message := _explain_undecoded(head, source.name)) is not None:
