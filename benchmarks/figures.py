@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.chart import draw_epoch
+from benchmarks.epoch_picture import draw_epoch
 from benchmarks.reading import RESULTS, Number, read_numbers
 
 ROOT = Path(__file__).resolve().parent.parent
