@@ -12,7 +12,7 @@ from framefeed.bench import BenchVideo, MediaStore, Rounds, write_clip_in_time
 from framefeed.decode import Pixels
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import MissingMedia
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 from framefeed.testing import ClipSpec, Coded, put_packets, take_packets
 
 # Rows of 5 cells, the leftmost the highest bit: the usual 5x7 figures.

@@ -25,11 +25,13 @@ from pathlib import Path
 from benchmarks.peers import pillow
 from benchmarks.peers.kinds import Engine, Facts, Pace, ReadSizes, Size, one_by_one
 from benchmarks.scan.media import Originals, Tree
+from framefeed._values import Limits
 from framefeed.bench import Comparison, Contender, Findings, Row, Run, Timings, compare_times, read_family_clocks, ready
 from framefeed.bench.baselines import Peers
 from framefeed.errors import MediaError
-from framefeed.index import build_index
-from framefeed.media import PICTURE_HEAD_BYTES, Limits, MediaSource, OddHeader, probe, probe_image, read_still_header
+from framefeed.index import build_index, probe
+from framefeed.media import MediaSource
+from framefeed.pictures import PICTURE_HEAD_BYTES, OddHeader, probe_image, read_still_header
 
 OURS = "framefeed, header"
 BARE_OURS = "framefeed, without fstat"

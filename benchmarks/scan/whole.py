@@ -45,7 +45,7 @@ from framefeed.bench import (
     take_time,
 )
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import scan
+from framefeed.scanning import scan
 
 Result = TypeVar("Result")
 

@@ -8,13 +8,13 @@ import pytest
 
 from benchmarks.decode.length import count_decoding, draw_pairs
 from benchmarks.media import OwnStore
+from framefeed._values import DISPOSABLE, KEY
 from framefeed.bench._frames import OUTPUT
 from framefeed.bench._media import BenchVideo
 from framefeed.bench._runner import Rounds
 from framefeed.bench.baselines import SIZE
 from framefeed.decode import ClipSlot, DecodeCounts
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.index import DISPOSABLE, KEY
 from framefeed.testing import ClipSpec, write_clip
 
 FRAMES = 300

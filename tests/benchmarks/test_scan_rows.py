@@ -19,8 +19,8 @@ from benchmarks.scan.suite import PEERS, make_suite
 from benchmarks.scan.whole import Pair, scan_row, second_row, wrong_rows
 from framefeed.bench import BenchOptions, Rounds, describe_closing, describe_row, run_row, run_suite
 from framefeed.bench.baselines import Peers
-from framefeed.catalog.scan import scan
 from framefeed.errors import UnreadableMedia, UsageError
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 
 ONCE = Rounds(1)

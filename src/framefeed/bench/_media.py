@@ -10,11 +10,11 @@ from pathlib import Path
 
 from framefeed._cached import cached_property
 from framefeed.bench._runner import Rounds
-from framefeed.catalog.scan import VIDEO_SUFFIXES, list_roots
 from framefeed.decode import Pixels
 from framefeed.errors import FramefeedError
 from framefeed.index import FrameIndex, build_index
 from framefeed.media import MediaSource
+from framefeed.scanning import VIDEO_SUFFIXES, list_roots
 from framefeed.testing import AudioSpec, ClipSpec, draw_stamp, write_clip
 
 MAX_COPIED = 64 * 2**20
