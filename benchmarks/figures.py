@@ -1,8 +1,9 @@
-"""Fill the tables of README.md from benchmarks/results, between the lines `<!-- figures: NAME -->` and `<!-- end -->`.
+"""Fill README.md and docs/benchmarks.md from benchmarks/results, and draw the README's picture.
 
 usage: python -m benchmarks.figures [--check]      (in the project's folder)
 
-`tests/test_readme_figures.py` fails where the README says something else than the results.
+Tables stand between the lines `<!-- figures: NAME -->` and `<!-- end -->`. `tests/test_readme_figures.py` fails where a
+page or the picture says something else than the results.
 """
 
 from __future__ import annotations
@@ -14,9 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.epoch_picture import draw_epoch
 from benchmarks.reading import RESULTS, Number, read_numbers
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "benchmarks.md"
+PICTURE = ROOT / "docs" / "images" / "epoch.svg"
+EPOCH = "load-2026-11-23-epoch.json"
 # The rows of the later file replace those of the earlier one.
 DECODE = ("decode-2026-11-21-clips.json", "decode-2026-11-23-a.json", "decode-2026-11-23-b.json")
 SCAN = ("scan-2026-11-21.json", "scan-2026-11-23-a.json", "scan-2026-11-23-b.json")
@@ -27,6 +33,41 @@ PRODUCERS = (1, 2, 5, 10, 30)
 INDEXING = "indexing-2026-11-23.json"
 NOT_MEASURED = "Not measured yet.\n"
 _BLOCK = re.compile(r"(?<=<!-- figures: )(?P<name>\w+) -->\n(?s:.*?)(?=<!-- end -->)")
+
+
+def fill_overview() -> str:
+    """Seven rows for the README."""
+    numbers = read_numbers(*DECODE, *SCAN, *CACHE, *LOAD, *MAP)
+    constructor = _load(INDEXING)["rows"]["MP4 / MOV, proved: TorchCodec by proof"]
+
+    def say(digits: int, *addresses: str) -> str:
+        return _say_speed([numbers[address] for address in addresses], digits)
+
+    peers, memory = ("decord2", "torchcodec exact, resized by torch"), "load/memory/framefeed, torch imported"
+    needs = [numbers[f"{memory}/{peer}"].format(2) for peer in peers]
+    return make_table(("what is compared", "with", "times as fast"), [
+        ("random clips of 25 real videos, clips a CPU second", "decord2 / TorchCodec",
+         say(2, "load/epoch/decord2/CPU", "load/epoch/torchcodec/CPU")),
+        ("random clips of a 720p film, frames 24 apart, one thread",
+         _title(numbers["decode/trailer-24/many files/CPU"].against), say(2, "decode/trailer-24/many files/CPU")),
+        (f"finding all frames of {constructor['files']} MP4 and MOV files", "TorchCodec's exact constructor",
+         _round(constructor["total"])),
+        ("width and height of JPEG and PNG files", "PyAV in a process pool", say(0, "scan/headers/pyav/CPU")),
+        ("second epoch, read from the frame cache", "the first, which decodes", say(0, "cache/second/second/CPU")),
+        ("a 720p film through a Python function of 5 ms, wall", "a loop over OpenCV and x264",
+         say(2, "map/lock/lock/wall")),
+        ("peak memory of the first row, with PyTorch imported", "decord2 / TorchCodec",
+         f"{' / '.join(needs)} of theirs"),
+    ])  # fmt: skip
+
+
+def fill_machine() -> str:
+    """Where the loops were measured, and with which versions."""
+    report = _load(EPOCH)
+    machine, versions = report["machine"], report["versions"] | report["machine"]["packages"]
+    names = {"av": "PyAV", "torchcodec": "TorchCodec", "decord2": "decord2", "spdl_io": "SPDL", "torch": "torch"}
+    used = [f"{title} {versions[key]}" for key, title in names.items()]
+    return f"{machine['processor']}, {machine['cores']} cores, Python {machine['python']}; {', '.join(used)}.\n"
 
 
 def fill_decode() -> str:
@@ -43,14 +84,15 @@ def fill_decode() -> str:
     rows = []
     for key, title in titles.items():
         number = numbers[f"decode/{key}/many files/CPU"]
-        rows.append((title, _title(number.against), number.format(2)))
+        rows.append((title, _title(number.against), _say_speed([number], 2)))
     resizing = [numbers[f"decode/gop12-2/many files: {name}/{own}"] for name in ("decord2 + torchcodec", "spdl")]
     rows += [
         ("the same, against decoders' own resizing", " / ".join(_title(number.against) for number in resizing),
          _join(resizing, 2, span=False)),
-        ("3,000 s against 60 s, our CPU per clip", "", numbers["decode/length/ours/CPU"].format(2)),
+        ("CPU of a clip from a film of 3,000 s", "framefeed, from 60 s of it",
+         f"{numbers['decode/length/ours/CPU'].format(2)} of it"),
     ]  # fmt: skip
-    return make_table(("workload", "fastest other library", "ratio"), rows)
+    return make_table(("clips", "fastest other library", "times as fast"), rows)
 
 
 def fill_resize() -> str:
@@ -76,15 +118,16 @@ def fill_scan() -> str:
     rows = [
         ("width and height of JPEG and PNG files", "PyAV in a process pool", "headers/pyav/CPU", 0),
         ("the same, without fstat on our side", "imagesize", "headers/imagesize/CPU", 2),
-        ("scan of 100,000 pictures, steady rate", "share of walk + open + fstat + pread + close", "scan/1 core/CPU", 2),
-        ("scan again, nothing changed: no file opened", "cost of walk + stat + reading the old table",
-         "second/cost/CPU", 2),
+        ("scan of 100,000 pictures, steady rate", "walk, open, fstat, pread and close alone", "scan/1 core/CPU", 2),
         ("MP4 facts, `probe`", "`av.open`", "mp4/facts/CPU", 1),
         ('MP4 frame table, `build_index(verify="none")`', "TorchCodec's exact constructor", "mp4/frame table/CPU", 1),
-    ]  # fmt: skip
+    ]
     peak = numbers["scan/memory/peak/most"].format(0)
-    return make_table(("workload", "against", "ratio"), [
-        *((title, peer, numbers[f"scan/{key}"].format(digits)) for title, peer, key, digits in rows),
+    second = 1 / numbers["scan/second/cost/CPU"].median
+    return make_table(("work", "against", "times as fast"), [
+        *((title, peer, _say_speed([numbers[f"scan/{key}"]], digits)) for title, peer, key, digits in rows),
+        ("scan again, nothing changed: no file opened", "walk, stat and reading the old table alone",
+         f"{second:.2f}{': slower' if second < 1 else ''}"),
         ("a million pictures scanned: peak memory, both workers", "", f"{peak} MB"),
         ("a million videos: opening the catalog / 4 workers planning", "", f"{opened} / {planning:.0f} MB"),
     ])  # fmt: skip
@@ -99,10 +142,13 @@ def fill_indexing() -> str:
     def cells(key: str) -> tuple[str, str]:
         return _round(rows[key]["total"]), _round(rows[key]["median"])
 
+    def invert(ratio: float) -> str:
+        return f"{_round(1 / ratio)}{': slower' if ratio > 1.05 else ''}"
+
     def count(key: str) -> int:
         return int(rows[key]["files"])
 
-    return make_table(("files", "against", "total", "median file"), [
+    return make_table(("files", "against", "times as fast, in all", "median file"), [
         (f"{count('H.264 + HEVC: ends by proof')} H.264 and HEVC", f"{decoding}, which decodes the two ends",
          *cells("H.264 + HEVC: ends by proof")),
         ("the same", '`verify="full"`, which decodes everything', *cells("H.264 + HEVC: full by proof")),
@@ -111,36 +157,53 @@ def fill_indexing() -> str:
         (f"{count(proved)} MP4 and MOV that are proved", demuxing, *cells(proved)),
         ("the same", "TorchCodec's exact constructor", *cells("MP4 / MOV, proved: TorchCodec by proof")),
         (f"{others['files']} other files that are proved", demuxing,
-         _round(1 / others["total"]), _round(1 / others["median"])),
+         invert(others["total"]), invert(others["median"])),
     ])  # fmt: skip
 
 
 def fill_load() -> str:
     """Whole loops; rows that are not measured are left out."""
     numbers = {address.removeprefix("load/"): number for address, number in read_numbers(*LOAD).items()}
-    start, users = "start/framefeed, torch imported: torchcodec", "`framefeed.torch.DataLoader`"
+    users = "`framefeed.torch.DataLoader`"
     rows: list[tuple[str, str, int, tuple[str, ...]]] = [
         ("epochs: clips a CPU second / clips a second", peer, 2, (f"epoch/{name}/CPU", f"epoch/{name}/wall"))
         for name, peer in {"decord2": "decord2", "torchcodec": "TorchCodec", "spdl": "SPDL's pipeline"}.items()
     ]
     rows += [
-        ("epochs: peak memory of all processes", "decord2 / TorchCodec", 2,
-         ("memory/framefeed/decord2", "memory/framefeed/torchcodec exact, resized by torch")),
-        ("process start to first batch, torch imported too: CPU", "TorchCodec", 2, (f"{start}/CPU",)),
         (f"{users} over a user's TorchCodec data set: CPU / wall", "torch's `DataLoader`", 2,
          ("users/users/CPU", "users/users/wall")),
         (f"{users} over items of 3.4 MB that are ready in memory, wall", "torch's, with 2 workers / with 0", 1,
          ("light/light/wall, torch 2", "light/light/wall, torch 0")),
         ('`ClipLoader(kind="processes")`: 720p clips / a transform that holds the lock for 5 ms, wall', "threads", 2,
          ("processes/processes/wall", "lock/lock/wall")),
+        ("`ff.tensorflow.dataset` / `ff.jax.iterate`, batches of 19 MB from a warm cache, wall", "the loader itself", 2,
+         ("tensorflow/tensorflow/wall", "jax/jax/wall")),
+    ]  # fmt: skip
+    return make_table(("loop", "against", "times as fast"), [
+        (title, peer, _say_speed([numbers[address] for address in addresses], digits))
+        for title, peer, digits, addresses in rows
+        if all(address in numbers for address in addresses)
+    ])  # fmt: skip
+
+
+def fill_needs() -> str:
+    """What whole loops need: memory, CPU until the first batch, time that is lost; smaller is better."""
+    numbers = {address.removeprefix("load/"): number for address, number in read_numbers(*LOAD).items()}
+    peers = {"decord2": "decord2", "torchcodec exact, resized by torch": "TorchCodec", "spdl": "SPDL"}
+    rows: list[tuple[str, str, int, tuple[str, ...]]] = [
+        (f"peak memory of all processes, {title}: our share of theirs", " / ".join(peers.values()), 2,
+         tuple(f"memory/framefeed{which}/{peer}" for peer in peers))
+        for which, title in {"": "torch not imported", ", torch imported": "torch imported"}.items()
+    ]  # fmt: skip
+    rows += [
+        ("CPU from process start to the first batch, torch imported: our share", "decord2 / TorchCodec / SPDL", 2,
+         tuple(f"start/framefeed, torch imported: {peer}/CPU" for peer in ("decord2", "torchcodec", "spdl"))),
         ("one clip of 64 takes 20 times as long, first / in the middle / last: % more time", "the least time possible",
          0, tuple(f"slow/slow/wall, {at}" for at in ("first", "in the middle", "last"))),
         ("state restored in an epoch of 8 million clips: ms more to the first batch", "a new epoch", 0,
          ("restore/restore/wall",)),
-        ("`ff.tensorflow.dataset` / `ff.jax.iterate`, batches of 19 MB from a warm cache, wall", "the loader itself", 2,
-         ("tensorflow/tensorflow/wall", "jax/jax/wall")),
     ]  # fmt: skip
-    return make_table(("workload", "against", "ratio"), [
+    return make_table(("what", "against", "smaller is better"), [
         (title, peer, _join([numbers[address] for address in addresses], digits))
         for title, peer, digits, addresses in rows
         if all(address in numbers for address in addresses)
@@ -169,27 +232,24 @@ def fill_simulation() -> str:
 def fill_map() -> str:
     """Videos mapped; rows that are not measured are left out."""
     numbers = {address.removeprefix("map/"): number for address, number in read_numbers(*MAP).items()}
-    loop, bound = "loop over OpenCV and PyAV's x264, all its threads", "what two cores can make of it"
-    rows: list[tuple[str, str, int, tuple[str, ...]]] = []
-    for key, title in {"lock": "720p film", "lock-1080p": "1080p"}.items():
-        rows += [
-            (f"{title}, a function that holds the lock for 5 ms, 2 processes: wall / CPU", loop, 2,
-             (f"{key}/lock/wall", f"{key}/lock/CPU")),
-            (f"the same, share of the bound ({bound})", loop, 2, (f"{key}/bound/share",)),
-        ]  # fmt: skip
+    loop = "loop over OpenCV and PyAV's x264, all its threads"
+    rows: list[tuple[str, str, int, tuple[str, ...]]] = [
+        (f"{title}, a function that holds the lock for 5 ms, 2 processes: wall / CPU", loop, 2,
+         (f"{key}/lock/wall", f"{key}/lock/CPU"))
+        for key, title in {"lock": "720p film", "lock-1080p": "1080p"}.items()
+    ]  # fmt: skip
     rows += [
         ("a function that works without the lock for 5 ms, 2 threads: wall", "2 processes", 2, ("free/free/wall",)),
         ("four tiles of every frame: wall", "frames stored as lz4, torch's `DataLoader`", 1, ("tiles/tiles/wall",)),
         ("the same", loop, 2, ("tiles/loop/wall",)),
-        ("the same: MB of stored frames, ours / theirs", "", 0, ("tiles/disk/framefeed", "tiles/disk/joblib lz4 1")),
         ("no function: wall / CPU", "the ffmpeg program, 2 threads", 2,
          ("identity/identity/wall", "identity/identity/CPU")),
     ]  # fmt: skip
     measured = [row for row in rows if all(address in numbers for address in row[3])]
     if not measured:
         return NOT_MEASURED
-    return make_table(("workload", "against", "ratio"), [
-        (title, peer, _join([numbers[address] for address in addresses], digits))
+    return make_table(("frames", "against", "times as fast"), [
+        (title, peer, _say_speed([numbers[address] for address in addresses], digits))
         for title, peer, digits, addresses in measured
     ])  # fmt: skip
 
@@ -201,31 +261,36 @@ def fill_cache() -> str:
     filling = [numbers[f"filling/{kind}/CPU"] for kind in ("outputs, codec auto", "planes, lz4")]
     percents = [f"+{of.median:.{digits}f} % ({of.low:.{digits}f}-{of.high:.{digits}f})"
                 for of, digits in zip(filling, (1, 0), strict=True)]  # fmt: skip
-    return make_table(("workload", "against", "ratio"), [
-        ("whole frames, exact (`lz4hc`, planes): bytes", "joblib lz4: its fastest level / level 1",
-         _join([numbers[f"exact/bytes of {level}/{ours}"] for level in levels], 2)),
-        ("the same: read to RGB", "joblib lz4: its fastest level / level 1",
-         _join([numbers[f"exact/speed of {level}/{ours}"] for level in levels], 1)),
-        ("the same", "PNG, at fewer bytes", numbers[f"exact/speed of PNG (OpenCV)/{ours}"].format(0)),
+    shares = [numbers[f"exact/bytes of {level}/{ours}"].format(2) for level in levels]
+    return make_table(("what", "against", "times as fast"), [
+        ("whole frames, exact (`lz4hc`, planes), read to RGB", "joblib lz4: its fastest level / level 1",
+         _say_speed([numbers[f"exact/speed of {level}/{ours}"] for level in levels], 1)),
+        ("the same", "PNG (OpenCV)", numbers[f"exact/speed of PNG (OpenCV)/{ours}"].format(0)),
         ("random whole frames", "decoding them: ours / fastest peer",
-         _join([numbers["original/decoder/CPU"], numbers["original/fastest peer/CPU"]], 0)),
+         _say_speed([numbers["original/decoder/CPU"], numbers["original/fastest peer/CPU"]], 0)),
         ("second pass over an epoch at 224x224, 16 clips of one film a batch", "first pass",
          numbers["second/second/CPU"].format(0)),
         ("whole batches at 224x224, raw: from the store / through `ClipLoader`", "memcpy of the same bytes",
-         _join([numbers["batches/store/CPU"], numbers["batches/loader/CPU"]], 2)),
-        ("first pass that fills: 224x224 / whole frames as planes", "without a cache", " / ".join(percents)),
+         _say_speed([numbers["batches/store/CPU"], numbers["batches/loader/CPU"]], 2)),
+        ("whole frames (`lz4hc`, planes): bytes", "joblib lz4: its fastest level / level 1",
+         " / ".join(f"{share} of them" for share in shares)),
+        ("first pass that fills: 224x224 / whole frames as planes", "without a cache",
+         " / ".join(f"{percent} CPU" for percent in percents)),
     ])  # fmt: skip
 
 
+OVERVIEW: Mapping[str, Callable[[], str]] = {"overview": fill_overview}
 FILLS: Mapping[str, Callable[[], str]] = {
+    "machine": fill_machine,
+    "load": fill_load,
+    "needs": fill_needs,
     "decode": fill_decode,
     "resize": fill_resize,
-    "scan": fill_scan,
     "indexing": fill_indexing,
-    "load": fill_load,
-    "simulation": fill_simulation,
-    "map": fill_map,
+    "scan": fill_scan,
     "cache": fill_cache,
+    "map": fill_map,
+    "simulation": fill_simulation,
 }
 
 
@@ -259,6 +324,13 @@ def _title(method: str) -> str:
     return f"{library}, not antialiased" if method == "opencv linear" else library
 
 
+def _say_speed(numbers: Sequence[Number], digits: int) -> str:
+    """Write speeds, and say where the other side is faster: where the whole interval is below 1."""
+    return " / ".join(
+        number.format(digits) + (": slower" if (number.high or number.median) < 1 else "") for number in numbers
+    )
+
+
 def _join(numbers: Sequence[Number], digits: int, *, span: bool = True) -> str:
     return " / ".join(number.format(digits, span=span) for number in numbers)
 
@@ -269,16 +341,23 @@ def _round(ratio: float) -> str:
 
 
 def main() -> int:
-    """Fill the README, or with --check say whether it is filled."""
-    parser = argparse.ArgumentParser(description="Fill the tables of README.md from benchmarks/results.")
+    """Fill the pages and draw the picture, or with --check name those that differ from the results."""
+    parser = argparse.ArgumentParser(description="Fill README.md and docs/benchmarks.md from benchmarks/results.")
     parser.add_argument("--check", action="store_true")
-    text = README.read_text(encoding="utf-8")
-    filled = fill(text)
+    differing = {path: text for path, text in make_pages().items() if path.read_text(encoding="utf-8") != text}
     if parser.parse_args().check:
-        print("README.md is as the results say" if filled == text else "README.md differs from benchmarks/results")
-        return int(filled != text)
-    README.write_text(filled, encoding="utf-8")
+        for path in differing:
+            print(f"{path.name} differs from benchmarks/results")
+        return int(bool(differing))
+    for path, text in differing.items():
+        path.write_text(text, encoding="utf-8")
     return 0
+
+
+def make_pages() -> dict[Path, str]:
+    """Return the text that each page, and the picture, must have."""
+    pages = {path: fill(path.read_text(encoding="utf-8"), fills) for path, fills in ((README, OVERVIEW), (PAGE, FILLS))}
+    return pages | {PICTURE: draw_epoch(_load(EPOCH))}
 
 
 if __name__ == "__main__":

@@ -1,16 +1,18 @@
-"""The README's figures are those of benchmarks/results, and goals are compared with the figures that results have."""
+"""Figures of pages and the README's picture are those of benchmarks/results; goals are compared with results."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from benchmarks import pixels
-from benchmarks.figures import FILLS, README, fill, find_blocks
+from benchmarks.figures import FILLS, OVERVIEW, PAGE, PICTURE, README, fill, find_blocks, make_pages
+from benchmarks.figures import MAP as MAP_RESULTS
 from benchmarks.goals import GOALS, judge, limit
 from benchmarks.reading import Number, read_numbers
 from framefeed.bench.decode import DECODE
@@ -18,17 +20,34 @@ from framefeed.bench.load import LOAD
 from framefeed.bench.map import MAP
 
 
-def test_the_readme_is_filled_from_the_results() -> None:
-    text = README.read_text(encoding="utf-8")
-    assert find_blocks(text) == list(FILLS)
-    assert fill(text) == text, "run: python -m benchmarks.figures"
+@pytest.mark.parametrize("path", [README, PAGE, PICTURE], ids=["readme", "page", "picture"])
+def test_what_readers_see_is_made_from_the_results(path: Path) -> None:
+    assert make_pages()[path] == path.read_text(encoding="utf-8"), "run: python -m benchmarks.figures"
 
 
-def test_a_figure_that_differs_is_seen() -> None:
-    text = README.read_text(encoding="utf-8")
+@pytest.mark.parametrize(("path", "fills"), [(README, OVERVIEW), (PAGE, FILLS)], ids=["readme", "page"])
+def test_a_figure_that_differs_is_seen(path: Path, fills: dict[str, Callable[[], str]]) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert find_blocks(text) == list(fills)
     changed, count = re.subn(r"\b\d\.\d\d \(", "9.99 (", text)
     assert count
-    assert fill(changed) == text
+    assert fill(changed, fills) == text
+
+
+def test_the_readme_has_seven_rows_and_one_picture() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert len(OVERVIEW["overview"]().splitlines()) == 2 + 7
+    assert re.findall(r"!\[[^]]*\]\(([^)]*)\)", text) == [str(PICTURE.relative_to(README.parent))]
+
+
+def test_where_others_are_ahead_is_said_and_true() -> None:
+    """The README names two; the page's tables mark each row."""
+    numbers = read_numbers(*MAP_RESULTS, "load-2026-11-23-memory.json")
+    assert "ffmpeg copies a video faster" in README.read_text(encoding="utf-8")
+    assert (numbers["map/identity/identity/wall"].high or 1) < 1
+    assert "decord2 needs less memory" in README.read_text(encoding="utf-8")
+    assert numbers["load/memory/framefeed, torch imported/decord2"].median > 1
+    assert FILLS["map"]().count(": slower") == 2
 
 
 def test_figures_of_todays_form_are_read(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from framefeed._values import DISPOSABLE, KEY
 from framefeed.bench._frames import OUTPUT
 from framefeed.bench._media import BenchVideo, MediaStore
 from framefeed.bench._runner import Rounds
@@ -13,7 +14,6 @@ from framefeed.bench.baselines import SIZE
 from framefeed.bench.decode._workloads import count_decoding, draw_pairs
 from framefeed.decode import ClipSlot, DecodeCounts
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.index import DISPOSABLE, KEY
 from framefeed.testing import ClipSpec, write_clip
 
 FRAMES = 300

@@ -19,9 +19,9 @@ from framefeed.bench.scan._large import memory_row, videos_row
 from framefeed.bench.scan._media import Originals, Tree, find_originals, linked_tree, make_stills
 from framefeed.bench.scan._suite import PEERS
 from framefeed.bench.scan._whole import Pair, scan_row, second_row, wrong_rows
-from framefeed.catalog.scan import scan
 from framefeed.cli import main
 from framefeed.errors import UnreadableMedia, UsageError
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 
 ONCE = Rounds(1)

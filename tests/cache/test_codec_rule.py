@@ -16,18 +16,8 @@ from framefeed.cache.prefill._opening import count_planned, make_decoder
 from framefeed.cache.store._format import Kind, StoreInfo
 from framefeed.decode import RGB_PLANAR, PlaneLayout, find_decoder
 from framefeed.load import ClipLoader
-from framefeed.plan import (
-    AtIndices,
-    CenterCrop,
-    DecodeRequest,
-    Dense,
-    EveryFrame,
-    RandomCrop,
-    RandomSegments,
-    Uniform,
-    plan_clips,
-    plan_requests,
-)
+from framefeed.plan import AtIndices, Dense, EveryFrame, RandomSegments, Uniform, plan_clips, plan_requests
+from framefeed.request import CenterCrop, DecodeRequest, RandomCrop
 from tests.cache.builders import assert_served, built, clips_through, count_needed
 from tests.fakes import FakeCatalog, steady_index
 from tests.load.media import catalog, plan_of

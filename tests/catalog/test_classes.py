@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from framefeed.catalog._catalog import Catalog
-from framefeed.catalog.scan._scan import scan
 from framefeed.errors import UsageError
+from framefeed.scanning import scan
 from tests.cli.running import run
 
 

@@ -14,12 +14,12 @@ from PIL import Image
 import framefeed.cli.cache
 from framefeed.cache import FrameCache, Kind, StoredFrame, build, known_codecs
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import scan
 from framefeed.cli import main
 from framefeed.cli.feed import EpochResult, FeedResult, _choose_advice
 from framefeed.decode import DecodeCounts
 from framefeed.load import LoadStats
 from framefeed.plan import AtSeconds, Rates, plan_clips
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, make_folder, write_clip
 from tests.cache.builders import Watched, assert_served, built, clips_through
 from tests.cli.running import only_line

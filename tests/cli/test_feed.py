@@ -9,12 +9,12 @@ import pytest
 from PIL import Image
 
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import scan
 from framefeed.cli import main
 from framefeed.cli._views import BarView, Work
 from framefeed.cli.feed import FeedResult, _time_batches
 from framefeed.load import ClipLoader
 from framefeed.plan import Dense, plan_clips
+from framefeed.scanning import scan
 from framefeed.testing import make_folder
 from tests.cli.running import only_line, run
 from tests.corpus import corpus_file

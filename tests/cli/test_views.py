@@ -22,9 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from framefeed.catalog.scan import scan
 from framefeed.cli._views import BarView, LiveView, Sample, Work, draw_table, list_shares, make_bar, open_view
 from framefeed.load import LoadStats
+from framefeed.scanning import scan
 from framefeed.testing import make_folder
 from tests.cli.running import SECONDS, environment
 from tests.programs import running

@@ -17,13 +17,13 @@ import numpy as np
 from framefeed._cached import cached_property
 from framefeed.bench._runner import Rounds
 from framefeed.bench._scene import Scene
-from framefeed.catalog.scan import VIDEO_SUFFIXES, list_roots
 from framefeed.decode import Pixels
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import FramefeedError, MissingMedia
 from framefeed.index import FrameIndex, build_index
 from framefeed.media import MediaSource
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
+from framefeed.scanning import VIDEO_SUFFIXES, list_roots
 from framefeed.testing import AudioSpec, ClipSpec, Coded, draw_stamp, put_packets, take_packets, write_clip
 
 # Rows of 5 cells, the leftmost the highest bit: the usual 5x7 figures.

@@ -16,8 +16,8 @@ from framefeed.bench._runner import Rounds
 from framefeed.decode import Converter, Pixels, PlaneLayout, copy_planes, describe_layout
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import FramefeedError, MissingMedia, UsageError
-from framefeed.media import probe
-from framefeed.plan import OutputSpec
+from framefeed.index import probe
+from framefeed.request import OutputSpec
 
 FULL_SIZE = OutputSpec(dimension_order="NHWC")
 """As files of pictures have it."""

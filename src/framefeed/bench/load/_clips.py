@@ -28,12 +28,13 @@ from framefeed.bench._runner import (
     median_interval,
     ready,
 )
-from framefeed.catalog.scan import scan
 from framefeed.decode import BaseDecoder, ClipSlot, DecodeReport, Pixels
 from framefeed.index import FrameIndex
 from framefeed.load import ClipLoader
 from framefeed.media import MediaSource
-from framefeed.plan import DecodeRequest, Dense, EpochPlan, plan_clips, plan_requests
+from framefeed.plan import Dense, EpochPlan, plan_clips, plan_requests
+from framefeed.request import DecodeRequest
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 
 FRAMES, WORKERS, BATCH, SIZE = 16, 2, 8, 224

@@ -34,9 +34,9 @@ from framefeed.bench.load._programs import (
     run_loop,
     take_batches,
 )
-from framefeed.catalog.scan import list_roots
 from framefeed.errors import FramefeedError, MissingMedia
 from framefeed.index import build_index
+from framefeed.scanning import list_roots
 
 CODECS = ("h264",)
 SUFFIXES = frozenset({".mp4", ".mov", ".mkv"})

@@ -10,10 +10,10 @@ from typing import Any
 from framefeed.bench._runner import Comparison, Contender, Findings, Row, Timings, compare_times, ready
 from framefeed.bench.baselines import Peers
 from framefeed.cache import FrameCache
-from framefeed.catalog.scan import scan
 from framefeed.errors import MissingMedia
 from framefeed.load import ClipLoader
 from framefeed.plan import Uniform, plan_clips
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 
 FRAMES, SIZE, BATCH, WORKERS = 16, 224, 8, 2

@@ -36,7 +36,8 @@ from framefeed.decode import BaseDecoder, ClipSlot, DecodeReport, Pixels
 from framefeed.index import FrameIndex
 from framefeed.load import ClipLoader
 from framefeed.media import MediaSource
-from framefeed.plan import DecodeRequest, plan_requests
+from framefeed.plan import plan_requests
+from framefeed.request import DecodeRequest
 from framefeed.testing import ClipSpec, write_clip
 
 PRODUCER_SECONDS, CONSUMER_SECONDS = 0.1, 0.02

@@ -22,13 +22,15 @@ from functools import partial
 from itertools import repeat
 from pathlib import Path
 
+from framefeed._values import Limits
 from framefeed.bench._processes import read_family_clocks
 from framefeed.bench._runner import Comparison, Contender, Findings, Row, Run, Timings, compare_times, ready
 from framefeed.bench.baselines import Engine, Facts, Pace, Peers, ReadSizes, Size, load_module, one_by_one
 from framefeed.bench.scan._media import Originals, Tree
 from framefeed.errors import MediaError
-from framefeed.index import build_index
-from framefeed.media import PICTURE_HEAD_BYTES, Limits, MediaSource, OddHeader, probe, probe_image, read_still_header
+from framefeed.index import build_index, probe
+from framefeed.media import MediaSource
+from framefeed.pictures import PICTURE_HEAD_BYTES, OddHeader, probe_image, read_still_header
 
 OURS = "framefeed, header"
 BARE_OURS = "framefeed, without fstat"

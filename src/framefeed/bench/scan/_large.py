@@ -31,9 +31,9 @@ from framefeed.catalog import (
     encode_labels,
     write_catalog,
 )
-from framefeed.catalog.scan import scan
 from framefeed.errors import MissingMedia
 from framefeed.plan import Dense, plan_clips
+from framefeed.scanning import scan
 from framefeed.testing import AudioSpec, ClipSpec, write_clip
 
 DISTINCT = 8

@@ -42,7 +42,7 @@ from framefeed.bench.baselines import Size, load_module
 from framefeed.bench.scan._facts import LIMIT
 from framefeed.bench.scan._media import Tree
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import scan
+from framefeed.scanning import scan
 
 Result = TypeVar("Result")
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from framefeed._checks import check_integer
 from framefeed._units import format_bytes, format_count, format_seconds
+from framefeed._values import Limits
 from framefeed.cache._demand import FillOptions, PlanDemand, count_demand
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._keys import Form
@@ -17,7 +18,6 @@ from framefeed.cache.prefill._opening import check_filling, choose_form
 from framefeed.cache.prefill._sampling import PlanSample, SampleCounts, sample_plan
 from framefeed.cache.store._format import ROW
 from framefeed.decode import Decoder, as_decoder
-from framefeed.media import Limits
 from framefeed.parallel import make_shortage_error, thread_budget
 from framefeed.plan import EpochPlan
 

@@ -16,7 +16,8 @@ from framefeed.cache._demand import estimate_reuse
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._keys import Form
 from framefeed.decode import Decoder
-from framefeed.plan import CenterCrop, EpochPlan, FixedCrop, PictureRule, Requests
+from framefeed.plan import EpochPlan, Requests
+from framefeed.request import CenterCrop, FixedCrop, PictureRule
 
 _POSITIONS_AT_ONCE = 1 << 20
 _MAX_SIZES = 512

@@ -26,9 +26,10 @@ from framefeed.cache.prefill._opening import choose_form, count_planned, make_de
 from framefeed.cache.store._format import ROW
 from framefeed.decode import BaseDecoder, Decoder, PlaneLayout, adapt_decoder, make_output_layout
 from framefeed.errors import CacheError, FrameNotFound, TimeUnavailable, UsageError
+from framefeed.index import plan_runs
 from framefeed.media import MediaSource
 from framefeed.parallel import find_shortage, make_shortage_error
-from framefeed.plan import EpochPlan, plan_runs
+from framefeed.plan import EpochPlan
 
 MAX_FRAMES = 512
 """Most frames that are stored, about."""
