@@ -1,36 +1,34 @@
-"""Prove the frames of codecs without references between frames, or with key frames that say so."""
+"""Read the packets of codecs without references between frames, or with key frames that say so."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
-from framefeed._values import PacketWalk
-from framefeed.index.proofs._proving import Proof, Unproved, prove_in_packet_order
+from framefeed.bitstreams._bits import KEY_FRAME, SHOWN, OddUnits
 
 Read = Callable[[memoryview], bool]
-"""Whether a packet holds a key frame; raises Unproved unless it holds exactly one frame."""
+"""Whether a packet holds a key frame; raises OddUnits unless it holds exactly one frame."""
 
 
-class IntraProver:
+class IntraReader:
     """Reads the beginning of each packet.
 
     Args:
         read: Reader of the codec.
+
+    Attributes:
+        format: None: only decoding gives it.
+        colors: None.
     """
+
+    format, colors = None, None
 
     def __init__(self, read: Read) -> None:
         self._read = read
-        self._is_key: list[bool] = []
 
-    def add(self, packet: memoryview) -> None:
-        """Take the next packet."""
-        self._is_key.append(self._read(packet))
-
-    def prove(self, walk: PacketWalk) -> Proof:
-        """Prove that each packet gives a frame; see ``Prover.prove``."""
-        return prove_in_packet_order(walk, np.ones(len(walk), dtype=bool), np.array(self._is_key, dtype=bool))
+    def read(self, packet: memoryview) -> int:
+        """Read a packet; return the flags of its frame."""
+        return SHOWN | KEY_FRAME * self._read(packet)
 
 
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -41,7 +39,7 @@ _FRAMES = frozenset({0xC0, 0xC1, 0xC2})
 _APPLICATION, _OTHER_SEGMENTS = range(0xE0, 0xF0), frozenset({0xC4, 0xDB, 0xDD, 0xFE})
 
 
-def mjpeg_reader(height: int) -> Read:
+def make_mjpeg_reader(height: int) -> Read:
     """Make the reader of Motion JPEG.
 
     Args:
@@ -53,7 +51,7 @@ def mjpeg_reader(height: int) -> Read:
         rows, scan = _read_jpeg(data)
         # Behind the first scan's header these two bytes are always a marker.
         if not rows or 4 * rows < 3 * height or not scan or _SOI in data[scan:]:
-            raise Unproved("a packet of more or less than one picture of eight bits")
+            raise OddUnits("a packet of more or less than one picture of eight bits")
         return True
 
     return read
@@ -77,7 +75,7 @@ def _read_jpeg(data: bytes) -> tuple[int, int]:
 def read_prores(packet: memoryview) -> bool:
     """Read the frame that fills a ProRes packet (SMPTE RDD 36, 5.1: frame_size, frame_identifier)."""
     if bytes(packet[4:8]) != b"icpf" or int.from_bytes(packet[:4], "big") != len(packet):
-        raise Unproved("a packet that is not one frame")
+        raise OddUnits("a packet that is not one frame")
     return True
 
 
@@ -85,7 +83,7 @@ def read_png(packet: memoryview) -> bool:
     """Read the one picture of a PNG packet (ISO/IEC 15948 5.2 and 11.2)."""
     data = bytes(packet)
     if data[:8] != _PNG or data[12:16] != b"IHDR" or data.count(_PNG) != 1 or data[-8:-4] != b"IEND":
-        raise Unproved("a packet that is not one picture")
+        raise OddUnits("a packet that is not one picture")
     return True
 
 
@@ -95,7 +93,7 @@ def read_ffv1(packet: memoryview) -> bool:
     Its first state is 128: the bit is set where the first two bytes lie in the upper half of the range 0xFF00.
     """
     if len(packet) < 2:
-        raise Unproved("a packet without a frame")
+        raise OddUnits("a packet without a frame")
     return int.from_bytes(packet[:2], "big") >= 0xFF00 - (0xFF00 * 128 >> 8)
 
 
@@ -105,7 +103,7 @@ def read_dnxhd(packet: memoryview) -> bool:
     A frame of two fields holds a header for each: it is left to decoding.
     """
     if len(packet) < _DNXHD_HEADER_BYTES or bytes(packet[:2]) != b"\0\0" or packet[4] not in _DNXHD_KINDS:
-        raise Unproved("a packet that does not begin with a frame")
+        raise OddUnits("a packet that does not begin with a frame")
     if packet[5] & _IS_FIELD:
-        raise Unproved("a frame of two fields")
+        raise OddUnits("a frame of two fields")
     return True

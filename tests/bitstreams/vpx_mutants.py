@@ -10,8 +10,8 @@ from functools import lru_cache
 import av
 from PIL import Image
 
-from framefeed.index.proofs import _av1
-from framefeed.index.proofs._vpx import make_header_syntax, make_tile_syntax
+from framefeed.bitstreams import _av1
+from framefeed.bitstreams._vpx import make_header_syntax, make_tile_syntax
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.pathologies.bitstreams import BitWriter
 

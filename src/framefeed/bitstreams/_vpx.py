@@ -1,4 +1,4 @@
-"""Prove the frames of VP8 packets (RFC 6386 9.1) and of VP9 packets (bitstream specification 0.6, 6.2, 7.2, annex B).
+"""Read the frame headers of VP8 (RFC 6386 9.1) and of VP9 (bitstream specification 0.6, 6.2, 7.2, annex B).
 
 The header of a VP9 frame is read to its end, which has the length of the rest: a decoder gives no frame of less. Its
 bits are read as a text of 0 and 1, so that its syntax is a regular expression.
@@ -9,55 +9,57 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-import numpy as np
+from framefeed._values import Limits, PictureFormat, StreamColors
+from framefeed.bitstreams._bits import EXISTING, KEY_FRAME, SHOWN, OddUnits
 
-from framefeed._values import Limits, PacketWalk, PictureFormat, StreamColors
-from framefeed.index.proofs._proving import Proof, Unproved, prove_in_packet_order
-
-_IS_INTER, _IS_SHOWN = 1, 16
+_IS_INTER, _IS_SHOWN, _FIRST_PARTITION = 1, 16, 5
 _TAG_BYTES, _KEY_BYTES = 3, 10
 _START_CODE = b"\x9d\x01\x2a"
 _SIDE = 0x3FFF
 
 
-class Vp8Prover:
-    """Reads the frame tag of each packet, and the start of each key frame."""
+class Vp8Reader:
+    """Reads the frame tag of each packet, and the start of each key frame.
+
+    Args:
+        limits: How large pictures may be.
+
+    Attributes:
+        format: Of the first key frame.
+        colors: None: libav reads nothing but the size before it decodes.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._tags: list[int] = []
-        self._first: PictureFormat | None = None
+        self.format: PictureFormat | None = None
+        self.colors: StreamColors | None = None
 
-    def add(self, packet: memoryview) -> None:
-        """Take the next packet."""
+    def read(self, packet: memoryview) -> int:
+        """Read a packet; return the flags of its frame.
+
+        Raises:
+            OddUnits: A decoder may give no frame of it.
+        """
         if len(packet) < _TAG_BYTES:
-            raise Unproved("a packet ends in its header")
+            raise OddUnits("a packet ends in its header")
         tag = packet[0] | packet[1] << 8 | packet[2] << 16
-        self._tags.append(tag)
-        if tag & _IS_INTER:
-            return
-        if len(packet) < _KEY_BYTES or bytes(packet[_TAG_BYTES:6]) != _START_CODE:
-            raise Unproved("a key frame without a start code")
+        is_key = not tag & _IS_INTER
+        if not 0 < tag >> _FIRST_PARTITION < len(packet) - (_KEY_BYTES if is_key else _TAG_BYTES):
+            raise OddUnits("a packet ends with its first partition, or in it")
+        if is_key:
+            self._read_key_frame(packet)
+        return SHOWN * (tag & _IS_SHOWN != 0) | KEY_FRAME * is_key
+
+    def _read_key_frame(self, packet: memoryview) -> None:
+        if bytes(packet[_TAG_BYTES:6]) != _START_CODE:
+            raise OddUnits("a key frame without a start code")
         width = int.from_bytes(packet[6:8], "little") & _SIDE
         height = int.from_bytes(packet[8:10], "little") & _SIDE
         if not 0 < width * height <= self._limits.max_pixels:
-            raise Unproved("pictures larger than allowed, or of no size")
-        # No colours: libav reads nothing but the size before it decodes.
-        self._first = self._first or PictureFormat(width, height, "yuv420p", width, height)
-
-    def prove(self, walk: PacketWalk) -> Proof:
-        """Prove which packets are shown; see ``Prover.prove``."""
-        tags = np.array(self._tags, dtype=np.int64)
-        is_key = (tags & _IS_INTER) == 0
-        header = np.where(is_key, _KEY_BYTES, _TAG_BYTES)
-        first_partition = tags >> 5
-        if ((first_partition == 0) | (first_partition >= walk.packets.size - header)).any():
-            raise Unproved("a packet ends with its first partition, or in it")
-        return prove_in_packet_order(walk, (tags & _IS_SHOWN) != 0, is_key, self._first)
+            raise OddUnits("pictures larger than allowed, or of no size")
+        self.format = self.format or PictureFormat(width, height, "yuv420p", width, height)
 
 
-SHOWN, KEY, EXISTING = 1, 2, 4
-"""Flags of a frame: it is output, it is a key frame, it was decoded earlier."""
 _HEADER_BYTES = (24, 96)
 """Bytes of nearly all headers, and more than any has."""
 _NUM_SLOTS = 8
@@ -123,8 +125,8 @@ def make_tile_syntax(width: int) -> tuple[int, re.Pattern[str]]:
     return fewest, re.compile(rf"(?P<columns>{columns})(?P<rows>0|10|11)(?P<bytes>.{{16}})")
 
 
-class FrameReader:
-    """Reads one frame after the other, and keeps the sizes of reference frames.
+class Vp9Reader:
+    """Reads one packet after the other, and keeps the sizes of reference frames.
 
     Args:
         limits: How large pictures may be.
@@ -140,14 +142,27 @@ class FrameReader:
         self._sizes: list[Size] = []
         self._common: Size | None = None
         self.format: PictureFormat | None = None
-        self.colors = StreamColors()
+        self.colors: StreamColors | None = None
 
-    def read(self, frame: memoryview) -> int:
-        """Read one frame; return its flags of ``SHOWN``, ``KEY`` and ``EXISTING``.
+    def read(self, packet: memoryview) -> int:
+        """Read the superframe index of a packet, and the header of each of its frames; return the flags of the packet.
 
         Raises:
-            Unproved: A decoder may give no frame of it.
+            OddUnits: A decoder may give no frame of it, or more than one.
         """
+        if packet[-1] & _SUPERFRAME_BITS != _SUPERFRAME:
+            flags = self._read_frame(packet)
+        else:
+            each = [self._read_frame(frame) for frame in _split_superframe(packet)]
+            shown = [flags for flags in each if flags & SHOWN]
+            if len(shown) > 1:
+                raise OddUnits("two frames come of one packet")
+            # A key frame in two parts: the one that shows it takes its flag.
+            flags = SHOWN | KEY_FRAME if each == [KEY_FRAME, SHOWN | EXISTING] else sum(shown)
+        # A frame that is not shown is no frame of the packet.
+        return flags if flags & SHOWN else 0
+
+    def _read_frame(self, frame: memoryview) -> int:
         syntax = self._syntax = self._syntax or make_header_syntax(frame[0] >> 5 & 1 | frame[0] >> 3 & 2)
         for length in _HEADER_BYTES:
             text = bin(int.from_bytes(frame[:length], "big"))[2:]
@@ -162,8 +177,8 @@ class FrameReader:
             if tiles is not None:
                 self._remember(header, size)
                 _check_parts(frame, text, fewest, tiles)
-                return SHOWN * (header["hidden"] is None) | KEY * (header["key"] is not None)
-        raise Unproved("a header that breaks off, is damaged, or is of another kind than frames behind a key frame")
+                return SHOWN * (header["hidden"] is None) | KEY_FRAME * (header["key"] is not None)
+        raise OddUnits("a header that breaks off, is damaged, or is of another kind than frames behind a key frame")
 
     def _read_size(self, header: re.Match[str]) -> Size:
         if header["same"]:
@@ -172,7 +187,7 @@ class FrameReader:
         text = header["size"] or header["new_size"]
         width, height = int(text[:16], 2) + 1, int(text[16:], 2) + 1
         if width * height > self._limits.max_pixels:
-            raise Unproved("pictures larger than allowed")
+            raise OddUnits("pictures larger than allowed")
         return width, height
 
     def _find_references(self, header: re.Match[str]) -> list[Size]:
@@ -189,7 +204,7 @@ class FrameReader:
             for reference in self._find_references(header):
                 for own, other in zip(size, reference, strict=True):
                     if own * _MOST_SMALLER < other or own > other * _MOST_LARGER:
-                        raise Unproved("a picture much larger or smaller than one it refers to")
+                        raise OddUnits("a picture much larger or smaller than one it refers to")
             # The last bit is that of the first slot.
             refreshed = reversed(header["refreshed"])
             self._sizes = [size if bit == "1" else old for bit, old in zip(refreshed, self._sizes, strict=True)]
@@ -210,7 +225,7 @@ def _check_parts(frame: memoryview, text: str, fewest: int, tiles: re.Match[str]
     end, size = tiles.end(), int(tiles["bytes"], 2)
     at = (end + 7) // 8
     if "1" in text[end : 8 * at]:
-        raise Unproved("a header that does not end with zeros")
+        raise OddUnits("a header that does not end with zeros")
     _check_part(frame, at, size)
     at += size
     for _ in range((fewest << (tiles["columns"] + tiles["rows"]).count("1")) - 1):
@@ -222,45 +237,12 @@ def _check_parts(frame: memoryview, text: str, fewest: int, tiles: re.Match[str]
 
 def _check_part(frame: memoryview, at: int, size: int) -> None:
     if not 0 < size <= len(frame) - at or frame[at] & _MARKER:
-        raise Unproved("a frame that breaks off")
+        raise OddUnits("a frame that breaks off")
 
 
 _SUPERFRAME_BITS, _SUPERFRAME = 0xE0, 0xC0
 _INDEX_MARKERS = 2
 """Bytes of a superframe index besides the sizes of its frames."""
-
-
-class Vp9Prover:
-    """Reads the superframe index of each packet, and the header of each of its frames."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._reader = FrameReader(limits)
-        self._kinds: list[int] = []
-        self._first: PictureFormat | None = None
-        self._colors = StreamColors()
-
-    def add(self, packet: memoryview) -> None:
-        """Take the next packet."""
-        if packet[-1] & _SUPERFRAME_BITS == _SUPERFRAME:
-            kinds = [self._reader.read(frame) for frame in _split_superframe(packet)]
-            shown = [kind for kind in kinds if kind & SHOWN]
-            if len(shown) > 1:
-                raise Unproved("two frames come of one packet")
-            # A key frame in two parts: the one that shows it takes its flag.
-            kind = SHOWN | KEY if kinds == [KEY, SHOWN | EXISTING] else sum(shown)
-        else:
-            kind = self._reader.read(packet)
-        if not self._kinds:
-            self._first, self._colors = self._reader.format, self._reader.colors
-        # A frame that is not shown is no frame of the packet.
-        self._kinds.append(kind if kind & SHOWN else 0)
-
-    def prove(self, walk: PacketWalk) -> Proof:
-        """Prove which packets give a frame; see ``Prover.prove``."""
-        kinds = np.array(self._kinds, dtype=np.uint8)
-        if (walk.packets.is_key & (kinds & EXISTING != 0)).any():
-            raise Unproved("a packet that shows an earlier picture, which the container calls a key frame")
-        return prove_in_packet_order(walk, kinds & SHOWN != 0, kinds & KEY != 0, self._first, self._colors)
 
 
 def _split_superframe(packet: memoryview) -> list[memoryview]:
@@ -272,13 +254,13 @@ def _split_superframe(packet: memoryview) -> list[memoryview]:
     count, length = (marker & 7) + 1, (marker >> 3 & 3) + 1
     end = len(packet) - count * length - _INDEX_MARKERS
     if end < 0 or packet[end] != marker:
-        raise Unproved("a packet that ends like a superframe, and is none")
+        raise OddUnits("a packet that ends like a superframe, and is none")
     frames, at = [], 0
     for number in range(count):
         start = end + 1 + number * length
         size = int.from_bytes(packet[start : start + length], "little")
         if not 0 < size <= end - at:
-            raise Unproved("a superframe whose sizes do not fit")
+            raise OddUnits("a superframe whose sizes do not fit")
         frames.append(packet[at : at + size])
         at += size
     return frames

@@ -1,4 +1,4 @@
-"""Prove the frames of AV1 packets.
+"""Read the sequence and frame headers of AV1 packets.
 
 Source: AV1 bitstream specification 1.0.0 with errata 1, clauses 5.3, 5.5, 5.9 and 7.20 to 7.21.
 """
@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import numpy as np
-
-from framefeed._values import PacketWalk, PictureFormat, StreamColors
-from framefeed.index.proofs._proving import Proof, Refuted, Unproved, prove_in_packet_order
+from framefeed._values import PictureFormat, StreamColors
+from framefeed.bitstreams._bits import KEY_FRAME, SHOWN, OddUnits
 
 _CHUNK_BYTES = 16
 """Bytes read first: most headers are shorter, and shifting a longer number takes longer."""
@@ -26,7 +24,7 @@ class Bits:
         most: Most bytes of the header.
 
     Raises:
-        Unproved: Reading goes beyond the end.
+        OddUnits: Reading goes beyond the end.
     """
 
     def __init__(self, data: memoryview, most: int) -> None:
@@ -56,7 +54,7 @@ class Bits:
         data = self._data[: self._most]
         left = self._left + 8 * len(data) - self._size - count
         if left < 0:
-            raise Unproved("a header breaks off")
+            raise OddUnits("a header breaks off")
         self._value, self._size = int.from_bytes(data, "big"), 8 * len(data)
         return left
 
@@ -132,7 +130,7 @@ def read_sequence(unit: memoryview) -> Sequence:
     else:
         layers, has_model, time_bits = _read_operating_points(bits)
         if layers and (layers >> 8 != 1 or not layers & 0xFF):
-            raise Unproved("several spatial layers, or none")
+            raise OddUnits("several spatial layers, or none")
     width_bits, height_bits = bits.number(4) + 1, bits.number(4) + 1
     width, height = bits.number(width_bits) + 1, bits.number(height_bits) + 1
     id_bits = order_bits = 0
@@ -250,8 +248,13 @@ _MAX_SIZE_BYTES = 8
 _SHOWS_EXISTING = 0x80
 
 
-class Av1Prover:
-    """Reads sequence headers, and the beginning of each frame header."""
+class Av1Reader:
+    """Reads one packet after the other: sequence headers, and the beginning of each frame header.
+
+    Attributes:
+        format: Of the first frame; None if only decoding gives it.
+        colors: Colour tags of the sequence; None if there is no format.
+    """
 
     def __init__(self) -> None:
         self._raw_sequence = b""
@@ -259,13 +262,19 @@ class Av1Prover:
         self._has_frame = False
         self._key_slots = 0
         self._orders = [0] * _NUM_SLOTS
-        self._order = self._last = 0
-        self._is_key: list[bool] = []
-        self._first: PictureFormat | None = None
+        self._order = 0
+        self._shown: list[bool] = []
+        self.format: PictureFormat | None = None
+        self.colors: StreamColors | None = None
 
-    def add(self, packet: memoryview) -> None:
-        """Take the next packet."""
-        num_before, needs_tiles, takes_tiles = len(self._is_key), False, False
+    def read(self, packet: memoryview) -> int:
+        """Read the next packet; return the flags of the one frame that it shows.
+
+        Raises:
+            OddUnits: A decoder may give another number of frames.
+        """
+        self._shown.clear()
+        before, needs_tiles, takes_tiles = self._order, False, False
         for kind, unit in self._units(packet):
             if kind == _TILE_GROUP and takes_tiles:
                 needs_tiles = False
@@ -276,17 +285,17 @@ class Av1Prover:
                 if self._sequence is None:
                     self._raw_sequence, self._sequence = bytes(unit), read_sequence(unit)
                 elif unit != self._raw_sequence:
-                    raise Unproved("the sequence header changes")
+                    raise OddUnits("the sequence header changes")
             elif kind in _PARTS_OF_FRAMES:
-                raise Unproved("a part of a frame that belongs to no other")
-        if needs_tiles or len(self._is_key) != num_before + 1:
-            raise Unproved("not exactly one frame comes of a packet")
+                raise OddUnits("a part of a frame that belongs to no other")
+        if needs_tiles or len(self._shown) != 1:
+            raise OddUnits("not exactly one frame comes of a packet")
         assert self._sequence is not None
-        last, self._last = self._last, self._order
         # A decoder may give no frame of those that refer to the missing one. The slots are not known with a model.
-        is_next = self._order == (last + 1) & ((1 << self._sequence.order_bits) - 1)
-        if not (is_next or self._is_key[-1] or self._sequence.has_model):
-            raise Refuted("a frame is missing before another")
+        is_next = self._order == (before + 1) & ((1 << self._sequence.order_bits) - 1)
+        if not (is_next or self._shown[0] or self._sequence.has_model):
+            raise OddUnits("a frame is missing before another")
+        return SHOWN | KEY_FRAME * self._shown[0]
 
     def _units(self, packet: memoryview) -> Iterator[tuple[int, memoryview]]:
         """Yield kind and payload of each unit that a decoder of operating point 0 reads."""
@@ -298,34 +307,35 @@ class Av1Prover:
                 extension = packet[at] if at < end else _SPATIAL_LAYER
                 layers = self._sequence.layers if self._sequence is not None else 0
                 if extension & _SPATIAL_LAYER or (layers and not layers >> (extension >> 5) & 1):
-                    raise Unproved("a layer that is not decoded, or is not all of a frame")
+                    raise OddUnits("a layer that is not decoded, or is not all of a frame")
                 at += 1
             size = end - at
             if header & _HAS_SIZE:
                 size, at = _read_size(packet, at)
             if header & _FORBIDDEN or not 0 <= size <= end - at:
-                raise Unproved("units that do not fill the packet")
+                raise OddUnits("units that do not fill the packet")
             yield header >> 3 & 15, packet[at : at + size]
             at += size
 
     def _take_frame(self, unit: memoryview, has_tiles: bool) -> bool:
         """Read the beginning of a frame header; return whether a coded frame follows, not an earlier one."""
         if self._sequence is None or not len(unit):
-            raise Unproved("a frame without a sequence header, or without its own")
+            raise OddUnits("a frame without a sequence header, or without its own")
         if unit[0] & _SHOWS_EXISTING and not self._sequence.is_still:
             if has_tiles or not self._has_frame:
-                raise Unproved("a frame decoded earlier, with tiles, or before any was decoded")
+                raise OddUnits("a frame decoded earlier, with tiles, or before any was decoded")
             # It would fill all slots, so that later frames that refer to other ones are lost.
             if self._key_slots >> (unit[0] >> 4 & 7) & 1:
-                raise Unproved("a key frame is shown again")
+                raise OddUnits("a key frame is shown again")
             self._show(self._orders[unit[0] >> 4 & 7], is_key=False)
             return False
         frame = read_frame(unit, self._sequence)
         if not self._has_frame:
             if not (frame.is_key and frame.is_shown):
-                raise Unproved("it does not begin with a shown key frame")
+                raise OddUnits("it does not begin with a shown key frame")
             self._has_frame = True
-            self._first = None if frame.has_own_size else self._sequence.format
+            if not frame.has_own_size:
+                self.format, self.colors = self._sequence.format, self._sequence.colors
         if frame.is_key:
             self._key_slots |= frame.refreshed
         else:
@@ -341,13 +351,7 @@ class Av1Prover:
 
     def _show(self, order: int, *, is_key: bool) -> None:
         self._order = order
-        self._is_key.append(is_key)
-
-    def prove(self, walk: PacketWalk) -> Proof:
-        """Prove that each packet gives a frame; see ``Prover.prove``."""
-        is_key = np.array(self._is_key, dtype=bool)
-        colors = None if self._first is None or self._sequence is None else self._sequence.colors
-        return prove_in_packet_order(walk, np.ones(len(walk), dtype=bool), is_key, self._first, colors)
+        self._shown.append(is_key)
 
 
 def _read_size(packet: memoryview, at: int) -> tuple[int, int]:
@@ -357,4 +361,4 @@ def _read_size(packet: memoryview, at: int) -> tuple[int, int]:
         size |= (byte & 0x7F) << 7 * number
         if byte < 0x80:
             return size, at + number + 1
-    raise Unproved("a unit without an end to its size")
+    raise OddUnits("a unit without an end to its size")

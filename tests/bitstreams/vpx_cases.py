@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from framefeed import Limits
 from framefeed._values import DEFAULT_LIMITS
-from tests.index import vpx_mutants as made
-from tests.index.vpx_mutants import GOP, Packets, edit, ivf, packets, superframe
+from tests.bitstreams import vpx_mutants as made
+from tests.bitstreams.vpx_mutants import GOP, Packets, edit, ivf, packets, superframe
 
 SMALL = Limits(max_pixels=128 * 96)
 
@@ -81,7 +81,7 @@ MUTANTS = {
     "VP8, no start code": _vp8(
         lambda stream: edit(stream, GOP, stream[GOP][:3] + b"\0" + stream[GOP][4:]), "start code"
     ),
-    "VP8, cut in a key header": _vp8(lambda stream: edit(stream, GOP, stream[GOP][:9]), "start code"),
+    "VP8, cut in a key header": _vp8(lambda stream: edit(stream, GOP, stream[GOP][:9]), "first partition"),
     "VP8, cut in the tag": _vp8(lambda stream: edit(stream, 3, stream[3][:2]), "in its header"),
     "VP8, cut in the partition": _vp8(lambda stream: _cut_partition(stream, -1), "first partition"),
     "VP8, cut behind the partition": _vp8(lambda stream: _cut_partition(stream, 0), "first partition"),
