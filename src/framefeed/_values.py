@@ -59,8 +59,6 @@ class MediaInfo:
 # Columns and rows that libavcodec adds to a picture before it compares its size with `max_pixels`. CineForm adds most:
 # 64 for each eighth and up to 56 more; MPEG-4 and its relatives also compare 280 rows of any picture.
 _PADDING = 640
-# Dirac, and so VC-2, compares a multiple of the size.
-_MULTIPLES = {"dirac": 5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +119,17 @@ def is_size_allowed(limits: Limits, width: int, height: int) -> bool:
     return max(width, height) <= limits.max_side and width * height <= limits.max_pixels
 
 
-def bound_padded_pixels(limits: Limits, codec: str = "") -> int:
-    """Bound the pixels of a picture within the limits, of any shape, after its decoder has padded it."""
+def bound_padded_pixels(limits: Limits, factor: int = 1) -> int:
+    """Bound the pixels of a picture within the limits, of any shape, after its decoder has padded it.
+
+    Args:
+        limits: The limits.
+        factor: The decoder's own: `Codec.size_factor`.
+    """
     longest = min(limits.max_side, limits.max_pixels)
     other = min(longest, limits.max_pixels // longest)
     padded = limits.max_pixels + _PADDING * (longest + other + 1) + _PADDING**2
-    return padded * _MULTIPLES.get(codec, 1)
+    return padded * factor
 
 
 def make_size_error(limits: Limits, size: tuple[int, int], name: str, stage: str) -> LimitExceeded:
@@ -203,8 +206,6 @@ class StreamColors:
 
 MISSING_PTS = int(np.iinfo(np.int64).min)
 """No presentation time."""
-NAL_CODECS = frozenset({"h264", "hevc"})
-"""Codecs whose packets say whether decoding can start at them; for other codecs the container's key flags count."""
 KEY = 1
 """Decoding can start at the packet, as far as container, headers and, of decoded streams, the decoder tell."""
 DISCARD = 2

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from framefeed.bitstreams._bits import OddUnits
+from framefeed.bitstreams._codecs import CODECS, STREAM_FORMATS, Codec, UnitTypes
 from framefeed.bitstreams._configuration import Configuration, read_configuration
 from framefeed.bitstreams._formats import FULL_RANGE, LIMITED_RANGE, make_known_colors
 from framefeed.bitstreams._nal import (
     MAX_PARAMETER_SETS,
     cut_first_slice,
     has_turning_message,
-    read_h264_facts,
-    read_hevc_facts,
     read_nal_length_size,
+    read_picture_facts,
     split_nal_units,
 )
 from framefeed.bitstreams._order import find_levels, unwrap
@@ -30,11 +30,14 @@ from framefeed.bitstreams._units import BEGINS_PICTURE, BLOCK_PADDING, UnitWalk,
 __all__ = [
     "BEGINS_PICTURE",
     "BLOCK_PADDING",
+    "CODECS",
     "FULL_RANGE",
     "H264_IDR",
     "HEVC_IDR",
     "LIMITED_RANGE",
     "MAX_PARAMETER_SETS",
+    "STREAM_FORMATS",
+    "Codec",
     "Configuration",
     "H264Picture",
     "H264Sequence",
@@ -42,6 +45,7 @@ __all__ = [
     "HevcPicture",
     "HevcSequence",
     "OddUnits",
+    "UnitTypes",
     "UnitWalk",
     "cut_first_slice",
     "find_levels",
@@ -49,14 +53,13 @@ __all__ = [
     "make_known_colors",
     "make_table",
     "read_configuration",
-    "read_h264_facts",
     "read_h264_sequence",
     "read_h264_slices",
     "read_headers",
-    "read_hevc_facts",
     "read_hevc_sequence",
     "read_hevc_slices",
     "read_nal_length_size",
+    "read_picture_facts",
     "split_nal_units",
     "unwrap",
 ]

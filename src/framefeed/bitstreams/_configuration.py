@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from framefeed._values import StreamColors
 from framefeed.bitstreams._bits import OddUnits
+from framefeed.bitstreams._codecs import UnitTypes
 from framefeed.bitstreams._nal import read_nal_length_size, split_nal_units
 from framefeed.bitstreams._sets import (
     H264Picture,
@@ -21,8 +22,6 @@ from framefeed.bitstreams._sets import (
 )
 
 _MOST_KEPT_BYTES = 4096
-_H264_SPS, _H264_PPS = 7, 8
-_HEVC_SPS, _HEVC_PPS = 33, 34
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +67,9 @@ def _read(codec: str, extradata: bytes, colors: StreamColors) -> Configuration:
         units = _split_h264_record(extradata) if codec == "h264" else _split_hevc_record(extradata)
     else:
         units = [bytes(unit) for unit in split_nal_units(extradata, 0)]
-    kinds = [unit[0] & 31 if codec == "h264" else unit[0] >> 1 & 63 for unit in units]
-    sps, pps = (_H264_SPS, _H264_PPS) if codec == "h264" else (_HEVC_SPS, _HEVC_PPS)
-    sequences = [unit for unit, kind in zip(units, kinds, strict=True) if kind == sps]
-    pictures = [unit for unit, kind in zip(units, kinds, strict=True) if kind == pps]
+    types = UnitTypes.of(codec)
+    sequences = [unit for unit in units if types.find_type(unit) == types.sequence_set]
+    pictures = [unit for unit in units if types.find_type(unit) == types.picture_set]
     if len({unit.rstrip(b"\0") for unit in sequences}) != 1 or not pictures:
         raise OddUnits("not one sequence parameter set, or no picture parameter set")
     if codec == "hevc" and any(len(unit) < 2 or unit[0] & 1 or unit[1] >> 3 for unit in units):
@@ -102,13 +100,14 @@ def _split_h264_record(extradata: bytes) -> list[bytes]:
     """List the parameter sets of an avcC box, ISO/IEC 14496-15 5.3.3.1."""
     units: list[bytes] = []
     at = 5
-    for kind, mask in ((_H264_SPS, 31), (_H264_PPS, 255)):
+    types = UnitTypes.of("h264")
+    for kind, mask in ((types.sequence_set, 31), (types.picture_set, 255)):
         count = extradata[at] & mask if at < len(extradata) else 0
         at += 1
         for _ in range(count):
             size = int.from_bytes(extradata[at : at + 2], "big")
             unit = extradata[at + 2 : at + 2 + size]
-            if len(unit) < max(size, 1) or unit[0] & 31 != kind:
+            if len(unit) < max(size, 1) or types.find_type(unit) != kind:
                 raise OddUnits("parameter sets that break off, or of another kind")
             units.append(unit)
             at += 2 + size

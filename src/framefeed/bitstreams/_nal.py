@@ -9,18 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-H264_SLICES = frozenset({1, 2, 5})
-H264_HARMLESS = frozenset({6, 9, 12})
-"""SEI, access unit delimiter, filler: a packet of these and slices may be left out."""
-H264_PARAMETERS = frozenset({7, 8, 13, 15})
+from framefeed.bitstreams._codecs import Codec, UnitTypes
+
+_H264_PICTURES = frozenset({1, 2, 5})
+"""Slices that a packet needs to have a picture."""
 MAX_PARAMETER_SETS = 256
 """Distinct ones of a stream that are kept: more than the two standards let a decoder know at once."""
-HEVC_HARMLESS = frozenset({35, 38, 39, 40})
 HEVC_FIRST_IRAP, HEVC_LAST_IRAP = 16, 23
-HEVC_PARAMETERS = frozenset({32, 33, 34})
-_HEVC_SLICES = 32
-"""NAL unit types below are slices."""
-_LENGTH_OFFSETS = {"h264": 4, "hevc": 21}
+_H264, _HEVC = UnitTypes.of("h264"), UnitTypes.of("hevc")
 _RECOVERY_POINT = 6
 TURNING = frozenset({47, 147})
 """Messages that change orientation or colours of what follows: ITU-T H.274 8.12 and 8.18."""
@@ -56,10 +52,10 @@ def read_nal_length_size(codec: str, extradata: bytes | None) -> int:
 
     ISO/IEC 14496-15: avcC byte 4 and hvcC byte 21 hold the size minus one in their low two bits.
     """
-    if codec not in _LENGTH_OFFSETS or not extradata or extradata[0] != 1:
+    units = Codec.of(codec).units
+    if units is None or not extradata or extradata[0] != 1:
         return 0
-    offset = _LENGTH_OFFSETS[codec]
-    return (extradata[offset] & 3) + 1 if len(extradata) > offset else 0
+    return (extradata[units.length_offset] & 3) + 1 if len(extradata) > units.length_offset else 0
 
 
 def split_nal_units(packet: bytes, length_size: int) -> Iterator[memoryview]:
@@ -85,14 +81,19 @@ def split_nal_units(packet: bytes, length_size: int) -> Iterator[memoryview]:
 
 def cut_first_slice(packet: bytes, codec: str, length_size: int, count: int) -> bytes:
     """Cut a packet behind the first ``count`` bytes of its first slice."""
-    parts: list[bytes] = []
+    parts, types = list[bytes](), UnitTypes.of(codec)
     for unit in split_nal_units(packet, length_size):
-        is_slice = unit[0] & 31 in H264_SLICES if codec == "h264" else unit[0] >> 1 & 63 < _HEVC_SLICES
+        is_slice = types.find_type(unit) in types.slices
         data = bytes(unit[:count] if is_slice else unit)
         parts.append((len(data).to_bytes(length_size, "big") if length_size else b"\0\0\1") + data)
         if is_slice:
             break
     return b"".join(parts)
+
+
+def read_picture_facts(packet: bytes, codec: str, length_size: int) -> PictureFacts | None:
+    """Read a packet of H.264 or HEVC; None where it holds no slice."""
+    return (read_h264_facts if codec == "h264" else read_hevc_facts)(packet, length_size)
 
 
 def read_h264_facts(packet: bytes, length_size: int) -> PictureFacts | None:
@@ -103,20 +104,20 @@ def read_h264_facts(packet: bytes, length_size: int) -> PictureFacts | None:
     for unit in split_nal_units(packet, length_size):
         kind = unit[0] & 31
         kinds.add(kind)
-        if kind in H264_SLICES:
+        if kind in _H264_PICTURES:
             is_reference = is_reference or bool(unit[0] & 0x60)
         elif kind == 6 and recovery is None:
             recovery = find_recovery_frames(bytes(unit[1:SEI_LIMIT]))
-    if not kinds & H264_SLICES:
+    if not kinds & _H264_PICTURES:
         return None
     is_idr = 5 in kinds
     return PictureFacts(
         is_reference=is_reference,
-        is_droppable=kinds <= (H264_SLICES | H264_HARMLESS) and not is_idr,
+        is_droppable=kinds <= _H264.harmless and not is_idr,
         is_random_access=is_idr or recovery == 0,
         is_reset=is_idr,
         recovery_frames=recovery,
-        has_parameters=bool(kinds & H264_PARAMETERS),
+        has_parameters=bool(kinds & _H264.parameters),
     )
 
 
@@ -137,18 +138,18 @@ def read_hevc_facts(packet: bytes, length_size: int) -> PictureFacts | None:
     is_reference = any(kind >= 16 or kind % 2 for kind in slices)
     return PictureFacts(
         is_reference=is_reference,
-        is_droppable=(kinds - slices) <= HEVC_HARMLESS,
+        is_droppable=kinds <= _HEVC.harmless,
         is_random_access=is_irap,
         is_reset=any(16 <= kind <= 20 for kind in slices),
         temporal_id=temporal_id,
-        has_parameters=bool(kinds & HEVC_PARAMETERS),
+        has_parameters=bool(kinds & _HEVC.parameters),
     )
 
 
 def has_turning_message(unit: bytes, codec: str) -> bool:
     """Whether a unit of messages (ITU-T H.264 7.3.2.3.1) changes the orientation or the colours of pictures."""
     data = unit.replace(b"\0\0\3", b"\0\0")
-    at = 1 if codec == "h264" else 2
+    at = UnitTypes.of(codec).header_bytes
     while at + 2 < len(data):
         kind, at = _read_sei_number(data, at)
         size, at = _read_sei_number(data, at)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,14 +15,10 @@ import numpy.typing as npt
 
 from framefeed._arrays import BoolArray, ByteArray, IntArray, WordArray
 from framefeed._values import UnitFacts
+from framefeed.bitstreams._codecs import UnitTypes
 from framefeed.bitstreams._nal import (
-    H264_HARMLESS,
-    H264_PARAMETERS,
-    H264_SLICES,
     HEVC_FIRST_IRAP,
-    HEVC_HARMLESS,
     HEVC_LAST_IRAP,
-    HEVC_PARAMETERS,
     MAX_PARAMETER_SETS,
     SEI_LIMIT,
     TURNING,
@@ -38,9 +35,8 @@ _MAX_STEPS = 4096
 """NAL units of one packet that NumPy steps through; further ones are read one by one."""
 BEGINS_PICTURE = 128
 """First bit of a slice header: its first macroblock, or segment, is the picture's."""
-_H264_SEI, _RECOVERY_POINT = 6, 6
+_RECOVERY_POINT = 6
 _H264_IDR, _H264_PARTITION = 5, 2
-_H264_VCL, _HEVC_VCL = range(1, 6), range(32)
 _MORE_NUMBER = 255
 """Byte of a message's kind or size that continues in the next byte."""
 
@@ -100,43 +96,33 @@ def make_table(some: Iterable[int]) -> BoolArray:
     return table
 
 
-@dataclass(frozen=True, slots=True)
-class _Codec:
-    """Which NAL unit types are what."""
+_BYTES = np.arange(256)
 
-    name: str
-    header_bytes: int
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """The unit types of a codec for look-ups by NumPy.
+
+    Attributes:
+        types: The same as values.
+        kinds: Type by a unit's first byte, int64 [256].
+        slices: Whether a type is a slice, bool [64].
+        messages: Whether a type holds messages, bool [64].
+    """
+
+    types: UnitTypes
     kinds: IntArray
     slices: BoolArray
-    harmless: frozenset[int]
-    parameters: frozenset[int]
-    ends: frozenset[int]
     messages: BoolArray
 
+    @classmethod
+    def of(cls, codec: str) -> _Tables:
+        types = UnitTypes.of(codec)
+        kinds = _BYTES >> types.shift & types.mask
+        return cls(types, kinds, make_table(types.slices), make_table(types.messages))
 
-_BYTES = np.arange(256)
-_CODECS = {
-    "h264": _Codec(
-        name="h264",
-        header_bytes=1,
-        kinds=_BYTES & 31,
-        slices=make_table(_H264_VCL),
-        harmless=H264_SLICES | H264_HARMLESS,
-        parameters=H264_PARAMETERS,
-        ends=frozenset({10, 11}),
-        messages=make_table((_H264_SEI,)),
-    ),
-    "hevc": _Codec(
-        name="hevc",
-        header_bytes=2,
-        kinds=_BYTES >> 1 & 63,
-        slices=make_table(_HEVC_VCL),
-        harmless=frozenset(_HEVC_VCL) | HEVC_HARMLESS,
-        parameters=HEVC_PARAMETERS,
-        ends=frozenset({36, 37}),
-        messages=make_table((39, 40)),
-    ),
-}
+
+_make_tables = cache(_Tables.of)
 _H264_REFERENCE = _BYTES >> 5 & 3
 """nal_ref_idc by a NAL unit's first byte."""
 _H264_IDRS = make_table((_H264_IDR,))
@@ -158,7 +144,8 @@ class UnitWalk:
     """
 
     def __init__(self, codec: str, length_size: int) -> None:
-        self._codec = _CODECS[codec]
+        self._is_h264 = codec == "h264"
+        self._tables = _make_tables(codec)
         self._length_size = length_size
         self._columns: list[tuple[npt.NDArray[Any], ...]] = []
         self._kinds: set[int] = set()
@@ -188,29 +175,29 @@ class UnitWalk:
         self._count += len(begin)
 
     def _describe_block(self, data: ByteArray, units: _Units, count: int) -> tuple[npt.NDArray[Any], ...]:
-        codec = self._codec
-        kind = codec.kinds[units.first[:, 0]]
+        tables, types = self._tables, self._tables.types
+        kind = tables.kinds[units.first[:, 0]]
         present = set(np.bincount(kind).nonzero()[0].tolist())
         self._kinds |= present
-        if sets := present & codec.parameters:
+        if sets := present & types.parameters:
             self._read_sets(data, units, make_table(sets)[kind].nonzero()[0])
-        unit = codec.slices[kind].nonzero()[0]
+        unit = tables.slices[kind].nonzero()[0]
         packet = units.packet[unit]
         first = np.full(count, -1)
         first[packet[::-1]] = unit[::-1]  # the last to be assigned remains
         slices = _Slices(unit, packet, kind[unit], first, (first < 0).nonzero()[0])
-        messages = _find_messages(units, codec.messages[kind].nonzero()[0], codec.header_bytes)
-        slice_kind, head, head_bytes = _collect_heads(data, units, slices, kind, codec.header_bytes)
-        if codec.name == "h264":
+        messages = _find_messages(units, tables.messages[kind].nonzero()[0], types.header_bytes)
+        slice_kind, head, head_bytes = _collect_heads(data, units, slices, kind, types.header_bytes)
+        if self._is_h264:
             is_start, is_reference, layer = self._describe_h264(data, units, slices, messages)
         else:
             is_start, is_reference, layer = self._describe_hevc(units, slices)
-        self._check_pictures(slices, slice_kind, units.first[:, codec.header_bytes])
+        self._check_pictures(slices, slice_kind, units.first[:, types.header_bytes])
         is_reference[slices.without] = True
-        if harmful := present - codec.harmless:
+        if harmful := present - types.harmless:
             is_reference[units.packet[make_table(harmful)[kind]]] = True
         has_end, has_unknown_messages = np.zeros(count, bool), np.zeros(count, bool)
-        if ends := present & codec.ends:
+        if ends := present.intersection(types.ends):
             has_end[units.packet[make_table(ends)[kind]]] = True
         if len(messages.unit):
             unknown = ~messages.is_short | _SHOWING[messages.kind]
@@ -352,7 +339,7 @@ class UnitWalk:
         first = first_kind[slices.packet]
         self._is_plain = self._is_plain and np.count_nonzero(np.bincount(begins)) == pictures
         self._is_plain = self._is_plain and np.count_nonzero(first != slices.kind) == 0
-        if self._codec.name == "h264" and bool(((slices.kind == _H264_IDR) & (first != _H264_IDR)).any()):
+        if self._is_h264 and bool(((slices.kind == _H264_IDR) & (first != _H264_IDR)).any()):
             self._fault = "slices in no usual order"
 
     def facts(self, order: IntArray | None = None) -> UnitFacts:
@@ -376,7 +363,7 @@ class UnitWalk:
             is_start=is_start,
             is_reference=is_reference,
             layer=layer,
-            has_sub_layers=self._codec.name == "hevc",
+            has_sub_layers=not self._is_h264,
             has_unknown_messages=has_unknown,
             has_end=has_end,
             kinds=frozenset(self._kinds),

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from framefeed.index._build import Verify, build_index, index_media
 from framefeed.index._costs import (
-    SECONDS_PER_BYTE,
     SECONDS_PER_DECODED_PIXEL,
     SECONDS_PER_DELIVERED,
     SECONDS_PER_DELIVERED_PIXEL,
     SECONDS_PER_FILE,
     SECONDS_PER_FILE_PIXEL,
-    SECONDS_PER_OTHER_BYTE,
     SECONDS_PER_PICTURE,
     predict_seconds,
 )
@@ -30,13 +28,11 @@ __all__ = [
     "NO_PICK",
     "PICKS",
     "PROOF_RULES",
-    "SECONDS_PER_BYTE",
     "SECONDS_PER_DECODED_PIXEL",
     "SECONDS_PER_DELIVERED",
     "SECONDS_PER_DELIVERED_PIXEL",
     "SECONDS_PER_FILE",
     "SECONDS_PER_FILE_PIXEL",
-    "SECONDS_PER_OTHER_BYTE",
     "SECONDS_PER_PICTURE",
     "TIMES_FROM_IN_WORDS",
     "BuiltFrom",

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from framefeed.bitstreams import Codec
 from framefeed.index._frame_index import FrameIndex
 from framefeed.index._pictures import has_picture_files
 from framefeed.index._runs import DecodeRuns
 
 # Fitted to the CPU time of loading clips of 8 frames to 224 x 224 in one thread: 169 real videos of 15 codecs and 170
-# pictures, on two busy x86-64 cores. 96 % of the videos took half to twice what is predicted.
+# pictures, on two busy x86-64 cores. 96 % of the videos took half to twice what is predicted. The seconds of a byte
+# are a column of the table of codecs: a byte of a dense stream takes longer.
 SECONDS_PER_PICTURE = 4e-5
 """For each decoded picture of any size."""
 SECONDS_PER_DECODED_PIXEL = 0.5e-9
-SECONDS_PER_BYTE = {"h264": 1.3e-7, "hevc": 4.8e-7, "vp8": 9e-8, "vp9": 1.8e-7, "av1": 5.8e-7, "vvc": 6e-6}
-"""For each byte of packets; a byte of a dense stream takes longer."""
-SECONDS_PER_OTHER_BYTE = 3e-8
 SECONDS_PER_DELIVERED = 3e-4
 """For each delivered frame of any size."""
 SECONDS_PER_DELIVERED_PIXEL = 2.8e-9
@@ -38,7 +37,7 @@ def predict_seconds(index: FrameIndex, runs: DecodeRuns) -> float:
     opens = 0 if stream.contiguous else runs.num_runs
     return (
         runs.num_decoded * (SECONDS_PER_PICTURE + pixels * SECONDS_PER_DECODED_PIXEL)
-        + sent_bytes * SECONDS_PER_BYTE.get(stream.codec, SECONDS_PER_OTHER_BYTE)
+        + sent_bytes * Codec.of(stream.codec).seconds_per_byte
         + delivered * (SECONDS_PER_DELIVERED + pixels * SECONDS_PER_DELIVERED_PIXEL)
         + opens * SECONDS_PER_OPEN
     )

@@ -25,7 +25,6 @@ _MPEG_RATES = {
 """ISO/IEC 13818-2, table 6-4; the codes behind these are reserved."""
 _SEQUENCE, _EXTENSION = 0xB3, 0xB5
 _SEQUENCE_EXTENSION, _PICTURE_EXTENSION = 1, 8
-_SPS = {"h264": 7, "hevc": 33}
 
 
 def has_clock(container: VideoContainer) -> bool:
@@ -49,9 +48,9 @@ def find_declared_rate(container: VideoContainer, walk: PacketWalk) -> Fraction 
             return container_rate
     codec = container.codec_name
     rates = set[Fraction | None]()
-    if codec in _SPS:
+    if (types := container.codec.units) is not None:
         for unit in [*_split_configuration(container), *walk.parameter_sets]:
-            if (unit[0] & 31 if codec == "h264" else unit[0] >> 1 & 63) != _SPS[codec]:
+            if types.find_type(unit) != types.sequence_set:
                 continue
             try:
                 sequence = read_h264_sequence(unit, StreamColors()) if codec == "h264" else read_hevc_sequence(unit)

@@ -7,7 +7,8 @@ from fractions import Fraction
 import numpy as np
 
 from framefeed._arrays import BoolArray, IntArray
-from framefeed._values import MISSING_PTS, NAL_CODECS, PacketTable, PacketWalk
+from framefeed._values import MISSING_PTS, PacketTable, PacketWalk
+from framefeed.bitstreams import Codec
 from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts
 from framefeed.index._movie import OpenedMovie
 from framefeed.index._movie_facts import MP4_FORMAT_NAME
@@ -108,7 +109,7 @@ def is_one_to_one(packets: PacketTable, order: IntArray) -> bool:
 
 def can_carry_parameters(walk: PacketWalk, codec: str) -> bool:
     """Whether packets carry parameter sets; also True if NAL packets were not parsed."""
-    return bool(walk.parameter_sets) or (codec in NAL_CODECS and walk.units is None)
+    return bool(walk.parameter_sets) or (Codec.of(codec).units is not None and walk.units is None)
 
 
 def find_frame_starts(order: IntArray, is_key: BoolArray, packets: PacketTable) -> IntArray:

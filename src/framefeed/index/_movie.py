@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 
 from framefeed._values import ByteReader, Limits, MediaInfo, PacketWalk, read_bytes
-from framefeed.bitstreams import Configuration, H264Sequence, OddUnits, find_levels, has_turning_message
+from framefeed.bitstreams import Configuration, H264Sequence, OddUnits, UnitTypes, find_levels, has_turning_message
 from framefeed.errors import LimitExceeded
 from framefeed.index._movie_facts import (
     check_size,
@@ -48,10 +48,6 @@ from framefeed.mp4 import (
 
 _HEAD_BYTES = 4096
 """Bytes of the first packet in which its first slice must begin."""
-_SPS = {"h264": 7, "hevc": 33}
-_MESSAGES = {"h264": 6, "hevc": 39}
-_STARTS = {"h264": range(5, 6), "hevc": range(16, 22)}
-_SLICES = {"h264": range(1, 6), "hevc": range(32)}
 
 
 def check_first_packet(reader: ByteReader, offset: int, size: int, file_size: int, video: Configuration) -> None:
@@ -70,7 +66,7 @@ def check_first_packet(reader: ByteReader, offset: int, size: int, file_size: in
     """
     if size < 1 or offset + size > file_size:
         raise OddMovie("a first packet beyond the end of the file")
-    data, at = read_bytes(reader, offset, min(size, _HEAD_BYTES)), 0
+    types, data, at = UnitTypes.of(video.codec), read_bytes(reader, offset, min(size, _HEAD_BYTES)), 0
     while at + video.length_size + 2 < len(data):
         length = int.from_bytes(data[at : at + video.length_size], "big")
         at += video.length_size
@@ -78,14 +74,14 @@ def check_first_packet(reader: ByteReader, offset: int, size: int, file_size: in
             raise OddMovie("a first packet of no whole NAL units")
         unit, is_whole = data[at : at + length], at + length <= len(data)
         at += length
-        kind = unit[0] & 31 if video.codec == "h264" else unit[0] >> 1 & 63
-        if kind in _SLICES[video.codec]:
-            if kind not in _STARTS[video.codec]:
+        kind = types.find_type(unit)
+        if kind in types.slices:
+            if kind not in types.starts:
                 raise OddMovie("a first packet that is no key frame")
             return
-        if not is_whole or (kind == _SPS[video.codec] and unit != video.sequence_unit):
+        if not is_whole or (kind == types.sequence_set and unit != video.sequence_unit):
             raise OddMovie("other parameter sets in the first packet")
-        if kind == _MESSAGES[video.codec] and has_turning_message(unit, video.codec):
+        if kind in types.messages and has_turning_message(unit, video.codec):
             raise OddMovie("messages that change how pictures are shown")
     raise OddMovie("a first packet without a picture")
 
@@ -109,13 +105,12 @@ def read_packets(reader: ByteReader, movie: Movie, walk: PacketWalk, length_size
     track, packets = movie.video, walk.packets
     codec = find_codec(track)
     # libav takes key frames of H.264 from its parser, not from the container; edits take them from the container.
-    if track.groups & _ODD_GROUPS and (codec != "h264" or track.edits):
+    if track.groups & _ODD_GROUPS and (codec.name != "h264" or track.edits):
         raise OddMovie("key frames in sample groups")
-    has_units = codec in ("h264", "hevc")
-    if not has_units or length_size is None:
-        return replace(walk, is_contiguous=has_units)
-    units = scan_packets(reader, codec, length_size, packets.offset, packets.size)
-    is_key = units.is_start if codec == "h264" else packets.is_key & (units.is_start | ~units.has_slice)
+    if codec.units is None or length_size is None:
+        return replace(walk, is_contiguous=codec.units is not None)
+    units = scan_packets(reader, codec.name, length_size, packets.offset, packets.size)
+    is_key = units.is_start if codec.name == "h264" else packets.is_key & (units.is_start | ~units.has_slice)
     packets = packets.replace_flags(is_key, units.is_disposable)
     return PacketWalk(packets, walk.duration, is_contiguous=True, parameter_sets=units.parameter_sets, units=units)
 
@@ -257,7 +252,7 @@ def open_movie(
 
 def _may_hold_fields(movie: Movie) -> bool:
     """Whether two packets of an H.264 track may be one picture, as far as its header tells."""
-    if find_codec(movie.video) != "h264":
+    if find_codec(movie.video).name != "h264":
         return False
     try:
         return cast("H264Sequence", read_video(movie, movie.video).sequence).has_fields

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from framefeed._values import NAL_CODECS, PacketWalk, PictureFormat, StreamColors
+from framefeed._values import PacketWalk, PictureFormat, StreamColors
 from framefeed.bitstreams import cut_first_slice, read_nal_length_size
 from framefeed.index._upright import is_upright
 from framefeed.index.proofs._av1 import Av1Prover
@@ -114,11 +114,11 @@ def walk_and_prove(container: VideoContainer, known: PacketWalk | None = None) -
     except Unproved as reason:
         _LOG.debug("%s: decoded, for its packets do not prove their frames: %s", container.source.name, reason)
         # Of other codecs nothing but a proof says which packets give a frame.
-        is_refuted = isinstance(reason, Refuted) or container.codec_name not in NAL_CODECS
+        is_refuted = isinstance(reason, Refuted) or container.codec.units is None
         return DemuxedStream(walk, colors, is_refuted=is_refuted)
     if proof.colors is not None:
         # Sequence parameter sets count before the container, headers of other codecs behind it.
-        colors = proof.colors if container.codec_name in NAL_CODECS else colors.fill(proof.colors)
+        colors = colors.fill(proof.colors) if container.codec.units is None else proof.colors
     return DemuxedStream(walk, colors, proof, first)
 
 
@@ -148,7 +148,7 @@ def _find_first_format(container: VideoContainer, proof: Proof, packet: Packet) 
     """Take the format of the first frame from headers, or decode the frame if they do not suffice."""
     if proof.first is not None and not proof.may_turn and is_upright(container):
         return proof.first
-    fact = _decode_first_header(container, packet) if container.codec_name in NAL_CODECS else None
+    fact = None if container.codec.units is None else _decode_first_header(container, packet)
     facts = [fact] if fact is not None else decode_alone(container, packet)
     if not facts:
         raise Unproved("the first packet gives no frame by itself")

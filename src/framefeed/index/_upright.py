@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 from framefeed._values import ByteReader, read_bytes
+from framefeed.bitstreams import STREAM_FORMATS
 from framefeed.media import VideoContainer
 from framefeed.mp4 import IDENTITY, OddMovie, TooManyBoxes, read_movie
 
-_NEVER_TURN = frozenset({"flv", "h264", "hevc", "ivf", "mpeg", "mpegts", "obu"})
+_NEVER_TURN = STREAM_FORMATS | {"flv", "ivf", "mpeg", "mpegts"}
 _SEGMENT, _CLUSTER, _TRACKS = 0x18538067, 0x1F43B675, 0x1654AE6B
 _EBML = 0x1A45DFA3
 # RFC 9559 5.1.4.1.28.45 to 47: ProjectionPoseYaw, ProjectionPosePitch, ProjectionPoseRoll; RFC 8794 5 and 7.3: what

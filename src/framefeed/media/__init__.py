@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framefeed.media._container import STREAM_FORMATS, Packet, VideoContainer, decode_packet
+from framefeed.media._container import Packet, VideoContainer, decode_packet
 from framefeed.media._decoding import DecodedFact, PictureHasher, decode_alone, decode_facts
 from framefeed.media._details import (
     MATRICES,
@@ -17,7 +17,6 @@ from framefeed.media._details import (
 from framefeed.media._libav_errors import (
     LIBAV_EXCEPTIONS,
     MOST_PIXEL_BYTES,
-    SILENT_CODECS,
     bound_picture_bytes,
     check_memory,
     is_damage_logged,
@@ -45,8 +44,6 @@ __all__ = [
     "PICTURE_SUFFIXES",
     "PRIMARIES",
     "SEQUENCE_CONTAINER",
-    "SILENT_CODECS",
-    "STREAM_FORMATS",
     "TRANSFERS",
     "DecodedFact",
     "FileReader",

@@ -16,7 +16,6 @@ from framefeed._values import (
     DISCARD,
     KEY,
     MISSING_PTS,
-    NAL_CODECS,
     PacketTable,
     PacketWalk,
     is_size_allowed,
@@ -112,7 +111,7 @@ def walk_packets(
     offset, size, pts, duration = (array("q") for _ in range(4))
     flags, limits = bytearray(), container.limits
     is_damaged = is_reconfigured = is_encrypted = False
-    units = _UnitReader(container) if container.codec_name in NAL_CODECS else None
+    units = None if container.codec.units is None else _UnitReader(container)
     for batch in container.batches():
         offset.extend([-1 if (position := packet.pos) is None else position for packet in batch])
         size.extend([packet.size for packet in batch])

@@ -6,9 +6,12 @@ from struct import Struct
 
 from framefeed._values import StreamColors
 from framefeed.bitstreams import (
+    CODECS,
     FULL_RANGE,
     LIMITED_RANGE,
+    Codec,
     Configuration,
+    UnitTypes,
     make_known_colors,
     read_configuration,
     read_nal_length_size,
@@ -16,21 +19,7 @@ from framefeed.bitstreams import (
 from framefeed.mp4._boxes import Box, OddMovie, list_boxes, unpack
 from framefeed.mp4._movie import Movie, Track
 
-_CODECS = {
-    b"avc1": "h264",
-    b"avc3": "h264",
-    b"hvc1": "hevc",
-    b"hev1": "hevc",
-    b"mp4v": "mpeg4",
-    b"s263": "h263",
-    b"apcn": "prores",
-    b"jpeg": "mjpeg",
-}
-"""Codecs whose packets libav takes from the sample table as they are."""
-
-
-_CONFIGURATION_BOXES = {"h264": (b"avcC", 8), "hevc": (b"hvcC", 23)}
-"""Boxes of the parameter sets and their least bytes, ISO/IEC 14496-15 5.3.3.1 and 8.3.3.1."""
+_CODECS = {tag: codec for codec in CODECS.values() for tag in codec.mp4_tags}
 _ENTRY_BYTES = 78
 """Bytes of a visual sample entry before its boxes."""
 _SIZE = Struct(">HH")
@@ -40,8 +29,8 @@ _PLAIN = frozenset({b"pasp", b"btrt", b"fiel", b"chrm", b"gama", b"uuid", b"free
                     b"mdcv"})  # fmt: skip
 
 
-def find_codec(track: Track) -> str:
-    """Name the codec of a video track.
+def find_codec(track: Track) -> Codec:
+    """Find the codec of a video track.
 
     Raises:
         OddMovie: Unknown, encrypted, or of packets that libav does not take as they are.
@@ -59,10 +48,10 @@ def read_length_size(movie: Movie, track: Track) -> int:
         OddMovie: As ``read_video``.
     """
     codec = find_codec(track)
-    if codec not in _CONFIGURATION_BOXES:
+    if codec.units is None:
         return 0
-    extradata, _ = _find_configuration(movie, track, codec)
-    return read_nal_length_size(codec, extradata)
+    extradata, _ = _find_configuration(movie, track, codec.units)
+    return read_nal_length_size(codec.name, extradata)
 
 
 def read_video(movie: Movie, track: Track) -> Configuration:
@@ -73,23 +62,22 @@ def read_video(movie: Movie, track: Track) -> Configuration:
         OddUnits: The same, of its codec configuration.
     """
     codec = find_codec(track)
-    if codec not in _CONFIGURATION_BOXES:
-        raise OddMovie(f"facts of {codec} are libav's")
-    extradata, colors = _find_configuration(movie, track, codec)
-    video = read_configuration(codec, extradata, colors)
+    if codec.units is None:
+        raise OddMovie(f"facts of {codec.name} are libav's")
+    extradata, colors = _find_configuration(movie, track, codec.units)
+    video = read_configuration(codec.name, extradata, colors)
     if unpack(movie.data, track.entry, _SIZE, 24) != (video.sequence.format.width, video.sequence.format.height):
         raise OddMovie("container and codec that differ in the size of pictures")
     return video
 
 
-def _find_configuration(movie: Movie, track: Track, codec: str) -> tuple[bytes, StreamColors]:
+def _find_configuration(movie: Movie, track: Track, units: UnitTypes) -> tuple[bytes, StreamColors]:
     """Find the codec configuration, and the container's colours."""
     data, entry = movie.data, track.entry
-    kind, least_bytes = _CONFIGURATION_BOXES[codec]
     configuration: Box | None = None
     colors: StreamColors | None = None
     for box in list_boxes(data, entry.start + _ENTRY_BYTES, entry.end):
-        if box.kind == kind and configuration is None:
+        if box.kind == units.box and configuration is None:
             configuration = box
         elif box.kind == b"colr" and colors is None:
             colors = _read_container_colors(data, box)
@@ -98,7 +86,7 @@ def _find_configuration(movie: Movie, track: Track, codec: str) -> tuple[bytes, 
     if configuration is None:
         raise OddMovie("no codec configuration")
     extradata = data[configuration.start : configuration.end]
-    if len(extradata) < least_bytes or extradata[0] != 1:
+    if len(extradata) < units.box_bytes or extradata[0] != 1:
         raise OddMovie("a codec configuration of an unknown version")
     return extradata, colors or StreamColors()
 

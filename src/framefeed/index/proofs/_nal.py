@@ -9,11 +9,12 @@ from typing import cast
 import numpy as np
 
 from framefeed._arrays import IntArray
-from framefeed._values import NAL_CODECS, PacketWalk, StreamColors, UnitFacts
+from framefeed._values import PacketWalk, StreamColors, UnitFacts
 from framefeed.bitstreams import (
     Configuration,
     H264Sequence,
     OddUnits,
+    UnitTypes,
     has_turning_message,
     read_configuration,
     read_nal_length_size,
@@ -54,7 +55,6 @@ def prove_units(configuration: Configuration, units: UnitFacts, walk: PacketWalk
 
 _PROBED_PACKETS = 24
 """More packets than libav decodes of a stream to learn its depth of reordering."""
-_MESSAGES = {"h264": (6,), "hevc": (39, 40)}
 
 
 class NalProver:
@@ -125,11 +125,10 @@ class NalProver:
     def _has_turning_message(self) -> bool:
         if self._first is None:
             return True
-        for unit in split_nal_units(self._first, read_nal_length_size(self._codec, self._extradata)):
-            kind = unit[0] & 31 if self._codec == "h264" else unit[0] >> 1 & 63
-            if kind in _MESSAGES[self._codec] and has_turning_message(bytes(unit), self._codec):
-                return True
-        return False
+        types = UnitTypes.of(self._codec)
+        units = split_nal_units(self._first, read_nal_length_size(self._codec, self._extradata))
+        messages = (bytes(unit) for unit in units if types.find_type(unit) in types.messages)
+        return any(has_turning_message(unit, self._codec) for unit in messages)
 
 
 def count_missing_pictures(container: VideoContainer, walk: PacketWalk) -> IntArray | None:
@@ -153,8 +152,6 @@ def count_missing_pictures(container: VideoContainer, walk: PacketWalk) -> IntAr
     return missing
 
 
-_IN_PACKET_ORDER = frozenset({"av1", "dnxhd", "ffv1", "h263", "mjpeg", "png", "prores"})
-"""Codecs whose decoders output the frame of a packet before they take the next one."""
 # ISO/IEC 14496-2 6.2.3 and 6.2.5: start codes of a video object layer, up to the next one, and of a VOP.
 _LAYER = re.compile(rb"\x00\x00\x01[\x20-\x2f].*?(?=\x00\x00\x01|\Z)", re.DOTALL)
 _VOP = b"\0\0\1\xb6"
@@ -171,10 +168,10 @@ def is_in_order_of_times(container: VideoContainer, walk: PacketWalk, num_decode
         walk: Its packets, of unique times.
         num_decoded: Number of the first packets, which are decoded anyway.
     """
-    if container.codec_name in NAL_CODECS:
+    if container.codec.units is not None:
         return True
     order = _order_vops(container, num_decoded) if container.codec_name == "mpeg4" else None
-    if container.codec_name in _IN_PACKET_ORDER:
+    if container.codec.is_in_packet_order:
         order = np.arange(len(walk), dtype=np.int64)
     if order is None or len(order) != len(walk):
         return False
