@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.bench.scan import make_catalog
+from benchmarks.scan.large import make_catalog
 from framefeed.cache import _choosing, _planned
 from framefeed.cache._choosing import BudgetedCodec
 from framefeed.cache._demand import FillOptions, make_tasks

@@ -2,12 +2,7 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import shutil
-import subprocess
-import sys
-import termios
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +13,7 @@ from framefeed.cli import main
 from framefeed.cli._io import print_failed
 from framefeed.report import make_page
 from framefeed.testing import make_folder
-from tests.cli.running import SECONDS, environment, only_line, run
+from tests.cli.running import only_line, run, run_on_terminal
 from tests.corpus import corpus_file
 from tests.damaged import damaged_clip
 from tests.media.pictures import write_folder
@@ -161,26 +156,10 @@ def test_failed_files_are_listed_and_the_others_kept(videos: Path, tmp_path: Pat
 
 def test_a_progress_bar_is_shown_on_a_terminal_only(videos: Path) -> None:
     assert run("scan", videos).stderr == b""
-    ours, theirs = pty.openpty()
-    termios.tcsetwinsize(theirs, (24, 80))
-    result = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "framefeed", "scan", videos],
-        env=environment(), stdout=subprocess.PIPE, stderr=theirs, timeout=SECONDS,
-    )  # fmt: skip
-    os.close(theirs)
-    shown = _all_of(ours)
+    result, shown = run_on_terminal("scan", videos)
     assert result.returncode == 0
     assert b"4/4" in shown
     assert b"4/4" not in result.stdout
-
-
-def _all_of(terminal: int) -> bytes:
-    shown = b""
-    with suppress(OSError):  # what Linux says once the other end is closed
-        while more := os.read(terminal, 65536):
-            shown += more
-    os.close(terminal)
-    return shown
 
 
 @pytest.fixture(scope="module")

@@ -19,13 +19,13 @@ from PIL import Image
 
 import framefeed as ff
 from framefeed.testing import clip_bytes
+from tests.bitstreams.vpx_cases import MUTANTS
 from tests.cli.bad_media import BAD, READS_OTHERS
 from tests.codec_clips import CODECS
 from tests.corpus import clip_file, corpus_file
 from tests.damaged import damaged_clip
 from tests.decode.damaged import DAMAGES, packet_ranges
 from tests.index.test_proof_intra import INTRA, intra_file
-from tests.index.vpx_cases import MUTANTS
 from tests.media.bombs import write_bombs
 from tests.media.endless import PICTURES, movie
 from tests.media.nal_mutants import cut_at, h264, hevc
