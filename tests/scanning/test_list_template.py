@@ -13,7 +13,7 @@ import pytest
 
 from framefeed.errors import UsageError
 from framefeed.scanning._list_columns import ListOptions, rename_columns
-from framefeed.scanning._list_text import ListTable
+from framefeed.scanning._list_table import ListTable
 from framefeed.scanning._manifests import read_manifest
 from framefeed.scanning._scan import scan
 from tests.scanning.test_manifests import names, read
@@ -145,4 +145,5 @@ def test_a_list_without_lines_has_no_rows(tmp_path: Path, content: str, options:
 def test_names_of_columns_are_counted_once() -> None:
     # Time that grows with the square of their number takes five minutes: the suite's timeout ends it.
     table = pa.Table.from_arrays([pa.array([1])] * 150_000, [f"c{number}" for number in range(150_000)])
-    assert rename_columns(ListTable(table), ListOptions()).table.num_columns == 150_000
+    listed = ListTable(dict(zip(table.column_names, table.columns, strict=True)))
+    assert len(rename_columns(listed, ListOptions()).columns) == 150_000

@@ -62,7 +62,7 @@ class Listing:
         column_rows: Row of ``columns`` that belongs to each row, -1 for none, int64 [N].
         columns: Columns of all manifests.
         unlistable: Errors of folders and lines that could not be read, which are rows too.
-        remarks: Warnings about the paths and labels of lists.
+        starts: Folder where the relative paths of a list start, by the name of the list.
         stats: Statistics of the scan; here of the files and folders that gave no row.
     """
 
@@ -70,7 +70,7 @@ class Listing:
     column_rows: IntArray
     columns: pa.Table
     unlistable: dict[str, UnreadableMedia]
-    remarks: list[str]
+    starts: dict[str, str]
     stats: ScanStats
 
     @property
