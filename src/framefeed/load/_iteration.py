@@ -11,7 +11,7 @@ from framefeed.errors import DeadlineExceeded, FramefeedError, LoadError, Resour
 from framefeed.load._batch import ClipBatch
 from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
 from framefeed.load._options import MAX_PREFETCH_BYTES, MAX_SUBSTITUTES, LoaderOptions
-from framefeed.load._pending import PendingBatch, drop_tracebacks
+from framefeed.load._pending import PendingBatch, drop_tracebacks, suggest_skipping
 from framefeed.load._state import BatchCursor, BatchRanges
 from framefeed.load._stats import Meter, WorkCost
 from framefeed.load._work import DecodeTask, split_by_source
@@ -107,7 +107,7 @@ class BatchIterator(Iterator[ClipBatch]):
                 return self._deliver(batch)
             failed = [too_many]
             del too_many
-        error = shortage or failed[0]
+        error = shortage or suggest_skipping(failed[0])
         # The traceback reaches this frame, which must not keep the batch, and in it the error, alive.
         del batch, failed, shortage
         try:

@@ -29,6 +29,7 @@ from framefeed.load import (
     check_on_error,
     load_batch,
     make_max_failed_error,
+    suggest_skipping,
     with_position,
 )
 from framefeed.media import Limits, source_name
@@ -310,7 +311,7 @@ class ClipDataset(Dataset[Any]):
         # The traceback reaches this frame, which must not keep the batch, and in it the error, alive.
         del batch
         try:
-            raise failed
+            raise suggest_skipping(failed)
         finally:
             del failed
 
