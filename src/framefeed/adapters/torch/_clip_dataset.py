@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import Dataset, get_worker_info
 
-from framefeed._checks import check_choice, check_position, expected
+from framefeed._checks import check_choice, check_position, check_transform, expected
 from framefeed._nearest import did_you_mean
 from framefeed.adapters.torch._drawing import drawing_from
 from framefeed.cache import FrameCache, explain_little_reuse
@@ -420,8 +420,7 @@ class ClipDataset(Dataset[Any]):
 def _check_arguments(plan: EpochPlan, target: str | None, transform: object) -> None:
     if not isinstance(plan, EpochPlan):
         raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
-    if transform is not None and not callable(transform):
-        raise expected("transform", "a function of one clip, or None", transform)
+    check_transform(transform, "clip", advice="ff.ClipLoader calls it with the clip and a generator")
     if target is None:
         clashing = [name for name in plan.columns if name in ITEM_KEYS]
         if clashing:
