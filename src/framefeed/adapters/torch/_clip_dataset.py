@@ -78,7 +78,7 @@ def zeros_like(value: Any) -> Any:
 
 _MOST_EPOCHS = 1.5
 """Samplers that draw with replacement or pad stay below; a second epoch does not."""
-_WORKERS = 256
+_STOPPED = -(2**62)
 
 
 class Substitute(NamedTuple):
@@ -97,16 +97,16 @@ class ItemCounter:
     """Counts the items that all processes deliver while the epoch was never set, and warns if it should be.
 
     A program that set it once knows of it; how many items it then loads, and how far ahead, says nothing.
-    Shared memory has one count for each worker number, so that no lock is needed.
     """
 
     def __init__(self) -> None:
-        self._counts = torch.zeros(1 + _WORKERS, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
-        self._is_done = torch.zeros(1, dtype=torch.bool).share_memory_()  # type: ignore[no-untyped-call]
+        # In shared memory, without a lock: of two processes that add at the same moment one may be lost, which delays
+        # the warning by a batch.
+        self._count = torch.zeros(1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
 
     def stop(self) -> None:
         """Count no more: the epoch was set."""
-        self._is_done.fill_(True)
+        self._count.fill_(_STOPPED)
 
     def add(self, items: int, epoch_items: int) -> None:
         """Count items, and warn once if they are more than one and a half epochs.
@@ -115,16 +115,12 @@ class ItemCounter:
             items: Number of items that are delivered now.
             epoch_items: Number of items of an epoch.
         """
-        if self._is_done:
+        if self._count < 0:
             return
+        delivered = int(self._count.add_(items))
         worker = get_worker_info()
-        number = 0 if worker is None else 1 + worker.id % _WORKERS
-        self._counts[number] += items
-        if number > 1:  # only this process or its first worker warns: two that see the same count would both do so
-            return
-        delivered = int(self._counts.sum())
-        # Two reads of the only clip are no second epoch.
-        if delivered <= max(2, _MOST_EPOCHS * epoch_items):
+        # Two reads of the only clip are no second epoch. Of several workers one warns.
+        if delivered <= max(2, _MOST_EPOCHS * epoch_items) or (worker is not None and worker.id):
             return
         self.stop()
         warnings.warn(
