@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.chart import draw_epoch
+from benchmarks.epoch_picture import draw_epoch
 from benchmarks.reading import RESULTS, Number, read_numbers
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,20 +44,20 @@ def fill_overview() -> str:
         return _say_speed([numbers[address] for address in addresses], digits)
 
     peers, memory = ("decord2", "torchcodec exact, resized by torch"), "load/memory/framefeed, torch imported"
-    needs = [1 / numbers[f"{memory}/{peer}"].median for peer in peers]
+    needs = [numbers[f"{memory}/{peer}"].format(2) for peer in peers]
     return make_table(("what is compared", "with", "times as fast"), [
         ("random clips of 25 real videos, clips a CPU second", "decord2 / TorchCodec",
          say(2, "load/epoch/decord2/CPU", "load/epoch/torchcodec/CPU")),
         ("random clips of a 720p film, frames 24 apart, one thread",
          _title(numbers["decode/trailer-24/many files/CPU"].against), say(2, "decode/trailer-24/many files/CPU")),
-        (f"where the frames are, of {constructor['files']} MP4 and MOV files", "TorchCodec's exact constructor",
+        (f"finding all frames of {constructor['files']} MP4 and MOV files", "TorchCodec's exact constructor",
          _round(constructor["total"])),
         ("width and height of JPEG and PNG files", "PyAV in a process pool", say(0, "scan/headers/pyav/CPU")),
         ("second epoch, read from the frame cache", "the first, which decodes", say(0, "cache/second/second/CPU")),
         ("a 720p film through a Python function of 5 ms, wall", "a loop over OpenCV and x264",
          say(2, "map/lock/lock/wall")),
-        ("peak memory of the first row, torch imported: times as little", "decord2 / TorchCodec",
-         " / ".join(f"{need:.2f}{': more' if need < 1 else ''}" for need in needs)),
+        ("peak memory of the first row, with PyTorch imported", "decord2 / TorchCodec",
+         f"{' / '.join(needs)} of theirs"),
     ])  # fmt: skip
 
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from framefeed._values import MISSING_PTS, PacketTable
 from framefeed.decode import ClipSlot, DecodeCounts, DecodeReport
 from framefeed.errors import FramefeedError, UsageError
-from framefeed.index import MISSING_PTS, FrameIndex, PacketTable, StreamFacts
+from framefeed.index import FrameIndex, StreamFacts
 from framefeed.media import MediaSource
 
 

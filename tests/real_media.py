@@ -23,12 +23,12 @@ import numpy as np
 import PIL
 import xxhash
 
-from framefeed.catalog.scan import VIDEO_SUFFIXES
 from framefeed.decode import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import MediaError
-from framefeed.index import build_index
-from framefeed.media import PICTURE_SUFFIXES, MediaSource, probe
+from framefeed.index import build_index, probe
+from framefeed.media import PICTURE_SUFFIXES, MediaSource
+from framefeed.scanning import VIDEO_SUFFIXES
 from tests.decode.law import Product, Reader, check_frames
 from tests.reference import Planes, Reference, read_picture, read_reference
 

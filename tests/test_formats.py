@@ -11,19 +11,16 @@ from typing import get_args
 import pyarrow as pa
 
 import framefeed as ff
-from framefeed.cache import StoreOptions, known_codecs
-from framefeed.cache._keys import KEY_VERSION, Recipe, make_key
+from framefeed.cache import KEY_VERSION, StoreOptions, known_codecs
+from framefeed.cache._keys import Recipe, make_key
 from framefeed.cache.store import _format
-from framefeed.catalog import FACTS, CatalogHeader
-from framefeed.catalog._catalog_file import FORMAT
-from framefeed.catalog._frame_tables import NUMBERS
-from framefeed.catalog._frame_tables import SCHEMA as FRAMES_SCHEMA
-from framefeed.catalog._plan_columns import PLAN_COLUMNS
-from framefeed.catalog.scan._journal import JOURNALED
+from framefeed.catalog import FACTS, FORMAT, NUMBERS, PLAN_COLUMNS, CatalogHeader
+from framefeed.catalog import SCHEMA as FRAMES_SCHEMA
 from framefeed.index import BuiltFrom, StreamFacts, TimesFrom
 from framefeed.load._state import STATE_VERSION as LOADER_VERSION
 from framefeed.media import SourceIdentity
-from framefeed.plan._epoch import STATE_VERSION as PLAN_VERSION
+from framefeed.plan import STATE_VERSION as PLAN_VERSION
+from framefeed.scanning import JOURNALED
 from framefeed.testing import make_folder
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "formats.md").read_text(encoding="utf-8")

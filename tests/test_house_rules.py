@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from framefeed.testing import write_clip
 from tests.house import (
     BROAD_EXCEPT,
     LOADS_BY_NAME,
@@ -23,6 +24,7 @@ from tests.house import (
     Source,
     doors,
     heavy_modules_after,
+    modules_after,
     outside_sources,
     package_sources,
 )
@@ -31,9 +33,9 @@ CONTRACTS = SRC.parent / ".importlinter"
 RUFF = Path(sys.executable).with_name("ruff")
 
 WRONG = [
-    ("module size", "media._info", "x = 1\n" * (MAX_MODULE_LINES + 1)),
-    ("body size", "media._info", "def f() -> None:\n" + "    x = 1\n" * (MAX_BODY_LINES + 1)),
-    ("body size", "media._info", "class C:\n    def f(self) -> None:\n" + "        x = 1\n" * (MAX_BODY_LINES + 1)),
+    ("module size", "media._source", "x = 1\n" * (MAX_MODULE_LINES + 1)),
+    ("body size", "media._source", "def f() -> None:\n" + "    x = 1\n" * (MAX_BODY_LINES + 1)),
+    ("body size", "media._source", "class C:\n    def f(self) -> None:\n" + "        x = 1\n" * (MAX_BODY_LINES + 1)),
     ("unsafe calls", "cache.store._store", "import pickle"),
     ("unsafe calls", "cache.store._store", "from pickle import loads"),
     ("unsafe calls", "cache.store._store", "import marshal as quick"),
@@ -50,15 +52,15 @@ WRONG = [
     ("global generator", "bench.decode._workloads", "import random\nrandom.shuffle([1])"),
     ("global generator", "load._loader", "import random\nrandom.getstate()"),
     ("global generator", "adapters.torch._randomness", "import random\nrandom.random()"),
-    ("lazy imports", "media._info", "def f() -> None:\n    from framefeed.index import build"),
-    ("lazy imports", "media._info", "def f() -> None:\n    import framefeed.index"),
-    ("lazy imports", "media._info", "def f() -> None:\n    from . import container"),
-    ("lazy imports", "media._info", "import importlib\nimportlib.import_module('framefeed.index')"),
-    ("lazy imports", "media._info", "from importlib import import_module as find\nfind('framefeed.index')"),
-    ("broad except", "media._info", "try:\n    pass\nexcept Exception:\n    pass"),
-    ("broad except", "media._info", "try:\n    pass\nexcept:\n    pass"),
-    ("broad except", "media._info", "try:\n    pass\nexcept (OSError, BaseException) as error:\n    print(error)"),
-    ("broad except", "media._info", "import contextlib\nwith contextlib.suppress(Exception):\n    pass"),
+    ("lazy imports", "media._source", "def f() -> None:\n    from framefeed.index import build"),
+    ("lazy imports", "media._source", "def f() -> None:\n    import framefeed.index"),
+    ("lazy imports", "media._source", "def f() -> None:\n    from . import container"),
+    ("lazy imports", "media._source", "import importlib\nimportlib.import_module('framefeed.index')"),
+    ("lazy imports", "media._source", "from importlib import import_module as find\nfind('framefeed.index')"),
+    ("broad except", "media._source", "try:\n    pass\nexcept Exception:\n    pass"),
+    ("broad except", "media._source", "try:\n    pass\nexcept:\n    pass"),
+    ("broad except", "media._source", "try:\n    pass\nexcept (OSError, BaseException) as error:\n    print(error)"),
+    ("broad except", "media._source", "import contextlib\nwith contextlib.suppress(Exception):\n    pass"),
     ("broad except", "parallel._outcome", "try:\n    pass\nexcept Exception:\n    pass\n" * 2),
     ("starts workers", "load._loader", "import threading\nthreading.Thread(target=print).start()"),
     ("starts workers", "load._loader", "from threading import Thread as Helper\nHelper(target=print).start()"),
@@ -67,23 +69,23 @@ WRONG = [
     ("starts workers", "load._loader", "from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor(2)"),
     ("starts workers", "load._loader", "import os\nos.fork()"),
     ("one framework", "adapters.jax", "import torch\nimport jax.numpy as jnp"),
-    ("doors", "bench._runner", "from framefeed.media._info import Limits"),
+    ("doors", "bench._runner", "from framefeed.media._source import Limits"),
     ("doors", "cli.scan", "from framefeed.media import _info"),
-    ("doors", "load._loader", "import framefeed.media._info"),
-    ("doors", "load._loader", "from framefeed.media.mp4._boxes import Box"),
+    ("doors", "load._loader", "import framefeed.media._source"),
+    ("doors", "load._loader", "from framefeed.mp4._boxes import Box"),
     ("underscored", "media.boxes", "x = 1"),
-    ("underscored", "media.mp4.boxes", "x = 1"),
+    ("underscored", "index.proofs.nal", "x = 1"),
     ("closed names", "decode._frames", "from framefeed.parallel import ordered_map"),
     ("closed names", "plan._epoch", "from framefeed.catalog import make_memory_catalog"),
-    ("closed names", "plan._epoch", "from framefeed.catalog.scan import scan"),
-    ("closed names", "plan._epoch", "from framefeed.media import probe"),
+    ("closed names", "plan._epoch", "from framefeed.scanning import scan"),
+    ("closed names", "plan._epoch", "from framefeed.index import probe"),
     ("closed names", "plan._epoch", "from framefeed._files import stat_regular"),
-    ("plain words", "media._info", "# Nobody knows.\nx = 1"),
-    ("plain words", "media._info", 'def f() -> None:\n    """Let go of it, whoever asks."""'),
+    ("plain words", "media._source", "# Nobody knows.\nx = 1"),
+    ("plain words", "media._source", 'def f() -> None:\n    """Let go of it, whoever asks."""'),
 ]
 
 RIGHT = [
-    ("body size", "media._info", 'def f() -> None:\n    """' + "Long.\n" * 80 + '    """\n    return None'),
+    ("body size", "media._source", 'def f() -> None:\n    """' + "Long.\n" * 80 + '    """\n    return None'),
     ("unsafe calls", "cache.store._store", "import numpy as np\nnp.load('x', allow_pickle=False)"),
     ("unsafe calls", "parallel._processes", "import pickle"),
     ("global generator", "plan._order", "import numpy as np\nnp.random.Generator(np.random.Philox(key=7)).integers(9)"),
@@ -91,22 +93,22 @@ RIGHT = [
     ("global generator", "adapters.torch._randomness", "import random\nrandom.setstate(random.getstate())"),
     ("lazy imports", "", "def __getattr__(name: str) -> object:\n    from framefeed.adapters import torch"),
     ("lazy imports", "decode._registry", "import importlib\nimportlib.import_module(name)"),
-    ("broad except", "media._info", "try:\n    pass\nexcept BaseException:\n    close()\n    raise"),
+    ("broad except", "media._source", "try:\n    pass\nexcept BaseException:\n    close()\n    raise"),
     ("broad except", "parallel._outcome", "try:\n    pass\nexcept Exception:\n    pass"),
     ("starts workers", "load._batch", "import threading\nlock = threading.Lock()\nlocal = threading.local()"),
     ("starts workers", "decode._frames", "import threading\nclass Pool: ...\npool = Pool()"),
     ("starts workers", "parallel._pools", "import threading\nthreading.Thread(target=print)"),
     ("doors", "cli.scan", "from framefeed.cli._arguments import Parser"),
-    ("doors", "media.mp4._open", "from framefeed.media._info import Limits"),
+    ("doors", "index.proofs._nal", "from framefeed.index._build import build_index"),
     ("doors", "load._loader", "from framefeed._units import size_text"),
     ("doors", "load._loader", "from framefeed.media import Limits"),
-    ("underscored", "media._info", "x = 1"),
-    ("underscored", "media.mp4", "x = 1"),
+    ("underscored", "media._source", "x = 1"),
+    ("underscored", "index.proofs", "x = 1"),
     ("underscored", "errors", "x = 1"),
     ("underscored", "cli.scan", "x = 1"),
     ("closed names", "load._loader", "from framefeed.parallel import ordered_map"),
     ("closed names", "plan._plan_requests", "from framefeed.catalog import make_memory_catalog"),
-    ("plain words", "media._info", "outlet_gone = 1  # unknown"),
+    ("plain words", "media._source", "outlet_gone = 1  # unknown"),
 ]
 
 
@@ -175,7 +177,7 @@ def test_tests_and_benchmarks_open_no_other_room() -> None:
 
 
 def test_a_test_may_open_its_own_room_alone() -> None:
-    text = "from framefeed.media._info import Limits"
+    text = "from framefeed.media._source import Limits"
     assert doors(Source("tests.media.test_info", text)) == []
     assert doors(Source("tests.decode.test_info", text))
     assert doors(Source("tests.test_law", text))
@@ -199,6 +201,15 @@ def test_frameworks_brought_along_are_seen() -> None:
     assert heavy_modules_after("import sys; sys.modules['torch'] = sys") == ["torch"]
 
 
+@pytest.mark.parametrize("use", ["probe(path)", "build_index(path)", "VideoDecoder(path)[5]"])
+def test_one_source_needs_no_tables_and_no_plans(use: str, tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip.mp4")
+    loaded = modules_after(f"import framefeed as ff; path = {str(path)!r}; ff.{use}")
+    assert f"{PACKAGE}.index" in loaded
+    rooms = {f"{PACKAGE}.{room}" for room in ("catalog", "scanning", "plan", "load")}
+    assert not loaded & ({"pyarrow"} | rooms)
+
+
 # One intruder a contract: module (under framefeed) -> what it imports.
 INTRUDERS = {
     "layers": {"media.intruder_layers": "framefeed.load"},
@@ -212,6 +223,7 @@ INTRUDERS = {
     "pure": {"plan.intruder_pure": "time"},
     "load-clock": {"load.intruder_clock": "time"},
     "decode-order": {"decode.intruder_order": "framefeed.parallel._pools"},
+    "decode-below-plans": {"decode.intruder_plans": "framefeed.plan"},
     "encode-narrow": {"encode.intruder_narrow": "framefeed.plan"},
     "backends": {
         "decode.backends.intruder_one": "framefeed.decode.backends.intruder_two",

@@ -19,8 +19,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from framefeed._values import DISPOSABLE
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.index import DISPOSABLE, FrameIndex, build_index
+from framefeed.index import FrameIndex, build_index
 from framefeed.media import MediaSource
 from tests.corpus import corpus_file
 from tests.decode.law import Product, check_clips, check_frames

@@ -17,7 +17,7 @@ from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index import build_index
 from framefeed.media import ImageSequence, MediaSource
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 from framefeed.testing import read_stamp, read_stamps
 from tests.codec_clips import CODECS
 from tests.corpus import corpus_file

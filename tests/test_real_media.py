@@ -1,6 +1,6 @@
 """Every real video: random targets are what reading the file in order gives, or the file's fault has a name.
 
-One reference decode a file, thrown away with the test. The whole takes about a minute and a half of
+One reference decode a file, thrown away with the test. The whole takes about half a minute of
 one core; the long form reads more of each file, and more often: about three minutes.
 """
 
@@ -22,9 +22,8 @@ import pytest
 from framefeed.decode import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder, get_thread_pools
 from framefeed.errors import EmptyVideo, MediaError, UnreadableMedia
-from framefeed.index import FrameIndex, build_index, index_media
-from framefeed.media import MediaSource, probe
-from framefeed.plan import plan_runs
+from framefeed.index import FrameIndex, build_index, index_media, plan_runs, probe
+from framefeed.media import MediaSource
 from tests.conftest import CHECKOUT
 from tests.decode.law import Product, check_frames
 from tests.lengths import IS_LONG, either
@@ -45,7 +44,7 @@ DAMAGED = {"decord/corrupted.mp4": 20}
 """Frames that may refer to damage that the decoder notices: these may be CorruptMedia, all others must come."""
 LONG = {"androidx-media/long_1080p_lowbitrate.mp4": 1200, "marimo/docs-sql-validate-mode.mp4": 1000}
 """Only so many first frames are ever compared: reading the first to its end takes as long as all the others."""
-FIRST_PIXELS = 300_000_000
+FIRST_PIXELS = 60_000_000
 """In the short form, the first frames of so many pixels are compared."""
 WAYS = (
     (PyAVDecoder(), "path"),
@@ -53,9 +52,9 @@ WAYS = (
     (PyAVDecoder(direct=False), "file"),
     (PyAVDecoder(skip=False, direct=False), "path"),
 )
-BUDGET_PIXELS = either(short=10_000_000, long=20_000_000)
+BUDGET_PIXELS = either(short=3_000_000, long=20_000_000)
 """Pictures of so many pixels are decoded in each way; at least one request, at most ``MAX_REQUESTS``."""
-MAX_REQUESTS = either(short=4, long=6)
+MAX_REQUESTS = either(short=2, long=6)
 
 
 @pytest.mark.parametrize("name", VIDEOS or ["no media folder"])

@@ -44,9 +44,9 @@ from framefeed.errors import (
 
 if TYPE_CHECKING:
     from framefeed import cache, parallel
+    from framefeed._values import Limits, MediaInfo
     from framefeed.cache import FrameCache
     from framefeed.catalog import Catalog, CatalogEntry
-    from framefeed.catalog.scan import scan
     from framefeed.decode import (
         ClipSlot,
         DecodeCounts,
@@ -57,26 +57,23 @@ if TYPE_CHECKING:
         VideoDecoder,
         VideoMetadata,
     )
-    from framefeed.index import FrameIndex, build_index
+    from framefeed.index import FrameIndex, build_index, probe
     from framefeed.load import ClipBatch, ClipLoader
-    from framefeed.media import ImageSequence, Limits, MediaInfo, probe
+    from framefeed.media import ImageSequence
     from framefeed.plan import (
         AtIndices,
         AtSeconds,
-        CenterCrop,
-        DecodeRequest,
         Dense,
         EpochPlan,
         EveryFrame,
-        OutputSpec,
-        RandomCrop,
-        RandomResizedCrop,
         RandomSegments,
         Rates,
         Uniform,
         plan_clips,
         plan_requests,
     )
+    from framefeed.request import CenterCrop, DecodeRequest, OutputSpec, RandomCrop, RandomResizedCrop
+    from framefeed.scanning import scan
     from framefeed.transcode import FrameFault, MappedFrame, MapResult, map_video
 
 __version__ = "0.1.0"
@@ -149,9 +146,9 @@ __all__ = [
 
 # The room of each name; it is imported when the name is first used (design/0015).
 _DOORS = {
+    "_values": ("Limits", "MediaInfo"),
     "cache": ("FrameCache",),
     "catalog": ("Catalog", "CatalogEntry"),
-    "catalog.scan": ("scan",),
     "decode": (
         "ClipSlot",
         "DecodeCounts",
@@ -162,26 +159,23 @@ _DOORS = {
         "VideoDecoder",
         "VideoMetadata",
     ),
-    "index": ("FrameIndex", "build_index"),
+    "index": ("FrameIndex", "build_index", "probe"),
     "load": ("ClipBatch", "ClipLoader"),
-    "media": ("ImageSequence", "Limits", "MediaInfo", "probe"),
+    "media": ("ImageSequence",),
     "plan": (
         "AtIndices",
         "AtSeconds",
-        "CenterCrop",
-        "DecodeRequest",
         "Dense",
         "EpochPlan",
         "EveryFrame",
-        "OutputSpec",
-        "RandomCrop",
-        "RandomResizedCrop",
         "RandomSegments",
         "Rates",
         "Uniform",
         "plan_clips",
         "plan_requests",
     ),
+    "request": ("CenterCrop", "DecodeRequest", "OutputSpec", "RandomCrop", "RandomResizedCrop"),
+    "scanning": ("scan",),
     "transcode": ("FrameFault", "MapResult", "MappedFrame", "map_video"),
 }
 _ROOM_OF = {name: f"framefeed.{room}" for room, names in _DOORS.items() for name in names}

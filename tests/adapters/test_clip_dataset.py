@@ -28,11 +28,12 @@ from torch.utils.data import (
 
 from framefeed.adapters.torch._clip_dataset import ClipDataset
 from framefeed.adapters.torch._later import to_device
-from framefeed.catalog.scan import scan
 from framefeed.errors import CorruptMedia, FrameNotFound, LoadError, StaleSource, UsageError
 from framefeed.load import ClipLoader
 from framefeed.parallel import ordered_map
-from framefeed.plan import AtIndices, DecodeRequest, EpochPlan, Uniform, plan_clips, plan_requests
+from framefeed.plan import AtIndices, EpochPlan, Uniform, plan_clips, plan_requests
+from framefeed.request import DecodeRequest
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 from tests.fakes import FlatDecoder
 from tests.load.media import assert_stamps, catalog, folder, plan_of

@@ -13,9 +13,9 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 import framefeed as ff
+from framefeed._values import Limits
 from framefeed.errors import LimitExceeded, UsageError
 from framefeed.load import ClipLoader
-from framefeed.media import Limits
 from framefeed.plan import EpochPlan, Uniform, plan_clips
 from framefeed.testing import ClipSpec, write_clip
 from tests.fakes import FlatDecoder

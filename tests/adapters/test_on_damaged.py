@@ -15,10 +15,10 @@ from torch.utils.data import DataLoader
 from framefeed.adapters.torch._clip_dataset import ClipDataset
 from framefeed.cache import FrameCache
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import scan
 from framefeed.errors import CorruptMedia
 from framefeed.load import ClipLoader
 from framefeed.plan import AtIndices, EpochPlan, plan_clips
+from framefeed.scanning import scan
 from tests.damaged import SPEC, damaged_clip
 
 pytestmark = [

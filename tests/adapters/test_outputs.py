@@ -13,9 +13,9 @@ from torch.utils.data import DataLoader
 
 from framefeed.adapters.torch._clip_dataset import ClipDataset
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import scan
 from framefeed.errors import CorruptMedia, UsageError
 from framefeed.plan import Uniform, plan_clips
+from framefeed.scanning import scan
 from tests.fakes import FlatDecoder
 from tests.load.media import plan_of
 

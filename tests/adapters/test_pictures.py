@@ -12,9 +12,10 @@ from torch.utils.data import DataLoader
 
 from framefeed.adapters.torch._clip_dataset import ClipDataset
 from framefeed.adapters.torch._video_decoder import VideoDecoder
-from framefeed.catalog.scan import scan
 from framefeed.media import ImageSequence
-from framefeed.plan import DecodeRequest, Uniform, plan_clips, plan_requests
+from framefeed.plan import Uniform, plan_clips, plan_requests
+from framefeed.request import DecodeRequest
+from framefeed.scanning import scan
 from framefeed.testing import read_stamps
 from tests.media.pictures import write_folder
 

@@ -15,7 +15,8 @@ from torch.utils.data import DataLoader, RandomSampler
 
 from framefeed.adapters.torch import _clip_dataset
 from framefeed.adapters.torch._clip_dataset import ClipDataset, ItemCounter
-from framefeed.plan import AtIndices, CenterCrop, Dense, RandomCrop, RandomResizedCrop, RandomSegments, Rates, Uniform
+from framefeed.plan import AtIndices, Dense, RandomSegments, Rates, Uniform
+from framefeed.request import CenterCrop, RandomCrop, RandomResizedCrop
 from tests.fakes import FlatDecoder
 from tests.load.media import plan_of
 

@@ -16,10 +16,10 @@ import torch
 from torch.utils.data import DataLoader
 
 from framefeed.adapters.torch._clip_dataset import ClipDataset
-from framefeed.catalog.scan import scan
 from framefeed.errors import CorruptMedia, LoadError, ResourceExhausted, StaleSource, UsageError
 from framefeed.load import ClipLoader
 from framefeed.plan import AtIndices, EpochPlan, Uniform, plan_clips
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 from tests.fakes import FlatDecoder
 from tests.load.media import catalog, folder, plan_of

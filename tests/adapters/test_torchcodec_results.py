@@ -17,11 +17,11 @@ import pytest
 import torch
 from torch.nn.functional import interpolate
 
+from framefeed._values import Limits
 from framefeed.adapters.torch._video_decoder import VideoDecoder, as_torchcodec_metadata
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import LimitExceeded, UsageError
 from framefeed.index import build_index
-from framefeed.media import Limits
 from framefeed.testing import ClipSpec, read_stamp, read_stamps
 from tests.adapters.torchcodec_calls import STAND_INS, CenterCrop, RandomCrop, Resize, mappings_of_base
 from tests.corpus import clip_file, corpus_file

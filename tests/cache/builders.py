@@ -13,9 +13,9 @@ from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.prefill._build import BuildReport, build
 from framefeed.decode import ClipSlot, DecodeCounts, DecodeReport, find_decoder
 from framefeed.errors import MediaError
-from framefeed.index import FrameIndex
+from framefeed.index import FrameIndex, plan_runs
 from framefeed.media import MediaSource
-from framefeed.plan import EpochPlan, plan_runs
+from framefeed.plan import EpochPlan
 
 Builder = Callable[..., BuildReport]
 

@@ -26,10 +26,10 @@ import numpy as np
 import pyarrow as pa
 
 from framefeed.cache._frame_cache import FrameCache
-from framefeed.catalog.scan import scan
 from framefeed.cli import describe_version
 from framefeed.decode import find_decoder
 from framefeed.plan import EpochPlan, RandomSegments, plan_clips
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 from tests.cache.builders import Watched, assert_served, built, clips_through, count_needed
 from tests.programs import report_lines

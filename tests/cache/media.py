@@ -12,7 +12,7 @@ import numpy as np
 from framefeed.decode import ClipSlot, Decoder, DecodeReport, find_decoder
 from framefeed.index import FrameIndex, build_index
 from framefeed.media import MediaSource
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 from tests.corpus import corpus_file
 
 SMALL = OutputSpec(size=(24, 32))

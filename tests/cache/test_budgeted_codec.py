@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.bench.scan import make_catalog
+from benchmarks.scan.large import make_catalog
 from framefeed.cache import _choosing, _planned
 from framefeed.cache._choosing import BudgetedCodec
 from framefeed.cache._demand import FillOptions, make_tasks
@@ -25,9 +25,9 @@ from framefeed.cache._planned import PlannedFrames
 from framefeed.cache.codecs._auto import CodecFigures, Conditions
 from framefeed.cache.codecs._registry import find_codec
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import scan
 from framefeed.decode import copy_planes, describe_layout, find_decoder
 from framefeed.plan import EpochPlan, EveryFrame, RandomSegments, Uniform, plan_clips
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 from tests.cache.builders import Watched, assert_served, built, clips_through
 from tests.cache.media import Video

@@ -20,22 +20,12 @@ from PIL import Image
 import framefeed.cache.prefill._build
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.prefill._build import BuildReport, build
-from framefeed.catalog.scan import scan
 from framefeed.decode import find_decoder
 from framefeed.errors import CacheError, UsageError
 from framefeed.media import ImageSequence
-from framefeed.plan import (
-    AtSeconds,
-    DecodeRequest,
-    Dense,
-    EpochPlan,
-    EveryFrame,
-    RandomCrop,
-    Rates,
-    Uniform,
-    plan_clips,
-    plan_requests,
-)
+from framefeed.plan import AtSeconds, Dense, EpochPlan, EveryFrame, Rates, Uniform, plan_clips, plan_requests
+from framefeed.request import DecodeRequest, RandomCrop
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, make_folder, write_clip
 from tests.cache.builders import (
     Builder,

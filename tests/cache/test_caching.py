@@ -26,7 +26,7 @@ from framefeed.decode import ClipSlot, DecodeReport, VideoDecoder, adapt_decoder
 from framefeed.errors import CorruptMedia, FrameNotFound, StaleSource, UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import ImageSequence, MediaSource
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 from framefeed.testing import ClipSpec, write_clip
 from tests.cache.media import SMALL, Video, copied
 from tests.corpus import clip_file, corpus_file

@@ -23,9 +23,10 @@ from framefeed.cache.codecs._registry import find_codec, known_codecs
 from framefeed.cache.prefill._estimate import CLIP_SECONDS, CacheEstimate, Room, estimate, scale_up
 from framefeed.cache.prefill._sampling import CodecSample, PlanSample, SampleCounts
 from framefeed.cache.store._format import ROW
-from framefeed.catalog.scan import scan
 from framefeed.errors import CacheError, MissingMedia, UsageError
-from framefeed.plan import AtSeconds, Dense, EpochPlan, EveryFrame, RandomCrop, RandomSegments, Uniform, plan_clips
+from framefeed.plan import AtSeconds, Dense, EpochPlan, EveryFrame, RandomSegments, Uniform, plan_clips
+from framefeed.request import RandomCrop
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, make_folder, write_clip
 from tests.cache.builders import Watched, built, count_needed, fewest_decoded, needed_frames
 from tests.cache.test_building import quiet

@@ -10,18 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.cache._demand import GROUP_FRAMES, JOINED_FRAMES, FillOptions, FillTask, FrameRun, make_tasks
-from framefeed.plan import (
-    AtSeconds,
-    ClipRule,
-    Dense,
-    EpochPlan,
-    EveryFrame,
-    RandomCrop,
-    RandomSegments,
-    Rates,
-    Uniform,
-    plan_clips,
-)
+from framefeed.plan import AtSeconds, ClipRule, Dense, EpochPlan, EveryFrame, RandomSegments, Rates, Uniform, plan_clips
+from framefeed.request import RandomCrop
 from tests.fakes import FakeCatalog, steady_index
 
 FRAME_BYTES = 3 * 8 * 8

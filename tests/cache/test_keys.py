@@ -10,7 +10,7 @@ import pytest
 from framefeed.cache._keys import EXACT, Recipe, make_key
 from framefeed.index import StreamFacts
 from framefeed.media import SourceIdentity
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 
 IDENTITY = SourceIdentity(1000, 5, "abcd")
 STREAM = StreamFacts(0, "mov", "h264", b"\x01\x02", 64, 48, "yuv420p")

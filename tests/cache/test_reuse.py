@@ -11,7 +11,8 @@ import pytest
 
 from framefeed.cache._demand import estimate_reuse
 from framefeed.cache._frame_cache import FrameCache, explain_little_reuse
-from framefeed.plan import AtIndices, Dense, EveryFrame, RandomCrop, RandomSegments, Rates, Uniform, plan_clips
+from framefeed.plan import AtIndices, Dense, EveryFrame, RandomSegments, Rates, Uniform, plan_clips
+from framefeed.request import RandomCrop
 from tests.fakes import FakeCatalog, steady_index
 
 

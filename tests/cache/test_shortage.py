@@ -21,7 +21,7 @@ from framefeed.errors import ResourceExhausted
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.parallel import Ok, catch_outcome, find_shortage
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 from framefeed.testing import ClipSpec, write_clip
 from tests.cache.builders import built
 from tests.cache.media import SMALL, Video

@@ -12,7 +12,7 @@ from framefeed.cache._keys import NO_STAMP, SourceCheck, read_stamp
 from framefeed.decode import find_decoder
 from framefeed.errors import FramefeedError
 from framefeed.media import MediaSource
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 from tests.cache.media import Video
 from tests.corpus import corpus_file
 

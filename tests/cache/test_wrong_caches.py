@@ -16,7 +16,7 @@ from framefeed.cache._frame_cache import FrameCache
 from framefeed.decode import ClipSlot, Decoder, DecodeReport, Pixels, find_decoder
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 from framefeed.testing import ClipSpec, write_clip
 from tests.cache.media import Video
 

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from framefeed._values import MediaInfo, PacketTable, SourceStat
 from framefeed.catalog._assembly import CatalogData, ListedRows, survey_rows
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._columns import Facts
 from framefeed.catalog._survey import SurveyOptions, SurveyResult
 from framefeed.errors import UnreadableMedia
-from framefeed.index import FrameIndex, PacketTable, StreamFacts
-from framefeed.media import MediaInfo, SourceIdentity, SourceStat
+from framefeed.index import FrameIndex, StreamFacts
+from framefeed.media import SourceIdentity
 
 
 def frame_index(num_frames: int = 10, seed: int = 0, **changes: Any) -> FrameIndex:

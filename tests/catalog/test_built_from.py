@@ -11,9 +11,9 @@ import pytest
 
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._row_lists import BUILT_FROM_IN_WORDS, count_built_from
-from framefeed.catalog.scan._scan import scan
 from framefeed.errors import UnreadableMedia
 from framefeed.index import BuiltFrom
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 from tests.media.pictures import write_folder
 

@@ -22,8 +22,8 @@ from framefeed._files import holding_file
 from framefeed.catalog import _catalog_file
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._catalog_file import FORMAT
-from framefeed.catalog.scan._scan import scan
 from framefeed.errors import FramefeedError, MissingMedia, StaleSource, UnreadableMedia, UsageError
+from framefeed.scanning import scan
 from tests.catalog.synthetic import catalog, frame_index, names, same
 from tests.corpus import clip_file, corpus_file
 from tests.damaged import damaged_clip

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from framefeed._values import MISSING_PTS, PacketTable
 from framefeed.catalog._frame_rows import HeaderClaims, pack_row, read_claims, read_index
 from framefeed.errors import FramefeedError
-from framefeed.index import MISSING_PTS, BuiltFrom, FrameIndex, PacketTable, StreamFacts, TimesFrom, build_index
+from framefeed.index import BuiltFrom, FrameIndex, StreamFacts, TimesFrom, build_index
 from framefeed.media import SourceIdentity
 from tests.catalog.synthetic import same
 from tests.corpus import corpus_file

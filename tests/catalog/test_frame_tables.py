@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from framefeed._values import MISSING_PTS, PacketTable
 from framefeed.catalog import _frame_rows, _frame_tables
 from framefeed.catalog._frame_rows import HeaderClaims, pack_row
 from framefeed.catalog._frame_tables import (
@@ -28,7 +29,7 @@ from framefeed.catalog._frame_tables import (
 )
 from framefeed.catalog._plan_columns import PLAN_COLUMNS
 from framefeed.errors import FramefeedError, LimitExceeded, ResourceExhausted, UnreadableMedia, UsageError
-from framefeed.index import MISSING_PTS, FrameIndex, PacketTable, StreamFacts
+from framefeed.index import FrameIndex, StreamFacts
 from framefeed.media import SourceIdentity
 from tests.catalog.synthetic import frame_index, same
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from framefeed._values import Limits
 from framefeed.catalog._still_rows import StillRows
 from framefeed.errors import LimitExceeded
-from framefeed.media import Limits
 from framefeed.parallel import DEADLINE, Cancelled, cancelled_by
 from tests.media.faults import Fault, failing_calls
-from tests.media.headers.made import made, picture, saved
+from tests.pictures.made import made, picture, saved
 
 
 @pytest.fixture(params=["RGB.png", "mpo.jpeg", "animation.gif", "ycbcr jpeg.tiff"])

@@ -18,11 +18,11 @@ from PIL import Image
 from framefeed.catalog._assembly import ListedRows, survey_rows
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._survey import SurveyOptions, survey
-from framefeed.catalog.scan._scan import scan
 from framefeed.decode import VideoDecoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, index_media
 from framefeed.plan import Uniform, plan_clips
+from framefeed.scanning import scan
 from tests.corpus import corpus_file
 from tests.damaged import damaged_clip
 

@@ -12,15 +12,15 @@ import pytest
 from PIL import Image
 
 import framefeed.cli.cache
+from framefeed._values import Limits
 from framefeed.cache import FrameCache, Kind, StoredFrame, build, estimate_cached_share, known_codecs
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import scan
 from framefeed.cli import main
 from framefeed.cli.feed import EpochResult, FeedResult, _choose_advice
 from framefeed.decode import DecodeCounts, as_decoder
 from framefeed.load import LoadStats
-from framefeed.media import Limits
 from framefeed.plan import AtSeconds, Rates, plan_clips
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, make_folder, write_clip
 from tests.cache.builders import assert_served, built
 from tests.cli.running import only_line

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from framefeed.catalog.scan import scan
 from framefeed.cli import main
 from framefeed.index import build_index
 from framefeed.load import ClipLoader
 from framefeed.plan import AtIndices, plan_clips
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, read_stamp
 from tests.cli.running import only_line
 from tests.corpus import clip_file, corpus_file

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from framefeed.catalog.scan import scan
 from framefeed.cli import main
+from framefeed.scanning import scan
 from framefeed.testing import make_folder
 from tests.cli.running import only_line, run
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import scan
 from framefeed.cli import main
+from framefeed.scanning import scan
 from framefeed.testing import make_folder
 from tests.cli.running import only_line, run
 from tests.corpus import clip_file

@@ -17,7 +17,7 @@ from framefeed.decode._convert import Converter
 from framefeed.decode._decoder import Pixels
 from framefeed.decode._planes import PlaneLayout, rebuild_picture
 from framefeed.index import StreamFacts
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 
 PAGE = mmap.PAGESIZE
 SIZES = [(64, 1), (64, 37), (128, 2), (192, 18), (256, 16), (320, 64), (640, 5)]

@@ -16,7 +16,7 @@ from framefeed.decode import ClipSlot
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.index import build_index
 from framefeed.media import MediaSource
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 
 WARM_UP = 100
 FIELDS = ["arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"]

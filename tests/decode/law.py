@@ -11,11 +11,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from framefeed._values import MISSING_PTS
 from framefeed.decode._decoder import ClipSlot
 from framefeed.errors import CorruptMedia
-from framefeed.index import MISSING_PTS, FrameIndex
+from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 from tests.reference import Planes, Reference, ReferenceFrame, planes_of, rgb_digest
 
 

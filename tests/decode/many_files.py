@@ -22,7 +22,7 @@ from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.index import build_index
 from framefeed.media import MediaSource
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 from framefeed.testing import read_stamp
 
 CONTAINED, THREADED, ALIVE, DROPPED = 250, 150, 160, 130

@@ -14,7 +14,7 @@ from framefeed.decode._convert import Converter
 from framefeed.decode._decoder import Pixels
 from framefeed.decode._planes import copy_planes, describe_layout, rebuild_picture
 from framefeed.index import StreamFacts
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 
 Rebuild = Callable[[VideoFrame], VideoFrame]
 

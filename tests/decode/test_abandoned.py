@@ -19,7 +19,8 @@ from framefeed.index import build_index
 from framefeed.load import ClipLoader
 from framefeed.media import FileReader, MediaSource, VideoContainer
 from framefeed.parallel import is_collecting
-from framefeed.plan import DecodeRequest, plan_requests
+from framefeed.plan import plan_requests
+from framefeed.request import DecodeRequest
 from framefeed.testing import read_stamp
 from tests.corpus import corpus_file, expected_stamps
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import av
 import pytest
 
+from framefeed._values import DEFAULT_LIMITS, Limits
 from framefeed.decode.backends._pyav_pools import FeedOptions, make_decoder
 from framefeed.index import build_index
-from framefeed.media import DEFAULT_LIMITS, Limits
 from tests.codec_clips import CODECS
 from tests.corpus import clip_file
 

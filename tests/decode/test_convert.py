@@ -25,7 +25,7 @@ from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import FormatChanged, UsageError
 from framefeed.index import StreamFacts, build_index
 from framefeed.media import MediaSource
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 from framefeed.testing import ClipSpec, find_stamp, read_stamp, write_clip
 from tests.corpus import clip_file, corpus_file
 from tests.decode.damaged import copy_native_planes

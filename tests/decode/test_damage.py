@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from framefeed._values import DISPOSABLE, KEY
 from framefeed.decode._decoder import ClipSlot
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia
-from framefeed.index import DISPOSABLE, KEY, FrameIndex, Verify, build_index, find_damaged_frames, find_packet_start
+from framefeed.index import FrameIndex, Verify, build_index, find_damaged_frames, find_packet_start
 from framefeed.media import MediaSource, VideoContainer, decode_facts
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 from tests.catalog.synthetic import frame_index
 from tests.corpus import clip_file, corpus_file
 from tests.damaged import SPEC, damaged_clip

@@ -17,7 +17,8 @@ from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.index import FrameIndex, build_index
 from framefeed.load import ClipLoader
 from framefeed.media import MediaSource
-from framefeed.plan import DecodeRequest, plan_requests
+from framefeed.plan import plan_requests
+from framefeed.request import DecodeRequest
 from tests.corpus import corpus_file
 from tests.damaged import SPEC, damaged_clip
 from tests.decode.chaos import ROOT

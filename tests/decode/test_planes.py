@@ -17,6 +17,7 @@ from av.video.frame import VideoFrame
 from hypothesis import given
 from hypothesis import strategies as st
 
+from framefeed._values import Limits
 from framefeed.decode._planes import (
     CHROMA_LOCATIONS,
     RGB_PLANAR,
@@ -28,8 +29,8 @@ from framefeed.decode._planes import (
 )
 from framefeed.decode.backends.still import convert_to_rgb
 from framefeed.errors import MediaError, UsageError
-from framefeed.media import Limits, decode_still
-from framefeed.plan import OutputSpec
+from framefeed.pictures import decode_still
+from framefeed.request import OutputSpec
 from framefeed.testing import ClipSpec
 from tests.conftest import CHECKOUT
 from tests.corpus import clip_file, corpus_file

@@ -20,7 +20,7 @@ from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia, FrameNotFound, StaleSource, UsageError
 from framefeed.index import FrameIndex, build_index
 from framefeed.media import MediaSource
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 from framefeed.testing import ClipSpec, read_stamp, read_stamps, write_clip
 from tests.corpus import corpus_file
 

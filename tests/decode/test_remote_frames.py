@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import framefeed as ff
+from framefeed._values import KEY
 from framefeed.decode._decoder import ClipSlot, Decoder, DecodeReport
 from framefeed.decode.backends._pyav_runs import move_false_starts
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia
-from framefeed.index import KEY
 from framefeed.media import MediaSource
 from framefeed.testing import put_packets, take_packets, write_clip
 from tests.codec_clips import CODECS

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from framefeed.catalog.scan import scan
 from framefeed.decode._convert import Converter
 from framefeed.decode._decoder import ClipSlot, DecodeCounts
 from framefeed.decode._video_decoder import VideoDecoder
@@ -25,7 +24,8 @@ from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia, ResourceExhausted, UnreadableMedia, UnsupportedCodec
 from framefeed.index import build_index
 from framefeed.media import ImageSequence, MediaSource
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
+from framefeed.scanning import scan
 from framefeed.testing import read_stamps
 from tests.corpus import corpus_file, expected_stamps
 from tests.decode.faults import changed_decoders

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import ExifTags, Image, ImageFile, ImageOps
 
-from framefeed.catalog.scan import scan
+from framefeed._values import DEFAULT_LIMITS, Limits
 from framefeed.decode._auto import AutoDecoder
 from framefeed.decode._decoder import ClipSlot, Decoder, DecodeReport
 from framefeed.decode._registry import find_decoder, list_decoders
@@ -35,13 +35,15 @@ from framefeed.errors import (
     UnsupportedCodec,
     UsageError,
 )
-from framefeed.index import build_index
-from framefeed.media import DEFAULT_LIMITS, QUIET, ImageSequence, Limits, MediaSource, decode_still, probe
-from framefeed.plan import OutputSpec
+from framefeed.index import build_index, probe
+from framefeed.media import ImageSequence, MediaSource
+from framefeed.pictures import QUIET, decode_still
+from framefeed.request import OutputSpec
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, read_stamp, read_stamps, write_clip
 from tests.corpus import corpus_file
-from tests.media.headers.made import WRITES_AVIF
 from tests.media.pictures import SIZE, noise, write_folder
+from tests.pictures.made import WRITES_AVIF
 from tests.reference import read_picture
 
 N = 24

@@ -19,11 +19,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from framefeed._values import Limits
 from framefeed.decode._frames import Frame, FrameBatch
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.errors import CorruptMedia, FrameNotFound, LimitExceeded, NoVideoStream, TimeUnavailable, UsageError
 from framefeed.index import build_index
-from framefeed.media import Limits
 from framefeed.testing import read_stamp, read_stamps
 from tests.corpus import corpus_file
 from tests.reference import kept_reference, rgb_digest

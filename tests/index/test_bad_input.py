@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from framefeed.catalog.scan import scan
 from framefeed.decode import VideoDecoder
 from framefeed.errors import FramefeedError, TimeUnavailable
 from framefeed.index._build import Verify, build_index
 from framefeed.index._frame_index import FrameIndex
 from framefeed.media import MediaSource, VideoContainer
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, clip_bytes, put_packets, read_stamp, take_packets
 from tests.corpus import clip_file
+from tests.index.proof_checks import differences
 from tests.lengths import either
-from tests.media.test_proof_nal import differences
 from tests.pathologies import bitstreams
 from tests.pathologies.bitstreams import escape, join_units, split_units, unescape
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from framefeed._values import DISCARD, KEY, MISSING_PTS, PacketTable
 from framefeed.errors import EmptyVideo, MediaError, NoVideoStream, UnreadableMedia, UnsupportedCodec, UsageError
 from framefeed.index._build import Verify, build_index, index_media
 from framefeed.index._frame_index import FrameIndex
 from framefeed.index._joining import find_frame_starts
-from framefeed.media import DISCARD, KEY, MISSING_PTS, PacketTable
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.corpus import corpus_file, expected_stamps
 from tests.media.encrypted import encrypted_clip

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from framefeed._values import MISSING_PTS
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.index._frame_index import MISSING_PTS, FrameIndex, Timeline
+from framefeed.index._frame_index import FrameIndex, Timeline
 from tests.fakes import index_of, steady_index
 from tests.plan import oracle
 from tests.plan.timelines import clock, indexes, stream_seconds

@@ -15,8 +15,9 @@ import pytest
 from av.bitstream import BitStreamFilterContext
 
 from framefeed.decode import VideoDecoder
+from framefeed.index import probe
 from framefeed.index._build import build_index
-from framefeed.media import MediaSource, VideoContainer, decode_facts, probe
+from framefeed.media import MediaSource, VideoContainer, decode_facts
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.cli.running import environment
 

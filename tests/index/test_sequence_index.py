@@ -12,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from framefeed._values import MediaInfo
 from framefeed.errors import CorruptMedia, EmptyVideo, FormatChanged, NoVideoStream, UnreadableMedia
+from framefeed.index import probe
 from framefeed.index._build import Verify, build_index, index_media
 from framefeed.index._frame_index import FrameIndex
 from framefeed.index._pictures import build_still_index, has_picture_files, make_image_sequence
-from framefeed.media import ImageSequence, MediaInfo, MediaSource, probe
+from framefeed.media import ImageSequence, MediaSource
 from tests.corpus import corpus_file
 from tests.media.pictures import SIZE, write_folder, write_named
 

@@ -20,19 +20,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from framefeed._values import MISSING_PTS, SourceStat
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import count_times, scan
 from framefeed.decode import VideoDecoder
 from framefeed.errors import TimeUnavailable, UnreadableMedia, UsageError
 from framefeed.index._build import Verify, build_index, index_media
-from framefeed.index._frame_index import MISSING_PTS, FrameIndex
+from framefeed.index._frame_index import FrameIndex
 from framefeed.index._times import DecodingTimes, FrameTimes, assume_rate, find_times
-from framefeed.media import MediaSource, SourceStat, VideoContainer, walk_packets
+from framefeed.media import MediaSource, VideoContainer, walk_packets
+from framefeed.scanning import count_times, scan
 from framefeed.testing import ClipSpec, Coded, clip_bytes, put_packets, take_packets, write_clip
 from tests.catalog.synthetic import catalog_of_index, same
 from tests.corpus import clip_file, corpus_file
+from tests.index.rated import with_avi_rate
 from tests.index.record_times import FILES, TIMES, times_of
-from tests.media.rated import with_avi_rate
 
 Ticks = list[int | None]
 

@@ -9,9 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from framefeed.catalog.scan import scan
 from framefeed.load._loader import ClipLoader
 from framefeed.plan import AtIndices, plan_clips
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 
 FILES = 100

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import scan
 from framefeed.plan import ClipRule, EpochPlan, RandomSegments, plan_clips
+from framefeed.scanning import scan
 from framefeed.testing import make_folder, read_stamps
 
 SIZE = (48, 64)

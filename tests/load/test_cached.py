@@ -14,7 +14,8 @@ import pytest
 from framefeed.cache import FrameCache, choose_form
 from framefeed.errors import UsageError
 from framefeed.load._loader import ClipLoader
-from framefeed.plan import CenterCrop, Dense, RandomCrop, RandomResizedCrop, RandomSegments, Uniform
+from framefeed.plan import Dense, RandomSegments, Uniform
+from framefeed.request import CenterCrop, RandomCrop, RandomResizedCrop
 from tests.load.laws import check_resume, content, run
 from tests.load.media import assert_stamps, plan_of
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import scan
 from framefeed.load import _stats
 from framefeed.load._costs import ClipCosts
 from framefeed.load._iteration import BatchIterator
@@ -19,6 +18,7 @@ from framefeed.load._pending import PendingBatch
 from framefeed.load._work import split_by_source
 from framefeed.load._workers import Workers
 from framefeed.plan import EpochPlan, EveryFrame, Uniform, plan_clips
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.fakes import FlatDecoder
 from tests.load.laws import content

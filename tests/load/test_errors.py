@@ -33,7 +33,8 @@ from framefeed.load._loader import ClipLoader
 from framefeed.load._memory import make_memory
 from framefeed.load._pending import PendingBatch, find_clip_length
 from framefeed.parallel import OrderedOutcomes, RemoteCalls, check_sendable, is_sendable
-from framefeed.plan import AtIndices, DecodeRequest, EpochPlan, plan_requests
+from framefeed.plan import AtIndices, EpochPlan, plan_requests
+from framefeed.request import DecodeRequest
 from tests.fakes import FlatDecoder
 from tests.load.laws import content
 from tests.load.media import catalog, plan_of

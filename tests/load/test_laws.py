@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import scan
 from framefeed.errors import CorruptMedia, FramefeedError
 from framefeed.load._loader import ClipLoader
-from framefeed.plan import DecodeRequest, EveryFrame, plan_clips, plan_requests
+from framefeed.plan import EveryFrame, plan_clips, plan_requests
+from framefeed.request import DecodeRequest
+from framefeed.scanning import scan
 from tests.fakes import FlatDecoder
 from tests.load.laws import MakeLoader, check_resume, check_successive, content, dump_state, run, run_resumed
 from tests.load.media import catalog, plan_of

@@ -14,7 +14,8 @@ import pytest
 from framefeed.errors import CorruptMedia, UsageError
 from framefeed.load._loader import ClipLoader
 from framefeed.load._options import MAX_PREFETCH_BYTES, LoaderOptions
-from framefeed.plan import AtIndices, DecodeRequest, EveryFrame, Rates, plan_requests
+from framefeed.plan import AtIndices, EveryFrame, Rates, plan_requests
+from framefeed.request import DecodeRequest
 from tests.fakes import FlatDecoder
 from tests.load.laws import content
 from tests.load.media import FRAMES, assert_stamps, catalog, plan_of

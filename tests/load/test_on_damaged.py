@@ -14,7 +14,6 @@ import pytest
 
 from framefeed.cache import FrameCache, build, estimate
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import scan
 from framefeed.decode import ClipSlot
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia
@@ -22,7 +21,9 @@ from framefeed.load._batch import ClipBatch
 from framefeed.load._ledger import Ledger, LedgerEntry
 from framefeed.load._loader import ClipLoader
 from framefeed.media import MediaSource
-from framefeed.plan import AtIndices, EpochPlan, OutputSpec, plan_clips
+from framefeed.plan import AtIndices, EpochPlan, plan_clips
+from framefeed.request import OutputSpec
+from framefeed.scanning import scan
 from tests.damaged import SPEC, damaged_clip
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* damaged frames in .* may be in clips")  # tests/plan/test_remarks.py

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from framefeed.catalog import Catalog, make_memory_catalog
-from framefeed.catalog.scan import scan
 from framefeed.errors import CorruptMedia, StaleSource, UsageError
 from framefeed.load._loader import ClipLoader
 from framefeed.media import ImageSequence
-from framefeed.plan import AtIndices, DecodeRequest, Dense, EpochPlan, Uniform, plan_clips, plan_requests
+from framefeed.plan import AtIndices, Dense, EpochPlan, Uniform, plan_clips, plan_requests
+from framefeed.request import DecodeRequest
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, read_stamps, write_clip
 from tests.load.laws import check_resume, run
 from tests.media.pictures import SIZE, write_folder

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import scan
 from framefeed.errors import CorruptMedia, MissingMedia, StaleSource
 from framefeed.load._batch import ClipBatch
 from framefeed.load._loader import ClipLoader
-from framefeed.plan import DecodeRequest, EpochPlan, Uniform, plan_clips, plan_requests
+from framefeed.plan import EpochPlan, Uniform, plan_clips, plan_requests
+from framefeed.request import DecodeRequest
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 from tests.lengths import either
 from tests.load.media import assert_stamps, folder

@@ -14,7 +14,8 @@ from framefeed.load._loader import ClipLoader
 from framefeed.load._remote import add_cache_stats
 from framefeed.load._stats import LoadStats, Meter, WorkCost
 from framefeed.parallel import Gauge, ProcessCounts
-from framefeed.plan import DecodeRequest, EpochPlan
+from framefeed.plan import EpochPlan
+from framefeed.request import DecodeRequest
 from tests.fakes import FlatDecoder
 from tests.load.media import plan_of
 

@@ -7,9 +7,12 @@ import pytest
 from tests.load.storms import run_seed
 from tests.parallel.living import check_workers_often
 
+SEEDS = (2, 5, 9, 10, 12, 14, 15, 19)
+"""Every signal, alone and after another one, every fault of a file, and runs that are left and resumed."""
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_L04_D06_D07_kills_stops_and_crashes_change_no_batch(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     check_workers_often(monkeypatch)
     run_seed(seed)

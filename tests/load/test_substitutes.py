@@ -15,7 +15,8 @@ from framefeed.errors import CorruptMedia, DeadlineExceeded, FramefeedError, Loa
 from framefeed.load._batch import ClipBatch
 from framefeed.load._loader import ClipLoader
 from framefeed.load._options import MAX_SUBSTITUTES
-from framefeed.plan import DecodeRequest, EpochPlan, plan_requests
+from framefeed.plan import EpochPlan, plan_requests
+from framefeed.request import DecodeRequest
 from tests.fakes import FlatDecoder, spoil_nothing
 from tests.load import faulty
 from tests.load.laws import content

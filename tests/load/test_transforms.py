@@ -12,7 +12,7 @@ import pytest
 from framefeed.errors import CorruptMedia, LoadError, ResourceExhausted, UsageError
 from framefeed.load._batch import BufferPool, Stack
 from framefeed.load._loader import ClipLoader
-from framefeed.plan import generator_at
+from framefeed.request import generator_at
 from tests.fakes import FlatDecoder
 from tests.load.media import assert_stamps, plan_of
 from tests.parallel.laws import PATIENCE

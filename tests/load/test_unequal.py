@@ -12,10 +12,11 @@ from PIL import Image
 
 import framefeed as ff
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import scan
 from framefeed.errors import UsageError
 from framefeed.load._loader import ClipLoader
-from framefeed.plan import AtIndices, CenterCrop, EpochPlan, RandomCrop, Uniform, plan_clips
+from framefeed.plan import AtIndices, EpochPlan, Uniform, plan_clips
+from framefeed.request import CenterCrop, RandomCrop
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, read_stamps, write_clip
 from tests.fakes import FlatDecoder
 

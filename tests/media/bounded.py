@@ -15,8 +15,7 @@ from typing import Any
 
 from framefeed.decode import VideoDecoder
 from framefeed.errors import FramefeedError
-from framefeed.index import build_index
-from framefeed.media._probe import probe
+from framefeed.index import build_index, probe
 
 
 def first_frame(path: Path) -> list[int]:

@@ -27,7 +27,7 @@ from framefeed import FrameIndex, build_index
 from framefeed.encode import restoring_scheduling
 from framefeed.errors import FramefeedError
 from framefeed.testing import ClipSpec, Coded, clip_bytes, put_packets, take_packets
-from tests.media import vpx_mutants
+from tests.bitstreams import vpx_mutants
 from tests.media.nal_mutants import join, split
 from tests.programs import report_lines
 

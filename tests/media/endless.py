@@ -7,8 +7,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from tests.media.headers.made import chunk, picture, saved, segment
 from tests.pathologies.bitstreams import make_box
+from tests.pictures.made import chunk, picture, saved, segment
 
 SIZE = 100 * 10**9
 NOTE = segment(0xFFFE, bytes(65_000))

@@ -7,18 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from framefeed._values import Limits
 from framefeed.errors import LimitExceeded, MediaError, UnreadableMedia
-from framefeed.index import build_index
+from framefeed.index import build_index, is_upright
 from framefeed.media._container import Packet, VideoContainer
-from framefeed.media._info import Limits
 from framefeed.media._libav_input import name_known_format
 from framefeed.media._packets import walk_packets
 from framefeed.media._source import MediaSource
-from framefeed.media._upright import is_upright
 from framefeed.parallel import Cancelled, cancelled_by
 from framefeed.testing import ClipSpec, clip_bytes
+from tests.bitstreams.vpx_mutants import ivf, packets
 from tests.corpus import corpus_file
-from tests.media.vpx_mutants import ivf, packets
 
 FILES = ("base.mp4", "base.mkv", "closed_gop.ts", "no_pts.avi", "hidden_vp8.webm", "superframes_vp9.webm")
 

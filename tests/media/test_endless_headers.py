@@ -11,20 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.catalog.scan import scan
+from framefeed._values import DEFAULT_LIMITS, BytesReader, Limits
 from framefeed.errors import FramefeedError, LimitExceeded
-from framefeed.index import build_index
-from framefeed.media._info import DEFAULT_LIMITS, Limits
-from framefeed.media._pillow import decode_still
-from framefeed.media._probe import probe
-from framefeed.media._readers import BytesReader
-from framefeed.media.headers._reads import LEAST_READ_BYTES
-from framefeed.media.headers._reads import PICTURE_HEAD_BYTES as HEAD_BYTES
-from framefeed.media.mp4._boxes import BOX_COST, FREE_BOXES, read_layout
+from framefeed.index import build_index, probe
+from framefeed.mp4 import BOX_COST, FREE_BOXES, read_layout
 from framefeed.parallel import DEADLINE, Cancelled, cancelled_by, time_limit
+from framefeed.pictures import LEAST_READ_BYTES, decode_still
+from framefeed.pictures import PICTURE_HEAD_BYTES as HEAD_BYTES
+from framefeed.scanning import scan
 from tests.media.endless import PICTURES, EndlessFile, movie
-from tests.media.headers.made import chunk, made, picture, saved, with_chunks
 from tests.pathologies.bitstreams import make_box
+from tests.pictures.made import chunk, made, picture, saved, with_chunks
 
 LIMITS = Limits(max_header_bytes=2**22)
 EMPTY = make_box("free", b"")

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from framefeed.catalog.scan import scan
+from framefeed._values import Limits
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import LimitExceeded
-from framefeed.index import build_index
-from framefeed.media._info import Limits
+from framefeed.index import build_index, probe
 from framefeed.media._libav_input import LibavInput
-from framefeed.media._probe import probe
 from framefeed.media._source import MediaSource
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, clip_bytes
 
 FORMATS = {"avi": "avi", "mkv": "matroska", "flv": "flv", "mpg": "mpeg"}

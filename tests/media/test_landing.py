@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from framefeed._values import DEFAULT_LIMITS, PacketTable
 from framefeed.media._container import VideoContainer
-from framefeed.media._info import DEFAULT_LIMITS
-from framefeed.media._packets import MisplacedPacket, PacketTable, demux_from, number_after_seek, walk_packets
+from framefeed.media._packets import MisplacedPacket, demux_from, number_after_seek, walk_packets
 from framefeed.media._source import MediaSource
 from tests.corpus import corpus_file
 

@@ -13,10 +13,9 @@ import av.error
 import pytest
 
 from framefeed.errors import CorruptMedia, MediaError, MissingMedia, NoVideoStream, UnreadableMedia, UnsupportedCodec
-from framefeed.index import build_index
+from framefeed.index import build_index, probe
 from framefeed.media import _libav_errors
 from framefeed.media._libav_errors import LIBAV_EXCEPTIONS, check_memory, in_one_line, libav_errors, libav_log
-from framefeed.media._probe import probe
 from framefeed.media._source import MediaSource
 from tests.corpus import corpus_file
 

@@ -16,18 +16,17 @@ import pytest
 from PIL import Image
 
 import framefeed
+from framefeed._values import Limits, bound_padded_pixels
 from framefeed.cache import FrameCache
-from framefeed.catalog.scan import scan
 from framefeed.decode import ClipSlot
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import LimitExceeded, UsageError
-from framefeed.index import build_index
+from framefeed.index import build_index, probe
 from framefeed.media._container import VideoContainer
 from framefeed.media._decoding import decode_facts
-from framefeed.media._info import Limits, bound_padded_pixels
-from framefeed.media._probe import probe
 from framefeed.media._source import MediaSource
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
+from framefeed.scanning import scan
 from framefeed.testing import write_clip
 from tests.codec_clips import CODECS
 from tests.corpus import clip_file, corpus_file

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from framefeed._values import DISCARD, DISPOSABLE, KEY, MISSING_PTS, PacketTable
 from framefeed.errors import UsageError
-from framefeed.media import DISCARD, DISPOSABLE, KEY, MISSING_PTS, PacketTable
 
 FLAGS = np.array([KEY, 0, DISCARD, KEY | DISCARD, DISPOSABLE], dtype=np.uint8)
 NUMBERS = np.arange(5, dtype=np.int64)

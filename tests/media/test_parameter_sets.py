@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from framefeed import FrameIndex, build_index
+from framefeed.bitstreams import split_nal_units
 from framefeed.media._container import VideoContainer
-from framefeed.media._nal import split_nal_units
 from framefeed.media._packets import walk_packets
 from framefeed.media._parameter_sets import has_damaged_parameters
 from framefeed.media._source import MediaSource

@@ -16,6 +16,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from PIL import Image
 
+from framefeed._values import Limits
 from framefeed.errors import (
     EmptyVideo,
     FormatChanged,
@@ -25,8 +26,7 @@ from framefeed.errors import (
     UnreadableMedia,
     UsageError,
 )
-from framefeed.media._info import Limits
-from framefeed.media._probe import probe
+from framefeed.index import probe
 from framefeed.media._sequence import ImageSequence, SequenceSource, parse_rate, source_name
 from framefeed.media._sequence_files import list_folder, make_natural_key
 from framefeed.media._source import MediaSource

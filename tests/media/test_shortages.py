@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.catalog.scan import scan
 from framefeed.errors import MediaError, MissingMedia, ResourceExhausted, StaleSource, UnreadableMedia
-from framefeed.index import build_index
-from framefeed.media._probe import probe
+from framefeed.index import build_index, probe
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.corpus import clip_file
 from tests.media.faults import CALLS, Fault, failing_calls, failing_decoders

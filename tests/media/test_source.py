@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
+from framefeed._values import read_bytes
 from framefeed.decode import VideoDecoder
 from framefeed.errors import MediaError, MissingMedia, StaleSource, UnreadableMedia, UsageError
-from framefeed.index import build_index
-from framefeed.media._probe import probe
-from framefeed.media._readers import read_bytes
+from framefeed.index import build_index, probe
 from framefeed.media._source import FINGERPRINT_BLOCK, MediaSource
 from framefeed.testing import ClipSpec, clip_bytes, read_stamp
 from tests.corpus import corpus_file

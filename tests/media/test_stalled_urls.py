@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import framefeed as ff
+from framefeed._values import read_bytes
 from framefeed.errors import DeadlineExceeded, MissingMedia
 from framefeed.media import _urls
-from framefeed.media._readers import read_bytes
 from framefeed.media._source import MediaSource
 from tests.corpus import corpus_file
 from tests.decode.forks import Child

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import framefeed as ff
+from framefeed._values import read_bytes
 from framefeed.errors import MissingDependency, MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.media import _source
-from framefeed.media._readers import read_bytes
 from framefeed.media._source import MediaSource
 from tests.corpus import corpus_file
 from tests.media.test_other_files import HLS, MPD, PLS

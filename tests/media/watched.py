@@ -21,8 +21,7 @@ import av
 
 from framefeed.decode import VideoDecoder
 from framefeed.errors import FramefeedError
-from framefeed.index import build_index
-from framefeed.media._probe import probe
+from framefeed.index import build_index, probe
 
 IN_OPEN = 0x20
 DECOYS = ("decoy", "picture0")

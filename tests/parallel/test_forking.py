@@ -22,7 +22,7 @@ LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event",
 EXEMPT = {
     ("bench/baselines/ffprobe.py", "read_sizes"): "of one call in an event loop of its own",
     ("bench/baselines/queues.py", "begin_batches"): "of one loop, in a process that does nothing else",
-    ("catalog/scan/_journal.py", "JournalWriter"): "of one scan, which a child does not go on with",
+    ("scanning/_journal.py", "JournalWriter"): "of one scan, which a child does not go on with",
     ("load/_pending.py", "PendingBatch"): "of one batch in the making; a child has none of the workers that make it",
     ("load/_batch.py", "Stack"): "of one batch in the making; a child has none of the workers that make it",
     ("transcode/_running.py", "SegmentRun"): "of one call, which a child does not go on with",

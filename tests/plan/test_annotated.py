@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import scan
 from framefeed.errors import UsageError
 from framefeed.plan._epoch import EpochPlan
 from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._plan_requests import plan_requests
-from framefeed.plan._request import DecodeRequest
 from framefeed.plan._rules import AtIndices, EveryFrame, Uniform
+from framefeed.request import DecodeRequest
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.plan import EpochPlan, plan_clips, plan_runs
+from framefeed.index import _costs as costs
+from framefeed.index import plan_runs, predict_seconds
+from framefeed.plan import EpochPlan, plan_clips
 from framefeed.plan import _balance as balance
-from framefeed.plan import _costs as costs
 from framefeed.plan._balance import CostOrder, estimate_row_costs
-from framefeed.plan._costs import predict_seconds
 from framefeed.plan._rules import ClipRule, Dense, EveryFrame, Rates, Uniform
 from framefeed.plan._shard import Delivery, Rest, Shard
 from tests.fakes import FakeCatalog, steady_index

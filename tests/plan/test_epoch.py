@@ -15,15 +15,12 @@ from hypothesis import strategies as st
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import FrameIndex, Timeline
-from framefeed.plan._choose import ClipFrames
-from framefeed.plan._crops import CenterCrop, RandomCrop, RandomResizedCrop
 from framefeed.plan._description import find_differences, shorten
 from framefeed.plan._epoch import EpochPlan
 from framefeed.plan._options import PlanOptions
 from framefeed.plan._plan_clips import plan_clips
-from framefeed.plan._random import ClipContext
-from framefeed.plan._request import DecodeRequest
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
+from framefeed.request import CenterCrop, ClipContext, ClipFrames, DecodeRequest, RandomCrop, RandomResizedCrop
 from tests.fakes import FakeCatalog, index_of, steady_index
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from framefeed.errors import UsageError
 from framefeed.plan._order import Permutation, make_permutation
-from framefeed.plan._random import hash_words
 from framefeed.plan._shard import Shard
+from framefeed.request import hash_words
 from tests.lengths import either
 
 WORDS = st.integers(0, 2**64 - 1)

@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 import pytest
 
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import scan
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._rules import Dense, EveryFrame, Uniform
+from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 
 

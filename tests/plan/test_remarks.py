@@ -12,26 +12,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from framefeed.catalog.scan import scan
 from framefeed.decode import VideoDecoder
 from framefeed.index import FrameIndex
-from framefeed.plan import (
-    AtIndices,
+from framefeed.plan import AtIndices, Dense, EpochPlan, EveryFrame, RandomSegments, Uniform, plan_clips, plan_requests
+from framefeed.request import (
     CenterCrop,
     ClipContext,
     DecodeRequest,
-    Dense,
-    EpochPlan,
-    EveryFrame,
     FixedCrop,
     PictureRule,
     RandomCrop,
     RandomResizedCrop,
-    RandomSegments,
-    Uniform,
-    plan_clips,
-    plan_requests,
 )
+from framefeed.scanning import scan
 from tests.corpus import clip_file
 from tests.damaged import SPEC, damaged_clip
 from tests.fakes import FakeCatalog, steady_index

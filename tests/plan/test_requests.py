@@ -9,11 +9,10 @@ import pytest
 
 from framefeed.catalog import make_memory_catalog
 from framefeed.errors import FrameNotFound, MissingMedia, UnreadableMedia, UsageError
-from framefeed.plan._crops import RandomCrop
 from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._plan_requests import plan_requests
-from framefeed.plan._request import DecodeRequest, OutputSpec
 from framefeed.plan._rules import Uniform
+from framefeed.request import DecodeRequest, OutputSpec, RandomCrop
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
 

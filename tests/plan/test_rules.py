@@ -16,11 +16,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from framefeed._values import MISSING_PTS
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.index import MISSING_PTS, FrameIndex, Timeline
-from framefeed.plan._choose import ClipFrames
-from framefeed.plan._random import ClipContext
+from framefeed.index import FrameIndex, Timeline
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
+from framefeed.request import ClipContext, ClipFrames
 from tests.fakes import index_of, steady_index
 from tests.plan import oracle
 from tests.plan.timelines import clock, indexes

@@ -1,4 +1,4 @@
-"""The exam of decoders: our own pass it, the guide's example passes it, and every test of it catches a wrong one."""
+"""The exam of decoders: our own pass it, the docs' example passes it, and every test of it catches a wrong one."""
 
 from __future__ import annotations
 
@@ -79,23 +79,22 @@ class TestCaching(DecoderExam):
         return self.cache.decoder(PyAVDecoder())
 
 
-# --- the guide's example --------------------------------------------------------------------------
+# --- the example of docs/own-decoder.md -----------------------------------------------------------
 
 
-def _guide_decoder() -> type:
+def _documented_decoder() -> type:
     # Its definition alone: tests/test_docs.py runs the whole page.
-    block = next(block for block in blocks_of(ROOT / "docs" / "guide.md") if "class FromTheStart" in block.code)
-    module = ModuleType("guide")
-    exec("import framefeed as ff\nimport numpy as np\n", module.__dict__)  # noqa: S102 - as the page begins
-    definition = replace(block, code=block.code.partition("\nwith ff.ClipLoader")[0])
+    block = next(block for block in blocks_of(ROOT / "docs" / "own-decoder.md") if "class FromTheStart" in block.code)
+    module = ModuleType("own_decoder")
+    definition = replace(block, code=block.code.partition("\ncatalog = ")[0])
     run_python(definition, module)
     found: type = module.__dict__["FromTheStart"]
     return found
 
 
-class TestGuide(DecoderExam):
+class TestDocumented(DecoderExam):
     def make_decoder(self) -> Decoder:
-        decoder: Decoder = _guide_decoder()()
+        decoder: Decoder = _documented_decoder()()
         return decoder
 
 

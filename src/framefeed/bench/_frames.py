@@ -15,7 +15,7 @@ from framefeed.bench._media import BenchVideo
 from framefeed.bench.baselines import SIZE, Method, ReadFrames
 from framefeed.decode import ClipSlot, DecodeCounts, Pixels
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 
 FloatArray = npt.NDArray[np.float32]
 

@@ -30,7 +30,7 @@ from framefeed.errors import ResourceExhausted, UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.parallel import find_shortage, try_again_in_shortage
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 
 _READ_AHEAD = 16
 """Frames that are looked up, or stored, together if a source is read in order."""

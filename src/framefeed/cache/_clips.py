@@ -29,7 +29,7 @@ from framefeed.decode import (
 )
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, has_picture_files
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 
 _STORE_BYTES = 16 << 20
 """About so many bytes of planes are stored together."""

@@ -11,8 +11,9 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed.errors import FrameNotFound, TimeUnavailable
-from framefeed.index import FrameIndex
-from framefeed.plan import SAMPLED_CLIPS, DecodeRequest, EpochPlan, OutputSpec, plan_runs
+from framefeed.index import FrameIndex, plan_runs
+from framefeed.plan import SAMPLED_CLIPS, EpochPlan
+from framefeed.request import DecodeRequest, OutputSpec
 
 JOINED_FRAMES = 16
 """Short runs are joined up to this length, because each run has a directory of its own on disk."""

@@ -19,7 +19,8 @@ from framefeed.cache.store._format import StoreInfo, Verified
 from framefeed.cache.store._store import FrameStore
 from framefeed.decode import Decoder
 from framefeed.parallel import ClosedByWith
-from framefeed.plan import CenterCrop, EpochPlan, FixedCrop
+from framefeed.plan import EpochPlan
+from framefeed.request import CenterCrop, FixedCrop
 
 
 class FrameCache(ClosedByWith):

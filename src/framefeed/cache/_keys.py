@@ -26,10 +26,11 @@ import numpy as np
 import xxhash
 
 from framefeed._arrays import IntArray, WordArray
+from framefeed._values import ByteReader, clamp_ns, read_bytes
 from framefeed.index import FrameIndex, StreamFacts, has_picture_files
-from framefeed.media import ByteReader, MediaSource, SequenceSource, SourceIdentity, clamp_ns, read_bytes
+from framefeed.media import MediaSource, SequenceSource, SourceIdentity
 from framefeed.parallel import find_shortage
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 
 KEY_VERSION = 1
 """A change makes all frames stored before unusable."""

@@ -28,7 +28,8 @@ from framefeed.decode import (
 from framefeed.errors import DeadlineExceeded, FrameNotFound, MediaError, TimeUnavailable, UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
-from framefeed.plan import CenterCrop, DecodeRequest, EpochPlan, FixedCrop, OutputSpec
+from framefeed.plan import EpochPlan
+from framefeed.request import CenterCrop, DecodeRequest, FixedCrop, OutputSpec
 
 SAMPLES = 24
 """Frames that codecs are measured on: a mixture of two kinds of frames is then known to 2 % of its bytes."""

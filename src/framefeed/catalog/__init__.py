@@ -2,33 +2,100 @@
 
 from __future__ import annotations
 
+from framefeed.catalog._arrow import gather_rows
+from framefeed.catalog._assembly import ListedRows, SurveyedSources, build_catalog_data
 from framefeed.catalog._catalog import Catalog, CatalogEntry
-from framefeed.catalog._catalog_file import CatalogHeader, write_catalog
+from framefeed.catalog._catalog_file import (
+    FORMAT,
+    CatalogHeader,
+    check_target,
+    format_rate,
+    get_frames_path,
+    open_catalog,
+    write_catalog,
+)
 from framefeed.catalog._catalog_rows import explain_missing_frames, explain_relative_path, get_missing_frames_path
-from framefeed.catalog._columns import FACTS, Label, check_classes, content_fingerprint, encode_labels
-from framefeed.catalog._frame_tables import FrameTableBuilder, FrameTables
+from framefeed.catalog._chunks import (
+    Chunk,
+    ChunkResult,
+    SourceGroup,
+    cut_into_chunks,
+    select_sources,
+    survey_chunk,
+    survey_chunks,
+    tabulate,
+)
+from framefeed.catalog._columns import (
+    FACTS,
+    Facts,
+    Label,
+    check_classes,
+    content_fingerprint,
+    decode_dictionary,
+    encode_labels,
+    find_classes,
+    find_first_rows,
+    hash_column,
+)
+from framefeed.catalog._frame_rows import NUMBERS
+from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA, FrameTableBuilder, FrameTables
 from framefeed.catalog._memory_catalog import make_memory_catalog
+from framefeed.catalog._plan_columns import PLAN_COLUMNS, number_sources, number_true
 from framefeed.catalog._row_lists import BUILT_FROM_IN_WORDS, RowLists, count_built_from
-from framefeed.catalog._survey import SurveyOptions
+from framefeed.catalog._still_rows import SURVEYED, to_time_column
+from framefeed.catalog._survey import Depth, SurveyOptions, SurveyResult, survey
 
 __all__ = [
     "BUILT_FROM_IN_WORDS",
     "FACTS",
+    "FORMAT",
+    "NUMBERS",
+    "PLAN_COLUMNS",
+    "ROWS_PER_BATCH",
+    "SCHEMA",
+    "SURVEYED",
     "Catalog",
     "CatalogEntry",
     "CatalogHeader",
+    "Chunk",
+    "ChunkResult",
+    "Depth",
+    "Facts",
     "FrameTableBuilder",
     "FrameTables",
     "Label",
+    "ListedRows",
     "RowLists",
+    "SourceGroup",
     "SurveyOptions",
+    "SurveyResult",
+    "SurveyedSources",
+    "build_catalog_data",
     "check_classes",
+    "check_target",
     "content_fingerprint",
     "count_built_from",
+    "cut_into_chunks",
+    "decode_dictionary",
     "encode_labels",
     "explain_missing_frames",
     "explain_relative_path",
+    "find_classes",
+    "find_first_rows",
+    "format_rate",
+    "gather_rows",
+    "get_frames_path",
     "get_missing_frames_path",
+    "hash_column",
     "make_memory_catalog",
+    "number_sources",
+    "number_true",
+    "open_catalog",
+    "select_sources",
+    "survey",
+    "survey_chunk",
+    "survey_chunks",
+    "tabulate",
+    "to_time_column",
     "write_catalog",
 ]

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
+from framefeed._values import DEFAULT_LIMITS
 from framefeed.catalog._chunks import ChunkResult, SourceGroup, cut_into_chunks, survey_chunks
 from framefeed.catalog._columns import (
     FACTS,
@@ -24,8 +25,8 @@ from framefeed.catalog._frame_tables import FrameTables
 from framefeed.catalog._plan_columns import number_sources
 from framefeed.catalog._still_rows import SURVEYED
 from framefeed.catalog._survey import SurveyOptions, SurveyResult
-from framefeed.index import Verify
-from framefeed.media import DEFAULT_LIMITS, PROOF_RULES, ImageSequence
+from framefeed.index import PROOF_RULES, Verify
+from framefeed.media import ImageSequence
 
 
 @dataclass(frozen=True)

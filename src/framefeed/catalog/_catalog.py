@@ -23,6 +23,7 @@ from framefeed._names import make_printable
 from framefeed._nearest import did_you_mean
 from framefeed._shown import has_hidden_query
 from framefeed._units import format_bytes
+from framefeed._values import Limits, MediaInfo, resolve_limits
 from framefeed.catalog._assembly import CatalogData, ListedRows, survey_rows
 from framefeed.catalog._catalog_file import CatalogHeader, format_rate, get_frames_path, open_catalog, write_catalog
 from framefeed.catalog._catalog_rows import CatalogRows, Verification, verify_rows
@@ -33,7 +34,7 @@ from framefeed.catalog._splitting import assign_rows, check_fractions, explain_g
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.errors import StaleSource, UsageError
 from framefeed.index import FrameIndex
-from framefeed.media import ImageSequence, Limits, MediaInfo, resolve_limits, source_name
+from framefeed.media import ImageSequence, source_name
 
 StrPath = str | os.PathLike[str]
 RowSelection = npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]

@@ -16,6 +16,7 @@ from framefeed._cached import cached_property
 from framefeed._checks import check_count_or_share, check_integer, check_position
 from framefeed._compute import pc
 from framefeed._names import escape, is_url, resolve_name
+from framefeed._values import MediaInfo
 from framefeed.catalog._assembly import CatalogData
 from framefeed.catalog._columns import (
     INFO_COLUMNS,
@@ -28,16 +29,8 @@ from framefeed.catalog._columns import (
 )
 from framefeed.catalog._plan_columns import find_usable_rows
 from framefeed.errors import FramefeedError, StaleSource, UsageError
-from framefeed.index import FrameIndex, build_still_index, index_media, make_image_sequence
-from framefeed.media import (
-    SEQUENCE_CONTAINER,
-    ImageSequence,
-    MediaInfo,
-    MediaSource,
-    SourceIdentity,
-    probe,
-    source_name,
-)
+from framefeed.index import FrameIndex, build_still_index, index_media, make_image_sequence, probe
+from framefeed.media import SEQUENCE_CONTAINER, ImageSequence, MediaSource, SourceIdentity, source_name
 from framefeed.parallel import Err, ordered_outcomes, thread_budget
 
 

@@ -17,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import IntArray
+from framefeed._values import DEFAULT_LIMITS, PacketTable
 from framefeed.catalog._arrow import Ragged
 from framefeed.catalog._frame_numbers import ByteCursor, Damaged, bound_packed_bytes, compress, decompress, pack
 from framefeed.errors import LimitExceeded, UsageError
-from framefeed.index import BuiltFrom, FrameIndex, PacketTable, StreamFacts, TimesFrom
-from framefeed.media import DEFAULT_LIMITS, SourceIdentity
+from framefeed.index import BuiltFrom, FrameIndex, StreamFacts, TimesFrom
+from framefeed.media import SourceIdentity
 
 MOST_ITEMS = DEFAULT_LIMITS.max_packets
 """Most frames or packets of one row. An even column takes 17 bytes, so the bytes of a row do not limit its memory."""

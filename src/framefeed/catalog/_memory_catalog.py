@@ -8,12 +8,13 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from framefeed._names import escape
+from framefeed._values import Limits, resolve_limits
 from framefeed.catalog._assembly import ListedRows, survey_rows
 from framefeed.catalog._catalog import Catalog, CatalogEntry
 from framefeed.catalog._survey import SurveyOptions, SurveyResult, survey
 from framefeed.errors import UsageError
 from framefeed.index import Verify
-from framefeed.media import ImageSequence, Limits, MediaSource, SequenceSource, resolve_limits
+from framefeed.media import ImageSequence, MediaSource, SequenceSource
 
 Source = str | bytes | os.PathLike[str] | ImageSequence | CatalogEntry
 

@@ -19,23 +19,19 @@ import pyarrow as pa
 
 from framefeed._arrays import IntArray
 from framefeed._compute import pc
+from framefeed._values import DEFAULT_LIMITS, HEAD_BYTES, Limits, clamp_ns
 from framefeed.catalog._columns import FACTS
 from framefeed.errors import LimitExceeded
-from framefeed.media import (
-    DEFAULT_LIMITS,
-    HEAD_BYTES,
-    HEAD_FINGERPRINT_PREFIX,
+from framefeed.media import HEAD_FINGERPRINT_PREFIX, hash_head
+from framefeed.parallel import check_stop
+from framefeed.pictures import (
     UNCONVERTIBLE_MODES,
     CountedReads,
-    Limits,
     OddHeader,
     StillHeader,
-    clamp_ns,
     convert_exif_orientation,
-    hash_head,
     read_still_header,
 )
-from framefeed.parallel import check_stop
 
 SURVEYED = pa.schema([(name, kind) for name, kind in FACTS.items() if name not in ("source", "label")])
 """Columns of a survey: the facts of a catalog, without those that come from the listing."""

@@ -10,24 +10,13 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 from framefeed._checks import check_choice, check_integer, expected
+from framefeed._values import DEFAULT_LIMITS, HEAD_BYTES, Limits, MediaInfo
 from framefeed.catalog._frame_rows import MOST_ITEMS
 from framefeed.errors import DeadlineExceeded, FramefeedError, LimitExceeded, MediaError, UnsupportedCodec
-from framefeed.index import FrameIndex, Verify, index_media
-from framefeed.media import (
-    DEFAULT_LIMITS,
-    HEAD_BYTES,
-    Limits,
-    MediaInfo,
-    MediaSource,
-    SequenceSource,
-    SourceIdentity,
-    check_decodable,
-    describe_picture,
-    probe,
-    sniff,
-    source_name,
-)
+from framefeed.index import FrameIndex, Verify, index_media, probe
+from framefeed.media import MediaSource, SequenceSource, SourceIdentity, sniff, source_name
 from framefeed.parallel import DEADLINE, check_deadline, find_shortage, time_limit, try_again_in_shortage
+from framefeed.pictures import check_decodable, describe_picture
 
 Depth = Literal["frames", "header"]
 

@@ -10,9 +10,9 @@ from itertools import count, takewhile
 
 from framefeed._names import is_url, make_absolute
 from framefeed._shown import show_name
-from framefeed.catalog.scan import VIDEO_SUFFIXES, is_glob, list_roots
 from framefeed.cli._io import Failed
 from framefeed.errors import UsageError
+from framefeed.scanning import VIDEO_SUFFIXES, is_glob, list_roots
 
 NAME, PICTURE = "{name}", "{picture}"
 """In OUT: the name of the input without its ending; the number of a picture, of which a frame may become several."""

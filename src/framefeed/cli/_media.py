@@ -6,10 +6,10 @@ import argparse
 import warnings
 from typing import Any
 
+from framefeed._values import DEFAULT_LIMITS, Limits
 from framefeed.catalog import Catalog
 from framefeed.cli._arguments import read_at_least
 from framefeed.cli._io import Failed, print_error
-from framefeed.media import DEFAULT_LIMITS, Limits
 from framefeed.plan import ClipRule, EpochPlan, find_remarks, plan_clips
 
 

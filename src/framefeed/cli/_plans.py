@@ -20,7 +20,8 @@ from framefeed.cli._arguments import read_at_least, read_byte_size, read_rates, 
 from framefeed.cli._io import print_error
 from framefeed.cli._media import add_limit_arguments, make_plan_quietly
 from framefeed.errors import UsageError
-from framefeed.plan import DecodeRequest, EpochPlan, EveryFrame, Rates, Shuffle
+from framefeed.plan import EpochPlan, EveryFrame, Rates, Shuffle
+from framefeed.request import DecodeRequest
 
 SIZE = (224, 224)
 # The ``shuffle`` of plan_clips by the word of --shuffle; the default first.

@@ -18,6 +18,7 @@ from framefeed._arrays import IntArray
 from framefeed._files import check_writable
 from framefeed._shown import show_name
 from framefeed._units import format_bytes, format_count, format_seconds
+from framefeed._values import Limits
 from framefeed.catalog import Catalog, CatalogEntry, make_memory_catalog
 from framefeed.cli._arguments import (
     read_at_least,
@@ -45,8 +46,9 @@ from framefeed.encode import (
 )
 from framefeed.errors import FramefeedError, FrameNotFound, UsageError
 from framefeed.index import FrameIndex
-from framefeed.media import Limits, MediaSource
-from framefeed.plan import AtIndices, AtSeconds, ClipRule, DecodeRequest, Rates
+from framefeed.media import MediaSource
+from framefeed.plan import AtIndices, AtSeconds, ClipRule, Rates
+from framefeed.request import DecodeRequest
 
 FORMATS = ("png", "jpg", "webp")
 _LOSSY = ("jpg", "webp")

@@ -18,7 +18,6 @@ from tqdm import tqdm
 from framefeed._units import format_count, format_number, format_seconds, format_share
 from framefeed.adapters.torch import ClipDataset
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import VIDEO_SUFFIXES, list_roots, scan
 from framefeed.cli._io import Exit, Failed, Stages, ensure_folder, format_table, make_printable, print_failed, print_out
 from framefeed.cli._media import make_plan_quietly
 from framefeed.cli._plans import make_captions, make_legend
@@ -29,6 +28,7 @@ from framefeed.encode import SheetClip, draw_contact_sheet, save_still
 from framefeed.errors import MissingDependency, TimeUnavailable, UsageError
 from framefeed.parallel import thread_budget
 from framefeed.plan import EpochPlan, Rates
+from framefeed.scanning import VIDEO_SUFFIXES, list_roots, scan
 from framefeed.testing import make_folder, read_stamp
 
 try:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from framefeed._units import format_bytes, format_count
+from framefeed.bitstreams import CODECS
 from framefeed.catalog import Catalog
 from framefeed.cli._io import Exit, format_table, make_printable, print_json, print_out
 from framefeed.cli._versions import Requirement, describe_version, find_version, list_requirements
@@ -17,7 +18,6 @@ from framefeed.cli.scan import describe_summary, summarise
 from framefeed.encode import list_codec_support, read_ffmpeg_versions
 from framefeed.parallel import thread_budget
 
-CODECS = ("h264", "hevc", "av1", "vp9", "vp8", "mpeg4", "mpeg2video", "mjpeg", "prores", "ffv1", "vvc")
 SHARED_MEMORY = "/dev/shm"
 # PyTorch's workers pass each tensor as an open file, and a pool of decoders keeps its sources open.
 MIN_OPEN_FILES = 4096
@@ -68,7 +68,7 @@ def examine() -> dict[str, Any]:
         },
         "threads": {"budget": budget.threads, "reasons": list(budget.reasons)},
         "limits": {"open_files": open_files, "shared_memory_bytes": shared},
-        "codecs": list_codec_support(CODECS),
+        "codecs": list_codec_support([codec.name for codec in CODECS.values() if codec.is_common]),
         "extras": extras,
         "warnings": list(_list_warnings(required, open_files, shared)),
     }

@@ -23,7 +23,13 @@ from framefeed.catalog import (
     count_built_from,
     get_missing_frames_path,
 )
-from framefeed.catalog.scan import (
+from framefeed.cli._arguments import read_columns, read_positive, read_rate, read_workers
+from framefeed.cli._io import Exit, list_as_json, make_printable, print_error, print_failed, print_json, print_out
+from framefeed.cli._media import add_limit_arguments, make_limits
+from framefeed.errors import UsageError
+from framefeed.index import TIMES_FROM_IN_WORDS
+from framefeed.media import parse_rate
+from framefeed.scanning import (
     ListOptions,
     ScanRequest,
     ScanStats,
@@ -33,12 +39,6 @@ from framefeed.catalog.scan import (
     explain_no_media,
     scan_roots,
 )
-from framefeed.cli._arguments import read_columns, read_positive, read_rate, read_workers
-from framefeed.cli._io import Exit, list_as_json, make_printable, print_error, print_failed, print_json, print_out
-from framefeed.cli._media import add_limit_arguments, make_limits
-from framefeed.errors import UsageError
-from framefeed.index import TIMES_FROM_IN_WORDS
-from framefeed.media import parse_rate
 
 _SHOWN_KINDS = 5
 _GONE = "of the earlier catalog left out, because they were removed or are not among the files of this scan"

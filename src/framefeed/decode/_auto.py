@@ -19,7 +19,7 @@ from framefeed.decode._decoder import (
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, has_picture_files
 from framefeed.media import MediaSource
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 
 _PICTURES, _VIDEOS = "still", "pyav"
 

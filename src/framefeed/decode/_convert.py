@@ -27,7 +27,7 @@ from framefeed.errors import FormatChanged, UnsupportedCodec, UsageError
 from framefeed.index import StreamFacts
 from framefeed.media import LIBAV_EXCEPTIONS
 from framefeed.parallel import find_shortage
-from framefeed.plan import Box, OutputSpec
+from framefeed.request import Box, OutputSpec
 
 RECIPE = "rgb/1"
 _FLAGS = Interpolation.BILINEAR

@@ -16,7 +16,7 @@ from framefeed.errors import FramefeedError, UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.parallel import allocate
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 
 Pixels = npt.NDArray[np.uint8]
 

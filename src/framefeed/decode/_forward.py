@@ -12,7 +12,7 @@ from framefeed.decode._decoder import BaseDecoder, ClipSlot, Pixels, allocate_pi
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.parallel import finalise_after_fork, renew_after_fork, try_again_in_shortage
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 
 # Frames planned at once when reading forward.
 _MAX_FRAMES_PLANNED = 1024

@@ -21,11 +21,12 @@ from av.video.reformatter import Interpolation, VideoReformatter
 
 from framefeed._checks import expected
 from framefeed._lru import Lru
+from framefeed._values import DEFAULT_LIMITS
 from framefeed.decode._convert import view_plane
 from framefeed.decode._decoder import Pixels
 from framefeed.errors import UsageError
-from framefeed.media import DEFAULT_LIMITS, LIBAV_EXCEPTIONS
-from framefeed.plan import OutputSpec
+from framefeed.media import LIBAV_EXCEPTIONS
+from framefeed.request import OutputSpec
 
 # Pixel format of an output uint8 [3, H, W], red, green, blue. libav has no such format: its gbrp has another order.
 RGB_PLANAR = "rgbp"

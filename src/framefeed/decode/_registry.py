@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
+from framefeed._values import DEFAULT_LIMITS, Limits, resolve_limits
 from framefeed.decode._auto import AutoDecoder
 from framefeed.decode._decoder import BaseDecoder, Decoder, adapt_decoder
 from framefeed.errors import MissingDependency, UsageError
-from framefeed.media import DEFAULT_LIMITS, Limits, resolve_limits
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints

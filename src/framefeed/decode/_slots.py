@@ -21,7 +21,7 @@ from framefeed.errors import CorruptMedia, FormatChanged, FramefeedError, Resour
 from framefeed.index import FrameIndex, StreamFacts, has_picture_files
 from framefeed.media import MediaSource, SequenceSource
 from framefeed.parallel import try_again_in_shortage
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 
 _LISTED_FRAMES = 8
 

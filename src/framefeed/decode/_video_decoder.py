@@ -12,6 +12,7 @@ from framefeed._arrays import FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import check_choice, expected, refuse_names
 from framefeed._nearest import make_absence
+from framefeed._values import Limits, MediaInfo, resolve_limits
 from framefeed.decode._auto import check_kind
 from framefeed.decode._decoder import ClipSlot, Decoder, Pixels, allocate_pixels
 from framefeed.decode._forward import ForwardReader
@@ -29,17 +30,9 @@ from framefeed.decode._queries import (
 )
 from framefeed.decode._registry import as_decoder
 from framefeed.errors import UsageError
-from framefeed.index import FrameIndex, Timeline, has_picture_files, index_media
-from framefeed.media import (
-    Limits,
-    MediaInfo,
-    MediaSource,
-    describe_picture_stream,
-    probe,
-    read_stream_details,
-    resolve_limits,
-)
-from framefeed.plan import ClipContext, Crop, FixedCrop, OutputSpec, PictureRule, as_crop
+from framefeed.index import FrameIndex, Timeline, has_picture_files, index_media, probe
+from framefeed.media import MediaSource, describe_picture_stream, read_stream_details
+from framefeed.request import ClipContext, Crop, FixedCrop, OutputSpec, PictureRule, as_crop
 
 _OTHER_ARGUMENTS = {
     **dict.fromkeys(("width", "height"), "use size=(height, width)"),

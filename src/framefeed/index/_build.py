@@ -15,6 +15,17 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed._checks import check_choice, expected
+from framefeed._values import (
+    HEAD_BYTES,
+    Limits,
+    MediaInfo,
+    PacketWalk,
+    PictureFormat,
+    StreamColors,
+    read_bytes,
+    resolve_limits,
+)
+from framefeed.bitstreams import MAX_PARAMETER_SETS
 from framefeed.errors import EmptyVideo, UnsupportedCodec
 from framefeed.index._comparing import find_frames_with_gaps, find_unsteady_frames
 from framefeed.index._damage import find_damaged_frames, keep_promised_frames
@@ -26,46 +37,30 @@ from framefeed.index._joining import (
     join_packets_and_frames,
     order_shown_packets,
 )
+from framefeed.index._movie import OpenedMovie, open_movie
 from framefeed.index._pictures import index_sequence, index_still
+from framefeed.index._probe import describe_video
+from framefeed.index._provers import has_prover, walk_and_prove
 from framefeed.index._times import DecodingTimeRecorder, DecodingTimes, assume_rate, find_times, read_packet_times
+from framefeed.index._upright import convert_display_matrix
+from framefeed.index.proofs._nal import count_missing_pictures, is_in_order_of_times
+from framefeed.index.proofs._proving import Proof, Refuted, Unproved
 from framefeed.media import (
-    HEAD_BYTES,
-    MAX_PARAMETER_SETS,
-    NAL_CODECS,
-    SILENT_CODECS,
     DecodedFact,
-    Limits,
-    MediaInfo,
     MediaSource,
     MisplacedPacket,
-    OpenedMovie,
     Packet,
-    PacketWalk,
-    PictureFormat,
     PictureHasher,
-    Proof,
-    Refuted,
     SequenceSource,
-    StreamColors,
-    Unproved,
     VideoContainer,
-    convert_display_matrix,
-    count_missing_pictures,
     decode_facts,
     demux_from,
-    describe_video,
     has_damaged_configuration,
     has_damaged_parameters,
-    has_prover,
-    is_in_order_of_times,
     make_empty_error,
-    open_movie,
     parse_rate,
-    read_bytes,
     read_stream_colors,
-    resolve_limits,
     sniff,
-    walk_and_prove,
     walk_packets,
 )
 from framefeed.parallel import try_again_in_shortage
@@ -73,10 +68,8 @@ from framefeed.parallel import try_again_in_shortage
 Verify = Literal["proof", "ends", "none", "full"]
 
 _RELIABLE_CONTAINERS = ("mov", "matroska", "flv")
-_RELIABLE_CODECS = frozenset({"h264", "hevc", "av1", "mjpeg", "prores", "ffv1", "mpeg4", "h263", "dnxhd", "png"})
-"""With these, one packet is one frame by the container's rules. The others are decoded: VP8 and VP9 hide frames,
-MPEG-TS may hold one field per packet, bare streams and AVI have no presentation times (M01, M07, M11, M12), and the
-picture order of VVC is not parsed."""
+"""With these, and codecs that are reliable too, one packet is one frame. The others are decoded: MPEG-TS may hold one
+field per packet, bare streams and AVI have no presentation times (M07, M11, M12)."""
 _HEAD_PACKETS = 48
 """Packets decoded at the start: more than any reorder depth (16), so that dropped frames are noticed."""
 _TAIL_PACKETS = 48
@@ -197,7 +190,7 @@ def _index_once(
         if tables_only and table_walk is not None:
             return _Builder(container, table_walk, assume_fps).build_from_tables()
         # The proofs of other codecs need the packets' bytes, which the walk of the tables does not read.
-        is_enough = container.codec_name in NAL_CODECS or not has_prover(container)
+        is_enough = container.codec.units is not None or not has_prover(container)
         if verify == "proof":
             return _index_by_proof(container, table_walk if is_enough else None, assume_fps, decodes_all=decodes_all)
         if verify == "ends":
@@ -252,7 +245,7 @@ def _index_by_proof(
     """
     read = walk_and_prove(container, table_walk)
     _check_indexable(read.walk, container)
-    if read.proof is None and container.codec_name in NAL_CODECS and container.open_whole():
+    if read.proof is None and container.codec.units is not None and container.open_whole():
         # Now libav knows how many pictures its decoder holds back.
         read = walk_and_prove(container, table_walk)
     is_refuted = read.is_refuted
@@ -374,10 +367,10 @@ class _Builder:
         container, parameter_sets = self._container, self._walk.parameter_sets
         if not self._walk.packets.has_unique_times:
             return False
-        is_listed = container.format_name.startswith(_RELIABLE_CONTAINERS) and container.codec_name in _RELIABLE_CODECS
+        is_listed = container.format_name.startswith(_RELIABLE_CONTAINERS) and container.codec.is_reliable
         if not is_listed and verify != "none":
             return False
-        if container.codec_name not in NAL_CODECS:
+        if container.codec.units is None:
             return True
         return len(parameter_sets) < MAX_PARAMETER_SETS and not has_damaged_parameters(container, parameter_sets)
 
@@ -391,7 +384,7 @@ class _Builder:
             return False
         # The decoder's key frames must be those of the container (M14).
         is_key = self._walk.packets.is_key
-        return self._container.codec_name in NAL_CODECS or all(fact.is_key for fact in facts if is_key[fact.packet])
+        return self._container.codec.units is not None or all(fact.is_key for fact in facts if is_key[fact.packet])
 
     def _has_complete_tail(self) -> bool:
         """Whether each shown packet of the tail gives a frame; decodes from the last key frame before it.
@@ -425,13 +418,13 @@ class _Builder:
         container, refused, logged = self._container, list[int](), list[int]()
         recorder = DecodingTimeRecorder()
         missing = count_missing_pictures(container, self._walk)
-        is_silent = is_full and container.codec_name in SILENT_CODECS
+        is_silent = is_full and container.codec.is_silent
         if is_silent:
             # Their damage may be such that only the loop filter shows it.
             container.set_decoder_options()
         hasher = PictureHasher() if is_silent or missing is None else None
         facts = self._decode_from_start(len(self._walk), refused, recorder, logged, hasher)
-        if self._container.codec_name not in NAL_CODECS:
+        if self._container.codec.units is None:
             # A key frame counts if container and decoder agree on it: either alone may be wrong (M14).
             is_decoded_key = np.zeros(len(self._walk), dtype=bool)
             is_decoded_key[[fact.packet for fact in facts if fact.is_key and fact.packet >= 0]] = True
@@ -474,7 +467,7 @@ class _Builder:
             pixel_format=first.pixel_format,
             rotation=rotation,
             mirrored=mirrored,
-            contiguous=walk.is_contiguous and container.codec_name in NAL_CODECS,
+            contiguous=walk.is_contiguous and container.codec.units is not None,
             skips_exactly=walk.units is not None and is_one_to_one(walk.packets, order),
             inband_parameters=can_carry_parameters(walk, container.codec_name),
             color_primaries=self._colors.primaries,

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from framefeed._arrays import BoolArray, IntArray
+from framefeed.bitstreams import Codec
 from framefeed.index._frame_index import FrameIndex
-from framefeed.media import SILENT_CODECS, Packet, PictureHasher, VideoContainer, decode_packet
+from framefeed.media import Packet, PictureHasher, VideoContainer, decode_packet
 
 _HELD = 24
 """Pictures that are kept, so that such a decoder takes other memory than in order, where each is released at once."""
@@ -54,7 +55,7 @@ def find_unsteady_frames(
         digests: Of the picture of each frame, decoded in order.
         is_damaged: Frames that are not decoded again, bool [N].
     """
-    is_unsteady, is_silent = np.zeros(len(index), bool), index.stream.codec in SILENT_CODECS
+    is_unsteady, is_silent = np.zeros(len(index), bool), Codec.of(index.stream.codec).is_silent
     stops = index.frame_packet + 1 if index.frame_stop is None else index.frame_stop
     nth = _count_earlier(index.frame_packet)
     if index.stream.contiguous:

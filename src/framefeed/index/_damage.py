@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from framefeed._arrays import IntArray
+from framefeed._values import DISPOSABLE, MISSING_PTS
 from framefeed.index._frame_index import FrameIndex
 from framefeed.index._joining import find_frame_starts
-from framefeed.media import DISPOSABLE, MISSING_PTS
 
 
 def find_packet_start(index: FrameIndex, packet: int) -> int:

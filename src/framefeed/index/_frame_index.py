@@ -17,6 +17,7 @@ import numpy.typing as npt
 from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import expected
+from framefeed._values import MISSING_PTS, PacketTable, rotate_size
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index._picking import (
     NO_PICK,
@@ -28,7 +29,7 @@ from framefeed.index._picking import (
     measure_errors,
     pick_frames,
 )
-from framefeed.media import MISSING_PTS, PacketTable, SourceIdentity, rotate_size
+from framefeed.media import SourceIdentity
 
 BuiltFrom = Literal["packets", "packets+proof", "packets+ends", "decode"]
 

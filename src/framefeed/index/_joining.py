@@ -7,18 +7,14 @@ from fractions import Fraction
 import numpy as np
 
 from framefeed._arrays import BoolArray, IntArray
+from framefeed._values import MISSING_PTS, PacketTable, PacketWalk
+from framefeed.bitstreams import Codec
 from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts
+from framefeed.index._movie import OpenedMovie
+from framefeed.index._movie_facts import MP4_FORMAT_NAME
 from framefeed.index._times import FrameTimes, read_packet_times
-from framefeed.media import (
-    MISSING_PTS,
-    MP4_FORMAT_NAME,
-    NAL_CODECS,
-    OpenedMovie,
-    PacketTable,
-    PacketWalk,
-    SourceIdentity,
-    convert_display_matrix,
-)
+from framefeed.index._upright import convert_display_matrix
+from framefeed.media import SourceIdentity
 
 _LAST = int(np.iinfo(np.int64).max)
 
@@ -113,7 +109,7 @@ def is_one_to_one(packets: PacketTable, order: IntArray) -> bool:
 
 def can_carry_parameters(walk: PacketWalk, codec: str) -> bool:
     """Whether packets carry parameter sets; also True if NAL packets were not parsed."""
-    return bool(walk.parameter_sets) or (codec in NAL_CODECS and walk.units is None)
+    return bool(walk.parameter_sets) or (Codec.of(codec).units is not None and walk.units is None)
 
 
 def find_frame_starts(order: IntArray, is_key: BoolArray, packets: PacketTable) -> IntArray:

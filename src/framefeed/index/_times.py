@@ -14,8 +14,10 @@ from fractions import Fraction
 import numpy as np
 
 from framefeed._arrays import IntArray
+from framefeed._values import MISSING_PTS, PacketWalk
+from framefeed.index._declared_rate import find_declared_rate, has_clock
 from framefeed.index._frame_index import TimesFrom
-from framefeed.media import MISSING_PTS, DecodedFact, Packet, PacketWalk, VideoContainer, find_declared_rate, has_clock
+from framefeed.media import DecodedFact, Packet, VideoContainer
 
 TIMES_FROM_IN_WORDS: Mapping[TimesFrom, str] = {
     "pts": "presentation times in the file",

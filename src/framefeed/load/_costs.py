@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from framefeed.catalog import Catalog
+from framefeed.index import plan_runs, predict_seconds
 from framefeed.load._work import DecodeTask
 from framefeed.parallel import Ok, catch_error
-from framefeed.plan import DecodeRequest, plan_runs, predict_seconds
+from framefeed.request import DecodeRequest
 
 
 class ClipCosts:

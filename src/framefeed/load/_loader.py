@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 from framefeed._checks import check_integer, expected
+from framefeed._values import Limits
 from framefeed.cache import FrameCache, explain_little_reuse
 from framefeed.decode import Decoder
 from framefeed.errors import UsageError
@@ -18,7 +19,6 @@ from framefeed.load._spec import BatchSpec, describe_batches
 from framefeed.load._state import BatchCursor, dump_cursor, load_cursor
 from framefeed.load._stats import LoadStats, Meter
 from framefeed.load._workers import Workers
-from framefeed.media import Limits
 from framefeed.parallel import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith
 from framefeed.plan import EpochPlan
 

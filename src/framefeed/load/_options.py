@@ -10,10 +10,10 @@ import numpy.typing as npt
 from numpy.random import Generator
 
 from framefeed._checks import check_choice, check_integer, check_transform, expected, refuse_names
+from framefeed._values import Limits
 from framefeed.cache import FrameCache
 from framefeed.decode import Decoder, as_decoder
 from framefeed.load._ledger import check_max_failed
-from framefeed.media import Limits
 from framefeed.parallel import check_deadline, thread_budget
 from framefeed.plan import EpochPlan
 

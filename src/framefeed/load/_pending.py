@@ -19,7 +19,8 @@ from framefeed.load._memory import ClipMemory, make_memory
 from framefeed.load._stats import Stopwatch
 from framefeed.media import ImageSequence, source_name
 from framefeed.parallel import Err, Ok, catch_error, find_shortage, make_shortage_error
-from framefeed.plan import DecodeRequest, EpochPlan
+from framefeed.plan import EpochPlan
+from framefeed.request import DecodeRequest
 
 _TRANSFORM_INPUT = "a NumPy array, uint8 [T, C, H, W], and a NumPy generator"
 """Arguments that a ClipLoader gives to a transform."""

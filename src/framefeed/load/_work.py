@@ -19,7 +19,8 @@ from framefeed.load._pending import PendingBatch
 from framefeed.load._stats import Stopwatch, WorkCost
 from framefeed.media import MediaSource
 from framefeed.parallel import Err, Ok, catch_outcome, fetch_limit
-from framefeed.plan import DecodeRequest, EpochPlan
+from framefeed.plan import EpochPlan
+from framefeed.request import DecodeRequest
 
 
 @dataclass(slots=True, repr=False)

@@ -24,8 +24,17 @@ from av.stream import Disposition
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from framefeed._values import (
+    DEFAULT_LIMITS,
+    ByteReader,
+    Limits,
+    bound_padded_pixels,
+    is_size_allowed,
+    make_limit_error,
+    read_bytes,
+)
+from framefeed.bitstreams import Codec
 from framefeed.errors import CorruptMedia, LimitExceeded, NoVideoStream, UnreadableMedia, UnsupportedCodec
-from framefeed.media._info import DEFAULT_LIMITS, Limits, bound_padded_pixels, is_size_allowed, make_limit_error
 from framefeed.media._libav_errors import (
     LIBAV_EXCEPTIONS,
     LogLine,
@@ -39,19 +48,15 @@ from framefeed.media._libav_errors import (
 )
 from framefeed.media._libav_input import (
     HEAD_BYTES,
-    WITHHELD_CODECS,
     LibavInput,
     drop_withheld_lines,
     make_libav_options,
     name_known_format,
     needs_decoders,
 )
-from framefeed.media._readers import ByteReader, read_bytes
 from framefeed.media._source import MediaSource
 from framefeed.parallel import check_stop
 
-STREAM_FORMATS = frozenset({"h264", "hevc", "vvc", "obu", "av1", "m4v", "mpegvideo", "mjpeg", "vc1", "h263", "h261"})
-"""Bare streams without a container's timestamps and positions."""
 # avformat_new_stream of libavformat/options.c, after which a demuxer says that memory ran out.
 _TOO_MANY_STREAMS = "Number of streams exceeds max_streams"
 _KEPT_LINES = 16
@@ -141,7 +146,7 @@ class VideoContainer:
     @property
     def is_withheld(self) -> bool:
         """Whether libav opened it without a decoder for the chosen stream, and so knows less about it."""
-        return self._headers_only and self.codec_name in WITHHELD_CODECS
+        return self._headers_only and self.codec.is_withheld
 
     def _open_container(self) -> InputContainer:
         head = read_bytes(self._input.reader, 0, HEAD_BYTES)
@@ -177,7 +182,7 @@ class VideoContainer:
         context.thread_count = 1
         context.thread_type = "NONE"
         # Options of the container never reach the decoder: they must be set on its own context (S04).
-        bound = str(bound_padded_pixels(self.limits, self.codec_name))
+        bound = str(bound_padded_pixels(self.limits, self.codec.size_factor))
         context.options = {"max_pixels": bound, **self._decoder_options}
 
     def set_decoder_options(self, **options: str) -> None:
@@ -294,6 +299,11 @@ class VideoContainer:
     def codec_name(self) -> str:
         """Canonical codec name: "av1" whichever library decodes it."""
         return str(self.stream.codec_context.codec.canonical_name)
+
+    @property
+    def codec(self) -> Codec:
+        """What is known of the codec."""
+        return Codec.of(self.codec_name)
 
     @property
     def reader(self) -> ByteReader:
@@ -448,7 +458,7 @@ def decode_packet(
     with libav_log() as lines:
         try:
             frames = context.decode(packet)
-            if refused is not None and packet is not None and is_damage_logged(container.codec_name, lines):
+            if refused is not None and packet is not None and is_damage_logged(container.codec, lines):
                 refused.append(cast("int", packet.pts))
             return frames
         except LIBAV_EXCEPTIONS as error:

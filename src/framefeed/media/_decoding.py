@@ -14,8 +14,8 @@ from av.buffer import Buffer
 from av.sidedata.sidedata import SideDataContainer
 from av.video.frame import VideoFrame
 
+from framefeed._values import PictureFormat
 from framefeed.media._container import Packet, VideoContainer, decode_packet
-from framefeed.media._details import PictureFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,22 +128,3 @@ def _read_matrix(frame: VideoFrame) -> tuple[int, ...] | None:
 
 # Display matrices of turns counter-clockwise.
 _QUARTERS = {90: (0, -1, 0, 1, 0, 0, 0, 0, 1), 180: (-1, 0, 0, 0, -1, 0, 0, 0, 1), 270: (0, 1, 0, -1, 0, 0, 0, 0, 1)}
-
-
-def convert_display_matrix(matrix: tuple[int, ...] | None) -> tuple[int, bool]:
-    """Turn a display matrix into (degrees counter-clockwise, mirrored after that).
-
-    The matrix maps stored to displayed points, x right and y down: x' = a x + c y, y' = b x + d y
-    (ISO/IEC 14496-12 6.2.2). Angles that are no multiple of 90 degrees are left alone: (0, False).
-    """
-    if matrix is None:
-        return 0, False
-    a, b, c, d = matrix[0], matrix[1], matrix[3], matrix[4]
-    mirrored = a * d - b * c < 0
-    if mirrored:
-        a, c = -a, -c
-    if b == c == 0 and a and d:
-        return (0 if a > 0 else 180), mirrored
-    if a == d == 0 and b and c:
-        return (90 if c > 0 else 270), mirrored
-    return 0, False

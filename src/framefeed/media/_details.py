@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 
+from framefeed._values import DEFAULT_LIMITS, Limits, MediaInfo, StreamColors
 from framefeed.media._container import VideoContainer
-from framefeed.media._info import DEFAULT_LIMITS, Limits, MediaInfo
 from framefeed.media._libav_errors import libav_errors
 from framefeed.media._source import MediaSource
 
@@ -32,49 +32,6 @@ class StreamDetails:
     begin_seconds: float | None
     pixel_aspect_ratio: Fraction | None
     colors: StreamColors
-
-
-@dataclass(frozen=True, slots=True)
-class PictureFormat:
-    """Format of a picture before rotation, as libav has it of a decoded frame.
-
-    Colours are facts of the stream, not of a picture: see `StreamColors`.
-
-    Attributes:
-        width: Columns behind the codec's own cropping.
-        height: Rows behind the codec's own cropping.
-        pixel_format: libav's name.
-        coded_width: Columns as stored.
-        coded_height: Rows as stored.
-    """
-
-    width: int
-    height: int
-    pixel_format: str
-    coded_width: int
-    coded_height: int
-
-
-@dataclass(frozen=True, slots=True)
-class StreamColors:
-    """Colour tags of a stream, from the container and the codec configuration.
-
-    Attributes:
-        primaries: ITU-T H.273 code; 2 is unspecified.
-        transfer: ITU-T H.273 code of the transfer characteristic; 2 is unspecified.
-        space: ITU-T H.273 code of the matrix; 2 is unspecified.
-        range: libav's: 0 unspecified, 1 limited, 2 full.
-    """
-
-    primaries: int = 2
-    transfer: int = 2
-    space: int = 2
-    range: int = 0
-
-    def fill(self, other: StreamColors) -> StreamColors:
-        """Replace unspecified tags by those of ``other``; as in libav, the container counts before the codec."""
-        own, others, unspecified = astuple(self), astuple(other), astuple(StreamColors())
-        return StreamColors(*(b if a == none else a for a, b, none in zip(own, others, unspecified, strict=True)))
 
 
 def read_stream_colors(container: VideoContainer) -> StreamColors:
@@ -122,3 +79,21 @@ def read_stream_details(source: MediaSource, stream_index: int, limits: Limits =
             pixel_aspect_ratio=stream.sample_aspect_ratio or None,
             colors=read_stream_colors(container),
         )
+
+
+# Codes of ITU-T H.273 (07/2024), tables 2, 3 and 4; names of FFmpeg (libavutil/pixdesc.c), which its options take and
+# ffprobe prints.
+PRIMARIES = {
+    1: "bt709", 4: "bt470m", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m", 8: "film", 9: "bt2020", 10: "smpte428",
+    11: "smpte431", 12: "smpte432", 22: "ebu3213",
+}  # fmt: skip
+TRANSFERS = {
+    1: "bt709", 4: "bt470m", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m", 8: "linear", 9: "log100", 10: "log316",
+    11: "iec61966-2-4", 12: "bt1361e", 13: "iec61966-2-1", 14: "bt2020-10", 15: "bt2020-12", 16: "smpte2084",
+    17: "smpte428", 18: "arib-std-b67",
+}  # fmt: skip
+MATRICES = {
+    0: "gbr", 1: "bt709", 4: "fcc", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m", 8: "ycgco", 9: "bt2020nc",
+    10: "bt2020c", 11: "smpte2085", 12: "chroma-derived-nc", 13: "chroma-derived-c", 14: "ictcp", 15: "ipt-c2",
+    16: "ycgco-re", 17: "ycgco-ro",
+}  # fmt: skip

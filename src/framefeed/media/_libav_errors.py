@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 import av
 
+from framefeed._values import Limits
+from framefeed.bitstreams import Codec
 from framefeed.errors import CorruptMedia, MediaError, MissingMedia, UnreadableMedia, UnsupportedCodec
-from framefeed.media._info import Limits
 from framefeed.parallel import find_shortage
 
 # Errors alone: PyAV checks the level before it takes the GIL, so that an intact file costs nothing (D14).
@@ -86,13 +87,8 @@ def translate(error: BaseException, name: str, stage: str, log: str = "") -> Med
     return UnreadableMedia(f"{message}: {advice}", source=name, stage=stage)
 
 
-# mjpeg_decode_scan of libavcodec/mjpegdec.c: unreadable blocks, and data that end before the picture.
 # The H.264 decoder logs this if a picture to be released is missing, as after every open-GOP start.
 _HARMLESS = "mmco: unref short failure"
-SILENT_CODECS = frozenset({"ffv1", "vp8"})
-"""Their decoders do not report damage, and leave old memory in a damaged part of a picture: what is compared has a
-decoder whose memory is blank."""
-_BROKEN_JPEG = ("error y=", "overread ")
 
 
 def libav_log() -> av.logging.Capture:
@@ -110,14 +106,10 @@ def is_harmless(lines: Sequence[LogLine]) -> bool:
     return all(message.startswith(_HARMLESS) for _, _, message in lines)
 
 
-def is_damage_logged(codec: str, lines: Sequence[LogLine]) -> bool:
-    """Whether a decoder logged damage of a picture that it outputs without the flag for damage.
-
-    Args:
-        codec: Canonical name.
-        lines: Its log for one packet.
-    """
-    return codec == "mjpeg" and any(message.startswith(_BROKEN_JPEG) for _, _, message in lines)
+def is_damage_logged(codec: Codec, lines: Sequence[LogLine]) -> bool:
+    """Whether a codec's decoder logged for one packet that a picture without the flag for damage is damaged."""
+    beginnings = codec.damage_messages
+    return bool(beginnings) and any(message.startswith(beginnings) for _, _, message in lines)
 
 
 def in_one_line(lines: Sequence[LogLine]) -> str:

@@ -13,10 +13,10 @@ import av
 from av.codec.codec import UnknownCodecError
 from av.container import InputContainer
 
+from framefeed._values import Limits, bound_padded_pixels, read_bytes
+from framefeed.bitstreams import STREAM_FORMATS, Codec
 from framefeed.errors import LimitExceeded
-from framefeed.media._info import Limits, bound_padded_pixels
 from framefeed.media._libav_errors import LogLine
-from framefeed.media._readers import read_bytes
 from framefeed.media._source import MediaSource
 from framefeed.parallel import Err, Ok, catch_outcome, check_stop
 
@@ -136,14 +136,10 @@ class LibavInput:
 
 
 FORMATS = (
-    "mov,matroska,webm,avi,mpegts,mpeg,mpegvideo,m4v,ogg,flv,ivf,h264,hevc,vvc,obu,av1,asf,mxf,nut,mjpeg,vc1,dv,"
-    "yuv4mpegpipe,h263,h261,gif,apng,swf,rm,wtv,nsv,"
-    "wav,mp3,aac,flac,amr,ac3,eac3,aiff,caf"
+    "mov,matroska,webm,avi,mpegts,mpeg,ogg,flv,ivf,asf,mxf,nut,dv,yuv4mpegpipe,gif,apng,swf,rm,wtv,nsv,"
+    "wav,mp3,aac,flac,amr,ac3,eac3,aiff,caf," + ",".join(sorted(STREAM_FORMATS))
 )
 """Demuxers that may open media; none of them opens a second file (S01). Audio ones lead to the error NoVideoStream."""
-WITHHELD_CODECS = frozenset({"vp9", "av1", "h264", "hevc"})
-"""Codecs whose first picture libav decodes on opening, the slowest part of it; framefeed's provers read the same facts
-in the header of that picture."""
 _WITH_TIMES = ("mov", "matroska", "flv")
 """Containers with times for each packet."""
 
@@ -169,7 +165,7 @@ def make_libav_options(limits: Limits, headers_only: bool) -> dict[str, str]:
 
     Args:
         limits: What the file may claim.
-        headers_only: Keep libav from decoding pictures of ``WITHHELD_CODECS``; libav logs each refusal.
+        headers_only: Keep libav from decoding pictures of codecs that are withheld; libav logs each refusal.
     """
     options = {
         "format_whitelist": FORMATS,
@@ -184,11 +180,12 @@ def make_libav_options(limits: Limits, headers_only: bool) -> dict[str, str]:
 def needs_decoders(container: InputContainer) -> bool:
     """Whether libav needs the decoders that it was opened without: to choose a stream, or for times of packets."""
     contexts = [stream.codec_context for stream in container.streams.video]
-    codecs = {"" if context is None else context.codec.canonical_name for context in contexts}
-    if len(contexts) > 1:
-        return not codecs.isdisjoint({"", *WITHHELD_CODECS})
+    codecs = [None if context is None else Codec.of(context.codec.canonical_name) for context in contexts]
+    if len(codecs) > 1:
+        return any(codec is None or codec.is_withheld for codec in codecs)
     # Packets that a parser cuts have no times of their own.
-    return not codecs.isdisjoint({"h264", "hevc"}) and not str(container.format.name).startswith(_WITH_TIMES)
+    has_units = any(codec is not None and codec.units is not None for codec in codecs)
+    return has_units and not str(container.format.name).startswith(_WITH_TIMES)
 
 
 def drop_withheld_lines(lines: Sequence[LogLine]) -> list[LogLine]:
@@ -202,6 +199,6 @@ def _list_decoders() -> str:
     names = []
     for name in sorted(av.codecs_available):
         with suppress(UnknownCodecError):  # an encoder
-            if av.Codec(name, "r").canonical_name not in WITHHELD_CODECS:
+            if not Codec.of(av.Codec(name, "r").canonical_name).is_withheld:
                 names.append(name)
     return ",".join(names)

@@ -6,126 +6,33 @@ import re
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
-import numpy.typing as npt
 
-from framefeed._arrays import BoolArray, IntArray
-from framefeed.errors import EmptyVideo, MediaError, UsageError
+from framefeed._arrays import IntArray
+from framefeed._values import (
+    DISCARD,
+    KEY,
+    MISSING_PTS,
+    PacketTable,
+    PacketWalk,
+    is_size_allowed,
+    make_limit_error,
+    make_size_error,
+    read_bytes,
+)
+from framefeed.bitstreams import BLOCK_PADDING, UnitWalk, read_nal_length_size
+from framefeed.errors import EmptyVideo, MediaError
 from framefeed.media._container import Packet, VideoContainer
-from framefeed.media._info import is_size_allowed, make_limit_error, make_size_error
 from framefeed.media._libav_errors import in_one_line
-from framefeed.media._nal import read_nal_length_size
-from framefeed.media._readers import read_bytes
-from framefeed.media.h26x._units import BLOCK_PADDING, UnitFacts, UnitWalk
 
-MISSING_PTS = int(np.iinfo(np.int64).min)
-"""No presentation time."""
-NAL_CODECS = frozenset({"h264", "hevc"})
-"""Codecs whose packets say whether decoding can start at them; for other codecs the container's key flags count."""
 _BLOCK_BYTES = 2**21
 _MOST_SPREAD = 4
 """Packets that span up to so many times their own bytes in the file are compared with it by one read."""
 _BORDER = 255
 """Byte between packets, so that the end of one and the beginning of the next form no start code."""
-
-
-KEY = 1
-"""Decoding can start at the packet, as far as container, headers and, of decoded streams, the decoder tell."""
-DISCARD = 2
-"""The packet is decoded for others and never shown (edit lists)."""
-DISPOSABLE = 4
-"""No other picture refers to this packet's picture, and the packet holds nothing else."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PacketTable:
-    """The packets of one stream in decode order.
-
-    Attributes:
-        offset: Byte position in the file, int64 [P]; -1 where unknown.
-        size: Bytes, int64 [P].
-        pts: In the stream's time base, int64 [P]; ``MISSING_PTS`` where unknown.
-        flags: ``KEY | DISCARD | DISPOSABLE``, uint8 [P].
-    """
-
-    offset: IntArray
-    size: IntArray
-    pts: IntArray
-    flags: npt.NDArray[np.uint8]
-
-    def __post_init__(self) -> None:
-        if not self.offset.shape == self.size.shape == self.pts.shape == self.flags.shape or self.offset.ndim != 1:
-            raise UsageError("a packet table needs four columns of one length")
-
-    def __len__(self) -> int:
-        return len(self.offset)
-
-    def __repr__(self) -> str:
-        return f"PacketTable({len(self)} packets)"
-
-    @property
-    def is_key(self) -> BoolArray:
-        """Packets that have the flag ``KEY``, bool [P]."""
-        return (self.flags & KEY).astype(np.bool_)
-
-    @property
-    def is_discarded(self) -> BoolArray:
-        """Packets that have the flag ``DISCARD``, bool [P]."""
-        return (self.flags & DISCARD).astype(np.bool_)
-
-    @property
-    def is_disposable(self) -> BoolArray:
-        """Packets that have the flag ``DISPOSABLE``, bool [P]."""
-        return (self.flags & DISPOSABLE).astype(np.bool_)
-
-    @property
-    def has_unique_times(self) -> bool:
-        """Whether every packet has a pts and no two share one."""
-        times = np.sort(self.pts)
-        return not len(times) or (times[0] != MISSING_PTS and bool((times[1:] != times[:-1]).all()))
-
-    def replace_flags(self, is_key: BoolArray, is_disposable: BoolArray | None = None) -> PacketTable:
-        """Copy with other flags ``KEY``, and with more flags ``DISPOSABLE``; the other columns are shared.
-
-        Args:
-            is_key: Packets that get ``KEY``, bool [P]; the others lose it.
-            is_disposable: Packets that get ``DISPOSABLE`` too, bool [P].
-        """
-        flags = self.flags & np.uint8(DISCARD | DISPOSABLE) | is_key * np.uint8(KEY)
-        if is_disposable is not None:
-            flags |= is_disposable * np.uint8(DISPOSABLE)
-        return PacketTable(self.offset, self.size, self.pts, flags)
-
-
-@dataclass(frozen=True, slots=True)
-class PacketWalk:
-    """What a demuxer says of one stream.
-
-    Attributes:
-        packets: In demuxing order.
-        duration: Of each packet in ticks, int64 [P]; 0 where unknown.
-        is_contiguous: Each packet's bytes are those of the file at its offset, and one configuration serves all.
-        is_encrypted: Some packet is encrypted.
-        parameter_sets: Distinct ones that packets carry, in the order met, at most ``MAX_PARAMETER_SETS``.
-        is_damaged: The demuxer flags some packet as damaged.
-        is_reconfigured: Some packet comes with another codec configuration.
-        units: What the NAL units of H.264 and HEVC say; None of other codecs, and where no packet was read.
-    """
-
-    packets: PacketTable
-    duration: IntArray
-    is_contiguous: bool = False
-    is_encrypted: bool = False
-    parameter_sets: tuple[bytes, ...] = ()
-    is_damaged: bool = False
-    is_reconfigured: bool = False
-    units: UnitFacts | None = field(default=None, repr=False, compare=False)
-
-    def __len__(self) -> int:
-        return len(self.packets)
 
 
 class _UnitReader:
@@ -204,7 +111,7 @@ def walk_packets(
     offset, size, pts, duration = (array("q") for _ in range(4))
     flags, limits = bytearray(), container.limits
     is_damaged = is_reconfigured = is_encrypted = False
-    units = _UnitReader(container) if container.codec_name in NAL_CODECS else None
+    units = None if container.codec.units is None else _UnitReader(container)
     for batch in container.batches():
         offset.extend([-1 if (position := packet.pos) is None else position for packet in batch])
         size.extend([packet.size for packet in batch])

@@ -10,10 +10,10 @@ import av
 from av import VideoCodecContext
 from av.packet import Packet as AvPacket
 
+from framefeed._values import DEFAULT_LIMITS, Limits
+from framefeed.bitstreams import read_nal_length_size
 from framefeed.media._container import Packet, VideoContainer
-from framefeed.media._info import DEFAULT_LIMITS, Limits
 from framefeed.media._libav_errors import LIBAV_EXCEPTIONS, LogLine, bound_picture_bytes, check_memory, libav_log
-from framefeed.media._nal import read_nal_length_size
 
 _PADDING = 64
 """Zero bytes behind a packet, which FFmpeg's bit readers may read."""

@@ -8,49 +8,15 @@ import stat
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import IO, Protocol, TypeVar
+from typing import IO, TypeVar
 
 from framefeed._files import open_regular, raise_file_error
+from framefeed._values import ByteReader, SourceStat, read_bytes
 from framefeed.errors import DeadlineExceeded, UsageError
 from framefeed.media._urls import BLOCK_BYTES, fetch, open_url
 from framefeed.parallel import Cancelled, renew_after_fork, shorten_repr
 
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class SourceStat:
-    """Size in bytes, and modification time in ns if there is one."""
-
-    bytes: int
-    mtime_ns: int | None = None
-
-    @classmethod
-    def of(cls, facts: os.stat_result) -> SourceStat:
-        """Take size and time from what the system says of a file; the time is clamped."""
-        return cls(facts.st_size, clamp_ns(facts.st_mtime_ns))
-
-
-def clamp_ns(ns: int) -> int:
-    """Clamp a file's time in ns to 64 bits, 1677 to 2262: file systems have a larger range."""
-    return max(-(2**63), min(ns, 2**63 - 1))
-
-
-class ByteReader(Protocol):
-    """Random access to the bytes of a source."""
-
-    def read_into(self, buffer: memoryview, offset: int) -> int:
-        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
-        ...
-
-    def stat(self) -> SourceStat:
-        """Size and time of the open source."""
-        ...
-
-    def close(self) -> None:
-        """Release the file, if this reader opened it."""
-        ...
 
 
 class FileReader:
@@ -102,26 +68,6 @@ class FileReader:
     def __del__(self) -> None:
         if getattr(self, "_descriptor", -1) >= 0:
             self.close()
-
-
-class BytesReader:
-    """Reads an encoded buffer in memory."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = memoryview(data)
-
-    def read_into(self, buffer: memoryview, offset: int) -> int:
-        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
-        part = self._data[offset : offset + len(buffer)]
-        buffer[: len(part)] = part
-        return len(part)
-
-    def stat(self) -> SourceStat:
-        """Size of the buffer."""
-        return SourceStat(len(self._data))
-
-    def close(self) -> None:
-        """Nothing to release."""
 
 
 class DescriptorReader:
@@ -319,12 +265,3 @@ class _PositionLocks:
 
 
 _POSITION_LOCKS = _PositionLocks()
-
-
-def read_bytes(reader: ByteReader, offset: int, count: int) -> bytes:
-    """Read up to ``count`` bytes at ``offset``."""
-    if isinstance(reader, FileReader):
-        return reader.read(offset, count)
-    buffer = bytearray(count)
-    got = reader.read_into(memoryview(buffer), offset)
-    return bytes(buffer[:got])

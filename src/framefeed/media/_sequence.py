@@ -16,8 +16,8 @@ from framefeed._arrays import IntArray
 from framefeed._checks import expand_home, expected
 from framefeed._lru import Lru
 from framefeed._shown import show_name
+from framefeed._values import ByteReader, SourceStat
 from framefeed.errors import EmptyVideo, MediaError, StaleSource, UsageError
-from framefeed.media._readers import ByteReader, SourceStat
 from framefeed.media._sequence_files import SequenceFiles, list_folder, stamp_folder, stat_files
 from framefeed.media._source import MediaSource, SourceIdentity
 from framefeed.parallel import renew_after_fork

@@ -14,8 +14,9 @@ import xxhash
 
 from framefeed._arrays import IntArray
 from framefeed._files import stat_regular
+from framefeed._values import SourceStat, clamp_ns, read_bytes
 from framefeed.errors import MissingMedia, UnreadableMedia
-from framefeed.media._readers import FileReader, SourceStat, clamp_ns, read_bytes
+from framefeed.media._readers import FileReader
 from framefeed.parallel import check_stop, try_again_in_shortage
 
 # fmt: off

@@ -6,12 +6,10 @@ import re
 from typing import Literal
 
 from framefeed.errors import UnreadableMedia
+from framefeed.pictures import IMAGE_BRANDS, JPEG_XL_MAGIC, OTHER_PICTURES
 
-HEAD_BYTES = 4096
 Kind = Literal["image", "video"]
 
-# Sources: the formats' own specifications; ISO/IEC 23008-12 for the brands.
-_JPEG_XL_MAGIC = (b"\xff\x0a", b"\0\0\0\x0cJXL \r\n\x87\n")
 _IMAGE_MAGIC = (
     b"\xff\xd8\xff",
     b"\x89PNG\r\n\x1a\n",
@@ -22,20 +20,9 @@ _IMAGE_MAGIC = (
     b"MM\0*",
     b"II+\0",  # BigTIFF
     b"MM\0+",
-    *_JPEG_XL_MAGIC,
+    *JPEG_XL_MAGIC,
 )
-_OTHER_PICTURES = {
-    b"\0\0\0\x0cjP  \r\n\x87\n": "JPEG 2000",
-    b"\xff\x4f\xff\x51": "JPEG 2000",
-    b"8BPS": "Photoshop",
-    b"qoif": "QOI",
-    b"v/1\x01": "OpenEXR",
-    b"DDS ": "DDS",
-}
-"""First bytes of pictures that framefeed names and does not decode."""
 _NETPBM = re.compile(rb"P[1-7fF][ \t\n\v\f\r#]")
-_IMAGE_BRANDS = {b"avif", b"avis", b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1"}
-_AVIF_BRANDS = {b"avif", b"avis"}
 _ARCHIVES = {
     b"PK\3\4": "a ZIP archive",
     b"PK\5\6": "a ZIP archive",
@@ -80,9 +67,9 @@ def sniff(head: bytes, name: str) -> Kind:
         return "image"
     if all(byte in _TEXT_BYTES for byte in head) and not head.startswith(_IMAGE_MAGIC):
         raise UnreadableMedia(f"{name}: is {_describe_text(head)}", source=name, stage="open")
-    if head.startswith((*_IMAGE_MAGIC, *_OTHER_PICTURES)) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP"):
+    if head.startswith((*_IMAGE_MAGIC, *OTHER_PICTURES)) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP"):
         return "image"
-    if head[4:8] == b"ftyp" and head[8:12] in _IMAGE_BRANDS:
+    if head[4:8] == b"ftyp" and head[8:12] in IMAGE_BRANDS:
         return "image"
     return "video"
 
@@ -93,25 +80,6 @@ def _name_archive(head: bytes) -> str | None:
     if _BZIP2.match(head):
         return "compressed by bzip2"
     return next((name for magic, name in _ARCHIVES.items() if head.startswith(magic)), None)
-
-
-def name_undecoded_format(head: bytes) -> str | None:
-    """Name the format of a picture that Pillow does not decode here, such as "HEIC"; None for others."""
-    for magic, name in _OTHER_PICTURES.items():
-        if head.startswith(magic):
-            return name
-    if head.startswith(_JPEG_XL_MAGIC):
-        return "JPEG XL"
-    if head[4:8] != b"ftyp" or head[8:12] not in _IMAGE_BRANDS or is_avif(head):
-        return None
-    return "HEIC"
-
-
-def is_avif(head: bytes) -> bool:
-    """Whether a file names a brand of AVIF: its major one, or one that it is compatible with."""
-    end = min(int.from_bytes(head[:4], "big"), len(head))
-    brands = {head[8:12], *(head[at : at + 4] for at in range(16, end, 4))}
-    return head[4:8] == b"ftyp" and bool(brands & _AVIF_BRANDS)
 
 
 def _describe_text(head: bytes) -> str:

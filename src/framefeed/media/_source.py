@@ -14,18 +14,9 @@ import xxhash
 from framefeed._checks import expand_home, expected, refuse_catalog
 from framefeed._files import stat_regular
 from framefeed._shown import show_name
+from framefeed._values import HEAD_BYTES, ByteReader, BytesReader, SourceStat, clamp_ns, read_bytes
 from framefeed.errors import StaleSource, UsageError
-from framefeed.media._readers import (
-    ByteReader,
-    BytesReader,
-    FileReader,
-    SourceStat,
-    UrlReader,
-    clamp_ns,
-    make_reader,
-    read_bytes,
-)
-from framefeed.media._sniff import HEAD_BYTES
+from framefeed.media._readers import FileReader, UrlReader, make_reader
 from framefeed.media._urls import check_url
 
 FINGERPRINT_BLOCK = 64 * 1024

@@ -15,17 +15,16 @@ from typing import overload
 import numpy as np
 
 from framefeed._arrays import AnyArray, FloatArray, IntArray
+from framefeed.bitstreams import Codec
 from framefeed.catalog import Catalog
-from framefeed.index import has_picture_files
-from framefeed.plan._costs import (
-    SECONDS_PER_BYTE,
+from framefeed.index import (
     SECONDS_PER_DECODED_PIXEL,
     SECONDS_PER_DELIVERED,
     SECONDS_PER_DELIVERED_PIXEL,
     SECONDS_PER_FILE,
     SECONDS_PER_FILE_PIXEL,
-    SECONDS_PER_OTHER_BYTE,
     SECONDS_PER_PICTURE,
+    has_picture_files,
 )
 from framefeed.plan._rules import ClipRule, Dense, Rates
 
@@ -122,6 +121,6 @@ def _find_codecs(catalog: Catalog) -> tuple[FloatArray, AnyArray]:
     seconds, is_pictures = np.zeros(len(codes)), np.zeros(len(codes), dtype=np.bool_)
     for row in usable[np.unique(codes[usable], return_index=True)[1]].tolist():
         index = catalog.frame_index(row)
-        seconds[codes == codes[row]] = SECONDS_PER_BYTE.get(index.stream.codec, SECONDS_PER_OTHER_BYTE)
+        seconds[codes == codes[row]] = Codec.of(index.stream.codec).seconds_per_byte
         is_pictures[codes == codes[row]] = has_picture_files(index)
     return seconds, is_pictures

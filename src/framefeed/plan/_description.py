@@ -16,10 +16,9 @@ from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._units import format_seconds
 from framefeed.catalog import Catalog
 from framefeed.errors import FrameNotFound, TimeUnavailable
-from framefeed.plan._costs import predict_seconds
-from framefeed.plan._request import DecodeRequest
-from framefeed.plan._runs import plan_runs
+from framefeed.index import plan_runs, predict_seconds
 from framefeed.plan._shard import Shard
+from framefeed.request import DecodeRequest
 
 _LEAST_STEPS = 4
 SAMPLED_CLIPS = 200

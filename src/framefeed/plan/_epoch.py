@@ -20,12 +20,11 @@ from framefeed.plan._balance import CostOrder, estimate_row_costs
 from framefeed.plan._description import PlanDescription, Waits, describe_plan, find_differences, predict_steps, shorten
 from framefeed.plan._options import Balance, PlanOptions
 from framefeed.plan._order import ClipLocation, Permutation, make_permutation
-from framefeed.plan._random import SUBSTITUTES, ClipContext, generator_at, hash_words
-from framefeed.plan._request import DecodeRequest, make_planned_request
 from framefeed.plan._request_rule import Requests, make_row_requests
 from framefeed.plan._rules import ClipRule
 from framefeed.plan._shard import Delivery, Rest, Shard, load_deliveries
 from framefeed.plan._tables import Excluded, PlanTables, describe_source
+from framefeed.request import SUBSTITUTES, ClipContext, DecodeRequest, generator_at, hash_words, make_planned_request
 
 STATE_VERSION = 2
 """Rises too if the costs of rows, or the order by cost, change: with them, a balanced state would leave other clips."""

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from framefeed._checks import check_choice, check_integer, check_names, expected
-from framefeed.plan._crops import Crop, PictureRule, Size, as_crop
-from framefeed.plan._random import check_seed
-from framefeed.plan._request import OnDamaged
 from framefeed.plan._shard import Shard, Tail
+from framefeed.request import Crop, OnDamaged, PictureRule, Size, as_crop, check_seed
 
 Shuffle = bool | Literal["videos"]
 Balance = Literal["cost"]

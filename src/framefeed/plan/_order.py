@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from framefeed._arrays import IntArray
 from framefeed.errors import UsageError
-from framefeed.plan._random import ORDER, WORD, hash_words
+from framefeed.request import ORDER, WORD, hash_words
 
 _ROUNDS = 16
 """With 16, all orders of 2 to 6 positions are equally frequent; for large sets 8 would be enough."""

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from framefeed._checks import expected, refuse_names
 from framefeed.catalog import Catalog
 from framefeed.errors import UsageError
-from framefeed.plan._crops import Crop, Size
 from framefeed.plan._epoch import EpochPlan, restore_plan
 from framefeed.plan._options import Balance, PlanOptions, Shuffle
 from framefeed.plan._remarks import find_remarks
-from framefeed.plan._request import OnDamaged
 from framefeed.plan._rules import ClipRule
 from framefeed.plan._shard import Tail
+from framefeed.request import Crop, OnDamaged, Size
 
 
 @refuse_names(

@@ -13,15 +13,13 @@ from framefeed.catalog import make_memory_catalog
 from framefeed.errors import UsageError
 from framefeed.index import Pick
 from framefeed.media import ImageSequence
-from framefeed.plan._choose import Picking, Policy
-from framefeed.plan._crops import Crop, Size
 from framefeed.plan._epoch import EpochPlan
 from framefeed.plan._options import PlanOptions
 from framefeed.plan._remarks import explain_enlarged_crop
-from framefeed.plan._request import DecodeRequest
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._shard import Tail
 from framefeed.plan._tables import PlanTables
+from framefeed.request import Crop, DecodeRequest, Picking, Policy, Size
 
 
 @refuse_names("plan_requests", {"resize": "use size=(height, width), or size= with the short side"})

@@ -11,10 +11,10 @@ from framefeed.catalog import Catalog
 from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.index import Timeline
 from framefeed.plan._epoch import EpochPlan
-from framefeed.plan._random import ClipContext
 from framefeed.plan._request_rule import Requests, find_mistakes
 from framefeed.plan._rules import EveryFrame
 from framefeed.plan._tables import describe_source
+from framefeed.request import ClipContext
 
 
 def find_remarks(plan: EpochPlan) -> Iterator[str]:

@@ -17,11 +17,19 @@ from framefeed._checks import expected
 from framefeed.catalog import Catalog, RowLists, explain_missing_frames
 from framefeed.errors import UsageError
 from framefeed.index import ExactTimes, Timeline
-from framefeed.plan._choose import ClipFrames, Picking, choose_frames, choose_times
-from framefeed.plan._crops import FixedCrop, PictureRule, Size
 from framefeed.plan._options import PlanOptions
-from framefeed.plan._random import ClipContext
-from framefeed.plan._request import DecodeRequest, OutputSpec
+from framefeed.request import (
+    ClipContext,
+    ClipFrames,
+    DecodeRequest,
+    FixedCrop,
+    OutputSpec,
+    Picking,
+    PictureRule,
+    Size,
+    choose_frames,
+    choose_times,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,7 @@ from framefeed._cached import cached_property
 from framefeed._checks import check_integer, expected
 from framefeed.errors import UsageError
 from framefeed.index import ExactTimes, Pick, Timeline
-from framefeed.plan._choose import ClipFrames, Picking, Policy, choose_frames, choose_times
-from framefeed.plan._random import ClipContext
+from framefeed.request import ClipContext, ClipFrames, Picking, Policy, choose_frames, choose_times
 
 
 class ClipRule(Protocol):

@@ -12,16 +12,14 @@ import numpy.typing as npt
 from framefeed._arrays import FloatArray, IntArray
 from framefeed.catalog import Catalog, explain_missing_frames
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
+from framefeed.index import FrameIndex, Timeline
 from framefeed.media import source_name as media_name
 from framefeed.plan._balance import estimate_row_costs
-from framefeed.plan._choose import Windows
-from framefeed.plan._crops import PictureRule, Size
 from framefeed.plan._options import PlanOptions
 from framefeed.plan._order import Layout, RequestRows, VideoClips, VideoFrames
-from framefeed.plan._random import ClipContext
-from framefeed.plan._request import OutputSpec
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._rules import ClipRule, EveryFrame
+from framefeed.request import ClipContext, OutputSpec, PictureRule, Size
 
 ROWS_AT_ONCE = 65_536
 """Rows whose shapes are compared at once, 0.5 MB for each column."""
@@ -223,3 +221,52 @@ def _count_frames(catalog: Catalog, rows: IntArray, windows: Windows | None) -> 
         except (FrameNotFound, TimeUnavailable) as error:
             windowless.append(Excluded(describe_source(catalog, row), f"{type(error).__name__}: {error}"))
     return counts, tuple(windowless)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Windows:
+    """Start and end of each row's window in seconds, counted from the video's first frame.
+
+    A clip is chosen as if the video had only the frames with start <= t < end: indices and seconds of the rule count
+    from the first of them.
+
+    Attributes:
+        starts: float64 [R]; NaN if the window begins with the video.
+        ends: float64 [R]; NaN if it ends with the video.
+    """
+
+    starts: FloatArray
+    ends: FloatArray
+
+    @classmethod
+    def of(cls, catalog: Catalog, names: tuple[str, str]) -> Windows:
+        """Read two columns of a catalog.
+
+        Raises:
+            UsageError: A column is missing or holds no numbers.
+        """
+        return cls(*(_read_seconds(catalog, name) for name in names))
+
+    def timeline(self, index: FrameIndex, row: int) -> Timeline:
+        """Make the timeline of a row's window."""
+        return Timeline.within(index, float(self.starts[row]), float(self.ends[row]))
+
+
+def _read_seconds(catalog: Catalog, name: str) -> FloatArray:
+    values = catalog.column_values(name)
+    if name == "label" or values.dtype.kind not in "iuf":
+        raise UsageError(f"within: expected columns of numbers (seconds), but column {name!r} does not hold numbers")
+    if values.dtype == np.float64:
+        return values
+    # Text is read as codes, -1 for null, which look like seconds: the value of one row decides.
+    rows = catalog.usable_rows
+    coded = rows[values[rows] != -1]
+    sample = coded[0] if len(coded) else next(iter(rows), None)
+    value = None if sample is None else catalog[int(sample)].columns.get(name)
+    if value is None:
+        return np.full(len(values), np.nan)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise UsageError(
+            f"within: expected columns of numbers (seconds), but column {name!r} holds {type(value).__name__}"
+        )
+    return values.astype(np.float64)

@@ -27,7 +27,7 @@ from framefeed.errors import CorruptMedia, FramefeedError, MediaError, StaleSour
 from framefeed.index import FrameIndex, build_index
 from framefeed.media import MediaSource
 from framefeed.parallel import ordered_map
-from framefeed.plan import Box, OutputSpec
+from framefeed.request import Box, OutputSpec
 from framefeed.testing._clips import ClipSpec, draw_frame, write_clip
 from framefeed.testing._stamps import read_stamps
 

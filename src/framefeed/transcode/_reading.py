@@ -14,7 +14,7 @@ from framefeed.errors import CorruptMedia, FramefeedError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.parallel import try_again_in_shortage
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 from framefeed.transcode._results import FrameFault, describe_fault
 
 OUTPUT = OutputSpec(dimension_order="NHWC")

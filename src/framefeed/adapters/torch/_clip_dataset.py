@@ -14,6 +14,7 @@ from torch.utils.data import Dataset, get_worker_info
 
 from framefeed._checks import check_choice, check_position, check_transform, expected
 from framefeed._nearest import did_you_mean
+from framefeed._values import Limits
 from framefeed.adapters.torch._drawing import drawing_from
 from framefeed.cache import FrameCache, explain_little_reuse
 from framefeed.decode import Decoder, as_decoder
@@ -32,7 +33,7 @@ from framefeed.load import (
     suggest_skipping,
     with_position,
 )
-from framefeed.media import Limits, source_name
+from framefeed.media import source_name
 from framefeed.parallel import Err, Ok, catch_outcome, renew_after_fork
 from framefeed.plan import EpochPlan, Requests, check_targets
 

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch.nn.functional import interpolate
 
+from framefeed._values import DEFAULT_LIMITS
 from framefeed.decode import RefusedValue, WrongKind
 from framefeed.errors import UsageError
-from framefeed.media import DEFAULT_LIMITS
-from framefeed.plan import ClipContext, PictureRule, as_crop
+from framefeed.request import ClipContext, PictureRule, as_crop
 
 Size = tuple[int, int]
 Box = tuple[int, int, int, int]

@@ -13,6 +13,7 @@ import torch
 
 from framefeed._cached import cached_property
 from framefeed._nearest import make_absence
+from framefeed._values import Limits, resolve_limits
 from framefeed.adapters.torch._arguments import (
     as_dtype,
     as_ordinal,
@@ -40,9 +41,9 @@ from framefeed.decode import VideoDecoder as ArrayDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, build_index
-from framefeed.media import MATRICES, PRIMARIES, TRANSFERS, Limits, MediaSource, resolve_limits
+from framefeed.media import MATRICES, PRIMARIES, TRANSFERS, MediaSource
 from framefeed.parallel import allocate
-from framefeed.plan import FixedCrop
+from framefeed.request import FixedCrop
 
 _RESERVED = (0, 3)
 """Codes without a meaning in ITU-T H.273; FFmpeg names them "reserved"."""

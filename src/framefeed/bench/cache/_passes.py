@@ -33,11 +33,12 @@ from framefeed.bench._runner import (
 )
 from framefeed.bench.cache._stored import Scene, exhaust
 from framefeed.cache import FrameCache, FrameStore, Kind, StoredFrame, StoreOptions
-from framefeed.catalog.scan import scan
 from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout
 from framefeed.errors import UsageError
 from framefeed.load import ClipLoader
-from framefeed.plan import DecodeRequest, Dense, EpochPlan, RandomResizedCrop, plan_clips, plan_requests
+from framefeed.plan import Dense, EpochPlan, plan_clips, plan_requests
+from framefeed.request import DecodeRequest, RandomResizedCrop
+from framefeed.scanning import scan
 
 STRIDE = 24
 CLIPS = 16

@@ -32,7 +32,7 @@ from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 
 LZ4_RGB = "framefeed lz4, RGB"
 CLIP = 16

@@ -24,9 +24,9 @@ from framefeed.bench._processes import HOUR, family_megabytes, read_clocks_of
 from framefeed.bench._runner import Reading
 from framefeed.bench.baselines import SIZE
 from framefeed.catalog import Catalog
-from framefeed.catalog.scan import scan
 from framefeed.decode import Pixels
 from framefeed.plan import Dense, EpochPlan, plan_clips
+from framefeed.scanning import scan
 
 Mark = Literal["ready", "first", "done"]
 FRAMES, STRIDE, BATCH, WORKERS, SEED = 16, 4, 8, 2, 0

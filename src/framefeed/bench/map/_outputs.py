@@ -17,7 +17,7 @@ from framefeed.bench.map._functions import MARK
 from framefeed.decode import Pixels, copy_planes, describe_layout
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import FramefeedError
-from framefeed.plan import OutputSpec
+from framefeed.request import OutputSpec
 from framefeed.testing import ClipSpec, read_stamps, write_clip
 
 SMALL = ClipSpec(num_frames=60, height=192, width=256, gop=12, b_frames=2)

@@ -23,6 +23,7 @@ from typing import Literal, Self
 import numpy as np
 
 from framefeed._checks import can_show_bar, check_integer, expected
+from framefeed._values import Limits
 from framefeed.cache._demand import FillOptions, FillTask, FrameRun, make_tasks
 from framefeed.cache._frame_cache import FrameCache, check_filling
 from framefeed.cache._keys import Form
@@ -30,9 +31,10 @@ from framefeed.cache.store._folder import file_mode, make_folder
 from framefeed.decode import ClipSlot, Decoder, as_decoder
 from framefeed.errors import CacheError, ResourceExhausted, UsageError
 from framefeed.index import FrameIndex, has_picture_files
-from framefeed.media import Limits, MediaSource, source_name
+from framefeed.media import MediaSource, source_name
 from framefeed.parallel import Err, catch_outcome, find_shortage, make_shortage_error, ordered_outcomes, thread_budget
-from framefeed.plan import EpochPlan, OutputSpec
+from framefeed.plan import EpochPlan
+from framefeed.request import OutputSpec
 
 LOCK_FILE_NAME = "building.lock"
 MAX_WAIT_SECONDS = 60.0

@@ -10,6 +10,7 @@ from typing import Literal
 
 from framefeed._checks import check_integer
 from framefeed._units import format_bytes, format_count, format_seconds
+from framefeed._values import Limits
 from framefeed.cache._choosing import find_stored_codec, read_memory_size
 from framefeed.cache._demand import FillOptions, PlanDemand, count_demand, scatter
 from framefeed.cache._frame_cache import FrameCache, check_filling
@@ -23,7 +24,7 @@ from framefeed.cache.prefill._sampling import CodecSample, PlanSample, SampleCou
 from framefeed.cache.store._format import ROW
 from framefeed.decode import Decoder, PlaneLayout, as_decoder
 from framefeed.errors import FrameNotFound, MediaError, TimeUnavailable
-from framefeed.media import Limits, MediaSource
+from framefeed.media import MediaSource
 from framefeed.parallel import make_shortage_error, thread_budget
 from framefeed.plan import EpochPlan
 

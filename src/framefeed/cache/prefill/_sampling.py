@@ -41,10 +41,11 @@ from framefeed.decode import (
     rebuild_picture,
 )
 from framefeed.errors import CacheError, FramefeedError, FrameNotFound, TimeUnavailable, UsageError
-from framefeed.index import FrameIndex
+from framefeed.index import FrameIndex, plan_runs
 from framefeed.media import MediaSource
 from framefeed.parallel import find_shortage, make_shortage_error
-from framefeed.plan import EpochPlan, OutputSpec, plan_runs
+from framefeed.plan import EpochPlan
+from framefeed.request import OutputSpec
 
 MAX_FRAMES = 512
 """Most frames that are decoded, about."""

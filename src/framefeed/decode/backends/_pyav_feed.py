@@ -8,18 +8,12 @@ from typing import Protocol, cast
 from av import VideoCodecContext
 from av.packet import Packet as AvPacket
 
+from framefeed._values import MISSING_PTS, ByteReader
+from framefeed.bitstreams import STREAM_FORMATS, Codec
 from framefeed.decode._decoder import DecodeCounts
 from framefeed.errors import StaleSource
-from framefeed.index import MISSING_PTS, FrameIndex
-from framefeed.media import (
-    SILENT_CODECS,
-    STREAM_FORMATS,
-    ByteReader,
-    MediaSource,
-    Packet,
-    VideoContainer,
-    number_after_seek,
-)
+from framefeed.index import FrameIndex
+from framefeed.media import MediaSource, Packet, VideoContainer, number_after_seek
 
 # Zero bytes that must follow every packet: AV_INPUT_BUFFER_PADDING_SIZE of libavcodec/defs.h.
 _PADDING = 64
@@ -153,7 +147,7 @@ class ContainerFeed:
         self._container = container
         self._set_up = set_up
         self._counts = counts
-        self._is_silent = index.stream.codec in SILENT_CODECS
+        self._is_silent = Codec.of(index.stream.codec).is_silent
         self._next = 0
         self._packets: Iterator[Packet] = iter(())
         self._is_at_next = False

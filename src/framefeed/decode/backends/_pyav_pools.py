@@ -20,11 +20,13 @@ from typing import Generic, Protocol, TypeVar
 from av import CodecContext, VideoCodecContext
 
 from framefeed._lru import Lru
+from framefeed._values import ByteReader, Limits, bound_padded_pixels
+from framefeed.bitstreams import Codec
 from framefeed.decode._convert import Converter
 from framefeed.decode._decoder import DecodeCounts
 from framefeed.decode.backends._pyav_feed import ContainerFeed, DirectFeed, Feed, wait_for_threads
 from framefeed.index import FrameIndex
-from framefeed.media import ByteReader, Limits, MediaSource, VideoContainer, bound_padded_pixels, libav_errors
+from framefeed.media import MediaSource, VideoContainer, libav_errors
 from framefeed.parallel import is_collecting, register_releasable, try_again_in_shortage
 
 # Idle decoder contexts of a thread.
@@ -302,7 +304,7 @@ def make_decoder(index: FrameIndex, options: FeedOptions) -> VideoCodecContext:
     set_threads(context, options.threads)
     # strict: if the stream does not state its reorder depth, hold the maximum instead of dropping late frames.
     # output_corrupt: the decoder would drop frames after an unusual start; here their packet number decides.
-    most_pixels = bound_padded_pixels(options.limits, index.stream.codec)
+    most_pixels = bound_padded_pixels(options.limits, Codec.of(index.stream.codec).size_factor)
     context.options = {"strict": "1", "max_pixels": str(most_pixels), "flags": "+output_corrupt"}
     return context
 

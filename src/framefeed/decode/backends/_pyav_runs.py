@@ -19,32 +19,25 @@ from av import VideoCodecContext
 from av.video.frame import VideoFrame
 
 from framefeed._arrays import BoolArray, IntArray
+from framefeed._values import DISPOSABLE, KEY, is_size_allowed
+from framefeed.bitstreams import BLOCK_PADDING, Codec, UnitWalk, read_nal_length_size, read_picture_facts
 from framefeed.decode._decoder import DecodeCounts
 from framefeed.decode.backends._pyav_feed import Feed
 from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
-from framefeed.index import DISPOSABLE, KEY, FrameIndex, StreamFacts, find_frame_starts, find_packet_start
+from framefeed.index import DecodeRuns, FrameIndex, StreamFacts, find_frame_starts, find_packet_start
 from framefeed.media import (
-    BLOCK_PADDING,
     LIBAV_EXCEPTIONS,
     MOST_PIXEL_BYTES,
-    NAL_CODECS,
-    SILENT_CODECS,
     MediaSource,
     MisplacedPacket,
     Packet,
-    UnitWalk,
     bound_picture_bytes,
     check_memory,
     is_damage_logged,
     is_harmless,
-    is_size_allowed,
     libav_log,
-    read_h264_facts,
-    read_hevc_facts,
-    read_nal_length_size,
 )
 from framefeed.parallel import check_stop
-from framefeed.plan import DecodeRuns
 
 # Finds whether decoding can start at each of some packets.
 StartCheck = Callable[[Iterable[int]], dict[int, bool]]
@@ -131,9 +124,8 @@ def _is_start(feed: Feed, stream: StreamFacts, number: int) -> bool:
     packet = next(iter(feed.packets([number])), None)
     if packet is None:
         return False
-    if stream.codec in NAL_CODECS:
-        read = read_h264_facts if stream.codec == "h264" else read_hevc_facts
-        facts = read(bytes(packet), read_nal_length_size(stream.codec, stream.extradata))
+    if Codec.of(stream.codec).units is not None:
+        facts = read_picture_facts(bytes(packet), stream.codec, read_nal_length_size(stream.codec, stream.extradata))
         return facts is not None and facts.is_random_access
     with libav_log() as messages:
         try:
@@ -208,6 +200,7 @@ class RunDecoder:
     ) -> None:
         self.missing = missing
         self._index = index
+        self._codec = Codec.of(index.stream.codec)
         self._feed = feed
         self._counts = counts
         self._threads = options.threads
@@ -221,7 +214,7 @@ class RunDecoder:
         send, bounds = runs.send.tolist(), runs.bounds.tolist()
         for first, stop in pairwise(bounds):
             numbers = send[first:stop]
-            if self._index.stream.codec not in SILENT_CODECS:
+            if not self._codec.is_silent:
                 yield from self._run(numbers)
             if self._threads == 1:
                 begin, end = np.searchsorted(runs.packets, [numbers[0], numbers[-1] + 1]).tolist()
@@ -332,7 +325,7 @@ class RunDecoder:
         self._counts.runs += 1
         stops = self._index.frame_stop
         stop = max(packets) + 1 if stops is None else max(int(stops[self.missing[packet]]) for packet in packets)
-        if self._index.built_from == "packets" and self._index.stream.codec in NAL_CODECS:
+        if self._index.built_from == "packets" and self._codec.units is not None:
             self._learn_disposable(range(start, stop))
         context = self._feed.start(start, with_new_decoder=True)
         attempt, requested = _Attempt(is_whole, stop), set(packets)
@@ -342,7 +335,7 @@ class RunDecoder:
         # A damaged picture is flagged when it comes out, which may be after pictures that refer to it. Silent codecs
         # show old memory in damaged pictures: none is held, because that memory would depend on it.
         most_held = 0
-        if self._index.stream.codec not in SILENT_CODECS:
+        if not self._codec.is_silent:
             most_held = _MAX_REORDERED if is_whole else self._reorder_depth(start, stop - 1)
         held: deque[tuple[int, VideoFrame]] = deque()
         while True:
@@ -407,7 +400,7 @@ class RunDecoder:
         if is_harmless(messages):
             return frames, None
         check_memory(None, messages, self._picture_bytes, self._most_bytes)
-        return frames, _Event.DAMAGE if is_damage_logged(self._index.stream.codec, messages) else _Event.LOGGED
+        return frames, _Event.DAMAGE if is_damage_logged(self._codec, messages) else _Event.LOGGED
 
     def _reorder_depth(self, first: int, last: int) -> int:
         """Count the most pictures that come out before one that they may refer to, among some missing frames."""

@@ -11,24 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import IntArray
+from framefeed._values import DEFAULT_LIMITS, Limits, is_size_allowed, make_size_error
+from framefeed.bitstreams import Codec
 from framefeed.decode._auto import check_kind
 from framefeed.decode._convert import Converter, describe_conversion
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Pixels
 from framefeed.decode._slots import PendingFrames, Write, convert_picture
 from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
 from framefeed.decode.backends._pyav_runs import MOST_HELD_BACK, NumberedFrame, RunDecoder, find_true_starts
-from framefeed.index import FrameIndex
-from framefeed.media import (
-    DEFAULT_LIMITS,
-    SILENT_CODECS,
-    Limits,
-    MediaSource,
-    MisplacedPacket,
-    is_size_allowed,
-    make_size_error,
-)
+from framefeed.index import FrameIndex, plan_runs
+from framefeed.media import MediaSource, MisplacedPacket
 from framefeed.parallel import try_again_in_shortage
-from framefeed.plan import OutputSpec, plan_runs
+from framefeed.request import OutputSpec
 
 __all__ = ["PyAVDecoder", "get_thread_pools"]
 
@@ -116,7 +110,7 @@ class PyAVDecoder(BaseDecoder):
         if not len(runs.ordinals):
             return
         missing = dict(zip(runs.packets.tolist(), runs.ordinals.tolist(), strict=True))
-        is_silent = index.stream.codec in SILENT_CODECS
+        is_silent = Codec.of(index.stream.codec).is_silent
         options = replace(self._options, threads=1) if is_silent else self._options
 
         def send(decoder: RunDecoder) -> Iterator[NumberedFrame]:

@@ -21,6 +21,7 @@ import PIL
 from av.video.frame import VideoFrame
 from PIL import Image
 
+from framefeed._values import DEFAULT_LIMITS, Limits, make_limit_error, read_bytes
 from framefeed.decode._auto import check_kind
 from framefeed.decode._convert import describe_conversion
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Pixels
@@ -34,19 +35,10 @@ from framefeed.decode._slots import (
 )
 from framefeed.errors import CorruptMedia, FrameNotFound, LimitExceeded, MediaError, StaleSource, UnsupportedCodec
 from framefeed.index import FrameIndex
-from framefeed.media import (
-    DEFAULT_LIMITS,
-    UNCONVERTIBLE_MODES,
-    Limits,
-    MediaSource,
-    SequenceSource,
-    decode_still,
-    make_limit_error,
-    make_mode_error,
-    read_bytes,
-)
+from framefeed.media import MediaSource, SequenceSource
 from framefeed.parallel import try_again_in_shortage
-from framefeed.plan import OutputSpec
+from framefeed.pictures import UNCONVERTIBLE_MODES, decode_still, make_mode_error
+from framefeed.request import OutputSpec
 
 # Errors of one picture, which the others of a sequence need not have.
 _PICTURE_ERRORS = (CorruptMedia, UnsupportedCodec, LimitExceeded)

@@ -1,0 +1,307 @@
+"""Read facts and packets of an MP4 file from its own tables, if libav is not needed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from struct import Struct
+from typing import cast
+
+import numpy as np
+
+from framefeed._values import ByteReader, Limits, MediaInfo, PacketWalk, read_bytes
+from framefeed.bitstreams import Configuration, H264Sequence, OddUnits, UnitTypes, find_levels, has_turning_message
+from framefeed.errors import LimitExceeded
+from framefeed.index._movie_facts import (
+    check_size,
+    find_default_duration,
+    make_media_info,
+    sum_fragment_timing,
+    sum_timing,
+)
+from framefeed.index.proofs._nal import prove_units
+from framefeed.index.proofs._proving import Proof, Unproved
+from framefeed.media import has_damaged_configuration
+from framefeed.mp4 import (
+    COUNTED_KINDS,
+    Fragments,
+    Movie,
+    OddMovie,
+    TooManyBoxes,
+    apply_edits,
+    check_counts,
+    check_locations,
+    check_shown,
+    find_codec,
+    read_first_size,
+    read_fragments,
+    read_length_size,
+    read_movie,
+    read_samples,
+    read_video,
+    require_box,
+    scan_packets,
+    unpack,
+)
+
+_HEAD_BYTES = 4096
+"""Bytes of the first packet in which its first slice must begin."""
+
+
+def check_first_packet(reader: ByteReader, offset: int, size: int, file_size: int, video: Configuration) -> None:
+    """Check the NAL units of the first packet up to its first slice against the header.
+
+    Args:
+        reader: The file.
+        offset: Byte offset of the packet.
+        size: Bytes of the packet.
+        file_size: Bytes of the file.
+        video: The header's configuration.
+
+    Raises:
+        OddMovie: It is not within the file, does not begin with a picture at which decoding can start, or holds
+            parameter sets or messages that differ from the header.
+    """
+    if size < 1 or offset + size > file_size:
+        raise OddMovie("a first packet beyond the end of the file")
+    types, data, at = UnitTypes.of(video.codec), read_bytes(reader, offset, min(size, _HEAD_BYTES)), 0
+    while at + video.length_size + 2 < len(data):
+        length = int.from_bytes(data[at : at + video.length_size], "big")
+        at += video.length_size
+        if length < 1 or at + length > size:
+            raise OddMovie("a first packet of no whole NAL units")
+        unit, is_whole = data[at : at + length], at + length <= len(data)
+        at += length
+        kind = types.find_type(unit)
+        if kind in types.slices:
+            if kind not in types.starts:
+                raise OddMovie("a first packet that is no key frame")
+            return
+        if not is_whole or (kind == types.sequence_set and unit != video.sequence_unit):
+            raise OddMovie("other parameter sets in the first packet")
+        if kind in types.messages and has_turning_message(unit, video.codec):
+            raise OddMovie("messages that change how pictures are shown")
+    raise OddMovie("a first packet without a picture")
+
+
+_ODD_GROUPS = frozenset({b"rap ", b"sync"})
+
+
+def read_packets(reader: ByteReader, movie: Movie, walk: PacketWalk, length_size: int | None) -> PacketWalk:
+    """Complete the walk of a movie's video by what its packets say.
+
+    Args:
+        reader: The file.
+        movie: Its moov box.
+        walk: The packets of its video, as its tables describe them.
+        length_size: Bytes of the length before each NAL unit; 0 for codecs without NAL units. With None no packet is
+            read, and the tables alone say which packets are key frames.
+
+    Raises:
+        OddMovie: The packets, or the marks of key frames, are not understood exactly.
+    """
+    track, packets = movie.video, walk.packets
+    codec = find_codec(track)
+    # libav takes key frames of H.264 from its parser, not from the container; edits take them from the container.
+    if track.groups & _ODD_GROUPS and (codec.name != "h264" or track.edits):
+        raise OddMovie("key frames in sample groups")
+    if codec.units is None or length_size is None:
+        return replace(walk, is_contiguous=codec.units is not None)
+    units = scan_packets(reader, codec.name, length_size, packets.offset, packets.size)
+    is_key = units.is_start if codec.name == "h264" else packets.is_key & (units.is_start | ~units.has_slice)
+    packets = packets.replace_flags(is_key, units.is_disposable)
+    return PacketWalk(packets, walk.duration, is_contiguous=True, parameter_sets=units.parameter_sets, units=units)
+
+
+def read_tables(movie: Movie, video: Configuration | None, limits: Limits) -> PacketWalk:
+    """Read the packets of a movie's video from its tables.
+
+    Args:
+        movie: The moov box.
+        video: The codec's configuration, if it is understood.
+        limits: What the file may claim.
+
+    Raises:
+        OddMovie: The tables or an edit list are not understood exactly.
+    """
+    track = movie.video
+    samples = read_samples(movie, track, limits)
+    if not samples.duration[-1]:
+        samples.duration[-1] = find_default_duration(movie, track, video)
+    for other in movie.tracks:
+        if other is not track:
+            check_locations(movie, other, limits)
+    return apply_edits(movie, track, samples)[1]
+
+
+_LOG = logging.getLogger("framefeed.media")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedMovie:
+    """An MP4 file whose sample tables are understood.
+
+    Attributes:
+        movie: The moov box.
+        walk: The packets.
+        info: Facts of the file, as libav has them; None if only libav knows them.
+        video: Configuration of the codec; None if ``info`` is.
+    """
+
+    movie: Movie
+    walk: PacketWalk
+    info: MediaInfo | None = None
+    video: Configuration | None = None
+
+    @property
+    def number(self) -> int:
+        """Libav's index of the stream."""
+        return self.movie.video.number
+
+    def prove(self) -> Proof:
+        """Prove which frames come of the packets, with the facts of the header alone.
+
+        Raises:
+            Unproved: They do not prove it, or the header lacks a fact.
+        """
+        units, video = self.walk.units, self.video
+        if video is None or units is None:
+            raise Unproved("facts that only libav knows")
+        # Pictures that libav's decoder surely holds back from the start. If an H.264 stream does not declare it,
+        # libav's demuxer finds the depth of reordering in the sample tables (mov_estimate_video_delay), but not in
+        # fragments, which it has not read by then.
+        num_held = 0
+        if video.sequence.reorder is None and not self.movie.is_fragmented:
+            num_held = len(find_levels(self.walk.packets.pts)) if b"ctts" in self.movie.video.tables else 0
+        proof = prove_units(video, units, self.walk, num_held)
+        first = int(proof.order[0])
+        if proof.begin or np.count_nonzero(units.has_unknown_messages[1 : first + 1]):
+            raise Unproved("a first frame that is turned by messages, or not known")
+        if has_damaged_configuration(video.codec, video.extradata):
+            raise Unproved("a decoder complains of the parameter sets")
+        return proof
+
+
+def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> MediaInfo | None:
+    """Describe a source from its moov box; None if libav has to.
+
+    Args:
+        reader: The source.
+        head: Its first bytes.
+        name: For the log.
+        limits: What it may claim.
+
+    Raises:
+        LimitExceeded: More boxes than the limits allow.
+    """
+    if head[4:8] not in COUNTED_KINDS:
+        return None
+    with _falling_back_to_libav(name, limits):
+        movie = read_movie(reader, reader.stat().bytes, limits, head)
+        video = read_video(movie, movie.video)
+        if movie.is_fragmented:
+            fragments = read_fragments(reader, movie, movie.video, limits)
+            _check_beginning(reader, movie, fragments, video, limits)
+            return make_media_info(movie, video, sum_fragment_timing(movie, movie.video, fragments))
+        for track in movie.tracks:
+            check_counts(movie, track)
+        return _read_info(reader, movie, video, limits)
+    return None
+
+
+def open_movie(
+    reader: ByteReader, head: bytes, name: str, limits: Limits, *, tables_only: bool = False
+) -> OpenedMovie | None:
+    """Read facts and packets of a source from its moov box; None if libav has to.
+
+    Args:
+        reader: The source.
+        head: Its first bytes.
+        name: For the log.
+        limits: What it may claim.
+        tables_only: Read no packet but the beginning of the first, if the header says that each packet is a picture.
+
+    Raises:
+        LimitExceeded: More boxes than the limits allow.
+    """
+    if head[4:8] not in COUNTED_KINDS:
+        return None
+    with _falling_back_to_libav(name, limits):
+        movie = read_movie(reader, reader.stat().bytes, limits, head)
+        info: MediaInfo | None = None
+        video: Configuration | None = None
+        length_size = None if tables_only and not _may_hold_fields(movie) else read_length_size(movie, movie.video)
+        if movie.is_fragmented:
+            fragments = read_fragments(reader, movie, movie.video, limits)
+            timing = sum_fragment_timing(movie, movie.video, fragments)
+            walk = read_packets(reader, movie, fragments.walk, length_size)
+            with _falling_back_to_libav(name, limits):
+                configuration = read_video(movie, movie.video)
+                _check_beginning(reader, movie, fragments, configuration, limits)
+                info, video = make_media_info(movie, configuration, timing), configuration
+            return OpenedMovie(movie, walk, info, video)
+        with _falling_back_to_libav(name, limits):
+            configuration = read_video(movie, movie.video)
+            info, video = _read_info(reader, movie, configuration, limits), configuration
+        walk = read_tables(movie, video, limits)
+        return OpenedMovie(movie, read_packets(reader, movie, walk, length_size), info, video)
+    return None
+
+
+def _may_hold_fields(movie: Movie) -> bool:
+    """Whether two packets of an H.264 track may be one picture, as far as its header tells."""
+    if find_codec(movie.video).name != "h264":
+        return False
+    try:
+        return cast("H264Sequence", read_video(movie, movie.video).sequence).has_fields
+    except (OddMovie, OddUnits):
+        return True
+
+
+def _check_beginning(
+    reader: ByteReader, movie: Movie, fragments: Fragments, video: Configuration, limits: Limits
+) -> None:
+    """Raise OddMovie unless the first fragment begins as the header says."""
+    check_size(video.sequence.format, limits)
+    offset, size = int(fragments.walk.packets.offset[0]), int(fragments.walk.packets.size[0])
+    check_first_packet(reader, offset, size, movie.layout.size, video)
+
+
+def _read_info(reader: ByteReader, movie: Movie, video: Configuration, limits: Limits) -> MediaInfo:
+    track = movie.video
+    check_size(video.sequence.format, limits)
+    check_shown(movie, track, limits)
+    timing = sum_timing(movie, track)
+    offsets = track.tables.get(b"co64") or require_box(track.tables, b"stco")
+    (first_offset,) = unpack(movie.data, offsets, Struct(">Q" if offsets.kind == b"co64" else ">I"), 8)
+    first_size = read_first_size(movie.data, track.tables)
+    check_first_packet(reader, first_offset, first_size, movie.layout.size, video)
+    return make_media_info(movie, video, timing)
+
+
+@contextmanager
+def _falling_back_to_libav(name: str, limits: Limits) -> Iterator[None]:
+    """Leave the block if a movie is odd, and log it: libav reads the source then.
+
+    Args:
+        name: Of the source.
+        limits: What it may claim.
+
+    Raises:
+        LimitExceeded: It has more boxes than the limits allow.
+    """
+    try:
+        yield
+    except (OddMovie, OddUnits) as error:
+        _LOG.debug("%s: read through libav: %s", name, error)
+    except TooManyBoxes:
+        raise LimitExceeded(
+            f"{name}: its header goes on for more boxes than max_header_bytes allows "
+            f"({limits.max_header_bytes}): it may be damaged; if you trust the file, give "
+            "limits=ff.Limits(max_header_bytes=...) with a larger number",
+            limit="max_header_bytes",
+            source=name,
+            stage="open",
+        ) from None

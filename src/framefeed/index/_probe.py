@@ -1,0 +1,187 @@
+"""Read what the headers of a file, or of an image sequence's files, claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from framefeed._values import (
+    HEAD_BYTES,
+    Limits,
+    MediaInfo,
+    PictureFormat,
+    make_limit_error,
+    read_bytes,
+    resolve_limits,
+    rotate_size,
+)
+from framefeed.errors import FormatChanged, UnsupportedCodec
+from framefeed.index._movie import movie_info
+from framefeed.index._upright import convert_display_matrix
+from framefeed.media import (
+    SEQUENCE_CONTAINER,
+    MediaSource,
+    Packet,
+    SequenceSource,
+    VideoContainer,
+    decode_facts,
+    make_empty_error,
+    read_claimed_duration,
+    sniff,
+)
+from framefeed.parallel import check_stop, try_again_in_shortage
+from framefeed.pictures import name_undecoded_format, probe_image
+
+MIXED = "mixed"
+"""Codec of a sequence whose files have several."""
+
+
+def probe_sequence(source: SequenceSource, limits: Limits, *, first_only: bool = False) -> MediaInfo:
+    """Describe a sequence by its first file, and check the headers of all.
+
+    Args:
+        source: The sequence.
+        limits: What its files may claim.
+        first_only: Read no header but the first: the others are taken to be like it.
+
+    Raises:
+        FormatChanged: Two files differ in their displayed size.
+        UnreadableMedia: A file is no picture, or missing.
+        UsageError: There are not as many timestamps as files.
+    """
+    files = source.files()
+    if len(files) > limits.max_packets:
+        raise make_limit_error(limits, "max_packets", f"{len(files)} pictures", source.name, "open")
+    times = source.sequence.times(len(files))
+    first = probe_image(MediaSource.of(files.paths[0]), limits)
+    codecs = {first.codec}
+    for path in () if first_only else files.paths[1:]:
+        check_stop()
+        info = probe_image(MediaSource.of(path), limits)
+        if (info.width, info.height) != (first.width, first.height):
+            raise FormatChanged(
+                f"{path}: is {info.width}x{info.height} as displayed, but the sequence begins with {first.width}x"
+                f"{first.height} ({files.paths[0]}): all pictures of a sequence must have the same size",
+                source=path,
+                stage="index",
+            )
+        codecs.add(info.codec)
+    last_duration = int(times.duration[-1])  # 0 if unknown
+    span = (int(times.pts[-1]) - int(times.pts[0])) * times.time_base
+    fps = source.sequence.fps or ((len(times.pts) - 1) / span if span else None)
+    return replace(
+        first,
+        kind="video",
+        container=SEQUENCE_CONTAINER,
+        codec=first.codec if len(codecs) == 1 else MIXED,
+        num_frames_from_header=len(files),
+        duration_seconds_from_header=float(span + last_duration * times.time_base) if last_duration else None,
+        average_fps_from_header=None if fps is None else float(fps),
+        bytes=files.stat.bytes,
+    )
+
+
+def probe(source: Any, *, limits: Limits | None = None) -> MediaInfo:
+    """Read what the headers of one file claim.
+
+    Args:
+        source: Path, URL, bytes, seekable binary file object, `ImageSequence` or catalog entry. The content decides
+            whether it is a picture or a video.
+        limits: What the file may claim; None for the defaults of `Limits`.
+
+    Raises:
+        UnreadableMedia: It is not media: text, empty, a folder, a FIFO or a playlist, missing (MissingMedia), or its
+            header is damaged.
+        NoVideoStream: It has only sound, or only a cover picture.
+        EmptyVideo: Its video stream gives no frame. If the tables of an MP4 file suffice, no frame is decoded, and
+            damage to all of its pictures is found only when it is indexed.
+        UnsupportedCodec: There is no decoder for it, or it is encrypted.
+        LimitExceeded: It claims more than ``limits``.
+        ResourceExhausted: Memory or file descriptors ran out, also after a second try.
+    """
+    media = MediaSource.of(source)
+    return try_again_in_shortage(partial(_probe, media, resolve_limits(limits)), media.name, "open")
+
+
+def _probe(media: MediaSource, limits: Limits) -> MediaInfo:
+    if isinstance(media, SequenceSource):
+        media.stat()
+        return probe_sequence(media, limits)
+    with media.opened() as reader:
+        head = read_bytes(reader, 0, HEAD_BYTES)
+        is_image = sniff(head, media.name) == "image"
+        info = None if is_image else movie_info(reader, head, media.name, limits)
+    if is_image:
+        return _heic_info(media, head, limits) if name_undecoded_format(head) == "HEIC" else probe_image(media, limits)
+    if info is not None:
+        return info
+    with VideoContainer(media, limits=limits) as container:
+        return describe_video(container, decode_first_format(container))
+
+
+def _heic_info(media: MediaSource, head: bytes, limits: Limits) -> MediaInfo:
+    # A larger picture is an item of type "grid" (ISO/IEC 23008-12 6.6.2.3): libav gives its tiles.
+    if b"grid" in head:
+        raise _make_tiles_error(media.name)
+    with VideoContainer(media, limits=limits) as container:
+        if not container.is_whole_picture:
+            raise _make_tiles_error(media.name)
+        info = describe_video(container, decode_first_format(container))
+        return replace(info, kind="image", num_frames_from_header=1, average_fps_from_header=None)
+
+
+def _make_tiles_error(name: str) -> UnsupportedCodec:
+    return UnsupportedCodec(
+        f"{name}: is a HEIC picture made of tiles, which are not put together in this version: "
+        "convert it to JPEG, PNG or AVIF",
+        source=name,
+        stage="open",
+    )
+
+
+def decode_first_format(container: VideoContainer) -> PictureFormat:
+    """Decode up to the first frame, which alone tells the rotation, and return its format.
+
+    Raises:
+        EmptyVideo: No packet gives a frame: an index would be empty.
+        UnsupportedCodec: The packets are encrypted.
+        LimitExceeded: All pictures claim to be larger than the limits.
+    """
+    fact = next(decode_facts(container, enumerate(_refuse_encrypted(container))), None)
+    if fact is None:
+        raise make_empty_error(container, "open")
+    return fact.format
+
+
+def _refuse_encrypted(container: VideoContainer) -> Iterator[Packet]:
+    name = container.source.name
+    for packet in container.packets():
+        if packet.has_sidedata("encryption_info"):
+            raise UnsupportedCodec(f"{name}: its video is encrypted: decrypt the file first", source=name, stage="open")
+        yield packet
+
+
+def describe_video(container: VideoContainer, picture: PictureFormat) -> MediaInfo:
+    """Describe an open container, given the format of its first frame."""
+    stream = container.stream
+    rotation, mirrored = convert_display_matrix(container.matrix)
+    width, height = rotate_size(picture.width, picture.height, rotation)
+    container.limits.check_picture(picture.width, picture.height, container.source.name)
+    return MediaInfo(
+        kind="video",
+        container=container.format_name,
+        codec=container.codec_name,
+        width=width,
+        height=height,
+        coded_width=picture.coded_width,
+        coded_height=picture.coded_height,
+        rotation=rotation,
+        mirrored=mirrored,
+        pixel_format=picture.pixel_format,
+        num_frames_from_header=stream.frames or None,
+        duration_seconds_from_header=read_claimed_duration(container),
+        average_fps_from_header=float(stream.average_rate) if stream.average_rate else None,
+        bytes=container.reader.stat().bytes,
+    )

@@ -1,0 +1,38 @@
+"""Read the headers of still pictures, and decode them by Pillow."""
+
+from __future__ import annotations
+
+from framefeed.pictures._exif import convert_exif_orientation
+from framefeed.pictures._pillow import (
+    QUIET,
+    UNCONVERTIBLE_MODES,
+    check_decodable,
+    decode_still,
+    describe_picture,
+    make_mode_error,
+    probe_image,
+)
+from framefeed.pictures._reads import LEAST_READ_BYTES, PICTURE_HEAD_BYTES, CountedReads, OddHeader, StillHeader
+from framefeed.pictures._still import read_still_header
+from framefeed.pictures._undecoded import IMAGE_BRANDS, JPEG_XL_MAGIC, OTHER_PICTURES, name_undecoded_format
+
+__all__ = [
+    "IMAGE_BRANDS",
+    "JPEG_XL_MAGIC",
+    "LEAST_READ_BYTES",
+    "OTHER_PICTURES",
+    "PICTURE_HEAD_BYTES",
+    "QUIET",
+    "UNCONVERTIBLE_MODES",
+    "CountedReads",
+    "OddHeader",
+    "StillHeader",
+    "check_decodable",
+    "convert_exif_orientation",
+    "decode_still",
+    "describe_picture",
+    "make_mode_error",
+    "name_undecoded_format",
+    "probe_image",
+    "read_still_header",
+]

@@ -1,0 +1,45 @@
+"""Say what one clip asks for: frames, output form, crops, and its random numbers."""
+
+from __future__ import annotations
+
+from framefeed.request._choose import ClipFrames, Picking, Policy, choose_frames, choose_times
+from framefeed.request._crops import (
+    CenterCrop,
+    Crop,
+    FixedCrop,
+    PictureRule,
+    RandomCrop,
+    RandomResizedCrop,
+    Size,
+    as_crop,
+)
+from framefeed.request._random import ORDER, SUBSTITUTES, WORD, ClipContext, check_seed, generator_at, hash_words
+from framefeed.request._request import Box, DecodeRequest, OnDamaged, OutputSpec, make_planned_request
+
+__all__ = [
+    "ORDER",
+    "SUBSTITUTES",
+    "WORD",
+    "Box",
+    "CenterCrop",
+    "ClipContext",
+    "ClipFrames",
+    "Crop",
+    "DecodeRequest",
+    "FixedCrop",
+    "OnDamaged",
+    "OutputSpec",
+    "Picking",
+    "PictureRule",
+    "Policy",
+    "RandomCrop",
+    "RandomResizedCrop",
+    "Size",
+    "as_crop",
+    "check_seed",
+    "choose_frames",
+    "choose_times",
+    "generator_at",
+    "hash_words",
+    "make_planned_request",
+]

@@ -1,0 +1,371 @@
+"""Crop and resize: the same box for all frames of a clip; checked before decoding that all pictures have one size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import exp, isfinite, log, sqrt
+from typing import Any, Protocol
+
+import numpy as np
+
+from framefeed._arrays import IntArray
+from framefeed._checks import check_integer, expected
+from framefeed.errors import UsageError
+from framefeed.request._random import ClipContext
+from framefeed.request._request import Box, OutputSpec
+
+Size = tuple[int, int]
+
+
+class Crop(Protocol):
+    """A crop; its ``repr`` must differ from that of every other crop, for the plan's fingerprint.
+
+    A crop that draws its box has an attribute ``is_random``, which is True.
+    """
+
+    @property
+    def size(self) -> Size | None:
+        """(height, width) of the delivered picture if the crop has one, before any ``size=`` of the plan."""
+
+    @property
+    def resizes(self) -> bool:
+        """Whether boxes differ in shape, so that they must be resized to ``size``."""
+
+    def box(self, height: int, width: int, context: ClipContext) -> Box:
+        """Choose (top, left, height, width) in a picture of height x width.
+
+        Raises:
+            UsageError: The crop does not fit into the picture.
+        """
+
+
+@dataclass(frozen=True)
+class FixedCrop:
+    """The same box of every picture, from ``crop=(top, left, height, width)``."""
+
+    given: Box
+    resizes = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "given", OutputSpec(crop=self.given).crop)
+
+    @property
+    def size(self) -> Size | None:
+        """(height, width) of the box."""
+        return self.given[2:]
+
+    def box(self, height: int, width: int, context: ClipContext) -> Box:
+        """Return the box, if it lies inside the picture."""
+        top, left, rows, columns = self.given
+        check_fit((top + rows, left + columns), height, width)
+        return self.given
+
+
+@dataclass(frozen=True)
+class _BoxOfSize:
+    """A crop to a fixed size.
+
+    Attributes:
+        height: Rows of the box.
+        width: Columns of the box; None for the same as ``height``.
+    """
+
+    height: int
+    width: int | None = None
+    resizes = False
+
+    def __post_init__(self) -> None:
+        _fill_width(self)
+
+    @property
+    def size(self) -> Size | None:
+        """(height, width) of the box."""
+        return _get_size(self)
+
+
+@dataclass(frozen=True)
+class CenterCrop(_BoxOfSize):
+    """The middle of every picture, as in torchvision; a picture that is too small is an error, not padded.
+
+    Attributes:
+        height: Rows of the box.
+        width: Columns of the box; None for the same as ``height``.
+    """
+
+    def box(self, height: int, width: int, context: ClipContext) -> Box:
+        """Choose the middle box; halves round to even, as in torchvision.transforms.functional.center_crop."""
+        rows, columns = check_fit(_get_size(self), height, width)
+        return round((height - rows) / 2), round((width - columns) / 2), rows, columns
+
+
+@dataclass(frozen=True)
+class RandomCrop(_BoxOfSize):
+    """A box of random position, drawn once per clip, uniform over all positions inside the picture.
+
+    Attributes:
+        height: Rows of the box.
+        width: Columns of the box; None for the same as ``height``.
+    """
+
+    is_random = True
+
+    def box(self, height: int, width: int, context: ClipContext) -> Box:
+        """Draw the box of one clip."""
+        rows, columns = check_fit(_get_size(self), height, width)
+        return *_draw_corner(height - rows, width - columns, context), rows, columns
+
+
+@dataclass(frozen=True)
+class RandomResizedCrop:
+    """A box of random area and aspect ratio, then resized, as in torchvision; drawn once per clip.
+
+    Example: ``RandomResizedCrop(224)``, ``RandomResizedCrop(112, 160, scale=(0.5, 1.0))``, or ``RandomResizedCrop()``
+    if the plan has ``size=(224, 224)``.
+
+    Attributes:
+        height: Rows of the delivered picture, or (height, width), or None if the plan has a ``size``.
+        width: Columns of the delivered picture; None for the same as ``height``.
+        scale: Smallest and largest area of the box, as shares of the picture's area.
+        ratio: Smallest and largest width / height of the box; its logarithm is drawn uniformly.
+    """
+
+    height: int | Size | None = None
+    width: int | None = None
+    scale: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    resizes = True
+    is_random = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.height, Sequence):
+            if self.width is not None:
+                raise UsageError(
+                    f"height: expected a number of rows where width={self.width!r} is given, got {self.height!r}"
+                )
+            height, width = OutputSpec(self.height).size or (1, 1)
+            object.__setattr__(self, "height", height)
+            object.__setattr__(self, "width", width)
+        if self.height is not None:
+            _fill_width(self)
+        for name in ("scale", "ratio"):
+            given = getattr(self, name)
+            try:
+                bounds = tuple(float(bound) for bound in given)
+            except (TypeError, ValueError):
+                bounds = ()
+            if len(bounds) != 2 or not all(isfinite(bound) for bound in bounds) or not 0 < bounds[0] <= bounds[1]:
+                raise expected(name, "(smallest, largest), two numbers above 0 in this order", given)
+            object.__setattr__(self, name, bounds)
+        if self.scale[1] > 1:
+            raise expected("scale", "shares of the picture's area, at most 1", self.scale)
+
+    @property
+    def size(self) -> Size | None:
+        """(height, width) of the delivered picture, if given."""
+        return None if self.height is None else _get_size(self)
+
+    def box(self, height: int, width: int, context: ClipContext) -> Box:
+        """Draw the box of one clip, after torchvision.transforms.RandomResizedCrop.get_params.
+
+        Ten draws of area and ratio; if none fits, the middle box whose ratio is the nearest allowed.
+        """
+        for _ in range(10):
+            draws = context.generator.random(2)
+            area = height * width * (self.scale[0] + float(draws[0]) * (self.scale[1] - self.scale[0]))
+            low, high = log(self.ratio[0]), log(self.ratio[1])
+            ratio = exp(low + float(draws[1]) * (high - low))
+            rows, columns = round(sqrt(area / ratio)), round(sqrt(area * ratio))
+            if 0 < rows <= height and 0 < columns <= width:
+                return *_draw_corner(height - rows, width - columns, context), rows, columns
+        rows, columns = height, width
+        if width / height < self.ratio[0]:
+            rows = max(1, min(height, round(width / self.ratio[0])))
+        elif width / height > self.ratio[1]:
+            columns = max(1, min(width, round(height * self.ratio[1])))
+        return (height - rows) // 2, (width - columns) // 2, rows, columns
+
+
+def as_crop(crop: Crop | Sequence[int] | None) -> Crop | None:
+    """Convert a value of ``crop=`` to a crop."""
+    if crop is None or isinstance(crop, (FixedCrop, CenterCrop, RandomCrop, RandomResizedCrop)):
+        return crop
+    if isinstance(crop, Sequence) and not isinstance(crop, (str, bytes)):
+        return FixedCrop(tuple(crop))  # type: ignore[arg-type]
+    if not isinstance(crop, type) and hasattr(crop, "box") and hasattr(crop, "size") and hasattr(crop, "resizes"):
+        return crop
+    raise expected(
+        "crop", "(top, left, height, width), CenterCrop(224), RandomCrop(224) or RandomResizedCrop(224)", crop
+    )
+
+
+def check_fit(size: Size, height: int, width: int) -> Size:
+    """Return the size; UsageError unless it fits into a picture of height x width."""
+    if size[0] > height or size[1] > width:
+        raise UsageError(
+            f"crop: expected one that fits into the picture of {height} x {width} (height x width), got one of "
+            f"{size[0]} x {size[1]}: crop less, or leave out the small sources with catalog.filter()"
+        )
+    return size
+
+
+def _draw_corner(free_rows: int, free_columns: int, context: ClipContext) -> tuple[int, int]:
+    generator = context.generator
+    return int(generator.integers(free_rows + 1)), int(generator.integers(free_columns + 1))
+
+
+def _fill_width(crop: _BoxOfSize | RandomResizedCrop) -> None:
+    if crop.width is None:
+        object.__setattr__(crop, "width", crop.height)
+    object.__setattr__(crop, "height", check_integer("height", crop.height, least=1))
+    object.__setattr__(crop, "width", check_integer("width", crop.width, least=1))
+
+
+def _get_size(crop: _BoxOfSize | RandomResizedCrop) -> Size:
+    assert isinstance(crop.height, int) and crop.width is not None  # by _fill_width
+    return crop.height, crop.width
+
+
+@dataclass(frozen=True)
+class PictureRule:
+    """``size=`` and ``crop=`` of a plan: crop first, then resize.
+
+    Attributes:
+        size: (height, width); or an int for the short side, the long one being int(size * long / short); or None.
+        crop: The part of the picture, or None for all of it.
+    """
+
+    size: Size | int | None = None
+    crop: Crop | None = None
+
+    def __post_init__(self) -> None:
+        size: Any = self.size
+        if isinstance(size, (int, np.integer)) and not isinstance(size, bool):
+            object.__setattr__(self, "size", check_integer("size", size, least=1))
+        elif isinstance(size, (list, tuple, np.ndarray)):
+            object.__setattr__(self, "size", OutputSpec(size).size)  # type: ignore[arg-type]
+        elif size is not None:
+            raise expected("size", "(height, width), or an integer for the short side", size)
+        if self.crop is None or not self.crop.resizes:
+            return
+        if not isinstance(self.size or self.crop.size, tuple):
+            raise UsageError(
+                f"expected one output size, got {self.crop!r} with size={self.size}: give either size=(height, width), "
+                "or the crop a height and width"
+            )
+        if self.size is not None and self.crop.size not in (None, self.size):
+            raise UsageError(f"size={self.size} contradicts {self.crop!r}: give the size in one context only")
+
+    def output(self, height: int, width: int, context: ClipContext) -> OutputSpec:
+        """Choose the crop and size of one clip.
+
+        Args:
+            height: Rows of the displayed picture; -1 where unknown.
+            width: Columns of the displayed picture; -1 where unknown.
+            context: Context of the clip; a random crop draws from its generator.
+
+        Raises:
+            UsageError: The crop does not fit, or the size is needed and unknown.
+        """
+        if min(height, width) < 1 and (self.crop is not None or not isinstance(self.size, tuple)):
+            raise UsageError("the size of this picture is not known: use size=(height, width) without a crop")
+        box = None if self.crop is None else self.crop.box(height, width, context)
+        if self.crop is not None and self.crop.resizes and self.size is None:
+            return OutputSpec(self.crop.size, box)
+        rows, columns = (height, width) if box is None else box[2:]
+        size = scale_short_side(self.size, rows, columns) if isinstance(self.size, int) else self.size
+        return OutputSpec(size, box)
+
+    def explain_enlarging(self, height: int, width: int) -> str | None:
+        """Explain that the crop is enlarged, if it is smaller than ``size``, and which box was meant; else None.
+
+        Args:
+            height: Rows of a displayed picture, for which the box is computed; -1 where unknown.
+            width: Its columns.
+        """
+        crop, size = self.crop, self.size
+        box = None if crop is None or crop.resizes else crop.size
+        if crop is None or box is None or size is None:
+            return None
+        rows, columns = scale_short_side(size, *box) if isinstance(size, int) else size
+        if rows <= box[0] and columns <= box[1]:
+            return None
+        said = (
+            f"crop comes before size: a box of {box[0]} x {box[1]} pixels (height x width) is cut out, and enlarged to "
+            f"{rows} x {columns}"
+        )
+        # The size of the picture, if it were resized before the crop.
+        whole = scale_short_side(size, height, width) if isinstance(size, int) else size
+        if min(height, width) < 1 or box[0] > whole[0] or box[1] > whole[1]:
+            return f"{said}; with a box of at least the size, nothing is enlarged"
+        meant = round(box[0] * height / whole[0]), round(box[1] * width / whole[1])
+        call = f"{type(crop).__name__}({meant[0]}, {meant[1]})"
+        if isinstance(crop, FixedCrop):
+            corner = round(crop.given[0] * height / whole[0]), round(crop.given[1] * width / whole[1])
+            call = f"({corner[0]}, {corner[1]}, {meant[0]}, {meant[1]})"
+        return (
+            f"{said}. If the picture was to be resized first and cropped then, as torchvision's Resize and CenterCrop "
+            f"do, give size={box} and, for a picture of {height} x {width}, crop={call}"
+        )
+
+    def shape(self, height: int, width: int) -> tuple[int, int, int]:
+        """Shape (C, H, W) of a delivered picture; it does not depend on the draw of a crop."""
+        return self.output(height, width, ClipContext(0, 0, 0)).shape(height, width)
+
+    def common_picture(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> Size | None:
+        """Find the one (height, width) of all delivered pictures; None if there are no pictures.
+
+        Args:
+            heights: Rows of the displayed pictures, int64 [R].
+            widths: Columns of the displayed pictures, int64 [R].
+            name: Gives the name of picture r, for messages.
+
+        Raises:
+            UsageError: They have different sizes, or a crop does not fit.
+        """
+        if isinstance(self.size, tuple) and self.crop is None:
+            return self.size if len(heights) else None
+        first_rows = self._find_sizes(heights, widths, name)
+        if len(first_rows) > 1:
+            (one, first), (other, second) = list(first_rows.items())[:2]
+            raise UsageError(
+                f"all pictures of a plan must have the same size, but {name(first)} gives {one[0]} x {one[1]} and "
+                f"{name(second)} gives {other[0]} x {other[1]} (height x width): give size=(height, width), "
+                "or a crop to one size, or make several plans with catalog.filter(), or give plan_clips unequal=True, "
+                "which makes each batch a list of clips (on the command line: --size HEIGHTxWIDTH, such as --size "
+                f"{one[0]}x{one[1]})"
+            )
+        return next(iter(first_rows), None)
+
+    def check_pictures(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> None:
+        """Check that crop and size are possible for all pictures, which may differ; see ``common_picture``.
+
+        Raises:
+            UsageError: A crop does not fit, or a size is needed and unknown.
+        """
+        if self.crop is None:
+            # Every known size is possible: to check each of a million pictures would take seconds.
+            unknown = np.flatnonzero(np.minimum(heights, widths) < 1)[:1]
+            self._find_sizes(heights[unknown], widths[unknown], lambda at: name(int(unknown[at])))
+        else:
+            self._find_sizes(heights, widths, name)
+
+    def _find_sizes(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> dict[Size, int]:
+        """Find each delivered (height, width), with the number of the first picture that has it."""
+        _, first_of = np.unique(heights * (1 << 32) + widths, return_index=True)
+        first_rows: dict[Size, int] = {}
+        for row in np.sort(first_of).tolist():
+            height, width = int(heights[row]), int(widths[row])
+            try:
+                shape = self.shape(height, width)
+            except UsageError as error:
+                raise UsageError(f"{name(row)}: {error}", source=name(row), stage="plan") from None
+            first_rows.setdefault(shape[1:], row)
+        return first_rows
+
+
+def scale_short_side(size: int, height: int, width: int) -> Size:
+    """Scale a picture so that its short side is ``size``; the long side is int(size * long / short)."""
+    if height <= width:
+        return size, size * width // height
+    return size * height // width, size

@@ -1,0 +1,299 @@
+"""Request frames of one source in one form."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from operator import index as whole_number
+from typing import Any, Literal, Protocol, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed._arrays import BoolArray, FloatArray, IntArray
+from framefeed._checks import check_choice, expected, refuse_catalog
+from framefeed.errors import UsageError
+from framefeed.media import ImageSequence, source_name
+from framefeed.request._choose import ClipFrames
+
+Box = tuple[int, int, int, int]
+DimensionOrder = Literal["NCHW", "NHWC"]
+OnDamaged = Literal["error", "skip", "deliver"]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """The form of the delivered pixels (RGB, uint8): first cropped, then resized.
+
+    Attributes:
+        size: (height, width) of the result, or None for no resize.
+        crop: (top, left, height, width) in displayed pixels of the source, or None for the whole picture.
+        dimension_order: "NCHW" or "NHWC".
+    """
+
+    size: tuple[int, int] | None = None
+    crop: Box | None = None
+    dimension_order: DimensionOrder = "NCHW"
+
+    def __post_init__(self) -> None:
+        if self.size is not None:
+            size = _check_integers("size", self.size, "(height, width), two integers of at least 1", 2)
+            object.__setattr__(self, "size", size)
+        if self.crop is not None:
+            crop = _check_integers("crop", self.crop, "(top, left, height, width), four integers", 4)
+            object.__setattr__(self, "crop", crop)
+        check_choice("dimension_order", self.dimension_order, get_args(DimensionOrder))
+
+    def shape(self, height: int, width: int) -> tuple[int, int, int]:
+        """Shape of one delivered frame, if the displayed picture of the source is height x width."""
+        rows, columns = self.size or (self.crop[2:] if self.crop else (height, width))
+        return (3, rows, columns) if self.dimension_order == "NCHW" else (rows, columns, 3)
+
+
+class SupportsPath(Protocol):
+    """A path, such as ``pathlib.Path``."""
+
+    def __fspath__(self) -> str:
+        """Return the path as text."""
+
+
+class IndexedSource(Protocol):
+    """A source with its frame index, such as a ``CatalogEntry``."""
+
+    @property
+    def source(self) -> str | bytes | ImageSequence:
+        """Path, URL, bytes or image sequence."""
+
+    @property
+    def frame_index(self) -> Any:
+        """Frame index of the source."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class DecodeRequest:
+    """Frames of one source, by frame number or by time. Immutable, hashable, picklable.
+
+    You give ``source``, and ``indices`` or ``seconds``; a plan gives the other attributes.
+
+    Example: ``DecodeRequest(source="clip.mp4", seconds=[0.5, 1.0])``
+
+    Attributes:
+        source: Path, URL, bytes or image sequence.
+        entry: The catalog entry that was given as the source, or None; comparisons ignore it.
+        indices: Frame numbers, int64 [T]; None for a request by time that is not planned yet.
+        seconds: Wanted times in seconds from the first output frame, float64 [T], or None.
+        pts_seconds: Time of each frame on the stream's timeline, float64 [T]; NaN if the stream has no times.
+        pick_error_seconds: Picked minus wanted time, float64 [T]; NaN where it has no meaning.
+        valid: False where the policy replaced a frame past the end, bool [T].
+        segment: Number of the clip rule's segment of each frame, int64 [T].
+        output: Form of the pixels.
+        damaged: True for frames that the index knows as damaged, bool [T]; None if there are none.
+        on_damaged: What is delivered for damaged frames: "error" raises `CorruptMedia`, "skip" gives zeros with
+            ``valid`` False, "deliver" gives the picture that the decoder gives.
+    """
+
+    source: str | bytes | ImageSequence
+    entry: IndexedSource | None
+    indices: IntArray | None
+    seconds: FloatArray | None
+    pts_seconds: FloatArray | None
+    pick_error_seconds: FloatArray | None
+    valid: BoolArray | None
+    segment: IntArray | None
+    output: OutputSpec
+    damaged: BoolArray | None
+    on_damaged: OnDamaged
+
+    def __init__(  # noqa: PLR0913 - public: what its users ask for
+        self,
+        source: str | bytes | ImageSequence | SupportsPath | IndexedSource,
+        indices: Sequence[int] | IntArray | None = None,
+        pts_seconds: Sequence[float] | FloatArray | None = None,
+        pick_error_seconds: Sequence[float] | FloatArray | None = None,
+        valid: Sequence[bool] | BoolArray | None = None,
+        segment: Sequence[int] | IntArray | None = None,
+        output: OutputSpec | None = None,
+        *,
+        seconds: Sequence[float] | FloatArray | None = None,
+        damaged: Sequence[bool] | BoolArray | None = None,
+        on_damaged: OnDamaged = "error",
+    ) -> None:
+        put: Any = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
+        entry, name = _resolve_source(source)
+        put("entry", entry)
+        put("source", name)
+        put("indices", _as_column(indices, np.int64, "indices"))
+        put("seconds", _as_column(seconds, np.float64, "seconds"))
+        put("pts_seconds", _as_column(pts_seconds, np.float64, "pts_seconds"))
+        put("pick_error_seconds", _as_column(pick_error_seconds, np.float64, "pick_error_seconds"))
+        put("valid", _as_column(valid, np.bool_, "valid"))
+        put("segment", _as_column(segment, np.int64, "segment"))
+        if output is not None and not isinstance(output, OutputSpec):
+            raise expected("output", "an ff.OutputSpec(...) or None", output)
+        put("output", output or OutputSpec())
+        put("damaged", _as_column(damaged, np.bool_, "damaged"))
+        check_choice("on_damaged", on_damaged, get_args(OnDamaged))
+        put("on_damaged", on_damaged)
+        if (self.indices is None) == (self.seconds is None) and self.pts_seconds is None:
+            given = "neither" if self.indices is None else "both"
+            raise UsageError(f"DecodeRequest: expected either indices= or seconds=, got {given}")
+        lengths = {len(column) for column in self._columns() if column is not None}
+        if len(lengths) != 1:
+            raise UsageError(f"the columns of a DecodeRequest must have the same length, got lengths {sorted(lengths)}")
+
+    def _columns(self) -> tuple[npt.NDArray[Any] | None, ...]:
+        return (
+            self.indices, self.seconds, self.pts_seconds, self.pick_error_seconds, self.valid, self.segment,
+            self.damaged,
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        return next(len(column) for column in self._columns() if column is not None)
+
+    def _key(self) -> Hashable:
+        return (
+            self.source,
+            self.output,
+            self.on_damaged,
+            *(None if c is None else c.tobytes() for c in self._columns()),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DecodeRequest) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        source = self.source if self.entry is None else self.entry
+        return (_rebuild, (source, self._columns(), self.output, self.on_damaged))
+
+    @property
+    def ordinals(self) -> IntArray:
+        """The frame numbers, int64 [T], of a request that is by frame number or was planned.
+
+        Raises:
+            UsageError: The request is by time and not planned yet.
+        """
+        if self.indices is None:
+            raise UsageError(
+                f"{self.name}: this request is by seconds: its frame numbers are known only after plan_requests"
+            )
+        return self.indices
+
+    @property
+    def skipped(self) -> BoolArray | None:
+        """True where zeros are delivered and no frame is decoded, bool [T]; None if nowhere."""
+        return self.damaged if self.on_damaged == "skip" else None
+
+    @property
+    def storable(self) -> IntArray:
+        """Frame numbers that a cache may keep, int64: all but those of damaged frames that are skipped or delivered."""
+        ordinals = self.ordinals
+        return ordinals if self.damaged is None or self.on_damaged == "error" else ordinals[~self.damaged]
+
+    @property
+    def name(self) -> str:
+        """The source's name for messages."""
+        return source_name(self.source)
+
+    def __repr__(self) -> str:
+        return f"DecodeRequest({self.name!r}, {len(self)} frames, {self.output})"
+
+
+def make_planned_request(
+    source: str | bytes | ImageSequence,
+    chosen: ClipFrames,
+    pts_seconds: FloatArray,
+    output: OutputSpec,
+    damaged: BoolArray | None = None,
+    on_damaged: OnDamaged = "error",
+) -> DecodeRequest:
+    """Make a request from arrays of a plan, without checks and copies; the arrays become read-only.
+
+    Args:
+        source: Source, as in the catalog.
+        chosen: The frames.
+        pts_seconds: Their times, float64 [T].
+        output: Form of the pixels.
+        damaged: bool [T], or None.
+        on_damaged: Option for the damaged frames.
+    """
+    request = object.__new__(DecodeRequest)
+    put: Any = object.__setattr__
+    put(request, "source", source)
+    put(request, "entry", None)
+    put(request, "seconds", None)
+    put(request, "indices", chosen.ordinals)
+    put(request, "pts_seconds", pts_seconds)
+    put(request, "pick_error_seconds", chosen.errors)
+    put(request, "valid", chosen.valid)
+    put(request, "segment", chosen.segments)
+    put(request, "output", output)
+    put(request, "damaged", damaged)
+    put(request, "on_damaged", on_damaged)
+    for column in request._columns():
+        if column is not None:
+            column.flags.writeable = False
+    return request
+
+
+def _rebuild(
+    source: str | bytes | ImageSequence | IndexedSource,
+    columns: tuple[Any, ...],
+    output: OutputSpec,
+    on_damaged: OnDamaged,
+) -> DecodeRequest:
+    indices, seconds, pts_seconds, errors, valid, segment, damaged = columns
+    return DecodeRequest(
+        source, indices, pts_seconds, errors, valid, segment, output,
+        seconds=seconds, damaged=damaged, on_damaged=on_damaged,
+    )  # fmt: skip
+
+
+def _resolve_source(source: Any) -> tuple[IndexedSource | None, str | bytes | ImageSequence]:
+    what = "a path, URL, bytes, ImageSequence or CatalogEntry"
+    if isinstance(source, (str, bytes, ImageSequence)):
+        return None, source
+    if hasattr(source, "__fspath__") and not isinstance(source, type):
+        return None, source.__fspath__()
+    if isinstance(source, type):
+        raise expected("source", what, source)
+    refuse_catalog(source, what)
+    if hasattr(source, "source") and hasattr(source, "frame_index"):
+        return source, source.source
+    raise expected("source", what, source)
+
+
+def _check_integers(name: str, values: Any, what: str, count: int) -> tuple[int, ...]:
+    """Convert ``count`` integers, the last two at least 1, to plain ints, so that equal specs have one hash."""
+    try:
+        numbers = tuple(whole_number(value) for value in values)
+    except TypeError:
+        raise expected(name, what, values) from None
+    if len(numbers) != count or min(numbers[-2:]) < 1 or min(numbers) < 0:
+        raise expected(name, what, values)
+    return numbers
+
+
+_ELEMENTS: dict[Any, str] = {np.int64: "integers", np.float64: "numbers", np.bool_: "True and False"}
+_KINDS: dict[Any, str] = {np.int64: "iu", np.float64: "iufO", np.bool_: "bi"}
+"""Kinds of NumPy types with these elements; O for Fractions."""
+
+
+def _as_column(values: Any, dtype: Any, name: str) -> Any:
+    if values is None:
+        return None
+    what = f"a flat list of {_ELEMENTS[dtype]}"
+    try:
+        given = np.asarray(values)
+    except ValueError:  # lists of unequal lengths
+        raise expected(name, what, values) from None
+    if given.ndim != 1:
+        raise expected(name, what, values)
+    if given.size and given.dtype.kind not in _KINDS[dtype]:
+        kind = "strings such as" if given.dtype.kind == "U" else "elements such as"
+        raise UsageError(f"{name}: expected {_ELEMENTS[dtype]}, got {kind} {given.tolist()[0]!r}")
+    column = given.astype(dtype, copy=True)
+    column.flags.writeable = False
+    return column

@@ -1,0 +1,34 @@
+"""Make a catalog: list sources, survey them, and store results in a journal meanwhile."""
+
+from __future__ import annotations
+
+from framefeed.scanning._journal import JOURNALED
+from framefeed.scanning._list_columns import ListOptions
+from framefeed.scanning._listing import list_roots
+from framefeed.scanning._rows import VIDEO_SUFFIXES, ScanStats
+from framefeed.scanning._scan import (
+    ScanRequest,
+    check_fps,
+    count_times,
+    explain_lost_facts,
+    explain_no_media,
+    scan,
+    scan_roots,
+)
+from framefeed.scanning._walk import is_glob
+
+__all__ = [
+    "JOURNALED",
+    "VIDEO_SUFFIXES",
+    "ListOptions",
+    "ScanRequest",
+    "ScanStats",
+    "check_fps",
+    "count_times",
+    "explain_lost_facts",
+    "explain_no_media",
+    "is_glob",
+    "list_roots",
+    "scan",
+    "scan_roots",
+]

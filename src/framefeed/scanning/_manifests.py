@@ -1,0 +1,339 @@
+"""Read manifests: lists of media in text, CSV, JSON or Parquet, or Arrow tables, whose lines become rows with columns.
+
+A text list has one path per line, or a path and values behind it. CSV may have a header. JSON is a list of objects, or
+one object per line. Relative paths start at the folder of the options, else at that of the list.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from framefeed._files import stat_regular
+from framefeed._names import escape, escape_invisible, is_url, make_absolute, unescape
+from framefeed.catalog import FACTS, SourceGroup
+from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
+from framefeed.parallel import try_again_in_shortage
+from framefeed.scanning._list_columns import ListOptions, build_paths, find_path_column, rename_columns
+from framefeed.scanning._list_json import read_json, show_json, to_column
+from framefeed.scanning._list_table import (
+    LABEL,
+    SAVE_AS_UTF8,
+    Column,
+    ListTable,
+    find_first,
+    has_text,
+    shorten,
+)
+from framefeed.scanning._list_text import CSV_SUFFIXES, read_text, to_utf8
+from framefeed.scanning._rows import get_suffix
+
+TEXT_SUFFIXES = frozenset({".txt", ".lst", ".list"})
+JSON_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
+MANIFEST_SUFFIXES = TEXT_SUFFIXES | CSV_SUFFIXES | JSON_SUFFIXES | {".parquet"}
+
+# Parts of names for which `make_absolute` does more than to put a folder before the name. A false alarm costs only
+# time.
+_ODD = ("\0", "//", "/./", "/../", "/\n", "/.\n", "/..\n", "\n./", "\n../", "\n.\n", "\n..\n", "\n\n")
+
+_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
+# Not what would lose something: leading zeros, more digits than a float has, or ids such as 12e34567890.
+_FLOAT = r"^-?(0|[1-9][0-9]{0,14})?(\.[0-9]*)?(e-[0-9]{1,2})?$"
+_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
+_TYPES = (
+    (_INTEGER, pa.int64()),
+    (_FLOAT, pa.float64()),
+    (r"^(?i:true|false)$", pa.bool_()),
+    (r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", pa.date32()),
+    (f"^{_TIME}$", pa.timestamp("us")),
+    (f"^{_TIME}Z$", pa.timestamp("us", "UTC")),
+)
+"""Patterns of text, and the type of a column whose values all fit one: the first that does."""
+# Labels are integers also as pandas writes them in a column with gaps, 12.0; but 1.10 and 1.1 are two labels.
+_LABEL_TYPES = ((_INTEGER, pa.int64()), (r"^(0|-?[1-9][0-9]{0,14})(\.0)?$", pa.float64()))
+
+
+class ArrowStream(Protocol):
+    """A table of pandas (2.2), polars, pyarrow and others, or one column."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The lines of a manifest.
+
+    Attributes:
+        group: Path or URL of each line; "" for a line without one.
+        columns: The other columns.
+        bad: Errors of bad lines, by their names.
+        start: Folder where relative paths start, if there are any.
+    """
+
+    group: SourceGroup
+    columns: pa.Table
+    bad: dict[str, UnreadableMedia] = field(default_factory=dict)
+    start: str | None = None
+
+
+def read_manifest(path: str, options: ListOptions | None = None) -> Manifest:
+    """Read a manifest; the format depends on its ending.
+
+    Args:
+        path: Absolute path.
+        options: Options for reading it, or None.
+
+    Raises:
+        MissingMedia: There is no such file.
+        UsageError: It cannot be understood.
+    """
+    options = options or ListOptions()
+    try:
+        stat_regular(path)
+    except MissingMedia as error:
+        raise MissingMedia(
+            f"list {path}: there is no such file: check its spelling", source=path, stage="open"
+        ) from error
+    except UnreadableMedia as error:
+        raise UnreadableMedia(f"list {error}", source=path, stage="open") from error
+    try:
+        listed = try_again_in_shortage(partial(_read_table, path, options), path, "open")
+        return _make_manifest(path, listed, options, os.path.dirname(path))
+    except UsageError as error:
+        raise UsageError(f"list {path}: {error}", source=path) from error
+    except (pa.ArrowException, OSError, UnicodeError, ValueError) as error:
+        raise UsageError(f"list {path}: not readable as {get_suffix(path)[1:]}: {error}", source=path) from error
+
+
+def read_arrow(table: pa.Table, options: ListOptions) -> Manifest:
+    """Read a table as a manifest; relative paths start at the folder of the options, else at the working folder.
+
+    Raises:
+        UsageError: It cannot be understood.
+    """
+    try:
+        folder = options.folder or os.getcwd()
+        return _make_manifest(os.path.join(folder, "table"), _take_columns(table), options, folder)
+    except UsageError as error:
+        raise UsageError(f"table: {error}", source="table") from error
+
+
+def to_table(stream: ArrowStream) -> pa.Table:
+    """Read an Arrow stream; one column without a table around it becomes one of the name ""."""
+    if isinstance(stream, pa.Table):
+        return stream
+    column = pa.chunked_array(stream)
+    if pa.types.is_struct(column.type):
+        return pa.Table.from_struct_array(column)
+    return pa.table({"": column})
+
+
+def _read_table(path: str, options: ListOptions) -> ListTable:
+    suffix = get_suffix(path)
+    if suffix == ".parquet":
+        return _take_columns(pq.read_table(path, use_threads=False))
+    data = to_utf8(_read_bytes(path))
+    return read_json(data) if suffix in JSON_SUFFIXES else read_text(data, suffix, options)
+
+
+def _read_bytes(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _take_columns(table: pa.Table) -> ListTable:
+    """Take the columns of an Arrow table, each of a type that Parquet files restore exactly."""
+    names = table.column_names
+    if not names:
+        raise UsageError("has no columns: expected one with paths, called path")
+    if len(set(names)) < len(names):
+        raise UsageError(f"two columns have one name ({shorten(', '.join(names))}): give each another name")
+    if FACTS.keys() <= set(names):
+        # A catalog as a manifest: its sources are surveyed again.
+        names = [name for name in names if name in ("source", LABEL) or name not in FACTS]
+    for name in names:
+        _check_type(name, table.schema.field(name).type)
+    return ListTable({name: _normalize(table.column(name)) for name in names}, has_header=names != [""], is_table=True)
+
+
+def _check_type(name: str, kind: pa.DataType) -> None:
+    """Check before hours of scanning that a column can be written."""
+    try:
+        pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([pa.field(name, kind)])).close()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise UsageError(f"column {name!r} holds {kind}, which a catalog cannot hold: leave the column out") from error
+
+
+def _normalize(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+    if pa.types.is_dictionary(column.type):
+        # Arrow does not cast dictionaries of views, which polars gives.
+        parts = [_normalize(pa.chunked_array([chunk.dictionary])).take(chunk.indices) for chunk in column.chunks]
+        empty = _normalize(pa.chunked_array([], column.type.value_type))
+        return pa.chunked_array([chunk for part in [empty, *parts] for chunk in part.chunks], empty.type)
+    kind = column.type
+    if pa.types.is_struct(kind) and {each.name for each in kind} == {"bytes", "path"}:
+        return pc.struct_field(column, "path")  # A video or picture of Hugging Face's data sets.
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return column.cast(pa.string())
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return column.cast(pa.binary())
+    if kind == pa.timestamp("s", getattr(kind, "tz", None)):
+        return column.cast(pa.timestamp("us", kind.tz))
+    return column.cast(pa.time32("ms")) if kind == pa.time32("s") else column
+
+
+def _make_manifest(name: str, listed: ListTable, options: ListOptions, folder: str) -> Manifest:
+    """Make rows of a list.
+
+    Args:
+        name: Path of the list, which names its bad rows.
+        listed: Its columns.
+        options: Options for reading it.
+        folder: Folder where relative paths start without ``root``.
+    """
+    if not listed.columns:
+        return Manifest(SourceGroup("", []), pa.table({}))
+    renamed, path_name, bad = rename_columns(listed, options), "", dict(listed.bad)
+    if options.path_template is not None:
+        built = list(build_paths(listed, renamed, options))
+        bad = {row: str(each) for row, each in enumerate(built) if isinstance(each, UsageError)} | bad
+        names = ["" if isinstance(each, UsageError) else each for each in built]
+    else:
+        path_name = find_path_column(renamed)
+        names = _read_names(renamed, path_name, bad)
+    _check_labels(renamed, bad)
+    if bad and len(bad) == len(names) and not listed.is_table:
+        raise UsageError(f"no line fits: {bad[min(bad)]}")
+    columns = _convert_columns(renamed, path_name)
+    start = options.folder or folder
+    group = _join_folder(names, start)
+    is_relative = any(each and not each.startswith(os.sep) and not is_url(each) for each in names)
+    manifest = Manifest(group, columns, start=start if is_relative and not is_url(start) else None)
+    if not bad:
+        return manifest
+    # Each bad line is a row with its error, under a name of its own.
+    paths, errors = list(group.paths()), dict[str, UnreadableMedia]()
+    for row, reason in bad.items():
+        paths[row] = f"{name} {renamed.name_row(row)}"
+        errors[paths[row]] = UnreadableMedia(f"{name}: {reason}", source=name, stage="open")
+    return replace(manifest, group=SourceGroup("", paths), bad=errors)
+
+
+def _read_names(listed: ListTable, path_name: str, bad: dict[int, str]) -> list[str]:
+    """Read the paths, and add the errors of rows without one."""
+    column = listed.columns[path_name]
+    if not isinstance(column, list) and not has_text(column):
+        raise UsageError(
+            f'column {path_name!r} holds {column.type}, not paths: name the column of paths in columns={{"path": ...}}'
+        )
+    values = column if isinstance(column, list) else column.to_pylist()
+    names = [
+        value if isinstance(value, str) else os.fsdecode(value) if isinstance(value, bytes) else "" for value in values
+    ]
+    if "\0" in "".join(names):
+        names = [unescape(name) for name in names]
+    for row in [row for row, name in enumerate(names) if not name] if "" in names else ():
+        problem = "is missing: add it, or remove the line"
+        if values[row] not in (None, "", b""):
+            problem = f"is {show_json(values[row])}, expected text: correct or remove it"
+        bad.setdefault(row, f"{listed.describe_row(row)}: the path ({path_name!r}) {problem}")
+    return names
+
+
+def _check_labels(listed: ListTable, bad: dict[int, str]) -> None:
+    """Remove labels that are objects or lists, and add the errors of their rows.
+
+    Raises:
+        UsageError: All labels of a table are.
+    """
+    labels: Column = listed.columns.get(LABEL, [])
+    if not isinstance(labels, list):
+        if pa.types.is_nested(labels.type):
+            raise UsageError(f"column {LABEL!r} holds {labels.type}, expected text or numbers")
+        return
+    for row, label in enumerate(labels):
+        if isinstance(label, (dict, list)):
+            found = f"the label is {show_json(label)}, expected text or a number: correct or remove it"
+            bad.setdefault(row, f"{listed.describe_row(row)}: {found}")
+            labels[row] = None
+
+
+def _convert_columns(listed: ListTable, path_name: str) -> pa.Table:
+    """Convert the columns beside the paths to their types in the catalog."""
+    columns = dict[str, pa.ChunkedArray]()
+    for name, column in listed.columns.items():
+        if name != path_name:
+            values = to_column(column) if isinstance(column, list) else column
+            columns[name] = _remove_empty(_infer_type(listed, name, values) if listed.is_text else values)
+    return pa.table(_rename_facts(columns))
+
+
+def _infer_type(listed: ListTable, name: str, texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Convert text to a type whose values all are written so.
+
+    Raises:
+        UsageError: A text is not UTF-8.
+    """
+    # See `escape`.
+    odd = find_first(pc.match_substring(texts, "\0d"))
+    if odd is not None:
+        value = escape_invisible(shorten(unescape(texts[odd].as_py())))
+        raise UsageError(
+            f"{listed.describe_row(odd)}: the value '{value}' of column {name!r} is not UTF-8: {SAVE_AS_UTF8}"
+        )
+    trimmed = pc.utf8_trim_whitespace(texts)
+    trimmed = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
+    values = trimmed.drop_null()
+    for pattern, kind in _LABEL_TYPES if name == LABEL else _TYPES:
+        if len(values) and pc.all(pc.match_substring_regex(values, pattern)).as_py():
+            with suppress(pa.ArrowInvalid):  # "." and 2024-02-30
+                return trimmed.cast(kind)
+    if not len(values):
+        return pa.chunked_array([pa.nulls(len(texts))])
+    return trimmed if name == LABEL else texts
+
+
+def _remove_empty(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Make text of bytes, and null of empty text."""
+    if pa.types.is_binary(column.type):
+        texts = [None if value is None else escape(os.fsdecode(value)) for value in column.to_pylist()]
+        column = pa.chunked_array([pa.array(texts, pa.string())])
+    if pa.types.is_string(column.type):
+        return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+    return column
+
+
+def _rename_facts(columns: dict[str, pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
+    """Give other names to columns that have the names of facts."""
+    facts = FACTS.keys() - {LABEL}
+    used = columns.keys() | facts
+    renamed = dict[str, pa.ChunkedArray]()
+    for name, column in columns.items():
+        new = name
+        while new in used and (new != name or new in facts):
+            new = f"manifest_{new}"
+        used |= {new}
+        renamed[new] = column
+    return renamed
+
+
+def _join_folder(names: list[str], folder: str) -> SourceGroup:
+    """Make a group of names, each relative to the folder, or absolute, or a URL."""
+    text = "\n".join(["", *names, ""])
+    # A name may contain line ends: then the lines of the text are not the names.
+    if text.count("\n") == len(names) + 1 and not any(odd in text for odd in _ODD):
+        # Fast for a million names: `make_absolute` would only put the folder before each, or before none.
+        num_complete = text.count("\n/")
+        if num_complete in (0, len(names)) and folder != os.sep:
+            return SourceGroup("" if num_complete else folder, names)
+    return SourceGroup("", [make_absolute(name, folder) for name in names])

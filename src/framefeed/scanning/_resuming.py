@@ -1,0 +1,275 @@
+"""Resume an earlier scan: reuse results of the old catalog and the journal for files that have not changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
+from fractions import Fraction
+from typing import get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from framefeed._arrays import IntArray
+from framefeed._cached import cached_property
+from framefeed._names import make_printable, resolve_name
+from framefeed.catalog import (
+    ROWS_PER_BATCH,
+    SURVEYED,
+    CatalogHeader,
+    ChunkResult,
+    Facts,
+    FrameTables,
+    ListedRows,
+    SourceGroup,
+    SurveyedSources,
+    SurveyOptions,
+    cut_into_chunks,
+    find_first_rows,
+    gather_rows,
+    number_true,
+    open_catalog,
+    select_sources,
+    survey_chunks,
+    to_time_column,
+)
+from framefeed.errors import MediaError
+from framefeed.index import PROOF_RULES, BuiltFrom
+from framefeed.media import SEQUENCE_CONTAINER, list_folder
+from framefeed.scanning._journal import JOURNALED, Journal, JournalWriter
+from framefeed.scanning._rows import ScanStats
+
+_BELIEVED = [get_args(BuiltFrom).index(name) for name in ("packets+proof", "packets+ends")]
+
+
+class RunResults:
+    """Facts and frame tables of several runs; of several rows about one source, the first counts.
+
+    Args:
+        rows: The rows of this scan, and their sources.
+        runs: Runs, the most trusted first.
+        old: All rows of the old catalog, if its results are the last run, and its header.
+    """
+
+    def __init__(
+        self, rows: ListedRows, runs: Iterable[SurveyedSources], old: tuple[Facts, CatalogHeader] | None = None
+    ) -> None:
+        self.rows = rows
+        self.runs = [run for run in runs if run.facts.num_rows]
+        self.old = old
+        self._num_rows = sum(run.facts.num_rows for run in self.runs)
+
+    def __len__(self) -> int:
+        return self._num_rows
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """Read a column of ``JOURNALED``."""
+        chunks = [chunk for run in self.runs for chunk in run.facts.column(name).chunks]
+        return pa.chunked_array(chunks, JOURNALED.field(name).type)
+
+    def join(self) -> SurveyedSources:
+        """Join all rows; a column is read when it is used."""
+        batches = [batch for run in self.runs for batch in run.frames]
+        return SurveyedSources(Facts(SURVEYED, len(self), self.column), batches)
+
+    def select(self, rows: IntArray) -> SurveyedSources:
+        """Copy rows, in the order given."""
+        # Row of all frame tables of each row; a source with an index is one that has a number of key frames.
+        frame_rows, count = list[IntArray](), 0
+        for run in self.runs:
+            numbers = number_true(run.facts.column("num_key_frames").is_valid().to_numpy())
+            frame_rows.append(np.where(numbers >= 0, numbers + count, -1))
+            count += sum(batch.num_rows for batch in run.frames)
+        used = np.concatenate(frame_rows)[rows]
+        joined = self.join()
+        frames = gather_rows(joined.frames, used[used >= 0], ROWS_PER_BATCH)
+        return SurveyedSources(Facts.of_table(joined.facts.table().take(pa.array(rows))), list(frames))
+
+    @cached_property
+    def row_of_source(self) -> IntArray:
+        """Row of each source of this scan, int64 [S]; -1 if it is new, or its size or time is another."""
+        rows, texts = self.rows, self.rows.source_texts
+        if not len(self):
+            return np.full(len(texts), -1, np.int64)
+        sources = self.column("source")
+        if len(texts) == len(self) and sources.equals(pa.chunked_array([texts])):
+            numbers = np.arange(len(self), dtype=np.int64)
+        else:
+            indices = pc.index_in(texts, value_set=sources.combine_chunks())
+            numbers = indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        size, mtime_ns = stat_all(rows.sources)
+        is_same = (self._numbers("bytes")[numbers] == size) & (self._numbers("mtime_ns")[numbers] == mtime_ns)
+        earlier_rows = np.where((numbers >= 0) & (size >= 0) & is_same, numbers, -1)
+        if rows.root is not None:
+            # The error of a failed source names another path if its folder has been moved: it is surveyed again.
+            failed = self.column("error_type").is_valid().to_numpy()
+            suspects = np.flatnonzero((earlier_rows >= 0) & failed[earlier_rows])
+            errors = self.column("error").take(pa.array(earlier_rows[suspects])).to_pylist()
+            for number, text, error in zip(suspects, texts.take(pa.array(suspects)).to_pylist(), errors, strict=True):
+                if make_printable(resolve_name(text, rows.root)) not in error:
+                    earlier_rows[number] = -1
+        return earlier_rows
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether these are all sources of this scan, in their order."""
+        rows = self.row_of_source
+        return 0 < len(self) == len(rows) and np.array_equal(rows, np.arange(len(self)))
+
+    def count_others(self) -> int:
+        """Count the rows of sources that are not in this scan."""
+        if not len(self):
+            return 0
+        return len(self) - int(pc.sum(pc.is_in(self.column("source"), value_set=self.rows.source_texts)).as_py())
+
+    def _numbers(self, name: str) -> IntArray:
+        numbers: IntArray = self.column(name).fill_null(np.iinfo(np.int64).min).to_numpy()
+        return numbers
+
+
+def read_earlier_results(target: str | None, journal: Journal, options: SurveyOptions, rows: ListedRows) -> RunResults:
+    """Read the results of earlier runs: those of the journal, the newest first, then the catalog at ``target``.
+
+    Args:
+        target: Path of the old catalog, or None to read only the journal.
+        journal: The journal.
+        options: Depth of the survey; results of another depth are not read.
+        rows: The rows of this scan.
+    """
+    runs = list(journal.read_parts())[::-1]
+    if target is None or not os.path.exists(target):
+        return RunResults(rows, runs)
+    with suppress(MediaError):  # An unreadable catalog is ignored.
+        known, header, frames = open_catalog(target)
+        has_all = header.has_settings(options) and not (frames is None and header.frames_id is not None)
+        if has_all and (options.fps is None or _has_sequence_rate(known, frames, options.fps)):
+            facts = known
+            if not known.column("source").equals(pa.chunked_array([rows.source_texts])):
+                # Lines of a manifest about one file share its facts.
+                first = find_first_rows(known.source_numbers)
+                if len(first) < known.num_rows:
+                    taken = pa.array(first)
+                    facts = Facts(known.schema, len(first), lambda name: known.column(name).take(taken))
+            run = SurveyedSources(facts, () if frames is None else frames.batches)
+            runs.append(run if header.rules == PROOF_RULES else _leave_out_believed(run))
+            return RunResults(rows, runs, (known, header))
+    return RunResults(rows, runs)
+
+
+def _leave_out_believed(run: SurveyedSources) -> SurveyedSources:
+    """Leave out the sources whose packets were believed, and those with damaged frames: other rules may differ."""
+    has_index = run.facts.column("num_key_frames").is_valid().to_numpy()
+    is_left = pc.greater(run.facts.column("num_damaged_frames"), 0).fill_null(False).to_numpy().copy()
+    is_left[has_index] |= np.isin(FrameTables(run.frames).built_from()[: np.count_nonzero(has_index)], _BELIEVED)
+    if not is_left.any():
+        return run
+    mask = pa.array(~is_left)
+    facts = Facts(run.facts.schema, mask.true_count, lambda name: run.facts.column(name).filter(mask))
+    frame_rows = number_true(has_index)[has_index & ~is_left]
+    return SurveyedSources(facts, list(gather_rows(run.frames, frame_rows, ROWS_PER_BATCH)))
+
+
+def _has_sequence_rate(facts: Facts, frames: FrameTables | None, fps: Fraction) -> bool:
+    """Whether the image sequences of a catalog have this rate; those of one scan all have the same."""
+    is_sequence = pc.equal(facts.column("container"), SEQUENCE_CONTAINER).fill_null(False)
+    if frames is None:
+        return set(facts.column("average_fps").filter(is_sequence).to_pylist()) <= {float(fps)}
+    rows = facts.plan_columns.frame_rows[is_sequence.to_numpy()]
+    index = frames.index(int(rows[rows >= 0][0])) if (rows >= 0).any() else None
+    return index is None or index.time_base == 1 / fps
+
+
+def survey_sources(
+    earlier: RunResults, journal: Journal | None, options: SurveyOptions, stats: ScanStats
+) -> SurveyedSources:
+    """Survey the sources that are new or have changed; each chunk is written before the next one is surveyed.
+
+    Args:
+        earlier: Results of earlier runs for the rows of this scan.
+        journal: Journal for new results.
+        options: Depth of the survey.
+        stats: Statistics to complete.
+    """
+    if earlier.is_unchanged:
+        stats.known = len(earlier)
+        return earlier.join()
+    rows, is_new = earlier.rows, earlier.row_of_source < 0
+    texts = rows.source_texts
+    stats.known, stats.gone = int(np.count_nonzero(~is_new)), earlier.count_others()
+    chunks = list(cut_into_chunks(select_sources(rows.sources, is_new), options))
+    new_texts = texts.filter(pa.array(is_new)) if stats.known else texts
+    writer = None if journal is None else JournalWriter(journal, new_texts)
+
+    def survey_and_record() -> Generator[ChunkResult]:
+        start, record = 0, None if writer is None else writer.record
+        # Closed here: otherwise the traceback of a kept error would keep the workers alive.
+        with (
+            nullcontext() if writer is None else writer,
+            closing(survey_chunks(chunks, options, num_known=stats.known, record=record)) as results,
+        ):
+            for result in results:
+                if writer is not None:
+                    writer.write(start, result)
+                start += len(result)
+                stats.count(result)
+                yield result
+
+    try:
+        with closing(survey_and_record()) as results:
+            new = SurveyedSources.of(results)
+    except KeyboardInterrupt as interrupt:
+        if journal is None or writer is None:
+            raise
+        raise KeyboardInterrupt(
+            f"interrupted; the results of {stats.known + writer.num_written:,} of {len(is_new):,} files are saved in "
+            f"{journal.folder}: run the same scan again to continue"
+        ) from interrupt
+    if not stats.known:
+        return new
+    rows_of_sources = np.where(is_new, len(earlier) + np.cumsum(is_new) - 1, earlier.row_of_source)
+    return RunResults(rows, [*earlier.runs, new]).select(rows_of_sources)
+
+
+def stat_all(groups: Sequence[SourceGroup]) -> tuple[IntArray, IntArray]:
+    """Get size and mtime_ns of every source without opening it, int64 [S] each; size -1 if unknown."""
+    pairs = [_stat_group(group) for group in groups]
+    sizes, times = zip(*pairs, strict=True) if pairs else ((), ())
+    empty = np.empty(0, np.int64)
+    return np.concatenate([empty, *sizes]), np.concatenate([empty, *times])
+
+
+def _stat_group(group: SourceGroup) -> tuple[IntArray, IntArray]:
+    sizes, times = [-1] * len(group), [-1] * len(group)
+    if group.kind == "image_folder":
+        # The same facts of folders of pictures as `ImageSequence`, without opening their files.
+        for number, path in enumerate(group.paths()):
+            with suppress(MediaError):
+                stat = list_folder(path).stat
+                sizes[number], times[number] = stat.bytes, stat.mtime_ns or 0
+    elif group.kind == "files":
+        stat_file = os.stat
+        with _opening_folder(group) as folder:
+            for number, name in enumerate(group.paths() if folder is None else group.names):
+                try:
+                    facts = stat_file(name, dir_fd=folder)
+                except (OSError, ValueError):
+                    continue
+                sizes[number] = facts.st_size
+                times[number] = facts.st_mtime_ns
+    return np.array(sizes, np.int64), to_time_column(times)
+
+
+@contextmanager
+def _opening_folder(group: SourceGroup) -> Iterator[int | None]:
+    """Open the folder of a group, so that the system finds each file by its name alone; None where that is no use."""
+    folder = None
+    if len(group) > 1 and group.folder and os.stat in os.supports_dir_fd:
+        with suppress(OSError):
+            folder = os.open(group.folder, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield folder
+    finally:
+        if folder is not None:
+            os.close(folder)

@@ -1,0 +1,196 @@
+"""Listing: the rows of a scan, without a Python path for each row; and the endings of media files."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+
+import numpy as np
+import pyarrow as pa
+
+from framefeed._arrays import IntArray
+from framefeed._names import escape, to_stored_name
+from framefeed.catalog import ChunkResult, SourceGroup
+from framefeed.errors import UnreadableMedia
+from framefeed.media import PICTURE_SUFFIXES
+
+NO_COLUMN_ROW = -1
+"""Column row of a row that comes from no manifest, or from one without columns."""
+_ROWS_AT_ONCE = 1 << 16
+
+
+@dataclass(slots=True)
+class ScanStats:
+    """Statistics of a scan. The names of the fields are also keys of the command's JSON.
+
+    Attributes:
+        known: Number of sources that were not opened, because they have not changed.
+        surveyed: Number of sources that were opened.
+        bytes_read: Bytes read from these.
+        by_library: Number of pictures whose headers a library had to read.
+        gone: Number of sources of the earlier scan that this scan does not include.
+        repeated_files: Number of files that were listed again, by a link or a second name, and gave no row.
+        repeated_folders: Number of folders that were found again, and not listed again.
+        passed_over: Number of files in folders without the ending of a media file, by ending.
+    """
+
+    known: int = 0
+    surveyed: int = 0
+    bytes_read: int = 0
+    by_library: int = 0
+    gone: int = 0
+    repeated_files: int = 0
+    repeated_folders: int = 0
+    passed_over: Counter[str] = field(default_factory=Counter)
+
+    def count(self, surveyed: ChunkResult) -> None:
+        """Add a chunk."""
+        self.surveyed += len(surveyed)
+        self.bytes_read += surveyed.bytes_read
+        self.by_library += surveyed.by_library
+
+
+@dataclass(slots=True)
+class Listing:
+    """The rows of a scan: the names of all groups, in order.
+
+    Attributes:
+        groups: The rows.
+        column_rows: Row of ``columns`` that belongs to each row, -1 for none, int64 [N].
+        columns: Columns of all manifests.
+        unlistable: Errors of folders and lines that could not be read, which are rows too.
+        starts: Folder where the relative paths of a list start, by the name of the list.
+        stats: Statistics of the scan; here of the files and folders that gave no row.
+    """
+
+    groups: list[SourceGroup]
+    column_rows: IntArray
+    columns: pa.Table
+    unlistable: dict[str, UnreadableMedia]
+    starts: dict[str, str]
+    stats: ScanStats
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return len(self.column_rows)
+
+    @property
+    def paths(self) -> list[str]:
+        """List of the absolute paths or URLs of the rows; for few rows."""
+        return [path for group in self.groups for path in group.paths()]
+
+    def get_columns(self) -> pa.Table:
+        """Get the manifests' columns for each row; null if a row comes from no manifest."""
+        if not self.columns.column_names:
+            return self.columns
+        return self.columns.take(pa.array(self.column_rows, mask=self.column_rows == NO_COLUMN_ROW))
+
+    def make_source_column(self, root: str | None) -> pa.Array:
+        """Make the ``source`` column, with the text of `to_stored_name` for each path, string [N].
+
+        Args:
+            root: Folder; paths below it are made relative to it. Or None.
+        """
+        top = None if root is None else os.path.join(root, "")
+        arrays, waiting = list[pa.Array](), list[str]()
+        for group in self.groups:
+            if not group.folder:
+                waiting += group.names if root is None else [to_stored_name(name, root) for name in group.names]
+            else:
+                # Names are escaped later, all at once, by `_to_string_array`.
+                prefix = group.folder + os.sep
+                if top is not None and prefix.startswith(top):
+                    prefix = prefix[len(top) :].replace(os.sep, "/")
+                waiting += [prefix + name for name in group.names]
+            if len(waiting) >= _ROWS_AT_ONCE:
+                arrays.append(_to_string_array(waiting))
+                waiting = []
+        return pa.concat_arrays([*arrays, _to_string_array(waiting)])
+
+    def label_by_folder(self) -> pa.DictionaryArray:
+        """Label each row by the name of its folder, dictionary<int32, string> [N]."""
+        numbers: dict[str, int] = {}
+        folder_numbers, sizes = list[int](), list[int]()
+        for group in self.groups:
+            # The one folder of all rows of the group, or the folder of each row.
+            is_flat = bool(group.folder) and os.sep not in "".join(group.names)
+            folders = [group.folder] if is_flat else [os.path.dirname(path) for path in group.paths()]
+            folder_numbers += [numbers.setdefault(os.path.basename(folder), len(numbers)) for folder in folders]
+            sizes += [len(group.names)] if len(folders) == 1 else [1] * len(folders)
+        codes = np.repeat(np.array(folder_numbers, np.int32), sizes)
+        return pa.DictionaryArray.from_arrays(codes, pa.array([escape(name) for name in numbers], pa.string()))
+
+
+def _to_string_array(texts: Sequence[str]) -> pa.Array:
+    try:
+        return pa.array(texts, pa.string())
+    except UnicodeEncodeError:
+        return pa.array([escape(text) for text in texts], pa.string())
+
+
+VIDEO_SUFFIXES = frozenset((
+    ".264", ".265", ".3g2", ".3gp", ".asf", ".avi", ".divx", ".dv", ".f4v", ".flv", ".h264", ".h265", ".hevc",
+    ".ivf", ".m1v", ".m2ts", ".m2v", ".m4v", ".mjpeg", ".mjpg", ".mk3d", ".mkv", ".mov", ".mp4", ".mpe", ".mpeg",
+    ".mpg", ".mts", ".mxf", ".nut", ".obu", ".ogm", ".ogv", ".qt", ".rm", ".rmvb", ".ts", ".vob", ".webm", ".wmv",
+    ".y4m"
+))  # fmt: skip
+"""Endings by which files in folders count as videos; the type of a file is read from its bytes."""
+
+ALL_MEDIA_SUFFIXES = VIDEO_SUFFIXES | PICTURE_SUFFIXES
+
+
+def get_suffix(name: str) -> str:
+    """Get the lower-case ending of a file name, with its dot."""
+    return os.path.splitext(name)[1].lower()
+
+
+class Endings:
+    """A set of endings, with a fast search among a million names.
+
+    Args:
+        suffixes: Lower-case endings with their dots.
+    """
+
+    def __init__(self, suffixes: Collection[str]) -> None:
+        self._suffixes = frozenset(suffixes)
+        self._spellings = self._suffixes | {suffix.upper() for suffix in suffixes}
+
+    def has_ending(self, name: str) -> bool:
+        """Whether a file name has such an ending; ``.mp4`` alone has none."""
+        return get_suffix(name) in self._suffixes
+
+    def sorted_names(self, names: Sequence[str]) -> list[str]:
+        """Select the file names that have such an ending, in the order of their bytes."""
+        others = self._list_doubtful(names)
+        selected = list(names)
+        if others:
+            left_out = frozenset(name for name in others if not self.has_ending(name))
+            selected = [name for name in names if name not in left_out]
+        sort_by_bytes(selected)
+        return selected
+
+    def count_others(self, names: Sequence[str]) -> Counter[str]:
+        """Count the file names without such an ending, by their ending."""
+        endings = map(get_suffix, self._list_doubtful(names))
+        return Counter(ending for ending in endings if ending not in self._suffixes)
+
+    def _list_doubtful(self, names: Sequence[str]) -> Sequence[str]:
+        """List the names whose ending must be taken from them one by one; none in a folder of ``.jpg`` files."""
+        # Names that end in a dot and three letters of such an ending, and those that begin with a dot.
+        if self._spellings.issuperset(map(_LAST_FOUR, names)):
+            return [name for name in names if name[0] == "."] if "\0." in "\0" + "\0".join(names) else ()
+        spellings = self._spellings
+        return [name for name in names if name[name.rfind(".") :] not in spellings or name[0] == "."]
+
+
+_LAST_FOUR = itemgetter(slice(-4, None))
+
+
+def sort_by_bytes(names: list[str]) -> None:
+    """Sort names in place, in the order of ``os.fsencode``."""
+    # Strings sort like their bytes if they are ASCII; surrogates do not.
+    names.sort(key=None if "".join(names).isascii() else os.fsencode)

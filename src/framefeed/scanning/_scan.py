@@ -1,0 +1,435 @@
+"""Make a catalog of folders, files and lists."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+
+from framefeed._checks import check_choice, check_path, refuse_names
+from framefeed._names import is_url, make_absolute, make_printable
+from framefeed._shown import show_name, show_text
+from framefeed._values import Limits, resolve_limits
+from framefeed.catalog import (
+    Catalog,
+    Depth,
+    Label,
+    ListedRows,
+    SourceGroup,
+    SurveyOptions,
+    SurveyResult,
+    build_catalog_data,
+    check_classes,
+    check_target,
+    decode_dictionary,
+    find_classes,
+    find_first_rows,
+    format_rate,
+    get_frames_path,
+    hash_column,
+    number_sources,
+    open_catalog,
+    select_sources,
+)
+from framefeed.errors import MediaError, UnreadableMedia, UsageError
+from framefeed.index import PROOF_RULES, TimesFrom, Verify
+from framefeed.media import check_url, parse_rate
+from framefeed.scanning._journal import Journal
+from framefeed.scanning._list_columns import ListOptions
+from framefeed.scanning._listing import Root, Roots, check_roots, list_roots
+from framefeed.scanning._resuming import RunResults, read_earlier_results, survey_sources
+from framefeed.scanning._rows import Listing, ScanStats
+from framefeed.scanning._walk import ImageFolders
+
+StrPath = str | os.PathLike[str]
+_MOST_ROOTS = 3
+"""Roots named in a message."""
+
+
+@refuse_names("scan", {"num_workers": "use workers="})
+def scan(  # noqa: PLR0913 - public: what its users ask for
+    roots: Roots,
+    *,
+    out: StrPath | None = None,
+    depth: Depth = "frames",
+    verify: Verify = "proof",
+    assume_fps: float | Fraction | None = None,
+    workers: int | None = None,
+    label_from: Literal["parent"] | None = None,
+    columns: Mapping[str, str | int] | None = None,
+    path_template: str | None = None,
+    root: StrPath | None = None,
+    resume: bool = True,
+    progress: bool | None = None,
+    image_folders: ImageFolders | None = None,
+    fps: float | Fraction | None = None,
+    limits: Limits | None = None,
+    deadline_seconds: float | None = 60,
+    classes: Sequence[str] | Sequence[int] | None = None,
+) -> Catalog:
+    """Make a catalog of many files: one row per file, also for files that cannot be read.
+
+    With ``out``, results are written to a journal beside the catalog while the scan runs. A scan that was interrupted
+    or killed continues where it stopped when it is run again. When a finished scan is run again, it opens only files
+    whose size or modification time has changed. Several processes may scan to one ``out``, such as the ranks of a
+    training: one scans, and the others wait, for as long as it lives, and open the result.
+
+    Args:
+        roots: Folders (by file endings), named files, globs, lists of media (text, CSV, JSON, Parquet), or several of
+            these. Or a table of pandas, polars or pyarrow, or one column of it with the paths.
+        out: Where to save the catalog, such as ``"cat.parquet"``; by default it stays in memory.
+        depth: "frames" finds every frame, "header" believes the header.
+        verify: How frames are verified: "proof", "ends", "none" or "full", as in `build_index`. Of pictures the headers
+            are read, their pixels are decoded with "full" alone.
+        assume_fps: Frames per second of streams that have no usable times and declare no constant rate; their
+            ``times_from`` is "assumed". Other streams keep their times. A warning says if no stream needed it.
+        workers: Threads or processes; None takes the thread budget. The catalog is the same for any number.
+        label_from: "parent" labels each file by the name of its folder, if no list labels it. A file that links put
+            into two folders is then two rows.
+        columns: Names of the columns of a list or table, each with the column's number from 0 or its name there:
+            ``{"path": 0, "label": 1}``. Other columns keep their names. Most lists do not need it: see the guide.
+        path_template: Path of each line, built from a list's columns: ``"{label}/{youtube_id}_{time_start:06d}.mp4"``.
+        root: Store paths below this folder relative to it, so that a catalog can move with its data. Relative paths in
+            lists start there too, or without it at the list's own folder, those of a table at the working folder.
+        resume: Use the journal and the old catalog for files that have not changed; False opens all files again. A
+            warning says if the old catalog knows more than the new one will, such as damaged frames by verify="full".
+        progress: Show a bar; None shows it if standard error is a terminal. False also leaves out the line that says
+            that the scan of another process is waited for.
+        image_folders: "video" takes each folder of pictures as one video; None, or "image", gives a row to every
+            picture.
+        fps: Frames per second of these videos.
+        limits: What a file may claim, None for the defaults of `Limits`; a file that claims more is a row with
+            LimitExceeded.
+        deadline_seconds: Longest time for one file, or None for no limit. A file that takes longer is a row with
+            LimitExceeded; the next scan tries it again.
+        classes: All labels in the order of their numbers, such as ``train.classes`` for a list of validation videos;
+            by default the labels found, sorted. A label that is not among them is a UsageError.
+
+    Returns:
+        The catalog, opened from ``out`` where that is given.
+
+    Raises:
+        MissingDependency: A root is a URL, and fsspec is not installed.
+        UsageError: An argument is wrong, a list cannot be understood, another process scans to ``out`` with other
+            arguments, or the disk is full. Results so far are kept, and the next scan continues from them.
+        MissingMedia: A manifest or a root is missing.
+        ResourceExhausted: Memory or file descriptors ran out, twice. Results so far are kept, and the next scan
+            continues from them.
+    """
+    checked = check_roots(roots)
+    out = None if out is None else check_path("out", out, "cat.parquet")
+    base = None if root is None else make_absolute(check_path("root", root, "videos/"))
+    bounds = resolve_limits(limits)
+    folders: ImageFolders = "image" if image_folders is None else image_folders
+    rate = check_fps(folders, fps)
+    assumed = None if assume_fps is None else parse_rate(assume_fps, "assume_fps")
+    options = SurveyOptions(depth, verify, workers, progress, rate, bounds, deadline_seconds, assumed)
+    lists = ListOptions(columns, path_template, base)
+    known = None if classes is None else check_classes(classes)
+    show_line = None if progress is False else _write_line
+    request = ScanRequest(options, out, label_from, resume, folders, lists, known, show_line)
+    loss = explain_lost_facts(out, options)
+    if loss is not None:
+        warnings.warn(loss, UserWarning, stacklevel=3)
+    result = scan_roots(checked, request)
+    catalog = result.catalog
+    for remark in result.remarks if len(catalog) else [explain_no_media(checked)]:
+        warnings.warn(show_text(remark), UserWarning, stacklevel=3)
+    if assumed is not None and depth == "frames" and len(catalog) and not count_times(catalog).get("assumed"):
+        message = f"assume_fps={assume_fps} was not used: all readable files have times of their own"
+        warnings.warn(message, UserWarning, stacklevel=3)
+    return catalog
+
+
+def _write_line(line: str) -> None:
+    with suppress(OSError):
+        if sys.stderr is not None:
+            sys.stderr.write(f"framefeed: {line}\n")
+
+
+def explain_no_media(roots: Sequence[Root]) -> str:
+    """Explain that roots contain no media, and what to check."""
+    if not roots:
+        return "no media found, because the list of roots is empty: give at least one file, folder or list of files"
+    shown = ", ".join(
+        "the table" if isinstance(root, pa.Table) else make_printable(show_name(os.fsdecode(root)))
+        for root in roots[:_MOST_ROOTS]
+    )
+    more = f" and {len(roots) - _MOST_ROOTS} more" if len(roots) > _MOST_ROOTS else ""
+    return (
+        f"no media found in {shown}{more}: check the path; a list needs lines, and in "
+        "folders only files with the ending of a video or a picture are taken (name other files, or give a glob)"
+    )
+
+
+def explain_lost_facts(out: StrPath | None, options: SurveyOptions) -> str | None:
+    """Explain which facts of the old catalog at ``out`` are lost by this scan; None if none are."""
+    if out is None:
+        return None
+    header = None
+    with suppress(MediaError, ValueError):  # The scan itself reads the file later, and raises the error.
+        header = open_catalog(make_absolute(os.fsdecode(out)))[1]
+    if header is None or header.depth != "frames":
+        return None
+    name, advice = make_printable(os.fsdecode(out)), "To have both catalogs, scan to another file"
+    if options.depth == "header":
+        return (
+            f"{name}: this scan reads headers only, and replaces a catalog with frame indexes. {advice}; to have the "
+            'frame indexes again, scan with depth="frames"'
+        )
+    if header.verify == "full" and options.verify != "full":
+        return (
+            f'{name}: this scan has verify="{options.verify}", and replaces a catalog that was made with '
+            f'verify="full": its counts of damaged frames are not kept. {advice}; to have the counts again, scan with '
+            'verify="full" (--verify full)'
+        )
+    return None
+
+
+def count_times(catalog: Catalog) -> dict[TimesFrom, int]:
+    """Count the rows that can be read by ``times_from``, without pictures."""
+    column = catalog.table.column("times_from").take(pa.array(catalog.usable_rows))
+    count_of = {pair["values"]: pair["counts"] for pair in pc.value_counts(column.drop_null()).to_pylist()}
+    return {times_from: count_of[times_from] for times_from in get_args(TimesFrom) if times_from in count_of}
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """Arguments of `scan`.
+
+    Attributes:
+        options: Depth of the survey, and its number of workers.
+        out: Path of the new catalog, or None.
+        label_from: "parent" or None.
+        resume: Whether to reuse earlier results.
+        image_folders: "image" or "video".
+        lists: Options for reading lists; paths below their folder are stored relative to it.
+        classes: All labels in the order of their numbers, or None.
+        show_line: Is called with a line if the scan waits for that of another process; None shows none.
+    """
+
+    options: SurveyOptions
+    out: StrPath | None = None
+    label_from: Literal["parent"] | None = None
+    resume: bool = True
+    image_folders: ImageFolders = "image"
+    lists: ListOptions = field(default_factory=ListOptions)
+    classes: tuple[Label, ...] | None = None
+    show_line: Callable[[str], object] | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("label_from", self.label_from, ("parent", None))
+
+
+@dataclass(frozen=True, slots=True)
+class ScanResult:
+    """A catalog, and statistics and warnings of its scan.
+
+    Attributes:
+        catalog: The catalog.
+        stats: Statistics of the scan.
+        remarks: Warnings about the paths of lists.
+    """
+
+    catalog: Catalog
+    stats: ScanStats
+    remarks: list[str]
+
+
+def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
+    """Scan roots without warnings; see `scan`."""
+    target = None if request.out is None else _resolve_target(request.out, roots)
+    own = frozenset[str]() if target is None else frozenset((target, get_frames_path(target)))
+    by_parent = request.label_from == "parent"
+    listing = list_roots(
+        roots, image_folders=request.image_folders, without=own, by_parent=by_parent, lists=request.lists
+    )
+    for path in _list_paths(roots):
+        if is_url(path):
+            check_url(path)
+    rows = _make_rows(listing, request)
+    if rows.classes is not None:
+        find_classes(rows.plain_labels(), rows.classes)  # Fails before hours of scanning.
+    options = request.options
+    if target is None:
+        stats = listing.stats
+        surveyed = survey_sources(RunResults(rows, []), None, options, stats)
+        return _make_result(Catalog(build_catalog_data(rows, surveyed, options)), stats, listing)
+    settings = {
+        "depth": options.depth,
+        "verify": options.verify,
+        "fps": options.fps and str(options.fps),
+        "limits": repr(options.limits),
+        "assume_fps": format_rate(options.assume_fps),
+        "rules": PROOF_RULES,
+    }
+    with Journal(target, settings, _list_arguments(roots, request, settings), request.show_line) as journal:
+        if journal.has_waited and not journal.was_left and _is_result(target, journal, rows, options):
+            journal.remove()
+            stats = replace(listing.stats, known=len(rows.source_texts))
+            return _make_result(Catalog.open(target, rows.root), stats, listing)
+        if journal.has_waited and journal.was_left and request.show_line is not None:
+            request.show_line(f"{target}: the other process ended before its scan was complete: taking it over")
+        if not request.resume:
+            journal.clear()
+        stats = replace(listing.stats)
+        try:
+            _update_catalog(target, journal, rows, options, stats, use_old_catalog=request.resume)
+        except UnreadableMedia:
+            # Unreadable media are rows, so this error is about a damaged column of the old catalog.
+            stats = replace(listing.stats)
+            _update_catalog(target, journal, rows, options, stats, use_old_catalog=False)
+        journal.remove()
+    return _make_result(Catalog.open(target, rows.root), stats, listing)
+
+
+def _make_result(catalog: Catalog, stats: ScanStats, listing: Listing) -> ScanResult:
+    """Add a warning if none of the paths of the lists exists."""
+    kinds = catalog.table.column("error_type")
+    row = pc.index(kinds, "MissingMedia").as_py()
+    is_missing = row >= 0 and pc.sum(pc.equal(kinds, "MissingMedia")).as_py() == len(catalog) - len(listing.unlistable)
+    if not (is_missing and listing.starts):
+        return ScanResult(catalog, stats, [])
+    example = catalog.shown_name(row)
+    starts = "; ".join(f"relative paths of {name} start at {start}" for name, start in listing.starts.items())
+    ending = "" if os.path.splitext(example)[1] else (
+        '; if only their ending is missing, add it: columns={"name": 0}, path_template="{name}.mp4"'
+    )  # fmt: skip
+    remark = (
+        f"none of the listed files exists, for example {example}: {starts}; if they start elsewhere, name that folder: "
+        f'scan(..., root="FOLDER"), on the command line --root FOLDER{ending}'
+    )
+    return ScanResult(catalog, stats, [remark])
+
+
+def _list_arguments(roots: Sequence[Root], request: ScanRequest, settings: Mapping[str, object]) -> dict[str, object]:
+    """List what decides the rows of a catalog."""
+    return {
+        "roots": [*_list_paths(roots), *(_hash_table(root) for root in roots if isinstance(root, pa.Table))],
+        **settings,
+        "deadline_seconds": request.options.deadline_seconds,
+        "label_from": request.label_from,
+        "image_folders": request.image_folders,
+        "columns": sorted((request.lists.columns or {}).items()),
+        "path_template": request.lists.path_template,
+        "root": request.lists.folder,
+        "classes": request.classes,
+        "resume": request.resume,
+    }
+
+
+def _is_result(target: str, journal: Journal, rows: ListedRows, options: SurveyOptions) -> bool:
+    """Whether the catalog that another process has just made is that of this scan; its files are not looked at."""
+    return _is_up_to_date(read_earlier_results(target, journal, options, rows), rows)
+
+
+def _update_catalog(
+    target: str,
+    journal: Journal,
+    rows: ListedRows,
+    options: SurveyOptions,
+    stats: ScanStats,
+    *,
+    use_old_catalog: bool,
+) -> None:
+    """Survey new and changed sources, and write the catalog if it changes."""
+    earlier = read_earlier_results(target if use_old_catalog else None, journal, options, rows)
+    surveyed = survey_sources(earlier, journal, options, stats)
+    # An interrupted scan may have left a pending file beside the catalog: writing removes it.
+    if journal.was_left or not (earlier.is_unchanged and _is_up_to_date(earlier, rows)):
+        Catalog(build_catalog_data(rows, surveyed, options)).to_parquet(target)
+
+
+def _list_paths(roots: Sequence[Root]) -> list[str]:
+    """List the absolute paths of the roots that are no tables."""
+    return [make_absolute(os.fsdecode(root)) for root in roots if not isinstance(root, pa.Table)]
+
+
+def _hash_table(table: pa.Table) -> str:
+    digest = xxhash.xxh3_128(repr(table.column_names).encode())
+    for column in table.columns:
+        hash_column(digest, column)
+    return digest.hexdigest()
+
+
+def _resolve_target(out: StrPath, roots: Sequence[Root]) -> str:
+    """Check the path of the new catalog before hours of scanning."""
+    if os.fsdecode(out).endswith(os.sep):
+        raise UsageError(f"out={os.fsdecode(out)} names a folder: expected a file, such as cat.parquet in it")
+    target = make_absolute(os.fsdecode(out))
+    if target in _list_paths(roots):
+        raise UsageError(f"out={target} is one of the roots that are scanned: choose another name, such as cat.parquet")
+    check_target(target)
+    return target
+
+
+def check_fps(image_folders: str, fps: float | Fraction | None) -> Fraction | None:
+    """Check ``image_folders``, and that a rate is given for "video" and not for "image".
+
+    Raises:
+        UsageError: An argument is wrong.
+    """
+    check_choice("image_folders", image_folders, ("video", "image", None))
+    if (image_folders == "video") != (fps is not None):
+        raise UsageError(
+            'expected image_folders="video" (--image-folders video) and fps=... (--fps) together: give both, or neither'
+        )
+    return None if fps is None else parse_rate(fps)
+
+
+def _make_rows(listing: Listing, request: ScanRequest) -> ListedRows:
+    """Make the rows of the catalog, and the distinct sources to open."""
+    root = request.lists.folder
+    columns = listing.get_columns()
+    labels = columns.column("label") if "label" in columns.column_names else None
+    extra = columns.drop_columns(["label"]) if labels is not None else columns
+    if request.label_from == "parent" and (labels is None or labels.null_count):
+        parents = listing.label_by_folder().cast(pa.string())
+        filled = parents if labels is None else pc.coalesce(labels.cast(pa.string()).combine_chunks(), parents)
+        labels = pa.chunked_array([filled])
+    texts = listing.make_source_column(root)
+    if root is not None and len(texts) and pc.all(pc.starts_with(texts, os.sep)).as_py():
+        raise UsageError(
+            f"root={root}: none of the {len(texts):,} paths is inside this folder, for example {texts[0].as_py()}"
+        )
+    unlistable, sources, numbers = listing.unlistable, list[SourceGroup](), None
+    for group in listing.groups:
+        if not group.folder and not unlistable.keys().isdisjoint(group.names):
+            names = [SurveyResult(error=unlistable[name]) if name in unlistable else name for name in group.names]
+            sources.append(SourceGroup("", names, "sources"))
+        else:
+            sources.append(group)
+    if columns.column_names:  # Only a manifest can name one file several times.
+        numbers = number_sources(texts)
+        is_first = np.zeros(len(texts), dtype=bool)
+        is_first[find_first_rows(numbers)] = True
+        sources = list(select_sources(sources, is_first))
+    return ListedRows(
+        texts, sources, numbers, labels, extra if extra.column_names else None, root, classes=request.classes
+    )
+
+
+def _is_up_to_date(earlier: RunResults, rows: ListedRows) -> bool:
+    """Whether the old catalog has these rows and labels; its settings and the facts of its sources are the same."""
+    with suppress(MediaError):
+        if earlier.old is None:
+            return False
+        facts, header = earlier.old
+        labels = rows.plain_labels()
+        extra = pa.table({}) if rows.extra is None else rows.extra
+        if tuple(header.classes) != find_classes(labels, rows.classes) or facts.extra_names != extra.column_names:
+            return False
+        columns = {"source": pa.chunked_array([rows.texts]), "label": labels}
+        columns |= {name: decode_dictionary(extra.column(name)) for name in extra.column_names}
+        return all(decode_dictionary(facts.column(name)).equals(column) for name, column in columns.items())
+    return False

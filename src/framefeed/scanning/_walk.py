@@ -1,0 +1,375 @@
+"""List the media of folders and globs in the order of ``sorted(paths, key=os.fsencode)``, without a path for each file.
+
+The entries of each folder are sorted once: files by their names, folders by their names with a slash after them.
+
+Globs are those of the ``glob`` module: ``*``, ``?``, ``[...]`` within a name, and ``**`` for any number of folders. But
+``**`` does not enter linked folders, so that loops end, and a folder that cannot be listed is a row with its error.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby, pairwise
+from operator import itemgetter
+from typing import Literal, TypeAlias
+
+from framefeed.catalog import SourceGroup
+from framefeed.errors import UnreadableMedia, UsageError
+from framefeed.media import PICTURE_SUFFIXES
+from framefeed.parallel import raise_shortage, try_again_in_shortage
+from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, Endings, ScanStats, sort_by_bytes
+
+ImageFolders = Literal["image", "video"]
+# Groups in order; an empty list is filled when its folder is walked.
+_NestedGroups: TypeAlias = "list[SourceGroup | _NestedGroups]"
+_MEDIA = Endings(ALL_MEDIA_SUFFIXES)
+
+
+@dataclass(slots=True)
+class WalkFacts:
+    """Facts about walked folders, besides their rows.
+
+    Attributes:
+        seen: Device and inode of each listed folder, so that none is listed twice.
+        unlistable: Errors of folders that could not be listed.
+        links: Names of files that are symbolic links, by folder.
+        real_folders: Real path of each folder whose path contains a link.
+        is_relisted: Whether a folder was listed again under another of its names.
+        stats: Statistics of the scan, for folders that were found again, and for files that are no media.
+    """
+
+    seen: set[tuple[int, int]] = field(default_factory=set)
+    unlistable: dict[str, UnreadableMedia] = field(default_factory=dict)
+    links: dict[str, set[str]] = field(default_factory=dict)
+    real_folders: dict[str, str] = field(default_factory=dict)
+    is_relisted: bool = False
+    stats: ScanStats = field(default_factory=ScanStats)
+
+    def note(self, folder: str, real: str, links: set[str]) -> None:
+        """Record the real path of a folder, and the names of its links."""
+        if real != folder:
+            self.real_folders[folder] = real
+        if links:
+            self.links[folder] = links | self.links.get(folder, set())
+
+    def unlistable_row(self, folder: str, error: OSError) -> SourceGroup:
+        """Make the row of a folder that cannot be listed."""
+        message = f"{folder}: this folder cannot be listed: {error.strerror}"
+        self.unlistable[folder] = UnreadableMedia(message, source=folder, stage="open")
+        return SourceGroup("", [folder])
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A folder to walk: its real path, and the lists for its own row and the rows of its content."""
+
+    path: str
+    real: str
+    row: _NestedGroups = field(default_factory=list)
+    content: _NestedGroups = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """The names of regular files in a folder, and its other entries."""
+
+    names: list[str] = field(default_factory=list)
+    others: list[os.DirEntry[str]] = field(default_factory=list)
+
+
+class Walk:
+    """Lists folders.
+
+    Args:
+        suffixes: Lower-case endings of the files to list.
+        image_folders: "video" makes one row of each folder that directly contains pictures, and none of its pictures.
+        by_parent: List a folder again under each of its names, because these label its files.
+    """
+
+    def __init__(
+        self, suffixes: frozenset[str], image_folders: ImageFolders = "image", *, by_parent: bool = False
+    ) -> None:
+        self.facts = WalkFacts()
+        self._by_parent = by_parent
+        self._files = Endings(suffixes if image_folders == "image" else suffixes - PICTURE_SUFFIXES)
+        self._frames = Endings(suffixes & PICTURE_SUFFIXES) if image_folders == "video" else None
+
+    def list_folder(self, path: str) -> list[SourceGroup]:
+        """List a folder and everything below it; a folder that was listed before gives nothing.
+
+        Real subfolders come before linked ones, and linked ones in the order of their discovery: so a file with several
+        paths is listed by the path with the fewest links. A folder that cannot be listed is a row.
+        """
+        top, links = _Folder(path, os.path.realpath(path)), deque[_Folder]()
+        folders = [top]
+        while folders or links:
+            folder = folders.pop() if folders else links.popleft()
+            try:
+                inner, linked = self._list(folder)
+            except OSError as error:
+                folder.row.append(self.facts.unlistable_row(folder.path, error))
+                continue
+            folders += reversed(inner)
+            links += linked
+        # Join neighbours of the same folder and kind.
+        nested: _NestedGroups = [top.row, top.content]
+        groups, iterators = list[SourceGroup](), [iter(nested)]
+        while iterators:
+            part = next(iterators[-1], None)
+            if part is None:
+                iterators.pop()
+            elif isinstance(part, list):
+                iterators.append(iter(part))
+            elif groups and (groups[-1].folder, groups[-1].kind) == (part.folder, part.kind):
+                groups[-1].names.extend(part.names)
+            elif part.names:
+                groups.append(part)
+        return groups
+
+    def _list(self, folder: _Folder) -> tuple[list[_Folder], list[_Folder]]:
+        """Add the rows of a folder, and return its subfolders as `_add`; none if it was listed before."""
+        stat = try_again_in_shortage(partial(os.stat, folder.path), folder.path, "open")
+        is_new = (stat.st_dev, stat.st_ino) not in self.facts.seen
+        if not is_new and not (self._by_parent and not _is_loop(folder)):
+            self.facts.stats.repeated_folders += 1
+            return [], []
+        entries = _list_entries(folder.path)
+        names = _list_file_names(entries)
+        files = self._files.sorted_names(names)
+        inner, linked = self._add(folder, entries.others, names, files)
+        if is_new:
+            self.facts.seen.add((stat.st_dev, stat.st_ino))
+            if len(files) < len(names):
+                self.facts.stats.passed_over.update(_MEDIA.count_others(names))
+            return inner, linked
+        self.facts.is_relisted = True
+        # The rows that the folder's name labels: its files, and folders of pictures in it.
+        for subfolder in (*inner, *linked) if self._frames is not None else ():
+            if not _is_loop(subfolder) and self._holds_frames(_list_file_names(_list_entries(subfolder.path))):
+                subfolder.row.append(_make_image_folder_group(subfolder.path))
+        return [], []
+
+    def _holds_frames(self, names: list[str]) -> bool:
+        return self._frames is not None and any(map(self._frames.has_ending, names))
+
+    def _add(
+        self, folder: _Folder, others: Sequence[os.DirEntry[str]], names: list[str], files: list[str]
+    ) -> tuple[list[_Folder], list[_Folder]]:
+        """Add the rows of a folder to its lists, and return its real and its linked subfolders.
+
+        Its files and subfolders are ordered by the bytes of their paths: ``a-b`` < ``a/b`` < ``ab``.
+        """
+        path = folder.path
+        if self._holds_frames(names):
+            folder.row.append(_make_image_folder_group(path))
+        links = {entry.name for entry in others if entry.is_symlink()}.intersection(files)
+        self.facts.note(path, folder.real, links)
+        here = [
+            _Folder(entry.path, os.path.join(folder.real, entry.name))
+            for entry in others
+            if entry.is_dir(follow_symlinks=False)
+        ]
+        elsewhere = [
+            _Folder(entry.path, os.path.realpath(entry.path))
+            for entry in others
+            if entry.is_symlink() and is_folder(entry)
+        ]
+        here.sort(key=_get_content_key)
+        elsewhere.sort(key=_get_content_key)
+        keyed = [(os.fsencode(subfolder.path), subfolder.row) for subfolder in (*here, *elsewhere)]
+        keyed += [(_get_content_key(subfolder), subfolder.content) for subfolder in (*here, *elsewhere)]
+        prefix_size = len(os.fsencode(os.path.join(path, "")))
+        start = 0
+        for key, parts in sorted(keyed, key=itemgetter(0)):
+            end = bisect_left(files, key[prefix_size:], lo=start, key=os.fsencode)
+            folder.content.extend([make_files_group(path, files[start:end]), parts])
+            start = end
+        folder.content.append(make_files_group(path, files[start:] if start else files))
+        return here, elsewhere
+
+
+def _list_entries(folder: str) -> _Entries:
+    def read() -> _Entries:
+        listed = _Entries()
+        add = listed.names.append
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_file(follow_symlinks=False):
+                    add(entry.name)
+                else:
+                    listed.others.append(entry)
+        return listed
+
+    return try_again_in_shortage(read, folder, "open")
+
+
+def _list_file_names(entries: _Entries) -> list[str]:
+    """List the names of all entries but folders and links to folders."""
+    if not entries.others:
+        return entries.names
+    return entries.names + [entry.name for entry in entries.others if not is_folder(entry)]
+
+
+def _is_loop(folder: _Folder) -> bool:
+    """Whether a folder is a link to a folder that contains it."""
+    return (os.path.realpath(os.path.dirname(folder.path)) + os.sep).startswith(os.path.join(folder.real, ""))
+
+
+def _get_content_key(folder: _Folder) -> bytes:
+    return os.fsencode(folder.path + os.sep)
+
+
+def make_files_group(folder: str, names: list[str]) -> SourceGroup:
+    """Make the group of files in a folder."""
+    return SourceGroup("", [folder + name for name in names]) if folder == os.sep else SourceGroup(folder, names)
+
+
+def _make_image_folder_group(path: str) -> SourceGroup:
+    folder, name = os.path.split(path)
+    return SourceGroup("", [path], "image_folder") if folder == os.sep else SourceGroup(folder, [name], "image_folder")
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a folder, or a link to one."""
+    try:
+        return entry.is_dir()
+    except OSError:  # A link to itself.
+        return False
+
+
+_ANY_DEPTH = "**"
+_MAGIC = re.compile(r"[*?\[]")
+
+
+def is_glob(path: str) -> bool:
+    """Whether a path has wildcards, and is not the path of an existing file."""
+    return _MAGIC.search(path) is not None and not os.path.lexists(path)
+
+
+def list_glob(pattern: str, walk: Walk, without: frozenset[str] = frozenset()) -> list[SourceGroup]:
+    """List the matches of a glob, in the order of ``os.fsencode(path)``.
+
+    Files match with any ending. A matched folder is walked, as if it was a root, except for patterns with ``**``, which
+    match at each depth themselves.
+
+    Args:
+        pattern: An absolute path with wildcards.
+        walk: Lists matched folders, and records links.
+        without: Paths of files to ignore: those that the scan writes.
+
+    Raises:
+        UsageError: It matches nothing.
+    """
+    *above, last = pattern.split(os.sep)
+    globbing = _GlobMatches(walk, without)
+    folders: Iterable[str] = [""]
+    for part in above[1:]:
+        folders = dict.fromkeys(inner for folder in folders for inner in globbing.find_folders(folder, part))
+    for folder in folders:
+        globbing.match(folder, last)
+    groups = globbing.groups
+    if _ANY_DEPTH in (*above, last):
+        globbing.matched_folders.clear()
+    if not groups and not globbing.matched_folders:
+        raise UsageError(
+            f"{pattern}: this pattern matches no file: check the names of its folders, and put it in quotes in a shell"
+        )
+    groups += [group for folder in globbing.matched_folders for group in walk.list_folder(folder)]
+
+    # By the bytes of the paths; each group is sorted already.
+    def get_path(group: SourceGroup, number: int = 0) -> bytes:
+        return os.fsencode(os.path.join(group.folder, group.names[number]))
+
+    groups.sort(key=get_path)
+    if all(get_path(group, -1) < get_path(later) for group, later in pairwise(groups)):
+        return groups
+    # Files of a subfolder come between those of its folder.
+    rows = [
+        (os.fsencode(path), name, group)
+        for group in groups
+        for path, name in zip(group.paths(), group.names, strict=True)
+    ]
+    rows.sort(key=itemgetter(0))
+    return [
+        SourceGroup(folder, [name for _, name, _ in part], kind)
+        for (folder, kind), part in groupby(rows, lambda row: (row[2].folder, row[2].kind))
+    ]
+
+
+@dataclass(slots=True)
+class _GlobMatches:
+    """Matches of a glob pattern."""
+
+    walk: Walk
+    without: frozenset[str]
+    groups: list[SourceGroup] = field(default_factory=list)
+    matched_folders: list[str] = field(default_factory=list)
+
+    def find_folders(self, folder: str, part: str) -> Iterator[str]:
+        """Find the folders in a folder that match one part of a pattern."""
+        if part == _ANY_DEPTH:
+            yield from self._below(folder)
+        elif not _MAGIC.search(part):
+            yield folder + os.sep + part
+        else:
+            matches = _compile_pattern(part)
+            yield from (entry.path for entry in self._list(folder).others if matches(entry.name) and is_folder(entry))
+
+    def match(self, folder: str, part: str) -> None:
+        """Add the entries of a folder that match the last part of a pattern."""
+        if part == _ANY_DEPTH:
+            for inner in self._below(folder):
+                self.match(inner, "*")
+            return
+        matches = _compile_pattern(part)
+
+        def is_listed(name: str) -> bool:
+            return matches(name) and (not self.without or os.path.join(folder, name) not in self.without)
+
+        entries = self._list(folder)
+        others = [entry for entry in entries.others if is_listed(entry.name)]
+        self.matched_folders += [entry.path for entry in others if is_folder(entry)]
+        files = [entry for entry in others if not is_folder(entry)]
+        names = [*filter(is_listed, entries.names), *(entry.name for entry in files)]
+        if names:
+            sort_by_bytes(names)
+            self.groups.append(make_files_group(folder or os.sep, names))
+            links = {entry.name for entry in files if entry.is_symlink()}
+            self.walk.facts.note(folder, os.path.realpath(folder), links)
+
+    def _below(self, folder: str) -> Iterator[str]:
+        folders = [folder]
+        while folders:
+            folder = folders.pop()
+            yield folder
+            folders += [
+                entry.path
+                for entry in self._list(folder).others
+                if is_folder(entry) and not entry.is_symlink() and not entry.name.startswith(".")
+            ]
+
+    def _list(self, folder: str) -> _Entries:
+        folder = folder or os.sep
+        try:
+            return _list_entries(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # A part without wildcards need not exist in each folder.
+        except OSError as error:
+            raise_shortage(error, folder, "open")
+            self.groups.append(self.walk.facts.unlistable_row(folder, error))
+        return _Entries()
+
+
+def _compile_pattern(part: str) -> Callable[[str], bool]:
+    """Compile a part of a pattern; it matches hidden names only if it begins with a dot."""
+    match = re.compile(fnmatch.translate(part)).match
+    if part.startswith("."):
+        return lambda name: match(name) is not None
+    return lambda name: match(name) is not None and not name.startswith(".")

@@ -1,0 +1,77 @@
+"""The table of codecs is the only one: each of its columns is used, and no other module lists codecs by name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import fields
+
+import pytest
+
+from framefeed.bitstreams import CODECS, STREAM_FORMATS, Codec, UnitTypes
+from tests.house import Source, package_sources
+
+TABLE = "framefeed.bitstreams._codecs"
+OTHER_QUESTIONS = {
+    "framefeed.index._provers": "codec -> prover: the second of the two tables to touch",
+    "framefeed.encode._codecs": "what framefeed writes, and what each container holds of it",
+}
+"""Modules with collections of codec names, and why these are no columns."""
+NOT_THE_PACKAGE = ("bench", "testing")
+"""Rooms whose clips and peers are of codecs that they choose."""
+
+
+def _list_collections(source: Source) -> Iterator[str]:
+    for node in source.nodes:
+        if isinstance(node, ast.Dict):
+            members = [*node.keys, *node.values]
+        elif isinstance(node, ast.Set | ast.List | ast.Tuple):
+            members = list(node.elts)
+        else:
+            continue
+        named = {member.value for member in members if isinstance(member, ast.Constant)} & CODECS.keys()
+        if len(named) > 1:
+            yield source.at(node, str(sorted(named)))
+
+
+def test_no_other_module_lists_codecs() -> None:
+    found = {source.module: list(_list_collections(source)) for source in package_sources()
+             if source.module != TABLE and source.room not in NOT_THE_PACKAGE}  # fmt: skip
+    listed = {module: places for module, places in found.items() if places}
+    assert listed.keys() == OTHER_QUESTIONS.keys(), listed
+
+
+@pytest.mark.parametrize(
+    "text", ['_LATE = frozenset({"h264", "hevc"})', 'COST = {"vp8": 1, "vp9": 2}', 'x in ("av1", "vvc")']
+)
+def test_a_table_of_another_module_is_seen(text: str) -> None:
+    assert list(_list_collections(Source("framefeed.media._made_up", text)))
+
+
+@pytest.mark.parametrize("table", [Codec, UnitTypes])
+def test_every_column_is_used(table: type) -> None:
+    used = {
+        node.attr
+        for source in package_sources()
+        if source.module != TABLE and source.room not in NOT_THE_PACKAGE
+        for node in source.nodes
+        if isinstance(node, ast.Attribute)
+    }
+    used |= {"stream_formats"}  # in STREAM_FORMATS
+    assert not {column.name for column in fields(table)} - used
+
+
+def test_every_column_tells_codecs_apart() -> None:
+    for column in fields(Codec):
+        assert len({getattr(codec, column.name) for codec in CODECS.values()}) > 1, column.name
+
+
+def test_a_codec_that_is_not_in_the_table_has_the_defaults() -> None:
+    assert Codec.of("made_up") == Codec("made_up")
+    assert Codec.of("h264") is CODECS["h264"]
+
+
+def test_no_tag_and_no_demuxer_is_of_two_codecs() -> None:
+    tags = [tag for codec in CODECS.values() for tag in codec.mp4_tags]
+    assert len(tags) == len(set(tags))
+    assert len(STREAM_FORMATS) == sum(len(codec.stream_formats) for codec in CODECS.values())

@@ -1,0 +1,166 @@
+"""What NAL unit headers say, on units made by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framefeed.bitstreams._nal import (
+    PictureFacts,
+    read_h264_facts,
+    read_hevc_facts,
+    read_nal_length_size,
+    split_nal_units,
+)
+
+# H.264 NAL unit headers: nal_ref_idc << 5 | nal_unit_type (ITU-T H.264 7.3.1).
+NON_REFERENCE, REFERENCE, IDR = b"\x01\x9a", b"\x61\x9a", b"\x65\x88"
+SEI, SPS, PPS, DELIMITER, FILLER, END = b"\x06", b"\x67\x64", b"\x68\xee", b"\x09\xf0", b"\x0c\xff", b"\x0a"
+
+
+def sized(*units: bytes, size: int = 4) -> bytes:
+    return b"".join(len(unit).to_bytes(size, "big") + unit for unit in units)
+
+
+def started(*units: bytes, code: bytes = b"\0\0\0\1") -> bytes:
+    return b"".join(code + unit for unit in units)
+
+
+def hevc(kind: int, temporal_id: int = 0, payload: bytes = b"\xaa") -> bytes:
+    """A HEVC unit: two bytes of header (ITU-T H.265 7.3.1.2)."""
+    return bytes([kind << 1, temporal_id + 1]) + payload
+
+
+def recovery_point(frames: int, before: bytes = b"") -> bytes:
+    """A unit of SEI messages whose last is a recovery point (ITU-T H.264 D.1.8)."""
+    code = frames + 1
+    bits = "0" * (code.bit_length() - 1) + f"{code:b}" + "100" + "1"
+    payload = int(bits.ljust(-(-len(bits) // 8) * 8, "0"), 2).to_bytes(-(-len(bits) // 8), "big")
+    return SEI + before + bytes([6, len(payload)]) + payload + b"\x80"
+
+
+@given(st.lists(st.binary(min_size=1, max_size=300)), st.sampled_from([1, 2, 4]))
+def test_units_by_length_come_back(units: list[bytes], size: int) -> None:
+    units = [unit for unit in units if len(unit) < 256**size]
+    assert [bytes(unit) for unit in split_nal_units(sized(*units, size=size), size)] == units
+
+
+@given(st.lists(st.binary(min_size=1, max_size=40).filter(lambda unit: b"\0" not in unit)))
+def test_units_by_start_code_come_back(units: list[bytes]) -> None:
+    assert [bytes(unit).rstrip(b"\0") for unit in split_nal_units(started(*units), 0)] == units
+    assert [bytes(unit) for unit in split_nal_units(started(*units, code=b"\0\0\1"), 0)] == units
+
+
+@given(st.binary(max_size=200), st.integers(0, 4))
+def test_D01_garbage_is_read_without_an_error(data: bytes, size: int) -> None:
+    for unit in split_nal_units(data, size):
+        assert len(unit) > 0
+    for facts in (read_h264_facts(data, size), read_hevc_facts(data, size)):
+        assert facts is None or isinstance(facts, PictureFacts)
+
+
+def test_a_length_beyond_the_packet_ends_it() -> None:
+    assert [bytes(unit) for unit in split_nal_units(sized(b"ab") + b"\0\0\0\x63c", 4)] == [b"ab"]
+
+
+@pytest.mark.parametrize(
+    ("codec", "extradata", "size"),
+    [
+        ("h264", b"\x01\x64\x00\x1f\xff\xe1", 4),
+        ("h264", b"\x01\x64\x00\x1f\xfd", 2),
+        ("h264", b"\0\0\0\1\x67", 0),  # Annex B
+        ("h264", None, 0),
+        ("h264", b"", 0),
+        ("h264", b"\x01\x64", 0),  # cut short
+        ("hevc", b"\x01" + bytes(20) + b"\xfc", 1),
+        ("hevc", b"\x01" + bytes(20) + b"\xff", 4),
+    ],
+)
+def test_length_size_from_the_configuration(codec: str, extradata: bytes | None, size: int) -> None:
+    assert read_nal_length_size(codec, extradata) == size
+
+
+@pytest.mark.parametrize(
+    ("units", "facts"),
+    [
+        ((IDR,), PictureFacts(True, False, True, True)),
+        ((SPS, PPS, IDR), PictureFacts(True, False, True, True, has_parameters=True)),
+        ((REFERENCE,), PictureFacts(True, True, False, False)),
+        ((NON_REFERENCE,), PictureFacts(False, True, False, False)),
+        ((DELIMITER, SEI + b"\x01\x01\xff\x80", NON_REFERENCE, FILLER), PictureFacts(False, True, False, False)),
+        # A picture of several slices is needed if one of them is.
+        ((NON_REFERENCE, REFERENCE), PictureFacts(True, True, False, False)),
+        # Leaving it out would lose a parameter set, or the end of a sequence.
+        ((PPS, NON_REFERENCE), PictureFacts(False, False, False, False, has_parameters=True)),
+        ((NON_REFERENCE, END), PictureFacts(False, False, False, False)),
+    ],
+)
+def test_h264_pictures(units: tuple[bytes, ...], facts: PictureFacts) -> None:
+    assert read_h264_facts(sized(*units), 4) == facts
+    assert read_h264_facts(started(*units), 0) == facts
+
+
+def test_packets_without_a_slice_have_no_facts() -> None:
+    assert read_h264_facts(sized(SPS, PPS), 4) is None
+    assert read_hevc_facts(sized(hevc(32), hevc(33)), 4) is None
+    assert read_h264_facts(b"", 4) is None
+
+
+@pytest.mark.parametrize("frames", [0, 1, 7, 40, 300])
+@pytest.mark.parametrize(
+    "before",
+    [
+        b"",
+        b"\x05\x10" + bytes(range(1, 17)),
+        b"\xff\x05\x03abc",  # a type above 255
+        b"\x04\xff\x2d" + b"c" * 300,  # captions, longer than 255 bytes
+        b"\x05\x05\1\0\0\3\3\3",  # with an emulation prevention byte: five bytes of payload in six
+    ],
+)
+def test_M14_recovery_points(frames: int, before: bytes) -> None:
+    facts = read_h264_facts(sized(recovery_point(frames, before), REFERENCE), 4)
+    assert facts is not None
+    assert facts.recovery_frames == frames
+    assert facts.is_random_access == (frames == 0)
+    assert not facts.is_reset
+
+
+def test_M14_without_a_recovery_point_only_an_idr_is_a_start() -> None:
+    facts = read_h264_facts(sized(SEI + b"\x05\x04abcd\x80", REFERENCE), 4)
+    assert facts is not None
+    assert facts.recovery_frames is None
+    assert not facts.is_random_access
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_reference", "is_start", "is_reset"),
+    [
+        (0, False, False, False),  # TRAIL_N
+        (1, True, False, False),  # TRAIL_R
+        (6, False, False, False),  # RADL_N
+        (8, False, False, False),  # RASL_N
+        (9, True, False, False),  # RASL_R
+        (16, True, True, True),  # BLA_W_LP
+        (19, True, True, True),  # IDR_W_RADL
+        (20, True, True, True),  # IDR_N_LP
+        (21, True, True, False),  # CRA
+    ],
+)
+def test_M04_hevc_pictures(kind: int, is_reference: bool, is_start: bool, is_reset: bool) -> None:
+    facts = read_hevc_facts(sized(hevc(kind)), 4)
+    assert facts == PictureFacts(is_reference, True, is_start, is_reset)
+
+
+@pytest.mark.parametrize(("other", "droppable", "parameters"), [(39, True, False), (40, True, False), (35, True, False),
+                                                                (34, False, True), (36, False, False)])  # fmt: skip
+def test_hevc_pictures_beside_other_units(other: int, droppable: bool, parameters: bool) -> None:
+    facts = read_hevc_facts(sized(hevc(other), hevc(0)), 4)
+    assert facts is not None
+    assert (facts.is_droppable, facts.has_parameters) == (droppable, parameters)
+
+
+def test_hevc_temporal_layers() -> None:
+    facts = read_hevc_facts(sized(hevc(0, temporal_id=2)), 4)
+    assert facts is not None
+    assert facts.temporal_id == 2

@@ -1,0 +1,200 @@
+"""still_header and image_info on pictures of every kind, against Pillow."""
+
+from __future__ import annotations
+
+import io
+import logging
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+from framefeed._values import DEFAULT_LIMITS, Limits
+from framefeed.errors import LimitExceeded, UnsupportedCodec
+from framefeed.index import build_index, probe
+from framefeed.media import MediaSource
+from framefeed.pictures import _pillow
+from framefeed.pictures._exif import convert_exif_orientation
+from framefeed.pictures._pillow import describe_header, probe_image
+from framefeed.pictures._reads import PICTURE_HEAD_BYTES as HEAD_BYTES
+from framefeed.pictures._reads import OddHeader
+from tests.pictures.made import HEIGHT, WIDTH, made, picture, saved, segment, with_segments
+from tests.pictures.reading import Reads, our_facts, pillow_facts
+
+LEFT_TO_PILLOW = {"fill bytes.jpeg", "junk.jpeg", "two exif.jpeg"}
+NAMES = sorted(made())
+WITHOUT_RULE = {f"{mode}{size}.tiff": mode for mode in ("I", "F", "LAB") for size in ("", " big")}
+
+
+def odd(head: bytes, more: object, size: int) -> None:
+    raise OddHeader("all are odd today")
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - LEFT_TO_PILLOW))
+def test_I01_I04_I06_the_header_says_what_pillow_says(name: str) -> None:
+    data = made()[name]
+    assert our_facts(data) == pillow_facts(data)
+
+
+@pytest.mark.parametrize("name", sorted(LEFT_TO_PILLOW))
+def test_odd_headers_are_left_to_pillow_and_logged(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    data = made()[name]
+    with pytest.raises(OddHeader):
+        our_facts(data)
+    with caplog.at_level(logging.DEBUG, "framefeed.media"):
+        info = probe_image(MediaSource.of(data), DEFAULT_LIMITS)
+    assert (info.coded_width, info.coded_height) == (WIDTH, HEIGHT)
+    assert "left to Pillow" in caplog.text
+    assert info.rotation == (270 if name == "two exif.jpeg" else 0)
+
+
+@pytest.mark.parametrize("name", WITHOUT_RULE)
+@pytest.mark.parametrize("way", ["our own", "Pillow's"])
+def test_pixels_without_a_rule_for_rgb_are_refused(way: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if way == "Pillow's":
+        monkeypatch.setattr(_pillow, "read_still_header", odd)
+    for ask in (probe, build_index):
+        with pytest.raises(UnsupportedCodec, match=f"pixels of kind '{WITHOUT_RULE[name]}'") as caught:
+            ask(made()[name])
+        assert caught.value.source is not None
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - set(WITHOUT_RULE)))
+def test_both_readers_give_the_same_facts(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "still"
+    path.write_bytes(made()[name])
+    quick = [
+        probe_image(MediaSource.of(source), DEFAULT_LIMITS) for source in (path, made()[name], io.BytesIO(made()[name]))
+    ]
+    monkeypatch.setattr(_pillow, "read_still_header", odd)
+    assert quick == [probe_image(MediaSource.of(path), DEFAULT_LIMITS)] * 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reads_are_few_and_only_beyond_the_head(name: str) -> None:
+    reads = Reads(made()[name])
+    try:
+        reads.header()
+    except OddHeader:
+        assert name in LEFT_TO_PILLOW
+    if len(reads.data) < HEAD_BYTES:
+        assert reads.calls == []
+    if not name.endswith(".gif"):
+        assert sum(reads.calls) <= 2**18
+    assert len(reads.calls) <= 16
+
+
+def test_pictures_that_begin_with_pixels_need_the_head_alone() -> None:
+    for kind, image in [
+        ("JPEG", picture("RGB", 300, 300)),
+        ("WEBP", picture("RGB", 300, 300)),
+        ("BMP", picture("RGB", 99, 99)),
+    ]:
+        reads = Reads(saved(image, kind))
+        reads.header()
+        assert reads.calls == []
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "orientation" in name or "exif" in name])
+def test_P01_the_displayed_size_is_that_of_the_upright_picture(name: str) -> None:
+    """Against Pillow's own transposing; corners and size."""
+    data = made()[name]
+    info = probe_image(MediaSource.of(data), DEFAULT_LIMITS)
+    with Image.open(io.BytesIO(data)) as image:
+        if image.format == "TIFF":
+            image.load()  # turns it
+        upright = ImageOps.exif_transpose(image)
+        assert (info.width, info.height) == upright.size
+
+
+@pytest.mark.parametrize("tag", range(-1, 10))
+def test_P01_orientations_turn_as_pillow_turns(tag: int) -> None:
+    pixels = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    image = Image.fromarray(pixels)
+    image.getexif()[0x0112] = tag
+    rotation, mirrored = convert_exif_orientation(tag)
+    turned = np.rot90(pixels, rotation // 90)
+    np.testing.assert_array_equal(turned[:, ::-1] if mirrored else turned, np.asarray(ImageOps.exif_transpose(image)))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith((".tiff", ".webp"))])
+def test_libav_sees_the_same_size(name: str) -> None:
+    facts = pillow_facts(made()[name])
+    try:
+        with av.open(io.BytesIO(made()[name])) as container:
+            stream = container.streams.video[0]
+            size = (stream.width, stream.height)
+    except (av.FFmpegError, IndexError):
+        pytest.skip("libav cannot read it")
+    if size != (0, 0) and "larger than the screen" not in name:
+        assert size == (facts.width, facts.height)
+
+
+def test_bit_depths() -> None:
+    depths = {
+        name: Reads(made()[name]).header().bit_depth
+        for name in (
+            "1.png",
+            "I;16.png",
+            "RGB.png",
+            "palette 2.png",
+            "565.bmp",
+            "1.tiff",
+            "I;16.tiff",
+            "F.tiff",
+            "P.tiff",
+            "L.gif",
+        )
+    }
+    assert list(depths.values()) == [1, 16, 8, 8, 5, 1, 16, 32, 8, 8]
+
+
+def test_without_the_size_of_the_file_only_late_exif_is_missed() -> None:
+    for name in set(NAMES) - LEFT_TO_PILLOW:
+        facts = our_facts(made()[name])
+        blind = our_facts(made()[name], knows_size=False)
+        assert blind._replace(orientation=facts.orientation) == facts
+        assert blind.orientation == facts.orientation or ("late" in name and blind.orientation == 1)
+
+
+def test_a_thumbnail_is_not_the_picture() -> None:
+    facts = our_facts(made()["thumbnail.jpeg"])
+    assert (facts.width, facts.height, facts.mode, facts.orientation) == (WIDTH, HEIGHT, "RGB", 8)
+
+
+def test_described_headers_keep_the_stored_size() -> None:
+    info = describe_header(Reads(made()["exif 6.jpeg"]).header(), 1234)
+    assert (info.width, info.height, info.coded_width, info.coded_height) == (HEIGHT, WIDTH, WIDTH, HEIGHT)
+    assert (info.bytes, info.codec, info.rotation) == (1234, "mjpeg", 270)
+
+
+def test_I01_damaged_exif_does_not_lose_the_picture() -> None:
+    for payload in (
+        b"Exif\0\0nonsense",
+        b"Exif\0\0II*\0",
+        b"Exif\0\0II*\0\xff\xff\xff\xff",
+        b"Exif\0\0MM\0*\0\0\0\x08\xff\xff",
+    ):
+        info = probe_image(
+            MediaSource.of(with_segments(saved(picture(), "JPEG"), segment(0xFFE1, payload))), DEFAULT_LIMITS
+        )
+        assert (info.width, info.height, info.rotation) == (WIDTH, HEIGHT, 0)
+
+
+@pytest.mark.parametrize(
+    "name", ["RGB.jpeg", "RGB.png", "RGB.gif", "RGB lossy.webp", "RGB.bmp", "RGB.tiff", "fill bytes.jpeg"]
+)
+def test_S04_limits_hold(name: str) -> None:
+    with pytest.raises(LimitExceeded, match="37x21"):
+        probe_image(MediaSource.of(made()[name]), Limits(max_side=30))
+
+
+JXL = [b"\xff\x0a" + bytes(60), b"\0\0\0\x0cJXL \r\n\x87\n" + bytes(60)]
+
+
+@pytest.mark.parametrize("data", JXL)
+def test_jpeg_xl_is_refused_by_name(data: bytes) -> None:
+    with pytest.raises(UnsupportedCodec, match="JPEG XL"):
+        probe(data)

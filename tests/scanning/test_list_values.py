@@ -1,0 +1,275 @@
+"""Values of lists: nothing is lost without a message, and messages are short."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framefeed.errors import UsageError
+from framefeed.scanning._scan import scan
+from tests.scanning.test_list_mistakes import failures
+from tests.scanning.test_manifests import names, read
+
+LABELS = [
+    ["1.10", "1.1"],
+    ["+5", "5"],
+    ["-0", "0"],
+    ["0.50", "0.25"],
+    [".5", "2.5"],
+    ["1.0", "1.00"],
+    ["1e5", "2"],
+]
+CSV_LABELS = [
+    ["true", "false"],
+    ["True", "FALSE"],
+    ["2020-01-01", "2020-01-02"],
+    ["2020-01-01 00:00:00", "2020-01-01 12:00:00"],
+    ["2020-01-01T00:00:00", "2020-01-01T12:00:00"],
+    ["10:00", "11:00"],
+]
+
+
+# --- values as they stand -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("labels", LABELS + CSV_LABELS)
+def test_labels_of_csv_stay_as_they_stand(tmp_path: Path, labels: list[str]) -> None:
+    rows = "".join(f"{at}.mp4,{label}\n" for at, label in enumerate(labels))
+    for content in (rows, f"path,label\n{rows}", f"path,Label\n{rows}", f"path,label\n{rows}b.mp4,3,4\n"):
+        found = read(tmp_path, "list.csv", content).columns.column("label").to_pylist()
+        assert found[: len(labels)] == labels
+    third = "path,x,class\n" + rows.replace(",", ",1,")
+    for column in ("class", 2, -1):
+        found = read(tmp_path, "list.csv", third, columns={"label": column}).columns.column("label").to_pylist()
+        assert found == labels
+
+
+@pytest.mark.parametrize("labels", LABELS)
+def test_labels_of_text_stay_as_they_stand(tmp_path: Path, labels: list[str]) -> None:
+    rows = "".join(f"{at}.mp4 {label}\n" for at, label in enumerate(labels))
+    assert read(tmp_path, "list.txt", rows).columns.to_pydict() == {"label": labels}
+    rows = "".join(f"frames/{at} 7 {label}\n" for at, label in enumerate(labels))
+    found = read(tmp_path, "list.txt", rows, columns={"path": 0, "label": 2}).columns
+    assert found.to_pydict() == {"column_1": [7] * len(labels), "label": labels}
+
+
+@pytest.mark.parametrize("labels", [["0.0", "10.0", ""], ["12", "1.0", "-3"]])
+def test_integers_as_pandas_writes_them_are_integer_labels(tmp_path: Path, labels: list[str]) -> None:
+    (tmp_path / "0.mp4").touch()
+    rows = "".join(f"{at}.mp4,{label}\n" for at, label in enumerate(labels))
+    (tmp_path / "list.csv").write_text("path,label\n" + rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = scan(tmp_path / "list.csv", workers=0).table.column("label").to_pylist()
+    assert found == [int(float(label)) if label else None for label in labels]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [*LABELS, *CSV_LABELS, ["10:00:00", "11:00"], ["2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z"]],
+)
+def test_templates_take_values_as_they_stand(tmp_path: Path, values: list[str]) -> None:
+    content = "id,label\n" + "".join(f"{value},a\n" for value in values)
+    found = read(tmp_path, "list.csv", content, path_template="{id}.mp4")
+    assert names(tmp_path, found) == [f"{value}.mp4" for value in values]
+
+
+def test_values_beside_label_and_path_keep_their_types(tmp_path: Path) -> None:
+    content = "path,rate\na.mp4,0.5\nb.mp4,1e-05\n"
+    assert read(tmp_path, "list.csv", content).columns.to_pydict() == {"rate": [0.5, 1e-05]}
+    content = "path,label,start_seconds,is_good\na.mp4,1.10,1.50,true\nb.mp4,1.1,12.00,False\n"
+    assert read(tmp_path, "list.csv", content).columns.to_pydict() == {
+        "label": ["1.10", "1.1"], "start_seconds": [1.5, 12.0], "is_good": [True, False],
+    }  # fmt: skip
+    content = "id,start_seconds\na,1.50\nb,12.00\n"
+    found = read(tmp_path, "list.csv", content, path_template="{id}_{start_seconds}.mp4")
+    assert names(tmp_path, found) == ["a_1.50.mp4", "b_12.00.mp4"]
+    assert found.columns.column("start_seconds").to_pylist() == [1.5, 12.0]
+
+
+@pytest.mark.parametrize(
+    ("template", "values", "expected"),
+    [
+        ("{id:05.1f}.mp4", ["1.50", "+2"], ["001.5.mp4", "002.0.mp4"]),
+        ("{id:03d}.mp4", ["+5", "-0"], ["005.mp4", "000.mp4"]),
+        ("{id:%Y_%m}.mp4", ["2020-01-02", "2021-11-30"], ["2020_01.mp4", "2021_11.mp4"]),
+    ],
+)
+def test_formats_of_templates_apply_to_values(
+    tmp_path: Path, template: str, values: list[str], expected: list[str]
+) -> None:
+    content = "id,note\n" + "".join(f"{value},a\n" for value in values)
+    assert names(tmp_path, read(tmp_path, "list.csv", content, path_template=template)) == expected
+
+
+# --- lines of other encodings -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("header", [b"path,label\n", b""])
+def test_a_bad_line_that_is_not_utf8_is_one_bad_row(tmp_path: Path, header: bytes) -> None:
+    content = header + b"a.mp4,cat\n\xe9.mp4,x,y\n\xe8.mp4,dog\n"
+    manifest = read(tmp_path, "list.csv", content)
+    (message,) = failures(tmp_path, manifest).values()
+    assert message.endswith("expected 2 fields, found 3: correct the line")
+    assert ".mp4,x,y" in message
+    assert [names(tmp_path, manifest)[row] for row in (0, 2)] == ["a.mp4", os.fsdecode(b"\xe8.mp4")]
+    assert manifest.columns.to_pydict() == {"label": ["cat", None, "dog"]}
+
+
+# --- quotes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [3, 20_000])
+@pytest.mark.parametrize("separator", [",", ";"])
+@pytest.mark.parametrize(
+    ("bad", "last"),
+    [
+        ('x.mp4,"cat,1', ""),
+        ('"x.mp4,cat,1', ""),
+        ('x.mp4,"cat,1', 'z.mp4,"dog, big",2\n'),
+        ('x.mp4,cat,"1', "z.mp4,dog,2\n"),
+    ],
+)
+def test_an_open_quote_is_reported(tmp_path: Path, count: int, separator: str, bad: str, last: str) -> None:
+    rows = "".join(f"{at}.mp4,cat,{at}\n" for at in range(count))
+    for header, line in (("path,label,take\n", 3), ("", 2)):
+        content = f"{header}a.mp4,cat,1\n{bad}\n{rows}{last}".replace(",", separator)
+        with pytest.raises(UsageError, match=rf"list\.csv: line {line} .*the quote that opens here is not closed"):
+            read(tmp_path, "list.csv", content)
+    with pytest.raises(UsageError, match=r"line 1 .*the quote that opens here is not closed"):
+        read(tmp_path, "list.csv", f'"path,label,take\n{rows}')
+
+
+def test_a_template_does_not_hide_an_open_quote(tmp_path: Path) -> None:
+    rows = "".join(f"{at},cat\n" for at in range(9))
+    with pytest.raises(UsageError, match=r"line 11 \('\"9,cat'\): the quote that opens here is not closed"):
+        read(tmp_path, "list.csv", f'id,label\n{rows}"9,cat\n{rows}', path_template="{id}.mp4")
+
+
+def test_a_quote_that_another_closes_is_a_value_of_at_most_128_kib(tmp_path: Path) -> None:
+    rows = "".join(f"{at}.mp4,cat,{at}\n" for at in range(20_000))
+    head, tail = 'path,label,take\na.mp4,cat,1\nx.mp4,"cat,1\n', 'z.mp4,dog",2\n'
+    assert len(read(tmp_path, "list.csv", f"{head}0.mp4,cat,0\n{tail}").group.names) == 2
+    with pytest.raises(UsageError, match=r"line 3 .*the quote that opens here is not closed"):
+        read(tmp_path, "list.csv", f"{head}{rows}{tail}")
+
+
+def test_values_of_several_lines_stay(tmp_path: Path) -> None:
+    texts = ["one\ntwo, three\nfour", "said hello\n\nand went, slowly\n", "a\nb\nc\nd\ne\nf\ng", "x\ny.mp4"]
+    rows = "".join('{}.mp4,"{}"\n'.format(at, text.replace('"', '""')) for at, text in enumerate(texts))
+    found = read(tmp_path, "list.csv", f"path,caption\n{rows}")
+    assert found.columns.to_pydict() == {"caption": texts}
+    found = read(tmp_path, "list.csv", 'path\n"new\nline.mp4"\nb.mp4\n')
+    assert names(tmp_path, found) == ["new\nline.mp4", "b.mp4"]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("a.mp4, '80s\nb.mp4, '90s\n", ["'80s", "'90s"]),
+        ("a.mp4, rock 'n'\nb.mp4, dogs'\n", ["rock 'n'", "dogs'"]),
+        ("a.mp4, 'cat'\nb.mp4, \"dog\"\n", ["'cat'", "dog"]),
+    ],
+)
+def test_single_apostrophes_are_part_of_values(tmp_path: Path, content: str, expected: list[str]) -> None:
+    assert read(tmp_path, "list.txt", content).columns.to_pydict() == {"label": expected}
+
+
+def test_an_apostrophe_is_part_of_a_path(tmp_path: Path) -> None:
+    assert names(tmp_path, read(tmp_path, "list.txt", "'80s/a.mp4 3\nb.mp4 4\n")) == ["'80s/a.mp4", "b.mp4"]
+
+
+# --- headers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "options"),
+    [
+        ("path,kind", {}),
+        ("Label,a/b,7", {}),
+        ("url,2019", {}),
+        ("vid,klass,3", {"columns": {"path": "vid"}}),
+        ("vid,klass", {"path_template": "{klass}/{vid}.mp4"}),
+    ],
+)
+def test_a_known_name_makes_a_header(tmp_path: Path, first: str, options: dict[str, Any]) -> None:
+    rows = "a.mp4,x,1\nb.mp4,y,2\n" if first.count(",") == 2 else "a.mp4,x\nb.mp4,y\n"
+    assert len(read(tmp_path, "list.csv", f"{first}\n{rows}", **options).group.names) == 2
+
+
+@pytest.mark.parametrize("first", ["x.mp4,label", "path.mp4,path", "videos/x,y", "x,7", "x,-1.5e-3", "s3://b/x,y"])
+def test_a_media_file_a_slash_or_a_number_makes_a_row(tmp_path: Path, first: str) -> None:
+    manifest = read(tmp_path, "list.csv", f"{first}\na.mp4,x\nb.mp4,y\n")
+    assert (len(manifest.group.names), manifest.columns.column_names) == (3, ["label"])
+
+
+@pytest.mark.parametrize("first", ["vid,klass", "a.xyz,cat", "clip.id,clip.label", "# by me,x"])
+@pytest.mark.parametrize("name", ["list.csv", "list.txt"])
+def test_any_other_first_line_is_refused(tmp_path: Path, first: str, name: str) -> None:
+    if first.startswith("#") and name == "list.txt":
+        return  # a comment
+    for content in (f"{first}\na.mp4,x\nb.mp4,y\n", first, first.partition(",")[0]):
+        with pytest.raises(UsageError, match=r"whether its first line .* is a header: .*columns=.* with a header or"):
+            read(tmp_path, name, content)
+    for columns, count in (({"path": 0}, 3), ({"path": first.partition(",")[0]}, 2)):
+        assert len(read(tmp_path, name, f"{first}\na.mp4,x\nb.mp4,y\n", columns=columns).group.names) == count
+
+
+def test_columns_named_like_facts_replace_no_other(tmp_path: Path) -> None:
+    content = "path,width,manifest_width,height\na.mp4,1,2,3\n"
+    assert read(tmp_path, "list.csv", content).columns.to_pydict() == {
+        "manifest_manifest_width": [1], "manifest_width": [2], "manifest_height": [3],
+    }  # fmt: skip
+
+
+# --- long lines ---------------------------------------------------------------------------------------
+
+LONG = "x" * 300_000
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("list.txt", f"a.mp4 1\n{LONG} 3\nb.mp4 3\n"),
+        ("list.txt", f"a.mp4 1 2\nb.mp4 {LONG}\nc.mp4 3 4\nd.mp4 3 4\n"),
+        ("list.csv", f"path,label\na.mp4,1\n{LONG},2,3\nb.mp4,3\n"),
+    ],
+)
+def test_messages_of_long_lines_are_short(tmp_path: Path, name: str, content: str) -> None:
+    (message,) = failures(tmp_path, read(tmp_path, name, content)).values()
+    assert len(message) < 500
+    assert "x..." in message
+
+
+def test_a_list_that_is_refused_shows_the_beginning_of_a_long_line(tmp_path: Path) -> None:
+    for content in (f"{LONG}\n", f"{LONG} 5\n", f'path,label\n"{LONG}\n\n'):
+        with pytest.raises(UsageError) as caught:
+            read(tmp_path, "list.csv" if "path" in content else "list.txt", content)
+        assert len(str(caught.value)) < 1000 + len(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a.mp4" + "\t" * 200_000 + "\n",
+        "a.mp4" + " \t" * 100_000 + "\x0b\n",
+        "a.mp4 " * 100_000 + "\nx\n",
+        '"a.mp4"' + "\t" * 200_000 + "\x0b\n",
+        '"a.mp4" ' * 50_000 + "\nx\n",
+    ],
+)
+def test_a_line_of_many_blanks_is_read_in_time_that_grows_with_its_length(tmp_path: Path, content: str) -> None:
+    # Time that grows with the square of the length takes an hour: the suite's timeout ends it.
+    with suppress(UsageError):
+        assert read(tmp_path, "list.txt", content).group.names
+
+
+def test_options_of_columns_by_number_take_text_too(tmp_path: Path) -> None:
+    columns: dict[str, Any] = {"path": 0, "label": 1}
+    found = read(tmp_path, "list.csv", "a/1,1.10\nb/2,1.1\n", columns=columns)
+    assert found.columns.to_pydict() == {"label": ["1.10", "1.1"]}
