@@ -167,7 +167,7 @@ class UnequalMemory:
         """Return the list of the clips; one that failed is zeros like the transform's result for a black clip."""
         if self._buffers.clips is not None and make_result is not None:
             for slot in set(range(len(self._clips))).difference(slots):
-                outcome = catch_error(make_result, self._clips[slot])
+                outcome = catch_error(make_result, np.zeros(self._shapes[slot], np.uint8))
                 if isinstance(outcome, Ok):
                     self._clips[slot] = np.zeros_like(outcome.value)
         return self._clips, []
