@@ -11,7 +11,7 @@ from numpy.random import Generator
 
 from framefeed._checks import check_choice, check_integer, expected, refuse_names
 from framefeed._values import Limits
-from framefeed.cache import FrameCache
+from framefeed.cache import FrameCache, make_decoder
 from framefeed.decode import Decoder, as_decoder
 from framefeed.load._ledger import check_max_failed
 from framefeed.parallel import check_deadline, thread_budget
@@ -98,7 +98,7 @@ class LoaderOptions:
             UsageError: There is no decoder of that name, or it takes no limits.
         """
         decoder = as_decoder(self.backend, self.limits)
-        return decoder if self.cache is None else self.cache.decoder_for(plan, decoder)
+        return decoder if self.cache is None else make_decoder(plan, self.cache, decoder)
 
     def batches_ahead(self, batch_bytes: int) -> int:
         """Limit ``prefetch`` to the batches that fit into `MAX_PREFETCH_BYTES`, and at least one."""

@@ -16,7 +16,7 @@ from framefeed._checks import check_choice, check_position, expected
 from framefeed._nearest import did_you_mean
 from framefeed._values import Limits
 from framefeed.adapters.torch._drawing import drawing_from
-from framefeed.cache import FrameCache, explain_little_reuse
+from framefeed.cache import FrameCache, explain_little_reuse, make_decoder
 from framefeed.decode import Decoder, as_decoder
 from framefeed.encode import make_image
 from framefeed.errors import FramefeedError, ResourceExhausted, UsageError
@@ -331,7 +331,7 @@ class ClipDataset(Dataset[Any]):
         if len(self._delivered) < _MOST_REMEMBERED:
             self._delivered.update(numbers)
         if self._cached_decoder is None:
-            self._cached_decoder = self._cache.decoder_for(plan, as_decoder(self._backend, self._limits))
+            self._cached_decoder = make_decoder(plan, self._cache, as_decoder(self._backend, self._limits))
         return self._cached_decoder
 
     def _make_item(self, plan: EpochPlan, batch: ClipBatch, slot: int, number: int) -> Any:
