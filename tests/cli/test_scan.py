@@ -104,16 +104,26 @@ def test_links_are_rows_of_their_own_labels_or_counted(
     assert message in capfd.readouterr().out.splitlines()
 
 
-def test_suspicious_labels_are_printed_on_standard_error(
+def test_a_line_that_does_not_fit_is_a_failed_file(
     videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     labels = ["1", "2", "x", "3"]
     lines = [f"{video} {label}" for video, label in zip(sorted(videos.glob("*/*.mp4")), labels, strict=True)]
     (tmp_path / "list.txt").write_text("\n".join(lines))
-    assert main(["scan", os.fspath(tmp_path / "list.txt"), "--json"]) == 0
-    out, err = capfd.readouterr()
-    assert json.loads(out)["classes"] == ["1", "2", "3", "x"]
-    assert "list.txt: line 3: the label 'x' is text, but 3 of 4 labels are integers" in only_line(err)
+    assert main(["scan", os.fspath(tmp_path / "list.txt"), "--json"]) == 3
+    done = json.loads(capfd.readouterr().out)
+    assert (done["classes"], [each["source"] for each in done["failed"]]) == (
+        [1, 2, 3],
+        [f"{tmp_path}/list.txt line 3"],
+    )
+
+
+def test_where_relative_paths_start_is_printed_on_standard_error(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "list.txt").write_text("a.mp4\nb.mp4\n")
+    assert main(["scan", os.fspath(tmp_path / "list.txt"), "--json"]) == 3
+    assert f"none of the listed files exists, for example {tmp_path}/a.mp4" in only_line(capfd.readouterr().err)
 
 
 def test_the_name_of_a_url_is_said_once(capfd: pytest.CaptureFixture[str]) -> None:

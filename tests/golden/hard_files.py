@@ -204,9 +204,17 @@ def _type_of(work: Callable[[], object]) -> str:
         return type(error).__name__
 
 
-def _decode(source: Any, number: int) -> None:
-    with ff.VideoDecoder(source, limits=LIMITS) as video:
-        _ = video[number]
+def _read(video: ff.VideoDecoder, number: int) -> None:
+    _ = video[number]
+
+
+def _decode(source: Callable[[], Any]) -> list[str]:
+    """Name the types for the first and the last frame."""
+    opened: list[ff.VideoDecoder] = []
+    if (failed := _type_of(lambda: opened.append(ff.VideoDecoder(source(), limits=LIMITS)))) != "ok":
+        return [failed, failed]
+    with opened[0] as video:
+        return [_type_of(partial(_read, video, number)) for number in (0, -1)]
 
 
 def _scan(source: Any) -> str:
@@ -235,8 +243,7 @@ def answer(given: Any) -> list[str]:
         _type_of(lambda: index("proof")),
         _type_of(lambda: index("ends")),
         _type_of(lambda: index("full")),
-        _type_of(lambda: _decode(source(), 0)),
-        _type_of(lambda: _decode(source(), -1)),
+        *_decode(source),
         _type_of(lambda: _scan(source())),
     ]
 

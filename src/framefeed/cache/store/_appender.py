@@ -151,7 +151,7 @@ class Appender:
         else:
             self.trouble = (
                 f"{path}: the frame cache is full (max_bytes is {reached.max_bytes:,}) and stores no more frames; "
-                "stored frames stay in use: give it a larger max_bytes"
+                "stored frames stay in use"
             )
 
     def _append(self, clip: SegmentFrames) -> bool:

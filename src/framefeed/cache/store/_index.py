@@ -116,6 +116,11 @@ class SegmentIndex:
         self._is_settled = True
         self._refused_stamps: dict[str, tuple[int, ...]] = {}
 
+    @property
+    def num_frames(self) -> int:
+        """Frames of the sealed segments."""
+        return len(self._streams)
+
     # --- finding --------------------------------------------------------------------------------------
 
     def find(self, key: bytes, numbers: IntArray) -> FrameLocations:

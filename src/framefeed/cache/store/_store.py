@@ -100,6 +100,11 @@ class FrameStore(ClosedByWith):
         """Bytes of frames that do not fit the budget of even an empty cache, or None."""
         return self._appender.needed_bytes
 
+    @property
+    def num_frames(self) -> int:
+        """Frames of sealed segments that this process knows."""
+        return self._segments.num_frames
+
     def find(self, key: bytes, numbers: npt.NDArray[np.int64]) -> FrameLocations:
         """Find frames of one stream.
 
