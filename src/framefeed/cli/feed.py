@@ -196,8 +196,8 @@ def _make_cache(args: argparse.Namespace) -> FrameCache | None:
 
 def _run_loop(loader: ClipLoader, args: argparse.Namespace, result: FeedResult, *, is_quiet: bool) -> None:
     began_cpu = time.process_time()
-    total, hidden = args.epochs * min(len(loader), args.max_batches or sys.maxsize), not sys.stderr.isatty()
-    with tqdm(total=total, unit="batch", file=sys.stderr, disable=hidden, leave=False) as bar:
+    total = args.epochs * min(len(loader), args.max_batches or sys.maxsize)
+    with tqdm(total=total, unit="batch", file=sys.stderr, disable=None, leave=False) as bar:
         for epoch in range(args.epochs):
             if epoch and args.max_batches is not None:
                 # Otherwise a loader whose iteration ended early would start the same epoch again.
