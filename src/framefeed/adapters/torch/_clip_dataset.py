@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import Dataset, get_worker_info
 
-from framefeed._checks import check_choice, check_position, expected
+from framefeed._checks import check_choice, check_position, check_transform, expected
 from framefeed._nearest import did_you_mean
 from framefeed._values import Limits
 from framefeed.adapters.torch._drawing import drawing_from
@@ -30,6 +30,7 @@ from framefeed.load import (
     check_on_error,
     load_batch,
     make_max_failed_error,
+    suggest_skipping,
     with_position,
 )
 from framefeed.media import source_name
@@ -78,7 +79,7 @@ def zeros_like(value: Any) -> Any:
 
 _MOST_EPOCHS = 1.5
 """Samplers that draw with replacement or pad stay below; a second epoch does not."""
-_WORKERS = 256
+_STOPPED = -(2**62)
 
 
 class Substitute(NamedTuple):
@@ -97,16 +98,16 @@ class ItemCounter:
     """Counts the items that all processes deliver while the epoch was never set, and warns if it should be.
 
     A program that set it once knows of it; how many items it then loads, and how far ahead, says nothing.
-    Shared memory has one count for each worker number, so that no lock is needed.
     """
 
     def __init__(self) -> None:
-        self._counts = torch.zeros(1 + _WORKERS, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
-        self._is_done = torch.zeros(1, dtype=torch.bool).share_memory_()  # type: ignore[no-untyped-call]
+        # In shared memory, without a lock: of two processes that add at the same moment one may be lost, which delays
+        # the warning by a batch.
+        self._count = torch.zeros(1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
 
     def stop(self) -> None:
         """Count no more: the epoch was set."""
-        self._is_done.fill_(True)
+        self._count.fill_(_STOPPED)
 
     def add(self, items: int, epoch_items: int) -> None:
         """Count items, and warn once if they are more than one and a half epochs.
@@ -115,16 +116,12 @@ class ItemCounter:
             items: Number of items that are delivered now.
             epoch_items: Number of items of an epoch.
         """
-        if self._is_done:
+        if self._count < 0:
             return
+        delivered = int(self._count.add_(items))
         worker = get_worker_info()
-        number = 0 if worker is None else 1 + worker.id % _WORKERS
-        self._counts[number] += items
-        if number > 1:  # only this process or its first worker warns: two that see the same count would both do so
-            return
-        delivered = int(self._counts.sum())
-        # Two reads of the only clip are no second epoch.
-        if delivered <= max(2, _MOST_EPOCHS * epoch_items):
+        # Two reads of the only clip are no second epoch. Of several workers one warns.
+        if delivered <= max(2, _MOST_EPOCHS * epoch_items) or (worker is not None and worker.id):
             return
         self.stop()
         warnings.warn(
@@ -311,7 +308,7 @@ class ClipDataset(Dataset[Any]):
         # The traceback reaches this frame, which must not keep the batch, and in it the error, alive.
         del batch
         try:
-            raise failed
+            raise suggest_skipping(failed)
         finally:
             del failed
 
@@ -420,8 +417,7 @@ class ClipDataset(Dataset[Any]):
 def _check_arguments(plan: EpochPlan, target: str | None, transform: object) -> None:
     if not isinstance(plan, EpochPlan):
         raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
-    if transform is not None and not callable(transform):
-        raise expected("transform", "a function of one clip, or None", transform)
+    check_transform(transform, "clip", advice="ff.ClipLoader calls it with the clip and a generator")
     if target is None:
         clashing = [name for name in plan.columns if name in ITEM_KEYS]
         if clashing:
