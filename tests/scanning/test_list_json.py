@@ -28,7 +28,7 @@ def content_of(name: str, values: list[Any]) -> str:
 def test_a_label_that_is_an_object_is_a_bad_row_without_a_label(tmp_path: Path, label: Any, others: list[Any]) -> None:
     content = content_of("label", [others[0], label, others[1]])
     manifest = read(tmp_path, "list.json", content)
-    (message,) = map(str, manifest.bad.values())
+    (message,) = map(str, manifest.unlistable.values())
     shown = json.dumps(label)
     assert message.endswith(
         f"list.json: row 1 (from 0): the label is {shown}, expected text or a number: correct or remove it"
@@ -57,7 +57,7 @@ def test_a_label_of_a_parquet_file_may_not_be_a_list(tmp_path: Path) -> None:
 
 def test_a_bad_label_does_not_build_a_path(tmp_path: Path) -> None:
     manifest = read(tmp_path, "list.json", content_of("label", ["cat", ["dog"]]), path_template="{label}/{path}")
-    assert [str(error).partition(": ")[2] for error in manifest.bad.values()] == [
+    assert [str(error).partition(": ")[2] for error in manifest.unlistable.values()] == [
         'row 1 (from 0): the label is ["dog"], expected text or a number: correct or remove it'
     ]
 
@@ -125,8 +125,8 @@ def test_levels_near_the_limit_of_json_are_read_or_refused(tmp_path: Path) -> No
         value = "[" * count + "]" * count
         content = f'{{"path": "a.mp4", "meta": {value}}}\n{{"path": "b.mp4"}}\n'
         manifest = read(tmp_path, "list.jsonl", content)
-        assert list(manifest.group.paths())[1] == str(tmp_path / "b.mp4")
-        if manifest.bad:
-            assert "recursion" in str(*manifest.bad.values())
+        assert manifest.paths[1] == str(tmp_path / "b.mp4")
+        if manifest.unlistable:
+            assert "recursion" in str(*manifest.unlistable.values())
         else:
             assert manifest.columns.column("meta").to_pylist() == [value, None]

@@ -15,7 +15,7 @@ def test_the_first_line_says_whether_values_are_behind_the_paths(tmp_path: Path)
     lines = ["a.mp4", "b.mp4 copy.mp4", "c.mp4 1", "d,e.mp4", "f.xyz", "g"]
     assert names(tmp_path, read(tmp_path, "list.txt", "\n".join(lines))) == lines
     manifest = read(tmp_path, "list.txt", "\n".join(["a.mp4 1", *lines]))
-    assert [path.partition(" ")[2] for path in manifest.bad] == [f"line {line}" for line in (2, 3, 5, 6, 7)]
+    assert [path.partition(" ")[2] for path in manifest.unlistable] == [f"line {line}" for line in (2, 3, 5, 6, 7)]
     assert manifest.columns.to_pydict() == {"label": [1, None, None, 1, None, None, None]}
 
 
@@ -60,10 +60,10 @@ def test_lines_that_begin_with_a_hash_are_comments(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["b.mp4", "b.xyz 4", "b", "b.mp4 4 5", "b.mp4 four", "b.mp4 playing guitar"])
 def test_a_line_that_does_not_fit_says_why(tmp_path: Path, line: str) -> None:
     manifest = read(tmp_path, "list.txt", f"# comment\na.mp4 1\n\n{line}\nc.mp4 3\n")
-    (error,) = manifest.bad.values()
+    (error,) = manifest.unlistable.values()
     assert f"line 4 ({line!r}): expected a path and 1 number behind it" in str(error), "comments and empty lines count"
     again = read(tmp_path, "list.txt", 'a.mp4 1\n"b.xyz" 4\nc.mp4 3\n')
-    assert (again.bad, again.columns.to_pydict()) == ({}, {"label": [1, 4, 3]})
+    assert (again.unlistable, again.columns.to_pydict()) == ({}, {"label": [1, 4, 3]})
 
 
 def test_a_header_of_another_width_is_refused(tmp_path: Path) -> None:

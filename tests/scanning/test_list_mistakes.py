@@ -15,7 +15,8 @@ import pytest
 
 from framefeed.errors import UsageError
 from framefeed.scanning._list_columns import ListOptions
-from framefeed.scanning._manifests import Manifest, read_manifest
+from framefeed.scanning._manifests import read_manifest
+from framefeed.scanning._rows import Listing
 from framefeed.scanning._scan import scan
 from tests.scanning.test_manifests import names, read
 
@@ -23,10 +24,10 @@ KINETICS = "label,youtube_id,time_start,time_end\n"
 TEMPLATE = "{label}/{youtube_id}_{time_start:06d}_{time_end:06d}.mp4"
 
 
-def failures(folder: Path, manifest: Manifest) -> dict[str, str]:
+def failures(folder: Path, manifest: Listing) -> dict[str, str]:
     """What is wrong with the bad lines, by what stands behind the name of the list."""
     found = {}
-    for name, error in manifest.bad.items():
+    for name, error in manifest.unlistable.items():
         path = str(error.source)
         assert os.path.dirname(path) == str(folder)
         assert name.startswith(f"{path} ")
@@ -215,7 +216,7 @@ def test_words_in_most_lines_are_one_value(tmp_path: Path) -> None:
 def test_a_long_list_is_read_in_time_that_grows_with_its_length(tmp_path: Path) -> None:
     # Time that grows with the square of the length takes a quarter of an hour: the suite's timeout ends it.
     content = "".join(f"/v/{number}.mp4 {number} {number % 7}\n" for number in range(300_000))
-    assert len(read(tmp_path, "list.txt", content).group.names) == 300_000
+    assert len(read(tmp_path, "list.txt", content).paths) == 300_000
 
 
 # --- lines --------------------------------------------------------------------------------------------
@@ -351,7 +352,7 @@ def test_a_list_of_missing_relative_paths_says_where_they_start(tmp_path: Path, 
     assert len(caught) == 1
     assert caught[0].filename == __file__
     message = str(caught[0].message)
-    assert f"relative paths of list {lists / name} start at {lists};" in message
+    assert f"relative paths of {lists / name} start at {lists};" in message
     assert 'scan(..., root="FOLDER")' in message
     assert [kind for _, kind, _ in made.failures] == ["MissingMedia"] * 2
     with warnings.catch_warnings():

@@ -24,8 +24,8 @@ def built(folder: Path, template: str, *records: dict[str, Any]) -> list[str]:
     manifest = read(folder, "list.json", json.dumps(records), path_template=template)
     prefix = f"{folder}/list.json: row "
     return [
-        str(manifest.bad[path]).removeprefix(prefix).partition(": ")[2] if path in manifest.bad else name
-        for path, name in zip(manifest.group.paths(), names(folder, manifest), strict=True)
+        str(manifest.unlistable[path]).removeprefix(prefix).partition(": ")[2] if path in manifest.unlistable else name
+        for path, name in zip(manifest.paths, names(folder, manifest), strict=True)
     ]
 
 
@@ -135,9 +135,9 @@ def test_columns_with_a_header_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "\n\n", "# comment\n\n# another\n"])
 @pytest.mark.parametrize("options", [{"columns": {"path": 0}}, {"columns": {"path": "a"}}, {"path_template": "{a}"}])
 def test_a_list_without_lines_has_no_rows(tmp_path: Path, content: str, options: dict[str, Any]) -> None:
-    assert list(read(tmp_path, "list.txt", content, **options).group.paths()) == []
-    assert list(read(tmp_path, "list.csv", "\n", **options).group.paths()) == []
-    assert list(read(tmp_path, "list.json", "[]", **options).group.paths()) == []
+    assert read(tmp_path, "list.txt", content, **options).paths == []
+    assert read(tmp_path, "list.csv", "\n", **options).paths == []
+    assert read(tmp_path, "list.json", "[]", **options).paths == []
     with pytest.warns(UserWarning, match="no media"):
         assert len(scan(tmp_path / "list.txt", workers=0, **options)) == 0
 

@@ -154,7 +154,7 @@ def test_a_template_does_not_hide_an_open_quote(tmp_path: Path) -> None:
 def test_a_quote_that_another_closes_is_a_value_of_at_most_128_kib(tmp_path: Path) -> None:
     rows = "".join(f"{at}.mp4,cat,{at}\n" for at in range(20_000))
     head, tail = 'path,label,take\na.mp4,cat,1\nx.mp4,"cat,1\n', 'z.mp4,dog",2\n'
-    assert len(read(tmp_path, "list.csv", f"{head}0.mp4,cat,0\n{tail}").group.names) == 2
+    assert len(read(tmp_path, "list.csv", f"{head}0.mp4,cat,0\n{tail}").paths) == 2
     with pytest.raises(UsageError, match=r"line 3 .*the quote that opens here is not closed"):
         read(tmp_path, "list.csv", f"{head}{rows}{tail}")
 
@@ -199,13 +199,13 @@ def test_an_apostrophe_is_part_of_a_path(tmp_path: Path) -> None:
 )
 def test_a_known_name_makes_a_header(tmp_path: Path, first: str, options: dict[str, Any]) -> None:
     rows = "a.mp4,x,1\nb.mp4,y,2\n" if first.count(",") == 2 else "a.mp4,x\nb.mp4,y\n"
-    assert len(read(tmp_path, "list.csv", f"{first}\n{rows}", **options).group.names) == 2
+    assert len(read(tmp_path, "list.csv", f"{first}\n{rows}", **options).paths) == 2
 
 
 @pytest.mark.parametrize("first", ["x.mp4,label", "path.mp4,path", "videos/x,y", "x,7", "x,-1.5e-3", "s3://b/x,y"])
 def test_a_media_file_a_slash_or_a_number_makes_a_row(tmp_path: Path, first: str) -> None:
     manifest = read(tmp_path, "list.csv", f"{first}\na.mp4,x\nb.mp4,y\n")
-    assert (len(manifest.group.names), manifest.columns.column_names) == (3, ["label"])
+    assert (len(manifest.paths), manifest.columns.column_names) == (3, ["label"])
 
 
 @pytest.mark.parametrize("first", ["vid,klass", "a.xyz,cat", "clip.id,clip.label", "# by me,x"])
@@ -217,7 +217,7 @@ def test_any_other_first_line_is_refused(tmp_path: Path, first: str, name: str) 
         with pytest.raises(UsageError, match=r"whether its first line .* is a header: .*columns=.* with a header or"):
             read(tmp_path, name, content)
     for columns, count in (({"path": 0}, 3), ({"path": first.partition(",")[0]}, 2)):
-        assert len(read(tmp_path, name, f"{first}\na.mp4,x\nb.mp4,y\n", columns=columns).group.names) == count
+        assert len(read(tmp_path, name, f"{first}\na.mp4,x\nb.mp4,y\n", columns=columns).paths) == count
 
 
 def test_columns_named_like_facts_replace_no_other(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_a_list_that_is_refused_shows_the_beginning_of_a_long_line(tmp_path: Pat
 def test_a_line_of_many_blanks_is_read_in_time_that_grows_with_its_length(tmp_path: Path, content: str) -> None:
     # Time that grows with the square of the length takes an hour: the suite's timeout ends it.
     with suppress(UsageError):
-        assert read(tmp_path, "list.txt", content).group.names
+        assert read(tmp_path, "list.txt", content).paths
 
 
 def test_options_of_columns_by_number_take_text_too(tmp_path: Path) -> None:

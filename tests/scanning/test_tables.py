@@ -138,7 +138,7 @@ def test_a_table_that_is_no_list_is_refused(table: pa.Table, message: str) -> No
 
 
 def test_missing_files_of_a_table_are_rows_with_one_warning(media: Path) -> None:
-    with pytest.warns(UserWarning, match=f"none of the listed files exists.*paths of table start at {media}; "):
+    with pytest.warns(UserWarning, match=f"none of the listed files exists.*paths of {media}/table start at {media}; "):
         assert len(scan(pa.table({"path": ["no.mp4", "nothing.mp4"]}), workers=0).failures) == 2
     with pytest.warns(UserWarning, match="no media found in the table"):
         assert len(scan(pa.table({"path": pa.array([], pa.string())}), workers=0)) == 0

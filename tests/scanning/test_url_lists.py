@@ -15,8 +15,8 @@ SIGNED = "https://h/x.mp4?sig=a,b;c%2F&v=1.5"
 def read(path: Path, text: str) -> tuple[list[str], dict[str, list[object]]]:
     path.write_text(text)
     manifest = read_manifest(str(path))
-    assert not manifest.bad
-    return list(manifest.group.paths()), manifest.columns.to_pydict()
+    assert not manifest.unlistable
+    return manifest.paths, manifest.columns.to_pydict()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from framefeed._units import format_count, format_number
+from framefeed._units import format_count
 from framefeed.cache import FORMS, FrameCache, choose_form, estimate_reuse, list_codecs
 from framefeed.catalog import Catalog, explain_missing_frames
 from framefeed.cli._arguments import read_at_least, read_byte_size, read_rates, read_size, read_times, read_workers
@@ -202,11 +202,6 @@ def print_trouble(cache: FrameCache | None) -> None:
     trouble = None if cache is None else cache.stats().trouble
     if trouble is not None:
         print_error(trouble)
-
-
-def make_legend(rule: Rates) -> list[str]:
-    """Describe each segment of a clip, for the legend of its contact sheet."""
-    return [f"{format_count(count, 'frame')} at {format_number(float(fps))} per second" for fps, count in rule.rates]
 
 
 def make_captions(request: DecodeRequest) -> list[str]:

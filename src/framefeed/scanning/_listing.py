@@ -27,7 +27,6 @@ from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._manifests import (
     MANIFEST_SUFFIXES,
     ArrowStream,
-    Manifest,
     read_arrow,
     read_manifest,
     to_table,
@@ -219,30 +218,21 @@ def list_roots(
     """
     names = check_roots(roots)
     walk = Walk(suffixes, image_folders, by_parent=by_parent)
-    listing = Listing([], np.empty(0, np.int64), pa.table({}), walk.facts.unlistable, {}, walk.facts.stats)
-    column_rows, origins = [listing.column_rows], list[Origin]()
-    has_list = False
+    listing = Listing(unlistable=walk.facts.unlistable, stats=walk.facts.stats)
+    column_rows, origins, has_list = [listing.column_rows], list[Origin](), False
     for root in names:
         if isinstance(root, str) and (len(names) == 1 or get_suffix(root) not in ALL_MEDIA_SUFFIXES):
             _check_exists(make_absolute(root))
-        manifest = _read_list(root, lists or ListOptions())
-        groups, origin = _list_groups(root, walk, without) if manifest is None else ([manifest.group], "name")
-        count, first_column_row = sum(map(len, groups)), NO_COLUMN_ROW
-        if manifest is not None:
-            has_list = True
-            listing.unlistable |= manifest.bad
-            if manifest.start is not None:
-                listing.starts[name_root(root)] = manifest.start
-            if manifest.columns.column_names:
-                first_column_row = listing.columns.num_rows
-                listing.columns = _join_columns(listing.columns, manifest.columns)
+        listed = _read_list(root, lists or ListOptions())
+        if listed is None:
+            groups, origin = _list_groups(root, walk, without)
+            column_rows.append(np.full(sum(map(len, groups)), NO_COLUMN_ROW))
+        else:
+            groups, origin, has_list = listed.groups, "name", True
+            column_rows.append(_add_columns(listing, listed))
         listing.groups += groups
         # A folder of pictures, or a path as a whole, is compared as if it was named.
         origins += [origin if group.folder and group.kind == "files" else "name" for group in groups]
-        if first_column_row == NO_COLUMN_ROW:
-            column_rows.append(np.full(count, NO_COLUMN_ROW, np.int64))
-        else:
-            column_rows.append(np.arange(first_column_row, first_column_row + count, dtype=np.int64))
     if lists is not None and (lists.columns or lists.path_template) and not has_list:
         raise UsageError(
             "columns and path_template are for lists of media files, and no root is a list: leave them out, or "
@@ -253,7 +243,19 @@ def list_roots(
     return listing
 
 
-def _read_list(root: str | pa.Table, lists: ListOptions) -> Manifest | None:
+def _add_columns(listing: Listing, listed: Listing) -> IntArray:
+    """Add the columns of a list, and what is known of its lines; return the column row of each of its rows."""
+    first = listing.columns.num_rows
+    listing.unlistable |= listed.unlistable
+    listing.starts |= listed.starts
+    if not listed.columns.column_names:
+        return listed.column_rows
+    listing.columns = _join_columns(listing.columns, listed.columns)
+    rows: IntArray = listed.column_rows + first
+    return rows
+
+
+def _read_list(root: str | pa.Table, lists: ListOptions) -> Listing | None:
     """Read a root that is a list; None for any other."""
     if isinstance(root, pa.Table):
         return read_arrow(root, lists)
@@ -294,11 +296,6 @@ def check_roots(roots: object) -> list[str | pa.Table]:
         if not isinstance(root, (str, os.PathLike, pa.Table)):
             raise expected("roots", what, root)
     return [root if isinstance(root, pa.Table) else expand_home(os.fsdecode(root)) for root in names]
-
-
-def name_root(root: Root) -> str:
-    """Name a root for a message."""
-    return "table" if isinstance(root, pa.Table) else f"list {make_absolute(os.fsdecode(root))}"
 
 
 def _check_exists(path: str) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -33,7 +33,7 @@ from framefeed.scanning._list_table import (
     shorten,
 )
 from framefeed.scanning._list_text import CSV_SUFFIXES, read_text, to_utf8
-from framefeed.scanning._rows import get_suffix
+from framefeed.scanning._rows import NO_COLUMN_ROW, Listing, get_suffix
 
 TEXT_SUFFIXES = frozenset({".txt", ".lst", ".list"})
 JSON_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
@@ -67,24 +67,7 @@ class ArrowStream(Protocol):
         """Export the table."""
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """The lines of a manifest.
-
-    Attributes:
-        group: Path or URL of each line; "" for a line without one.
-        columns: The other columns.
-        bad: Errors of bad lines, by their names.
-        start: Folder where relative paths start, if there are any.
-    """
-
-    group: SourceGroup
-    columns: pa.Table
-    bad: dict[str, UnreadableMedia] = field(default_factory=dict)
-    start: str | None = None
-
-
-def read_manifest(path: str, options: ListOptions | None = None) -> Manifest:
+def read_manifest(path: str, options: ListOptions | None = None) -> Listing:
     """Read a manifest; the format depends on its ending.
 
     Args:
@@ -106,14 +89,14 @@ def read_manifest(path: str, options: ListOptions | None = None) -> Manifest:
         raise UnreadableMedia(f"list {error}", source=path, stage="open") from error
     try:
         listed = try_again_in_shortage(partial(_read_table, path, options), path, "open")
-        return _make_manifest(path, listed, options, os.path.dirname(path))
+        return _make_listing(path, listed, options, os.path.dirname(path))
     except UsageError as error:
         raise UsageError(f"list {path}: {error}", source=path) from error
     except (pa.ArrowException, OSError, UnicodeError, ValueError) as error:
         raise UsageError(f"list {path}: not readable as {get_suffix(path)[1:]}: {error}", source=path) from error
 
 
-def read_arrow(table: pa.Table, options: ListOptions) -> Manifest:
+def read_arrow(table: pa.Table, options: ListOptions) -> Listing:
     """Read a table as a manifest; relative paths start at the folder of the options, else at the working folder.
 
     Raises:
@@ -121,7 +104,7 @@ def read_arrow(table: pa.Table, options: ListOptions) -> Manifest:
     """
     try:
         folder = options.folder or os.getcwd()
-        return _make_manifest(os.path.join(folder, "table"), _take_columns(table), options, folder)
+        return _make_listing(os.path.join(folder, "table"), _take_columns(table), options, folder)
     except UsageError as error:
         raise UsageError(f"table: {error}", source="table") from error
 
@@ -192,7 +175,7 @@ def _normalize(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.time32("ms")) if kind == pa.time32("s") else column
 
 
-def _make_manifest(name: str, listed: ListTable, options: ListOptions, folder: str) -> Manifest:
+def _make_listing(name: str, listed: ListTable, options: ListOptions, folder: str) -> Listing:
     """Make rows of a list.
 
     Args:
@@ -202,7 +185,7 @@ def _make_manifest(name: str, listed: ListTable, options: ListOptions, folder: s
         folder: Folder where relative paths start without ``root``.
     """
     if not listed.columns:
-        return Manifest(SourceGroup("", []), pa.table({}))
+        return Listing()
     renamed, path_name, bad = rename_columns(listed, options), "", dict(listed.bad)
     if options.path_template is not None:
         built = list(build_paths(listed, renamed, options))
@@ -215,18 +198,19 @@ def _make_manifest(name: str, listed: ListTable, options: ListOptions, folder: s
     if bad and len(bad) == len(names) and not listed.is_table:
         raise UsageError(f"no line fits: {bad[min(bad)]}")
     columns = _convert_columns(renamed, path_name)
-    start = options.folder or folder
+    start, errors = options.folder or folder, dict[str, UnreadableMedia]()
     group = _join_folder(names, start)
+    if bad:
+        # Each bad line is a row with its error, under a name of its own.
+        group = SourceGroup("", list(group.paths()))
+        for row, reason in bad.items():
+            group.names[row] = f"{name} {renamed.name_row(row)}"
+            errors[group.names[row]] = UnreadableMedia(f"{name}: {reason}", source=name, stage="open")
     is_relative = any(each and not each.startswith(os.sep) and not is_url(each) for each in names)
-    manifest = Manifest(group, columns, start=start if is_relative and not is_url(start) else None)
-    if not bad:
-        return manifest
-    # Each bad line is a row with its error, under a name of its own.
-    paths, errors = list(group.paths()), dict[str, UnreadableMedia]()
-    for row, reason in bad.items():
-        paths[row] = f"{name} {renamed.name_row(row)}"
-        errors[paths[row]] = UnreadableMedia(f"{name}: {reason}", source=name, stage="open")
-    return replace(manifest, group=SourceGroup("", paths), bad=errors)
+    starts = {name: start} if is_relative and not is_url(start) else {}
+    has_columns = bool(columns.column_names)
+    column_rows = np.arange(len(names)) if has_columns else np.full(len(names), NO_COLUMN_ROW)
+    return Listing([group], column_rows, columns, errors, starts)
 
 
 def _read_names(listed: ListTable, path_name: str, bad: dict[int, str]) -> list[str]:

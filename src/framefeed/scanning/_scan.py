@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from framefeed._checks import check_choice, check_path
+from framefeed._checks import check_choice, check_path, refuse_names
 from framefeed._names import is_url, make_absolute, make_printable
 from framefeed._shown import show_name, show_text
 from framefeed._values import Limits, resolve_limits
@@ -56,6 +56,7 @@ _MOST_ROOTS = 3
 """Roots named in a message."""
 
 
+@refuse_names("scan", {"num_workers": "use workers="})
 def scan(  # noqa: PLR0913 - public: what its users ask for
     roots: Roots,
     *,
@@ -139,14 +140,14 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     request = ScanRequest(options, out, label_from, resume, folders, lists, known, show_line)
     loss = explain_lost_facts(out, options)
     if loss is not None:
-        warnings.warn(loss, UserWarning, stacklevel=2)
+        warnings.warn(loss, UserWarning, stacklevel=3)
     result = scan_roots(checked, request)
     catalog = result.catalog
     for remark in result.remarks if len(catalog) else [explain_no_media(checked)]:
-        warnings.warn(show_text(remark), UserWarning, stacklevel=2)
+        warnings.warn(show_text(remark), UserWarning, stacklevel=3)
     if assumed is not None and depth == "frames" and len(catalog) and not count_times(catalog).get("assumed"):
         message = f"assume_fps={assume_fps} was not used: all readable files have times of their own"
-        warnings.warn(message, UserWarning, stacklevel=2)
+        warnings.warn(message, UserWarning, stacklevel=3)
     return catalog
 
 
