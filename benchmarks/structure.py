@@ -1,9 +1,9 @@
 """Count the source: lines by concern, what one frame and one batch load, calls of a clip, lengths of functions.
 
-usage: python -m benchmarks.structure [--concerns] [--json FILE]      (in the project's folder)
+usage: python -m benchmarks.structure [--concerns] [--write] [--json FILE]      (in the project's folder)
 
-`--concerns` prints the table of docs/architecture.md alone. A module without a concern is an error: add it to one, or
-add a concern and say what it buys.
+`--concerns` prints the table of docs/architecture.md alone, `--write` puts it there. A module without a concern is an
+error: add it to one, or add a concern and say what it buys.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import framefeed as ff
 import framefeed.media
-from benchmarks.figures import make_table
+from benchmarks.figures import fill, make_table
 from framefeed.testing import ClipSpec, write_clip
 from tests.house import FunctionNode, Source, body_lines, package_sources
 
 ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "architecture.md"
 SIDES = ("bench", "cli", "report", "testing")
 # (concern, what it buys the user, its modules); the longest name that fits a module counts.
 CONCERNS = [
@@ -77,14 +79,16 @@ def main() -> int:
     """Print the counts; write them as JSON where a file is named."""
     parser = argparse.ArgumentParser(description="Count lines by concern, loaded modules, calls and functions.")
     parser.add_argument("--concerns", action="store_true", help="print the table of concerns alone")
+    parser.add_argument("--write", action="store_true", help="write the table of concerns into docs/architecture.md")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     sources = package_sources()
     lines = count_concerns(sources)
-    print(make_table(("concern", "lines", "what it buys"), [
-        (concern, f"{lines[concern]:,}", bought) for concern, bought, _ in CONCERNS
-    ]))  # fmt: skip
-    if given.concerns:
+    print(tabulate_concerns(lines))
+    if given.write:
+        page = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(fill(page, {"concerns": lambda: tabulate_concerns(lines)}), encoding="utf-8")
+    if given.concerns or given.write:
         return 0
     counts = count_functions(sources) | count_files(sources) | count_in_use()
     for name, value in counts.items():
@@ -106,6 +110,12 @@ def count_concerns(sources: list[Source]) -> dict[str, int]:
             raise SystemExit(f"{source.module} has no concern: add it to CONCERNS")
         lines[owners[max(mine, key=len)]] += count_lines(source)
     return dict(lines)
+
+
+def tabulate_concerns(lines: Mapping[str, int]) -> str:
+    """Write the table of docs/architecture.md."""
+    rows = [(concern, f"{lines[concern]:,}", bought) for concern, bought, _ in CONCERNS]
+    return make_table(("concern", "lines", "what it buys"), [*rows, ("all of them", f"{sum(lines.values()):,}", "")])
 
 
 def count_functions(sources: list[Source]) -> dict[str, Any]:

@@ -31,7 +31,8 @@ def collecting_reasons() -> Iterator[list[str]]:
 
     class Collector(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            messages.append(record.getMessage())
+            if not record.msg.startswith("%s: indexed"):
+                messages.append(record.getMessage())
 
     log, handler = logging.getLogger("framefeed.index"), Collector()
     level = log.level

@@ -82,7 +82,7 @@ def list_processes(loader: ClipLoader) -> list[int]:
     pool = loader._workers._pool
     assert isinstance(pool, ProcessPool)
     children = list(pool._children._by_thread.values())
-    return [child._process.pid for child in children if child._process is not None]
+    return [child._running.value.process.pid for child in children if child._running.value.process is not None]
 
 
 def strike(loader: ClipLoader, name: str, rng: random.Random) -> None:

@@ -95,7 +95,11 @@ class Storm:
 def strike(pool: ProcessPool, name: str, rng: random.Random) -> None:
     """Send a signal to a random worker process, if there is one, at a random moment; return when it has arrived."""
     sleep(rng.choice([0, 0.001, 0.005, 0.02]))
-    processes = [child._process for child in pool._children._by_thread.values() if child._process is not None]
+    processes = [
+        child._running.value.process
+        for child in pool._children._by_thread.values()
+        if child._running.value.process is not None
+    ]
     if processes:
         struck = rng.choice(processes).pid
         with suppress(ProcessLookupError):
@@ -133,7 +137,11 @@ def survive(seed: int, folder: Path, deadline_seconds: float = 5.0) -> tuple[Cou
         # The pool is usable afterwards, whatever was struck last.
         again = ordered_outcomes(functions.same, range(9), pool=pool, max_in_flight=4)
         assert list(again) == [Ok(item) for item in range(9)]
-        workers = {child._process.pid for child in pool._children._by_thread.values() if child._process is not None}
+        workers = {
+            child._running.value.process.pid
+            for child in pool._children._by_thread.values()
+            if child._running.value.process is not None
+        }
     assert all_gone(workers), f"left behind: {[process for process in workers if lives(process)]}"
     return happened, longest
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from framefeed._checks import expected
 from framefeed._lru import Lru
+from framefeed._per_process import PerProcess
 from framefeed._units import format_bytes
 from framefeed.cache._keys import EXACT, FORMS, Form
 from framefeed.cache.codecs._codec import FrameCodec
@@ -20,7 +21,6 @@ from framefeed.cache.store._format import StoredFrame, StoreInfo, StoreOptions
 from framefeed.cache.store._store import FrameStore
 from framefeed.decode import PlaneLayout
 from framefeed.errors import MissingDependency, UsageError
-from framefeed.parallel import renew_after_fork
 
 _ENTRY_NBYTES = 400
 """Memory of a frame besides its bytes, about: two dictionary entries, the key, the objects."""
@@ -66,14 +66,9 @@ class CacheStats:
 
 
 class CacheCounters:
-    """Counts of a cache, added by several threads."""
+    """Counts of a cache in one process, added by several threads."""
 
     def __init__(self) -> None:
-        self.after_fork()
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        """Count from zero in a forked process, and replace the lock, which a thread of the parent may have held."""
         self._sums: dict[str, Any] = {}
         self._lock = Lock()
 
@@ -100,12 +95,7 @@ class MemoryTier:
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self._frames = Lru[tuple[bytes, int], StoredFrame](max_bytes, _count_frame_bytes)
-        self.after_fork()
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent may have held."""
-        self._lock = Lock()
+        self._lock = PerProcess(Lock)
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -119,24 +109,24 @@ class MemoryTier:
         """Look up frames of one stream."""
         if not len(self._frames):
             return [None] * len(packets)
-        with self._lock:
+        with self._lock.value:
             return [self._frames.get((key, packet)) for packet in packets]
 
     def put(self, key: bytes, frame: StoredFrame) -> None:
         """Keep a frame whose data are its own bytes, and remove the least recently used ones for it."""
         if _count_frame_bytes(frame) > self.max_bytes:
             return
-        with self._lock:
+        with self._lock.value:
             self._frames.put((key, frame.number), frame)
 
     def drop(self, key: bytes, packet: int) -> None:
         """Remove a frame."""
-        with self._lock:
+        with self._lock.value:
             self._frames.pop((key, packet))
 
     def clear(self) -> None:
         """Remove all frames."""
-        with self._lock:
+        with self._lock.value:
             self._frames.clear()
 
 
@@ -244,7 +234,6 @@ class CacheState:
     Attributes:
         options: Of the cache.
         memory: The frames in memory.
-        counters: Counts of this process.
         pixels: "exact", or the recipe of a lossy codec. It is part of every key, so frames of a lossy codec are found
             only with that codec.
         planned: What will be stored, if that is known; codec="auto" chooses by it.
@@ -254,7 +243,7 @@ class CacheState:
     def __init__(self, options: CacheOptions) -> None:
         self.options = options
         self.memory = MemoryTier(options.memory_bytes)
-        self.counters = CacheCounters()
+        self._counters = PerProcess(CacheCounters)
         given = None if options.codec == AUTO else find_codec(options.codec)
         self._codecs: dict[Form, FrameCodec] = {} if given is None else dict.fromkeys(FORMS, given)
         self._codec: FrameCodec | None = given
@@ -263,12 +252,12 @@ class CacheState:
         self.shortage: str | None = None
         self._store: FrameStore | None = None
         self._has_warned = False
-        self.after_fork()
-        renew_after_fork(self)
+        self._lock = PerProcess(Lock)
 
-    def after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent may have held."""
-        self._lock = Lock()
+    @property
+    def counters(self) -> CacheCounters:
+        """Counts of this process."""
+        return self._counters.value
 
     @property
     def store(self) -> FrameStore:
@@ -278,7 +267,7 @@ class CacheState:
             CacheError: The path is a file, or a folder that others may write to.
         """
         if self._store is None:
-            with self._lock:
+            with self._lock.value:
                 if self._store is None:
                     given = self.options
                     self._store = FrameStore(given.path, StoreOptions(given.max_bytes, shared=given.shared))
@@ -319,7 +308,7 @@ class CacheState:
         """
         if form not in self._codecs:
             store = self.store
-            with self._lock:
+            with self._lock.value:
                 if form not in self._codecs:
                     self._codecs[form], _ = choose_codec(AUTO, form, layout, store.info(), self.planned)
         self._codec = self._codecs[form]
@@ -344,7 +333,7 @@ class CacheState:
         trouble = self.trouble
         if trouble is None:
             return
-        with self._lock:
+        with self._lock.value:
             if self._has_warned:
                 return
             self._has_warned = True

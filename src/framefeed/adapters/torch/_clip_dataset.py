@@ -14,6 +14,7 @@ from torch.utils.data import Dataset, get_worker_info
 
 from framefeed._checks import check_choice, check_position, check_transform, expected
 from framefeed._nearest import did_you_mean
+from framefeed._per_process import PerProcess
 from framefeed._values import Limits
 from framefeed.adapters.torch._drawing import drawing_from
 from framefeed.cache import FrameCache, explain_little_reuse, make_decoder
@@ -34,7 +35,7 @@ from framefeed.load import (
     with_position,
 )
 from framefeed.media import source_name
-from framefeed.parallel import Err, Ok, catch_outcome, renew_after_fork
+from framefeed.parallel import Err, Ok, catch_outcome
 from framefeed.plan import EpochPlan, Requests, check_targets
 
 Output = Literal["tensor", "numpy", "pil"]
@@ -210,12 +211,7 @@ class ClipDataset(Dataset[Any]):
         self._epoch_decoded = plan.epoch
         self._delivered: set[int] = set()
         self._cached_decoder: Decoder | None = None
-        self._counting = threading.Lock()
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        """Replace the lock in a forked process: a thread may have held it."""
-        self._counting = threading.Lock()
+        self._counting = PerProcess(threading.Lock)
 
     def __repr__(self) -> str:
         return f"ClipDataset({len(self)} clips, target={self._target!r}, epoch={self.epoch}, {self._plan!r})"
@@ -230,8 +226,7 @@ class ClipDataset(Dataset[Any]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._buffers = BufferPools(IDLE_BATCHES)
-        self._counting = threading.Lock()
-        renew_after_fork(self)
+        self._counting = PerProcess(threading.Lock)
 
     @property
     def plan(self) -> EpochPlan:
@@ -297,7 +292,7 @@ class ClipDataset(Dataset[Any]):
         numbers = [check_position("position", position, len(plan), "dataset") for position in positions]
         if not numbers:
             return []
-        with self._counting:
+        with self._counting.value:
             if plan.is_random:
                 self._item_counter.add(len(numbers), len(plan))
             decoder = self._choose_decoder(plan, numbers)
@@ -385,7 +380,7 @@ class ClipDataset(Dataset[Any]):
     def _load_substitute(self, plan: EpochPlan, failed: ClipBatch, position: int) -> Substitute | None:
         """Load the first clip in place of another that can be loaded; None if none of some can be."""
         whole = plan.whole
-        with self._counting:
+        with self._counting.value:
             decoder = self._choose_decoder(plan, [])
         for number in range(MAX_SUBSTITUTES):
             own = plan.choose_substitute(position, number)

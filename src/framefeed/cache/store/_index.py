@@ -410,7 +410,7 @@ class SegmentIndex:
         """Close all data files that are not in use; without a lock, because any thread may call it at any time."""
         self._descriptors.release_idle()
 
-    def renew_after_fork(self) -> None:
+    def begin_in_child(self) -> None:
         """Continue in a forked process: replace locks, and leave the segment that the parent writes to the parent."""
         if self._lock.acquire(blocking=False):
             self._lock = RLock()
