@@ -222,6 +222,7 @@ INTRUDERS = {
     "frameworks": {"load.intruder_frameworks": "torch"},
     "pure": {"plan.intruder_pure": "time"},
     "load-clock": {"load.intruder_clock": "time"},
+    "cache-below-plans": {"cache.intruder_plans": "framefeed.plan"},
     "decode-order": {"decode.intruder_order": "framefeed.parallel._pools"},
     "decode-below-plans": {"decode.intruder_plans": "framefeed.plan"},
     "encode-narrow": {"encode.intruder_narrow": "framefeed.plan"},
