@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from framefeed._arrays import ByteArray, IntArray
 from framefeed._values import PictureFormat, StreamColors
 from framefeed.bitstreams._bits import HeaderBits, OddUnits
-from framefeed.bitstreams._order import find_levels, unwrap
+from framefeed.bitstreams._order import find_levels, number_pictures, unwrap
 from framefeed.bitstreams._sets import H264Picture, H264Sequence, HevcPicture, HevcSequence, read_reference_sets
 from framefeed.bitstreams._slice_bits import SliceBits, read_headers
 from framefeed.bitstreams._slices import H264Slices, HevcSlices, read_h264_slices, read_hevc_slices
 from framefeed.bitstreams._units import HEAD_BYTES
-from framefeed.index import number_pictures
 from tests.pathologies.bitstreams import BitWriter, escape
 
 P, B, INTRA = 0, 1, 2

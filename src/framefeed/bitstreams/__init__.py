@@ -23,7 +23,7 @@ from framefeed.bitstreams._nal import (
     read_picture_facts,
     split_nal_units,
 )
-from framefeed.bitstreams._order import find_levels, unwrap
+from framefeed.bitstreams._order import find_levels, number_pictures, unwrap
 from framefeed.bitstreams._sets import (
     H264Picture,
     H264Sequence,
@@ -70,6 +70,7 @@ __all__ = [
     "make_known_colors",
     "make_mjpeg_reader",
     "make_table",
+    "number_pictures",
     "read_configuration",
     "read_dnxhd",
     "read_ffv1",

@@ -1,4 +1,4 @@
-"""Unwrap the coded order of pictures, and measure how far it differs from decoding order."""
+"""Number pictures in the order of display, and measure how far it differs from decoding order."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import numpy as np
 
 from framefeed._arrays import BoolArray, IntArray
 from framefeed.bitstreams._bits import OddUnits
+from framefeed.bitstreams._sets import H264Sequence
+from framefeed.bitstreams._slices import H264Slices
 
 MOST_HELD = 16
 """Pictures that a decoder holds back at most, in both codecs."""
@@ -45,6 +47,16 @@ def unwrap(coded: IntArray, is_anchor: BoolArray, is_first: BoolArray, bits: int
         raise OddUnits("pictures numbered beyond 32 bits")
     number: IntArray = total[before] + _wrap_steps(coded - own[before], half) + (sequence << _SEQUENCE_BITS)
     return number
+
+
+def number_pictures(sequence: H264Sequence, slices: H264Slices, is_idr: BoolArray, is_reference: BoolArray) -> IntArray:
+    """Number pictures in the order of display, 8.2.1: a frame is shown with the first of its fields."""
+    is_first = is_idr.copy()
+    is_first[0] = True
+    if sequence.order_kind == 2:
+        counted = unwrap(slices.number, np.ones(len(is_idr), bool), is_first, sequence.number_bits)
+        return 2 * counted - ~is_reference
+    return unwrap(slices.order, is_reference, is_first, sequence.order_bits) + np.minimum(slices.bottom, 0)
 
 
 def _wrap_steps(step: IntArray, half: int) -> IntArray:

@@ -23,7 +23,6 @@ from framefeed.index._runs import (
 from framefeed.index._stream import Verify
 from framefeed.index._times import TIMES_FROM_IN_WORDS
 from framefeed.index._upright import is_upright
-from framefeed.index.proofs._h264 import number_pictures
 from framefeed.index.proofs._proving import PROOF_RULES
 
 __all__ = [
@@ -55,7 +54,6 @@ __all__ = [
     "index_media",
     "is_upright",
     "make_image_sequence",
-    "number_pictures",
     "plan_runs",
     "predict_seconds",
     "probe",

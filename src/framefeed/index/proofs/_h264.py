@@ -17,9 +17,9 @@ from framefeed.bitstreams import (
     H264Slices,
     OddUnits,
     find_levels,
+    number_pictures,
     read_h264_slices,
     read_headers,
-    unwrap,
 )
 from framefeed.index.proofs._proving import (
     Proof,
@@ -149,16 +149,6 @@ def _read_slices(
         units.head_bytes[packets],
         lambda bits: read_h264_slices(bits, is_idr, is_reference, sequence, pictures),
     )
-
-
-def number_pictures(sequence: H264Sequence, slices: H264Slices, is_idr: BoolArray, is_reference: BoolArray) -> IntArray:
-    """Number pictures in the order of display, 8.2.1: a frame is shown with the first of its fields."""
-    is_first = is_idr.copy()
-    is_first[0] = True
-    if sequence.order_kind == 2:
-        counted = unwrap(slices.number, np.ones(len(is_idr), bool), is_first, sequence.number_bits)
-        return 2 * counted - ~is_reference
-    return unwrap(slices.order, is_reference, is_first, sequence.order_bits) + np.minimum(slices.bottom, 0)
 
 
 def _check_depth(number: IntArray, is_idr: BoolArray, is_b: BoolArray, declared: int | None, held: int) -> None:
