@@ -19,6 +19,7 @@ from av import VideoCodecContext
 from av.video.frame import VideoFrame
 
 from framefeed._arrays import BoolArray, IntArray
+from framefeed._stopping import check_stop
 from framefeed._values import DISPOSABLE, KEY, is_size_allowed
 from framefeed.bitstreams import BLOCK_PADDING, Codec, UnitWalk, read_nal_length_size, read_picture_facts
 from framefeed.decode._decoder import DecodeCounts
@@ -37,7 +38,6 @@ from framefeed.media import (
     is_harmless,
     libav_log,
 )
-from framefeed.parallel import check_stop
 
 # Finds whether decoding can start at each of some packets.
 StartCheck = Callable[[Iterable[int]], dict[int, bool]]

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import IntArray
+from framefeed._shortage import try_again_in_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits, is_size_allowed, make_size_error
 from framefeed.bitstreams import Codec
 from framefeed.decode._auto import check_kind
@@ -21,7 +22,6 @@ from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
 from framefeed.decode.backends._pyav_runs import MOST_HELD_BACK, NumberedFrame, RunDecoder, find_true_starts
 from framefeed.index import FrameIndex, plan_runs
 from framefeed.media import MediaSource, MisplacedPacket
-from framefeed.parallel import try_again_in_shortage
 from framefeed.request import OutputSpec
 
 __all__ = ["PyAVDecoder", "get_thread_pools"]
