@@ -18,7 +18,7 @@ from framefeed.index._joining import find_frame_starts
 from framefeed.index._picking import NO_PICK, PICKS, ExactTimes, Pick
 from framefeed.index._pictures import build_still_index, has_picture_files, make_image_sequence
 from framefeed.index._probe import probe
-from framefeed.index._runs import DecodeRuns, plan_runs
+from framefeed.index._runs import DecodeRun, DecodeRuns, RunKind, plan_runs
 from framefeed.index._times import TIMES_FROM_IN_WORDS
 from framefeed.index._upright import is_upright
 from framefeed.index.proofs._h264 import number_pictures
@@ -36,10 +36,12 @@ __all__ = [
     "SECONDS_PER_PICTURE",
     "TIMES_FROM_IN_WORDS",
     "BuiltFrom",
+    "DecodeRun",
     "DecodeRuns",
     "ExactTimes",
     "FrameIndex",
     "Pick",
+    "RunKind",
     "StreamFacts",
     "Timeline",
     "TimesFrom",

@@ -29,12 +29,12 @@ SECONDS_PER_FILE_PIXEL = 1e-8
 
 def predict_seconds(index: FrameIndex, runs: DecodeRuns) -> float:
     """Predict the CPU seconds of runs, and of resizing their frames."""
-    stream, delivered = index.stream, len(runs.ordinals)
+    stream, delivered = index.stream, runs.num_frames
     pixels = stream.width * stream.height
     if has_picture_files(index):
         return runs.num_decoded * (SECONDS_PER_FILE + pixels * SECONDS_PER_FILE_PIXEL)
     sent_bytes = int(np.maximum(0, index.packets.size[runs.send]).sum())
-    opens = 0 if stream.contiguous else runs.num_runs
+    opens = 0 if stream.contiguous else len(runs)
     return (
         runs.num_decoded * (SECONDS_PER_PICTURE + pixels * SECONDS_PER_DECODED_PIXEL)
         + sent_bytes * Codec.of(stream.codec).seconds_per_byte

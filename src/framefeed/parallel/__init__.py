@@ -25,7 +25,9 @@ from framefeed.parallel._reorder import ReorderBuffer
 from framefeed.parallel._shared_lines import SharedLines
 from framefeed.parallel._shared_memory import SharedBlock, SharedMemory, SharedRange
 from framefeed.parallel._shortage import (
+    MAY_BE_SHORTAGES,
     allocate,
+    collect_and_release,
     find_shortage,
     make_shortage_error,
     raise_shortage,
@@ -47,6 +49,7 @@ from framefeed.parallel._stopping import (
 __all__ = [
     "CLOSE_SECONDS",
     "DEADLINE",
+    "MAY_BE_SHORTAGES",
     "SOON_SECONDS",
     "CallLate",
     "Cancelled",
@@ -83,6 +86,7 @@ __all__ = [
     "check_deadline",
     "check_sendable",
     "check_stop",
+    "collect_and_release",
     "fetch_limit",
     "finalise_after_fork",
     "find_shortage",
