@@ -54,7 +54,6 @@ class ForwardReader:
             StaleSource: The file is not the one that was indexed.
             ResourceExhausted: Memory, descriptors or the like ran out, also after idle ones were released.
         """
-        try_again_in_shortage(lambda: self._source.check_identity(self._index.identity), self._source.name, "decode")
         if self._in_use.acquire(blocking=False):
             try:
                 pixels = self._read_forward(ordinal)
@@ -93,6 +92,9 @@ class ForwardReader:
             return None
         if self._stream is None:
             self._open_stream(ordinal)
+        else:  # an identity is checked where a file is opened; here it has been open since another call
+            name, identity = self._source.name, self._index.identity
+            try_again_in_shortage(lambda: self._source.check_identity(identity), name, "decode")
         pixels = self._advance(ordinal)
         if pixels is None:
             self._open_stream(ordinal)

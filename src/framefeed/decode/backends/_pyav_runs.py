@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 import sys
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -162,7 +162,7 @@ class RunDecoder:
         context = self._feed.start(attempt.start, with_new_decoder=not is_pooled)
         num_errors = _count_logged_errors()
         most_held = self._count_held(attempt, send)
-        packets, came = self._feed.packets(send), Counter[int]()
+        packets, came = self._feed.packets(send), dict[int, int]()
         held: deque[tuple[FrameKey, VideoFrame]] = deque()
         while True:
             check_stop()
@@ -190,8 +190,8 @@ class RunDecoder:
                         continue
                 # A decoder may give the picture of a packet twice.
                 number = cast("int", frame.pts)
-                key = number, came[number]
-                came[number] += 1
+                key = number, came.get(number, 0)
+                came[number] = key[1] + 1
                 if key in missing:
                     held.append((key, frame))
             del frames
