@@ -41,9 +41,9 @@ fast: .venv/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
 
 # Three processes for two cores, because many tests wait: or CI takes longer than 15 minutes. The tests of a file stay in
-# one.
+# one; files that take long come first, not those with many tests (tests/tiers.py).
 tests: .venv/.dev
-	$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # The wheel without the checkout: with the oldest dependencies, and with the newest on Python 3.13, where that is there.
 installed: installed-oldest

@@ -1,6 +1,9 @@
-"""Count what design/0018 says of the source: modules, lines, function bodies, imports, names used twice.
+"""Count the source: lines by concern, what one frame and one batch load, calls of a clip, lengths of functions.
 
-usage: python -m benchmarks.structure [--json FILE]      (in the project's folder)
+usage: python -m benchmarks.structure [--concerns] [--write] [--json FILE]      (in the project's folder)
+
+`--concerns` prints the table of docs/architecture.md alone, `--write` puts it there. A module without a concern is an
+error: add it to one, or add a concern and say what it buys.
 """
 
 from __future__ import annotations
@@ -9,71 +12,136 @@ import argparse
 import ast
 import collections
 import json
-import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
-from tests.house import MODULE_FILES, FunctionNode, Source, body_lines, package_sources
+import framefeed as ff
+import framefeed.media
+from benchmarks.figures import fill, make_table
+from framefeed.testing import ClipSpec, write_clip
+from tests.house import FunctionNode, Source, body_lines, package_sources
 
-NOT_CORE = ("bench", "testing")
-LOADER = "import framefeed as ff; ff.Catalog, ff.plan_clips, ff.Rates, ff.ClipLoader"
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "architecture.md"
+SIDES = ("bench", "cli", "report", "testing")
+# (concern, what it buys the user, its modules); the longest name that fits a module counts.
+CONCERNS = [
+    ("frames of one source", "any frame by number or time, exactly the one that was asked for", "index request decode"),
+    ("frames proved by headers", "an index without decoding, which is still right", "bitstreams index.proofs "
+     "index._provers"),
+    ("MP4 without FFmpeg", "facts in microseconds, packets read at their offsets, remote files by ranges",
+     "mp4 index._movie index._movie_facts"),
+    ("pictures", "image data sets behind the same calls; a header a file in bulk", "pictures catalog._still_rows "
+     "decode.backends.still index._pictures"),
+    ("sources and containers", "files, bytes, URLs and every container that FFmpeg reads", "media"),
+    ("sequences of pictures", "a folder of numbered frames as a video", "media._sequence media._sequence_files"),
+    ("catalogs", "a million files as one table that opens at once and can be filtered and split", "catalog"),
+    ("scans", "folders, lists and tables; failed files are rows; goes on after a crash", "scanning"),
+    ("plans", "which frames an epoch reads, from seed and position alone: shuffle, shards, resume", "plan"),
+    ("loading", "batches in order from any number of workers; faults and state of a run", "load"),
+    ("workers", "threads and processes that end, survive forks and shortages", "parallel"),
+    ("cache", "decoded frames are kept for the next epoch, on any disk", "cache"),
+    ("cache: codecs", "smaller stored frames, exact or lossy", "cache.codecs"),
+    ("cache: files", "several processes write at once, nothing torn after a crash", "cache.store"),
+    ("cache: filled ahead", "the first epoch is fast too; size and speed are known before", "cache.prefill"),
+    ("written pictures and videos", "stills, contact sheets, videos that are joined from parts", "encode"),
+    ("videos through a function", "`map_video`: parallel, in order, continued after a stop", "transcode"),
+    ("PyTorch", "data sets, a drop-in `DataLoader` and `VideoDecoder`", "adapters.torch torch"),
+    ("other frameworks", "the same batches in TensorFlow and JAX", "adapters tensorflow jax dali ray lerobot compat"),
+    ("command line", "all of it without Python", "cli __main__"),
+    ("measuring on own files", "which way is fastest here, against the libraries that are installed", "bench"),
+    ("reports", "a page that shows what is in a data set", "report"),
+    ("exams for other people's parts", "a decoder or codec of one's own is checked as ours are", "testing"),
+    ("shared values, messages, errors", "errors that name file, reason and next step", "errors _arrays _cached _checks "
+     "_compute _files _lru _names _nearest _per_process _shortage _shown _units _values"),
+]  # fmt: skip
 LOADED = """
 import sys
 for name, module in sys.modules.items():
-    if name.startswith("framefeed"):
+    if name.split(".")[0] == "framefeed":
         print(module.__file__)
+print(*sorted({"pyarrow"} & sys.modules.keys()))
 """
+FRAME = "import framefeed as ff; ff.VideoDecoder({0!r})[5]"
+BATCH = "import framefeed as ff; plan = ff.plan_clips(ff.Catalog.open({1!r}), ff.Uniform(8), seed=0, size=(32, 32)); "
+BATCH += "loader = ff.ClipLoader(plan, batch_size=1, workers=2); next(iter(loader)); loader.close()"
+# Distances of the 8 frames of two clips, which need different numbers of packets.
+NEAR, FAR = 1, 8
 
 
 def main() -> int:
     """Print the counts; write them as JSON where a file is named."""
-    parser = argparse.ArgumentParser(description="Count modules, lines, bodies, imports and names of the source.")
-    parser.add_argument("--json", type=pathlib.Path)
-    target = parser.parse_args().json
-    counts = count()
+    parser = argparse.ArgumentParser(description="Count lines by concern, loaded modules, calls and functions.")
+    parser.add_argument("--concerns", action="store_true", help="print the table of concerns alone")
+    parser.add_argument("--write", action="store_true", help="write the table of concerns into docs/architecture.md")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    sources = package_sources()
+    lines = count_concerns(sources)
+    print(tabulate_concerns(lines))
+    if given.write:
+        page = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(fill(page, {"concerns": lambda: tabulate_concerns(lines)}), encoding="utf-8")
+    if given.concerns or given.write:
+        return 0
+    counts = count_functions(sources) | count_files(sources) | count_in_use()
     for name, value in counts.items():
         print(f"{name:55} {value}")
-    if target is not None:
-        target.write_text(json.dumps(counts, indent=1) + "\n")
+    if given.json is not None:
+        given.json.write_text(json.dumps({"lines": lines, **counts}, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
-def count() -> dict[str, Any]:
-    """Return each figure under its name."""
-    sources = package_sources()
-    packages = {name.removesuffix(".__init__") for name in MODULE_FILES if name.endswith(".__init__")}
-    core = [source for source in sources if source.room not in NOT_CORE]
-    bodies = sorted(body_lines(node) for source in core for node in source.nodes if isinstance(node, FunctionNode))
-    run = subprocess.run([sys.executable, "-c", LOADER + LOADED], check=True, capture_output=True, text=True)
-    loaded = [pathlib.Path(line).read_text(encoding="utf-8") for line in run.stdout.splitlines()]
-    classes: dict[str, set[str]] = collections.defaultdict(set)
+def count_concerns(sources: list[Source]) -> dict[str, int]:
+    """Add up the lines of the modules of each concern."""
+    owners = {f"framefeed.{name}": concern for concern, _, names in CONCERNS for name in names.split()}
+    lines: collections.Counter[str] = collections.Counter()
     for source in sources:
-        for node in source.tree.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                classes[node.name].add(source.room)
-    twice = sorted(name for name, rooms in classes.items() if len(rooms) > 1)
-    private, with_one_caller = count_private_functions(core)
-    dataclasses, built_once = count_dataclasses(sources)
+        mine = [name for name in owners if source.within(name)]
+        if source.module == "framefeed":
+            mine = ["framefeed.errors"]
+        if not mine:
+            raise SystemExit(f"{source.module} has no concern: add it to CONCERNS")
+        lines[owners[max(mine, key=len)]] += count_lines(source)
+    return dict(lines)
+
+
+def tabulate_concerns(lines: Mapping[str, int]) -> str:
+    """Write the table of docs/architecture.md."""
+    rows = [(concern, f"{lines[concern]:,}", bought) for concern, bought, _ in CONCERNS]
+    return make_table(("concern", "lines", "what it buys"), [*rows, ("all of them", f"{sum(lines.values()):,}", "")])
+
+
+def count_functions(sources: list[Source]) -> dict[str, Any]:
+    """Measure the functions of the core."""
+    nodes = [node for source in sources if source.room not in SIDES for node in source.nodes]
+    functions = [node for node in nodes if isinstance(node, FunctionNode)]
+    bodies = sorted(map(body_lines, functions))
+    short = sum(len(node.body) - (ast.get_docstring(node) is not None) <= 1 for node in functions)
     return {
-        "core modules (without bench, testing)": len(core),
-        "core lines": sum(map(count_lines, core)),
-        **{
-            f"{room} modules / lines": [len(own), sum(map(count_lines, own))]
-            for room in NOT_CORE
-            for own in [[source for source in sources if source.room == room]]
-        },
+        "functions of one statement": f"{100 * short / len(functions):.0f} %",
         "function body median / p90 / longest": [statistics.median(bodies), bodies[int(0.9 * len(bodies))], bodies[-1]],
-        "private functions": private,
-        "private functions with one caller in their module": with_one_caller,
-        "dataclasses": dataclasses,
-        "dataclasses built in one place": built_once,
-        "modules a loader imports": len(loaded),
-        "lines a loader imports": sum(len(text.splitlines()) for text in loaded),
-        "public class names in two rooms": len(twice),
-        "which": twice,
-        "modules under 60 lines": sum(count_lines(each) < 60 for each in core if each.module not in packages),
+    }
+
+
+def count_files(sources: list[Source]) -> dict[str, Any]:
+    """Count modules and lines of core, wheel, tests and benchmarks."""
+    core = [source for source in sources if source.room not in SIDES]
+    outside = {
+        folder: sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / folder).rglob("*.py"))
+        for folder in ("tests", "benchmarks")
+    }
+    return {
+        f"core modules / lines (without {', '.join(SIDES)})": [len(core), sum(map(count_lines, core))],
+        "wheel lines": sum(map(count_lines, sources)),
+        **{f"{folder} lines": lines for folder, lines in outside.items()},
+        "names in media's door": len(framefeed.media.__all__),
     }
 
 
@@ -82,30 +150,48 @@ def count_lines(source: Source) -> int:
     return len(source.text.splitlines())
 
 
-def count_private_functions(sources: list[Source]) -> tuple[int, int]:
-    """Count the private functions of modules, and those of them that are named once besides."""
-    total = once = 0
-    for source in sources:
-        uses = collections.Counter(node.id for node in source.nodes if isinstance(node, ast.Name))
-        for node in source.tree.body:
-            if isinstance(node, FunctionNode) and node.name.startswith("_"):
-                total += 1
-                once += uses[node.name] == 1
-    return total, once
+def count_in_use() -> dict[str, Any]:
+    """Count what one frame and one batch load, and the own calls of a clip."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, table = Path(folder, "clip.mp4"), Path(folder, "cat.parquet")
+        write_clip(path, ClipSpec(num_frames=64, gop=64, b_frames=0))
+        ff.scan(path, out=table, progress=False)
+        first = {
+            "loaded by one frame of a VideoDecoder, modules / lines": count_loaded(FRAME.format(str(path))),
+            "loaded by a ClipLoader's first batch, modules / lines": count_loaded(BATCH.format(str(path), str(table))),
+        }
+        (near, few), (far, many) = (count_calls(path, distance) for distance in (NEAR, FAR))
+    a_packet = (far - near) / (many - few)
+    return {**first, "own calls of a clip of 8 frames, a packet / besides": [
+        round(a_packet, 1), round(near - a_packet * few)
+    ]}  # fmt: skip
 
 
-def count_dataclasses(sources: list[Source]) -> tuple[int, int]:
-    """Count the dataclasses, and those of them whose name is called once in the package."""
-    nodes = [node for source in sources for node in source.nodes]
-    calls = collections.Counter(
-        getattr(node.func, "id", getattr(node.func, "attr", "")) for node in nodes if isinstance(node, ast.Call)
-    )
-    names = [
-        node.name
-        for node in nodes
-        if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(mark) for mark in node.decorator_list)
-    ]
-    return len(names), sum(calls[name] == 1 for name in names)
+def count_loaded(code: str) -> list[Any]:
+    """Run code in a fresh process, and count the modules that it leaves loaded, and their lines."""
+    run = subprocess.run([sys.executable, "-c", code + LOADED], check=True, capture_output=True, text=True)
+    *files, arrow = run.stdout.splitlines()
+    lines = sum(len(Path(file).read_text(encoding="utf-8").splitlines()) for file in files)
+    return [len(files), lines, arrow or "no pyarrow"]
+
+
+def count_calls(path: Path, distance: int) -> tuple[int, int]:
+    """Count framefeed's own calls, generators' resumptions too, and packets for one clip of a warm loader."""
+    calls, own = 0, str(Path(ff.__file__).parent)
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call" and frame.f_code.co_filename.startswith(own)
+
+    clip = ff.DecodeRequest(path, range(0, 8 * distance, distance))
+    with ff.ClipLoader(ff.plan_requests([clip] * 3, size=(32, 32)), batch_size=1, workers=0) as loader:
+        batches = iter(loader)
+        next(batches), next(batches)
+        before = loader.stats().counts.packets_sent
+        sys.setprofile(note)
+        next(batches)
+        sys.setprofile(None)
+        return calls, loader.stats().counts.packets_sent - before
 
 
 if __name__ == "__main__":

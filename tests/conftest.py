@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.corpus_folder import share_folder
 from tests.parallel.clocks import HandClock
-from tests.tiers import mark_listed
+from tests.tiers import mark_listed, put_long_files_first
 
 settings.register_profile(
     "house",
@@ -43,8 +43,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(share_folder())
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     mark_listed(items)
+    if hasattr(config, "workerinput"):
+        put_long_files_first(items)
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
 import pickle
 import re
+import traceback
 
 import pytest
 
@@ -106,11 +108,11 @@ def test_pytorch_can_rebuild_each_error(kind: type[FramefeedError]) -> None:
 def test_each_error_is_pickled_with_its_context(kind: type[FramefeedError], protocol: int) -> None:
     error = kind("no frame 9", **CONTEXT)
     error.add_note("seen twice")
-    copy = pickle.loads(pickle.dumps(error, protocol))
-    assert type(copy) is kind
-    assert str(copy) == "no frame 9"
-    assert vars(copy) == vars(error)
-    assert copy.__notes__ == ["seen twice"]
+    copied = pickle.loads(pickle.dumps(error, protocol))
+    assert type(copied) is kind
+    assert str(copied) == "no frame 9"
+    assert vars(copied) == vars(error)
+    assert copied.__notes__ == ["seen twice"]
 
 
 def test_attributes_of_one_error_are_pickled_too() -> None:
@@ -118,6 +120,19 @@ def test_attributes_of_one_error_are_pickled_too() -> None:
     failed = errors.WorkerLost("died", remote_traceback="Traceback ...", position=4)
     assert pickle.loads(pickle.dumps(damaged)).frames == (3, 5)
     assert pickle.loads(pickle.dumps(failed)).remote_traceback == "Traceback ..."
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_a_position_that_became_known_late_ends_the_text_and_travels(kind: type[FramefeedError]) -> None:
+    error = kind("no frame 9", source="a b.mp4", stage="decode")
+    error.position = error.late_position = 7
+    text = "no frame 9 (clip at position 7)"
+    travelled = [pickle.loads(pickle.dumps(error)), pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(error))))]
+    assert [str(each) for each in (error, copy.copy(error), *travelled)] == [text] * 4
+    assert [vars(each) for each in travelled] == [vars(error)] * 2
+    # As torch's workers send it: the end of the text of the traceback.
+    sent = "".join(traceback.format_exception_only(error)).rstrip()
+    assert str(kind(f"Caught {kind.__name__} in DataLoader worker process 0.\n{sent}")).endswith(text)
 
 
 @pytest.mark.parametrize("kind", ERRORS)

@@ -60,6 +60,21 @@ def test_arguments_of_other_decoders_are_answered(name: str, advice: str) -> Non
         ff.VideoDecoder("a.mp4", colour=1)  # type: ignore[call-arg]  # the wrong call
 
 
+@pytest.mark.parametrize(
+    ("function", "name", "advice"),
+    [
+        ("plan_clips", "resize", r"use size=\(height, width\)"), ("plan_clips", "num_clips", "use clips_per_video="),
+        ("plan_clips", "batch_size", r"ff\.ClipLoader"), ("plan_requests", "resize", "use size="),
+        ("scan", "num_workers", "use workers=$"),
+    ],
+)  # fmt: skip
+def test_arguments_of_other_libraries_are_answered(function: str, name: str, advice: str) -> None:
+    with pytest.raises(TypeError, match=f"^{function}: there is no argument {name}=: .*{advice}"):
+        getattr(ff, function)("videos", **{name: 1})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        getattr(ff, function)("videos", colour=1)
+
+
 @pytest.mark.parametrize("name", ["Frame", "FrameBatch", "ClipLoader", "scan"])
 def test_names_of_framefeed_are_found_from_its_door_for_torch(name: str) -> None:
     pytest.importorskip("torch")

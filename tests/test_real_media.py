@@ -44,7 +44,7 @@ DAMAGED = {"decord/corrupted.mp4": 20}
 """Frames that may refer to damage that the decoder notices: these may be CorruptMedia, all others must come."""
 LONG = {"androidx-media/long_1080p_lowbitrate.mp4": 1200, "marimo/docs-sql-validate-mode.mp4": 1000}
 """Only so many first frames are ever compared: reading the first to its end takes as long as all the others."""
-FIRST_PIXELS = 100_000_000
+FIRST_PIXELS = 60_000_000
 """In the short form, the first frames of so many pixels are compared."""
 WAYS = (
     (PyAVDecoder(), "path"),
@@ -52,9 +52,9 @@ WAYS = (
     (PyAVDecoder(direct=False), "file"),
     (PyAVDecoder(skip=False, direct=False), "path"),
 )
-BUDGET_PIXELS = either(short=5_000_000, long=20_000_000)
+BUDGET_PIXELS = either(short=3_000_000, long=20_000_000)
 """Pictures of so many pixels are decoded in each way; at least one request, at most ``MAX_REQUESTS``."""
-MAX_REQUESTS = either(short=3, long=6)
+MAX_REQUESTS = either(short=2, long=6)
 
 
 @pytest.mark.parametrize("name", VIDEOS or ["no media folder"])

@@ -296,17 +296,18 @@ def calls_of_caching(media: Media) -> Iterator[Wrong]:
         yield Wrong("FrameCache", ff.FrameCache, argument, NO_CHOICE, others={"path": "c"})
     for argument in ("max_bytes", "memory_bytes"):
         yield Wrong("FrameCache", ff.FrameCache, argument, ("x", 3.5, -1, [1], {}, Nothing()), others={"path": "c"})
-    yield Wrong("form_for", media.cache.form_for, "plan", (*NO_OBJECT, None))
+    for argument in ("count", "raw_bytes"):
+        numbers = {"count": 1, "raw_bytes": 1}
+        del numbers[argument]
+        yield Wrong("expect", media.cache.expect, argument, (*NO_INTEGER, None, -1), others=numbers)
     decoder = {"inner": as_decoder("auto")}
     yield Wrong("decoder", media.cache.decoder, "inner", (*NO_OBJECT, None, ff.VideoDecoder))
     yield Wrong("decoder", media.cache.decoder, "form", NO_CHOICE, others=decoder)
-    yield Wrong("decoder_for", media.cache.decoder_for, "plan", (*NO_OBJECT, None), others=decoder)
-    yield Wrong("decoder_for", media.cache.decoder_for, "inner", (*NO_OBJECT, None), others={"plan": media.plan})
-    yield Wrong(
-        "decoder_for", media.cache.decoder_for, "epochs", (*NO_INTEGER, None, 0), others={"plan": media.plan, **decoder}
-    )
-    yield Wrong("decoder", media.cache.decoder, "inner", (*NO_OBJECT, None))
-    yield Wrong("decoder", media.cache.decoder, "form", NO_CHOICE, others=decoder)
+    opened: dict[str, Any] = {"plan": media.plan, "cache": media.cache, **decoder}
+    for argument, wrong in (("plan", NO_OBJECT), ("cache", NO_OBJECT), ("inner", NO_OBJECT), ("epochs", NO_INTEGER)):
+        others = {name: value for name, value in opened.items() if name != argument}
+        yield Wrong("make_decoder", ff.cache.make_decoder, argument, (*wrong, None), others=others)
+    yield Wrong("choose_form", ff.cache.choose_form, "plan", (*NO_OBJECT, None), others={"cache": media.cache})
     yield Wrong("verify", media.cache.verify, "progress", (3, "x", [1], {}, True, Nothing()))
     built: dict[str, Any] = {"plan": media.plan, "cache": media.cache}
     yield Wrong("build", ff.cache.build, "progress", ("text", 3, [1], {}, Nothing()), others=built)

@@ -7,19 +7,21 @@ framefeed.errors.UsageError: size: expected (height, width), got the string '224
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from numbers import Integral, Real
 from operator import index
-from typing import Any, ParamSpec, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 from framefeed._nearest import did_you_mean
 from framefeed._shown import show_text
 from framefeed.errors import UsageError
 
 P = ParamSpec("P")
+R = TypeVar("R")
 _MOST_SHOWN = 80
 
 
@@ -31,24 +33,60 @@ class WrongType(UsageError, TypeError):
     """A number of a wrong type, or an argument that does not exist."""
 
 
-def refuse_names(owner: str, names: Mapping[str, str]) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Make a decorator of a constructor: arguments of other libraries raise an error that names the equivalent.
+def refuse_names(owner: str, names: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a decorator: arguments of other libraries raise an error that names the equivalent.
 
     Args:
-        owner: Name of the class.
+        owner: Name of the function, or of the class whose constructor is decorated.
         names: Arguments of other libraries -> what to write here.
     """
 
-    def decorate(construct: Callable[P, None]) -> Callable[P, None]:
-        @wraps(construct)
-        def check_and_construct(*args: P.args, **kwargs: P.kwargs) -> None:
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def check_and_call(*args: P.args, **kwargs: P.kwargs) -> R:
             for name in kwargs.keys() & names.keys():
                 raise WrongType(f"{owner}: there is no argument {name}=: {names[name]}")
-            construct(*args, **kwargs)
+            return function(*args, **kwargs)
 
-        return check_and_construct
+        return check_and_call
 
     return decorate
+
+
+def find_misfit(function: Callable[..., object], *args: object, **kwargs: object) -> str | None:
+    """Say why a function cannot be called with such arguments; None if it can, or does not say what it takes."""
+    try:
+        # Not that of the function inside a decorator, which may call it with other arguments.
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):  # native functions may have none
+        return None
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        return f"{signature}: {error}"
+    return None
+
+
+def name_callable(function: object) -> str:
+    """Return module and name of a function, or of the class of another callable object."""
+    target = function if hasattr(function, "__qualname__") else type(function)
+    return f"{target.__module__}:{target.__qualname__}"
+
+
+def check_transform(transform: object, *names: str, advice: str) -> None:
+    """Check that a transform, if there is one, can be called with arguments of these names.
+
+    Raises:
+        WrongType: It cannot.
+    """
+    if transform is None:
+        return
+    what = f"a function of ({', '.join(names)})" if len(names) > 1 else f"a function of one {names[0]}"
+    if not callable(transform):
+        raise expected("transform", f"{what}, or None", transform)
+    misfit = find_misfit(transform, *(None for _ in names))
+    if misfit is not None:
+        raise WrongType(f"transform: expected {what}, got {name_callable(transform)}{misfit}; {advice}")
 
 
 def expected(name: str, what: str, given: object) -> UsageError:

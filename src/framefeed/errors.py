@@ -45,11 +45,14 @@ class FramefeedError(Exception):
         source: Name of the file or buffer with the problem; None if unknown.
         position: Global position in the plan; None if the error did not come through a plan.
         stage: The step that failed: "open", "index", "plan", "decode", "transform", ...; None if unknown.
+        late_position: The position, if it became known after the message was written: ``str()`` adds it at the end,
+            because PyTorch's workers send nothing else of an error.
     """
 
     source: str | None
     position: int | None
     stage: str | None
+    late_position: int | None = None
 
     def __init__(
         self,
@@ -66,10 +69,15 @@ class FramefeedError(Exception):
 
     def __str__(self) -> str:
         # OSError and ImportError bases print more than the message: every error here prints just that.
+        return self.plain_message + ("" if self.late_position is None else f" (clip at position {self.late_position})")
+
+    @property
+    def plain_message(self) -> str:
+        """The message without ``late_position``."""
         return str(self.args[0]) if self.args else ""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (type(self), str(self), dict(self.__dict__)))
+        return (_rebuild, (type(self), self.plain_message, dict(self.__dict__)))
 
 
 def _rebuild(kind: type[FramefeedError], message: str, attributes: dict[str, Any]) -> FramefeedError:

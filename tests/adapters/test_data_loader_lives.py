@@ -388,7 +388,7 @@ PROGRAM = """
 @pytest.mark.slow
 @pytest.mark.long
 def test_L17_the_interpreter_ends_while_batches_are_prefetched() -> None:
-    for _ in range(50 if IS_LONG else 2):
+    for _ in range(50 if IS_LONG else 1):
         run = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(PROGRAM)], cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": "src"},
             capture_output=True, text=True, timeout=60, check=False,

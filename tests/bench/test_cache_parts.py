@@ -3,9 +3,8 @@
 import math
 import os
 import pickle
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,23 +12,15 @@ import pytest
 from framefeed.bench._media import BenchVideo
 from framefeed.bench._runner import Reading, Rounds, Timings
 from framefeed.bench.baselines import Peers, load_module
-from framefeed.bench.cache._advice import (
-    Advice,
-    CacheOption,
-    Pick,
-    Setting,
-    advice_lines,
-    advise,
-    loss_lines,
-    make_option,
-)
 from framefeed.bench.cache._checking import CROP, check, draw_crops
+from framefeed.bench.cache._codec_figures import CodecFigures, measure_codec
 from framefeed.bench.cache._pages import count_pages, count_resident_pages, forget, measure_disk
 from framefeed.bench.cache._reads import compare_exact
 from framefeed.bench.cache._sample import near_keys, take_sample, video_of
 from framefeed.bench.cache._suite import PEERS
-from framefeed.cache import CodecChoice, CodecFigures, Conditions, choose_codec
-from framefeed.decode import Pixels
+from framefeed.bench.cache._table import choose_codecs, describe_choice
+from framefeed.cache import find_codec, known_codecs
+from framefeed.decode import Pixels, PlaneLayout
 from framefeed.errors import MissingMedia
 from framefeed.testing import ClipSpec, write_clip
 
@@ -234,129 +225,100 @@ def test_overheads_are_taken_round_by_round() -> None:
     assert timings.ratio("filling", "without", "wall").scale(100, -100).median == pytest.approx(20)
 
 
-# --- advice ---------------------------------------------------------------------------------------
+# --- a codec alone ----------------------------------------------------------------------------------
 
 
-def figures_of(codec: str, raw: int, stored: int, write_ms: float, read_ms: float) -> CodecFigures:
-    return CodecFigures(codec, True, 50, 50 * raw, 50 * stored, 50 * write_ms / 1e3, 50 * read_ms / 1e3)
+class Clock:
+    """Goes on by one second each time that it is read."""
+
+    def __init__(self) -> None:
+        self.seconds = -1.0
+
+    def __call__(self) -> float:
+        self.seconds += 1
+        return self.seconds
 
 
-DECODING = CacheOption(20.0)
-RAW = CacheOption(0.025, 0.1, 150_000, "output", figures_of("raw", 150_000, 150_000, 0.01, 0.02))
-LZ4 = CacheOption(0.06, 0.3, 60_000, "output", figures_of("lz4", 150_000, 60_000, 0.2, 0.06))
-PLANES = CacheOption(1.3, 2.0, 220_000, "planes", figures_of("zstd", 1_400_000, 220_000, 1.5, 1.0))
-WAYS = [RAW, LZ4, PLANES]
-HERE = Setting(2, 500.0, True, 1000, "224x224", 2**34)
+class Disturbed:
+    """Between every two readings goes by what is next in a list, and then over again."""
+
+    def __init__(self, *durations: float) -> None:
+        self.durations = durations
+        self.num_reads = 0
+
+    def __call__(self) -> float:
+        self.num_reads += 1
+        return float(sum(self.durations[at // 2 % len(self.durations)] for at in range(1, self.num_reads) if at % 2))
 
 
-def picked(advice: Advice) -> dict[str, str]:
-    return {pick.where: pick.option.codec for pick in advice.picks}
+def noise(layout: PlaneLayout, seed: int = 0) -> Pixels:
+    return np.random.default_rng(seed).integers(0, 256, layout.nbytes, dtype=np.uint8)
+
+
+def test_measuring_counts_bytes_and_reads_the_clock() -> None:
+    layout = PlaneLayout("yuv420p", 64, 48)
+    samples = [(layout, noise(layout, seed)) for seed in range(3)]
+    codec = find_codec("zstd")
+    measured = measure_codec(codec, samples, Clock())
+    stored = sum(len(codec.encode(*sample)) for sample in samples)
+    assert measured == CodecFigures("zstd:1", True, 3, 3 * layout.nbytes, stored, 1.0, 1.0)
+
+
+def test_the_quickest_of_three_rounds_counts() -> None:
+    layout = PlaneLayout("gray", 8, 8)
+    # One frame to begin with, three rounds; the same for reading.
+    measured = measure_codec(find_codec("raw"), [(layout, noise(layout))], Disturbed(9, 7, 3, 5, 9, 8, 6, 4))
+    assert (measured.write_seconds, measured.read_seconds) == (3, 4)
+
+
+@pytest.mark.parametrize("name", known_codecs())
+def test_every_codec_can_be_measured(name: str) -> None:
+    layout = PlaneLayout("yuv420p", 64, 48)
+    measured = measure_codec(find_codec(name), [(layout, noise(layout))], Clock())
+    assert measured.codec == find_codec(name).label
+    assert 0.5 < measured.stored_bytes / measured.raw_bytes < 1.6
+
+
+# --- the choice -----------------------------------------------------------------------------------
+
+
+def entry_of(codec: str, milliseconds: float, nbytes: int, form: str = "224x224", **facts: object) -> dict[str, object]:
+    return {"group": "framefeed", "name": f"framefeed {codec}", "form": form, "bytes_a_frame": nbytes, "wrong": [],
+            "is_exact": True, "read_cpu_ms": {"small": milliseconds}, **facts}  # fmt: skip
+
+
+ORIGINAL = {"group": "original", "name": "original", "wrong": [], "is_exact": True, "read_cpu_ms": {"small": 20.0}}
+RAW, LZ4 = entry_of("raw", 0.025, 150_000), entry_of("lz4", 0.06, 60_000)
+PLANES = entry_of("zstd", 1.3, 220_000, "planes")
+
+
+def choices(*entries: dict[str, object], disk: Any = None) -> list[tuple[str, str, str | None, float]]:
+    rows = choose_codecs([ORIGINAL, *entries], 2, disk or {"read": 500.0})
+    return [(row["form"], row["from"], row["codec"], row["gain"]) for row in rows]
 
 
 def test_from_memory_the_processor_decides_and_from_the_disk_the_bytes() -> None:
-    fixed, free = advise(DECODING, WAYS, HERE)
-    assert picked(fixed) == {"memory": "raw", "disk": "lz4"}
-    assert picked(free) == {"memory": "zstd", "disk": "zstd"}
-    assert [pick.gain for pick in fixed.picks] == pytest.approx([800, 500e6 / 60_000 / 100])
-    assert [pick.passes for pick in (*fixed.picks, *free.picks)] == [1] * 4
+    assert choices(RAW, LZ4, PLANES) == [
+        ("output", "memory", "raw", 800.0),
+        ("output", "disk", "lz4", 83.33),
+        ("planes", "memory", "zstd", 15.38),
+        ("planes", "disk", "zstd", 15.38),
+    ]
 
 
-@pytest.mark.parametrize("memory_bytes", [0, 10**8, 2 * 10**8, 10**12])
-@pytest.mark.parametrize("disk_mb", [100.0, 1e6])
-def test_the_advice_is_what_auto_takes(memory_bytes: int, disk_mb: float) -> None:
-    advice = advise(DECODING, WAYS, replace(HERE, memory_bytes=memory_bytes, disk_mb=disk_mb))[0]
-    taken = choose_codec(
-        [RAW.figures, LZ4.figures], Conditions(150_000 * 1000, None, memory_bytes, disk_mb * 1e6)
-    ).codec
-    assert advice.auto == taken
-    assert taken in picked(advice).values()
-
-
-def test_what_the_disk_takes_to_write_leaves_no_codec_out() -> None:
-    long_written = replace(RAW, write_ms=10 * LZ4.write_ms)
-    assert picked(advise(DECODING, [long_written, LZ4], HERE)[0])["memory"] == "raw"
-    slow = replace(RAW, figures=replace(RAW.figures, write_seconds=10 * LZ4.figures.write_seconds))
-    assert picked(advise(DECODING, [slow, LZ4], HERE)[0])["memory"] == "lz4"
-
-
-def test_a_choice_of_neither_memory_nor_disk_is_explained(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def choose(figures: Sequence[CodecFigures], conditions: Conditions) -> CodecChoice:
-        codec = {0: "raw", HERE.memory_bytes: "lz4"}.get(conditions.memory_bytes, "zstd")
-        return CodecChoice(codec, tuple(figures), f"{codec}: so it is")
-
-    monkeypatch.setattr("framefeed.bench.cache._advice.choose_codec", choose)
-    options = [RAW, LZ4, replace(LZ4, figures=replace(LZ4.figures, codec="zstd"))]
-    (advice,) = advise(DECODING, options, HERE)
-    assert picked(advice) == {"memory": "zstd", "disk": "raw", "here": "lz4"}
-    lines = advice_lines(DECODING, [advice], HERE)
-    assert [line for line in lines if "auto" in line] == [line for line in lines if 'codec="lz4"' in line]
-    assert [line.strip() for line in lines if "so it is" in line] == [f"{pick.reason}" for pick in advice.picks]
-
-
-def test_random_crops_are_never_advised_to_keep_outputs() -> None:
-    assert [advice.use for advice in advise(DECODING, [RAW, LZ4], HERE)] == ["fixed"]
-    assert [advice.use for advice in advise(DECODING, [PLANES], HERE)] == ["free"]
+def test_what_cannot_be_compared_is_not_chosen() -> None:
+    wrong, lossy = entry_of("a", 0.001, 1, wrong=["differs"]), entry_of("jpeg:90", 0.001, 1, is_exact=False)
+    theirs, whole = entry_of("b", 0.001, 1, group="theirs"), entry_of("c", 0.001, 1, read_cpu_ms={"rgb": 0.001})
+    assert choices(LZ4, wrong, lossy, theirs, whole, disk="no fadvise here") == [("output", "memory", "lz4", 333.33)]
+    assert choose_codecs([RAW], 2, {"read": 500.0}) == []
 
 
 def test_a_cache_that_is_hardly_faster_is_not_worth_it() -> None:
-    quick = CacheOption(1.7)
-    (free,) = advise(quick, [PLANES], HERE)
-    assert {pick.option for pick in free.picks} == {quick}
-    assert "stay with the original" in "\n".join(advice_lines(quick, [free], HERE))
-
-
-def test_storing_that_takes_longer_than_decoding_is_paid_back_later() -> None:
-    slow = replace(LZ4, read_ms=0.1, write_ms=100.0)
-    assert {pick.passes for pick in advise(DECODING, [slow], HERE)[0].picks} == {6}
-
-
-def test_the_advice_names_what_it_rests_on() -> None:
-    advices = advise(DECODING, WAYS, HERE)
-    text = "\n".join(advice_lines(DECODING, advices, HERE))
-    for part in ("2 cores", "500 MB/s (measured cold)",
-                 "while the cache fits in memory: FrameCache(path, codec=\"raw\"",
-                 "read from this disk: FrameCache(path, codec=\"lz4\"", "60 MB for all 1,000 frames",
-                 "memory, and read from this disk: FrameCache(path, codec=\"zstd\", form=\"planes\")",
-                 "limited by the disk", "the next pass", *(pick.reason for each in advices for pick in each.picks),
-                 ):  # fmt: skip
-        assert part in text
-    assert "assumed" in advice_lines(DECODING, [], replace(HERE, is_measured=False))[0]
-
-
-def entry_of(**facts: object) -> dict[str, object]:
-    figures = {"num_frames": 50, "raw_bytes": 450, "stored_bytes": 250, "write_seconds": 1.0, "read_seconds": 0.5}
-    return {"group": "framefeed", "name": "framefeed lz4", "form": "planes", "bytes_a_frame": 5, "write_cpu_ms": 2.0,
-            "wrong": [], "read_cpu_ms": {"rgb": 1.0, "small": 0.5}, "codec_figures": figures, **facts}  # fmt: skip
-
-
-def test_lines_of_the_table_become_options() -> None:
-    figures = CodecFigures("lz4", True, 50, 450, 250, 1.0, 0.5)
-    assert make_option(entry_of()) == CacheOption(0.5, 2.0, 5, "planes", figures)
-    assert make_option(entry_of(form="224x224")) == CacheOption(0.5, 2.0, 5, "output", figures)
-    assert make_option(entry_of(group="original")) == CacheOption(0.5)
-    assert make_option(entry_of(wrong=["differs"])) is None
-    assert make_option(entry_of(read_cpu_ms={"rgb": 1.0})) is None
-    lossy = entry_of()
-    del lossy["codec_figures"]
-    assert make_option(lossy) is None
-
-
-def test_loss_is_offered_where_it_saves_half_and_never_what_is_wrong() -> None:
-    def lossy(codec: str, nbytes: int, worst: float, wrong: Sequence[str] = ()) -> dict[str, object]:
-        return {
-            "group": "framefeed", "name": f"framefeed {codec}", "form": "planes", "is_exact": False, "wrong": wrong,
-            "bytes_a_frame": nbytes, "mb_whole": nbytes, "psnr_db": {"mean": worst + 5, "worst": worst},
-        }  # fmt: skip
-
-    entries = [lossy("a", 50, 40.0), lossy("b", 100, 45.0), lossy("c", 120, 50.0), lossy("d", 90, 60.0, ["lost"])]
-    option = replace(PLANES, nbytes=200)
-    exact = Advice("free", (Pick("disk", option, 1, 5.0, 1, ""),), "zstd")
-    (line,) = loss_lines(entries, [exact], has_crops=True)
-    assert 'codec="b"' in line
-    assert "look at the crops" in line
-    (line,) = loss_lines(entries, [exact], has_crops=False)
-    assert "look at" not in line
-    assert "--crops FOLDER" in line
-    assert loss_lines(entries, [Advice("free", (Pick("disk", DECODING, 1, 1.0, None, ""),), "zstd")], True) == []
+    slow = entry_of("lz4", 15.0, 10, "planes")
+    rows = choose_codecs([ORIGINAL, slow, LZ4], 2, {"read": 500.0})
+    assert [row["codec"] for row in rows] == ["lz4", "lz4", None, None]
+    lines = describe_choice(rows, 2)
+    assert lines[1] == "the exact codec that reads fastest, with 2 threads"
+    assert [line.split()[-1] for line in lines[3:]] == ["333", "83.3", "1.3", "1.3"]
+    assert [("no cache: it is hardly faster" in line) for line in lines[3:]] == [False, False, True, True]
+    assert describe_choice([], 2) == []

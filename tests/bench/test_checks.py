@@ -3,12 +3,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.decode.suite import WORKLOADS, compare_resizing
+from benchmarks.media import OwnStore, numbered_picture
 from framefeed.bench._frames import NUM_FRAMES, OUR_METHOD, Reference, decode_clips, psnr, spread_ordinals
-from framefeed.bench._media import BenchVideo, MediaStore, numbered_picture
+from framefeed.bench._media import BenchVideo, MediaStore
 from framefeed.bench._runner import Rounds, run_row
 from framefeed.bench.baselines import Method, Peers, ReadFrames, load_module
-from framefeed.bench.decode._suite import PEERS, compare_resizing
-from framefeed.bench.decode._workloads import WORKLOADS, Workload, all_ordinals, check_frames, workload_row
+from framefeed.bench.decode._suite import PEERS
+from framefeed.bench.decode._workloads import Workload, all_ordinals, check_frames, workload_row
 from framefeed.errors import MissingMedia
 
 ORDINALS = list(range(3, 40, 4))
@@ -16,7 +18,7 @@ ORDINALS = list(range(3, 40, 4))
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> MediaStore:
-    return MediaStore((), tmp_path_factory.mktemp("checks"), Rounds(), test_frames=64, repeats=2)
+    return OwnStore((), tmp_path_factory.mktemp("checks"), Rounds(), test_frames=64, repeats=2)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +110,7 @@ def test_clips_are_drawn_alike_for_all_rules_and_fit(store: MediaStore) -> None:
     assert all_ordinals(one[0]) == sorted({ordinal for clip in one[0] for ordinal in clip.ordinals})
 
 
-def test_without_the_media_the_trailer_is_missing(store: MediaStore) -> None:
+def test_without_the_media_the_trailer_is_missing(store: OwnStore) -> None:
     with pytest.raises(MissingMedia, match="FRAMEFEED_MEDIA"):
         assert store.trailer
 
@@ -122,7 +124,7 @@ def test_psnr_of_a_known_error() -> None:
 
 def test_resizing_is_compared_to_a_reference(video: BenchVideo) -> None:
     ordinals = spread_ordinals(len(video))
-    reference = load_module("pillow").resize_frames(video, ordinals)
+    reference = load_module("benchmarks.peers.pillow").resize_frames(video, ordinals)
     pictures = decode_clips(video, [ordinals])[0][0]
     peer = replace(OUR_METHOD, name="torchcodec exact")
     both = compare_resizing("it", reference, {OUR_METHOD: pictures, peer: pictures + 1})

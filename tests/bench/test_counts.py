@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.decode.length import count_decoding, draw_pairs
+from benchmarks.media import OwnStore
 from framefeed._values import DISPOSABLE, KEY
 from framefeed.bench._frames import OUTPUT
-from framefeed.bench._media import BenchVideo, MediaStore
+from framefeed.bench._media import BenchVideo
 from framefeed.bench._runner import Rounds
 from framefeed.bench.baselines import SIZE
-from framefeed.bench.decode._workloads import count_decoding, draw_pairs
 from framefeed.decode import ClipSlot, DecodeCounts
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.testing import ClipSpec, write_clip
@@ -118,12 +119,12 @@ def test_files_and_contexts_are_pooled(folder: Path, short_gops: BenchVideo) -> 
 
 
 @pytest.fixture(scope="module")
-def store(folder: Path) -> MediaStore:
-    return MediaStore((), folder / "store", Rounds(), test_frames=64, repeats=20)
+def store(folder: Path) -> OwnStore:
+    return OwnStore((), folder / "store", Rounds(), test_frames=64, repeats=20)
 
 
 @pytest.mark.slow
-def test_the_length_of_a_video_costs_no_decoding(store: MediaStore) -> None:
+def test_the_length_of_a_video_costs_no_decoding(store: OwnStore) -> None:
     short, long = store.test_video, store.long_test_video
     assert len(long) == 20 * len(short)
     pairs = draw_pairs(short, long, rounds=2, clips=3)

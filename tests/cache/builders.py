@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.prefill._build import BuildReport, build
+from framefeed.cache.prefill._opening import make_decoder
 from framefeed.decode import ClipSlot, DecodeCounts, DecodeReport, find_decoder
 from framefeed.errors import MediaError
 from framefeed.index import FrameIndex, plan_runs
@@ -94,7 +95,7 @@ def fewest_decoded(plan: EpochPlan, frames_by_row: dict[int, set[int]]) -> int:
 
 def clips_through(plan: EpochPlan, cache: FrameCache | None, backend: Any) -> Iterator[npt.NDArray[np.uint8] | None]:
     """Pixels of every clip, one at a time; None where it fails."""
-    decoder = backend if cache is None else cache.decoder_for(plan, backend)
+    decoder = backend if cache is None else make_decoder(plan, cache, backend)
     for position in range(len(plan)):
         request, row = plan[position], plan.row_at(position)
         index = plan.catalog.frame_index(row)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from framefeed.cache import _keys, _stream_frames
 from framefeed.cache._frame_cache import FrameCache
-from framefeed.cache.codecs._registry import known_codecs
+from framefeed.cache.codecs._registry import CODECS
 from framefeed.cache.store._store import FrameStore
 from framefeed.decode import ClipSlot, DecodeReport, VideoDecoder, adapt_decoder, find_decoder
 from framefeed.errors import CorruptMedia, FrameNotFound, StaleSource, UsageError
@@ -32,7 +32,7 @@ from tests.cache.media import SMALL, Video, copied
 from tests.corpus import clip_file, corpus_file
 from tests.fakes import FlatDecoder
 
-EXACT = [name for name in known_codecs() if name != "jpeg"]
+EXACT = [name for name, entry in CODECS.items() if entry.is_exact]
 WHOLE = OutputSpec()
 OUTPUTS = [
     SMALL,
@@ -673,7 +673,7 @@ class Flag:
 def test_of_threads_that_see_the_same_trouble_one_warns(tmp_path: Path) -> None:
     with FrameCache(tmp_path / "c") as cache:
         state: Any = cache.state
-        state._store, state._has_warned = SimpleNamespace(trouble="the disk is full", close=lambda: None), Flag()
+        state._store, state._has_warned = SimpleNamespace(trouble="the disk is full", is_full=False), Flag()
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             threads = [threading.Thread(target=state.warn_of_trouble) for _ in range(2)]

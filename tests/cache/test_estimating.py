@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -18,10 +17,8 @@ import framefeed.cache._demand
 import framefeed.cache.prefill._sampling
 from framefeed.cache._demand import FillOptions, PlanDemand, count_demand
 from framefeed.cache._frame_cache import FrameCache
-from framefeed.cache.codecs._auto import CodecFigures
-from framefeed.cache.codecs._registry import find_codec, known_codecs
 from framefeed.cache.prefill._estimate import CLIP_SECONDS, CacheEstimate, Room, estimate, scale_up
-from framefeed.cache.prefill._sampling import CodecSample, PlanSample, SampleCounts
+from framefeed.cache.prefill._sampling import PlanSample, SampleCounts
 from framefeed.cache.store._format import ROW
 from framefeed.errors import CacheError, MissingMedia, UsageError
 from framefeed.plan import AtSeconds, Dense, EpochPlan, EveryFrame, RandomSegments, Uniform, plan_clips
@@ -29,69 +26,55 @@ from framefeed.request import RandomCrop
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, make_folder, write_clip
 from tests.cache.builders import Watched, built, count_needed, fewest_decoded, needed_frames
-from tests.cache.test_building import quiet
 from tests.fakes import FakeCatalog, FlatDecoder, steady_index
 from tests.load.media import plan_of
 
 DEMAND = PlanDemand(clips=100, clip_frames=800, frames=500, pictures=2000, pieces=50, varies=False, frames_at_most=5000)
 COUNTS = SampleCounts(clips=5, failed=0, error=None, clip_frames=40, decode_seconds=4.0, fill_seconds=3.0, pictures=300,
                   fill_cpu_seconds=1.5)  # fmt: skip
-SAMPLE = PlanSample(COUNTS, frames=20, runs=5, list_seconds=240e-6, loader_pictures=80)
-FIGURES = [
-    CodecFigures("raw", True, 20, 40_000, 40_000, 0.04, 0.2),
-    CodecFigures("zstd:1", True, 20, 40_000, 4_000, 0.4, 0.02),
-]
-CODECS = [CodecSample(each, each, 5_000) for each in FIGURES]
+SAMPLE = PlanSample(COUNTS, codec="lz4", reason="it reads fast", frames=20, runs=5, stored_frames=20,
+                    stored_bytes=4_000, stream_bytes=5_000, read_seconds=0.2, list_seconds=240e-6,
+                    loader_pictures=80)  # fmt: skip
 
 
-MEMORY = Room(2, memory_bytes=1 << 40)
-
-
-def estimate_of(demand: PlanDemand = DEMAND, counts: SampleCounts = COUNTS, room: Room | None = None) -> CacheEstimate:
-    return scale_up(demand, "output", replace(SAMPLE, counts=counts), CODECS, room or Room(workers=2))
-
-
-def quicker(scale: float) -> list[CodecSample]:
-    """Codecs that read faster."""
-    figures = [replace(each, read_seconds=each.read_seconds / scale) for each in FIGURES]
-    return [CodecSample(each, each, 5_000) for each in figures]
+def estimate_of(
+    demand: PlanDemand = DEMAND, counts: SampleCounts = COUNTS, room: Room | None = None, **sample: Any
+) -> CacheEstimate:
+    return scale_up(demand, "output", replace(SAMPLE, counts=counts, **sample), room or Room(workers=2))
 
 
 # --- the multiplication -------------------------------------------------------------------------------
 
 
 def test_measurements_are_multiplied() -> None:
-    raw, small = estimate_of().codecs
-    assert raw.nbytes == 500 * (2000 + ROW.itemsize) + 50 * 1000
-    assert small.nbytes == 500 * (200 + ROW.itemsize) + 50 * 1000
-    assert raw.build_seconds == pytest.approx((2000 * 3.0 / 300 + 500 * 0.04 / 20) / 2 + 100 * SAMPLE.list_seconds)
-    assert small.build_seconds == pytest.approx((2000 * 3.0 / 300 + 500 * 0.4 / 20) / 2 + 100 * SAMPLE.list_seconds)
-    assert small.build_cpu_seconds == pytest.approx(2000 * 1.5 / 300 + 500 * 0.4 / 20 + 100 * SAMPLE.list_seconds)
-    assert raw.clips_per_second == pytest.approx(2 / (8 * 0.2 / 20 + CLIP_SECONDS))
-    assert estimate_of().decode_clips_per_second == pytest.approx(2 / (80 * 3.0 / 300 + CLIP_SECONDS))
-    assert estimate_of().chosen == small
-    converting = estimate_of(counts=replace(COUNTS, convert_seconds=0.5))
-    assert converting.codecs[0].clips_per_second == pytest.approx(2 / (8 * (0.2 / 20 + 0.5) + CLIP_SECONDS))
-    assert converting.decode_clips_per_second == pytest.approx(2 / (80 * 3.0 / 300 + 8 * 0.5 + CLIP_SECONDS))
+    said = estimate_of()
+    (lz4,) = said.codecs
+    assert lz4.nbytes == 500 * (200 + ROW.itemsize) + 50 * 1000
+    assert lz4.build_seconds == pytest.approx(2000 * 3.0 / 300 / 2 + 100 * SAMPLE.list_seconds)
+    assert lz4.build_cpu_seconds == pytest.approx(2000 * 1.5 / 300 + 100 * SAMPLE.list_seconds)
+    assert lz4.clips_per_second == pytest.approx(2 / (8 * 0.2 / 20 + CLIP_SECONDS))
+    assert said.decode_clips_per_second == pytest.approx(2 / (80 * 4.0 / 300 + CLIP_SECONDS))
+    assert (said.chosen, said.codec, said.reason) == (lz4, "lz4", "lz4: it reads fast")
+    assert (said.sample, said.sampled_frames) == (COUNTS, 20)
 
 
 def test_twice_the_workers_take_half_the_time() -> None:
     two, four = estimate_of(), estimate_of(room=Room(workers=4))
-    assert four.decode_clips_per_second == 2 * two.decode_clips_per_second
-    for one, other in zip(two.codecs, four.codecs, strict=True):
-        listing = 100 * SAMPLE.list_seconds
-        assert other.build_seconds - listing == pytest.approx((one.build_seconds - listing) / 2)
-        assert other.build_cpu_seconds == one.build_cpu_seconds
-        assert other.clips_per_second == pytest.approx(2 * one.clips_per_second)
-        assert other.nbytes == one.nbytes
+    assert four.decode_clips_per_second == pytest.approx(2 * two.decode_clips_per_second)
+    one, other = two.codecs[0], four.codecs[0]
+    listing = 100 * SAMPLE.list_seconds
+    assert other.build_seconds - listing == pytest.approx((one.build_seconds - listing) / 2)
+    assert other.build_cpu_seconds == one.build_cpu_seconds
+    assert other.clips_per_second == pytest.approx(2 * one.clips_per_second)
+    assert other.nbytes == one.nbytes
 
 
 def test_time_in_python_is_not_divided_by_workers() -> None:
-    assert estimate_of(room=Room(workers=1000)).codecs[1].clips_per_second == pytest.approx(1 / CLIP_SECONDS)
+    assert estimate_of(room=Room(workers=1000)).codecs[0].clips_per_second == pytest.approx(1 / CLIP_SECONDS)
 
 
 def test_whether_a_cache_fits() -> None:
-    nbytes = estimate_of().codecs[1].nbytes
+    nbytes = estimate_of().codecs[0].nbytes
     for room, fits in [
         (Room(2), True),
         (Room(2, max_bytes=nbytes), True),
@@ -102,45 +85,28 @@ def test_whether_a_cache_fits() -> None:
         (Room(2, max_bytes=nbytes - 1, free_bytes=10 * nbytes, bytes_there=100), False),
     ]:
         said = estimate_of(room=room)
-        assert said.codec == "zstd:1"
         assert said.fits is fits
         assert ("the frames of these clips do not fit: " in str(said)) is not fits
     assert "more than the 1 kB that the disk has left for the cache" in str(estimate_of(room=Room(2, free_bytes=1000)))
     assert "more than max_bytes, 1 kB" in str(estimate_of(room=Room(2, max_bytes=1000)))
 
 
-def test_the_reason_for_a_codec() -> None:
-    assert estimate_of(room=MEMORY).reason.startswith("zstd:1: reads a frame from memory in 1 ms, the fastest of 2")
-    quick = [quicker(20)[0], CODECS[1]]
-    for room, codec in [(MEMORY, "raw"), (replace(MEMORY, max_bytes=200_000), "zstd:1"),
-                        (replace(MEMORY, free_bytes=150_000, bytes_there=50_000), "zstd:1")]:  # fmt: skip
-        said = scale_up(DEMAND, "output", SAMPLE, quick, room)
-        assert said.codec == codec
-        assert ("the only codec with which all frames fit the budget" in said.reason) is (codec == "zstd:1")
-    # Whatever it takes to read them from a cache: all codecs are read in the same way.
-    slow = [replace(each, figures=replace(each.figures, read_seconds=9.0)) for each in quick]
-    assert scale_up(DEMAND, "output", SAMPLE, slow, MEMORY).codec == "raw"
-    asked = scale_up(DEMAND, "output", SAMPLE, CODECS[:1], Room(2))
-    assert (asked.codec, asked.reason) == ("raw", "raw: the codec that was given")
-
-
 def test_the_printed_estimate() -> None:
     said = str(estimate_of()).splitlines()
     assert said[0] == "100 clips need 500 different frames, stored after crop and resize:"
     assert said[1].split() == ["a", "frame", "on", "disk", "CPU", "to", "build", "then", "clips/s,", "at", "most"]
-    assert said[2].split()[0] == "raw"
-    assert said[3].split()[:3] == [">", "zstd:1", "356"]
-    assert said[4].split() == ["no", "cache", "2.5"]
-    assert said[5] == (
+    assert said[2].split()[:3] == [">", "lz4", "356"]
+    assert said[3].split() == ["no", "cache", "1.87"]
+    assert said[4] == (
         "measured on 20 frames of 5 clips; clips/s with 2 workers, all frames in the cache and its files in memory"
     )
-    assert said[6].startswith("zstd:1: reads a frame ")
-    assert said[7] == (
-        "to build with zstd:1: about 20 s of CPU time; with 2 workers about 15 s, longer if other programs use the "
+    assert said[5] == "lz4: it reads fast"
+    assert said[6] == (
+        "to build with lz4: about 10 s of CPU time; with 2 workers about 10 s, longer if other programs use the "
         "processor"
     )
-    assert said[8].startswith("the frames of these clips fit: ")
-    assert len(said) == 9
+    assert said[7].startswith("the frames of these clips fit: ")
+    assert len(said) == 8
     assert max(map(len, said)) <= 140
     varying = str(estimate_of(replace(DEMAND, varies=True)))
     assert (
@@ -150,7 +116,7 @@ def test_the_printed_estimate() -> None:
 
 
 def test_random_starts_fit_if_all_their_epochs_fit() -> None:
-    varies, nbytes = replace(DEMAND, varies=True), estimate_of().codecs[1].nbytes
+    varies, nbytes = replace(DEMAND, varies=True), estimate_of().codecs[0].nbytes
     for room, fits in [(Room(2), True), (Room(2, max_bytes=10 * nbytes), True), (Room(2, max_bytes=nbytes), False)]:
         said = estimate_of(varies, room=room)
         assert said.bytes_at_most == 10 * nbytes
@@ -165,24 +131,21 @@ def test_random_starts_fit_if_all_their_epochs_fit() -> None:
 
 def test_numbers_have_the_precision_of_an_estimate() -> None:
     def speeds(scale: float) -> list[str]:
-        decoded = replace(SAMPLE, loader_pictures=SAMPLE.loader_pictures / scale)
-        lines = str(scale_up(DEMAND, "output", decoded, quicker(scale), Room(2))).splitlines()[2:5]
-        return [line.split("   ")[-1].strip() for line in lines]
+        said = estimate_of(read_seconds=0.2 / scale, loader_pictures=80 / scale)
+        return [line.split("   ")[-1].strip() for line in str(said).splitlines()[2:4]]
 
-    assert speeds(1) == ["24.9", "243", "2.5"]
-    assert speeds(12) == ["290", "2,210", "29.9"]
-    assert speeds(10**6) == ["4,170"] * 3
+    assert speeds(1) == ["24.9", "1.87"]
+    assert speeds(12) == ["290", "22.4"]
+    assert speeds(10**6) == ["4,170"] * 2
 
 
 def test_a_speed_at_the_limit_is_explained() -> None:
-    quick = quicker(1e6)
     limit = "4,170 clips/s is the limit of this estimate: to plan and deliver a clip takes at least 0.24 ms in Python"
     gain = "no cache reaches this limit too, so these clips cannot show what a cache gains"
-    slow = str(scale_up(DEMAND, "output", SAMPLE, quick, Room(2)))
+    slow = str(estimate_of(read_seconds=1e-7))
     assert limit in slow
     assert gain not in slow
-    decoded = replace(SAMPLE, loader_pictures=SAMPLE.loader_pictures / 1e6)
-    both = str(scale_up(DEMAND, "output", decoded, quick, Room(2)))
+    both = str(estimate_of(read_seconds=1e-7, loader_pictures=80e-6))
     assert limit in both
     assert gain in both
     assert "limit of this estimate" not in str(estimate_of())
@@ -190,11 +153,9 @@ def test_a_speed_at_the_limit_is_explained() -> None:
 
 def test_nouns_agree_with_their_number() -> None:
     demand = replace(DEMAND, clips=1, clip_frames=1, frames=1, pictures=1, pieces=1)
-    one = [replace(each, figures=replace(each.figures, num_frames=1)) for each in CODECS]
-    sample = replace(SAMPLE, counts=replace(COUNTS, clips=1))
-    said = str(scale_up(demand, "output", sample, one, Room(1))).splitlines()
+    said = str(estimate_of(demand, replace(COUNTS, clips=1), Room(1), stored_frames=1)).splitlines()
     assert said[0] == "1 clip needs 1 different frame, stored after crop and resize:"
-    assert said[5].startswith("measured on 1 frame of 1 clip; clips/s with 1 worker, ")
+    assert said[4].startswith("measured on 1 frame of 1 clip; clips/s with 1 worker, ")
 
 
 def test_stored_frames_are_mentioned() -> None:
@@ -203,9 +164,8 @@ def test_stored_frames_are_mentioned() -> None:
 
 
 def test_an_empty_sample_gives_no_division_by_zero() -> None:
-    none = scale_up(
-        replace(DEMAND, clips=0, clip_frames=0, frames=0), "planes", PlanSample(SampleCounts()), [], Room(1)
-    )
+    demand = replace(DEMAND, clips=0, clip_frames=0, frames=0)
+    none = scale_up(demand, "planes", PlanSample(SampleCounts()), Room(1))
     assert (none.chosen, none.fits, none.decode_clips_per_second) == (None, True, 0.0)
     assert "measured on 0 frames of 0 clips; clips/s with 1 worker" in str(none)
 
@@ -296,7 +256,6 @@ def test_the_cache_becomes_as_large_as_estimated(form: Any, codec: str, tmp_path
         said = estimate(plan, cache, workers=2, epochs=2, clips=8)
         assert not (tmp_path / "c").exists(), "nothing is stored"
         assert said.chosen is not None
-    with FrameCache(tmp_path / "c", form=form, codec=said.codec) as cache:
         report = built(plan, cache, epochs=2)
         assert report.frames_stored == said.outlook.frames
         assert said.chosen.nbytes == pytest.approx(cache.info().bytes_on_disk, rel=0.3)
@@ -323,33 +282,27 @@ def test_an_estimate_of_all_clips_is_the_size_of_the_cache(rule: Any, form: Any,
 
 @pytest.mark.parametrize("error", [None, MissingMedia, KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("form", ["output", "planes"])
-def test_nothing_stays_in_the_folder_for_temporary_files(
-    form: Any, error: type[BaseException] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_sample_is_stored_beside_the_cache_and_removed(
+    form: Any, error: type[BaseException] | None, tmp_path: Path
 ) -> None:
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", os.fspath(temporary))
-    had = list[str]()
+    beside = list[str]()
 
     def before_decoding() -> None:
-        had.extend(os.listdir(temporary))
-        if error is not None and len(had) > 1:
+        beside.extend(os.listdir(tmp_path))
+        if error is not None:
             raise error("now")
 
     plan, is_stop = plan_of(size=(24, 32)), error is not None and not issubclass(error, Exception)
     with FrameCache(tmp_path / "c", form=form) as cache, pytest.raises(error) if is_stop else nullcontext():  # type: ignore[arg-type]
         estimate(plan, cache, backend=Watched(before_decoding))
-    assert had, "frames were stored there"
-    assert os.listdir(temporary) == []
+    assert {name.partition("-estimate-")[0] for name in beside} == {"framefeed"}
+    assert os.listdir(tmp_path) == []
 
 
 def test_nothing_stays_after_an_interrupt_while_the_folder_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    temporary, remove = tmp_path / "temporary", shutil.rmtree
-    temporary.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", os.fspath(temporary))
-    calls = list[object]()
+    calls, remove = list[object](), shutil.rmtree
 
     def remove_later(*args: Any, **options: Any) -> None:
         calls.append(args)
@@ -361,28 +314,28 @@ def test_nothing_stays_after_an_interrupt_while_the_folder_is_removed(
     with FrameCache(tmp_path / "c") as cache, pytest.raises(KeyboardInterrupt):
         estimate(plan_of(size=(24, 32)), cache)
     assert len(calls) == 2
-    assert os.listdir(temporary) == []
+    assert os.listdir(tmp_path) == []
 
 
-def test_a_folder_for_temporary_files_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", os.fspath(tmp_path / "missing"))
-    with FrameCache(tmp_path / "c") as cache, pytest.raises(CacheError, match="set TMPDIR to a folder with"):
-        estimate(plan_of(size=(24, 32)), cache)
+def test_a_folder_beside_the_cache_that_cannot_be_made() -> None:
+    with (
+        FrameCache("/proc/self/cache") as cache,
+        pytest.raises(CacheError, match=r"beside the cache: .* without an est"),
+    ):
+        estimate(plan_of(size=(24, 32)), cache, clips=2)
 
 
-def test_an_estimate_decodes_each_frame_once(tmp_path: Path) -> None:
-    plan, watched = plan_of(size=(24, 32)), Watched()
+def test_where_only_the_cache_itself_can_be_written_the_sample_lies_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "c").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: path != os.fspath(tmp_path))
+    seen = list[str]()
     with FrameCache(tmp_path / "c") as cache:
-        assert len(estimate(plan, cache, clips=100, backend=watched).codecs) > 1
-    assert sorted(watched.asked) == sorted(set(watched.asked))
-
-
-def test_every_exact_codec_is_tried(tmp_path: Path) -> None:
-    exact = {find_codec(name).label for name in known_codecs() if find_codec(name).is_exact}
-    with FrameCache(tmp_path / "c") as cache:
-        said = estimate(plan_of(size=(24, 32)), cache, clips=2)
-    assert {each.codec for each in said.codecs} == exact
-    assert said.codec in exact
+        estimate(plan_of(size=(24, 32)), cache, backend=Watched(lambda: seen.extend(os.listdir(tmp_path / "c"))))
+        assert cache.info().num_frames == 0
+    assert len(set(seen)) == 1
+    assert os.listdir(tmp_path / "c") == []
 
 
 def test_failures_are_mentioned(tmp_path: Path) -> None:
@@ -407,9 +360,10 @@ def test_the_sample_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     path = write_clip(tmp_path / "v.mp4", ClipSpec(num_frames=50, height=480, width=640))
     plan = plan_clips(scan(path, workers=0), EveryFrame(), seed=0)
     monkeypatch.setattr(framefeed.cache.prefill._sampling, "MAX_BYTES", 10 * 640 * 480 * 3 // 2)
+    long = plan_clips(plan.catalog, Uniform(40), seed=0)
     with FrameCache(tmp_path / "c") as cache:
-        said = estimate(plan, cache, clips=100)
-    assert 0 < said.sampled_frames <= 11
+        for each in (plan, long):
+            assert 0 < estimate(each, cache, clips=100).sampled_frames <= 11
 
 
 def test_there_is_room(tmp_path: Path) -> None:
@@ -436,8 +390,3 @@ def test_wrong_calls(tmp_path: Path) -> None:
         with pytest.raises(UsageError):
             wrong()
     assert not os.listdir(tmp_path)
-
-
-def test_a_folder_that_cannot_be_made() -> None:
-    with quiet(), FrameCache("/proc/self/cache") as cache:
-        assert estimate(plan_of(size=(24, 32)), cache, clips=2).chosen is not None

@@ -48,7 +48,13 @@ def ends(call: Callable[[], object]) -> bool:
 
 def locks_of(store: FrameStore) -> list[Any]:
     index: Any = store._segments
-    return [store._lock, store._appender._lock, index._lock, index._directories._lock, index._descriptors._lock]
+    return [
+        store._state.value.lock,
+        store._appender._lock,
+        index._lock,
+        index._directories._lock,
+        index._descriptors._lock,
+    ]
 
 
 def test_a_store_that_is_collected_takes_no_lock_and_loses_nothing(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from framefeed.cache._demand import estimate_reuse
-from framefeed.cache._frame_cache import FrameCache, explain_little_reuse
+from framefeed.cache._frame_cache import FrameCache
+from framefeed.cache.prefill._opening import explain_little_reuse
 from framefeed.plan import AtIndices, Dense, EveryFrame, RandomSegments, Rates, Uniform, plan_clips
 from framefeed.request import RandomCrop
 from tests.fakes import FakeCatalog, steady_index
@@ -22,12 +23,13 @@ def plan_of(rule: Any, num_videos: int = 40, num_frames: int = 100, **options: A
 
 
 def measure_reuse(plan: Any) -> float:
-    """Count the share in whole epochs: frames of the next one that this one has."""
+    """Count the share in whole epochs: requested frames of the next one that this one has."""
     now, later = (
-        {(each.row_at(position), ordinal) for position, clip in enumerate(each) for ordinal in clip.ordinals.tolist()}
+        [(each.row_at(position), ordinal) for position, clip in enumerate(each) for ordinal in clip.ordinals.tolist()]
         for each in (plan, plan.with_epoch(plan.epoch + 1))
     )
-    return len(now & later) / len(later)
+    known = set(now)
+    return sum(frame in known for frame in later) / len(later)
 
 
 @pytest.mark.parametrize(

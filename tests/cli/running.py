@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import pty
 import subprocess
 import sys
+import termios
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -29,6 +32,23 @@ def run(*words: str | bytes | Path, cwd: Path | None = None, extra: Mapping[str,
         capture_output=True,
         timeout=SECONDS,
     )
+
+
+def run_on_terminal(*words: str | bytes | Path) -> tuple[Result, bytes]:
+    """Run ``framefeed WORDS`` with standard error on a terminal; also return what that shows."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "framefeed", *words],
+        env=environment(), stdout=subprocess.PIPE, stderr=theirs, timeout=SECONDS,
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # what Linux says once the other end is closed
+        while more := os.read(ours, 65536):
+            shown += more
+    os.close(ours)
+    return result, shown
 
 
 def run_script(script: str, *words: str | bytes | Path, cwd: Path | None = None) -> Result:

@@ -12,17 +12,16 @@ import pytest
 from PIL import Image
 
 import framefeed.cli.cache
-from framefeed._values import Limits
-from framefeed.cache import FrameCache, Kind, StoredFrame, build, estimate_cached_share, known_codecs
+from framefeed.cache import FrameCache, Kind, StoredFrame, build, known_codecs
 from framefeed.catalog import Catalog
 from framefeed.cli import main
 from framefeed.cli.feed import EpochResult, FeedResult, _choose_advice
-from framefeed.decode import DecodeCounts, as_decoder
+from framefeed.decode import DecodeCounts
 from framefeed.load import LoadStats
 from framefeed.plan import AtSeconds, Rates, plan_clips
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, make_folder, write_clip
-from tests.cache.builders import assert_served, built
+from tests.cache.builders import Watched, assert_served, built, clips_through
 from tests.cli.running import only_line
 from tests.fakes import FakeCatalog, steady_index
 
@@ -80,18 +79,6 @@ def test_build_prints_the_estimate_and_the_result(catalog: str, cache: str, capf
     assert out[1].endswith("; 24 were stored before")
 
 
-def test_an_estimate_of_stored_frames_says_that_there_is_nothing_to_build(
-    catalog: str, cache: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    nothing = "all frames of these clips are in the cache already: a build has nothing to store"
-    out, _ = said(capfd, "build", catalog, cache, *RATES, "--codec", "raw", "--epochs", "2")
-    assert nothing not in out
-    for epochs, is_stored in (("2", True), ("9", False)):
-        out, _ = said(capfd, "build", catalog, cache, *RATES, "--codec", "raw", "--epochs", epochs)
-        assert (nothing in out) is is_stored
-        assert any(line.startswith("to build with raw: about ") for line in out) is not is_stored
-
-
 @pytest.mark.parametrize(("word", "shuffle"), [(None, True), ("yes", True), ("no", False), ("videos", "videos")])
 def test_the_frames_of_a_build_are_those_of_the_plan_with_the_same_shuffle(
     catalog: str, cache: str, capfd: pytest.CaptureFixture[str], word: str | None, shuffle: Any
@@ -103,8 +90,9 @@ def test_the_frames_of_a_build_are_those_of_the_plan_with_the_same_shuffle(
     for other in (True, False, "videos"):
         plan = plan_clips(Catalog.open(catalog), Rates([(2, 2), (4, 2)]), clips_per_video=2, size=(32, 48), seed=3,
                           shuffle=other)  # fmt: skip
-        share = estimate_cached_share(plan, FrameCache(cache), as_decoder("auto", Limits()))
-        assert (share == 1) is (other == shuffle), (word, other)
+        watched = Watched()
+        list(clips_through(plan, FrameCache(cache), watched))
+        assert (watched.asked == []) is (other == shuffle), (word, other)
 
 
 def test_shuffle_is_named_where_frames_depend_on_it(
@@ -175,13 +163,14 @@ def test_build_prints_the_share_that_the_next_epoch_finds(
     (line,) = lines("random", *RATES)
     assert "(framefeed cache build without --rates, with --size 32x48)" in line
     actual = shares_of_feed(capfd, catalog, os.fspath(tmp_path / "random"), *RATES, "--epochs", "2")
-    assert share_said(line) == actual[1]
+    assert share_said(line) == pytest.approx(actual[1], abs=10)
     assert lines("fixed", *RATES, "--start", "0") == []
     assert lines("all", "--size", "32x48") == []
     (many,) = lines("many", *RATES, "--epochs", "5")
     actual = shares_of_feed(capfd, catalog, os.fspath(tmp_path / "many"), *RATES, "--epochs", "6")
     assert actual[:5] == [100] * 5
-    assert share_said(many) == actual[5] > share_said(line)
+    assert share_said(many) == pytest.approx(actual[5], abs=30)
+    assert share_said(many) > share_said(line)
 
 
 def test_short_videos_are_found_again_in_every_epoch(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -196,10 +185,7 @@ def test_short_videos_are_found_again_in_every_epoch(tmp_path: Path, capfd: pyte
     assert share_said(line) == shares_of_feed(capfd, catalog, cache, *RATES, "--epochs", "2")[1] > 80
 
 
-def test_a_long_plan_is_forecast_from_some_of_its_clips(
-    catalog: str, cache: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("framefeed.cache.prefill._estimate.LOOKED_UP_CLIPS", 40)
+def test_the_next_epoch_of_many_clips_is_forecast(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:
     words = [*RATES, "--clips-per-video", "20"]
     (line,) = again(said(capfd, "build", catalog, cache, *words, "--no-estimate")[0])
     actual = shares_of_feed(capfd, catalog, cache, *words, "--epochs", "2")[1]
@@ -233,7 +219,7 @@ def test_one_video_is_cached_frame_by_frame(tmp_path: Path, cache: str, capfd: p
     assert out[0] == "1 video: 30 clips of 1 frame of 128x96"
     assert out[1].startswith("30 frames stored with lz4")
     out, _ = said(capfd, "info", cache)
-    assert "128x96 yuv420p" in out[2], "whole pictures, as the decoder made them"
+    assert "30 of 128x96 yuv420p" in out[3], "whole pictures, as the decoder made them"
     out, _ = said(capfd, "build", video, cache, "--no-estimate", "--size", "48")
     assert out[0] == "1 video: 30 clips of 1 frame of 64x48"
     assert document(capfd, "info", cache)["forms"] == {"planes": 1, "output": 1}
@@ -313,7 +299,7 @@ def test_info_names_pillow_as_the_decoder_of_pictures(
     Image.new("RGB", (40, 30)).save(tmp_path / "a.png")
     out, _ = said(capfd, "build", os.fspath(tmp_path / "a.png"), cache, "--no-estimate", "--size", "16")
     assert out[0] == "1 picture: 1 clip of 1 frame of 21x16"
-    assert any(" decoded by Pillow " in line for line in said(capfd, "info", cache)[0])
+    assert any(line.split()[:4] == ["decoded", "by", "still,", "Pillow"] for line in said(capfd, "info", cache)[0])
 
 
 def test_C17_a_folder_that_cannot_be_written_is_one_line(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -412,11 +398,13 @@ def directory_of(segment: Path) -> Path:
 def test_info_describes_the_stored_frames(filled: str, capfd: pytest.CaptureFixture[str]) -> None:
     out, err = said(capfd, "info", filled)
     assert err == []
-    assert out[0].startswith(f"{filled}: 48 frames of 6 sources in 2 files, ")
-    assert {line.split()[0]: line.split()[1:4] for line in out[2:4]} == {
-        "lz4": ["48x32", "RGB", "24"], "raw": ["26x20", "RGB", "24"]}  # fmt: skip
-    assert " decoded by pyav " in out[4]
-    assert out[4].startswith("12 video streams decoded by ")
+    assert out[0] == f"{filled}: 48 frames of 6 sources"
+    assert out[1].startswith("  on disk       ")
+    assert out[1].endswith(" in 2 files")
+    assert {line.split()[0]: line.split()[1:5] for line in out[3:5]} == {
+        "lz4": ["24", "of", "48x32", "RGB,"], "raw": ["24", "of", "26x20", "RGB,"]}  # fmt: skip
+    assert out[5].startswith("  decoded by    pyav ")
+    assert out[5].endswith(": 12 streams")
     actual = document(capfd, "info", filled)
     assert (actual["frames"], actual["sources"], actual["streams"], actual["files"]) == (48, 6, 12, 2)
     assert (actual["forms"], actual["unfinished"], actual["refused"]) == ({"output": 12}, [], {})
@@ -429,7 +417,8 @@ def test_info_lists_streams_of_other_versions(
 ) -> None:
     monkeypatch.setattr("framefeed.decode.backends.pyav.av.__version__", "99.0")
     out, _ = said(capfd, "info", filled)
-    assert any(line.startswith("not used any more: 12 streams by pyav ") for line in out)
+    (line,) = (line for line in out if line.startswith("  not used any more  pyav "))
+    assert line.endswith(": 12 streams")
     actual = document(capfd, "info", filled)
     assert (actual["made_by"], actual["forms"], sum(actual["not_read_any_more"].values())) == ({}, {}, 12)
 
@@ -464,7 +453,7 @@ def test_C02_verify_lists_damaged_files(filled: str, capfd: pytest.CaptureFixtur
     out, err = said(capfd, "verify", filled, code=3)
     assert out[0].endswith("0 damaged frames; 1 file cannot be used")
     assert only_line("\n".join(err)).endswith("(refused)")
-    assert any(line.startswith(f"cannot be used: {large.name}") for line in said(capfd, "info", filled)[0])
+    assert any(line.split()[:2] == ["refused", f"{large.name}:"] for line in said(capfd, "info", filled)[0])
 
 
 def test_C02_repair_removes_damaged_files(catalog: str, filled: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -502,8 +491,8 @@ def test_files_of_an_older_version_are_listed_once_and_cleared(filled: str, capf
     for number in range(3):
         (Path(filled) / f"frames-{number:032x}.arrow").write_bytes(b"ARROW1" * 100)
     out, _ = said(capfd, "info", filled)
-    assert out[-1] == (
-        f"cannot be used: frames-{0:032x}.arrow and 2 more: the file has format 1, of an older version of framefeed, "
+    assert out[-1].split(maxsplit=1)[1] == (
+        f"frames-{0:032x}.arrow and 2 more: the file has format 1, of an older version of framefeed, "
         "and is not used: 'framefeed cache clear' removes it"
     )
     actual = document(capfd, "info", filled)
@@ -536,7 +525,7 @@ def test_C08_hostile_descriptions_are_shown_as_text(
             frame = StoredFrame(0, Kind("raw", "\x1b]0;x rgb24"), text.encode(), 4)
             made.store.add(text.encode().ljust(16)[:16], text, [frame])
     out, _ = said(capfd, "info", cache)
-    assert any("6 streams by unknown, which is not" in line for line in out)
+    assert any(line.split() == ["not", "used", "any", "more", "unknown:", "6", "streams"] for line in out)
 
 
 # --- feed ---------------------------------------------------------------------------------------------

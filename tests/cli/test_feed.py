@@ -10,13 +10,12 @@ from PIL import Image
 
 from framefeed.catalog import Catalog
 from framefeed.cli import main
-from framefeed.cli._views import BarView, Work
 from framefeed.cli.feed import FeedResult, _time_batches
 from framefeed.load import ClipLoader
 from framefeed.plan import Dense, plan_clips
 from framefeed.scanning import scan
 from framefeed.testing import make_folder
-from tests.cli.running import only_line, run
+from tests.cli.running import only_line, run, run_on_terminal
 from tests.corpus import corpus_file
 from tests.damaged import damaged_clip
 
@@ -80,11 +79,16 @@ def test_max_batches_is_of_each_epoch(catalog: str, capfd: pytest.CaptureFixture
 def test_batches_are_kept_by_the_loop_alone(catalog: str) -> None:
     plan = plan_clips(Catalog.open(catalog), Dense(2, stride=1), seed=0, size=(32, 32))
     with ClipLoader(plan, batch_size=2, workers=1) as loader:
-        view = BarView(Work(batches=3, batch_size=2, frames_per_clip=2))
-        for batch in _time_batches(loader, FeedResult(), view):
+        for batch in _time_batches(loader, FeedResult()):
             data = weakref.ref(batch.data)
             del batch
             assert data() is None
+
+
+def test_a_terminal_shows_a_bar_while_json_is_piped(catalog: str) -> None:
+    result, shown = run_on_terminal("feed", catalog, "--rates", "2:2", "--batch-size", "2", "--size", "32")
+    assert json.loads(result.stdout)["batches"] == 3
+    assert b"/3 " in shown
 
 
 def test_the_last_step_of_an_epoch_that_is_cut_short_counts(catalog: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -2,12 +2,7 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import shutil
-import subprocess
-import sys
-import termios
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +13,7 @@ from framefeed.cli import main
 from framefeed.cli._io import print_failed
 from framefeed.report import make_page
 from framefeed.testing import make_folder
-from tests.cli.running import SECONDS, environment, only_line, run
+from tests.cli.running import only_line, run, run_on_terminal
 from tests.corpus import corpus_file
 from tests.damaged import damaged_clip
 from tests.media.pictures import write_folder
@@ -109,16 +104,26 @@ def test_links_are_rows_of_their_own_labels_or_counted(
     assert message in capfd.readouterr().out.splitlines()
 
 
-def test_suspicious_labels_are_printed_on_standard_error(
+def test_a_line_that_does_not_fit_is_a_failed_file(
     videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     labels = ["1", "2", "x", "3"]
     lines = [f"{video} {label}" for video, label in zip(sorted(videos.glob("*/*.mp4")), labels, strict=True)]
     (tmp_path / "list.txt").write_text("\n".join(lines))
-    assert main(["scan", os.fspath(tmp_path / "list.txt"), "--json"]) == 0
-    out, err = capfd.readouterr()
-    assert json.loads(out)["classes"] == ["1", "2", "3", "x"]
-    assert "list.txt: line 3: the label 'x' is text, but 3 of 4 labels are integers" in only_line(err)
+    assert main(["scan", os.fspath(tmp_path / "list.txt"), "--json"]) == 3
+    done = json.loads(capfd.readouterr().out)
+    assert (done["classes"], [each["source"] for each in done["failed"]]) == (
+        [1, 2, 3],
+        [f"{tmp_path}/list.txt line 3"],
+    )
+
+
+def test_where_relative_paths_start_is_printed_on_standard_error(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "list.txt").write_text("a.mp4\nb.mp4\n")
+    assert main(["scan", os.fspath(tmp_path / "list.txt"), "--json"]) == 3
+    assert f"none of the listed files exists, for example {tmp_path}/a.mp4" in only_line(capfd.readouterr().err)
 
 
 def test_the_name_of_a_url_is_said_once(capfd: pytest.CaptureFixture[str]) -> None:
@@ -161,26 +166,10 @@ def test_failed_files_are_listed_and_the_others_kept(videos: Path, tmp_path: Pat
 
 def test_a_progress_bar_is_shown_on_a_terminal_only(videos: Path) -> None:
     assert run("scan", videos).stderr == b""
-    ours, theirs = pty.openpty()
-    termios.tcsetwinsize(theirs, (24, 80))
-    result = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "framefeed", "scan", videos],
-        env=environment(), stdout=subprocess.PIPE, stderr=theirs, timeout=SECONDS,
-    )  # fmt: skip
-    os.close(theirs)
-    shown = _all_of(ours)
+    result, shown = run_on_terminal("scan", videos)
     assert result.returncode == 0
     assert b"4/4" in shown
     assert b"4/4" not in result.stdout
-
-
-def _all_of(terminal: int) -> bytes:
-    shown = b""
-    with suppress(OSError):  # what Linux says once the other end is closed
-        while more := os.read(terminal, 65536):
-            shown += more
-    os.close(terminal)
-    return shown
 
 
 @pytest.fixture(scope="module")

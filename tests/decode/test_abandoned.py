@@ -2,6 +2,8 @@
 
 import gc
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,13 +14,12 @@ from framefeed.decode._decoder import DecodeCounts
 from framefeed.decode._forward import ForwardReader
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends import pyav
-from framefeed.decode.backends._pyav_pools import MAX_CONTAINERS, MAX_READERS, IdlePool, get_thread_pools
+from framefeed.decode.backends._pyav_pools import MAX_CONTAINERS, MAX_READERS, IdlePool, get_thread_pools, is_collecting
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia
 from framefeed.index import build_index
 from framefeed.load import ClipLoader
 from framefeed.media import FileReader, MediaSource, VideoContainer
-from framefeed.parallel import is_collecting
 from framefeed.plan import plan_requests
 from framefeed.request import DecodeRequest
 from framefeed.testing import read_stamp
@@ -372,3 +373,31 @@ def test_pools_of_a_thread_that_ended_are_closed() -> None:
         thread.join()
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_an_interrupt_is_not_lost_in_a_collection() -> None:
+    """An error that is raised in a callback of the collector is ignored, and so is KeyboardInterrupt."""
+    code = "import gc, framefeed.decode.backends._pyav_pools\nprint(*(type(each).__name__ for each in gc.callbacks))"
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    kinds = run.stdout.split()
+    assert len(kinds) == 3
+    assert not {"function", "method"} & set(kinds)
+
+
+def test_a_thread_collects_while_its_finalisers_run() -> None:
+    answers: list[bool] = []
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            thread = threading.Thread(target=lambda: answers.append(is_collecting()))
+            thread.start()
+            thread.join(20)
+            answers.append(is_collecting())
+
+    Cycle()
+    gc.collect()
+    answers.append(is_collecting())
+    assert answers == [False, True, False]

@@ -18,7 +18,7 @@ from framefeed.index import FrameIndex, build_index
 from framefeed.media import MediaSource
 from framefeed.request import OutputSpec
 from framefeed.testing import ClipSpec, clip_bytes, take_packets
-from tests.index import vpx_mutants as vpx
+from tests.bitstreams import vpx_mutants as vpx
 from tests.media.nal_mutants import Stream, h264, hevc, join, split
 
 FRAMES = 30

@@ -12,12 +12,11 @@ from typing import IO, Any
 import pytest
 
 from framefeed.decode._video_decoder import VideoDecoder
-from framefeed.decode.backends._pyav_pools import get_thread_pools
+from framefeed.decode.backends._pyav_pools import get_thread_pools, is_collecting
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import UsageError
 from framefeed.index import build_index
 from framefeed.media import MediaSource, is_real_file
-from framefeed.parallel import is_collecting
 from framefeed.testing import read_stamp
 from tests.corpus import corpus_file, expected_stamps
 from tests.decode.forks import Child, read_on_in_children

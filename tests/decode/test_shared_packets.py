@@ -14,8 +14,8 @@ from framefeed.cache import FrameCache
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.media import MediaSource
 from framefeed.testing import put_packets
+from tests.bitstreams.vpx_cases import MUTANTS
 from tests.decode.lost_packets import take
-from tests.index.vpx_cases import MUTANTS
 from tests.reference import planes_of, read_reference
 
 SHARED = [name for name, mutant in MUTANTS.items() if mutant.reason == "two frames"]

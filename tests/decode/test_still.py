@@ -546,7 +546,7 @@ def test_L01_a_process_that_is_forked_while_pictures_are_read_reads_pictures() -
     done = threading.Event()
 
     def hold() -> None:
-        with QUIET:
+        with QUIET.value:
             held.set()
             done.wait(60)
 

@@ -19,13 +19,13 @@ from PIL import Image
 
 import framefeed as ff
 from framefeed.testing import clip_bytes
+from tests.bitstreams.vpx_cases import MUTANTS
 from tests.cli.bad_media import BAD, READS_OTHERS
 from tests.codec_clips import CODECS
 from tests.corpus import clip_file, corpus_file
 from tests.damaged import damaged_clip
 from tests.decode.damaged import DAMAGES, packet_ranges
 from tests.index.test_proof_intra import INTRA, intra_file
-from tests.index.vpx_cases import MUTANTS
 from tests.media.bombs import write_bombs
 from tests.media.endless import PICTURES, movie
 from tests.media.nal_mutants import cut_at, h264, hevc
@@ -204,9 +204,17 @@ def _type_of(work: Callable[[], object]) -> str:
         return type(error).__name__
 
 
-def _decode(source: Any, number: int) -> None:
-    with ff.VideoDecoder(source, limits=LIMITS) as video:
-        _ = video[number]
+def _read(video: ff.VideoDecoder, number: int) -> None:
+    _ = video[number]
+
+
+def _decode(source: Callable[[], Any]) -> list[str]:
+    """Name the types for the first and the last frame."""
+    opened: list[ff.VideoDecoder] = []
+    if (failed := _type_of(lambda: opened.append(ff.VideoDecoder(source(), limits=LIMITS)))) != "ok":
+        return [failed, failed]
+    with opened[0] as video:
+        return [_type_of(partial(_read, video, number)) for number in (0, -1)]
 
 
 def _scan(source: Any) -> str:
@@ -235,8 +243,7 @@ def answer(given: Any) -> list[str]:
         _type_of(lambda: index("proof")),
         _type_of(lambda: index("ends")),
         _type_of(lambda: index("full")),
-        _type_of(lambda: _decode(source(), 0)),
-        _type_of(lambda: _decode(source(), -1)),
+        *_decode(source),
         _type_of(lambda: _scan(source())),
     ]
 

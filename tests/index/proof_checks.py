@@ -13,6 +13,7 @@ import pytest
 
 from framefeed import FrameIndex, Limits, build_index
 from framefeed._values import DEFAULT_LIMITS, PacketWalk
+from framefeed.bitstreams import OddUnits
 from framefeed.errors import FramefeedError
 from framefeed.index import index_media
 from framefeed.index._provers import _PROVERS, Prover
@@ -30,7 +31,8 @@ def collecting_reasons() -> Iterator[list[str]]:
 
     class Collector(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            messages.append(record.getMessage())
+            if not record.msg.startswith("%s: indexed"):
+                messages.append(record.getMessage())
 
     log, handler = logging.getLogger("framefeed.index"), Collector()
     level = log.level
@@ -90,7 +92,10 @@ def prove(source: Path | bytes, make: MakeProver = make_prover, limits: Limits =
     """Have a prover read a stream; raises Unproved."""
     with VideoContainer(MediaSource.of(source), None, limits) as container:
         prover = make(container)
-        return prover.prove(walk_packets(container, prover.add))
+        try:
+            return prover.prove(walk_packets(container, prover.add))
+        except OddUnits as odd:
+            raise Unproved(str(odd)) from odd
 
 
 def mistakes(proof: Proof, full: FrameIndex | None) -> list[str]:
@@ -106,9 +111,10 @@ def mistakes(proof: Proof, full: FrameIndex | None) -> list[str]:
 
 def refusal(error: Unproved) -> tuple[str, int]:
     """Give the module and the line that refused a stream."""
-    while isinstance(error.__context__, Unproved):
-        error = error.__context__
-    raised = traceback.extract_tb(error.__traceback__)[-1]
+    reason: BaseException = error
+    while isinstance(reason.__context__, Unproved | OddUnits):
+        reason = reason.__context__
+    raised = traceback.extract_tb(reason.__traceback__)[-1]
     assert raised.lineno is not None
     return Path(raised.filename).stem, raised.lineno
 

@@ -13,7 +13,8 @@ import pytest
 
 from framefeed.decode import VideoDecoder
 from framefeed.errors import FramefeedError, TimeUnavailable
-from framefeed.index._build import Verify, build_index
+from framefeed.index import Verify
+from framefeed.index._build import build_index
 from framefeed.index._frame_index import FrameIndex
 from framefeed.media import MediaSource, VideoContainer
 from framefeed.scanning import scan

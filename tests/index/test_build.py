@@ -11,7 +11,8 @@ import pytest
 
 from framefeed._values import DISCARD, KEY, MISSING_PTS, PacketTable
 from framefeed.errors import EmptyVideo, MediaError, NoVideoStream, UnreadableMedia, UnsupportedCodec, UsageError
-from framefeed.index._build import Verify, build_index, index_media
+from framefeed.index import Verify
+from framefeed.index._build import build_index, index_media
 from framefeed.index._frame_index import FrameIndex
 from framefeed.index._joining import find_frame_starts
 from framefeed.testing import ClipSpec, clip_bytes

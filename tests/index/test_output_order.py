@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from framefeed import build_index
-from framefeed.index._build import Verify
+from framefeed.index import Verify
 from framefeed.testing import ClipSpec, Coded, clip_bytes, take_packets
 from tests.catalog.synthetic import same
 from tests.media.nal_mutants import Stream, cut_at, edit, h264, hevc, joined, late_b, with_depth, with_sets

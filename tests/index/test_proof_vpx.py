@@ -8,18 +8,13 @@ from pathlib import Path
 import pytest
 
 from framefeed import build_index
-from framefeed._values import DEFAULT_LIMITS
 from framefeed.errors import EmptyVideo, FramefeedError
-from framefeed.index.proofs._av1 import Av1Prover, read_sequence
-from framefeed.index.proofs._proving import Unproved
-from framefeed.index.proofs._vpx import FrameReader
 from framefeed.testing import ClipSpec, clip_bytes
+from tests.bitstreams.vpx_cases import MUTANTS
+from tests.bitstreams.vpx_mutants import GOP, edit, ivf, packets
 from tests.codec_clips import CODECS
 from tests.corpus import corpus_file
-from tests.index import vpx_mutants as made
 from tests.index.proof_checks import PROVED, check, collecting_reasons, with_key_flags
-from tests.index.vpx_cases import MUTANTS
-from tests.index.vpx_mutants import GOP, edit, ivf, packets
 from tests.lengths import either
 
 NAMES = frozenset({"vp8", "vp9", "av1", "mjpeg", "prores", "ffv1", "dnxhd", "png"})
@@ -148,66 +143,6 @@ def test_D02_a_packet_cut_at_any_byte_is_indexed_as_promised(codec: str) -> None
         size = len(stream[number])
         for length in sorted({*range(1, min(48, size), 3), *range(48, size, max(1, size // 12))}):
             check(ivf(codec, edit(stream, number, stream[number][:length])))
-
-
-# --- slots of references ----------------------------------------------------------------------------
-
-
-def _prove_av1(*later: bytes) -> None:
-    """Have a prover read a key frame, and packets behind it."""
-    prover = Av1Prover()
-    for packet in (packets("av1")[0], *later):
-        prover.add(memoryview(packet))
-
-
-@pytest.mark.parametrize(("kind", "is_resilient"), [(made.INTRA_ONLY, False), (made.INTER, False), (made.INTER, True)])
-@pytest.mark.parametrize("slot", range(8))
-def test_a_slot_that_another_picture_took_is_that_of_a_key_frame_no_more(
-    kind: int, is_resilient: bool, slot: int
-) -> None:
-    sequence = read_sequence(memoryview(made.units(packets("av1")[0])[1][2]))
-    other = (slot + 3) % 8
-    slots = 1 << slot | 1 << other
-    hidden = made.header_av1(sequence, kind, 2, slots, is_shown=False, is_resilient=is_resilient)
-    shown = made.header_av1(sequence, made.INTER, 1, 0, is_shown=True)
-    packet = made.join([(made.DELIMITER, b"", b""), (made.FRAME, b"", hidden), (made.FRAME, b"", shown)])
-    _prove_av1(packet, made.show_av1(slot))
-    _prove_av1(packet, made.show_av1(other))
-    with pytest.raises(Unproved, match="a key frame is shown again"):
-        _prove_av1(packet, made.show_av1((slot + 1) % 8))
-
-
-@pytest.mark.parametrize("slot", range(8))
-def test_sizes_of_references_are_those_of_the_slots_that_keep_them(slot: int) -> None:
-    stream, other = packets("vp9"), (slot + 1) % 8
-
-    def read(referred: int) -> None:
-        reader = FrameReader(DEFAULT_LIMITS)
-        reader.read(memoryview(stream[0]))
-        wide = made.sized_inter_vp9(made.referring_vp9(stream[1], 1 << slot, [other] * 3), 250, 96)
-        reader.read(memoryview(wide))
-        reader.read(memoryview(made.sized_inter_vp9(made.referring_vp9(stream[2], 0, [referred] * 3), 100, 96)))
-
-    read(other)
-    with pytest.raises(Unproved, match="much larger or smaller"):
-        read(slot)
-
-
-@pytest.mark.parametrize("slot", range(8))
-def test_a_picture_of_its_references_size_keeps_that_size(slot: int) -> None:
-    stream, other, third = packets("vp9"), (slot + 1) % 8, (slot + 3) % 8
-
-    def read(referred: int) -> None:
-        reader = FrameReader(DEFAULT_LIMITS)
-        reader.read(memoryview(stream[0]))
-        wide = made.sized_inter_vp9(made.referring_vp9(stream[1], 1 << slot, [other] * 3), 250, 96)
-        reader.read(memoryview(wide))
-        reader.read(memoryview(made.referring_vp9(stream[2], 1 << third, [referred] * 3)))
-        reader.read(memoryview(made.sized_inter_vp9(made.referring_vp9(stream[3], 0, [third] * 3), 100, 96)))
-
-    read(other)
-    with pytest.raises(Unproved, match="much larger or smaller"):
-        read(slot)
 
 
 # --- real media -------------------------------------------------------------------------------------

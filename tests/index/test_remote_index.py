@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import framefeed as ff
-from framefeed.index._build import Verify
+from framefeed.index import Verify
 from framefeed.media import BLOCK_BYTES, FINGERPRINT_BLOCK
 from framefeed.testing import put_packets, take_packets, write_clip
 from tests.codec_clips import CODECS

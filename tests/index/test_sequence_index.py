@@ -14,8 +14,8 @@ from PIL import Image
 
 from framefeed._values import MediaInfo
 from framefeed.errors import CorruptMedia, EmptyVideo, FormatChanged, NoVideoStream, UnreadableMedia
-from framefeed.index import probe
-from framefeed.index._build import Verify, build_index, index_media
+from framefeed.index import Verify, probe
+from framefeed.index._build import build_index, index_media
 from framefeed.index._frame_index import FrameIndex
 from framefeed.index._pictures import build_still_index, has_picture_files, make_image_sequence
 from framefeed.media import ImageSequence, MediaSource

@@ -24,7 +24,8 @@ from framefeed._values import MISSING_PTS, SourceStat
 from framefeed.catalog import Catalog
 from framefeed.decode import VideoDecoder
 from framefeed.errors import TimeUnavailable, UnreadableMedia, UsageError
-from framefeed.index._build import Verify, build_index, index_media
+from framefeed.index import Verify
+from framefeed.index._build import build_index, index_media
 from framefeed.index._frame_index import FrameIndex
 from framefeed.index._times import DecodingTimes, FrameTimes, assume_rate, find_times
 from framefeed.media import MediaSource, VideoContainer, walk_packets

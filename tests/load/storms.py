@@ -8,14 +8,13 @@ seeds one file ends every worker that decodes it, and with some the epoch is lef
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +30,7 @@ from tests.load.media import VIDEOS, catalog, plan_of
 from tests.load.test_laws import noisy
 from tests.parallel.functions import shared_memory
 from tests.parallel.living import all_gone, wait_until
-from tests.programs import report_lines, write_log
+from tests.seeds import read_options, report_seeds, try_seeds
 
 SIGNALS = ("KILL", "STOP", "SEGV")
 DEADLINE_SECONDS = 5.0
@@ -83,7 +82,7 @@ def list_processes(loader: ClipLoader) -> list[int]:
     pool = loader._workers._pool
     assert isinstance(pool, ProcessPool)
     children = list(pool._children._by_thread.values())
-    return [child._process.pid for child in children if child._process is not None]
+    return [child._running.value.process.pid for child in children if child._running.value.process is not None]
 
 
 def strike(loader: ClipLoader, name: str, rng: random.Random) -> None:
@@ -181,38 +180,18 @@ def run_seed(seed: int) -> tuple[Counter[str], float]:
         return survive(seed, Path(name))
 
 
-def main(words: Sequence[str] | None = None, run: Callable[[int], tuple[Counter[str], float]] = run_seed) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--log", type=Path)
-    args = parser.parse_args(words)
-    total, worst, failed = Counter[str](), 0.0, 0
-    lines = [f"# {args.seeds} epochs of ClipLoader(kind='processes'), deadline_seconds={DEADLINE_SECONDS:g}"]
-    for seed in range(args.first, args.first + args.seeds):
-        try:
-            happened, longest = run(seed)
-            assert longest <= MOST_SECONDS, f"a batch took {longest:.1f} s"
-        except AssertionError as error:
-            failed += 1
-            lines.append(f"seed {seed}: FAILED: {error}")
-        else:
-            total += happened
-            worst = max(worst, longest)
-        # After each seed, so that a run that is interrupted has a log too.
-        if args.log is not None:
-            write_log(args.log, "\n".join([*lines, *summarise(seed + 1 - args.first, failed, total, worst)]) + "\n")
-    report_lines([*lines, *summarise(args.seeds, failed, total, worst)], args.log)
-    return 1 if failed else 0
+def main(words: Sequence[str] | None = None) -> int:
+    options, longest = read_options(__doc__, words), [0.0]
 
+    def survive_seed(seed: int) -> Counter[str]:
+        happened, seconds = run_seed(seed)
+        assert seconds <= MOST_SECONDS, f"a batch took {seconds:.1f} s"
+        longest.append(seconds)
+        return happened
 
-def summarise(seeds: int, failed: int, total: Counter[str], worst: float) -> list[str]:
-    counts = [f"{count:5} {name}" for name, count in sorted(total.items())]
-    verdict = (
-        f"{failed} FAILED" if failed else
-        f"every batch right and in order, no process and no memory left; the longest wait for a batch was {worst:.1f} s"
-    )  # fmt: skip
-    return [*counts, f"{seeds} seeds: {verdict}"]
+    title = f"{options.seeds} epochs of ClipLoader(kind='processes'), deadline_seconds={DEADLINE_SECONDS:g}"
+    verdict = "every batch right and in order, no process and no memory left; the longest wait for a batch was"
+    return report_seeds(title, try_seeds(survive_seed, options), lambda: f"{verdict} {max(longest):.1f} s", options)
 
 
 if __name__ == "__main__":

@@ -151,8 +151,9 @@ def test_stamps_of_cached_clips_name_their_ordinals(tmp_path: Path, make_loader:
                 assert_stamps(plan, number, batch.data[0])
 
 
-def test_forms_follow_from_the_plan() -> None:
-    forms = {name: choose_form(plan_of(RandomSegments(2), **options)) for name, options in PLANS.items()}
+def test_forms_follow_from_the_plan(tmp_path: Path) -> None:
+    cache = FrameCache(tmp_path / "c")
+    forms = {name: choose_form(plan_of(RandomSegments(2), **options), cache) for name, options in PLANS.items()}
     assert forms == {
         "small": "output", "whole": "planes", "random crops": "planes", "random areas": "planes", "center": "output",
     }  # fmt: skip

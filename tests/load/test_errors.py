@@ -6,6 +6,7 @@ import errno
 import gc
 import itertools
 import pickle
+import re
 import threading
 import weakref
 from collections.abc import Callable
@@ -77,6 +78,7 @@ def test_L05_an_error_comes_behind_all_batches_before_it(
     assert delivered == list(range(6 // batch_size * batch_size))
     error = caught.value
     assert (error.position, error.stage, error.source, error.frames) == (6, "decode", catalog()[0].source, (13,))
+    assert re.fullmatch(r"frame 13 .*; .* give on_error='skip' .* \(clip at position 6\)", str(error))
     assert loader.state_dict()["delivered"] == 6 // batch_size
 
 

@@ -247,3 +247,20 @@ def test_the_form_of_results_is_that_of_a_clip_of_this_rank() -> None:
     spoil = FlatDecoder(spoil=lambda ordinals: CorruptMedia("spoiled") if ordinals == foreign else None)
     with ClipLoader(plan, batch_size=2, workers=0, backend=spoil, transform=lambda clip, rng: clip[0, 0, :2]) as loader:
         assert loader.describe_batches().arrays["data"].shape == (None, 2, 64)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip", "substitute"])
+@pytest.mark.parametrize(
+    "wrong", [lambda clip: clip, lambda: None, lambda clip, rng, more: clip], ids=["clip", "none", "three"]
+)
+def test_a_transform_of_other_arguments_is_refused_before_the_first_clip(wrong: Any, on_error: Any) -> None:
+    with pytest.raises(UsageError, match=r"^transform: expected a function of \(clip, rng\), got .*lambda") as caught:
+        ClipLoader(plan_of(), batch_size=2, transform=wrong, on_error=on_error)
+    assert isinstance(caught.value, TypeError)
+
+
+@pytest.mark.parametrize(
+    "right", [lambda clip, rng=None: clip, lambda *both: both[0], np.multiply], ids=["default", "any", "native"]
+)
+def test_a_transform_that_may_take_them_is_accepted(right: Any) -> None:
+    ClipLoader(plan_of(), batch_size=2, transform=right).close()

@@ -93,6 +93,7 @@ def test_a_transform_may_return_any_shape(pictures: Catalog, workers: int) -> No
 
     with ClipLoader(plan_of(pictures), batch_size=6, workers=workers, transform=flat, on_error="skip") as loader:
         (batch,) = loader
+    # The transform fails for the black clip too.
     shapes = [(1, 3, 48, 48) if size == (48, 48) else (3 * size[0] * size[1],) for size in SIZES]
     assert [clip.shape for clip in batch.data] == shapes
     assert not batch.data[2].any()
@@ -111,6 +112,30 @@ def test_a_clip_that_fails_is_zeros_of_its_own_shape(pictures: Catalog) -> None:
         (batch,) = loader
     assert [clip.shape[2:] for clip in batch.data] == SIZES
     assert not batch.data[1].any()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("rows", [{1}, set(range(len(SIZES)))])
+def test_with_a_transform_a_clip_that_fails_is_zeros_like_its_result(
+    pictures: Catalog, rows: set[int], workers: int
+) -> None:
+    """As in a ClipDataset, so that a transform that makes all clips equal makes them stackable."""
+    bad = {pictures.source(row) for row in rows}
+
+    def check(name: str) -> None:
+        if name in bad:
+            raise ff.CorruptMedia("cut")
+
+    def cut(clip: npt.NDArray[np.uint8], rng: np.random.Generator) -> npt.NDArray[np.float32]:
+        return clip[0, :, :20, :20].astype(np.float32) + 1
+
+    plan = plan_of(pictures)
+    options: dict[str, Any] = {"batch_size": 6, "workers": workers, "on_error": "skip", "transform": cut}
+    with ClipLoader(plan, backend=FlatDecoder(before=check), **options) as loader:
+        (batch,) = loader
+    stacked = np.stack(batch.data)
+    assert (stacked.dtype, stacked.shape) == (np.float32, (6, 3, 20, 20))
+    assert stacked.any(axis=(1, 2, 3)).tolist() == batch.ok.tolist() == [row not in rows for row in range(6)]
 
 
 @pytest.mark.parametrize("rows", [[1], list(range(len(SIZES)))])

@@ -7,7 +7,6 @@ its ends and in full are compared, and full verification with PyAV's sequential 
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import random
 import sys
@@ -27,9 +26,10 @@ from framefeed import FrameIndex, build_index
 from framefeed.encode import restoring_scheduling
 from framefeed.errors import FramefeedError
 from framefeed.testing import ClipSpec, Coded, clip_bytes, put_packets, take_packets
-from tests.index import vpx_mutants
+from tests.bitstreams import vpx_mutants
 from tests.media.nal_mutants import join, split
 from tests.programs import report_lines
+from tests.seeds import read_options
 
 X264, X265 = "scenecut=0:threads=1", "scenecut=0:log-level=none:pools=none:frame-threads=1"
 _VPX = {"auto-alt-ref": "1", "lag-in-frames": "16", "deadline": "good", "cpu-used": "5"}
@@ -269,13 +269,9 @@ def sweep(count: int, first: int) -> tuple[list[str], int]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--streams", type=int, default=600)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--log", type=Path)
-    args = parser.parse_args(words)
-    lines, wrong = sweep(args.streams, args.first)
-    report_lines(lines, args.log)
+    options = read_options(__doc__, words, "streams", 600)
+    lines, wrong = sweep(options.streams, options.first)
+    report_lines(lines, options.log)
     return 1 if wrong else 0
 
 

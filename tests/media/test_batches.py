@@ -16,8 +16,8 @@ from framefeed.media._packets import walk_packets
 from framefeed.media._source import MediaSource
 from framefeed.parallel import Cancelled, cancelled_by
 from framefeed.testing import ClipSpec, clip_bytes
+from tests.bitstreams.vpx_mutants import ivf, packets
 from tests.corpus import corpus_file
-from tests.index.vpx_mutants import ivf, packets
 
 FILES = ("base.mp4", "base.mkv", "closed_gop.ts", "no_pts.avi", "hidden_vp8.webm", "superframes_vp9.webm")
 

@@ -17,7 +17,7 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +29,9 @@ from framefeed.parallel import Err, Ok, ProcessPool, ordered_outcomes
 from framefeed.parallel._child import _is_stopped
 from tests.parallel import functions
 from tests.parallel.living import all_gone, lives, wait_until
-from tests.programs import report_lines
+from tests.seeds import Outcome, read_options, report_seeds
 
+JOBS = 2
 SIGNALS = ("KILL", "STOP", "SEGV")
 MOST_SECONDS = 10.0
 """For an item that loses two workers, where the deadline is 5 s."""
@@ -94,7 +95,11 @@ class Storm:
 def strike(pool: ProcessPool, name: str, rng: random.Random) -> None:
     """Send a signal to a random worker process, if there is one, at a random moment; return when it has arrived."""
     sleep(rng.choice([0, 0.001, 0.005, 0.02]))
-    processes = [child._process for child in pool._children._by_thread.values() if child._process is not None]
+    processes = [
+        child._running.value.process
+        for child in pool._children._by_thread.values()
+        if child._running.value.process is not None
+    ]
     if processes:
         struck = rng.choice(processes).pid
         with suppress(ProcessLookupError):
@@ -132,7 +137,11 @@ def survive(seed: int, folder: Path, deadline_seconds: float = 5.0) -> tuple[Cou
         # The pool is usable afterwards, whatever was struck last.
         again = ordered_outcomes(functions.same, range(9), pool=pool, max_in_flight=4)
         assert list(again) == [Ok(item) for item in range(9)]
-        workers = {child._process.pid for child in pool._children._by_thread.values() if child._process is not None}
+        workers = {
+            child._running.value.process.pid
+            for child in pool._children._by_thread.values()
+            if child._running.value.process is not None
+        }
     assert all_gone(workers), f"left behind: {[process for process in workers if lives(process)]}"
     return happened, longest
 
@@ -177,35 +186,27 @@ def run_seed(seed: int, deadline_seconds: float = 5.0) -> tuple[Counter[str], fl
     return happened, longest
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--log", type=Path)
-    args = parser.parse_args(words)
-    total, worst, failed = Counter[str](), 0.0, 0
-    lines = [f"# {args.seeds} runs of ordered_outcomes in worker processes, deadline_seconds=5"]
+def iterate_seeds(options: argparse.Namespace, longest: list[float]) -> Iterator[Outcome]:
     # Not the function of this main program, which cannot be sent.
     from tests.parallel.chaos import run_seed
 
-    with ordered_outcomes(
-        run_seed, range(args.seeds), workers=args.jobs, kind="processes", max_in_flight=2 * args.jobs
-    ) as outcomes:
-        for seed, outcome in enumerate(outcomes):
-            if isinstance(outcome, Ok) and outcome.value[1] <= MOST_SECONDS:
-                total += outcome.value[0]
-                worst = max(worst, outcome.value[1])
+    seeds = range(options.first, options.first + options.seeds)
+    with ordered_outcomes(run_seed, seeds, workers=JOBS, kind="processes", max_in_flight=2 * JOBS) as outcomes:
+        for outcome in outcomes:
+            if isinstance(outcome, Err):
+                yield outcome.error
+            elif outcome.value[1] > MOST_SECONDS:
+                yield AssertionError(f"{outcome.value}")
             else:
-                failed += 1
-                lines.append(f"seed {seed}: FAILED: {outcome.error if isinstance(outcome, Err) else outcome.value}")
-    lines += [f"{count:5} {name}" for name, count in sorted(total.items())]
-    lines.append(
-        f"{args.seeds} seeds: {failed} FAILED" if failed else
-        f"{args.seeds} seeds: complete, in order, nothing twice, no process left; the longest wait for an outcome was "
-        f"{worst:.1f} s"
-    )  # fmt: skip
-    report_lines(lines, args.log)
-    return 1 if failed else 0
+                longest.append(outcome.value[1])
+                yield outcome.value[0]
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    options, longest = read_options(__doc__, words), [0.0]
+    title = f"{options.seeds} runs of ordered_outcomes in worker processes, deadline_seconds=5"
+    verdict = "complete, in order, nothing twice, no process left; the longest wait for an outcome was"
+    return report_seeds(title, iterate_seeds(options, longest), lambda: f"{verdict} {max(longest):.1f} s", options)
 
 
 if __name__ == "__main__":

@@ -12,16 +12,14 @@ from pathlib import Path
 import pytest
 
 import framefeed
+from framefeed._per_process import PerProcess
 from framefeed.errors import UsageError
-from framefeed.parallel._forking import finalise_after_fork, is_collecting, renew_after_fork
 from framefeed.parallel._ordered import ordered_outcomes
 from tests.conftest import CHECKOUT
 from tests.decode.forks import Child
 
 LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event", "Barrier"}
 EXEMPT = {
-    ("bench/baselines/ffprobe.py", "read_sizes"): "of one call in an event loop of its own",
-    ("bench/baselines/queues.py", "begin_batches"): "of one loop, in a process that does nothing else",
     ("scanning/_journal.py", "JournalWriter"): "of one scan, which a child does not go on with",
     ("load/_pending.py", "PendingBatch"): "of one batch in the making; a child has none of the workers that make it",
     ("load/_batch.py", "Stack"): "of one batch in the making; a child has none of the workers that make it",
@@ -57,7 +55,7 @@ def test_L01_every_lock_that_is_held_at_a_fork_is_replaced_in_the_child() -> Non
     made, left = ({tuple(each) for each in answer[name]} for name in ("made", "left"))
     owners = find_owners_of_locks()
     assert owners - made - set(EXEMPT) == set(), "let the program use them, or say here why they need not be replaced"
-    assert left <= set(EXEMPT), "let after_fork replace them, or say here why they need not be replaced"
+    assert left <= set(EXEMPT), "let PerProcess replace them, or say here why they need not be replaced"
     assert set(EXEMPT) <= owners, "these make no lock any more"
     assert answer["same"]
 
@@ -66,7 +64,7 @@ def test_nothing_else_registers_with_the_system_at_forks() -> None:
     """All renewed objects are in one list."""
     root = Path(framefeed.__file__).parent
     users = [path.relative_to(root).as_posix() for path in root.rglob("*.py") if "register_at_fork" in path.read_text()]
-    assert users == ["parallel/_forking.py"]
+    assert users == ["_per_process.py"]
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -81,21 +79,26 @@ def test_objects_of_the_parent_are_finalised_after_all_are_renewed() -> None:
         def __del__(self) -> None:
             order.append("finalised")
 
-    class Leaving:
-        def __init__(self) -> None:
-            self.left: Left | None = Left()
-            renew_after_fork(self)
+    def begin(left: Left | None) -> Left | None:
+        order.append("begun anew")
+        return None
 
-        def after_fork(self) -> None:
-            finalise_after_fork(self.left)
-            self.left = None
-            order.append("begun anew")
-
-    things = [Leaving(), Leaving()]
+    things = [PerProcess[Left | None](Left, begin) for _ in range(2)]
     child = Child(lambda: ", ".join(order))
     assert child.report() == "begun anew, begun anew, finalised, finalised"
     assert order == []
     del things
+
+
+@needs_fork
+def test_a_value_is_another_one_in_a_child_and_the_same_in_its_parent() -> None:
+    made, kept = PerProcess[list[int]](list), PerProcess[list[int]](list, lambda left: [*left, 2])
+    parents = made.value, kept.value
+    for value in parents:
+        value.append(1)
+    assert Child(lambda: f"{made.value} {kept.value}").report() == "[] [1, 2]"
+    assert (made.value, kept.value) == ([1], [1])
+    assert (made.value is parents[0], kept.value is parents[1]) == (True, True)
 
 
 @needs_fork
@@ -122,31 +125,3 @@ def test_an_iterator_in_a_child_is_refused_and_ends_without_touching_the_parents
     assert "not in a forked process" in child.report()
     assert [outcome.value for outcome in outcomes] == list(range(1, 40))  # type: ignore[union-attr]
     assert threading.active_count() >= 1
-
-
-def test_an_interrupt_is_not_lost_in_a_collection() -> None:
-    """An error that is raised in a callback of the collector is ignored, and so is KeyboardInterrupt."""
-    code = "import gc, types, framefeed.parallel\nprint(*(type(each).__name__ for each in gc.callbacks))"
-    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
-    kinds = run.stdout.split()
-    assert len(kinds) == 3
-    assert not {"function", "method"} & set(kinds)
-
-
-def test_a_thread_collects_while_its_finalisers_run() -> None:
-    answers: list[bool] = []
-
-    class Cycle:
-        def __init__(self) -> None:
-            self.itself = self
-
-        def __del__(self) -> None:
-            thread = threading.Thread(target=lambda: answers.append(is_collecting()))
-            thread.start()
-            thread.join(20)
-            answers.append(is_collecting())
-
-    Cycle()
-    gc.collect()
-    answers.append(is_collecting())
-    assert answers == [False, True, False]

@@ -242,6 +242,38 @@ def test_an_error_of_cost_of_is_raised_at_once(workers: int) -> None:
     assert list(results) == []
 
 
+@pytest.mark.parametrize("kind", ["threads", "inline"])
+def test_L19_weights_of_items_bound_what_is_read(kind: str) -> None:
+    weights = [3, 3, 2, 5, 1, 1, 1, 8, 4]
+    read: list[int] = []
+    items = (read.append(number) or number for number in range(len(weights)))
+    with ordered_outcomes(abs, items, workers=2, kind=kind, max_in_flight=8, weight_of=weights.__getitem__) as outcomes:
+        outcomes.fill()
+        assert read == ([0] if kind == "inline" else [0, 1, 2])
+        taken: list[int] = []
+        while len(taken) < len(weights):
+            outcome = next(outcomes)
+            assert isinstance(outcome, Ok)
+            outcomes.fill()
+            taken.append(outcome.value)
+            # The last one that is read may reach beyond the bound.
+            assert sum(weights[number] for number in read if number not in taken) - weights[read[-1]] < 8
+    assert taken == list(range(len(weights)))
+
+
+def test_outcomes_of_a_weight_come_together() -> None:
+    with ordered_outcomes(abs, range(1, 7), workers=2, max_in_flight=9, weight_of=lambda item: item) as outcomes:
+        assert outcomes.take(3) == [Ok(1), Ok(2)]
+        assert outcomes.take(4) == [Ok(3), Ok(4)]
+        assert outcomes.take(100) == [Ok(5), Ok(6)]
+
+
+@EVERY_NUMBER_OF_WORKERS
+def test_a_weight_of_nothing_is_refused(workers: int) -> None:
+    with pytest.raises(UsageError, match="weight of at least 1, got 0"):
+        list(ordered_outcomes(abs, [1, 2], workers=workers, max_in_flight=4, weight_of=lambda _: 0))
+
+
 def test_L19_finished_bytes_hold_back_further_work() -> None:
     started = []
 

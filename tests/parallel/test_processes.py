@@ -419,7 +419,7 @@ def test_D07_a_process_that_cannot_be_killed_is_not_waited_for(monkeypatch: pyte
     child = _child.Child(_child.StartOptions())
     answer = child.ask(_send_argument(functions.same), dumps(3))
     assert loads(answer[1]) == 3
-    process, child._process = child._process, Stuck()  # type: ignore[assignment]
+    process, child._running.value.process = child._running.value.process, Stuck()  # type: ignore[assignment]
     with pytest.raises(_child.ProcessHung, match=r"worker process 7 was still working on it after 0\.05 s"):
         child.ask(_send_argument(functions.hang), dumps("native"), deadline_seconds=0.05)
     assert process is not None

@@ -35,14 +35,16 @@ class Walk(RuleBasedStateMachine):
         super().__init__()
         self.buffer: ReorderBuffer[int, int] = ReorderBuffer(6, max_bytes=10)
         self.admitted = self.taken = 0
+        self.weights: dict[int, int] = {}
         self.queued: dict[int, float] = {}
         self.running: list[int] = []
         self.ready: dict[int, int] = {}
 
     @precondition(lambda self: self.buffer.has_room)
-    @rule(cost=st.sampled_from([0.0, 1.0, 1.0, 3.0, 20.0]))
-    def admit(self, cost: float) -> None:
-        assert self.buffer.admit(self.admitted, cost) == self.admitted
+    @rule(cost=st.sampled_from([0.0, 1.0, 1.0, 3.0, 20.0]), weight=st.sampled_from([1, 1, 1, 2, 4]))
+    def admit(self, cost: float, weight: int) -> None:
+        assert self.buffer.admit(self.admitted, cost, weight) == self.admitted
+        self.weights[self.admitted] = weight
         self.queued[self.admitted] = cost
         self.admitted += 1
 
@@ -65,16 +67,17 @@ class Walk(RuleBasedStateMachine):
         return costly if stands_out and may_leave_turn else first
 
     @precondition(lambda self: self.running)
-    @rule(data=st.data(), weight=st.integers(0, 12))
-    def finish(self, data: st.DataObject, weight: int) -> None:
+    @rule(data=st.data(), nbytes=st.integers(0, 12))
+    def finish(self, data: st.DataObject, nbytes: int) -> None:
         position = data.draw(st.sampled_from(self.running))
-        self.buffer.finish(position, position, weight)
+        self.buffer.finish(position, position, nbytes)
         self.running.remove(position)
-        self.ready[position] = weight
+        self.ready[position] = nbytes
 
     @precondition(lambda self: self.buffer.head_is_ready)
     @rule()
     def take(self) -> None:
+        assert self.buffer.head_weight == self.weights.pop(self.taken)
         assert self.buffer.take() == self.taken
         del self.ready[self.taken]
         self.taken += 1
@@ -82,6 +85,10 @@ class Walk(RuleBasedStateMachine):
     @invariant()
     def bounds_hold(self) -> None:
         assert len(self.buffer) == self.admitted - self.taken <= 6
+        weight = sum(self.weights.values())
+        assert self.buffer.has_room == (weight < 6)
+        assert weight - self.weights.get(self.admitted - 1, 0) < 6
+        assert self.buffer.ready_weight == sum(self.weights[position] for position in self.ready)
         assert self.buffer.ready_bytes == sum(self.ready.values())
         assert self.buffer.head == self.taken
 
@@ -156,6 +163,20 @@ def test_the_first_unready_position_is_found_among_the_next_ones() -> None:
     assert buffer.find_unready(1) == 1
     buffer.finish(1, "B")
     assert [buffer.find_unready(count) for count in (2, 3)] == [None, 3]
+
+
+def test_the_next_positions_are_those_of_a_weight() -> None:
+    buffer: ReorderBuffer[str, str] = ReorderBuffer(6)
+    for item, weight in zip("abc", (3, 2, 1), strict=True):
+        buffer.admit(item, weight=weight)
+        buffer.start()
+    buffer.finish(0, "A")
+    buffer.finish(2, "C")
+    assert [buffer.find_unready(weight) for weight in (1, 3, 4, 100)] == [None, None, 1, 1]
+    buffer.finish(1, "B")
+    assert buffer.find_unready(100) is None
+    with pytest.raises(UsageError, match="at least 1"):
+        ReorderBuffer(1).admit("a", weight=0)
 
 
 def test_steps_out_of_turn_are_refused() -> None:

@@ -15,7 +15,8 @@ import pytest
 
 from framefeed.errors import UsageError
 from framefeed.scanning._list_columns import ListOptions
-from framefeed.scanning._manifests import Manifest, read_manifest
+from framefeed.scanning._manifests import read_manifest
+from framefeed.scanning._rows import Listing
 from framefeed.scanning._scan import scan
 from tests.scanning.test_manifests import names, read
 
@@ -23,10 +24,10 @@ KINETICS = "label,youtube_id,time_start,time_end\n"
 TEMPLATE = "{label}/{youtube_id}_{time_start:06d}_{time_end:06d}.mp4"
 
 
-def failures(folder: Path, manifest: Manifest) -> dict[str, str]:
+def failures(folder: Path, manifest: Listing) -> dict[str, str]:
     """What is wrong with the bad lines, by what stands behind the name of the list."""
     found = {}
-    for name, error in manifest.bad.items():
+    for name, error in manifest.unlistable.items():
         path = str(error.source)
         assert os.path.dirname(path) == str(folder)
         assert name.startswith(f"{path} ")
@@ -130,8 +131,6 @@ def test_other_values_than_objects_in_a_list_are_rows(tmp_path: Path) -> None:
         (["inf", "7"], ["inf", "7"]),
         (["3", "12"], [3, 12]),
         (["0", "-5"], [0, -5]),
-        (["0.5", "0.125"], [0.5, 0.125]),
-        (["0.25", "10"], [0.25, 10.0]),
     ],
 )
 def test_numbers_that_would_lose_text_stay_text(tmp_path: Path, ids: list[str], expected: list[Any]) -> None:
@@ -171,7 +170,7 @@ def test_one_bad_number_is_one_bad_row(tmp_path: Path, spec: str, kind: str) -> 
         "line, or the template"
     }
     assert names(tmp_path, manifest)[::2] == ["a/x_000010_000020.mp4", "b/z_000060_000070.mp4"]
-    assert manifest.columns.column("time_start").to_pylist() == [10, None, 60]
+    assert manifest.columns.column("time_start").to_pylist() == ["10", "4O", "60"]
 
 
 @pytest.mark.parametrize("value", ["", " ", '""'])
@@ -199,8 +198,8 @@ def test_one_line_with_a_word_among_numbers_is_a_bad_row(tmp_path: Path, values:
     columns: dict[str, str | int] = {"path": 0, "count": 1, "label": 2}
     manifest = read(tmp_path, "list.txt", f"{VIDEOMAE}# comment\nd.mp4 {values}\ne.mp4 7 3\n", columns=columns)
     assert failures(tmp_path, manifest) == {
-        "line 5": f"line 5 ('d.mp4 {values}'): expected a path and 2 numbers behind it, found {values!r}: correct the "
-        "line"
+        "line 5": f"line 5 ('d.mp4 {values}'): expected a path and 2 numbers behind it (a path without the ending of a "
+        "media file in double quotes): correct the line"
     }
     assert manifest.columns.to_pydict() == {"count": [120, 84, 90, None, 7], "label": [1, 0, 2, None, 3]}
 
@@ -217,7 +216,7 @@ def test_words_in_most_lines_are_one_value(tmp_path: Path) -> None:
 def test_a_long_list_is_read_in_time_that_grows_with_its_length(tmp_path: Path) -> None:
     # Time that grows with the square of the length takes a quarter of an hour: the suite's timeout ends it.
     content = "".join(f"/v/{number}.mp4 {number} {number % 7}\n" for number in range(300_000))
-    assert len(read(tmp_path, "list.txt", content).group.names) == 300_000
+    assert len(read(tmp_path, "list.txt", content).paths) == 300_000
 
 
 # --- lines --------------------------------------------------------------------------------------------
@@ -348,32 +347,33 @@ def test_a_list_of_missing_relative_paths_says_where_they_start(tmp_path: Path, 
         "list.json": '[{"path": "a.mp4", "label": 1}, {"path": "b.mp4", "label": 2}]',
     }
     (lists / name).write_text(content[name])
-    with pytest.warns(UserWarning, match="none of its 2 relative paths exists, for example 'a.mp4'") as caught:
+    with pytest.warns(UserWarning, match="none of the listed files exists, for example .*a.mp4: ") as caught:
         made = scan(lists / name, workers=0)
     assert len(caught) == 1
     assert caught[0].filename == __file__
     message = str(caught[0].message)
-    assert f"relative paths start at the folder of the list ({lists})" in message
+    assert f"relative paths of {lists / name} start at {lists};" in message
     assert 'scan(..., root="FOLDER")' in message
     assert [kind for _, kind, _ in made.failures] == ["MissingMedia"] * 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         scan(lists / name, root=videos, workers=0)
-    with pytest.warns(UserWarning, match=f"relative paths start at root={tmp_path};"):
+    with pytest.warns(UserWarning, match=f"{name} start at {tmp_path};"):
         scan(lists / name, root=tmp_path, workers=0)
 
 
 def test_absolute_paths_that_are_missing_are_rows_alone(tmp_path: Path) -> None:
-    (tmp_path / "list.txt").write_text("/no/a.mp4 1\nhttps://host/b.mp4 2\n")
-    assert read_manifest(str(tmp_path / "list.txt")).remarks == []
+    (tmp_path / "list.txt").write_text("/no/a.mp4 1\n/no/b.mp4 2\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(scan(tmp_path / "list.txt", workers=0).failures) == 2
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", "# made by me\npath,label\nx.mp4,1\n", "line 1 .* looks like a comment, and CSV has none: remove it"),
-        ("a.csv", "# a, b\npath,label\nx.mp4,1\n", "line 1 .* looks like a comment"),
-        ("a.csv", "id,left,right\n1,a.mp4,b.mp4\n2,c.mp4,d.mp4\n", "'left', 'right' all hold names of media files"),
+        ("a.csv", "label,left,right\n1,a.mp4,b.mp4\n2,c.mp4,d.mp4\n", "'left', 'right' all hold .*\"path\": \"left\""),
+        ("a.csv", "1,a.mp4,b.mp4\n2,c.mp4,d.mp4\n", "'column_1', 'column_2' all hold .*\"path\": 1"),
     ],
 )
 def test_an_ambiguous_path_column_is_refused(tmp_path: Path, name: str, content: str, message: str) -> None:
@@ -382,14 +382,12 @@ def test_an_ambiguous_path_column_is_refused(tmp_path: Path, name: str, content:
         read_manifest(os.fspath(tmp_path / name))
 
 
-@pytest.mark.parametrize("values", [("", ""), (" 0", " 1")])
-def test_a_missing_ending_is_named_and_added(tmp_path: Path, values: tuple[str, str]) -> None:
+def test_a_missing_ending_is_named_and_added(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "a.mp4").write_bytes(b"")
     path = tmp_path / "list.txt"
-    path.write_text(f"x/a{values[0]}\nx/b{values[1]}\n")
-    lacking = read_manifest(os.fspath(path), ListOptions({"path": 0}))
-    (remark,) = lacking.remarks
-    assert 'columns={"name": 0}, path_template="{name}.mp4"' in remark
+    path.write_text("x/a 0\nx/b 1\n")
+    with pytest.warns(UserWarning, match='columns={"name": 0}, path_template="{name}.mp4"'):
+        scan(path, columns={"path": 0}, workers=0)
     found = read_manifest(os.fspath(path), ListOptions({"name": 0}, "{name}.mp4"))
-    assert (found.remarks, names(tmp_path, found)) == ([], ["x/a.mp4", "x/b.mp4"])
+    assert names(tmp_path, found) == ["x/a.mp4", "x/b.mp4"]

@@ -13,7 +13,7 @@ import pytest
 
 from framefeed.errors import UsageError
 from framefeed.scanning._list_columns import ListOptions, rename_columns
-from framefeed.scanning._list_text import ListTable
+from framefeed.scanning._list_table import ListTable
 from framefeed.scanning._manifests import read_manifest
 from framefeed.scanning._scan import scan
 from tests.scanning.test_manifests import names, read
@@ -24,8 +24,8 @@ def built(folder: Path, template: str, *records: dict[str, Any]) -> list[str]:
     manifest = read(folder, "list.json", json.dumps(records), path_template=template)
     prefix = f"{folder}/list.json: row "
     return [
-        str(manifest.bad[path]).removeprefix(prefix).partition(": ")[2] if path in manifest.bad else name
-        for path, name in zip(manifest.group.paths(), names(folder, manifest), strict=True)
+        str(manifest.unlistable[path]).removeprefix(prefix).partition(": ")[2] if path in manifest.unlistable else name
+        for path, name in zip(manifest.paths, names(folder, manifest), strict=True)
     ]
 
 
@@ -135,9 +135,9 @@ def test_columns_with_a_header_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "\n\n", "# comment\n\n# another\n"])
 @pytest.mark.parametrize("options", [{"columns": {"path": 0}}, {"columns": {"path": "a"}}, {"path_template": "{a}"}])
 def test_a_list_without_lines_has_no_rows(tmp_path: Path, content: str, options: dict[str, Any]) -> None:
-    assert list(read(tmp_path, "list.txt", content, **options).group.paths()) == []
-    assert list(read(tmp_path, "list.csv", "\n", **options).group.paths()) == []
-    assert list(read(tmp_path, "list.json", "[]", **options).group.paths()) == []
+    assert read(tmp_path, "list.txt", content, **options).paths == []
+    assert read(tmp_path, "list.csv", "\n", **options).paths == []
+    assert read(tmp_path, "list.json", "[]", **options).paths == []
     with pytest.warns(UserWarning, match="no media"):
         assert len(scan(tmp_path / "list.txt", workers=0, **options)) == 0
 
@@ -145,4 +145,5 @@ def test_a_list_without_lines_has_no_rows(tmp_path: Path, content: str, options:
 def test_names_of_columns_are_counted_once() -> None:
     # Time that grows with the square of their number takes five minutes: the suite's timeout ends it.
     table = pa.Table.from_arrays([pa.array([1])] * 150_000, [f"c{number}" for number in range(150_000)])
-    assert rename_columns(ListTable(table), ListOptions()).table.num_columns == 150_000
+    listed = ListTable(dict(zip(table.column_names, table.columns, strict=True)))
+    assert len(rename_columns(listed, ListOptions()).columns) == 150_000

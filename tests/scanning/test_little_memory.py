@@ -33,7 +33,7 @@ def _report(program: str, *words: object) -> Any:
 def test_with_too_little_memory_an_index_is_whole_or_there_is_none(name: str) -> None:
     codec = "libvpx" if "vp8" in name else "libx264"
     path = clip_file(name, CLIP if codec == "libx264" else ClipSpec(num_frames=30, height=360, width=640, codec=codec))
-    report = _report("tests.catalog.little_memory", path, "full", 48 * 2**20, 3 * 2**20)
+    report = _report("tests.scanning.little_memory", path, "full", 48 * 2**20, 3 * 2**20)
     assert set(report["outcomes"]) <= {str(report["frames"]), "ResourceExhausted"}
     assert report["outcomes"][0] == "ResourceExhausted"
 
@@ -43,6 +43,6 @@ def test_with_few_descriptors_every_file_is_read_or_the_scan_stops(tmp_path: Pat
     data = clip_file("good.mkv").read_bytes()
     for number in range(40):
         (tmp_path / f"{number}.mkv").write_bytes(data)
-    report = _report("tests.catalog.few_descriptors", tmp_path, most)
+    report = _report("tests.scanning.few_descriptors", tmp_path, most)
     assert report in ({"rows": 40, "failed": []}, {"error": "file descriptors of this process"})
     assert most < 32 or "rows" in report

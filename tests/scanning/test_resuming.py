@@ -366,7 +366,7 @@ def test_other_files_stay_in_the_journals_folder(media: Path, tmp_path: Path) ->
 
 
 def test_the_disk_is_full(media: Path, tmp_path: Path) -> None:
-    report = report_of("tests.catalog.full_disk", os.fspath(media), os.fspath(tmp_path))
+    report = report_of("tests.scanning.full_disk", os.fspath(media), os.fspath(tmp_path))
     assert "make room on the disk and run the same scan again" in report["error"]
     assert report["kept"] > 0
     made = Catalog.open(tmp_path / "cat.parquet")
@@ -376,7 +376,7 @@ def test_the_disk_is_full(media: Path, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_stopped_at_every_step_and_size(tmp_path: Path) -> None:
     folder = tmp_path / "media"
-    for number in range(14):
+    for number in range(either(short=9, long=14)):
         picture(folder / "ab"[number % 2] / f"p{number:02d}.png", 8 + number)
     for number in range(2):
         video = clip_file(f"scan_{5 + number}.mp4", ClipSpec(num_frames=5 + number, height=48, width=64, gop=4))
@@ -384,7 +384,7 @@ def test_stopped_at_every_step_and_size(tmp_path: Path) -> None:
     (folder / "b" / "text.mp4").write_text("no video")
     (tmp_path / "work").mkdir()
     parts = str(either(short=1, long=2))
-    report = report_of("tests.catalog.stopped_scan", os.fspath(folder), os.fspath(tmp_path / "work"), parts)
+    report = report_of("tests.scanning.stopped_scan", os.fspath(folder), os.fspath(tmp_path / "work"), parts)
     assert set(report["statuses"]) == {0, 3, -signal.SIGKILL, -signal.SIGXFSZ}
     assert (report["torn"], report["unequal"]) == ([], [])
 
@@ -513,7 +513,7 @@ def test_without_rows_the_message_promises_no_continuation(
 
 
 def test_a_worker_that_is_killed_costs_no_row(media: Path, tmp_path: Path) -> None:
-    report = report_of("tests.catalog.lost_worker", os.fspath(media), os.fspath(tmp_path / "cat.parquet"))
+    report = report_of("tests.scanning.lost_worker", os.fspath(media), os.fspath(tmp_path / "cat.parquet"))
     assert re.search(r"killed by SIGKILL.* files, from .*/b/.* to .*/b/.*: run the same scan again", report["told"])
     assert report["kept"] > 1000
     assert report["rows"] == 46
@@ -537,7 +537,7 @@ def test_workers_end_with_the_scan_even_if_its_error_is_kept(
 def test_kill_9_at_random_moments(media: Path, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     moments = either(short=20, long=50)
-    report = report_of("tests.catalog.killed_scan", os.fspath(media), os.fspath(tmp_path / "work"), str(moments))
+    report = report_of("tests.scanning.killed_scan", os.fspath(media), os.fspath(tmp_path / "work"), str(moments))
     assert report["rows"] == 46
     assert report["kills"] >= moments // 2
     assert report["journals"] > moments // 5

@@ -121,8 +121,7 @@ def test_a_manifest_keeps_its_lines_and_columns(data: Path) -> None:
         "video,label,start_seconds,end_seconds,split\n"
         "cat/a.mp4,cat,0.5,1.5,train\ncat/a.mp4,cat,1.5,2,test\nmissing.mp4,dog,,,train\ndog/text.mp4,,0,1,train\n"
     )
-    with pytest.warns(UserWarning, match="line 5: the label is empty, as in 1 of 4 rows"):
-        made = scan(data / "list.csv")
+    made = scan(data / "list.csv")
     assert relative(made, data) == ["cat/a.mp4", "cat/a.mp4", "missing.mp4", "dog/text.mp4"]
     assert made.table.column_names[-3:] == ["start_seconds", "end_seconds", "split"]
     np.testing.assert_array_equal(made.column_values("start_seconds"), [0.5, 1.5, np.nan, 0])
@@ -252,8 +251,7 @@ def test_S16_special_files_are_rows_and_not_waited_for(tmp_path: Path) -> None:
 
 def test_impossible_names_in_a_manifest_are_rows(tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_bytes(b"path,take\n,1\nhttps://host/a.mp4,2\n" + b"x" * 5000 + b",3\n")
-    with pytest.warns(UserWarning, match=r"its relative path 'x{100}\.\.\.' does not exist"):
-        made = scan(tmp_path / "list.csv", out=tmp_path / "cat.parquet", root=tmp_path)
+    made = scan(tmp_path / "list.csv", out=tmp_path / "cat.parquet", root=tmp_path)
     assert len(made.failures) == 3
     assert made.column_values("take").tolist() == [1, 2, 3]
 

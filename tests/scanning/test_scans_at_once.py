@@ -50,7 +50,7 @@ def start(folder: Path, target: Path) -> Iterator[Start]:
 
         def run(*, holds: bool = False, **options: Any) -> subprocess.Popen[str]:
             settings = {"folder": str(folder), "out": str(target), "holds": holds, "options": options}
-            command = [sys.executable, "-m", "tests.catalog.scan_beside", json.dumps(settings)]
+            command = [sys.executable, "-m", "tests.scanning.scan_beside", json.dumps(settings)]
             process = stack.enter_context(
                 running(
                     command, cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": "src"}, text=True,

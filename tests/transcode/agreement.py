@@ -8,7 +8,6 @@ that framefeed itself has ended. Where the error does not depend on which worker
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from typing import Any
 
 import framefeed as ff
 from framefeed.testing import ClipSpec, write_clip
-from tests.programs import report_lines, write_log
+from tests.seeds import read_options, report_seeds, try_seeds
 from tests.transcode.functions import Faulty
 
 RATE = 12
@@ -109,30 +108,10 @@ def run_seed(seed: int, run: MapVideo = ff.map_video) -> str:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--log", type=Path)
-    args = parser.parse_args(words)
-    total, failed = Counter[str](), 0
-    lines = [f"# {args.seeds} functions that fail in map_video, in threads and in processes, from seed {args.first} on"]
-    for seed in range(args.first, args.first + args.seeds):
-        try:
-            total[run_seed(seed)] += 1
-        except AssertionError as error:
-            failed += 1
-            lines.append(f"seed {seed}: FAILED: {error}")
-        # After each seed, so that a run that is interrupted has a log too.
-        if args.log is not None:
-            write_log(args.log, "\n".join([*lines, *summarise(seed + 1 - args.first, failed, total)]) + "\n")
-    report_lines([*lines, *summarise(args.seeds, failed, total)], args.log)
-    return 1 if failed else 0
-
-
-def summarise(seeds: int, failed: int, total: Counter[str]) -> list[str]:
-    counts = [f"{count:5} {name}" for name, count in sorted(total.items())]
-    verdict = f"{failed} FAILED" if failed else "threads and processes raise the same error, the user's own"
-    return [*counts, f"{seeds} seeds: {verdict}"]
+    options = read_options(__doc__, words)
+    title = f"{options.seeds} functions that fail in map_video, in threads and in processes"
+    outcomes = try_seeds(lambda seed: Counter([run_seed(seed)]), options)
+    return report_seeds(title, outcomes, lambda: "threads and processes raise the same error, the user's own", options)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ byte, but for frames that ``on_error`` leaves out or keeps, and nothing else is 
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import re
@@ -33,7 +32,7 @@ from framefeed.transcode._segments import plan_segments
 from framefeed.transcode._timetable import make_timetable
 from tests.parallel.functions import shared_memory
 from tests.parallel.living import children_of, lives, wait_until
-from tests.programs import report_lines, write_log
+from tests.seeds import read_options, report_seeds, try_seeds
 from tests.transcode.functions import INTERRUPTED, HarmfulFunction, Substitute
 
 RATE = 12
@@ -405,32 +404,10 @@ def run_seed(seed: int, run: MapVideo = ff.map_video) -> Counter[str]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--log", type=Path)
-    args = parser.parse_args(words)
-    total, failed = Counter[str](), 0
-    lines = [f"# {args.seeds} outputs of map_video, each of runs that are disturbed, from seed {args.first} on"]
-    for seed in range(args.first, args.first + args.seeds):
-        try:
-            total += run_seed(seed)
-        except (AssertionError, ff.FramefeedError) as error:
-            failed += 1
-            lines.append(f"seed {seed}: FAILED: {error}")
-        # After each seed, so that a run that is interrupted has a log too.
-        if args.log is not None:
-            write_log(args.log, "\n".join([*lines, *summarise(seed + 1 - args.first, failed, total)]) + "\n")
-    report_lines([*lines, *summarise(args.seeds, failed, total)], args.log)
-    return 1 if failed else 0
-
-
-def summarise(seeds: int, failed: int, total: Counter[str]) -> list[str]:
-    counts = [f"{count:5} {name}" for name, count in sorted(total.items())]
-    verdict = f"{failed} FAILED" if failed else (
-        "the bytes of undisturbed runs, finished segments made once, no process, thread, memory or file left"
-    )  # fmt: skip
-    return [*counts, f"{seeds} seeds: {verdict}"]
+    options = read_options(__doc__, words)
+    title = f"{options.seeds} outputs of map_video, each of runs that are disturbed"
+    verdict = "the bytes of undisturbed runs, finished segments made once, no process, thread, memory or file left"
+    return report_seeds(title, try_seeds(run_seed, options), lambda: verdict, options)
 
 
 if __name__ == "__main__":

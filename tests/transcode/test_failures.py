@@ -323,7 +323,7 @@ def test_a_setup_may_leave_the_program(clip: Path, out: Path, kind: str, workers
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_thread_that_hangs_is_named(clip: Path, out: Path, form: str) -> None:
-    release = threading.Event()
+    release, others = threading.Event(), set(threading.enumerate())
 
     def function(frame: Any, *, index: int, pts_seconds: float) -> Any:
         if index == 60:
@@ -336,9 +336,9 @@ def test_a_thread_that_hangs_is_named(clip: Path, out: Path, form: str) -> None:
         assert caught.value.position == 60
     finally:
         release.set()
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread():
-            thread.join(20)
+    # Those of other tests, of pytest and of libraries stay.
+    for thread in set(threading.enumerate()) - others:
+        thread.join(20)
 
 
 @pytest.mark.slow

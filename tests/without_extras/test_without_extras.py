@@ -97,4 +97,4 @@ def test_every_extra_for_users_has_a_step_that_names_it() -> None:
     text = (Path(__file__).parent / "steps.py").read_text(encoding="utf-8")
     named = set(re.findall(r'expect_extra\("(\w+)"', text))
     # `framefeed bench` lists what is not installed, and `framefeed feed` shows a bar without the extra "live".
-    assert named == _extras().keys() - {"bench", "dev", "live"}
+    assert named == _extras().keys() - {"bench", "dev"}

@@ -1,9 +1,83 @@
-"""Measure framefeed beside its peers."""
+"""Measure framefeed beside its peers: the runner, and what suites are made of, those of ``/benchmarks`` too."""
 
 from __future__ import annotations
 
+from framefeed.bench._frames import NUM_FRAMES, OUR_METHOD, OURS, SEED, Reference, decode_clips, psnr, spread_ordinals
+from framefeed.bench._media import BenchVideo, MediaStore, write_clip_in_time
 from framefeed.bench._printing import describe_closing, describe_row
-from framefeed.bench._runner import Rounds
-from framefeed.bench._suites import BenchOptions, Suite, run_suite
+from framefeed.bench._processes import (
+    HOUR,
+    command,
+    family_megabytes,
+    own_megabytes,
+    read_family_clocks,
+    run_program,
+)
+from framefeed.bench._runner import (
+    METRICS,
+    NO_TIME,
+    SMALLEST,
+    Comparison,
+    Contender,
+    Figure,
+    Findings,
+    Reading,
+    Rounds,
+    Row,
+    Run,
+    Timings,
+    compare_times,
+    median_interval,
+    ready,
+    run_row,
+    settle,
+    take_time,
+)
+from framefeed.bench._suites import Begin, BenchOptions, PlannedRow, Suite, run_suite
+from framefeed.bench.baselines import SIZE
 
-__all__ = ["BenchOptions", "Rounds", "Suite", "describe_closing", "describe_row", "run_suite"]
+__all__ = [
+    "HOUR",
+    "METRICS",
+    "NO_TIME",
+    "NUM_FRAMES",
+    "OURS",
+    "OUR_METHOD",
+    "SEED",
+    "SIZE",
+    "SMALLEST",
+    "Begin",
+    "BenchOptions",
+    "BenchVideo",
+    "Comparison",
+    "Contender",
+    "Figure",
+    "Findings",
+    "MediaStore",
+    "PlannedRow",
+    "Reading",
+    "Reference",
+    "Rounds",
+    "Row",
+    "Run",
+    "Suite",
+    "Timings",
+    "command",
+    "compare_times",
+    "decode_clips",
+    "describe_closing",
+    "describe_row",
+    "family_megabytes",
+    "median_interval",
+    "own_megabytes",
+    "psnr",
+    "read_family_clocks",
+    "ready",
+    "run_program",
+    "run_row",
+    "run_suite",
+    "settle",
+    "spread_ordinals",
+    "take_time",
+    "write_clip_in_time",
+]

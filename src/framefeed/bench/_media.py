@@ -1,8 +1,4 @@
-"""The media that the suites run on: the user's, a natural trailer, what is made from it, and numbered test videos.
-
-Everything is made by PyAV's encoders, from files that are named on the command line, once into a folder, and while time
-is left.
-"""
+"""The videos that the suites run on: the user's, or one that is made while time is left."""
 
 from __future__ import annotations
 
@@ -12,58 +8,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from framefeed._cached import cached_property
 from framefeed.bench._runner import Rounds
-from framefeed.bench._scene import Scene
 from framefeed.decode import Pixels
-from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.errors import FramefeedError, MissingMedia
+from framefeed.errors import FramefeedError
 from framefeed.index import FrameIndex, build_index
 from framefeed.media import MediaSource
-from framefeed.request import OutputSpec
 from framefeed.scanning import VIDEO_SUFFIXES, list_roots
-from framefeed.testing import AudioSpec, ClipSpec, Coded, draw_stamp, put_packets, take_packets, write_clip
+from framefeed.testing import AudioSpec, ClipSpec, draw_stamp, write_clip
 
-# Rows of 5 cells, the leftmost the highest bit: the usual 5x7 figures.
-_FIGURES = (
-    (14, 17, 19, 21, 25, 17, 14),
-    (4, 12, 4, 4, 4, 4, 14),
-    (14, 17, 1, 2, 4, 8, 31),
-    (31, 2, 4, 2, 1, 17, 14),
-    (2, 6, 10, 18, 31, 2, 2),
-    (31, 16, 30, 1, 1, 17, 14),
-    (6, 8, 16, 30, 17, 17, 14),
-    (31, 1, 2, 4, 8, 8, 8),
-    (14, 17, 17, 14, 17, 17, 14),
-    (14, 17, 17, 15, 1, 2, 12),
-)
-_BLUE = (0, 0, 255)
-_COLUMNS = 6
-
-
-def numbered_picture(number: int, height: int, width: int) -> Pixels:
-    """Draw a number in white on flat blue, uint8 RGB [height, width, 3]."""
-    picture = np.empty((height, width, 3), dtype=np.uint8)
-    picture[:] = _BLUE
-    rows = [np.array(_FIGURES[int(figure)])[:, None] for figure in f"{number:05}"]
-    # The bits of a row, and a column between two figures.
-    figures = [(each >> np.arange(_COLUMNS - 2, -1, -1) & 1).astype(bool) for each in rows]
-    cells = np.concatenate([np.pad(each, ((0, 0), (0, 1))) for each in figures], axis=1)
-    scale = min(height // 2 // cells.shape[0], width // cells.shape[1])
-    drawn = cells.repeat(scale, axis=0).repeat(scale, axis=1)
-    top, left = (height - drawn.shape[0]) // 2, (width - drawn.shape[1]) // 2
-    picture[top : top + drawn.shape[0], left : left + drawn.shape[1]][drawn] = 255
-    return picture
-
-
-TRAILER = "video/libopenshot/sintel_trailer-720p.mp4"
-TEST_FPS = 60
 MAX_COPIED = 64 * 2**20
 """Bytes; of larger files copies are links, which contenders still have to open one by one."""
-_PART = "part_"
-_X264_DEFAULTS = {"preset": "medium"}
+PART = "part_"
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,42 +43,30 @@ class BenchVideo:
 
 
 class MediaStore:
-    """Media by name, made at the first use.
+    """Videos by name, made at the first use.
 
     Args:
-        media: The user's files and folders; one of them may hold the trailer.
+        media: The user's files and folders.
         work: Folder for what is made; what is there already is used again.
         rounds: Until when media may be made.
-        test_frames: Frames of the numbered test video.
-        repeats: How often the long one repeats it.
     """
 
-    def __init__(
-        self, media: Sequence[Path], work: Path, rounds: Rounds, *, test_frames: int = 3600, repeats: int = 50
-    ) -> None:
-        self._media = media
+    def __init__(self, media: Sequence[Path], work: Path, rounds: Rounds) -> None:
+        self.media = media
+        self.rounds = rounds
         self._work = work
-        self._rounds = rounds
-        self._test_frames = test_frames
-        self._repeats = repeats
         self._videos: dict[Path, BenchVideo] = {}
 
-    @property
-    def trailer(self) -> BenchVideo:
-        """The natural 720p trailer itself.
-
-        Raises:
-            MissingMedia: No folder of media has it.
-        """
-        for folder in filter(_has_trailer, self._media):
-            return self._video(folder / TRAILER)
-        raise MissingMedia(f"it needs a folder that contains {TRAILER}: name it as MEDIA, or in FRAMEFEED_MEDIA")
-
     def iter_own(self) -> Iterator[BenchVideo]:
-        """The user's videos that can be read: scan says of the others why, a benchmark only leaves them out."""
-        roots = [path for path in self._media if not _has_trailer(path)]
-        for path in list_roots(roots, suffixes=VIDEO_SUFFIXES).paths if roots else ():
-            video = self._video(Path(path))
+        """The user's videos that can be read, or a made one where no media are named.
+
+        Scan says of the others why; a benchmark only leaves them out.
+        """
+        if not self.media:
+            yield self.plain_video
+            return
+        for path in list_roots(self.media, suffixes=VIDEO_SUFFIXES).paths:
+            video = self.find(Path(path))
             try:
                 if len(video):
                     yield video
@@ -130,51 +74,10 @@ class MediaStore:
                 continue
 
     @property
-    def small_trailer(self) -> BenchVideo:
-        """The trailer at 456x256, x264 defaults."""
-        return self._make("trailer_456x256.mp4", lambda path: self._write_small(path, None, None))
-
-    @property
-    def short_gop_trailer(self) -> BenchVideo:
-        """The trailer at 456x256, a key frame every 12 frames, no B-frames."""
-        return self._make("trailer_456x256_g12.mp4", lambda path: self._write_small(path, 12, 0))
-
-    @property
     def plain_video(self) -> BenchVideo:
         """250 frames of 720p that show their numbers."""
         spec = ClipSpec(250, height=720, width=1280, gop=250, b_frames=2)
-        return self._make("made_720p.mp4", lambda path: write_clip_in_time(path, spec, self._rounds))
-
-    @property
-    def test_video(self) -> BenchVideo:
-        """720p60, flat blue, the frame's number in white, x264 defaults."""
-        spec = ClipSpec(
-            num_frames=self._test_frames, height=720, width=1280, fps=TEST_FPS, gop=None, b_frames=None,
-            codec_options=_X264_DEFAULTS, draw=lambda ordinal: numbered_picture(ordinal, 720, 1280),
-        )  # fmt: skip
-        return self._make(
-            f"test_720p60_{self._test_frames}.mp4", lambda path: write_clip_in_time(path, spec, self._rounds)
-        )
-
-    @property
-    def long_test_video(self) -> BenchVideo:
-        """The same, stream-copied one after the other."""
-        return self._make(f"test_720p60_{self._test_frames}_x{self._repeats}.mp4", self._write_repeated)
-
-    @property
-    def is_given(self) -> bool:
-        """Whether the user named media."""
-        return bool(self._media)
-
-    def scene(self, height: int, width: int, num_frames: int, fps: int) -> BenchVideo:
-        """A generated scene, x264 veryfast."""
-
-        def write(path: Path) -> None:
-            scene = Scene(height, width)
-            spec = ClipSpec(num_frames, height, width, fps, gop=None, b_frames=None, draw=scene.draw)
-            write_clip_in_time(path, spec, self._rounds)
-
-        return self._make(f"scene_{height}p_{num_frames}.mp4", write)
+        return self.make("made_720p.mp4", lambda path: write_clip_in_time(path, spec, self.rounds))
 
     def copies(self, video: BenchVideo, count: int) -> list[BenchVideo]:
         """Other files with the same bytes, so that nothing can be kept open from one clip to the next."""
@@ -185,51 +88,25 @@ class MediaStore:
             else:
                 path.symlink_to(video.path.resolve())
 
-        return [self._make(f"copies/{video.path.stem}_{number:03}.mp4", copy) for number in range(count)]
+        return [self.make(f"copies/{video.path.stem}_{number:03}.mp4", copy) for number in range(count)]
 
-    def _video(self, path: Path) -> BenchVideo:
+    def find(self, path: Path) -> BenchVideo:
+        """The video of a path, always the same object."""
         return self._videos.setdefault(path, BenchVideo(path))
 
-    def _make(self, name: str, write: Callable[[Path], object]) -> BenchVideo:
+    def make(self, name: str, write: Callable[[Path], object]) -> BenchVideo:
+        """Write a video, unless the folder has it already."""
         path = self._work / name
         if not path.is_file():
-            self._rounds.check_time_to_make(name)
+            self.rounds.check_time_to_make(name)
             path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_name(f"{_PART}{path.name}")
+            part = path.with_name(f"{PART}{path.name}")
             try:
                 write(part)
                 os.replace(part, path)
             finally:
                 part.unlink(missing_ok=True)
-        return self._video(path)
-
-    def _write_small(self, path: Path, gop: int | None, b_frames: int | None) -> None:
-        trailer = self.trailer
-        output = OutputSpec(size=(256, 456), dimension_order="NHWC")
-        pictures = PyAVDecoder().iter_rgb(trailer.source, trailer.index, range(len(trailer)), output)
-        spec = ClipSpec(
-            num_frames=len(trailer), height=256, width=456, fps=24, gop=gop, b_frames=b_frames,
-            codec_options=_X264_DEFAULTS, draw=lambda ordinal: next(pictures)[1],
-        )  # fmt: skip
-        write_clip_in_time(path, spec, self._rounds)
-
-    def _write_repeated(self, path: Path) -> None:
-        template = self.test_video.path.read_bytes()
-        packets, time_base = take_packets(template)
-        span = round(self._test_frames / TEST_FPS / time_base)
-
-        def repeat() -> Iterator[Coded]:
-            for ticks in (span * number for number in range(self._repeats)):
-                self._rounds.check_time_to_make(path.name.removeprefix(_PART))
-                for packet in packets:
-                    pts, dts = (packet.pts or 0) + ticks, (packet.dts or 0) + ticks
-                    yield Coded(packet.data, pts, dts, packet.is_key, packet.duration)
-
-        put_packets(path, template, repeat(), time_base)
-
-
-def _has_trailer(folder: Path) -> bool:
-    return (folder / TRAILER).is_file()
+        return self.find(path)
 
 
 def write_clip_in_time(path: Path, spec: ClipSpec, rounds: Rounds, *others: AudioSpec) -> Path:
@@ -240,7 +117,7 @@ def write_clip_in_time(path: Path, spec: ClipSpec, rounds: Rounds, *others: Audi
     """
 
     def draw(ordinal: int) -> Pixels:
-        rounds.check_time_to_make(path.name.removeprefix(_PART))
+        rounds.check_time_to_make(path.name.removeprefix(PART))
         return draw_stamp(ordinal, *spec.displayed_size) if spec.draw is None else spec.draw(ordinal)
 
     return write_clip(path, replace(spec, draw=draw), *others)

@@ -30,8 +30,6 @@ class BenchOptions:
         work: Folder for what is generated, kept; None for one that is removed at the end.
         rows: Keys of the rows, or () for all.
         rounds: How often.
-        files: scan: pictures of a scanned tree.
-        makes: scan: whether pictures and videos are generated where the user's files have none.
         frames: cache: of the video, spread over it.
         size: cache: (height, width) of outputs.
         workers: cache: of a DataLoader, and threads; None for the cores.
@@ -43,8 +41,6 @@ class BenchOptions:
     work: Path | None = None
     rows: tuple[str, ...] = ()
     rounds: Rounds = field(default_factory=Rounds)
-    files: int = 100_000
-    makes: bool = True
     frames: int = 64
     size: tuple[int, int] = (224, 224)
     workers: int | None = None

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from framefeed.bitstreams._bits import OddUnits
+from framefeed.bitstreams._av1 import Av1Reader
+from framefeed.bitstreams._bits import EXISTING, KEY_FRAME, SHOWN, OddUnits
 from framefeed.bitstreams._codecs import CODECS, STREAM_FORMATS, Codec, UnitTypes
 from framefeed.bitstreams._configuration import Configuration, read_configuration
 from framefeed.bitstreams._formats import FULL_RANGE, LIMITED_RANGE, make_known_colors
+from framefeed.bitstreams._intra import (
+    IntraReader,
+    make_mjpeg_reader,
+    read_dnxhd,
+    read_ffv1,
+    read_png,
+    read_prores,
+)
 from framefeed.bitstreams._nal import (
     MAX_PARAMETER_SETS,
     cut_first_slice,
@@ -26,17 +35,22 @@ from framefeed.bitstreams._sets import (
 from framefeed.bitstreams._slice_bits import read_headers
 from framefeed.bitstreams._slices import H264_IDR, HEVC_IDR, H264Slices, read_h264_slices, read_hevc_slices
 from framefeed.bitstreams._units import BEGINS_PICTURE, BLOCK_PADDING, UnitWalk, make_table
+from framefeed.bitstreams._vpx import Vp8Reader, Vp9Reader
 
 __all__ = [
     "BEGINS_PICTURE",
     "BLOCK_PADDING",
     "CODECS",
+    "EXISTING",
     "FULL_RANGE",
     "H264_IDR",
     "HEVC_IDR",
+    "KEY_FRAME",
     "LIMITED_RANGE",
     "MAX_PARAMETER_SETS",
+    "SHOWN",
     "STREAM_FORMATS",
+    "Av1Reader",
     "Codec",
     "Configuration",
     "H264Picture",
@@ -44,15 +58,21 @@ __all__ = [
     "H264Slices",
     "HevcPicture",
     "HevcSequence",
+    "IntraReader",
     "OddUnits",
     "UnitTypes",
     "UnitWalk",
+    "Vp8Reader",
+    "Vp9Reader",
     "cut_first_slice",
     "find_levels",
     "has_turning_message",
     "make_known_colors",
+    "make_mjpeg_reader",
     "make_table",
     "read_configuration",
+    "read_dnxhd",
+    "read_ffv1",
     "read_h264_sequence",
     "read_h264_slices",
     "read_headers",
@@ -60,6 +80,8 @@ __all__ = [
     "read_hevc_slices",
     "read_nal_length_size",
     "read_picture_facts",
+    "read_png",
+    "read_prores",
     "split_nal_units",
     "unwrap",
 ]

@@ -1,4 +1,4 @@
-"""Read the bits of a raw byte sequence payload, ITU-T H.264 clause 7.2 and 9.1."""
+"""Read the bits of a raw byte sequence payload, ITU-T H.264 clause 7.2 and 9.1; what all readers of codecs share."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ _MAX_BYTES = 1024
 _LONGEST_ZEROS = 31
 
 
+SHOWN, KEY_FRAME, EXISTING = 1, 2, 4
+"""Flags of a packet's frame: it is output, it is a key frame, it was decoded earlier."""
+
+
 class OddUnits(Exception):
-    """Parameter sets or NAL units have something that is not understood exactly; libav reads them then."""
+    """Headers or packets have something that is not understood exactly; libav reads them then."""
 
 
 class HeaderBits:

@@ -76,7 +76,7 @@ class Codec:
             compared has a decoder whose memory is blank.
         damage_messages: Beginnings of its decoder's messages about damage of a picture that it outputs without the
             flag for damage.
-        seconds_per_byte: CPU seconds of decoding one byte of packets, fitted with the others of `index/_costs.py`.
+        seconds_per_byte: CPU seconds of decoding one byte of packets, fitted with the others of `index/_runs.py`.
         size_factor: Its decoder compares so many times the pixels of a picture with the limit.
         is_common: `framefeed doctor` says what decodes and encodes it here.
     """

@@ -259,7 +259,7 @@ class CachingDecoder(BaseDecoder):
         assert index.identity is not None
         recipe = Recipe(form, output, self._inner.recipe(index), self._state.pixels)
         key = make_key(index.identity, index.stream, recipe)
-        return StreamFrames(self._state, key, SourceCheck(source, index))
+        return StreamFrames(self._state, key, SourceCheck(source, index), form)
 
 
 def _allocate_frames(source: MediaSource, shape: Sequence[int]) -> Pixels:

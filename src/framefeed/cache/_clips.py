@@ -11,7 +11,7 @@ import numpy.typing as npt
 from framefeed._arrays import IntArray, WordArray
 from framefeed.cache._stream_frames import NewFrame, StreamFrames
 from framefeed.cache.codecs._codec import BrokenFrame, allocate_memory
-from framefeed.cache.codecs._registry import find_labelled_codec
+from framefeed.cache.codecs._registry import find_codec
 from framefeed.decode import (
     BaseDecoder,
     ClipSlot,
@@ -75,7 +75,7 @@ class OutputsDecode:
                 try:
                     if data is not None:
                         pixels = np.frombuffer(targets[i], np.uint8)
-                        find_labelled_codec(kind.codec).decode_into(data, layout, pixels)
+                        find_codec(kind.codec).decode_into(data, layout, pixels)
                     is_read[i] = True
                 except (BrokenFrame, UsageError):
                     frames.reject(int(ordinals[i]))
@@ -218,7 +218,7 @@ class PlanesDecode:
                 layout = PlaneLayout.parse(kind.layout)
                 if data is None or not _is_regular(layout, self._index):
                     raise BrokenFrame(f"a picture of {layout.text} in this stream")
-                picture = rebuild_picture(layout, find_labelled_codec(kind.codec).decode(data, layout))
+                picture = rebuild_picture(layout, find_codec(kind.codec).decode(data, layout))
             except (BrokenFrame, UsageError):
                 frames.reject(waiting[i])
                 continue

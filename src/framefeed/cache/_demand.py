@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 
@@ -28,8 +28,6 @@ PLANNED_CLIPS = 4096
 _WINDOW = 512
 """Most neighbouring positions of one source that are counted together."""
 _WINDOWS = 64
-_COMPARED_CLIPS = 32
-"""Clips that are compared between two epochs."""
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
@@ -253,7 +251,7 @@ def count_demand(plan: EpochPlan, epochs: int, options: FillOptions) -> PlanDema
         if task.runs:
             ordinals = np.concatenate([run.ordinals for run in task.runs])
             pictures += plan_runs(plan.catalog.frame_index(task.row), ordinals).num_decoded
-    is_endless = options.by_output and _has_varying(plan, lambda request: request.output)
+    is_endless = options.by_output and getattr(plan.options.crop, "is_random", False)
     return PlanDemand(
         clips=num_clips,
         clip_frames=round(clip_frames * share),
@@ -272,33 +270,39 @@ def has_varying_frames(plan: EpochPlan, by_output: bool) -> bool:
         plan: The plan at this epoch.
         by_output: Whether outputs are stored, not whole pictures.
     """
-    return _has_varying(plan, lambda request: (request.ordinals.tolist(), request.output if by_output else None))
+    return estimate_reuse(plan, by_output) < 1
 
 
-def estimate_reuse(plan: EpochPlan, by_output: bool) -> float:
-    """Estimate the share of the next epoch's frames that this epoch's frames are, from 0 to 1, by a sample of clips.
+def estimate_reuse(plan: EpochPlan, by_output: bool, epochs: int = 1) -> float:
+    """Estimate the share of the frames that the next epoch requests that some epochs' frames are, from 0 to 1.
+
+    A sample of clips is planned, and no file is read.
 
     Args:
-        plan: The plan at this epoch.
+        plan: The plan at the first of the epochs.
         by_output: Whether outputs are stored, not whole pictures.
+        epochs: Number of epochs.
     """
-    now, later = order_by_catalog(plan), order_by_catalog(plan, 1)
-    num_windows = min(len(now), SAMPLED_CLIPS)
+    if not plan.is_random:
+        return 1.0
+    *stored, later = (order_by_catalog(plan, number) for number in range(epochs + 1))
+    num_windows = min(len(later), SAMPLED_CLIPS)
     num_clips = num_frames = num_found = 0
     for number in scatter(num_windows):
-        middle = (2 * number + 1) * len(now) // (2 * num_windows)
-        window = find_neighbours(now, middle, _WINDOW // 2, _WINDOW)
-        stored, wanted = (_list_stored(_make_requests([each], window), by_output) for each in (now, later))
-        num_frames += len(wanted)
-        num_found += len(wanted & stored)
+        middle = (2 * number + 1) * len(later) // (2 * num_windows)
+        window = find_neighbours(later, middle, _WINDOW // 2, _WINDOW)
+        known = set(_list_frames(_make_requests(stored, window), by_output))
+        requested = _list_frames(_make_requests([later], window), by_output)
+        num_frames += len(requested)
+        num_found += sum(frame in known for frame in requested)
         num_clips += len(window)
         if num_clips >= SAMPLED_CLIPS:
             break
     return num_found / num_frames if num_frames else 1.0
 
 
-def _list_stored(clips: Sequence[DecodeRequest], by_output: bool) -> set[tuple[int, OutputSpec | None]]:
-    return {(ordinal, clip.output if by_output else None) for clip in clips for ordinal in clip.storable.tolist()}
+def _list_frames(clips: Sequence[DecodeRequest], by_output: bool) -> list[tuple[int, OutputSpec | None]]:
+    return [(ordinal, clip.output if by_output else None) for clip in clips for ordinal in clip.storable.tolist()]
 
 
 def scatter(count: int) -> list[int]:
@@ -358,15 +362,3 @@ def _make_requests(plans: Sequence[EpochPlan], positions: range) -> list[DecodeR
             except (FrameNotFound, TimeUnavailable):
                 continue
     return requests
-
-
-def _has_varying(plan: EpochPlan, fact: Callable[[DecodeRequest], object]) -> bool:
-    """Whether a fact of the same clips differs between this epoch and the next."""
-    now, later = order_by_catalog(plan), order_by_catalog(plan, 1)
-    step = max(1, len(now) // _COMPARED_CLIPS)
-    for position in range(0, len(now), step):
-        facts = [[fact(request) for request in _make_requests([each], range(position, position + 1))]
-                 for each in (now, later)]  # fmt: skip
-        if facts[0] != facts[1]:
-            return True
-    return False

@@ -9,18 +9,14 @@ from functools import partial
 from typing import Any, Literal, SupportsIndex
 
 from framefeed._checks import check_integer, expand_home, expected
-from framefeed._units import format_share, parse_bytes
+from framefeed._units import parse_bytes
 from framefeed.cache._caching import CachingDecoder
-from framefeed.cache._demand import estimate_reuse
 from framefeed.cache._keys import FORMS, Form
-from framefeed.cache._planned import PlannedFrames
-from framefeed.cache._state import AUTO, CacheOptions, CacheState, CacheStats
+from framefeed.cache._state import AUTO, CacheOptions, CacheState, CacheStats, PlannedFrames
 from framefeed.cache.store._format import StoreInfo, Verified
 from framefeed.cache.store._store import FrameStore
 from framefeed.decode import Decoder
 from framefeed.parallel import ClosedByWith
-from framefeed.plan import EpochPlan
-from framefeed.request import CenterCrop, FixedCrop
 
 
 class FrameCache(ClosedByWith):
@@ -40,12 +36,10 @@ class FrameCache(ClosedByWith):
 
     Args:
         path: The folder; it is created when the first frame is stored. ``~`` is the home folder.
-        codec: How frames are stored. "auto" measures the exact codecs on the first clip and uses the one that reads
-            fastest on this machine. If the frames of a plan do not fit ``max_bytes`` uncompressed, "auto" measures
-            frames from the whole plan and uses the fastest codec with which all fit; if frames turn out larger, it
-            changes to a smaller codec. Or a name from ``ff.cache.known_codecs()``, such as "raw", "lz4", "zstd" or the
-            lossy "jpeg:90". With a lossy codec, newly decoded frames get the same loss as stored ones, so that the
-            pixels do not depend on what the cache holds.
+        codec: How frames are stored. "auto" stores outputs raw and planes with "lz4"; outputs with "lz4" too if
+            ``max_bytes`` would not hold those of the plan raw. A cache that holds frames keeps their codec. Or a name
+            from ``ff.cache.known_codecs()``, such as "lz4hc", "zstd" or the lossy "jpeg:90". With a lossy codec, newly
+            decoded frames get the same loss as stored ones, so that the pixels do not depend on what the cache holds.
         max_bytes: Largest size of the files in the folder, by all processes together, as an int or "200GB"; None for no
             limit. Frames beyond it are not stored, and no stored frames are removed.
         form: "output" stores the pixels after crop and resize; "planes" stores whole pictures as the decoder made
@@ -132,31 +126,21 @@ class FrameCache(ClosedByWith):
         own = None if self.state.options.form == "auto" else self.state.options.form
         return CachingDecoder(inner, self.state, form or own)
 
-    def decoder_for(self, plan: EpochPlan, inner: Decoder, epochs: int = 1) -> CachingDecoder:
-        """Wrap a decoder for the clips of a plan, with frames in the form that suits the plan.
+    def expect(self, count: int, raw_bytes: int) -> None:
+        """Tell the cache how many frames will be stored, before the first is: codec="auto" is chosen by it.
+
+        ``ff.cache.make_decoder`` does this for a plan.
 
         Args:
-            plan: The plan at its first epoch.
-            inner: Decodes the frames that the cache lacks.
-            epochs: Number of epochs that will be stored; codec="auto" chooses by it.
+            count: Number of frames, at most.
+            raw_bytes: Their bytes before they are encoded.
 
         Raises:
-            UsageError: An argument is wrong.
+            UsageError: A number is not an integer, or negative.
         """
-        form = self.form_for(plan)
-        _check_inner(inner)
-        check_integer("epochs", epochs, least=1)
-        if len(plan) and not self.state.has_codec:
-            self.state.planned = PlannedFrames(plan, inner, form, epochs)
-            # Without a reference to this cache: an object in a cycle is closed only by the garbage collector.
-            self.state.find_missing = lambda state, *frames: CachingDecoder(inner, state, form).find_missing(*frames)
-        return self.decoder(inner, form)
-
-    def form_for(self, plan: EpochPlan) -> Form:
-        """Return the form in which frames of a plan are stored: "output" or "planes"."""
-        _check_plan(plan)
-        own = self.state.options.form
-        return choose_form(plan) if own == "auto" else own
+        check_integer("count", count, least=0)
+        check_integer("raw_bytes", raw_bytes, least=0)
+        self.state.planned = PlannedFrames(count, raw_bytes)
 
     # --- the folder -----------------------------------------------------------------------------------
 
@@ -193,55 +177,6 @@ class FrameCache(ClosedByWith):
     def close(self) -> None:
         """Flush, and release files and memory; the cache can be used again after that."""
         self.state.close()
-
-
-def choose_form(plan: EpochPlan) -> Form:
-    """Return the form that suits a plan: planes for random crops and for whole pictures, else outputs."""
-    crop, size = plan.options.pictures.crop, plan.options.pictures.size
-    is_steady = crop is None or isinstance(crop, (CenterCrop, FixedCrop))
-    return "output" if is_steady and (crop is not None or size is not None) else "planes"
-
-
-_MUCH_REUSE = 0.9
-"""From this share of the next epoch's frames on, a cache saves nearly all of its decoding."""
-
-
-def explain_little_reuse(cache: FrameCache, plan: EpochPlan) -> str | None:
-    """Explain that an empty cache saves little, because a plan draws other frames in the next epoch; else None."""
-    if not plan.is_random or _has_files(cache.path):
-        return None
-    by_output = cache.form_for(plan) == "output"
-    share = estimate_reuse(plan, by_output)
-    if share >= _MUCH_REUSE:
-        return None
-    crops = " A random crop needs form='planes'." if by_output and plan.options.crop is not None else ""
-    return (
-        f"cache: about {format_share(share)} of the next epoch's frames are among those that this epoch stores, "
-        "because the plan draws others in each epoch. A cache pays with rules that take the same frames again: "
-        "Uniform, EveryFrame, AtIndices, AtSeconds, Dense and Rates with start=0; or if it has all frames before the "
-        f"first epoch: ff.cache.build(ff.plan_clips(catalog, ff.EveryFrame(), ...), cache).{crops}"
-    )
-
-
-def _has_files(folder: str) -> bool:
-    try:
-        with os.scandir(folder) as entries:
-            return next(entries, None) is not None
-    except OSError:
-        return False
-
-
-def check_filling(plan: object, cache: object, epochs: object) -> None:
-    """Check the plan, cache and number of epochs of a function that fills a cache."""
-    _check_plan(plan)
-    if not isinstance(cache, FrameCache):
-        raise expected("cache", "an ff.FrameCache", cache)
-    check_integer("epochs", epochs, least=1)
-
-
-def _check_plan(plan: object) -> None:
-    if not isinstance(plan, EpochPlan):
-        raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
 
 
 def _check_inner(inner: object) -> None:

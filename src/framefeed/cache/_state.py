@@ -1,37 +1,26 @@
-"""Hold the state of a cache in one process: frames in memory and on disk, counts, and the chosen codec."""
+"""Hold the state of a cache in one process: frames in memory and on disk, counts, and the codec of new frames."""
 
 from __future__ import annotations
 
 import inspect
-import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from threading import Lock
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from framefeed._checks import expected
 from framefeed._lru import Lru
-from framefeed.cache._choosing import (
-    BudgetedCodec,
-    choose_budgeted_codec,
-    choose_exact_codec,
-    compute_overhead,
-    compute_usable_bytes,
-)
+from framefeed._per_process import PerProcess
+from framefeed._units import format_bytes
 from framefeed.cache._keys import EXACT, FORMS, Form
-from framefeed.cache._planned import PlannedFrames
 from framefeed.cache.codecs._codec import FrameCodec
-from framefeed.cache.codecs._registry import find_codec, find_codec_for, find_labelled_codec
-from framefeed.cache.store._format import StoredFrame, StoreOptions
+from framefeed.cache.codecs._registry import find_codec, find_codec_for
+from framefeed.cache.store._format import StoredFrame, StoreInfo, StoreOptions
 from framefeed.cache.store._store import FrameStore
-from framefeed.decode import Pixels, PlaneLayout
-from framefeed.parallel import renew_after_fork
+from framefeed.decode import PlaneLayout
+from framefeed.errors import MissingDependency, UsageError
 
 _ENTRY_NBYTES = 400
 """Memory of a frame besides its bytes, about: two dictionary entries, the key, the objects."""
@@ -52,7 +41,7 @@ class CacheStats:
         frames_damaged: Frames whose stored bytes did not match their checksum.
         bytes_read: Stored bytes read from disk.
         bytes_written: Stored bytes written to disk.
-        codec: Label of the codec that frames are written with, or None before the first frame.
+        codec: Label of the codec that the last frames were written with, or None before the first frame.
         is_full: Whether ``max_bytes`` is used up, so that no more frames are stored.
         trouble: Why no more frames are stored, or None.
     """
@@ -77,14 +66,9 @@ class CacheStats:
 
 
 class CacheCounters:
-    """Counts of a cache, added by several threads."""
+    """Counts of a cache in one process, added by several threads."""
 
     def __init__(self) -> None:
-        self.after_fork()
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        """Count from zero in a forked process, and replace the lock, which a thread of the parent may have held."""
         self._sums: dict[str, Any] = {}
         self._lock = Lock()
 
@@ -111,12 +95,7 @@ class MemoryTier:
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self._frames = Lru[tuple[bytes, int], StoredFrame](max_bytes, _count_frame_bytes)
-        self.after_fork()
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent may have held."""
-        self._lock = Lock()
+        self._lock = PerProcess(Lock)
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -130,24 +109,24 @@ class MemoryTier:
         """Look up frames of one stream."""
         if not len(self._frames):
             return [None] * len(packets)
-        with self._lock:
+        with self._lock.value:
             return [self._frames.get((key, packet)) for packet in packets]
 
     def put(self, key: bytes, frame: StoredFrame) -> None:
         """Keep a frame whose data are its own bytes, and remove the least recently used ones for it."""
         if _count_frame_bytes(frame) > self.max_bytes:
             return
-        with self._lock:
+        with self._lock.value:
             self._frames.put((key, frame.number), frame)
 
     def drop(self, key: bytes, packet: int) -> None:
         """Remove a frame."""
-        with self._lock:
+        with self._lock.value:
             self._frames.pop((key, packet))
 
     def clear(self) -> None:
         """Remove all frames."""
-        with self._lock:
+        with self._lock.value:
             self._frames.clear()
 
 
@@ -182,6 +161,70 @@ class CacheOptions:
             find_codec(self.codec)
 
 
+_FRAME_OVERHEAD = 1000
+"""Bytes of a stored frame besides its pixels, at most: its row, and key and description of a stream of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFrames:
+    """The frames that are to be stored, counted before the first is.
+
+    Attributes:
+        count: Their number, at most.
+        raw_bytes: Their bytes before they are encoded.
+    """
+
+    count: int
+    raw_bytes: int
+
+
+def choose_codec(
+    name: str, form: Form, layout: PlaneLayout, info: StoreInfo, planned: PlannedFrames | None = None
+) -> tuple[FrameCodec, str]:
+    """Choose the codec for frames that a cache lacks; pure.
+
+    A codec that is given is used. With "auto", a cache that holds such frames keeps their codec; else planes are stored
+    with lz4, and outputs raw, or with lz4 if ``max_bytes`` would not hold them raw (design/0008-frame-cache-codecs.md).
+
+    Args:
+        name: Of the codec, or "auto".
+        form: Of the frames.
+        layout: Of the first of them.
+        info: Contents of the cache.
+        planned: What will be stored, if that is known.
+
+    Returns:
+        (the codec, why it was chosen).
+    """
+    if name != AUTO:
+        return find_codec(name), "the codec that was given"
+    stored = find_stored_codec(layout, info)
+    if stored is not None:
+        return stored, "the cache already has such frames with this codec"
+    if form == "planes":
+        return find_codec("lz4"), "planes become smaller with it, and no codec that compresses is read faster"
+    needed = 0 if planned is None else planned.raw_bytes + planned.count * _FRAME_OVERHEAD
+    if info.max_bytes is not None and needed > info.max_bytes - info.bytes_on_disk:
+        return find_codec("lz4"), f"uncompressed, the frames would need {format_bytes(needed)}, more than max_bytes"
+    return find_codec("raw"), "outputs are read fastest without compression"
+
+
+def find_stored_codec(layout: PlaneLayout, info: StoreInfo) -> FrameCodec | None:
+    """Find the exact codec that most frames of a layout's pixel format are stored with; None if there are none."""
+    frames: dict[str, int] = {}
+    for kind, (count, _) in info.kinds.items():
+        if kind.layout.partition(" ")[0] == layout.pixel_format:
+            frames[kind.codec] = frames.get(kind.codec, 0) + count
+    for label in sorted(frames, key=lambda label: (-frames[label], label)):
+        try:
+            codec = find_codec(label)
+        except (UsageError, MissingDependency):
+            continue  # Written by another version, or with codecs that are not installed here.
+        if codec.is_exact and codec.can_store(layout):
+            return codec
+    return None
+
+
 class CacheState:
     """State of one cache in one process, and in processes that are forked from it.
 
@@ -191,32 +234,30 @@ class CacheState:
     Attributes:
         options: Of the cache.
         memory: The frames in memory.
-        counters: Counts of this process.
         pixels: "exact", or the recipe of a lossy codec. It is part of every key, so frames of a lossy codec are found
             only with that codec.
-        planned: Frames of the plan that will be stored, if there is one; codec="auto" chooses by it.
-        find_missing: Finds the frames of the plan that this cache lacks.
+        planned: What will be stored, if that is known; codec="auto" chooses by it.
         shortage: Resource that ran out at the last attempt to store frames, or None.
     """
 
     def __init__(self, options: CacheOptions) -> None:
         self.options = options
         self.memory = MemoryTier(options.memory_bytes)
-        self.counters = CacheCounters()
-        self._codec: FrameCodec | None = None if options.codec == AUTO else find_codec(options.codec)
-        self.pixels = EXACT if self._codec is None or self._codec.is_exact else self._codec.recipe
+        self._counters = PerProcess(CacheCounters)
+        given = None if options.codec == AUTO else find_codec(options.codec)
+        self._codecs: dict[Form, FrameCodec] = {} if given is None else dict.fromkeys(FORMS, given)
+        self._codec: FrameCodec | None = given
+        self.pixels = EXACT if given is None or given.is_exact else given.recipe
         self.planned: PlannedFrames | None = None
-        self.find_missing: Callable[..., npt.NDArray[np.bool_]] | None = None
-        self._budgeted: BudgetedCodec | None = None
         self.shortage: str | None = None
         self._store: FrameStore | None = None
         self._has_warned = False
-        self.after_fork()
-        renew_after_fork(self)
+        self._lock = PerProcess(Lock)
 
-    def after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent may have held."""
-        self._lock = Lock()
+    @property
+    def counters(self) -> CacheCounters:
+        """Counts of this process."""
+        return self._counters.value
 
     @property
     def store(self) -> FrameStore:
@@ -226,7 +267,7 @@ class CacheState:
             CacheError: The path is a file, or a folder that others may write to.
         """
         if self._store is None:
-            with self._lock:
+            with self._lock.value:
                 if self._store is None:
                     given = self.options
                     self._store = FrameStore(given.path, StoreOptions(given.max_bytes, shared=given.shared))
@@ -251,64 +292,48 @@ class CacheState:
         return not store.is_full and store.trouble is None
 
     @property
-    def has_codec(self) -> bool:
-        """Whether the codec is given, or chosen already."""
-        return self._codec is not None
-
-    @property
     def is_lossy(self) -> bool:
         """Whether storing changes the pixels."""
         return self.pixels != EXACT
 
-    def select_codec(self, layout: PlaneLayout, samples: Sequence[Pixels]) -> FrameCodec:
-        """Return the codec for the next frames of a layout; codec="auto" is measured at the first call.
+    def has_codec(self, form: Form) -> bool:
+        """Whether the codec for frames of a form is given, or chosen already."""
+        return form in self._codecs
 
-        Args:
-            layout: Of the frames.
-            samples: Some of them, uint8 [layout.nbytes] each.
+    def select_codec(self, form: Form, layout: PlaneLayout) -> FrameCodec:
+        """Return the codec for the next frames of a form and layout; codec="auto" is chosen at the first call.
+
+        Raises:
+            ResourceExhausted: A resource ran out, so that the contents of the cache are not known.
         """
-        codec = self._codec
-        if codec is None:
-            with self._lock:
-                codec = self._codec = self._codec or self._choose_auto_codec(layout, samples)
-        return find_codec_for(codec, layout)
+        if form not in self._codecs:
+            store = self.store
+            with self._lock.value:
+                if form not in self._codecs:
+                    self._codecs[form], _ = choose_codec(AUTO, form, layout, store.info(), self.planned)
+        self._codec = self._codecs[form]
+        return find_codec_for(self._codec, layout)
 
-    def _choose_auto_codec(self, layout: PlaneLayout, samples: Sequence[Pixels]) -> FrameCodec:
-        info = None if self._store is None else self._store.info()
-        kinds = {} if info is None else info.kinds
-        planned, max_bytes = self.planned, self.options.max_bytes
-        size = None if planned is None else planned.estimate_size()
-        if planned is None or size is None or max_bytes is None:
-            codec = choose_exact_codec(layout, samples, None if size is None else size.raw_bytes, max_bytes, kinds)
-        else:
-            usable = compute_usable_bytes(max_bytes, 0 if info is None else info.bytes_on_disk)
-            if kinds and self.find_missing is not None:
-                share = planned.estimate_missing_share(partial(self.find_missing, self))
-                size = replace(size, raw_bytes=math.ceil(share * size.raw_bytes))
-            if size.raw_bytes * (1 + compute_overhead(size)) <= usable:
-                codec = choose_exact_codec(layout, samples, size.raw_bytes, None, kinds)
-            else:
-                plan_samples = planned.decode_samples() or [(layout, sample) for sample in samples]
-                self._budgeted = choose_budgeted_codec(plan_samples, size, usable, kinds)
-                codec = find_labelled_codec(self._budgeted.codec)
-        self.planned = self.find_missing = None
-        return codec
-
-    def note_stored(self, frames: Sequence[StoredFrame]) -> None:
-        """Revise the codec of "auto" by the size of frames that were stored."""
-        if self._budgeted is None:
-            return
-        with self._lock:
-            for frame in frames:
-                self._budgeted.note_stored(frame.raw_nbytes, memoryview(frame.data).nbytes)
-            self._codec = find_labelled_codec(self._budgeted.codec)
+    @property
+    def trouble(self) -> str | None:
+        """Why no more frames are stored, and if the cache is full, what can be done; None if frames are stored."""
+        store = self.store
+        if not store.is_full or store.needed_bytes is not None:
+            return store.trouble
+        planned = "" if self.planned is None else f", and the plan needs {self.planned.count:,}"
+        has_smaller = self._codec is not None and self._codec.name in ("raw", "lz4")
+        others = [*['codec="lz4hc"'] * has_smaller, "a smaller size="]
+        return (
+            f"{store.trouble}: {store.num_frames:,} frames are stored{planned}; to store more, use a larger max_bytes, "
+            f"or begin an empty folder with {' or '.join(others)}"
+        )
 
     def warn_of_trouble(self) -> None:
         """Warn, once in a process, if no more frames are stored."""
-        trouble = self.store.trouble
+        trouble = self.trouble
         if trouble is None:
             return
-        with self._lock:
+        with self._lock.value:
             if self._has_warned:
                 return
             self._has_warned = True
@@ -328,7 +353,7 @@ class CacheState:
             bytes_read=disk.bytes_read,
             bytes_written=disk.bytes_written,
             is_full=self._store.is_full,
-            trouble=self._store.trouble,
+            trouble=self.trouble,
         )
 
 

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import IntArray, WordArray
-from framefeed.cache._keys import NO_CONTENT, NO_STAMP, SourceCheck, StreamKey
+from framefeed.cache._keys import NO_CONTENT, NO_STAMP, Form, SourceCheck, StreamKey
 from framefeed.cache._state import CacheState
-from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.cache.store._format import FrameLocations, Kind, StoredFrame
 from framefeed.decode import Pixels, PlaneLayout
 from framefeed.errors import FramefeedError, MediaError
@@ -41,14 +40,12 @@ class NewFrame:
         layout: Of its bytes.
         planes: The bytes, uint8 [layout.nbytes].
         data: The bytes as the codec encoded them, if it did already.
-        codec: The codec that encoded them, or None.
     """
 
     ordinal: int
     layout: PlaneLayout
     planes: Pixels
     data: bytes | memoryview | None = None
-    codec: FrameCodec | None = None
 
 
 class StreamFrames:
@@ -58,11 +55,13 @@ class StreamFrames:
         state: State of the cache.
         key: Of the stream and form.
         check: Compares stored frames with the source.
+        form: Of the frames.
     """
 
-    def __init__(self, state: CacheState, key: StreamKey, check: SourceCheck) -> None:
+    def __init__(self, state: CacheState, key: StreamKey, check: SourceCheck, form: Form) -> None:
         self._state = state
         self._key = key
+        self._form: Form = form
         self.check = check
         self.source, self.index = check.source, check.index
 
@@ -212,18 +211,17 @@ class StreamFrames:
         """
         if not self._state.is_lossy:
             return frame
-        codec = self._state.select_codec(frame.layout, [frame.planes])
+        codec = self._state.select_codec(self._form, frame.layout)
         data = codec.encode(frame.layout, frame.planes)
         codec.decode_into(memoryview(data), frame.layout, frame.planes)
-        return replace(frame, data=data, codec=codec)
+        return replace(frame, data=data)
 
     def encode(self, frame: NewFrame) -> NewFrame:
         """Encode a frame while its bytes are in the processor's cache, and drop these, if a codec is chosen."""
-        if frame.data is not None or not (self._state.has_codec and self._state.is_filling):
+        if frame.data is not None or not (self._state.has_codec(self._form) and self._state.is_filling):
             return frame
-        codec = self._state.select_codec(frame.layout, [frame.planes])
-        data = bytes(codec.encode(frame.layout, frame.planes))
-        return replace(frame, data=data, codec=codec, planes=_NO_PLANES)
+        codec = self._state.select_codec(self._form, frame.layout)
+        return replace(frame, data=bytes(codec.encode(frame.layout, frame.planes)), planes=_NO_PLANES)
 
     def store(self, frames: Sequence[NewFrame], stamps: WordArray) -> int:
         """Store new frames side by side, except those whose source has changed since.
@@ -260,11 +258,10 @@ class StreamFrames:
         if contents is None:
             return 0
         packets = self._number(ordinals)
-        default = state.select_codec(frames[0].layout, [frame.planes for frame in frames if frame.data is None])
         kept = []
         for i in np.flatnonzero(unchanged & (packets >= 0)).tolist():
             frame = frames[i]
-            codec = frame.codec or default
+            codec = state.select_codec(self._form, frame.layout)
             data = codec.encode(frame.layout, frame.planes) if frame.data is None else frame.data
             if self.has_memory:
                 data = bytes(data)  # which may be the caller's pixels
@@ -276,8 +273,6 @@ class StreamFrames:
         if not kept or not state.is_filling:
             return 0
         num_stored = len(kept) if state.store.add(self._key.digest, self._key.description, kept) else 0
-        if num_stored:
-            state.note_stored(kept)
         state.warn_of_trouble()
         return num_stored
 

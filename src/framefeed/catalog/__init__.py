@@ -35,6 +35,7 @@ from framefeed.catalog._columns import (
     encode_labels,
     find_classes,
     find_first_rows,
+    hash_column,
 )
 from framefeed.catalog._frame_rows import NUMBERS
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA, FrameTableBuilder, FrameTables
@@ -85,6 +86,7 @@ __all__ = [
     "gather_rows",
     "get_frames_path",
     "get_missing_frames_path",
+    "hash_column",
     "make_memory_catalog",
     "number_sources",
     "number_true",

@@ -269,9 +269,6 @@ class CatalogRows:
     def _select(self, values: AnyArray) -> AnyArray:
         return values if self._rows is None else values[self._rows]
 
-    def _numbers(self, name: str) -> IntArray:
-        return self._select(self._data.facts.numbers(name))
-
     def _path_name(self, row: int) -> str:
         """Get the path, URL or name of a row, with all that opens it."""
         text = self.name(row)

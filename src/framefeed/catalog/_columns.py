@@ -17,11 +17,11 @@ from framefeed._checks import expected
 from framefeed._compute import pc
 from framefeed._names import make_printable
 from framefeed._nearest import did_you_mean
+from framefeed._per_process import PerProcess
 from framefeed.catalog._arrow import Texts, view_ragged
 from framefeed.catalog._plan_columns import PlanColumns, convert_to_numbers, make_plan_columns, number_sources
 from framefeed.catalog._survey import SurveyResult
 from framefeed.errors import UsageError
-from framefeed.parallel import renew_after_fork
 
 Label = str | int
 
@@ -224,13 +224,8 @@ class Facts:
         self._columns: dict[str, pa.ChunkedArray] = {}
         self._numbers: dict[str, IntArray] = {}
         self._texts: dict[str, Texts] = {}
-        self.after_fork()
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent may have held."""
         # Reentrant: a finalizer may read a column while another one is read.
-        self._lock = RLock()
+        self._lock = PerProcess(RLock)
 
     @classmethod
     def of_table(cls, table: pa.Table) -> Facts:
@@ -256,7 +251,7 @@ class Facts:
         if name not in self.names:
             known, meant = ", ".join(self.names), did_you_mean(str(name), self.names)
             raise UsageError(f"this catalog has no column {name!r}: its columns are {known}{meant}")
-        with self._lock:
+        with self._lock.value:
             if name not in self._columns:
                 self._columns[name] = self._read(name)
             return self._columns[name]
@@ -268,7 +263,7 @@ class Facts:
     @property
     def plan_columns(self) -> PlanColumns:
         """The columns that plans read of every row."""
-        with self._lock:
+        with self._lock.value:
             if self._plan_columns is None:
                 made = make_plan_columns(self.column)
                 self._plan_columns = PlanColumns(made, self.num_rows, self.num_rows, "the catalog in memory")

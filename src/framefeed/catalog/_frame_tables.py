@@ -23,6 +23,7 @@ import xxhash
 
 from framefeed._arrays import AnyArray, IntArray
 from framefeed._lru import Lru
+from framefeed._per_process import PerProcess
 from framefeed._units import format_bytes
 from framefeed.catalog._arrow import MappedFile, Ragged, gather_rows, view_numbers, view_ragged
 from framefeed.catalog._frame_rows import (
@@ -37,7 +38,7 @@ from framefeed.catalog._frame_rows import (
 from framefeed.catalog._plan_columns import hash_plan_columns
 from framefeed.errors import UnreadableMedia, UsageError
 from framefeed.index import FrameIndex
-from framefeed.parallel import raise_shortage, renew_after_fork, try_again_in_shortage
+from framefeed.parallel import raise_shortage, try_again_in_shortage
 
 T = TypeVar("T")
 
@@ -105,6 +106,14 @@ class FrameTableBuilder:
         self._numbers, self._rows, self._bytes = [], [], 0
 
 
+class _RecentIndexes:
+    """The indexes that were read last."""
+
+    def __init__(self) -> None:
+        self.indexes = Lru[int, FrameIndex](CACHED_BYTES, _count_bytes, min_count=1, max_count=CACHED_INDEXES)
+        self.lock = RLock()
+
+
 class FrameTables:
     """Frame indexes of many sources in record batches, in memory or in a mapped file.
 
@@ -128,13 +137,7 @@ class FrameTables:
         self.file = file
         self._starts: list[int] = list(accumulate((batch.num_rows for batch in batches), initial=0))
         self._columns: dict[int, tuple[AnyArray, Ragged]] = {}
-        self.after_fork()
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        """Replace the lock and forget the indexes: a thread of the parent may have been changing them."""
-        self._recent = Lru[int, FrameIndex](CACHED_BYTES, _count_bytes, min_count=1, max_count=CACHED_INDEXES)
-        self._lock = RLock()
+        self._recent = PerProcess(_RecentIndexes)
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -165,19 +168,20 @@ class FrameTables:
         Raises:
             UnreadableMedia: The row is damaged.
         """
-        with self._lock:
-            cached = self._recent.get(row)
+        recent = self._recent.value
+        with recent.lock:
+            cached = recent.indexes.get(row)
         if cached is not None:
             return cached
         index = self._read(row, read_index)
         if index is None:
             return None
-        with self._lock:
+        with recent.lock:
             # Another thread may have read the same row: all threads share one object.
-            cached = self._recent.get(row)
+            cached = recent.indexes.get(row)
             if cached is not None:
                 return cached
-            self._recent.put(row, index)
+            recent.indexes.put(row, index)
             return index
 
     def claims(self, row: int) -> HeaderClaims:

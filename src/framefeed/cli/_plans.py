@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from framefeed._units import format_count, format_number
-from framefeed.cache import FORMS, FrameCache, has_varying_frames
+from framefeed._units import format_count
+from framefeed.cache import FORMS, FrameCache, choose_form, has_varying_frames, list_codecs
 from framefeed.catalog import Catalog, explain_missing_frames
 from framefeed.cli._arguments import read_at_least, read_byte_size, read_rates, read_size, read_times, read_workers
 from framefeed.cli._io import print_error
@@ -158,8 +158,8 @@ def make_plan(args: argparse.Namespace, catalog: Catalog) -> EpochPlan:
 def add_cache_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of a cache."""
     parser.add_argument("--codec", metavar="CODEC",
-                        help="how frames are stored: raw, lz4, lz4hc, magicyuv, zstd or zstd:LEVEL (lossless); jpeg or "
-                        "jpeg:QUALITY (lossy) (default: chosen by measurement)",
+                        help=f"how frames are stored: {list_codecs()}; default: raw for outputs, lz4 for planes and "
+                        "if outputs would not fit into --max-bytes raw",
                         )  # fmt: skip
     parser.add_argument(
         "--max-bytes", type=read_byte_size, metavar="SIZE", help="largest size of the cache, such as 200GB"
@@ -184,7 +184,7 @@ def ignoring_cache_warnings() -> Iterator[None]:
 
 def has_other_frames_each_epoch(plan: EpochPlan, cache: FrameCache) -> bool:
     """Whether each epoch of a plan has other frames than the one before."""
-    return has_varying_frames(plan, cache.form_for(plan) == "output")
+    return has_varying_frames(plan, choose_form(plan, cache) == "output")
 
 
 def suggest_remedy(args: argparse.Namespace) -> str:
@@ -202,11 +202,6 @@ def print_trouble(cache: FrameCache | None) -> None:
     trouble = None if cache is None else cache.stats().trouble
     if trouble is not None:
         print_error(trouble)
-
-
-def make_legend(rule: Rates) -> list[str]:
-    """Describe each segment of a clip, for the legend of its contact sheet."""
-    return [f"{format_count(count, 'frame')} at {format_number(float(fps))} per second" for fps, count in rule.rates]
 
 
 def make_captions(request: DecodeRequest) -> list[str]:

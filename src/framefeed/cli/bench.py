@@ -8,10 +8,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from framefeed._checks import check_known
@@ -21,26 +19,24 @@ from framefeed._units import format_count, format_seconds
 from framefeed.bench import BenchOptions, Rounds, Suite, describe_closing, describe_row, run_suite
 from framefeed.bench.cache import CACHE, FRAMES, describe_table, refuse_pictures
 from framefeed.bench.decode import DECODE
-from framefeed.bench.load import LOAD, draw_use
+from framefeed.bench.load import LOAD
 from framefeed.bench.map import MAP
-from framefeed.bench.scan import FILES, SCAN, make_stills, make_videos
 from framefeed.cli._arguments import read_at_least, read_positive, read_rectangle
 from framefeed.cli._io import Exit, ensure_folder, format_table, print_error, print_out
 from framefeed.errors import UsageError
 
-SUITES: Mapping[str, Suite] = {"decode": DECODE, "scan": SCAN, "cache": CACHE, "load": LOAD, "map": MAP}
+SUITES: Mapping[str, Suite] = {"decode": DECODE, "cache": CACHE, "load": LOAD, "map": MAP}
 WHAT = (*SUITES, "all")
-NOT_YET = ("gpu",)
+ELSEWHERE = {
+    "gpu": "is not in this version of framefeed",
+    "scan": "is 'python -m benchmarks.scan MEDIA' in a checkout of framefeed",
+}
 MINUTES = 3.0
 # Rows that 'bench all' measures without --rows: the most informative short ones, the shortest first. Those of 'load'
 # and 'map' take minutes.
-IN_ALL: Mapping[str, Sequence[str]] = {
-    "decode": ("own",),
-    "scan": ("headers", "second", "mp4"),
-    "cache": ("table", "original"),
-}
+IN_ALL: Mapping[str, Sequence[str]] = {"decode": ("own",), "cache": ("table", "original")}
 # Settings of 'bench all': a measurement takes seconds, not minutes.
-_SMALL = {"pairs": 4, "files": 2000, "frames": 16}
+_SMALL = {"pairs": 4, "frames": 16}
 Report = dict[str, Any]
 
 
@@ -51,11 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_check_what,
         choices=WHAT,
         metavar="WHAT",
-        help="what to measure: decode, scan, cache, load, map, or all (a little of the first three, within --minutes)",
+        help="what to measure: decode, cache, load, map, or all (a little of the first two, within --minutes)",
     )
     parser.add_argument("media", nargs="*", metavar="MEDIA", default=[],
-                        help="your videos and pictures, files or folders (default: the folder that FRAMEFEED_MEDIA "
-                        "names, else generated files; 'bench all' needs MEDIA or --generated)")  # fmt: skip
+                        help="your videos, files or folders (default: the folder that FRAMEFEED_MEDIA names, else a "
+                        "generated video; 'bench all' needs MEDIA or --generated)")  # fmt: skip
     parser.add_argument("--media", dest="named_media", action="append", default=[], metavar="MEDIA",
                         help="the same as MEDIA")  # fmt: skip
     parser.add_argument(
@@ -67,10 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minutes", type=read_positive("minutes"), metavar="M",
                         help="end within this time: measurements that would take longer are not started "
                         f"(default: {MINUTES:g} for all, else no limit)")  # fmt: skip
-    parser.add_argument("--generated", action="store_true", help="all: measure generated videos and pictures")
-    parser.add_argument("--files", type=read_at_least(1), metavar="N",
-                        help="scan: number of pictures in the scanned folders "
-                        f"(default: {FILES}; all: {_SMALL['files']})")  # fmt: skip
+    parser.add_argument("--generated", action="store_true", help="all: measure a generated video")
     parser.add_argument("--pairs", type=read_at_least(1), metavar="N",
                         help="number of rounds; in each, every library runs once "
                         f"(default: {DECODE.pairs}; cache: {CACHE.pairs}; load: {LOAD.pairs}; "
@@ -79,11 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--json",
         type=Path,
         metavar="FILE",
-        help="write the report to this file too; cache writes crops of lossy formats beside it, load the plot of its "
-        "simulation",
+        help="write the report to this file too; cache writes crops of lossy formats beside it",
     )
-    parser.add_argument("--chart", type=Path, metavar="FILE",
-                        help="load: draw the plot of the row simulation to this SVG file")  # fmt: skip
     cache = parser.add_argument_group("cache")
     cache.add_argument("--size", type=read_rectangle, default=(224, 224), metavar="SIZE",
                        help="size of outputs: HEIGHTxWIDTH, or one number for both (default: 224x224)")  # fmt: skip
@@ -99,10 +89,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _check_what(word: str) -> str:
-    if word in NOT_YET:
-        raise argparse.ArgumentTypeError(
-            f"'bench {word}' is not in this version of framefeed: use one of {', '.join(WHAT)}"
-        )
+    if word in ELSEWHERE:
+        raise argparse.ArgumentTypeError(f"'bench {word}' {ELSEWHERE[word]}: use one of {', '.join(WHAT)}")
     return word
 
 
@@ -139,39 +127,19 @@ def _run(args: argparse.Namespace) -> int:
     if args.disk is not None and not args.disk.is_dir():
         raise UsageError(f"--disk {args.disk}: no such folder: name a folder on the disk to measure")
     chosen = choose_rows(args.what, args.rows)
-    if args.chart is not None and not _draws(chosen):
-        raise UsageError("--chart draws the row simulation of 'bench load': use 'bench load --rows simulation'")
-    for option in ("json", "chart"):
-        if getattr(args, option) is not None:
-            _check_target(getattr(args, option), f"--{option}")
+    if args.json is not None:
+        _check_target(args.json, "--json")
     if args.what == "all" and not media and not args.generated:
-        raise UsageError("'bench all' measures your files: name videos, pictures or folders, or use --generated "
-                         "to measure generated files")  # fmt: skip
+        raise UsageError("'bench all' measures your files: name videos or folders, or use --generated to measure a "
+                         "generated video")  # fmt: skip
     if args.what == "all":
         print_out(*_describe_work(args, media, chosen))
-    with _opening_media(args, media) as measured:
-        reports = {what: _measure(SUITES[what], args, measured, rows) for what, rows in chosen.items()}
+    reports = {what: _measure(SUITES[what], args, media, rows) for what, rows in chosen.items()}
     if args.json is not None:
         document = {"bench": "all", **reports} if args.what == "all" else reports[args.what]
         with write_errors(os.fspath(args.json)):
             args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    if "load" in reports:
-        _write_chart(args, reports["load"])
     return Exit.WELL
-
-
-def _draws(chosen: Mapping[str, Sequence[str]]) -> bool:
-    return "load" in chosen and "simulation" in (chosen["load"] or LOAD.rows)
-
-
-def _write_chart(args: argparse.Namespace, report: Report) -> None:
-    """Draw the plot of the simulation where it was measured: to its own file, or beside the report."""
-    chart = args.chart or (args.json and args.json.with_suffix(".svg"))
-    drawn = draw_use(report)
-    if chart is not None and drawn is not None:
-        with write_errors(os.fspath(chart)):
-            chart.write_text(drawn, encoding="utf-8")
-        print_out(f"drawn: {chart}")
 
 
 def _fill_defaults(args: argparse.Namespace) -> None:
@@ -179,18 +147,18 @@ def _fill_defaults(args: argparse.Namespace) -> None:
     is_all = args.what == "all"
     if args.generated and not is_all:
         raise UsageError(
-            f"--generated is for 'bench all' only: 'bench {args.what}' without MEDIA measures generated files"
+            f"--generated is for 'bench all' only: 'bench {args.what}' without MEDIA measures a generated video"
         )
     if is_all:
         args.minutes = args.minutes or MINUTES
-    for name, default in {"files": FILES, "frames": FRAMES, "pairs": None}.items():
+    for name, default in {"frames": FRAMES, "pairs": None}.items():
         if getattr(args, name) is None:
             setattr(args, name, _SMALL[name] if is_all else default)
     args.until = None if args.minutes is None else time.perf_counter() + 60 * args.minutes
 
 
 def _describe_work(args: argparse.Namespace, media: Sequence[Path], chosen: Mapping[str, Sequence[str]]) -> list[str]:
-    what = "generated videos and pictures" if args.generated else ", ".join(map(os.fspath, media))
+    what = "a generated video" if args.generated else ", ".join(map(os.fspath, media))
     rows = []
     for bench, names in chosen.items():
         for row in names:
@@ -204,18 +172,6 @@ def _describe_work(args: argparse.Namespace, media: Sequence[Path], chosen: Mapp
         f"{format_count(len(rows), 'measurement')} of {what}, {all_of_it}",
         *format_table(rows, "llrl", indent="  "),
     ]
-
-
-@contextmanager
-def _opening_media(args: argparse.Namespace, media: tuple[Path, ...]) -> Iterator[tuple[Path, ...]]:
-    """Give the files to measure: the named ones, or with --generated, generated ones until the block ends."""
-    if not args.generated:
-        yield media
-        return
-    with TemporaryDirectory(prefix="framefeed-bench-") as folder:
-        _make_progress(args)("generating videos and pictures")
-        rounds = Rounds(until=args.until)
-        yield (*make_videos(Path(folder), rounds), *make_stills(Path(folder), rounds))
 
 
 def _make_progress(args: argparse.Namespace) -> Callable[[str], None]:
@@ -269,12 +225,10 @@ def _measure(suite: Suite, args: argparse.Namespace, media: tuple[Path, ...], ro
     if args.crops is not None:
         crops = args.crops / "crops.png"
     options = BenchOptions(
-        media=media,
+        media=() if args.generated else media,
         work=args.work,
         rows=rows,
         rounds=Rounds(args.pairs or suite.pairs, until=args.until),
-        files=args.files,
-        makes=args.what != "all",
         frames=args.frames,
         size=args.size,
         workers=args.workers,

@@ -25,9 +25,10 @@ from framefeed.cache import (
     FillOptions,
     FrameCache,
     build,
+    choose_form,
     count_demand,
     estimate,
-    estimate_cached_share,
+    estimate_reuse,
 )
 from framefeed.catalog import Catalog, make_memory_catalog
 from framefeed.cli._io import Exit, Failed, format_table, list_as_json, print_failed, print_json, print_out
@@ -39,7 +40,6 @@ from framefeed.cli._plans import (
     describe_contents,
     get_shuffle,
     get_workers,
-    has_other_frames_each_epoch,
     ignoring_cache_warnings,
     make_cache,
     make_plan,
@@ -47,7 +47,7 @@ from framefeed.cli._plans import (
     print_trouble,
     suggest_remedy,
 )
-from framefeed.decode import as_decoder, describe_recipe, find_decoder
+from framefeed.decode import describe_recipe, find_decoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
 from framefeed.plan import EpochPlan
@@ -58,7 +58,7 @@ _OUR_DECODERS = ("pyav", "still")
 _UNKNOWN = "unknown"
 _PARQUET = b"PAR1"
 # The next epoch is described if it finds a smaller share of its frames.
-_MIN_CACHED_SHARE = 0.95
+_MIN_REUSE = 0.95
 # Empty files that processes lock, beside the files of frames.
 _OWN_FILES = frozenset({"lock", LOCK_FILE_NAME})
 
@@ -110,44 +110,29 @@ def _is_current(recipe: str) -> bool:
 
 
 def describe_facts(folder: str, facts: Mapping[str, Any]) -> list[str]:
-    """Describe the contents of a cache, in sentences."""
-    lines = [f"{folder}: no frames"]
+    """Describe the contents of a cache, one fact a line."""
+    head, rows = "no frames", list[tuple[str, str]]()
     if facts["frames"]:
-        what = f"{format_count(facts['frames'], 'frame')} of {format_count(facts['sources'], 'source')}"
-        disk = f"{format_count(facts['files'], 'file')}, {format_bytes(facts['bytes_on_disk'])}"
-        times = f"{facts['raw_bytes'] / max(1, facts['stored_bytes']):.1f}"
-        more = "" if times == "1.0" else f" ({times} times as much)"
-        lines = [f"{folder}: {what} in {disk}; without compression: {format_bytes(facts['raw_bytes'])}{more}"]
-    if facts["kinds"]:
-        rows = [("stored with", "pictures", "frames", "size", "per frame")]
-        for kind in facts["kinds"][:_MAX_KINDS]:
-            pixel_format, size, *_ = (*str(kind["layout"]).split(), "", "")
-            pictures = f"{size} {'RGB' if pixel_format in ('rgbp', 'rgb24') else pixel_format}"
-            a_frame = format_bytes(kind["bytes"] / max(1, kind["frames"]))
-            rows.append((kind["codec"], pictures, f"{kind['frames']:,}", format_bytes(kind["bytes"]), a_frame))
-        lines += format_table(rows, "llrrr", indent="  ")
-        if len(facts["kinds"]) > _MAX_KINDS:
-            lines.append(f"  and {len(facts['kinds']) - _MAX_KINDS:,} more kinds")
-    for recipe, count in facts["made_by"].items():
-        library = recipe.removeprefix("still, ")
-        streams = format_count(count, "video stream" if library == recipe else "picture stream")
-        lines.append(f"{streams} decoded by {library}")
-    for recipe, count in facts["not_read_any_more"].items():
-        lines.append(
-            f"not used any more: {format_count(count, 'stream')} by {recipe}, "
-            "which is not the version that is installed"
-        )
+        head = f"{format_count(facts['frames'], 'frame')} of {format_count(facts['sources'], 'source')}"
+        rows.append(("on disk", f"{format_bytes(facts['bytes_on_disk'])} in {format_count(facts['files'], 'file')}"))
+        rows.append(("uncompressed", format_bytes(facts["raw_bytes"])))
+    for kind in facts["kinds"][:_MAX_KINDS]:
+        pixel_format, size, *_ = (*str(kind["layout"]).split(), "", "")
+        pictures = f"{size} {'RGB' if pixel_format in ('rgbp', 'rgb24') else pixel_format}"
+        rows.append((kind["codec"], f"{kind['frames']:,} of {pictures}, {format_bytes(kind['bytes'])}"))
+    if len(facts["kinds"]) > _MAX_KINDS:
+        rows.append(("more", format_count(len(facts["kinds"]) - _MAX_KINDS, "kind")))
+    for name, counts in (("decoded by", facts["made_by"]), ("not used any more", facts["not_read_any_more"])):
+        rows += [(name, f"{recipe}: {format_count(count, 'stream')}") for recipe, count in counts.items()]
     if facts["unfinished"]:
-        lines.append(
-            f"unfinished: {format_count(len(facts['unfinished']), 'file')}, being written or left by a killed process"
-        )
+        rows.append(("unfinished", format_count(len(facts["unfinished"]), "file")))
     by_reason: dict[str, list[str]] = {}
     for name, why in facts["refused"].items():
         by_reason.setdefault(why, []).append(name)
     for why, names in by_reason.items():
         more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
-        lines.append(f"cannot be used: {min(names)}{more}: {why}")
-    return lines
+        rows.append(("refused", f"{min(names)}{more}: {why}"))
+    return [f"{folder}: {head}", *(format_table(rows, "ll", indent="  ") if rows else [])]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -214,9 +199,6 @@ def _build(args: argparse.Namespace) -> int:
             expected = estimate(plan, cache, workers=get_workers(args), epochs=args.epochs, limits=make_limits(args))
             if not args.json:
                 print_out(*str(expected).splitlines(), "")
-    if expected is not None and expected.codec and args.max_bytes is None:
-        args.codec = expected.codec  # with --max-bytes, "auto" chooses again and may change its choice while it fills
-    with ignoring_cache_warnings(), make_cache(args, args.folder) as cache:
         try:
             report = build(plan, cache, workers=get_workers(args), epochs=args.epochs, limits=make_limits(args))
         except KeyboardInterrupt:
@@ -304,7 +286,7 @@ def _describe_build(
         if expected is not None:
             planned = expected.outlook.frames
         else:
-            options = FillOptions(cache.form_for(plan) == "output", TASK_BYTES)
+            options = FillOptions(choose_form(plan, cache) == "output", TASK_BYTES)
             planned = count_demand(plan, args.epochs, options).frames
         of_plan = report.frames_stored + report.frames_present
         # More frames of this plan may have been stored earlier: the search for them ended when the cache was full.
@@ -312,12 +294,10 @@ def _describe_build(
         share = format_share(of_plan / max(1, planned))
         yield f"stored: {least}{of_plan:,} of {format_count(planned, 'frame')} of this plan ({share})"
     yield f"{args.folder}: {format_count(info.num_frames, 'frame')}, {format_bytes(info.bytes_on_disk)} on disk"
-    if has_other_frames_each_epoch(plan, cache):
-        next_plan = plan.with_epoch(plan.epoch + args.epochs)
-        next_share = estimate_cached_share(next_plan, cache, as_decoder("auto", make_limits(args)))
-        if next_share < _MIN_CACHED_SHARE:
-            cached = f"about {format_share(next_share)} of its frames in the cache"
-            yield f"after this build, the next epoch finds {cached}: {suggest_remedy(args)}"
+    reuse = estimate_reuse(plan, choose_form(plan, cache) == "output", args.epochs)
+    if reuse < _MIN_REUSE and report.stopped_because is None:
+        cached = f"about {format_share(reuse)} of its frames in the cache"
+        yield f"after this build, the next epoch finds {cached}: {suggest_remedy(args)}"
 
 
 # --- info, verify, clear ------------------------------------------------------------------------------

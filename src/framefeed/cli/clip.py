@@ -31,7 +31,7 @@ from framefeed.cli._arguments import (
 )
 from framefeed.cli._io import Exit, ensure_folder, make_printable, print_error, print_json, print_out
 from framefeed.cli._media import add_limit_arguments, make_limits, make_plan_quietly
-from framefeed.cli._plans import make_captions, make_legend
+from framefeed.cli._plans import make_captions
 from framefeed.decode import AutoDecoder, ClipSlot, Pixels, VideoDecoder, VideoMetadata, find_decoder, require_times
 from framefeed.encode import (
     MAX_FRAMES,
@@ -280,11 +280,8 @@ def _save_sheet(
         f"{format_count(metadata.num_frames, 'frame')}{length}"
     )
     thumbnails = [saved.thumbnails[ordinal] for ordinal in request.ordinals.tolist()]
-    segments = np.asarray(request.segment).tolist()
-    has_segments = len(set(segments)) > 1
-    clip = SheetClip(title, thumbnails, make_captions(request), segments if has_segments else ())
-    legend = make_legend(Rates(args.rates)) if has_segments and args.rates else ()
-    save_still(args.sheet, draw_contact_sheet([clip], legend), software=_SHEET)
+    sheet = draw_contact_sheet([SheetClip(title, thumbnails, make_captions(request))])
+    save_still(args.sheet, sheet, software=_SHEET)
 
 
 def _print_written(args: argparse.Namespace, request: DecodeRequest, saved: _SavedFrames) -> None:

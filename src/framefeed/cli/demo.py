@@ -20,7 +20,7 @@ from framefeed.adapters.torch import ClipDataset
 from framefeed.catalog import Catalog
 from framefeed.cli._io import Exit, Failed, Stages, ensure_folder, format_table, make_printable, print_failed, print_out
 from framefeed.cli._media import make_plan_quietly
-from framefeed.cli._plans import make_captions, make_legend
+from framefeed.cli._plans import make_captions
 from framefeed.cli._versions import describe_version
 from framefeed.cli.scan import describe_summary, summarise
 from framefeed.decode import Pixels
@@ -100,9 +100,8 @@ def _save_sheet(path: Path, plan: EpochPlan, positions: Sequence[int], clips: Pi
         folder, name = os.path.split(request.name)
         title = f"{os.path.join(os.path.basename(folder), name)}    label: {label}"
         pictures = [np.ascontiguousarray(frame.transpose(1, 2, 0)) for frame in clip]
-        segments = np.asarray(request.segment).tolist()
-        rows.append(SheetClip(make_printable(title), pictures, make_captions(request), segments))
-    save_still(path, draw_contact_sheet(rows, make_legend(RULE)))
+        rows.append(SheetClip(make_printable(title), pictures, make_captions(request)))
+    save_still(path, draw_contact_sheet(rows))
 
 
 def _count_correct(plan: EpochPlan, positions: Sequence[int], clips: Pixels) -> tuple[int, int]:

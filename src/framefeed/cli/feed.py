@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any
 
+from tqdm import tqdm
+
 from framefeed._units import format_bytes, format_count, format_number, format_seconds, format_share
 from framefeed.cache import FrameCache
 from framefeed.catalog import Catalog
@@ -29,7 +31,6 @@ from framefeed.cli._plans import (
     print_trouble,
     suggest_remedy,
 )
-from framefeed.cli._views import View, Work, open_view
 from framefeed.decode import DecodeCounts
 from framefeed.errors import UsageError
 from framefeed.load import ClipBatch, ClipLoader, LoadStats
@@ -198,7 +199,8 @@ def _make_cache(args: argparse.Namespace) -> FrameCache | None:
 
 def _run_loop(loader: ClipLoader, args: argparse.Namespace, result: FeedResult, *, is_quiet: bool) -> None:
     began_cpu = time.process_time()
-    with _open_view(loader, args) as view:
+    total, hidden = args.epochs * min(len(loader), args.max_batches or sys.maxsize), not sys.stderr.isatty()
+    with tqdm(total=total, unit="batch", file=sys.stderr, disable=hidden, leave=False) as bar:
         for epoch in range(args.epochs):
             if epoch and args.max_batches is not None:
                 # Otherwise a loader whose iteration ended early would start the same epoch again.
@@ -207,7 +209,8 @@ def _run_loop(loader: ClipLoader, args: argparse.Namespace, result: FeedResult, 
                 loader.load_state_dict({**loader.state_dict(), **start})
             began, clips, failed, done = time.perf_counter(), 0, 0, len(result.waits)
             # Without enumerate, which would keep the batch.
-            for batch in _time_batches(loader, result, view):
+            for batch in _time_batches(loader, result):
+                bar.update()
                 clips += int(batch.ok.sum())
                 failed += int((~batch.ok).sum())
                 result.add_failures(batch)
@@ -220,23 +223,14 @@ def _run_loop(loader: ClipLoader, args: argparse.Namespace, result: FeedResult, 
             cached = f"{last.frames_cached:,} of {format_count(last.frames, 'frame')}"
             hits = f"; {cached} from the cache ({format_share(last.cached_share)})" if args.cache is not None else ""
             if not is_quiet:
-                view.print_line(f"epoch {epoch}: {last}{hits}")
+                bar.clear()
+                print_out(f"epoch {epoch}: {last}{hits}")
     result.cpu_seconds = time.process_time() - began_cpu
 
 
-def _open_view(loader: ClipLoader, args: argparse.Namespace) -> View:
-    work = Work(
-        batches=args.epochs * min(len(loader), args.max_batches or sys.maxsize),
-        batch_size=args.batch_size,
-        frames_per_clip=loader.plan.frames_per_clip or 0,
-    )
-    return open_view(work, loader.stats, lambda stats, cpu_seconds: _explain(args, stats, cpu_seconds))
-
-
-def _time_batches(loader: ClipLoader, result: FeedResult, view: View) -> Iterator[ClipBatch]:
+def _time_batches(loader: ClipLoader, result: FeedResult) -> Iterator[ClipBatch]:
     batches = iter(loader)
     while True:
-        view.begin_wait()
         began = time.perf_counter()
         batch = next(batches, None)
         if batch is None:
@@ -246,7 +240,6 @@ def _time_batches(loader: ClipLoader, result: FeedResult, view: View) -> Iterato
         del batch
         begun_step = time.perf_counter()
         result.waits.append(begun_step - began)
-        view.begin_step()
         try:
             yield held.pop()
         finally:
@@ -279,18 +272,13 @@ def _choose_advice(
     return _advise(args, stats, result.cpu_seconds)
 
 
-def _explain(args: argparse.Namespace, stats: LoadStats, cpu_seconds: float) -> str:
-    """Name the bottleneck of some seconds of the loop, and say what to change."""
-    return f"{stats.bottleneck}: {_advise(args, stats, cpu_seconds)}"
-
-
 def _advise(args: argparse.Namespace, stats: LoadStats, cpu_seconds: float) -> str:
     """Say what would make the loop faster.
 
     Args:
         args: Options of the command.
-        stats: Statistics of the loop, or of some seconds of it.
-        cpu_seconds: CPU time of this process in the same time.
+        stats: Statistics of the loop.
+        cpu_seconds: CPU time of this process in it.
     """
     if stats.bottleneck != "decode":
         return ADVICE.get(stats.bottleneck, stats.evidence)

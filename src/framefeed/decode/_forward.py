@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from framefeed._per_process import PerProcess
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, Pixels, allocate_pixels
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
-from framefeed.parallel import finalise_after_fork, renew_after_fork, try_again_in_shortage
+from framefeed.parallel import try_again_in_shortage
 from framefeed.request import OutputSpec
 
 # Frames planned at once when reading forward.
@@ -20,6 +21,16 @@ _MAX_FRAMES_PLANNED = 1024
 _MAX_FRAMES_AHEAD = 8
 # Readers of a process with an open stream. Each holds a descriptor, so a thousand readers may not all have one (L09).
 _MAX_OPEN_READERS = 16
+
+
+class _OpenStream:
+    """The frames behind the last one that was read, in one process."""
+
+    def __init__(self) -> None:
+        self.in_use = threading.Lock()
+        self.last = -1
+        self.frames: Iterator[tuple[int, Pixels]] | None = None
+        self.is_close_requested = False
 
 
 class ForwardReader:
@@ -34,17 +45,8 @@ class ForwardReader:
         self._source = source
         self._index = index
         self._output = output
-        self._in_use = threading.Lock()
-        self._last = -1
-        self._stream: Iterator[tuple[int, Pixels]] | None = None
-        self._is_close_requested = False
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        """Leave the open stream to the parent: its decoder has threads that are in the parent."""
-        self._in_use = threading.Lock()
-        finalise_after_fork(self._stream)
-        self._stream, self._last, self._is_close_requested = None, -1, False
+        # The parent keeps its stream: the decoder has threads that are there.
+        self._own = PerProcess(_OpenStream)
 
     def read(self, ordinal: int) -> Pixels:
         """Decode one frame.
@@ -54,11 +56,12 @@ class ForwardReader:
             StaleSource: The file is not the one that was indexed.
             ResourceExhausted: Memory, descriptors or the like ran out, also after idle ones were released.
         """
-        if self._in_use.acquire(blocking=False):
+        own = self._own.value
+        if own.in_use.acquire(blocking=False):
             try:
                 pixels = self._read_forward(ordinal)
             finally:
-                self._in_use.release()
+                own.in_use.release()
                 self._close_if_requested()
             if pixels is not None:
                 return pixels
@@ -71,26 +74,28 @@ class ForwardReader:
 
     def close(self) -> None:
         """Close the open stream, at once or at the end of the call that is reading."""
-        self._is_close_requested = True
+        self._own.value.is_close_requested = True
         self._close_if_requested()
 
     def _close_if_requested(self) -> None:
         # Also called after each release: a request during a call cannot take the lock, and does not wait for it.
-        while self._is_close_requested and self._in_use.acquire(blocking=False):
+        own = self._own.value
+        while own.is_close_requested and own.in_use.acquire(blocking=False):
             try:
-                self._is_close_requested = False
+                own.is_close_requested = False
                 self._close_stream()
             finally:
-                self._in_use.release()
+                own.in_use.release()
 
     def _read_forward(self, ordinal: int) -> Pixels | None:
-        ahead = ordinal - self._last
-        is_next = 0 < ahead <= _MAX_FRAMES_AHEAD and (self._last >= 0 or ordinal == 0)
-        self._last = ordinal
+        own = self._own.value
+        ahead = ordinal - own.last
+        is_next = 0 < ahead <= _MAX_FRAMES_AHEAD and (own.last >= 0 or ordinal == 0)
+        own.last = ordinal
         if not is_next or not self._decoder.can_iter_rgb(self._index):
             self._close_stream()
             return None
-        if self._stream is None:
+        if own.frames is None:
             self._open_stream(ordinal)
         else:  # an identity is checked where a file is opened; here it has been open since another call
             name, identity = self._source.name, self._index.identity
@@ -102,7 +107,7 @@ class ForwardReader:
         return pixels
 
     def _advance(self, ordinal: int) -> Pixels | None:
-        for number, pixels in self._stream or ():
+        for number, pixels in self._own.value.frames or ():
             if number == ordinal:
                 return pixels
             if number > ordinal:
@@ -113,14 +118,15 @@ class ForwardReader:
     def _open_stream(self, ordinal: int) -> None:
         self._close_stream()
         ordinals = range(ordinal, min(ordinal + _MAX_FRAMES_PLANNED, len(self._index)))
-        self._stream = self._decoder.iter_rgb(self._source, self._index, ordinals, self._output)
-        for surplus in _OPEN_READERS.add(self):
+        self._own.value.frames = self._decoder.iter_rgb(self._source, self._index, ordinals, self._output)
+        for surplus in _OPEN_READERS.value.add(self):
             surplus.close()
 
     def _close_stream(self) -> None:
-        stream, self._stream = self._stream, None
+        own = self._own.value
+        stream, own.frames = own.frames, None
         if stream is not None:
-            _OPEN_READERS.remove(self)
+            _OPEN_READERS.value.remove(self)
             close = getattr(stream, "close", None)
             if close is not None:
                 close()
@@ -131,11 +137,6 @@ class _OpenReaders:
 
     def __init__(self) -> None:
         self._members: dict[int, weakref.ref[ForwardReader]] = {}
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        """Forget the readers of the parent: none has an open stream here."""
-        self._members = {}
 
     def add(self, reader: ForwardReader) -> list[ForwardReader]:
         """Add a reader; return those that are too many now."""
@@ -153,4 +154,4 @@ class _OpenReaders:
         self._members.pop(id(reader), None)
 
 
-_OPEN_READERS = _OpenReaders()
+_OPEN_READERS = PerProcess(_OpenReaders)

@@ -66,10 +66,7 @@ _MARGIN = 12
 _GAP = 6
 _CAPTION_HEIGHT = 18
 _TITLE_HEIGHT = 26
-_BAR_HEIGHT = 6
-_LEGEND_HEIGHT = 18
 _PAPER, _INK, _GREY, _EMPTY = (255, 255, 255), (24, 24, 28), (96, 96, 104), (236, 236, 240)
-_BARS = ((37, 99, 235), (234, 88, 12), (22, 163, 74), (147, 51, 234), (202, 138, 4), (8, 145, 178))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +77,17 @@ class SheetClip:
         title: Line above the clip, such as the name of its source and its label.
         frames: RGB pictures, each uint8 [H, W, 3].
         captions: Text below each frame.
-        groups: A number for each frame, such as its segment; frames of one number get a bar of one colour. Empty for
-            no bars.
     """
 
     title: str
     frames: Sequence[ByteArray]
     captions: Sequence[str]
-    groups: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         if not len(self.frames) or len(self.captions) != len(self.frames):
             raise UsageError(
                 f"captions: expected one for each frame of at least one, got {len(self.captions)} for "
                 f"{len(self.frames)} frames"
-            )
-        if len(self.groups) not in (0, len(self.frames)):
-            raise UsageError(
-                f"groups: expected none, or one for each frame, got {len(self.groups)} for {len(self.frames)} frames"
             )
 
 
@@ -117,14 +107,13 @@ def make_thumbnail(picture: ByteArray) -> ByteArray:
     return np.asarray(image)
 
 
-def draw_contact_sheet(clips: Sequence[SheetClip], legend: Sequence[str] = ()) -> ByteArray:
+def draw_contact_sheet(clips: Sequence[SheetClip]) -> ByteArray:
     """Draw clips as rows and frames as columns, with captions; long clips continue in the next line.
 
     Frames are shrunk until the sheet fits on a screen, but never below the width of a caption.
 
     Args:
         clips: The clips, at least one.
-        legend: What each group of frames is, by its number: a line with the colour of its bar, above all clips.
 
     Returns:
         RGB, uint8 [H, W, 3], at most ``MAX_HEIGHT`` x ``MAX_WIDTH``.
@@ -140,18 +129,14 @@ def draw_contact_sheet(clips: Sequence[SheetClip], legend: Sequence[str] = ()) -
     layout = _make_layout(clips, MIN_CELL)
     for cell in range(MIN_CELL + _CELL_STEP, max(MIN_CELL, min(MAX_CELL, widest)) + 1, _CELL_STEP):
         larger = _make_layout(clips, cell)
-        if larger.height + len(legend) * _LEGEND_HEIGHT <= SCREEN_HEIGHT:
+        if larger.height <= SCREEN_HEIGHT:
             layout = larger
-    height = layout.height + len(legend) * _LEGEND_HEIGHT
-    if height > MAX_HEIGHT:
+    if layout.height > MAX_HEIGHT:
         raise UsageError(
-            f"clips: {len(clips)} clips need a contact sheet of {height} rows, more than {MAX_HEIGHT}: use fewer"
+            f"clips: {len(clips)} clips need a contact sheet of {layout.height} rows, more than {MAX_HEIGHT}: use fewer"
         )
-    sheet = Image.new("RGB", (layout.width, height), _PAPER)
+    sheet = Image.new("RGB", (layout.width, layout.height), _PAPER)
     top = _MARGIN
-    for number, text in enumerate(legend):
-        _draw_legend(ImageDraw.Draw(sheet), _BARS[number % len(_BARS)], text, layout.width, top)
-        top += _LEGEND_HEIGHT
     for clip in clips:
         _draw_clip(sheet, clip, layout, top)
         top += _measure_clip(clip, layout.cell, layout.columns)
@@ -181,16 +166,8 @@ def _measure_line(clip: SheetClip, cell: int) -> int:
 
 
 def _measure_clip(clip: SheetClip, cell: int, columns: int) -> int:
-    bar = _BAR_HEIGHT if clip.groups else 0
-    line = _measure_line(clip, cell) + bar + _CAPTION_HEIGHT
+    line = _measure_line(clip, cell) + _CAPTION_HEIGHT
     return _TITLE_HEIGHT + -(-len(clip.frames) // columns) * line + _GAP
-
-
-def _draw_legend(draw: ImageDraw.ImageDraw, colour: tuple[int, int, int], text: str, width: int, top: int) -> None:
-    draw.rectangle((_MARGIN, top + 3, _MARGIN + 23, top + 12), fill=colour)
-    left = _MARGIN + 30
-    shown = shorten(escape_undrawable(text, CAPTION), CAPTION, width - _MARGIN - left)
-    draw.text((left, top + 1), shown, fill=_INK, font=CAPTION, anchor="la")
 
 
 def _draw_clip(sheet: Image.Image, clip: SheetClip, layout: _Layout, top: int) -> None:
@@ -202,16 +179,12 @@ def _draw_clip(sheet: Image.Image, clip: SheetClip, layout: _Layout, top: int) -
     for number, picture in enumerate(clip.frames):
         column = number % layout.columns
         if number and not column:
-            top += height + (_BAR_HEIGHT if clip.groups else 0) + _CAPTION_HEIGHT
+            top += height + _CAPTION_HEIGHT
         left, bottom = _MARGIN + column * (cell + _GAP), top + height
         draw.rectangle((left, top, left + cell - 1, bottom - 1), fill=_EMPTY)
         size = _fit_picture(picture, cell)
         is_enlarged = size[0] > picture.shape[1]
         image = make_image(picture).resize(size, Image.Resampling.NEAREST if is_enlarged else Image.Resampling.LANCZOS)
         sheet.paste(image, (left + (cell - size[0]) // 2, top + (height - size[1]) // 2))
-        if clip.groups:
-            colour = _BARS[clip.groups[number] % len(_BARS)]
-            draw.rectangle((left, bottom + 2, left + cell - 1, bottom + _BAR_HEIGHT - 1), fill=colour)
-            bottom += _BAR_HEIGHT
         caption = shorten(escape_undrawable(clip.captions[number], CAPTION), CAPTION, cell)
         draw.text((left, bottom + 3), caption, fill=_GREY, font=CAPTION, anchor="la")

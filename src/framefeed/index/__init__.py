@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from framefeed.index._build import Verify, build_index, index_media
-from framefeed.index._costs import (
-    SECONDS_PER_DECODED_PIXEL,
-    SECONDS_PER_DELIVERED,
-    SECONDS_PER_DELIVERED_PIXEL,
-    SECONDS_PER_FILE,
-    SECONDS_PER_FILE_PIXEL,
-    SECONDS_PER_PICTURE,
-    predict_seconds,
-)
+from framefeed.index._build import build_index, index_media
 from framefeed.index._damage import find_damaged_frames, find_packet_start
 from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts, Timeline, TimesFrom
 from framefeed.index._joining import find_frame_starts
 from framefeed.index._picking import NO_PICK, PICKS, ExactTimes, Pick
 from framefeed.index._pictures import build_still_index, has_picture_files, make_image_sequence
 from framefeed.index._probe import probe
-from framefeed.index._runs import DecodeRun, DecodeRuns, RunKind, plan_runs
+from framefeed.index._runs import (
+    SECONDS_PER_DECODED_PIXEL,
+    SECONDS_PER_DELIVERED,
+    SECONDS_PER_DELIVERED_PIXEL,
+    SECONDS_PER_FILE,
+    SECONDS_PER_FILE_PIXEL,
+    SECONDS_PER_PICTURE,
+    DecodeRun,
+    DecodeRuns,
+    RunKind,
+    plan_runs,
+    predict_seconds,
+)
+from framefeed.index._stream import Verify
 from framefeed.index._times import TIMES_FROM_IN_WORDS
 from framefeed.index._upright import is_upright
 from framefeed.index.proofs._h264 import number_pictures

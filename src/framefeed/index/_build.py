@@ -1,63 +1,36 @@
-"""Build the FrameIndex of a source: from its packets, from packets and both decoded ends, or by decoding everything."""
+"""Build the FrameIndex of a source: a table of strategies, of which the first that applies and suffices is taken."""
 
 from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from itertools import islice
-from typing import Any, Literal, get_args
+from typing import Any, Self, cast, get_args
 
 import numpy as np
 
 from framefeed._arrays import IntArray
+from framefeed._cached import cached_property
 from framefeed._checks import check_choice, expected
-from framefeed._values import (
-    HEAD_BYTES,
-    Limits,
-    MediaInfo,
-    PacketWalk,
-    PictureFormat,
-    StreamColors,
-    read_bytes,
-    resolve_limits,
-)
-from framefeed.bitstreams import MAX_PARAMETER_SETS
+from framefeed._values import HEAD_BYTES, ByteReader, Limits, MediaInfo, PacketWalk, read_bytes, resolve_limits
 from framefeed.errors import EmptyVideo, UnsupportedCodec
-from framefeed.index._comparing import find_frames_with_gaps, find_unsteady_frames
-from framefeed.index._damage import find_damaged_frames, keep_promised_frames
-from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts
-from framefeed.index._joining import (
-    can_carry_parameters,
-    index_movie,
-    is_one_to_one,
-    join_packets_and_frames,
-    order_shown_packets,
-)
+from framefeed.index._damage import keep_promised_frames
+from framefeed.index._frame_index import BuiltFrom, FrameIndex
+from framefeed.index._joining import index_movie, order_shown_packets
 from framefeed.index._movie import OpenedMovie, open_movie
 from framefeed.index._pictures import index_sequence, index_still
-from framefeed.index._probe import describe_video
-from framefeed.index._provers import has_prover, walk_and_prove
-from framefeed.index._times import DecodingTimeRecorder, DecodingTimes, assume_rate, find_times, read_packet_times
-from framefeed.index._upright import convert_display_matrix
-from framefeed.index.proofs._nal import count_missing_pictures, is_in_order_of_times
-from framefeed.index.proofs._proving import Proof, Refuted, Unproved
+from framefeed.index._provers import DemuxedStream, has_prover, walk_and_prove
+from framefeed.index._stream import HEAD_PACKETS, Built, Stream, Verify
+from framefeed.index.proofs._proving import Refuted, Unproved
 from framefeed.media import (
-    DecodedFact,
     MediaSource,
-    MisplacedPacket,
-    Packet,
-    PictureHasher,
     SequenceSource,
     VideoContainer,
-    decode_facts,
-    demux_from,
     has_damaged_configuration,
-    has_damaged_parameters,
-    make_empty_error,
     parse_rate,
     read_stream_colors,
     sniff,
@@ -65,14 +38,6 @@ from framefeed.media import (
 )
 from framefeed.parallel import try_again_in_shortage
 
-Verify = Literal["proof", "ends", "none", "full"]
-
-_RELIABLE_CONTAINERS = ("mov", "matroska", "flv")
-"""With these, and codecs that are reliable too, one packet is one frame. The others are decoded: MPEG-TS may hold one
-field per packet, bare streams and AVI have no presentation times (M07, M11, M12)."""
-_HEAD_PACKETS = 48
-"""Packets decoded at the start: more than any reorder depth (16), so that dropped frames are noticed."""
-_TAIL_PACKETS = 48
 _LOG = logging.getLogger("framefeed.index")
 
 
@@ -128,140 +93,156 @@ def index_media(
     stream_index: int | None = None,
     assume_fps: Fraction | None = None,
     limits: Limits | None = None,
-) -> tuple[MediaInfo, FrameIndex]:
+) -> Built:
     """Describe and index a video in one opening; see ``build_index``."""
     resolved = resolve_limits(limits)
     check_choice("verify", verify, get_args(Verify))
     if stream_index is not None and not hasattr(stream_index, "__index__"):
         raise expected("stream_index", "an integer or None", stream_index)
     media = MediaSource.of(source)
-    work = partial(_index_and_keep_promises, media, verify, stream_index, assume_fps, resolved)
-    return try_again_in_shortage(work, media.name, "index")
+    job = partial(_Job, media, stream_index=stream_index, assume_fps=assume_fps, limits=resolved)
+    return try_again_in_shortage(partial(_index_and_keep_promises, job, verify), media.name, "index")
 
 
-def _index_and_keep_promises(
-    media: MediaSource, verify: Verify, stream_index: int | None, assume_fps: Fraction | None, limits: Limits
-) -> tuple[MediaInfo, FrameIndex]:
-    info, index = _index_once(media, verify, stream_index, assume_fps, limits)
-    is_final = verify == "proof" or index.built_from != "decode" or isinstance(media, SequenceSource)
+def _index_and_keep_promises(make_job: Callable[[Verify], _Job], verify: Verify) -> Built:
+    with make_job(verify) as job:
+        info, index = cast("Built", job.index_by(STRATEGIES))
+        # A sequence promises nothing, and a proof has what packets promise.
+        is_final = verify == "proof" or index.built_from != "decode" or isinstance(job.media, SequenceSource)
     if is_final or np.isin(order_shown_packets(index.packets), index.frame_packet).all():
         return info, index
     # Some packets gave no frame. Those of which another verification expects one keep their numbers.
-    try:
-        promised = _index_once(media, "proof", stream_index, assume_fps, limits, decodes_all=False)[1]
-    except Unproved:
-        return info, index
-    return info, keep_promised_frames(index, promised)
+    with make_job("proof") as job:
+        job.is_remote = False  # it was downloaded as a whole
+        promised = job.index_by(STRATEGIES[:-1])
+    return info, index if promised is None else keep_promised_frames(index, promised[1])
 
 
-def _index_once(
-    media: MediaSource,
-    verify: Verify,
-    stream_index: int | None,
-    assume_fps: Fraction | None,
-    limits: Limits,
-    *,
-    decodes_all: bool = True,
-) -> tuple[MediaInfo, FrameIndex]:
-    """Index a video; see ``build_index``. Without ``decodes_all``, raise Unproved where all must be decoded."""
-    if isinstance(media, SequenceSource):
-        media.stat()
-        return index_sequence(media, verify, stream_index, limits)
-    with media.opened() as reader:
-        head = read_bytes(reader, 0, HEAD_BYTES)
-        is_image = sniff(head, media.name) == "image"
-        # A remote file is not downloaded as a whole to find its frames, unless it was already.
-        is_remote = media.kind == "url" and verify in ("none", "proof") and decodes_all
-        opened = None if is_image else open_movie(reader, head, media.name, limits, tables_only=is_remote)
-        tables_only = is_remote and opened is not None and opened.walk.units is None
-        may_suffice = opened is not None and stream_index in (None, opened.number) and verify in ("none", "proof")
-        if opened is not None and opened.info is not None and may_suffice:
-            order = _order_by_tables(opened) if tables_only else _order_by_proof(opened, verify)
-            if order is not None:
-                built_from: BuiltFrom = "packets" if tables_only or verify == "none" else "packets+proof"
-                return opened.info, index_movie(opened, order, built_from, media.identity_of(reader))
-    if is_image:
-        return index_still(media, verify, stream_index, limits)
-    headers_only = verify == "proof" and not tables_only
-    with VideoContainer(media, stream_index, limits, headers_only=headers_only) as container:
+class _Job:
+    """A source that is being indexed, and what strategies have read of it.
+
+    Args:
+        media: The source.
+        verify: As in ``build_index``, as the others.
+
+    Attributes:
+        is_remote: It is not downloaded as a whole to find its frames.
+        is_contradicted: What was decoded contradicts a proof.
+    """
+
+    def __init__(
+        self,
+        media: MediaSource,
+        verify: Verify,
+        *,
+        stream_index: int | None,
+        assume_fps: Fraction | None,
+        limits: Limits,
+    ) -> None:
+        self.media, self.verify, self.stream_index = media, verify, stream_index
+        self.assume_fps, self.limits = assume_fps, limits
+        self.is_remote = media.kind == "url" and verify in ("none", "proof")
+        self.is_contradicted = False
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def index_by(self, strategies: tuple[Strategy, ...]) -> Built | None:
+        """Index the source by the first strategy that applies and suffices; None if there is none."""
+        for strategy in strategies:
+            if strategy.applies(self) and (built := strategy.build(self)) is not None:
+                _LOG.debug("%s: indexed: %s", self.media.name, strategy.name)
+                return built
+        return None
+
+    @cached_property
+    def reader(self) -> ByteReader:
+        """Reader of its bytes, until the container is opened."""
+        return self._open.enter_context(self.media.opened())
+
+    @cached_property
+    def head(self) -> bytes:
+        """Its first bytes."""
+        return read_bytes(self.reader, 0, HEAD_BYTES)
+
+    @cached_property
+    def is_image(self) -> bool:
+        """Whether it is a still picture."""
+        return sniff(self.head, self.media.name) == "image"
+
+    @cached_property
+    def movie(self) -> OpenedMovie | None:
+        """What its own tables say, if it is an MP4 file whose tables are understood."""
+        if self.is_image:
+            return None
+        return open_movie(self.reader, self.head, self.media.name, self.limits, tables_only=self.is_remote)
+
+    @property
+    def has_facts(self) -> bool:
+        """Whether these tables have all facts of the stream, so that no container is opened."""
+        movie = self.movie
+        return movie is not None and movie.info is not None and self.stream_index in (None, movie.number)
+
+    @property
+    def trusts_tables(self) -> bool:
+        """Whether no packet is read to find frames."""
+        return self.is_remote and self.movie is not None and self.movie.walk.units is None
+
+    @cached_property
+    def container(self) -> VideoContainer:
+        """The source opened by libav, at its first packet."""
+        _ = self.movie  # is read before the reader is closed
+        headers_only = self.verify == "proof" and not self.trusts_tables
+        self._open.close()
+        container = VideoContainer(self.media, self.stream_index, self.limits, headers_only=headers_only)
+        self._open.enter_context(container)
         # The loop filter, a fifth of the work, changes pixels only.
         container.set_decoder_options(skip_loop_filter="all")
-        table_walk = opened.walk if opened is not None and opened.number == container.stream.index else None
-        if tables_only and table_walk is not None:
-            return _Builder(container, table_walk, assume_fps).build_from_tables()
-        # The proofs of other codecs need the packets' bytes, which the walk of the tables does not read.
-        is_enough = container.codec.units is not None or not has_prover(container)
-        if verify == "proof":
-            return _index_by_proof(container, table_walk if is_enough else None, assume_fps, decodes_all=decodes_all)
-        if verify == "ends":
-            read = walk_and_prove(container, table_walk if is_enough else None)
-            walk, proof = read.walk, read.proof
-            is_each = proof is None or (
-                # What lies before a proof is decoded with the first packets.
-                proof.begin <= _HEAD_PACKETS
-                and len(proof.order) == np.count_nonzero(~walk.packets.is_discarded[proof.begin :])
-            )
-            verify = "ends" if is_each and not read.is_refuted else "full"
-        else:
-            walk = table_walk or walk_packets(container)
-        _check_indexable(walk, container)
-        return _Builder(container, walk, assume_fps).build(verify)
+        return container
 
+    @property
+    def table_walk(self) -> PacketWalk | None:
+        """The packets of the chosen stream by the tables of an MP4 file."""
+        movie = self.movie
+        return movie.walk if movie is not None and movie.number == self.container.stream.index else None
 
-def _order_by_tables(opened: OpenedMovie) -> IntArray | None:
-    """List the packets of an MP4 file that give frames, in the order of the times in its tables; None if unclear."""
-    packets, video = opened.walk.packets, opened.video
-    if video is None or not packets.has_unique_times:
-        return None
-    order = order_shown_packets(packets)
-    return order if len(order) and not has_damaged_configuration(video.codec, video.extradata) else None
+    @cached_property
+    def demuxed(self) -> DemuxedStream:
+        """The packets of the chosen stream; with a proof, if verification asks for one and they give one."""
+        container, known, trusts = self.container, self.table_walk, self.trusts_tables
+        has_units = container.codec.units is not None
+        if self.verify in ("none", "full") or (trusts and known is not None):
+            read = DemuxedStream(known or walk_packets(container), read_stream_colors(container))
+            _check_indexable(read.walk, container)
+            return read
+        if not has_units and has_prover(container):
+            known = None  # its proof needs the packets' bytes, which the walk of the tables does not read
+        read = walk_and_prove(container, known)
+        _check_indexable(read.walk, container)
+        if self.verify == "proof" and read.proof is None and has_units and container.open_whole():
+            # Now libav knows how many pictures its decoder holds back.
+            read = walk_and_prove(container, known)
+        return read
 
+    @property
+    def is_refuted(self) -> bool:
+        """Whether packets deny, or leave open, that each gives a frame, in the order of their times."""
+        if self.verify in ("none", "full"):
+            return self.verify == "full"
+        read = self.demuxed
+        return self.is_contradicted or read.is_refuted or (self.verify == "ends" and not _proves_each_packet(read))
 
-def _order_by_proof(opened: OpenedMovie, verify: Verify) -> IntArray | None:
-    """List the packets of an MP4 file that give frames, in output order; None if the file alone does not prove it.
-
-    Args:
-        opened: The file.
-        verify: "proof", or "none", with which all packets give frames, in the order of their times.
-    """
-    try:
-        order = opened.prove().order
-    except Unproved as reason:
-        _LOG.debug("an MP4 file alone does not prove its frames: %s", reason)
-        return None
-    return order if verify == "proof" or np.array_equal(order, order_shown_packets(opened.walk.packets)) else None
-
-
-def _index_by_proof(
-    container: VideoContainer, table_walk: PacketWalk | None, assume_fps: Fraction | None, *, decodes_all: bool
-) -> tuple[MediaInfo, FrameIndex]:
-    """Index a video from packets that prove their frames; decode it if they do not.
-
-    Args:
-        container: At its beginning.
-        table_walk: Its packets, if they need no demuxing.
-        assume_fps: As in ``build_index``.
-        decodes_all: As for ``_index_once``.
-    """
-    read = walk_and_prove(container, table_walk)
-    _check_indexable(read.walk, container)
-    if read.proof is None and container.codec.units is not None and container.open_whole():
-        # Now libav knows how many pictures its decoder holds back.
-        read = walk_and_prove(container, table_walk)
-    is_refuted = read.is_refuted
-    if read.proof is not None:
-        packets = read.walk.packets.replace_flags(read.proof.is_key)
-        builder = _Builder(container, replace(read.walk, packets=packets), assume_fps, read.colors)
-        if read.first is not None:
-            return builder.assemble(read.proof.order, read.first, "packets+proof")
-        try:
-            return builder.build_from_partial_proof(read.proof)
-        except Refuted as reason:
-            _LOG.debug("%s: decoded: %s", container.source.name, reason)
-            is_refuted = True
-    colors = None if container.open_whole() else read.colors
-    builder = _Builder(container, read.walk, assume_fps, colors, decodes_all=decodes_all)
-    return builder.build("full" if is_refuted else "ends")
+    @cached_property
+    def stream(self) -> Stream:
+        """The stream, to be decoded as far as needed."""
+        read, colors = self.demuxed, None
+        if self.verify == "proof" and not self.container.open_whole():
+            colors = read.colors
+        return Stream(self.container, read.walk, self.assume_fps, colors)
 
 
 def _check_indexable(walk: PacketWalk, container: VideoContainer) -> None:
@@ -276,206 +257,108 @@ def _check_indexable(walk: PacketWalk, container: VideoContainer) -> None:
         )
 
 
-class _Builder:
-    """Builds the index of one stream, and decodes as much of it as needed."""
+def _proves_each_packet(read: DemuxedStream) -> bool:
+    """Whether a proof, if there is one, has a frame for each shown packet; decoding its first packets tells others."""
+    proof = read.proof
+    if proof is None:
+        return True
+    shown = np.count_nonzero(~read.walk.packets.is_discarded[proof.begin :])
+    return proof.begin <= HEAD_PACKETS and len(proof.order) == shown
 
-    def __init__(
-        self,
-        container: VideoContainer,
-        walk: PacketWalk,
-        assume_fps: Fraction | None,
-        colors: StreamColors | None = None,
-        *,
-        decodes_all: bool = True,
-    ) -> None:
-        self._container = container
-        self._decodes_all = decodes_all
-        self._walk = walk
-        self._assume_fps = assume_fps
-        # Read before decoding: a decoder follows every change of the stream, an index describes its beginning.
-        self._colors = read_stream_colors(container) if colors is None else colors
 
-    def build_from_tables(self) -> tuple[MediaInfo, FrameIndex]:
-        """Trust the container's tables if the first frame agrees with them; decode everything otherwise."""
-        self._container.reopen()
-        packets = islice(demux_from(self._container, self._walk.packets, 0), _HEAD_PACKETS)
-        first = next(decode_facts(self._container, packets), None)
-        order = order_shown_packets(self._walk.packets)
-        if first is None or first.packet != order[0] or not self._walk.packets.has_unique_times:
-            return self._build_from_decoding()
-        return self.assemble(order, first.format, "packets")
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """One way to find the frames of a source.
 
-    def build_from_partial_proof(self, proof: Proof) -> tuple[MediaInfo, FrameIndex]:
-        """Decode the beginning, and take the rest from the proof.
+    Attributes:
+        name: For people.
+        applies: Whether it is tried; nothing is read for it that a later strategy does not need.
+        build: Describes and indexes the source; None if what it reads does not suffice.
+    """
 
-        Raises:
-            Refuted: They contradict each other, or times do not increase.
-        """
-        facts = self._decode_from_start(proof.begin + _HEAD_PACKETS)
-        decoded = np.array([fact.packet for fact in facts], dtype=np.int64)
-        before = decoded[: int((decoded >= proof.begin).argmax())] if len(decoded) else decoded
-        after = decoded[len(before) :]
-        order = np.concatenate((before, proof.order))
-        times = self._walk.packets.pts[order]
-        if not len(after) or not np.array_equal(after, proof.order[: len(after)]) or (times[1:] <= times[:-1]).any():
-            raise Refuted("what decoding gives of the beginning does not fit")
-        return self.assemble(order, facts[0].format, "packets+ends")
+    name: str
+    applies: Callable[[_Job], bool]
+    build: Callable[[_Job], Built | None]
 
-    def build(self, verify: Verify) -> tuple[MediaInfo, FrameIndex]:
-        if verify == "full" or not self._has_reliable_packets(verify):
-            return self._build_from_decoding(is_full=verify == "full")
-        if verify == "ends" and not is_in_order_of_times(self._container, self._walk, _HEAD_PACKETS):
-            return self._build_from_decoding()
-        head = self._decode_from_start(_HEAD_PACKETS)
-        if not head or not self._agrees_with_packets(head):
-            return self._build_from_decoding()
-        if verify == "ends" and len(self._walk) > _HEAD_PACKETS and not self._has_complete_tail():
-            return self._build_from_decoding()
-        built_from: BuiltFrom = "packets" if verify == "none" else "packets+ends"
-        return self.assemble(order_shown_packets(self._walk.packets), head[0].format, built_from)
 
-    def _decode_from_start(
-        self,
-        count: int,
-        refused: list[int] | None = None,
-        recorder: DecodingTimeRecorder | None = None,
-        logged: list[int] | None = None,
-        hasher: PictureHasher | None = None,
-    ) -> list[DecodedFact]:
-        self._container.reopen()  # Before its decoder is opened, whose findings about the stream are read later.
-        packets = demux_from(self._container, self._walk.packets, 0)
-        if recorder is not None:
-            packets = recorder.record(packets)
-        return self._decode(packets, count, refused, logged, hasher)
+def _index_sequence(job: _Job) -> Built:
+    media = cast("SequenceSource", job.media)
+    media.stat()
+    return index_sequence(media, job.verify, job.stream_index, job.limits)
 
-    def _decode(
-        self,
-        packets: Iterator[tuple[int, Packet]],
-        count: int,
-        refused: list[int] | None = None,
-        logged: list[int] | None = None,
-        hasher: PictureHasher | None = None,
-    ) -> list[DecodedFact]:
-        """Decode the first ``count`` packets; drain the decoder if these are all packets of the stream."""
-        self._container.decoder().flush_buffers()
-        drain, some = len(self._walk) <= count, islice(packets, count)
-        facts = decode_facts(self._container, some, drain=drain, refused=refused, logged=logged, hasher=hasher)
-        return list(facts)
 
-    def _has_reliable_packets(self, verify: Verify) -> bool:
-        """Whether each packet is one frame by the rules of container and codec, and no parameter set is damaged."""
-        container, parameter_sets = self._container, self._walk.parameter_sets
-        if not self._walk.packets.has_unique_times:
-            return False
-        is_listed = container.format_name.startswith(_RELIABLE_CONTAINERS) and container.codec.is_reliable
-        if not is_listed and verify != "none":
-            return False
-        if container.codec.units is None:
-            return True
-        return len(parameter_sets) < MAX_PARAMETER_SETS and not has_damaged_parameters(container, parameter_sets)
+def _index_still(job: _Job) -> Built:
+    return index_still(job.media, job.verify, job.stream_index, job.limits)
 
-    def _agrees_with_packets(self, facts: list[DecodedFact]) -> bool:
-        """Whether the decoded frames are those of the first shown packets, without a gap, with the same key frames."""
-        decoded = np.array([fact.packet for fact in facts], dtype=np.int64)
-        shown = order_shown_packets(self._walk.packets)
-        if len(self._walk) <= _HEAD_PACKETS and len(decoded) != len(shown):
-            return False
-        if not np.array_equal(shown[: len(decoded)], decoded) or any(fact.is_corrupt for fact in facts):
-            return False
-        # The decoder's key frames must be those of the container (M14).
-        is_key = self._walk.packets.is_key
-        return self._container.codec.units is not None or all(fact.is_key for fact in facts if is_key[fact.packet])
 
-    def _has_complete_tail(self) -> bool:
-        """Whether each shown packet of the tail gives a frame; decodes from the last key frame before it.
+def _prove_movie(job: _Job) -> Built | None:
+    """Index an MP4 file whose own tables and packets prove its frames; with "none", all packets are believed."""
+    movie = cast("OpenedMovie", job.movie)
+    try:
+        order = movie.prove().order
+    except Unproved as reason:
+        _LOG.debug("an MP4 file alone does not prove its frames: %s", reason)
+        return None
+    if job.verify == "none" and not np.array_equal(order, order_shown_packets(movie.walk.packets)):
+        return None
+    return _index_movie(job, order, "packets" if job.verify == "none" else "packets+proof")
 
-        Disposable pictures before the tail are not decoded.
-        """
-        table = self._walk.packets
-        first_checked, is_disposable = max(0, len(table) - _TAIL_PACKETS), table.is_disposable
-        keys = np.flatnonzero(table.is_key[: first_checked + 1])
-        usable = keys[table.pts[keys] <= table.pts[first_checked:].min()]
-        packets = (
-            (number, packet)
-            for number, packet in demux_from(self._container, table, int(usable[-1]) if len(usable) else 0)
-            if number >= first_checked or not is_disposable[number]
-        )
-        try:
-            decoded = {fact.packet for fact in self._decode(packets, len(table)) if not fact.is_corrupt}
-        except MisplacedPacket:
-            return False
-        shown = np.flatnonzero(~table.is_discarded[first_checked:]) + first_checked
-        return decoded.issuperset(shown.tolist())
 
-    def _build_from_decoding(self, *, is_full: bool = False) -> tuple[MediaInfo, FrameIndex]:
-        """Decode everything.
+def _believe_tables(job: _Job) -> Built | None:
+    """Index an MP4 file by its tables; if these lack facts, its first frame must agree with them."""
+    movie = cast("OpenedMovie", job.movie)
+    if job.has_facts and movie.video is not None and movie.walk.packets.has_unique_times:
+        order = order_shown_packets(movie.walk.packets)
+        if len(order) and not has_damaged_configuration(movie.video.codec, movie.video.extradata):
+            return _index_movie(job, order, "packets")
+    return None if job.table_walk is None else job.stream.build_from_first_frame()
 
-        Args:
-            is_full: Also compare the frames of silent decoders with what decoding from their starts gives.
-        """
-        if not self._decodes_all:
-            raise Unproved("only decoding everything tells its frames")
-        container, refused, logged = self._container, list[int](), list[int]()
-        recorder = DecodingTimeRecorder()
-        missing = count_missing_pictures(container, self._walk)
-        is_silent = is_full and container.codec.is_silent
-        if is_silent:
-            # Their damage may be such that only the loop filter shows it.
-            container.set_decoder_options()
-        hasher = PictureHasher() if is_silent or missing is None else None
-        facts = self._decode_from_start(len(self._walk), refused, recorder, logged, hasher)
-        if self._container.codec.units is None:
-            # A key frame counts if container and decoder agree on it: either alone may be wrong (M14).
-            is_decoded_key = np.zeros(len(self._walk), dtype=bool)
-            is_decoded_key[[fact.packet for fact in facts if fact.is_key and fact.packet >= 0]] = True
-            packets = self._walk.packets
-            packets = packets.replace_flags(packets.is_key & is_decoded_key)
-            self._walk = replace(self._walk, packets=packets)
-        if not facts:
-            raise make_empty_error(self._container, "index")
-        order = np.array([fact.packet for fact in facts], dtype=np.int64)
-        info, index = self.assemble(order, facts[0].format, "decode", recorder.decoding_times(facts))
-        is_damaged = index.frame_packet < 0
-        if missing is None or missing.any():
-            # What a decoder shows in place of a missing picture may depend on any other.
-            index = replace(index, stream=replace(index.stream, skips_exactly=False))
-        if missing is not None and self._walk.units is not None:
-            is_damaged |= find_frames_with_gaps(index, missing, self._walk.units.is_reference)
-        flagged = np.flatnonzero([fact.is_corrupt for fact in facts])
-        is_damaged[find_damaged_frames(index, flagged, np.array(refused, dtype=np.int64))] = True
-        if hasher is not None or logged or refused or is_damaged.any():
-            if hasher is None:
-                facts = self._decode_from_start(len(self._walk), hasher=PictureHasher())
-            digests = [fact.digest for fact in facts]
-            is_damaged |= find_unsteady_frames(self._container, index, digests, is_damaged)
-        damaged = np.flatnonzero(is_damaged).astype(np.int64)
-        return info, replace(index, damaged_frame_indices=damaged) if len(damaged) else index
 
-    def assemble(
-        self, order: IntArray, first: PictureFormat, built_from: BuiltFrom, decoding: DecodingTimes | None = None
-    ) -> tuple[MediaInfo, FrameIndex]:
-        container, walk = self._container, self._walk
-        times = find_times(container, read_packet_times(walk, order, container.stream.time_base), walk, decoding)
-        rotation, mirrored = convert_display_matrix(container.matrix)
-        stream = StreamFacts(
-            stream_index=container.stream.index,
-            container=container.format_name,
-            codec=container.codec_name,
-            extradata=container.stream.codec_context.extradata,
-            width=first.width,
-            height=first.height,
-            pixel_format=first.pixel_format,
-            rotation=rotation,
-            mirrored=mirrored,
-            contiguous=walk.is_contiguous and container.codec.units is not None,
-            skips_exactly=walk.units is not None and is_one_to_one(walk.packets, order),
-            inband_parameters=can_carry_parameters(walk, container.codec_name),
-            color_primaries=self._colors.primaries,
-            color_transfer=self._colors.transfer,
-            color_space=self._colors.space,
-            color_range=self._colors.range,
-        )
-        times = assume_rate(times, self._assume_fps)
-        identity = container.source.identity_of(container.reader)
-        index = join_packets_and_frames(walk, order, times, built_from, stream, identity)
-        return describe_video(container, first), index
+def _index_movie(job: _Job, order: IntArray, built_from: BuiltFrom) -> Built:
+    movie = cast("OpenedMovie", job.movie)
+    identity = job.media.identity_of(job.reader)
+    return cast("MediaInfo", movie.info), index_movie(movie, order, built_from, identity)
+
+
+def _prove_packets(job: _Job) -> Built | None:
+    read = job.demuxed
+    if read.proof is None:
+        return None
+    packets = read.walk.packets.replace_flags(read.proof.is_key)
+    stream = Stream(job.container, replace(read.walk, packets=packets), job.assume_fps, read.colors)
+    if read.first is not None:
+        return stream.assemble(read.proof.order, read.first, "packets+proof")
+    try:
+        return stream.build_from_partial_proof(read.proof)
+    except Refuted as reason:
+        _LOG.debug("%s: decoded: %s", job.media.name, reason)
+        job.is_contradicted = True
+        return None
+
+
+def _believe_ends(job: _Job) -> Built | None:
+    return None if job.is_refuted else job.stream.build_from_ends(job.verify)
+
+
+def _has_tables_alone(job: _Job) -> bool:
+    return job.trusts_tables and job.table_walk is not None
+
+
+def _decode_all(job: _Job) -> Built:
+    return job.stream.build_from_decoding(compares_silent=job.is_refuted)
+
+
+STRATEGIES = (
+    Strategy("sequence", lambda job: isinstance(job.media, SequenceSource), _index_sequence),
+    Strategy("still picture", lambda job: job.is_image, _index_still),
+    Strategy(
+        "MP4, proved by its tables and packets",
+        lambda job: job.verify in ("none", "proof") and job.has_facts and not job.trusts_tables,
+        _prove_movie,
+    ),
+    Strategy("MP4, by its tables alone", lambda job: job.trusts_tables, _believe_tables),
+    Strategy("demuxed and proved", lambda job: job.verify == "proof" and not _has_tables_alone(job), _prove_packets),
+    Strategy("ends", lambda job: job.verify != "full" and not _has_tables_alone(job), _believe_ends),
+    Strategy("decoded", lambda _: True, _decode_all),
+)
+"""In this order."""

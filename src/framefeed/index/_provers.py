@@ -8,13 +8,24 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from framefeed._values import PacketWalk, PictureFormat, StreamColors
-from framefeed.bitstreams import cut_first_slice, read_nal_length_size
+from framefeed.bitstreams import (
+    Av1Reader,
+    IntraReader,
+    OddUnits,
+    Vp8Reader,
+    Vp9Reader,
+    cut_first_slice,
+    make_mjpeg_reader,
+    read_dnxhd,
+    read_ffv1,
+    read_nal_length_size,
+    read_png,
+    read_prores,
+)
 from framefeed.index._upright import is_upright
-from framefeed.index.proofs._av1 import Av1Prover
-from framefeed.index.proofs._intra import IntraProver, mjpeg_reader, read_dnxhd, read_ffv1, read_png, read_prores
 from framefeed.index.proofs._nal import NalProver
+from framefeed.index.proofs._packet_order import PacketOrderProver
 from framefeed.index.proofs._proving import Proof, Refuted, Unproved
-from framefeed.index.proofs._vpx import Vp8Prover, Vp9Prover
 from framefeed.media import (
     DecodedFact,
     Packet,
@@ -38,7 +49,7 @@ class Prover(Protocol):
         """Read the next packet, in demuxing order; its bytes are not valid afterwards.
 
         Raises:
-            Unproved: The packet proves nothing; no further packet is added.
+            OddUnits: The packet proves nothing; no further packet is added.
         """
 
     def prove(self, walk: PacketWalk) -> Proof:
@@ -53,16 +64,16 @@ class Prover(Protocol):
 
 
 _PROVERS: dict[str, Callable[[VideoContainer], Prover]] = {
-    "av1": lambda _: Av1Prover(),
-    "dnxhd": lambda _: IntraProver(read_dnxhd),
+    "av1": lambda _: PacketOrderProver(Av1Reader()),
+    "dnxhd": lambda _: PacketOrderProver(IntraReader(read_dnxhd)),
     "h264": NalProver,
     "hevc": NalProver,
-    "ffv1": lambda _: IntraProver(read_ffv1),
-    "mjpeg": lambda container: IntraProver(mjpeg_reader(container.decoder().height)),
-    "png": lambda _: IntraProver(read_png),
-    "prores": lambda _: IntraProver(read_prores),
-    "vp8": lambda container: Vp8Prover(container.limits),
-    "vp9": lambda container: Vp9Prover(container.limits),
+    "ffv1": lambda _: PacketOrderProver(IntraReader(read_ffv1)),
+    "mjpeg": lambda container: PacketOrderProver(IntraReader(make_mjpeg_reader(container.decoder().height))),
+    "png": lambda _: PacketOrderProver(IntraReader(read_png)),
+    "prores": lambda _: PacketOrderProver(IntraReader(read_prores)),
+    "vp8": lambda container: PacketOrderProver(Vp8Reader(container.limits)),
+    "vp9": lambda container: PacketOrderProver(Vp9Reader(container.limits)),
 }
 
 
@@ -127,18 +138,18 @@ class _ProverFeed:
 
     def __init__(self, prover: Prover) -> None:
         self._prover = prover
-        self._reason: Unproved | None = None
+        self._odd: OddUnits | None = None
 
     def add(self, packet: memoryview) -> None:
-        if self._reason is None:
+        if self._odd is None:
             try:
                 self._prover.add(packet)
-            except Unproved as reason:
-                self._reason = reason
+            except OddUnits as odd:
+                self._odd = odd
 
     def prove(self, walk: PacketWalk) -> Proof:
-        if self._reason is not None:
-            raise self._reason
+        if self._odd is not None:
+            raise Unproved(str(self._odd))
         if not len(walk):
             raise Unproved("it has no packets")
         return self._prover.prove(walk)

@@ -7,7 +7,7 @@ from framefeed.load._iteration import BatchIterator
 from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
 from framefeed.load._loader import ClipLoader
 from framefeed.load._options import MAX_SUBSTITUTES, OnError, check_on_error
-from framefeed.load._pending import with_position
+from framefeed.load._pending import suggest_skipping, with_position
 from framefeed.load._spec import SHAPED_KEYS, ArraySpec, BatchSpec, list_arrays
 from framefeed.load._stats import LoadStats
 from framefeed.load._work import load_batch
@@ -29,5 +29,6 @@ __all__ = [
     "list_arrays",
     "load_batch",
     "make_max_failed_error",
+    "suggest_skipping",
     "with_position",
 ]

@@ -44,7 +44,8 @@ class ClipBatch:
     Attributes:
         data: RGB pixels, uint8 [B, T, C, H, W]. With a transform, the stacked results of the transform, [B, ...]. Zeros
             for clips that failed. For a plan with ``unequal=True``, a list of B arrays: uint8 [T, C, H, W], or the
-            results of the transform; a clip that failed is zeros, uint8 [T, C, H, W] of its own picture size.
+            results of the transform; a clip that failed is zeros of its own picture size, or like the transform's
+            result for a black clip of that size.
         pts_seconds: Time of each frame in its stream, float64 [B, T]; NaN if unknown or if the clip failed.
         valid: False for frames that replace frames past the end of a video, and for clips that failed, bool [B, T].
         positions: Global positions in the epoch, int64 [B]. They look unshuffled in a shuffled plan too, because

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
-from itertools import chain, repeat
 from operator import attrgetter
 
 from framefeed.errors import DeadlineExceeded, FramefeedError, LoadError, ResourceExhausted, UsageError
 from framefeed.load._batch import ClipBatch
 from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
 from framefeed.load._options import MAX_PREFETCH_BYTES, MAX_SUBSTITUTES, LoaderOptions
-from framefeed.load._pending import PendingBatch, drop_tracebacks
+from framefeed.load._pending import PendingBatch, drop_tracebacks, suggest_skipping
 from framefeed.load._state import BatchCursor, BatchRanges
 from framefeed.load._stats import Meter, WorkCost
 from framefeed.load._work import DecodeTask, split_by_source
@@ -62,19 +61,20 @@ class BatchIterator(Iterator[ClipBatch]):
         self._substitutes: list[LedgerEntry] = []
         pool = workers.pool
         self._work, self._apply_transform = workers.begin(plan)
-        self._tasks: deque[DecodeTask | None] = deque()
+        self._tasks: deque[DecodeTask] = deque()
         self._taken = 0
         batch_bytes = options.batch_size * (plan.frames_per_clip or 1) * _mean_picture_bytes(plan)
         # No bound method of this iterator, which would keep it alive: an abandoned iterator must end its work.
         tasks = _generate_tasks(plan, self._batches, workers, meter, self._tasks)
-        self._outcomes: OrderedOutcomes[DecodeTask | None, WorkCost] = ordered_outcomes(
+        self._outcomes: OrderedOutcomes[DecodeTask, WorkCost] = ordered_outcomes(
             self._work,
             tasks,
             pool=pool,
             max_in_flight=options.batch_size * options.batches_ahead(batch_bytes),
             max_bytes=MAX_PREFETCH_BYTES,
             size_of=attrgetter("nbytes"),
-            cost_of=_get_cost,
+            cost_of=attrgetter("cost"),
+            weight_of=attrgetter("num_clips"),
             deadline_seconds=options.deadline_seconds,
         )
         meter.restart(self._outcomes.gauge)
@@ -107,7 +107,7 @@ class BatchIterator(Iterator[ClipBatch]):
                 return self._deliver(batch)
             failed = [too_many]
             del too_many
-        error = shortage or failed[0]
+        error = shortage or suggest_skipping(failed[0])
         # The traceback reaches this frame, which must not keep the batch, and in it the error, alive.
         del batch, failed, shortage
         try:
@@ -143,12 +143,9 @@ class BatchIterator(Iterator[ClipBatch]):
         try:
             left = len(self._batches[self._next])
             while left:
-                outcomes = self._take_outcomes(left)
-                left -= len(outcomes)
-                for task, outcome in outcomes:
-                    if task is None:
-                        continue
+                for task, outcome in self._take_outcomes(left):
                     batch = task.batch
+                    left -= task.num_clips
                     if isinstance(outcome, Ok):
                         costs.append(outcome.value)
                     else:
@@ -205,9 +202,9 @@ class BatchIterator(Iterator[ClipBatch]):
                     task.fail(outcome.error)
         self._meter.count_others(outcomes.gauge)
 
-    def _take_outcomes(self, count: int) -> list[tuple[DecodeTask | None, Ok[WorkCost] | Err]]:
+    def _take_outcomes(self, clips: int) -> list[tuple[DecodeTask, Ok[WorkCost] | Err]]:
         try:
-            outcomes = self._outcomes.take(count)
+            outcomes = self._outcomes.take(clips)
         except DeadlineExceeded as error:
             assert error.position is not None
             waiting = list(self._tasks)[error.position - self._taken :]
@@ -271,9 +268,9 @@ def _generate_tasks(
     batches: BatchRanges,
     workers: Workers,
     meter: Meter,
-    in_flight: deque[DecodeTask | None],
-) -> Iterator[DecodeTask | None]:
-    """Yield the tasks of each batch, then None up to the number of its clips: so a bound on items bounds batches.
+    in_flight: deque[DecodeTask],
+) -> Iterator[DecodeTask]:
+    """Yield the tasks of each batch.
 
     Args:
         plan: At the epoch of the iteration.
@@ -290,15 +287,10 @@ def _generate_tasks(
         # If the consumer waits anyway, its thread plans; otherwise the workers do. A process plans for itself.
         if meter.is_idle and not workers.are_processes:
             batch.make_requests()
-        tasks = split_by_source(batch)
-        for task in chain(tasks, repeat(None, len(positions) - len(tasks))):
-            if task is not None and costs is not None:
+        for task in split_by_source(batch):
+            if costs is not None:
                 if meter.is_idle and not costs.is_known(task.row):
                     costs.learn(task.row, batch.make_request(task.slots[0]))
                 task.cost = costs.predict(task)
             in_flight.append(task)
             yield task
-
-
-def _get_cost(task: DecodeTask | None) -> float:
-    return 0.0 if task is None else task.cost

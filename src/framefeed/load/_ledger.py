@@ -10,16 +10,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from textwrap import shorten
 from typing import Any, overload
 
 from framefeed._checks import check_count_or_share, check_path
 from framefeed._files import replacing, write_errors
 from framefeed._names import escape_invisible
+from framefeed._per_process import PerProcess
 from framefeed._units import format_count
 from framefeed.errors import FramefeedError, LoadError, UsageError
 from framefeed.media import ImageSequence, source_name
-from framefeed.parallel import SharedLines, renew_after_fork
+from framefeed.parallel import SharedLines
 
 MAX_ENTRIES = 10_000
 """Further failures are only counted, in a few bytes each."""
@@ -75,6 +77,47 @@ class LedgerEntry:
         return cls(name, position, epoch, frames, reason, action, substitute, opened)
 
 
+class _Known:
+    """The failures that one process knows.
+
+    Args:
+        lines: File that they are read from, or None.
+    """
+
+    def __init__(self, lines: SharedLines | None) -> None:
+        self._lines = lines
+        self._lock = threading.Lock()
+        self.entries: list[LedgerEntry] = []
+        self.positions: dict[int, set[int]] = {}
+        self.unlisted: Counter[int] = Counter()
+
+    def begin_in_child(self) -> _Known:
+        """Begin in a forked child; read shared entries again: a thread of the parent may have been reading."""
+        self._lock = threading.Lock()
+        if self._lines is None:
+            return self
+        self._lines.rewind()
+        return _Known(self._lines)
+
+    def read(self) -> None:
+        """Read what other processes have written."""
+        if self._lines is not None:
+            with self._lock:
+                for line in self._lines.read():
+                    # Part of a line is of an entry that could not be written, which was an error there.
+                    with suppress(json.JSONDecodeError):
+                        self.add(json.loads(line))
+
+    def add(self, line: Any) -> None:
+        """Add an entry, or the epoch of one that is only counted."""
+        if isinstance(line, int):
+            self.unlisted[line] += 1
+            return
+        entry = LedgerEntry(**{**line, "frames": tuple(line["frames"])})
+        self.entries.append(entry)
+        self.positions.setdefault(entry.epoch, set()).add(entry.position)
+
+
 class Ledger(Sequence[LedgerEntry]):
     """The clips that could not be loaded, in the order in which they failed; at most the first 10,000.
 
@@ -88,21 +131,7 @@ class Ledger(Sequence[LedgerEntry]):
     def __init__(self, lines: SharedLines | None = None, appended_to: str | None = None) -> None:
         self._lines = lines
         self._appended_to = appended_to
-        self._lock = threading.Lock()
-        self._clear()
-        renew_after_fork(self)
-
-    def _clear(self) -> None:
-        self._entries: list[LedgerEntry] = []
-        self._positions: dict[int, set[int]] = {}
-        self._unlisted: Counter[int] = Counter()
-
-    def after_fork(self) -> None:
-        """Replace the lock in a forked process; read shared entries again: a thread may have been reading."""
-        self._lock = threading.Lock()
-        if self._lines is not None:
-            self._lines.rewind()
-            self._clear()
+        self._known = PerProcess(partial(_Known, lines), _Known.begin_in_child)
 
     @classmethod
     def shared(cls) -> Ledger:
@@ -114,7 +143,9 @@ class Ledger(Sequence[LedgerEntry]):
 
     def __repr__(self) -> str:
         failed = self.num_failed
-        listed = "" if failed == len(self._entries) else f", {len(self._entries)} of them listed"
+        listed = (
+            "" if failed == len(self._known.value.entries) else f", {len(self._known.value.entries)} of them listed"
+        )
         return f"Ledger({failed} failed clips{listed})"
 
     def __str__(self) -> str:
@@ -123,44 +154,42 @@ class Ledger(Sequence[LedgerEntry]):
             return "no clip failed"
         clips: Counter[tuple[str, str, str]] = Counter()
         first: dict[tuple[str, str, str], LedgerEntry] = {}
-        for entry in self._entries:
+        for entry in self._known.value.entries:
             key = entry.opened or entry.source, entry.action, entry.reason.partition(":")[0]
             clips[key] += 1
             first.setdefault(key, entry)
         shown = list(first)[:_PRINTED_FILES]
         lines = [
             f"{format_count(failed, 'failed clip')} of "
-            f"{format_count(len({entry.opened or entry.source for entry in self._entries}), 'file')}"
+            f"{format_count(len({entry.opened or entry.source for entry in self._known.value.entries}), 'file')}"
         ]
         lines += [_format_line(first[key], clips[key]) for key in shown]
         if len(first) > len(shown):
             lines.append(f"  ... and {len(first) - len(shown):,} more")
-        if failed > len(self._entries):
-            lines.append(f"  only the first {len(self._entries):,} failures are listed")
+        if failed > len(self._known.value.entries):
+            lines.append(f"  only the first {len(self._known.value.entries):,} failures are listed")
         return "\n".join(lines)
 
     def __len__(self) -> int:
-        self._read()
-        return len(self._entries)
+        return len(self._read().entries)
 
     @overload
     def __getitem__(self, number: int) -> LedgerEntry: ...
     @overload
     def __getitem__(self, number: slice) -> list[LedgerEntry]: ...
     def __getitem__(self, number: int | slice) -> LedgerEntry | list[LedgerEntry]:
-        self._read()
-        return self._entries[number]
+        return self._read().entries[number]
 
     @property
     def num_failed(self) -> int:
         """Number of failures, including those that are not listed."""
-        self._read()
-        return len(self._entries) + self._unlisted.total()
+        known = self._read()
+        return len(known.entries) + known.unlisted.total()
 
     def num_positions(self, epoch: int) -> int:
         """Count the positions of an epoch that failed, each once; unlisted failures count as often as they occurred."""
-        self._read()
-        return len(self._positions.get(epoch, ())) + self._unlisted[epoch]
+        known = self._read()
+        return len(known.positions.get(epoch, ())) + known.unlisted[epoch]
 
     def record(self, entry: LedgerEntry) -> None:
         """Add a failure.
@@ -168,13 +197,13 @@ class Ledger(Sequence[LedgerEntry]):
         Raises:
             LoadError: The file that is shared with worker processes cannot be written.
         """
-        self._read()
+        known = self._read()
         if self._appended_to is not None:
             _append_line(self._appended_to, entry)
-        is_full = len(self._entries) >= MAX_ENTRIES
+        is_full = len(known.entries) >= MAX_ENTRIES
         line: Any = entry.epoch if is_full else asdict(entry)
         if self._lines is None:
-            self._add(line)
+            known.add(line)
             return
         try:
             self._lines.append(json.dumps(line).encode())
@@ -208,21 +237,10 @@ class Ledger(Sequence[LedgerEntry]):
             pass
         self._appended_to = name
 
-    def _read(self) -> None:
-        if self._lines is not None:
-            with self._lock:
-                for line in self._lines.read():
-                    # Part of a line is of an entry that could not be written, which was an error there.
-                    with suppress(json.JSONDecodeError):
-                        self._add(json.loads(line))
-
-    def _add(self, line: Any) -> None:
-        if isinstance(line, int):
-            self._unlisted[line] += 1
-            return
-        entry = LedgerEntry(**{**line, "frames": tuple(line["frames"])})
-        self._entries.append(entry)
-        self._positions.setdefault(entry.epoch, set()).add(entry.position)
+    def _read(self) -> _Known:
+        known = self._known.value
+        known.read()
+        return known
 
 
 def _dump_line(entry: LedgerEntry) -> str:

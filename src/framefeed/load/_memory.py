@@ -164,7 +164,12 @@ class UnequalMemory:
         self._shapes[slot] = shape
 
     def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Any, list[int]]:
-        """Return the list of the clips."""
+        """Return the list of the clips; one that failed is zeros like the transform's result for a black clip."""
+        if self._buffers.clips is not None and make_result is not None:
+            for slot in set(range(len(self._clips))).difference(slots):
+                outcome = catch_error(make_result, np.zeros(self._shapes[slot], np.uint8))
+                if isinstance(outcome, Ok):
+                    self._clips[slot] = np.zeros_like(outcome.value)
         return self._clips, []
 
 

@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args
 import numpy.typing as npt
 from numpy.random import Generator
 
-from framefeed._checks import check_choice, check_integer, expected, refuse_names
+from framefeed._checks import check_choice, check_integer, check_transform, expected, refuse_names
 from framefeed._values import Limits
-from framefeed.cache import FrameCache
+from framefeed.cache import FrameCache, make_decoder
 from framefeed.decode import Decoder, as_decoder
 from framefeed.load._ledger import check_max_failed
 from framefeed.parallel import check_deadline, thread_budget
@@ -68,8 +68,7 @@ class LoaderOptions:
         check_choice("kind", self.kind, ("threads", "processes"))
         if self.cache is not None and not isinstance(self.cache, FrameCache):
             raise expected("cache", "an ff.FrameCache or None", self.cache)
-        if self.transform is not None and not callable(self.transform):
-            raise expected("transform", "a function of (clip, rng), or None", self.transform)
+        check_transform(self.transform, "clip", "rng", advice="ff.torch.ClipDataset calls it with the clip alone")
         check_on_error(self.on_error, self.max_failed)
         check_deadline(self.deadline_seconds)
         if not isinstance(self.backend, str | Decoder):
@@ -98,7 +97,7 @@ class LoaderOptions:
             UsageError: There is no decoder of that name, or it takes no limits.
         """
         decoder = as_decoder(self.backend, self.limits)
-        return decoder if self.cache is None else self.cache.decoder_for(plan, decoder)
+        return decoder if self.cache is None else make_decoder(plan, self.cache, decoder)
 
     def batches_ahead(self, batch_bytes: int) -> int:
         """Limit ``prefetch`` to the batches that fit into `MAX_PREFETCH_BYTES`, and at least one."""

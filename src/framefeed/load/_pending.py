@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from framefeed.catalog import explain_relative_path
 from framefeed.decode import Pixels
-from framefeed.errors import FramefeedError, LoadError, MissingMedia, UsageError
+from framefeed.errors import CorruptMedia, FramefeedError, LoadError, MissingMedia, UsageError
 from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._memory import ClipMemory, make_memory
 from framefeed.load._stats import Stopwatch
@@ -24,8 +24,6 @@ from framefeed.request import DecodeRequest
 
 _TRANSFORM_INPUT = "a NumPy array, uint8 [T, C, H, W], and a NumPy generator"
 """Arguments that a ClipLoader gives to a transform."""
-_POSITION = " (clip at position {})"
-"""End of the message of an error that had no position."""
 
 
 def with_position(
@@ -63,20 +61,23 @@ def with_position(
         )
         wrapped.__cause__ = error
         return wrapped
-    message = str(error)
     if error.position not in (None, position):
-        named = _POSITION.format(error.position)
         cause, traceback = error.__cause__, error.__traceback__
         error = copy.copy(error).with_traceback(traceback)
         error.__cause__ = cause
-        if message.endswith(named):
-            error.args = (message.removesuffix(named) + _POSITION.format(position),)
-    elif error.position is None:
-        # In the message too: PyTorch's workers send nothing else of an error.
-        error.args = (message + _POSITION.format(position),)
+    if error.position is None or error.late_position is not None:
+        error.late_position = position
     error.position = position
     error.source = error.source or source
     error.stage = error.stage or stage
+    return error
+
+
+def suggest_skipping(error: FramefeedError) -> FramefeedError:
+    """Name ``on_error`` as a next step in the message of an error that is raised for a damaged clip."""
+    if isinstance(error, CorruptMedia) and "on_error=" not in error.plain_message:
+        advice = "to go on without such clips, give on_error='skip' (zeros) or 'substitute' (another clip)"
+        error.args = (f"{error.plain_message}; {advice}",)
     return error
 
 

@@ -194,10 +194,8 @@ class ProcessClips(RemoteCaller):
         self._iteration = iteration
         self._epoch = epoch
 
-    def __call__(self, task: DecodeTask | None) -> WorkCost:
-        """Do a task, or nothing for None; errors of clips are stored in the batch."""
-        if task is None:
-            return WorkCost()
+    def __call__(self, task: DecodeTask) -> WorkCost:
+        """Do a task; errors of clips are stored in the batch."""
         batch = task.batch
         positions = tuple(batch.positions[slot] for slot in task.slots)
         shared = tuple(batch.memory.share(slot) for slot in task.slots)

@@ -41,8 +41,13 @@ class DecodeTask:
     stage: str = "plan"
     cost: float = 0.0
 
+    @property
+    def num_clips(self) -> int:
+        """Number of clips."""
+        return len(self.slots)
+
     def __repr__(self) -> str:
-        return f"{len(self.slots)} clips of {self.batch.identify(self.slots[0])[1]}"
+        return f"{self.num_clips} clips of {self.batch.identify(self.slots[0])[1]}"
 
     def fail(self, error: BaseException) -> None:
         """Mark all clips of the task as failed."""
@@ -79,11 +84,9 @@ class ClipWorker:
         self._transform = transform
         self._fetch_seconds = fetch_seconds
 
-    def __call__(self, task: DecodeTask | None) -> WorkCost:
-        """Do a task, or nothing for None; errors are stored in the batch."""
+    def __call__(self, task: DecodeTask) -> WorkCost:
+        """Do a task; errors are stored in the batch."""
         cost = WorkCost()
-        if task is None:
-            return cost
         planned = task.batch.make_requests()
         requests = {slot: request for slot in task.slots if (request := planned[slot]) is not None}
         cost.plan = task.batch.take_plan_seconds()

@@ -8,13 +8,14 @@ import stat
 import threading
 import weakref
 from collections.abc import Callable
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 from framefeed._files import open_regular, raise_file_error
+from framefeed._per_process import PerProcess
 from framefeed._values import ByteReader, SourceStat, read_bytes
 from framefeed.errors import DeadlineExceeded, UsageError
 from framefeed.media._urls import BLOCK_BYTES, fetch, open_url
-from framefeed.parallel import Cancelled, renew_after_fork, shorten_repr
+from framefeed.parallel import Cancelled, shorten_repr
 
 R = TypeVar("R")
 
@@ -124,7 +125,7 @@ class ObjectReader:
         """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
         self._check_process()
         got = 0
-        with self._position.lock:
+        with self._position.value:
             self._file.seek(offset, os.SEEK_SET)  # TorchCodec asks of file objects no more than seek(offset, whence)
             while got < len(buffer):
                 data = self._file.read(len(buffer) - got)
@@ -137,7 +138,7 @@ class ObjectReader:
     def stat(self) -> SourceStat:
         """Bytes up to the end."""
         self._check_process()
-        with self._position.lock:
+        with self._position.value:
             return SourceStat(self._file.seek(0, os.SEEK_END))
 
     def close(self) -> None:
@@ -233,34 +234,20 @@ def _has_descriptor(file: IO[bytes]) -> bool:
         return False
 
 
-class _PositionLock:
-    """Lock on the position of a file object."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-
-
 class _PositionLocks:
-    """Locks of the file objects that have readers."""
+    """Locks on the positions of the file objects that have readers."""
 
     def __init__(self) -> None:
-        self._locks: weakref.WeakValueDictionary[int, _PositionLock] = weakref.WeakValueDictionary()
-        self._lock = threading.RLock()
-        renew_after_fork(self)
+        self._locks: weakref.WeakValueDictionary[int, PerProcess[Any]] = weakref.WeakValueDictionary()
+        self._lock = PerProcess(threading.RLock)
 
-    def after_fork(self) -> None:
-        """Replace the locks, which a thread of the parent may have held."""
-        self._lock = threading.RLock()
-        for position_lock in self._locks.values():
-            position_lock.lock = threading.RLock()
-
-    def lock_for(self, file: IO[bytes]) -> _PositionLock:
+    def lock_for(self, file: IO[bytes]) -> PerProcess[Any]:
         # By id: file objects need be neither hashable nor weakly referable. A reader keeps its file, and so its id,
         # alive.
-        with self._lock:
+        with self._lock.value:
             position_lock = self._locks.get(id(file))
             if position_lock is None:
-                position_lock = self._locks[id(file)] = _PositionLock()
+                position_lock = self._locks[id(file)] = PerProcess(threading.RLock)
             return position_lock
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from math import isfinite, ulp
 from threading import RLock
 
@@ -15,12 +16,12 @@ import xxhash
 from framefeed._arrays import IntArray
 from framefeed._checks import expand_home, expected
 from framefeed._lru import Lru
+from framefeed._per_process import PerProcess
 from framefeed._shown import show_name
 from framefeed._values import ByteReader, SourceStat
 from framefeed.errors import EmptyVideo, MediaError, StaleSource, UsageError
 from framefeed.media._sequence_files import SequenceFiles, list_folder, stamp_folder, stat_files
 from framefeed.media._source import MediaSource, SourceIdentity
-from framefeed.parallel import renew_after_fork
 
 SEQUENCE_CONTAINER = "image_sequence"
 """`MediaInfo.container` of a sequence."""
@@ -218,13 +219,13 @@ class SequenceSource(MediaSource):
             UnreadableMedia: The folder or one of the files is missing, or is something else.
             EmptyVideo: There is none.
         """
-        listed = _LISTED.get(self.sequence)
+        listed = _LISTED.value.get(self.sequence)
         if listed is None:
             sequence = self.sequence
             listed = list_folder(sequence.folder) if sequence.folder is not None else stat_files(sequence.paths or ())
             if not len(listed):
                 raise EmptyVideo(f"{self.name}: this folder has no pictures (files such as img1.png)", source=self.name)
-            _LISTED.put(self.sequence, listed)
+            _LISTED.value.put(self.sequence, listed)
         return listed
 
     def stat(self) -> SourceStat:
@@ -261,9 +262,9 @@ class SequenceSource(MediaSource):
             is_same = True
             _ACCEPTED.add(accepted)
         if is_same:
-            _VERIFIED.put(self.sequence, files)
+            _VERIFIED.value.put(self.sequence, files)
             return stamp
-        verified = _VERIFIED.peek(self.sequence)
+        verified = _VERIFIED.value.peek(self.sequence)
         change = None if verified is None else files.describe_change(verified)
         sizes = f"then {indexed.bytes} bytes, now {files.stat.bytes} in {len(files)} files"
         raise self._make_stale_error(change or sizes)
@@ -292,7 +293,7 @@ class SequenceSource(MediaSource):
 
     def forget(self) -> None:
         """Drop the listing, so that the next call of `files` makes a new one."""
-        _LISTED.drop(self.sequence)
+        _LISTED.value.drop(self.sequence)
 
     def _read(self, files: SequenceFiles, number: int) -> bytes | None:
         if number >= len(files):
@@ -308,14 +309,8 @@ class _Listings:
     """Least recently used cache of folder listings, bounded by their files."""
 
     def __init__(self, max_files: int) -> None:
-        self._max_files = max_files
-        self.after_fork()
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        """Replace the lock and drop the listings: a thread of the parent may have been changing them."""
         self._lock = RLock()
-        self._listings = Lru[ImageSequence, SequenceFiles](self._max_files, len, min_count=1)
+        self._listings = Lru[ImageSequence, SequenceFiles](max_files, len, min_count=1)
 
     def peek(self, sequence: ImageSequence) -> SequenceFiles | None:
         with self._lock:
@@ -346,8 +341,8 @@ class _Listings:
 
 _MAX_LISTED_FILES = 2**17
 """Files of all listings that a process keeps, at about 200 bytes a file."""
-_LISTED = _Listings(_MAX_LISTED_FILES)
-_VERIFIED = _Listings(_MAX_LISTED_FILES)
+_LISTED = PerProcess(partial(_Listings, _MAX_LISTED_FILES))
+_VERIFIED = PerProcess(partial(_Listings, _MAX_LISTED_FILES))
 """Listings that agreed with the index last, so that an error can name the file that changed."""
 _ACCEPTED: set[tuple[Hashable, str]] = set()
 

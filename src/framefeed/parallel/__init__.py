@@ -6,7 +6,6 @@ from framefeed.parallel._budget import ThreadBudget, thread_budget
 from framefeed.parallel._child import CallLate, ProcessDied, ProcessEnded, ProcessHung
 from framefeed.parallel._each import call_each
 from framefeed.parallel._fetching import call_in_time
-from framefeed.parallel._forking import finalise_after_fork, is_collecting, renew_after_fork
 from framefeed.parallel._gauge import Gauge, WorkerTimes
 from framefeed.parallel._ordered import OrderedOutcomes, ordered_outcomes
 from framefeed.parallel._ordered_map import OrderedValues, ordered_map
@@ -88,9 +87,7 @@ __all__ = [
     "check_stop",
     "collect_and_release",
     "fetch_limit",
-    "finalise_after_fork",
     "find_shortage",
-    "is_collecting",
     "is_sendable",
     "make_shortage_error",
     "open_pool",
@@ -99,7 +96,6 @@ __all__ = [
     "raise_shortage",
     "register_releasable",
     "release_idle",
-    "renew_after_fork",
     "run_next",
     "shorten_repr",
     "thread_budget",

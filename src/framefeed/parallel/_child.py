@@ -16,8 +16,8 @@ from pathlib import Path
 from subprocess import DEVNULL, Popen, TimeoutExpired
 from time import perf_counter
 
+from framefeed._per_process import PerProcess
 from framefeed.parallel import _worker
-from framefeed.parallel._forking import renew_after_fork
 from framefeed.parallel._shared_memory import SharedMemory
 from framefeed.parallel._shortage import raise_shortage, try_again_in_shortage
 from framefeed.parallel._stopping import StopDetector, check_stop
@@ -107,6 +107,29 @@ class StartOptions:
     memory: SharedMemory | None = None
 
 
+@dataclass(slots=True)
+class _Running:
+    """A worker process, and our ends of its sockets; None where there is none."""
+
+    process: Popen[bytes] | None = None
+    channel: socket.socket | None = None
+    lifeline: socket.socket | None = None
+
+    def leave_to_parent(self) -> _Running:
+        """Forget the process in a forked child, and leave it as it is."""
+        if self.process is not None:
+            self.process.returncode = 0  # or Popen would wait for it, and warn about it, in the wrong process
+        self.close_sockets()
+        return _Running()
+
+    def close_sockets(self) -> None:
+        """Close our ends."""
+        for end in (self.channel, self.lifeline):
+            if end is not None:
+                end.close()
+        self.channel = self.lifeline = None
+
+
 class Child:
     """A worker process, started when first needed; one thread owns it, others may `stop` it.
 
@@ -122,14 +145,11 @@ class Child:
         self.num_lost = 0
         self.start_seconds = 0.0
         self._options = options
-        self._process: Popen[bytes] | None = None
-        self._channel: socket.socket | None = None
-        self._lifeline: socket.socket | None = None
+        self._running = PerProcess(_Running, _Running.leave_to_parent)
         self._poller = select.poll()
         self._function: bytes | None = None
         self._stopped = self._ended = False
         self._step = _Step("was not ready", ProcessDied, START_UP_SECONDS)
-        renew_after_fork(self)
 
     def ask(self, function: bytes, item: Parts, deadline_seconds: float | None = None) -> Message:
         """Call a function in the process; if that dies or is stopped by a signal, once more in a new one.
@@ -166,7 +186,7 @@ class Child:
     @property
     def is_running(self) -> bool:
         """Whether there is a process."""
-        return self._process is not None and self._process.poll() is None
+        return self._running.value.process is not None and self._running.value.process.poll() is None
 
     def stop(self, *, for_good: bool = False) -> None:
         """End the process, also in the middle of a call; the next call starts another one.
@@ -179,7 +199,7 @@ class Child:
         """
         self._stopped = True
         self._ended |= for_good
-        channel = self._channel
+        channel = self._running.value.channel
         if channel is not None:
             with suppress(OSError):  # closed by the owner meanwhile
                 channel.shutdown(socket.SHUT_RDWR)
@@ -187,15 +207,8 @@ class Child:
     def close(self) -> None:
         """End an idle process, and wait for it."""
         self._ended = True
-        if self._process is not None:
+        if self._running.value.process is not None:
             self._reap(ENDING_SECONDS)
-
-    def after_fork(self) -> None:
-        """Forget the process, and leave it as it is: after a fork it is the parent's."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.returncode = 0  # or Popen would wait for it, and warn about it, in the wrong process
-        self._close_sockets()
 
     def _attempt(self, function: bytes, item: Parts, deadline_seconds: float | None) -> Message:
         is_in_step = False
@@ -217,12 +230,15 @@ class Child:
             raise ProcessDied(self._reap(LIVENESS_SECONDS)) from None
         finally:
             # Without memory for a message, for one: the next answer would begin in the middle of this one.
-            if not is_in_step and self._process is not None:
+            if not is_in_step and self._running.value.process is not None:
                 self._reap(0)
 
     def _send(self, function: bytes, item: Parts, deadline_seconds: float | None) -> None:
         self._step = _Step("was not ready", ProcessDied, START_UP_SECONDS)
-        is_new, began = self._process is None or self._process.poll() is not None, perf_counter()
+        is_new, began = (
+            self._running.value.process is None or self._running.value.process.poll() is not None,
+            perf_counter(),
+        )
         if is_new:
             self._restart()
         if self._function is not function:
@@ -236,44 +252,47 @@ class Child:
         _worker.send(self._write, ITEM, item)
 
     def _restart(self) -> None:
-        if self._process is not None:
+        if self._running.value.process is not None:
             self._reap(0)
         try_again_in_shortage(self._start, "a worker process", STAGE)
-        assert self._channel is not None
+        assert self._running.value.channel is not None
         self._function = None
         self._poller = select.poll()
-        self._poller.register(self._channel)
+        self._poller.register(self._running.value.channel)
         if self._stopped or self._ended:
             self.stop()
         _worker.send(self._write, PATH, _worker.dumps(self._options.path))
 
     def _start(self) -> None:
         try:
-            with _opening_pair() as (self._channel, channel), _opening_pair() as (self._lifeline, lifeline):
+            with (
+                _opening_pair() as (self._running.value.channel, channel),
+                _opening_pair() as (self._running.value.lifeline, lifeline),
+            ):
                 passed = (channel.fileno(), lifeline.fileno())
                 memory = self._options.memory
-                self._process = Popen(
+                self._running.value.process = Popen(
                     [*self._options.command, *map(str, passed)],
                     env=self._options.environment,
                     stdin=DEVNULL,
                     pass_fds=passed if memory is None else (*passed, memory.descriptor),
                 )
         except OSError as error:
-            self._close_sockets()
+            self._running.value.close_sockets()
             raise_shortage(error, "a worker process", STAGE)
             raise _NotStarted(f"cannot start a worker process: {error}") from error
 
     def _write(self, data: Buffer) -> int:
-        assert self._channel is not None
+        assert self._running.value.channel is not None
         while True:
             with suppress(BlockingIOError):
-                return self._channel.send(data, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+                return self._running.value.channel.send(data, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
             self._wait(select.POLLOUT)
 
     def _read(self, into: memoryview) -> int:
-        assert self._channel is not None
+        assert self._running.value.channel is not None
         self._wait(select.POLLIN)
-        return self._channel.recv_into(into)
+        return self._running.value.channel.recv_into(into)
 
     def _wait(self, event: int) -> None:
         """Wait until the channel can be read or written.
@@ -282,9 +301,9 @@ class Child:
             EOFError: If the process is dead.
             ProcessHung: If it is stopped by a signal, or its time is over.
         """
-        assert self._channel is not None and self._process is not None
-        self._poller.modify(self._channel, event)
-        process, step = self._process, self._step
+        assert self._running.value.channel is not None and self._running.value.process is not None
+        self._poller.modify(self._running.value.channel, event)
+        process, step = self._running.value.process, self._step
         stops, is_suspected = StopDetector(), False
         while True:
             seconds = min(LIVENESS_SECONDS, step.left_seconds)
@@ -310,12 +329,12 @@ class Child:
 
     def _reap(self, patience_seconds: float) -> str:
         """Close the channel, wait for the process, kill it if it does not end; describe how it ended."""
-        process, self._process = self._process, None
+        process, self._running.value.process = self._running.value.process, None
         assert process is not None
         is_wanted = self._stopped or self._ended
         self.num_lost += not is_wanted
-        if self._channel is not None:
-            self._channel.close()
+        if self._running.value.channel is not None:
+            self._running.value.channel.close()
         is_killed_here = False
         try:
             process.wait(patience_seconds)
@@ -324,18 +343,12 @@ class Child:
             is_killed_here = True
             with suppress(TimeoutExpired):
                 process.wait(_KILL_SECONDS)
-        self._close_sockets()
+        self._running.value.close_sockets()
         end = _describe_status(process.returncode)
         if is_killed_here and process.returncode == -signal.SIGKILL:
             # Not for lack of memory.
             end = "was ended, because its pool no longer works" if is_wanted else "closed its channel and was killed"
         return f"worker process {process.pid} {end}"
-
-    def _close_sockets(self) -> None:
-        for end in (self._channel, self._lifeline):
-            if end is not None:
-                end.close()
-        self._channel = self._lifeline = None
 
 
 def _describe_status(status: int | None) -> str:

@@ -23,6 +23,7 @@ import operator
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from time import monotonic, perf_counter
 from typing import Any, Generic, NoReturn, TypeVar
 from weakref import finalize, proxy, ref
@@ -47,6 +48,38 @@ LIVENESS_SECONDS = 1.0
 _LATE_ADVICE = "raise deadline_seconds if an item may take longer"
 
 
+@dataclass(frozen=True, slots=True)
+class RunOptions(Generic[T, R]):
+    """The options of `ordered_outcomes`, which describes them, without those of the pool.
+
+    Raises:
+        UsageError: They do not fit together.
+    """
+
+    max_in_flight: int
+    max_bytes: int | None = None
+    size_of: Callable[[R], int] | None = None
+    cost_of: Callable[[T], float] | None = None
+    weight_of: Callable[[T], int] | None = None
+    deadline_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        check_integer("max_in_flight", self.max_in_flight, least=1)
+        if self.size_of is not None and not callable(self.size_of):
+            raise expected("size_of", "a function that gives the bytes of one result, or None", self.size_of)
+        if self.cost_of is not None and not callable(self.cost_of):
+            raise expected("cost_of", "a function that gives the predicted cost of one item, or None", self.cost_of)
+        if self.weight_of is not None and not callable(self.weight_of):
+            raise expected("weight_of", "a function that gives the weight of one item, or None", self.weight_of)
+        if self.max_bytes is not None:
+            check_integer("max_bytes", self.max_bytes, least=0)
+            if self.size_of is None:
+                raise UsageError(
+                    "max_bytes needs size_of, the bytes of one result, such as size_of=lambda array: array.nbytes"
+                )
+        check_deadline(self.deadline_seconds)
+
+
 class OrderedRun(Generic[T, R]):
     """The part of an iteration that its workers refer to: not the iterator, so that an abandoned one is freed.
 
@@ -54,40 +87,27 @@ class OrderedRun(Generic[T, R]):
         function: Called with each item.
         pool: Runs the calls.
         owns_pool: Whether the pool is closed with the run.
-        max_in_flight: Most items that are read and not yet yielded.
-        max_bytes: Bytes of finished results above which only the call for the next result may start.
-        size_of: Returns the bytes of a result.
-        cost_of: Predicts the cost of an item.
-        deadline_seconds: Longest wait for one next result.
+        options: Bounds of the run, and what is known of its items.
     """
 
-    def __init__(
-        self,
-        function: Callable[[T], R],
-        pool: Pool,
-        *,
-        owns_pool: bool,
-        max_in_flight: int,
-        max_bytes: int | None = None,
-        size_of: Callable[[R], int] | None = None,
-        cost_of: Callable[[T], float] | None = None,
-        deadline_seconds: float | None = None,
-    ) -> None:
+    def __init__(self, function: Callable[[T], R], pool: Pool, options: RunOptions[T, R], *, owns_pool: bool) -> None:
         self._function = function
         # A call that hangs keeps its run alive, which must not keep another owner's pool alive.
         self._pool: Pool = pool if owns_pool else proxy(pool)
         self._owns_pool = owns_pool
-        self._size_of = size_of if max_bytes is not None else None
-        self._cost_of = cost_of
-        self._deadline_seconds = deadline_seconds
+        self._size_of = options.size_of if options.max_bytes is not None else None
+        self._cost_of = options.cost_of
+        self._weight_of = options.weight_of
+        self._deadline_seconds = options.deadline_seconds
         # Inline nothing runs ahead: an item is read when its result is requested.
-        self._buffer: ReorderBuffer[T, Ok[R] | Err] = ReorderBuffer(max_in_flight if pool.workers else 1, max_bytes)
+        max_in_flight = options.max_in_flight if pool.workers else 1
+        self._buffer: ReorderBuffer[T, Ok[R] | Err] = ReorderBuffer(max_in_flight, options.max_bytes)
         self._workers: dict[int, threading.Thread] = {}
         run = ref(self)  # the gauge outlives the run, and its results
-        self.gauge = Gauge(pool.workers, max_in_flight, lambda: _count_ready(run()))
+        self.gauge = Gauge(pool.workers, options.max_in_flight, lambda: _count_ready(run()))
         self._late: threading.Thread | None = None
         self._tickets = 0
-        # Number of outcomes that are taken at once.
+        # Weight of the items whose outcomes are taken at once.
         self._awaited = 1
         self._cancelled = False
         self._owner = os.getpid()
@@ -106,25 +126,27 @@ class OrderedRun(Generic[T, R]):
     def add(self, item: T) -> None:
         """Add an item, and submit tickets to the pool."""
         cost = 0.0 if self._cost_of is None else self._cost_of(item)
+        weight = 1 if self._weight_of is None else self._weight_of(item)
         with self._changed:
-            self._buffer.admit(item, cost)
+            self._buffer.admit(item, cost, weight)
             tickets = self._count_tickets()
         self._submit(tickets)
 
-    def take(self, count: int) -> list[Ok[R] | Err] | None:
+    def take(self, weight: int) -> list[Ok[R] | Err] | None:
         """Wait for the next outcomes; None if another thread closed the run meanwhile.
 
         Args:
-            count: Number of outcomes, at least 1; fewer are returned if ``max_bytes`` lets no other call start before.
+            weight: Weight of their items, at least 1; fewer are returned if ``max_bytes`` lets no other call start
+                before.
 
         Raises:
             DeadlineExceeded: If one is late.
         """
         with self._changed:
-            self._awaited = count = min(count, len(self._buffer))
+            self._awaited = weight
             stops, waited_for, until = StopDetector(), -1, None
             while not self._cancelled:
-                position = self._buffer.find_unready(count)
+                position = self._buffer.find_unready(weight)
                 if position is None or self._buffer.is_blocked:
                     break
                 if position != waited_for and self._deadline_seconds is not None:
@@ -141,7 +163,8 @@ class OrderedRun(Generic[T, R]):
             if self._cancelled:
                 return None
             outcomes: list[Ok[R] | Err] = []
-            while len(outcomes) < count and self._buffer.head_is_ready:
+            while weight > 0 and self._buffer.head_is_ready:
+                weight -= self._buffer.head_weight
                 outcomes.append(self._buffer.take())
             tickets = self._count_tickets()
         self._submit(tickets)
@@ -223,8 +246,8 @@ class OrderedRun(Generic[T, R]):
             if isinstance(measured, Err):
                 self._buffer.finish(position, measured)
             else:
-                value, weight = measured.value
-                self._buffer.finish(position, Ok(value), weight)
+                value, nbytes = measured.value
+                self._buffer.finish(position, Ok(value), nbytes)
             self.gauge.record(len(self._workers))
             if self._buffer.is_blocked or self._buffer.find_unready(self._awaited) is None:
                 self._changed.notify_all()
@@ -262,7 +285,7 @@ class OrderedRun(Generic[T, R]):
 
 
 def _count_ready(run: OrderedRun[Any, Any] | None) -> int:
-    return 0 if run is None else run._buffer.num_ready
+    return 0 if run is None else run._buffer.ready_weight
 
 
 class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
@@ -282,12 +305,12 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
     def __next__(self) -> Ok[R] | Err:
         return self.take(1)[0]
 
-    def take(self, count: int) -> list[Ok[R] | Err]:
+    def take(self, weight: int) -> list[Ok[R] | Err]:
         """Return the next outcomes, in order, when all of them are there: so the caller's thread wakes up once.
 
         Args:
-            count: Number of outcomes, at least 1. There may be fewer: at the end of the items, and where
-                ``max_in_flight`` or ``max_bytes`` allow no more.
+            weight: Weight of their items, at least 1; without ``weight_of``, their number. It may be less: at the end
+                of the items, and where ``max_in_flight`` or ``max_bytes`` allow no more.
 
         Raises:
             StopIteration: There are no more.
@@ -298,7 +321,7 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
             raise UsageError("another thread is already advancing this iterator: use one iterator for each thread")
         has_outcomes = False
         try:
-            outcomes = self._take(count)
+            outcomes = self._take(weight)
             has_outcomes = True
             return outcomes
         finally:
@@ -332,13 +355,13 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
         self.cancel()
         self.close(SOON_SECONDS)
 
-    def _take(self, count: int) -> list[Ok[R] | Err]:
+    def _take(self, weight: int) -> list[Ok[R] | Err]:
         if self._ended:
             raise StopIteration
         self._pull_items()
         if self._run.is_empty:
             self._raise_end()
-        outcomes = self._run.take(count)
+        outcomes = self._run.take(weight)
         if outcomes is None:
             raise StopIteration
         for outcome in outcomes:
@@ -380,6 +403,7 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
     max_bytes: int | None = None,
     size_of: Callable[[R], int] | None = None,
     cost_of: Callable[[T], float] | None = None,
+    weight_of: Callable[[T], int] | None = None,
     deadline_seconds: float | None = None,
     pool: Pool | None = None,
 ) -> OrderedOutcomes[T, R]:
@@ -400,6 +424,8 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
         cost_of: Function that predicts the cost of an item, in any unit. An item that costs much more than the others
             of the ``max_in_flight`` starts before them, so that they are done while it runs. Called in the thread that
             iterates.
+        weight_of: Function that returns how many items an item counts as, at least 1: ``max_in_flight`` then bounds
+            the sum, beyond which the last item may reach. Called in the thread that iterates.
         deadline_seconds: With processes, longest time for one call; with threads, longest wait for one next outcome;
             without effect for inline calls.
         pool: Pool to use, which stays open for the next call; by default, the iterator makes its own.
@@ -416,18 +442,7 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
     """
     if not callable(function):
         raise expected("function", "a function that takes one item", function)
-    check_integer("max_in_flight", max_in_flight, least=1)
-    if size_of is not None and not callable(size_of):
-        raise expected("size_of", "a function that gives the bytes of one result, or None", size_of)
-    if cost_of is not None and not callable(cost_of):
-        raise expected("cost_of", "a function that gives the predicted cost of one item, or None", cost_of)
-    if max_bytes is not None:
-        check_integer("max_bytes", max_bytes, least=0)
-        if size_of is None:
-            raise UsageError(
-                "max_bytes needs size_of, the bytes of one result, such as size_of=lambda array: array.nbytes"
-            )
-    check_deadline(deadline_seconds)
+    options = RunOptions(max_in_flight, max_bytes, size_of, cost_of, weight_of, deadline_seconds)
     if pool is not None and workers is not None:
         raise UsageError(
             f"expected workers= or pool=, got both (workers={workers}): a pool has its own number of workers"
@@ -442,19 +457,10 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
     if pool is None:
         workers = thread_budget().threads if workers is None else check_integer("workers", workers, least=0)
         pool = own_pool = open_pool(min(workers, max_in_flight), kind)
-    # The deadline of a call in a process ends the process, and so needs none for the wait.
-    is_remote = isinstance(pool, ProcessPool)
     calls = function
-    if is_remote and not isinstance(function, RemoteCaller):
-        calls = RemoteCalls(function, deadline_seconds)
-    run = OrderedRun(
-        calls,
-        pool,
-        owns_pool=own_pool is not None,
-        max_in_flight=max_in_flight,
-        max_bytes=max_bytes,
-        size_of=size_of,
-        cost_of=cost_of,
-        deadline_seconds=None if is_remote else deadline_seconds,
-    )
+    if isinstance(pool, ProcessPool):
+        # The deadline of a call in a process ends the process, and so needs none for the wait.
+        options = replace(options, deadline_seconds=None)
+        calls = function if isinstance(function, RemoteCaller) else RemoteCalls(function, deadline_seconds)
+    run = OrderedRun(calls, pool, options, owns_pool=own_pool is not None)
     return OrderedOutcomes(run, iterator, pool)

@@ -7,16 +7,16 @@ States of one position, in the order in which positions are handed out (0, 1, 2,
     ========  =================================================================================
     step      rule
     ========  =================================================================================
-    admit     only while fewer than ``max_count`` positions are inside, in whatever state
+    admit     only while the items inside, in whatever state, weigh less than ``max_weight``
     start     the first QUEUED position, or a later one that is expensive, see below; while READY
-              results weigh more than ``max_bytes`` only the head starts
+              results have more than ``max_bytes`` only the head starts
     finish    a RUNNING position, once
     take      the head, and only when it is READY
     ========  =================================================================================
 
 The head is the lowest position in the buffer. Two laws follow. The head can always start, is running or is ready, so
-waiting for it always ends. And READY results weigh at most ``max_bytes`` plus the results that were already running
-when that weight was passed.
+waiting for it always ends. And READY results have at most ``max_bytes`` plus those of the results that were already
+running when that limit was passed.
 
 Expensive positions start early, so that the others are done while they run. A QUEUED position whose cost is at least
 `STANDS_OUT` times the mean cost of the others starts before the first QUEUED one, as long as a position before that one
@@ -45,8 +45,9 @@ class ReorderBuffer(Generic[T, R]):
     """Takes items, and returns results in the order of the items.
 
     Args:
-        max_count: Most items in the buffer, from `admit` to `take`; at least 1.
-        max_bytes: Weight of READY results above which only the head may start; None for no limit.
+        max_weight: Weight of the items in the buffer, from `admit` to `take`, at which no other is admitted; at least
+            1. An item weighs 1 if nothing else is said.
+        max_bytes: Bytes of READY results above which only the head may start; None for no limit.
     """
 
     __slots__ = (
@@ -54,21 +55,24 @@ class ReorderBuffer(Generic[T, R]):
         "_first",
         "_head",
         "_max_bytes",
-        "_max_count",
+        "_max_weight",
         "_next",
         "_queued",
         "_queued_cost",
         "_ready",
         "_ready_bytes",
+        "_ready_weight",
         "_running",
+        "_weight",
+        "_weights",
     )
 
-    def __init__(self, max_count: int, max_bytes: int | None = None) -> None:
-        if max_count < 1:
-            raise UsageError(f"max_count: expected at least 1, got {max_count}")
+    def __init__(self, max_weight: int, max_bytes: int | None = None) -> None:
+        if max_weight < 1:
+            raise UsageError(f"max_weight: expected at least 1, got {max_weight}")
         if max_bytes is not None and max_bytes < 0:
             raise UsageError(f"max_bytes: expected 0 or more, or None for no limit, got {max_bytes}")
-        self._max_count = max_count
+        self._max_weight = max_weight
         self._max_bytes = max_bytes
         self._head = self._first = self._next = 0
         self._queued: dict[int, tuple[T, float]] = {}
@@ -78,6 +82,8 @@ class ReorderBuffer(Generic[T, R]):
         self._running: dict[int, T] = {}
         self._ready: dict[int, tuple[R, int]] = {}
         self._ready_bytes = 0
+        self._weights: dict[int, int] = {}
+        self._weight = self._ready_weight = 0
 
     def __repr__(self) -> str:
         return (
@@ -95,18 +101,18 @@ class ReorderBuffer(Generic[T, R]):
 
     @property
     def ready_bytes(self) -> int:
-        """Weight of the results that are finished and not yet taken."""
+        """Bytes of the results that are finished and not yet taken."""
         return self._ready_bytes
 
     @property
-    def num_ready(self) -> int:
-        """Number of results that are finished and not yet taken."""
-        return len(self._ready)
+    def ready_weight(self) -> int:
+        """Weight of the items whose results are finished and not yet taken."""
+        return self._ready_weight
 
     @property
     def has_room(self) -> bool:
         """Whether one more item may be admitted."""
-        return len(self) < self._max_count
+        return self._weight < self._max_weight
 
     @property
     def head_is_ready(self) -> bool:
@@ -116,12 +122,22 @@ class ReorderBuffer(Generic[T, R]):
     @property
     def is_blocked(self) -> bool:
         """Whether the head is READY, and no position may start before it is taken."""
-        return self.head_is_ready and self._is_overweight
+        return self.head_is_ready and self._is_over_bytes
 
-    def find_unready(self, count: int) -> int | None:
-        """Find the first of the next ``count`` positions that is not READY; None if all are."""
-        stop = self._head + count
-        return next((position for position in range(self._head, stop) if position not in self._ready), None)
+    @property
+    def head_weight(self) -> int:
+        """Weight of the item whose result is next; 0 if there is none."""
+        return self._weights.get(self._head, 0)
+
+    def find_unready(self, weight: int) -> int | None:
+        """Find the first position that is not READY, of the next ones up to a weight; None if all are."""
+        position = self._head
+        while weight > 0 and position < self._next:
+            if position not in self._ready:
+                return position
+            weight -= self._weights[position]
+            position += 1
+        return None
 
     def item_at(self, position: int) -> T | None:
         """Item of a QUEUED or RUNNING position; None for any other."""
@@ -132,32 +148,37 @@ class ReorderBuffer(Generic[T, R]):
     @property
     def startable(self) -> int:
         """Number of QUEUED positions that may start now, before any of them finishes."""
-        if not self._is_overweight:
+        if not self._is_over_bytes:
             return len(self._queued)
         return int(self._head in self._queued)
 
     @property
-    def _is_overweight(self) -> bool:
+    def _is_over_bytes(self) -> bool:
         return self._max_bytes is not None and self._ready_bytes > self._max_bytes
 
-    def admit(self, item: T, cost: float = 0.0) -> int:
+    def admit(self, item: T, cost: float = 0.0, weight: int = 1) -> int:
         """Add one item and return its position.
 
         Args:
             item: The item.
             cost: Its predicted cost, in any unit.
+            weight: Its part of ``max_weight``, at least 1.
 
         Raises:
-            UsageError: If there is no room.
+            UsageError: If there is no room, or the weight is less than 1.
         """
         if not self.has_room:
             raise UsageError(f"{self!r} is full: take a result before admitting another item")
+        if weight < 1:
+            raise UsageError(f"expected items of a weight of at least 1, got {weight}")
         position, self._next = self._next, self._next + 1
+        self._weights[position] = weight
+        self._weight += weight
         self._queued[position] = item, cost
         self._queued_cost += cost
         if cost:
             # Positions that were cheap when they started would stay in the heap as long as one that costs more waits.
-            if len(self._by_cost) >= 2 * self._max_count:
+            if len(self._by_cost) >= 2 * self._max_weight:
                 self._by_cost = [entry for entry in self._by_cost if entry[1] in self._queued]
                 heapify(self._by_cost)
             heappush(self._by_cost, (-cost, position))
@@ -180,19 +201,19 @@ class ReorderBuffer(Generic[T, R]):
         first = self._first
         while self._by_cost and self._by_cost[0][1] not in self._queued:
             heappop(self._by_cost)
-        if not self._by_cost or self._is_overweight or min(self._running, default=first) >= first:
+        if not self._by_cost or self._is_over_bytes or min(self._running, default=first) >= first:
             return first
         cost, position = -self._by_cost[0][0], self._by_cost[0][1]
         others = len(self._queued) - 1
         return position if cost * others >= STANDS_OUT * (self._queued_cost - cost) else first
 
-    def finish(self, position: int, result: R, weight: int = 0) -> None:
+    def finish(self, position: int, result: R, nbytes: int = 0) -> None:
         """Store the result of a running position.
 
         Args:
             position: Position that `start` returned.
             result: Result of the position.
-            weight: Bytes of the result.
+            nbytes: Bytes of the result.
 
         Raises:
             UsageError: If that position is not running.
@@ -200,8 +221,9 @@ class ReorderBuffer(Generic[T, R]):
         if position not in self._running:
             raise UsageError(f"position {position} is not running in {self!r}")
         del self._running[position]
-        self._ready[position] = result, weight
-        self._ready_bytes += weight
+        self._ready[position] = result, nbytes
+        self._ready_bytes += nbytes
+        self._ready_weight += self._weights[position]
 
     def take(self) -> R:
         """Remove and return the result of the head.
@@ -211,7 +233,10 @@ class ReorderBuffer(Generic[T, R]):
         """
         if not self.head_is_ready:
             raise UsageError(f"the head of {self!r} is not ready")
-        result, weight = self._ready.pop(self._head)
+        result, nbytes = self._ready.pop(self._head)
+        weight = self._weights.pop(self._head)
         self._head += 1
-        self._ready_bytes -= weight
+        self._ready_bytes -= nbytes
+        self._ready_weight -= weight
+        self._weight -= weight
         return result

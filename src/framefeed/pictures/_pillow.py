@@ -17,6 +17,7 @@ import PIL
 from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 from PIL.TiffImagePlugin import TiffImageFile
 
+from framefeed._per_process import PerProcess
 from framefeed._values import (
     DEFAULT_LIMITS,
     HEAD_BYTES,
@@ -36,7 +37,7 @@ from framefeed.errors import (
     UnsupportedCodec,
     UsageError,
 )
-from framefeed.parallel import check_stop, find_shortage, renew_after_fork
+from framefeed.parallel import check_stop, find_shortage
 from framefeed.pictures._exif import check_orientation, convert_exif_orientation, find_xmp_orientation
 from framefeed.pictures._reads import LEAST_READ_BYTES, PICTURE_HEAD_BYTES, CountedReads, OddHeader, StillHeader
 from framefeed.pictures._still import read_still_header
@@ -50,9 +51,6 @@ class Quiet:
     """
 
     def __init__(self) -> None:
-        self._reset()
-
-    def _reset(self) -> None:
         self._lock = threading.RLock()
         self._depth = 0
         self._filters: list[Any] = []
@@ -72,11 +70,11 @@ class Quiet:
             if self._depth == 0:
                 self._remove_filter()
 
-    def after_fork(self) -> None:
-        """Reset the state in a forked process: the threads that were within the block do not exist there."""
+    def begin_in_child(self) -> Quiet:
+        """Begin in a forked child, in which the threads that were within the block do not exist."""
         if self._depth:
             self._remove_filter()
-        self._reset()
+        return Quiet()
 
     def _remove_filter(self) -> None:
         # A catch_warnings elsewhere may have replaced the list by another one, or by a copy.
@@ -85,9 +83,8 @@ class Quiet:
                 filters.remove(self._own)
 
 
-QUIET = Quiet()
+QUIET = PerProcess(Quiet, Quiet.begin_in_child)
 """The instance of this process."""
-renew_after_fork(QUIET)
 
 
 PILLOW_ERRORS = (
@@ -202,7 +199,7 @@ def pillow_errors(file: PictureFile, translate: Callable[[BaseException], MediaE
         translate: Builds framefeed's error for one of Pillow's.
     """
     try:
-        with QUIET:  # Pillow warns of large or odd pictures: our limits decide.
+        with QUIET.value:  # Pillow warns of large or odd pictures: our limits decide.
             yield
     except FramefeedError:
         file.raise_error()

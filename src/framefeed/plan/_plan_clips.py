@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
-from framefeed._checks import expected
+from framefeed._checks import expected, refuse_names
 from framefeed.catalog import Catalog
 from framefeed.errors import UsageError
 from framefeed.plan._epoch import EpochPlan, restore_plan
@@ -16,6 +16,15 @@ from framefeed.plan._shard import Tail
 from framefeed.request import Crop, OnDamaged, Size
 
 
+@refuse_names(
+    "plan_clips",
+    {
+        "resize": "use size=(height, width), or size= with the short side",
+        "num_clips": "use clips_per_video=",
+        "batch_size": "give it to ff.ClipLoader, or to a DataLoader over ff.torch.ClipDataset",
+        "num_frames": "give it to the clip rule, such as ff.Uniform(8)",
+    },
+)
 def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     catalog: Catalog,
     rule: ClipRule | None = None,
@@ -84,7 +93,7 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     )  # fmt: skip
     plan = restore_plan(catalog, _check_rule(catalog, rule, at), options)
     if not len(catalog):
-        warnings.warn("the catalog has no rows, so the plan has no clips: check its filter", UserWarning, stacklevel=2)
+        warnings.warn("the catalog has no rows, so the plan has no clips: check its filter", UserWarning, stacklevel=3)
     if excluded := plan.tables.num_excluded(catalog):
         count = f"{excluded} of {len(catalog)} rows"
         message = f"{count} are left out of this plan: plan.excluded lists each with the reason"
@@ -92,9 +101,9 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
             source, reason = plan.excluded[0]
             reason = reason.replace(f"{source}: ", "", 1)  # which most messages of errors begin with
             message = f"{message}. No rows remain, so the plan has no clips. The first row is {source} ({reason})"
-        warnings.warn(message, UserWarning, stacklevel=2)
+        warnings.warn(message, UserWarning, stacklevel=3)
     for remark in find_remarks(plan):
-        warnings.warn(remark, UserWarning, stacklevel=2)
+        warnings.warn(remark, UserWarning, stacklevel=3)
     return plan
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from framefeed._checks import check_mapping, expected
+from framefeed._checks import check_mapping, expected, refuse_names
 from framefeed.catalog import make_memory_catalog
 from framefeed.errors import UsageError
 from framefeed.index import Pick
@@ -22,6 +22,7 @@ from framefeed.plan._tables import PlanTables
 from framefeed.request import Crop, DecodeRequest, Picking, Policy, Size
 
 
+@refuse_names("plan_requests", {"resize": "use size=(height, width), or size= with the short side"})
 def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     requests: Sequence[DecodeRequest],
     *,
@@ -78,7 +79,7 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     catalog = make_memory_catalog(list(sources.values()))
     plan = EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))
     if (remark := explain_enlarged_crop(plan)) is not None:
-        warnings.warn(remark, UserWarning, stacklevel=2)
+        warnings.warn(remark, UserWarning, stacklevel=3)
     return plan
 
 

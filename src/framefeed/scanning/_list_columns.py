@@ -1,126 +1,30 @@
-"""Name the columns of a list, find the column of paths, or build paths from several columns by a template.
-
-A template such as ``{label}/{id:06d}.mp4`` uses the formats of ``str.format``.
-"""
+"""Name the columns of a list, find the column of paths, or build the paths from several columns by a template."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import string
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
-
-import pyarrow as pa
+from typing import Any
 
 from framefeed._checks import describe_value
 from framefeed._names import unescape
 from framefeed._nearest import did_you_mean
 from framefeed.errors import UsageError
-from framefeed.scanning._list_text import PATH_COLUMNS, URL_COLUMNS, ListTable, count_media
-from framefeed.scanning._list_values import ListText, is_number_format, is_text_column
+from framefeed.scanning._list_table import (
+    LABEL,
+    PATH_COLUMNS,
+    URL_COLUMNS,
+    ListTable,
+    count_media,
+    has_text,
+)
+from framefeed.scanning._list_template import ListText, TemplatePart, fill_template, parse_template
 
-_MAX_SIZE = 1000
-"""Largest width and precision: a path has at most 4,096 bytes, and 99999999999 characters do not fit into memory."""
-_CONVERSIONS: Mapping[str, Callable[[object], str]] = {"s": str, "r": repr, "a": ascii}
-_EXAMPLES = (0, 0.0, "")
-
-
-class TemplatePart(NamedTuple):
-    """Fixed text of a template, and the column whose value follows it.
-
-    Attributes:
-        text: The fixed text.
-        name: Name of the column; None after the last one.
-        spec: Format of the value, or "".
-        conversion: "s", "r" or "a", or None.
-    """
-
-    text: str
-    name: str | None
-    spec: str
-    conversion: str | None
-
-    @property
-    def field(self) -> str:
-        """The column in the syntax of the template, with braces."""
-        conversion = f"!{self.conversion}" if self.conversion else ""
-        return f"{{{self.name}{conversion}{self.spec and ':' + self.spec}}}"
-
-
-def parse_template(template: str) -> list[TemplatePart]:
-    """Parse a template into its parts.
-
-    Raises:
-        UsageError: It is not a template, or one of its formats cannot be used.
-    """
-    try:
-        fields = list(string.Formatter().parse(template))
-    except ValueError as error:
-        raise UsageError(f"path_template={template!r} cannot be read: {error}") from error
-    parts = [TemplatePart(text, name, spec or "", conversion) for text, name, spec, conversion in fields]
-    for part in parts:
-        reason = "" if part.name is None else _explain_bad_part(part)
-        if reason:
-            raise UsageError(f"path_template={template!r}: {part.field} {reason}")
-    return parts
-
-
-def _explain_bad_part(part: TemplatePart) -> str:
-    """Explain why a part is invalid, and how to correct it; "" for a valid part."""
-    if not part.name:
-        return (
-            "names no column: write the name of a column into the braces, such as {label}, or {column_0} for the first "
-            "column of a list without a header"
-        )
-    if "{" in part.spec:
-        return f"has braces inside braces: write a number there, as in {{{part.name}:>6}}"
-    if any(len(digits) > 4 or int(digits) > _MAX_SIZE for digits in re.findall(r"\d+", part.spec)):
-        return f"has a width or precision above {_MAX_SIZE:,}: write a smaller number"
-    if part.conversion and part.conversion not in _CONVERSIONS:
-        return f"has an unknown conversion: expected !s, !r or !a, found !{part.conversion}"
-    if "%" in part.spec:  # The format of a date, such as %Y, may be anything.
-        return ""
-    for example in ("",) if part.conversion else _EXAMPLES:
-        with suppress(ValueError):
-            format(example, part.spec)
-            return ""
-    values = f"text, which !{part.conversion} gives" if part.conversion else "numbers or text"
-    return f"has a format that does not fit {values}: expected one of str.format, such as 06d for numbers"
-
-
-def fill_template(parts: Sequence[TemplatePart], row: Mapping[str, Any]) -> str:
-    """Fill the values of a row into a template.
-
-    Raises:
-        UsageError: A value does not fit its format.
-    """
-    # Not with str.format, for which "{video.id}" and "{box[0]}" are not names of columns, but parts of a value.
-    texts = list[str]()
-    for part in parts:
-        texts.append(part.text)
-        if part.name is None:
-            continue
-        value = row[part.name]
-        try:
-            texts.append(format(_CONVERSIONS[part.conversion](value) if part.conversion else value, part.spec))
-        except (OverflowError, ValueError, TypeError) as error:
-            needed = "text" if part.spec.endswith("s") else "text or a number"
-            if is_number_format(part.spec):
-                needed = "an integer" if part.spec[-1] in "bcdoxX" else "a number"
-            reason = f"and {part.field} in path_template needs {needed}"
-            if isinstance(error, OverflowError):
-                reason = f"outside of the range of {part.field} in path_template"
-            message = f"{part.name} is {value!r:.100}, {reason}: correct the line, or the template"
-            raise UsageError(message) from error
-    return "".join(texts)
-
-
-_LABEL = "label"
+_NUMBERED = re.compile(r"column_\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +75,15 @@ class ListOptions:
         return [part.name for part in self.template_parts if part.name is not None]
 
     @property
-    def number_fields(self) -> set[str]:
-        """Names of the columns that the template formats as numbers."""
-        parts = self.template_parts
-        return {part.name for part in parts if part.name is not None and part.spec and is_number_format(part.spec)}
-
-    @property
     def required_names(self) -> set[str]:
         """Names of columns that a list must have."""
         return {*self.template_fields, *(name for name in (self.columns or {}).values() if isinstance(name, str))}
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether columns are named by their numbers, as in a list without a header."""
+        is_number = any(isinstance(old, int) for old in (self.columns or {}).values())
+        return is_number or any(map(_NUMBERED.fullmatch, self.template_fields))
 
 
 def rename_columns(listed: ListTable, options: ListOptions) -> ListTable:
@@ -190,33 +94,31 @@ def rename_columns(listed: ListTable, options: ListOptions) -> ListTable:
     Raises:
         UsageError: A column is missing, two columns would have the same name, or several may be the label.
     """
-    old = listed.table.column_names
+    old = list(listed.columns)
     chosen = {_find_column(listed, each, new): new for new, each in (options.columns or {}).items()}
     names = list(old)
     if not listed.has_header:
         # A list of paths with one value: the value is the label.
-        plain = {1: _LABEL} if len(names) == 2 and not chosen else {}
+        plain = {1: LABEL} if len(names) == 2 and not chosen else {}
         names = [plain.get(at, f"column_{at}") for at in range(len(names))]
     names = [chosen.get(at, name) for at, name in enumerate(names)]
-    if _LABEL not in names:
-        alike = [at for at, name in enumerate(names) if at not in chosen and name.strip().lower() == _LABEL]
+    if LABEL not in names:
+        alike = [at for at, name in enumerate(names) if at not in chosen and name.strip().lower() == LABEL]
         if len(alike) > 1:
             first, second = (names[at] for at in alike[:2])
             raise UsageError(
                 f"both columns {first!r} and {second!r} may be the label: say which one, as in "
                 f'columns={{"label": "{first}"}}'
             )
-        names = [_LABEL if at in alike else name for at, name in enumerate(names)]
+        names = [LABEL if at in alike else name for at, name in enumerate(names)]
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         raise _two_of_one_name(twice, old, options.columns or {}, listed.has_header)
-    return replace(listed, table=listed.table.rename_columns(names))
+    return replace(listed, columns=dict(zip(names, listed.columns.values(), strict=True)))
 
 
 def _two_of_one_name(twice: str, old: Sequence[str], columns: Mapping[str, str | int], has_header: bool) -> UsageError:
     asked = {new: each for new, each in columns.items() if new == twice}
-    if not asked:
-        return UsageError(f"two columns have one name ({twice!r}): give each column of the list another name")
     other: str | int = twice if has_header else int(twice.removeprefix("column_"))
     example = _to_json({**asked, f"other_{twice}": other})
     return UsageError(
@@ -226,7 +128,7 @@ def _two_of_one_name(twice: str, old: Sequence[str], columns: Mapping[str, str |
 
 
 def _find_column(listed: ListTable, old: str | int, new: str) -> int:
-    names = listed.table.column_names
+    names = list(listed.columns)
     if isinstance(old, int):
         if -len(names) <= old < len(names):
             return old % len(names)
@@ -237,7 +139,7 @@ def _find_column(listed: ListTable, old: str | int, new: str) -> int:
             f"it has no header, and so no column {old!r}: give its number from 0, as in columns={{{_to_json(new)}: 0}}"
         )
     if old in names:
-        return int(names.index(old))
+        return names.index(old)
     alike = [at for at, name in enumerate(names) if name.strip().lower() == old.strip().lower()]
     if len(alike) == 1:
         return alike[0]
@@ -251,58 +153,59 @@ def _find_column(listed: ListTable, old: str | int, new: str) -> int:
 
 def _describe_first_row(listed: ListTable) -> str:
     """Describe how the first valid row was split, and how values are separated."""
-    row = next((row for row in range(len(listed.table)) if row not in listed.bad), None)
-    if row is None:
+    row = next((row for row in range(len(listed)) if row not in listed.bad), None)
+    if row is None or not listed.is_text or listed.has_header:
         return ""
-    values = [_to_template_value(value) for value in listed.table.slice(row, 1).to_pylist()[0].values()]
-    hint = "; blanks separate values only if all are numbers: use tabs or commas"
-    has_blank = listed.line_of is not None and not listed.has_header and " " in str(values[-1])
-    return f" ({listed.describe_row(row)} is read as {', '.join(map(repr, values))}{hint if has_blank else ''})"
+    values = [unescape(column[row].as_py()) for column in listed.columns.values()]
+    hint = "; blanks separate values only if all are numbers: use tabs or commas" if " " in values[-1] else ""
+    return f" ({listed.describe_row(row)} is read as {', '.join(map(repr, values))}{hint})"
 
 
-def _unknown_column(names: list[str], old: str) -> UsageError:
+def _unknown_column(names: Sequence[str], old: str) -> UsageError:
     known = ", ".join(map(repr, names))
     return UsageError(f"it has no column {old!r}: its columns are {known}{did_you_mean(old, names)}")
 
 
-def find_path_column(table: pa.Table) -> str:
+def find_path_column(listed: ListTable) -> str:
     """Find the column of paths: by its name, by its values, which end like media files, or by a name of a URL.
 
     Raises:
         UsageError: No column, or more than one, is suitable.
     """
-    names = table.column_names
+    names = list(listed.columns)
     lowered = {name.strip().lower(): name for name in reversed(names)}
     by_name = next((lowered[name] for name in PATH_COLUMNS if name in lowered), None)
     if by_name is not None or len(names) == 1:
-        return by_name or str(names[0])
-    counts = {name: count_media(table.column(name)) for name in names}
-    best = max(names, key=counts.__getitem__)
-    both = [name for name in names if 2 * counts[name] >= counts[best] > 0]
-    is_text = {name for name in names if is_text_column(table.column(name).type)}
-    urls = [lowered[name] for name in URL_COLUMNS if lowered.get(name) in (both or is_text)]
-    if urls:
-        return str(urls[0])
-    if len(both) > 1:
+        return by_name or names[0]
+    counts = {name: count_media(column) for name, column in listed.columns.items()}
+    most = max(counts.values())
+    both = [name for name in names if 2 * counts[name] >= most > 0]
+    text = [name for name, column in listed.columns.items() if has_text(column)]
+    by_url = next((lowered[name] for name in URL_COLUMNS if lowered.get(name) in (both or text)), None)
+    if by_url is not None or len(both) == 1:
+        return by_url or both[0]
+
+    def show(name: str) -> str:
+        return _to_json({"path": name if listed.has_header else names.index(name)})
+
+    if both:
         raise UsageError(
             f"its columns {', '.join(map(repr, both))} all hold names of media files: say which one holds the paths, "
-            f'as in columns={{"path": "{both[0]}"}}'
+            f"as in columns={show(both[0])}"
         )
-    if both:
-        return str(best)
     raise UsageError(
         f"none of its columns ({', '.join(names)}) holds names of media files: say which one holds the paths, as in "
-        f'columns={{"path": "{names[0]}"}}, or build paths from several, as in '
+        f"columns={show(names[0])}, or build paths from several, as in "
         f'path_template="{{{names[0]}}}/{{{names[1]}}}.mp4"'
     )
 
 
-def build_paths(listed: ListTable, renamed_table: pa.Table, options: ListOptions) -> Iterator[str | UsageError]:
+def build_paths(listed: ListTable, renamed: ListTable, options: ListOptions) -> Iterator[str | UsageError]:
     """Build the path of each row by the template; yield an error for a row whose values do not fit.
 
     Args:
         listed: The list with its own column names, which the template may use.
-        renamed_table: Its table with the new column names, which the template may use too.
+        renamed: The same with the new column names, which the template may use too.
         options: Options with a template.
 
     Raises:
@@ -310,44 +213,42 @@ def build_paths(listed: ListTable, renamed_table: pa.Table, options: ListOptions
     """
     parts, fields = options.template_parts, options.template_fields
     # Without a header, the names of the list are only the numbers of its columns.
-    tables = (renamed_table, listed.table) if listed.has_header else (renamed_table,)
-    known = {name: each.column(name) for each in tables for name in each.column_names}
+    known = {**renamed.columns, **listed.columns} if listed.has_header else renamed.columns
     for field in fields:
-        if field in known:
-            continue
-        names = tables[-1].column_names
-        by_number = {str(number): name for number, name in enumerate(names)}
-        if field in by_number:
-            raise UsageError(
-                "path_template takes the names of columns, not their numbers: write "
-                f"{{{by_number[field]}}} in place of {{{field}}}"
-            )
-        raise _unknown_column(names, field)
-    columns = [known[name].to_pylist() for name in fields]
+        if field not in known:
+            raise _unknown_field(field, list((listed if listed.has_header else renamed).columns))
+    columns = [column if isinstance(column := known[name], list) else column.to_pylist() for name in fields]
     for number, values in enumerate(zip(*columns, strict=True)):
-        row = {name: _to_template_value(value) for name, value in zip(fields, values, strict=True)}
+        row = {name: _to_template_value(value, listed) for name, value in zip(fields, values, strict=True)}
         empty = [name for name, value in row.items() if value is None or value == ""]
-        if empty:
-            yield UsageError(
-                f"{listed.describe_row(number)}: {empty[0]} is empty, and path_template={options.path_template!r} "
-                "needs it: add it, or remove the line"
-            )
-            continue
         try:
+            if empty:
+                needed = f"path_template={options.path_template!r} needs it: add it, or remove the line"
+                raise UsageError(f"{empty[0]} is empty, and {needed}")
             yield fill_template(parts, row)
         except UsageError as error:
             yield UsageError(f"{listed.describe_row(number)}: {error}")
 
 
-def _to_json(value: object) -> str:
-    """Write text or a dict for the examples in messages."""
-    return json.dumps(value, ensure_ascii=False)
+def _unknown_field(field: str, names: Sequence[str]) -> UsageError:
+    if not field.isdecimal() or int(field) >= len(names):
+        return _unknown_column(names, field)
+    return UsageError(
+        f"path_template takes the names of columns, not their numbers: write {{{names[int(field)]}}} in place of "
+        f"{{{field}}}"
+    )
 
 
-def _to_template_value(value: Any) -> Any:
+def _to_template_value(value: Any, listed: ListTable) -> Any:
     if isinstance(value, bytes):
         return ListText(os.fsdecode(value))
     if isinstance(value, str):
-        return ListText(unescape(value))
+        text = unescape(value)
+        return ListText(text.strip() if listed.is_text else text)
     # 12.0, from a column with fractions or gaps, fits {:06d} like 12.
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _to_json(value: object) -> str:
+    """Write text or a dict for the examples in messages."""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""List the rows of roots: folders are walked, globs matched, manifests read; any other path is a row.
+"""List the rows of roots: folders are walked, globs matched, lists and tables read; any other path is a row.
 
 A file that is listed twice is one row: that of its own path if it is listed, else that of the first link. But files
 that are labelled by their folders have a row for each label.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +24,19 @@ from framefeed._names import is_url, make_absolute
 from framefeed.catalog import SourceGroup, select_sources
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.scanning._list_columns import ListOptions
-from framefeed.scanning._manifests import MANIFEST_SUFFIXES, read_manifest
-from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, NO_COLUMN_ROW, Listing, get_suffix
+from framefeed.scanning._manifests import (
+    MANIFEST_SUFFIXES,
+    ArrowStream,
+    read_arrow,
+    read_manifest,
+    to_table,
+)
+from framefeed.scanning._rows import (
+    ALL_MEDIA_SUFFIXES,
+    NO_COLUMN_ROW,
+    Listing,
+    get_suffix,
+)
 from framefeed.scanning._walk import ImageFolders, Walk, WalkFacts, is_glob, list_glob
 
 _ROWS_AT_ONCE = 4096
@@ -174,11 +185,12 @@ class _RealPaths:
         return path if real == folder else os.path.join(real, name)
 
 
-Roots = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+Root: TypeAlias = str | os.PathLike[str] | pa.Table
+Roots = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | ArrowStream
 
 
 def list_roots(
-    roots: Roots,
+    roots: Roots | Sequence[Root],
     *,
     suffixes: frozenset[str] = ALL_MEDIA_SUFFIXES,
     image_folders: ImageFolders = "image",
@@ -186,7 +198,7 @@ def list_roots(
     by_parent: bool = False,
     lists: ListOptions | None = None,
 ) -> Listing:
-    """List the media of folders, globs, manifests and named files.
+    """List the media of folders, globs, manifests, tables and named files.
 
     Args:
         roots: One or several. A folder lists its files by their endings, a glob lists its matches (``data/**/*.jpg``;
@@ -206,38 +218,22 @@ def list_roots(
     """
     names = check_roots(roots)
     walk = Walk(suffixes, image_folders, by_parent=by_parent)
-    listing = Listing([], np.empty(0, np.int64), pa.table({}), walk.facts.unlistable, [], walk.facts.stats)
-    column_rows, origins, num_lists = [listing.column_rows], list[Origin](), 0
+    listing = Listing(unlistable=walk.facts.unlistable, stats=walk.facts.stats)
+    column_rows, origins, has_list = [listing.column_rows], list[Origin](), False
     for root in names:
-        path = make_absolute(os.fsdecode(root))
-        if len(names) == 1 or get_suffix(path) not in ALL_MEDIA_SUFFIXES:
-            _check_exists(path)
-        groups, first_column_row = [SourceGroup("", [path])], NO_COLUMN_ROW
-        origin: Origin = "name"
-        if is_url(path) or "\0" in path:
-            pass
-        elif os.path.isdir(path):
-            groups, origin = walk.list_folder(path), "walk"
-        elif is_glob(path):
-            groups, origin = list_glob(path, walk, without), "glob"
-        elif get_suffix(path) in MANIFEST_SUFFIXES:
-            manifest = read_manifest(path, lists, by_parent=by_parent)
-            num_lists += 1
-            listing.unlistable |= manifest.bad
-            listing.remarks += manifest.remarks
-            groups = [manifest.group]
-            if manifest.columns.column_names:
-                first_column_row = listing.columns.num_rows
-                listing.columns = _join_columns(listing.columns, manifest.columns)
+        if isinstance(root, str) and (len(names) == 1 or get_suffix(root) not in ALL_MEDIA_SUFFIXES):
+            _check_exists(make_absolute(root))
+        listed = _read_list(root, lists or ListOptions())
+        if listed is None:
+            groups, origin = _list_groups(root, walk, without)
+            column_rows.append(np.full(sum(map(len, groups)), NO_COLUMN_ROW))
+        else:
+            groups, origin, has_list = listed.groups, "name", True
+            column_rows.append(_add_columns(listing, listed))
         listing.groups += groups
         # A folder of pictures, or a path as a whole, is compared as if it was named.
         origins += [origin if group.folder and group.kind == "files" else "name" for group in groups]
-        count = sum(map(len, groups))
-        if first_column_row == NO_COLUMN_ROW:
-            column_rows.append(np.full(count, NO_COLUMN_ROW, np.int64))
-        else:
-            column_rows.append(np.arange(first_column_row, first_column_row + count, dtype=np.int64))
-    if lists is not None and (lists.columns or lists.path_template) and not num_lists:
+    if lists is not None and (lists.columns or lists.path_template) and not has_list:
         raise UsageError(
             "columns and path_template are for lists of media files, and no root is a list: leave them out, or "
             "name a list such as train.txt"
@@ -247,22 +243,59 @@ def list_roots(
     return listing
 
 
-def check_roots(roots: object) -> list[str]:
-    """Check roots, and convert them to a list of paths, with the home folder in place of ``~``.
+def _add_columns(listing: Listing, listed: Listing) -> IntArray:
+    """Add the columns of a list, and what is known of its lines; return the column row of each of its rows."""
+    first = listing.columns.num_rows
+    listing.unlistable |= listed.unlistable
+    listing.starts |= listed.starts
+    if not listed.columns.column_names:
+        return listed.column_rows
+    listing.columns = _join_columns(listing.columns, listed.columns)
+    rows: IntArray = listed.column_rows + first
+    return rows
+
+
+def _read_list(root: str | pa.Table, lists: ListOptions) -> Listing | None:
+    """Read a root that is a list; None for any other."""
+    if isinstance(root, pa.Table):
+        return read_arrow(root, lists)
+    path = make_absolute(root)
+    if get_suffix(path) not in MANIFEST_SUFFIXES or is_url(path) or "\0" in path:
+        return None
+    return None if os.path.isdir(path) or is_glob(path) else read_manifest(path, lists)
+
+
+def _list_groups(root: str, walk: Walk, without: frozenset[str]) -> tuple[list[SourceGroup], Origin]:
+    path = make_absolute(root)
+    if not is_url(path) and "\0" not in path:
+        if os.path.isdir(path):
+            return walk.list_folder(path), "walk"
+        if is_glob(path):
+            return list_glob(path, walk, without), "glob"
+    return [SourceGroup("", [path])], "name"
+
+
+def check_roots(roots: object) -> list[str | pa.Table]:
+    """Check roots, and convert them to a list of paths, with the home folder in place of ``~``, or of one table.
 
     Raises:
-        UsageError: A root is not a path.
+        UsageError: A root is neither a path nor a table.
     """
-    what = 'the path of a folder, a media file or a list of files, such as "videos/", or several such paths'
+    what = (
+        'the path of a folder, a media file or a list of files, such as "videos/", or several such paths, or a table '
+        "of pandas (2.2 or newer), polars or pyarrow"
+    )
+    if hasattr(roots, "__arrow_c_stream__") or hasattr(roots, "__arrow_c_array__"):
+        return [to_table(cast(ArrowStream, roots))]
     if isinstance(roots, (str, os.PathLike)):
         return [expand_home(os.fsdecode(roots))]
     if isinstance(roots, (type, bytes, Mapping)) or not isinstance(roots, Iterable):
         raise expected("roots", what, roots)
     names = list(roots)
     for root in names:
-        if not isinstance(root, (str, os.PathLike)):
+        if not isinstance(root, (str, os.PathLike, pa.Table)):
             raise expected("roots", what, root)
-    return [expand_home(os.fsdecode(root)) for root in names]
+    return [root if isinstance(root, pa.Table) else expand_home(os.fsdecode(root)) for root in names]
 
 
 def _check_exists(path: str) -> None:

@@ -55,23 +55,23 @@ class ScanStats:
 
 @dataclass(slots=True)
 class Listing:
-    """The rows of a scan: the names of all groups, in order.
+    """The rows of a scan, or of one manifest: the names of all groups, in order.
 
     Attributes:
         groups: The rows.
         column_rows: Row of ``columns`` that belongs to each row, -1 for none, int64 [N].
-        columns: Columns of all manifests.
+        columns: Columns of the manifests, beside the paths.
         unlistable: Errors of folders and lines that could not be read, which are rows too.
-        remarks: Warnings about the paths and labels of lists.
+        starts: Folder where the relative paths of a manifest start, if it has some, by the name of the manifest.
         stats: Statistics of the scan; here of the files and folders that gave no row.
     """
 
-    groups: list[SourceGroup]
-    column_rows: IntArray
-    columns: pa.Table
-    unlistable: dict[str, UnreadableMedia]
-    remarks: list[str]
-    stats: ScanStats
+    groups: list[SourceGroup] = field(default_factory=list)
+    column_rows: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    columns: pa.Table = field(default_factory=lambda: pa.table({}))
+    unlistable: dict[str, UnreadableMedia] = field(default_factory=dict)
+    starts: dict[str, str] = field(default_factory=dict)
+    stats: ScanStats = field(default_factory=ScanStats)
 
     @property
     def num_rows(self) -> int:

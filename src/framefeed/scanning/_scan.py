@@ -14,8 +14,9 @@ from typing import Literal, get_args
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import xxhash
 
-from framefeed._checks import check_choice, check_path
+from framefeed._checks import check_choice, check_path, refuse_names
 from framefeed._names import is_url, make_absolute, make_printable
 from framefeed._shown import show_name, show_text
 from framefeed._values import Limits, resolve_limits
@@ -35,6 +36,7 @@ from framefeed.catalog import (
     find_first_rows,
     format_rate,
     get_frames_path,
+    hash_column,
     number_sources,
     open_catalog,
     select_sources,
@@ -44,7 +46,7 @@ from framefeed.index import PROOF_RULES, TimesFrom, Verify
 from framefeed.media import check_url, parse_rate
 from framefeed.scanning._journal import Journal
 from framefeed.scanning._list_columns import ListOptions
-from framefeed.scanning._listing import Roots, check_roots, list_roots
+from framefeed.scanning._listing import Root, Roots, check_roots, list_roots
 from framefeed.scanning._resuming import RunResults, read_earlier_results, survey_sources
 from framefeed.scanning._rows import Listing, ScanStats
 from framefeed.scanning._walk import ImageFolders
@@ -54,6 +56,7 @@ _MOST_ROOTS = 3
 """Roots named in a message."""
 
 
+@refuse_names("scan", {"num_workers": "use workers="})
 def scan(  # noqa: PLR0913 - public: what its users ask for
     roots: Roots,
     *,
@@ -83,7 +86,7 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
 
     Args:
         roots: Folders (by file endings), named files, globs, lists of media (text, CSV, JSON, Parquet), or several of
-            these.
+            these. Or a table of pandas, polars or pyarrow, or one column of it with the paths.
         out: Where to save the catalog, such as ``"cat.parquet"``; by default it stays in memory.
         depth: "frames" finds every frame, "header" believes the header.
         verify: How frames are verified: "proof", "ends", "none" or "full", as in `build_index`. Of pictures the headers
@@ -93,11 +96,11 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
         workers: Threads or processes; None takes the thread budget. The catalog is the same for any number.
         label_from: "parent" labels each file by the name of its folder, if no list labels it. A file that links put
             into two folders is then two rows.
-        columns: Names of the columns of a list, each with the column's number from 0 or its name in the list:
+        columns: Names of the columns of a list or table, each with the column's number from 0 or its name there:
             ``{"path": 0, "label": 1}``. Other columns keep their names. Most lists do not need it: see the guide.
         path_template: Path of each line, built from a list's columns: ``"{label}/{youtube_id}_{time_start:06d}.mp4"``.
         root: Store paths below this folder relative to it, so that a catalog can move with its data. Relative paths in
-            lists start there too, or without it at the list's own folder.
+            lists start there too, or without it at the list's own folder, those of a table at the working folder.
         resume: Use the journal and the old catalog for files that have not changed; False opens all files again. A
             warning says if the old catalog knows more than the new one will, such as damaged frames by verify="full".
         progress: Show a bar; None shows it if standard error is a terminal. False also leaves out the line that says
@@ -123,7 +126,7 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
         ResourceExhausted: Memory or file descriptors ran out, twice. Results so far are kept, and the next scan
             continues from them.
     """
-    names = check_roots(roots)
+    checked = check_roots(roots)
     out = None if out is None else check_path("out", out, "cat.parquet")
     base = None if root is None else make_absolute(check_path("root", root, "videos/"))
     bounds = resolve_limits(limits)
@@ -137,14 +140,14 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     request = ScanRequest(options, out, label_from, resume, folders, lists, known, show_line)
     loss = explain_lost_facts(out, options)
     if loss is not None:
-        warnings.warn(loss, UserWarning, stacklevel=2)
-    result = scan_roots(names, request)
+        warnings.warn(loss, UserWarning, stacklevel=3)
+    result = scan_roots(checked, request)
     catalog = result.catalog
-    for remark in result.remarks if len(catalog) else [explain_no_media(names)]:
-        warnings.warn(show_text(remark), UserWarning, stacklevel=2)
+    for remark in result.remarks if len(catalog) else [explain_no_media(checked)]:
+        warnings.warn(show_text(remark), UserWarning, stacklevel=3)
     if assumed is not None and depth == "frames" and len(catalog) and not count_times(catalog).get("assumed"):
         message = f"assume_fps={assume_fps} was not used: all readable files have times of their own"
-        warnings.warn(message, UserWarning, stacklevel=2)
+        warnings.warn(message, UserWarning, stacklevel=3)
     return catalog
 
 
@@ -154,12 +157,15 @@ def _write_line(line: str) -> None:
             sys.stderr.write(f"framefeed: {line}\n")
 
 
-def explain_no_media(names: Sequence[StrPath]) -> str:
+def explain_no_media(roots: Sequence[Root]) -> str:
     """Explain that roots contain no media, and what to check."""
-    if not names:
+    if not roots:
         return "no media found, because the list of roots is empty: give at least one file, folder or list of files"
-    shown = ", ".join(make_printable(show_name(os.fsdecode(name))) for name in names[:_MOST_ROOTS])
-    more = f" and {len(names) - _MOST_ROOTS} more" if len(names) > _MOST_ROOTS else ""
+    shown = ", ".join(
+        "the table" if isinstance(root, pa.Table) else make_printable(show_name(os.fsdecode(root)))
+        for root in roots[:_MOST_ROOTS]
+    )
+    more = f" and {len(roots) - _MOST_ROOTS} more" if len(roots) > _MOST_ROOTS else ""
     return (
         f"no media found in {shown}{more}: check the path; a list needs lines, and in "
         "folders only files with the ending of a video or a picture are taken (name other files, or give a glob)"
@@ -232,7 +238,7 @@ class ScanResult:
     Attributes:
         catalog: The catalog.
         stats: Statistics of the scan.
-        remarks: Warnings about the paths and labels of lists.
+        remarks: Warnings about the paths of lists.
     """
 
     catalog: Catalog
@@ -240,7 +246,7 @@ class ScanResult:
     remarks: list[str]
 
 
-def scan_roots(roots: Sequence[StrPath], request: ScanRequest) -> ScanResult:
+def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
     """Scan roots without warnings; see `scan`."""
     target = None if request.out is None else _resolve_target(request.out, roots)
     own = frozenset[str]() if target is None else frozenset((target, get_frames_path(target)))
@@ -248,9 +254,9 @@ def scan_roots(roots: Sequence[StrPath], request: ScanRequest) -> ScanResult:
     listing = list_roots(
         roots, image_folders=request.image_folders, without=own, by_parent=by_parent, lists=request.lists
     )
-    for root in map(os.fsdecode, roots):
-        if is_url(root):
-            check_url(root)
+    for path in _list_paths(roots):
+        if is_url(path):
+            check_url(path)
     rows = _make_rows(listing, request)
     if rows.classes is not None:
         find_classes(rows.plain_labels(), rows.classes)  # Fails before hours of scanning.
@@ -258,7 +264,7 @@ def scan_roots(roots: Sequence[StrPath], request: ScanRequest) -> ScanResult:
     if target is None:
         stats = listing.stats
         surveyed = survey_sources(RunResults(rows, []), None, options, stats)
-        return ScanResult(Catalog(build_catalog_data(rows, surveyed, options)), stats, listing.remarks)
+        return _make_result(Catalog(build_catalog_data(rows, surveyed, options)), stats, listing)
     settings = {
         "depth": options.depth,
         "verify": options.verify,
@@ -271,7 +277,7 @@ def scan_roots(roots: Sequence[StrPath], request: ScanRequest) -> ScanResult:
         if journal.has_waited and not journal.was_left and _is_result(target, journal, rows, options):
             journal.remove()
             stats = replace(listing.stats, known=len(rows.source_texts))
-            return ScanResult(Catalog.open(target, rows.root), stats, listing.remarks)
+            return _make_result(Catalog.open(target, rows.root), stats, listing)
         if journal.has_waited and journal.was_left and request.show_line is not None:
             request.show_line(f"{target}: the other process ended before its scan was complete: taking it over")
         if not request.resume:
@@ -284,15 +290,32 @@ def scan_roots(roots: Sequence[StrPath], request: ScanRequest) -> ScanResult:
             stats = replace(listing.stats)
             _update_catalog(target, journal, rows, options, stats, use_old_catalog=False)
         journal.remove()
-    return ScanResult(Catalog.open(target, rows.root), stats, listing.remarks)
+    return _make_result(Catalog.open(target, rows.root), stats, listing)
 
 
-def _list_arguments(
-    roots: Sequence[StrPath], request: ScanRequest, settings: Mapping[str, object]
-) -> dict[str, object]:
+def _make_result(catalog: Catalog, stats: ScanStats, listing: Listing) -> ScanResult:
+    """Add a warning if none of the paths of the lists exists."""
+    kinds = catalog.table.column("error_type")
+    row = pc.index(kinds, "MissingMedia").as_py()
+    is_missing = row >= 0 and pc.sum(pc.equal(kinds, "MissingMedia")).as_py() == len(catalog) - len(listing.unlistable)
+    if not (is_missing and listing.starts):
+        return ScanResult(catalog, stats, [])
+    example = catalog.shown_name(row)
+    starts = "; ".join(f"relative paths of {name} start at {start}" for name, start in listing.starts.items())
+    ending = "" if os.path.splitext(example)[1] else (
+        '; if only their ending is missing, add it: columns={"name": 0}, path_template="{name}.mp4"'
+    )  # fmt: skip
+    remark = (
+        f"none of the listed files exists, for example {example}: {starts}; if they start elsewhere, name that folder: "
+        f'scan(..., root="FOLDER"), on the command line --root FOLDER{ending}'
+    )
+    return ScanResult(catalog, stats, [remark])
+
+
+def _list_arguments(roots: Sequence[Root], request: ScanRequest, settings: Mapping[str, object]) -> dict[str, object]:
     """List what decides the rows of a catalog."""
     return {
-        "roots": [make_absolute(os.fsdecode(name)) for name in roots],
+        "roots": [*_list_paths(roots), *(_hash_table(root) for root in roots if isinstance(root, pa.Table))],
         **settings,
         "deadline_seconds": request.options.deadline_seconds,
         "label_from": request.label_from,
@@ -327,12 +350,24 @@ def _update_catalog(
         Catalog(build_catalog_data(rows, surveyed, options)).to_parquet(target)
 
 
-def _resolve_target(out: StrPath, roots: Sequence[StrPath]) -> str:
+def _list_paths(roots: Sequence[Root]) -> list[str]:
+    """List the absolute paths of the roots that are no tables."""
+    return [make_absolute(os.fsdecode(root)) for root in roots if not isinstance(root, pa.Table)]
+
+
+def _hash_table(table: pa.Table) -> str:
+    digest = xxhash.xxh3_128(repr(table.column_names).encode())
+    for column in table.columns:
+        hash_column(digest, column)
+    return digest.hexdigest()
+
+
+def _resolve_target(out: StrPath, roots: Sequence[Root]) -> str:
     """Check the path of the new catalog before hours of scanning."""
     if os.fsdecode(out).endswith(os.sep):
         raise UsageError(f"out={os.fsdecode(out)} names a folder: expected a file, such as cat.parquet in it")
     target = make_absolute(os.fsdecode(out))
-    if any(make_absolute(os.fsdecode(name)) == target for name in roots):
+    if target in _list_paths(roots):
         raise UsageError(f"out={target} is one of the roots that are scanned: choose another name, such as cat.parquet")
     check_target(target)
     return target

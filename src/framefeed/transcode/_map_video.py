@@ -10,7 +10,7 @@ from fractions import Fraction
 from time import perf_counter
 from typing import Any, Literal, overload
 
-from framefeed._checks import can_show_bar, check_path, expected
+from framefeed._checks import can_show_bar, check_path, expected, name_callable
 from framefeed._files import write_errors
 from framefeed.decode import describe_recipe
 from framefeed.encode import (
@@ -29,7 +29,7 @@ from framefeed.media import MediaSource, VideoContainer, parse_rate, read_stream
 from framefeed.parallel import raise_shortage
 from framefeed.transcode._folder import WorkFolder
 from framefeed.transcode._iterating import MapIterator
-from framefeed.transcode._options import Kind, OnError, UserFunction, WorkerOptions, name_callable
+from framefeed.transcode._options import Kind, OnError, UserFunction, WorkerOptions
 from framefeed.transcode._reading import DECODER
 from framefeed.transcode._results import MapResult
 from framefeed.transcode._running import SegmentRun, Show

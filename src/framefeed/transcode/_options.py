@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from framefeed._checks import check_choice, check_integer, expected
+from framefeed._checks import check_choice, check_integer, expected, find_misfit, name_callable
 from framefeed.errors import UsageError
 from framefeed.parallel import check_deadline, check_sendable, thread_budget
 
@@ -43,18 +42,10 @@ class UserFunction:
 
     def _check_signature(self) -> None:
         given = {"index": 0, "pts_seconds": 0.0} | ({} if self.setup is None else {"state": None})
-        try:
-            # Not that of the function inside a decorator, which may call it with other arguments.
-            signature = inspect.signature(self.function, follow_wrapped=False)
-        except (TypeError, ValueError):  # native functions may have none
-            return
-        try:
-            signature.bind(None, **given)
-        except TypeError as error:
+        misfit = find_misfit(self.function, None, **given)
+        if misfit is not None:
             first = "frame" if self.batch_size is None else "frames"
-            raise UsageError(
-                f"function: expected function({first}, *, {', '.join(given)}), got {self.name}{signature}: {error}"
-            ) from None
+            raise UsageError(f"function: expected function({first}, *, {', '.join(given)}), got {self.name}{misfit}")
 
     @property
     def name(self) -> str:
@@ -69,12 +60,6 @@ class UserFunction:
         """
         check_sendable("function", self.function)
         check_sendable("setup", self.setup)
-
-
-def name_callable(function: object) -> str:
-    """Return module and name of a function, or of the class of another callable object."""
-    target = function if hasattr(function, "__qualname__") else type(function)
-    return f"{target.__module__}:{target.__qualname__}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,14 @@ from av.video.format import VideoFormat, names
 from hypothesis import strategies as st
 
 from framefeed.cache.codecs._codec import FrameCodec
-from framefeed.cache.codecs._registry import find_codec, known_codecs
+from framefeed.cache.codecs._registry import CODECS as ENTRIES
+from framefeed.cache.codecs._registry import find_codec
 from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout
 
-CODECS = [find_codec(name) for name in (*known_codecs(), "zstd:9", "jpeg:50")]
+CODECS = [find_codec(name) for name in ENTRIES]
+CODECS += [
+    find_codec(f"{name}:{entry.numbers[len(entry.numbers) // 2]}") for name, entry in ENTRIES.items() if entry.number
+]
 EXACT = [codec for codec in CODECS if codec.is_exact]
 LOSSY = [codec for codec in CODECS if not codec.is_exact]
 LABELS = [codec.label for codec in CODECS]

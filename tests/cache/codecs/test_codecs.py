@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.cache.codecs._codec import FrameCodec
-from framefeed.cache.codecs._registry import find_codec, find_codec_for, find_labelled_codec, known_codecs
+from framefeed.cache.codecs._registry import CODECS as ENTRIES
+from framefeed.cache.codecs._registry import find_codec, find_codec_for, find_exact_codecs, list_codecs
 from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout, rebuild_picture
 from framefeed.errors import MissingDependency, UsageError
 from tests.cache.codecs.pictures import (
@@ -181,8 +182,6 @@ def test_the_recipe_of_lossy_codecs() -> None:
     recipes = {find_codec(f"jpeg:{quality}").recipe for quality in (1, 50, 90)}
     assert len(recipes) == 3
     assert all("simplejpeg" in recipe and "4:4:4" in recipe for recipe in recipes)
-    assert {codec.recipe for codec in EXACT} == {""}
-    assert {codec.name for codec in LOSSY} == {"jpeg"}
 
 
 # --- what all share ---------------------------------------------------------------------------------
@@ -190,12 +189,13 @@ def test_the_recipe_of_lossy_codecs() -> None:
 
 @pytest.mark.parametrize("label", LABELS)
 def test_the_codec_of_a_label_reads_its_frames(label: str) -> None:
-    codec = find_labelled_codec(label)
+    codec = find_codec(label)
     assert codec.label == label
     layout = PlaneLayout("yuv420p", 64, 48)
     planes = content("steps", layout)
     data = stored(codec, layout, planes)
-    again = find_labelled_codec(str(label))
+    find_codec.cache_clear()
+    again = find_codec(label)
     np.testing.assert_array_equal(read_back(codec, layout, data), read_back(again, layout, data))
 
 
@@ -267,13 +267,28 @@ def test_threads_get_the_bytes_that_one_gets() -> None:
 # --- names ------------------------------------------------------------------------------------------
 
 
-def test_codecs_have_names() -> None:
-    assert known_codecs() == ("raw", "lz4", "lz4hc", "magicyuv", "zstd", "jpeg")
-    assert [find_codec(name).label for name in known_codecs()] == [
-        "raw", "lz4", "lz4hc", "magicyuv", "zstd:1", "jpeg:90",
-    ]  # fmt: skip
-    assert find_codec("zstd:19").label == "zstd:19"
-    assert find_codec("jpeg:100").label == "jpeg:100"
+# Stored with every frame: a name that has been released never changes.
+LABELS_BY_NAME = {"raw": "raw", "lz4": "lz4", "lz4hc": "lz4hc", "magicyuv": "magicyuv", "zstd": "zstd:1",
+                  "jpeg": "jpeg:90"}  # fmt: skip
+
+
+def test_codecs_keep_their_labels() -> None:
+    assert {name: find_codec(name).label for name in ENTRIES} == LABELS_BY_NAME
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_the_registry_tells_what_a_codec_is(name: str) -> None:
+    entry = ENTRIES[name]
+    codec = find_codec(name)
+    assert (codec.name, codec.is_exact) == (name, entry.is_exact)
+    assert (codec.recipe == "") is codec.is_exact
+    assert codec.can_store(PlaneLayout("yuv420p", 16, 16))
+    assert codec.can_store(PlaneLayout(RGB_PLANAR, 16, 16))
+    assert name in list_codecs().replace(",", " ").replace(";", " ").split()
+    if entry.number:
+        for number in (entry.numbers[0], entry.numbers[-1]):
+            assert find_codec(f"{name}:{number}").label == f"{name}:{number}"
+            assert f"{name}:{number}" in list_codecs()
 
 
 @pytest.mark.parametrize(
@@ -283,22 +298,21 @@ def test_codecs_have_names() -> None:
      "../lz4", "lz4\0"],
 )  # fmt: skip
 def test_other_names_are_refused(spec: str) -> None:
-    for find in (find_codec, find_labelled_codec):
-        with pytest.raises(UsageError, match=r"lz4.*zstd|expected a (zstd level|jpeg quality)") as raised:
-            find(spec)
-        assert len(str(raised.value)) < 300
+    with pytest.raises(UsageError, match=r"lz4.*zstd|expected a (zstd level|jpeg quality)") as raised:
+        find_codec(spec)
+    assert len(str(raised.value)) < 300
 
 
-@given(st.one_of(st.text(max_size=12), st.from_regex(r"(zstd|jpeg|lz4):?[0-9]{0,3}", fullmatch=True)))
+@given(st.one_of(st.text(max_size=12), st.from_regex(rf"({'|'.join(ENTRIES)}):?[0-9]{{0,3}}", fullmatch=True)))
 def test_C12_any_text_is_a_name_of_its_codec_or_a_usage_error(spec: str) -> None:
     name, colon, number = spec.partition(":")
-    levels = {"zstd": range(1, 20), "jpeg": range(1, 101)}
+    levels = {name: entry.numbers for name, entry in ENTRIES.items() if entry.number}
     is_level = number.isascii() and number.isdigit() and str(int(number)) == number
-    is_known = int(number) in levels.get(name, ()) if colon and is_level else not colon and name in known_codecs()
+    is_known = int(number) in levels.get(name, ()) if colon and is_level else not colon and name in ENTRIES
     if is_known:
         assert find_codec(spec).name == name
     else:
-        with pytest.raises(UsageError, match=r"unknown codec|expected a (zstd level|jpeg quality)"):
+        with pytest.raises(UsageError, match=r"unknown codec|expected a \w+ \w+ from"):
             find_codec(spec)
 
 
@@ -306,9 +320,21 @@ def test_jpeg_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("framefeed.cache.codecs._jpeg._IS_INSTALLED", False)
     find_codec.cache_clear()
     try:
-        for find in (find_codec, find_labelled_codec):
-            with pytest.raises(MissingDependency, match=r"framefeed\[cache\]"):
-                find("jpeg:90")
+        with pytest.raises(MissingDependency, match=r"framefeed\[cache\]"):
+            find_codec("jpeg:90")
+    finally:
+        find_codec.cache_clear()
+
+
+def test_codecs_that_are_not_installed_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = {find_codec(name).label for name, entry in ENTRIES.items() if entry.is_exact}
+    layout, deep = PlaneLayout("yuv420p", 32, 32), PlaneLayout("yuv420p10le", 32, 32)
+    assert {codec.label for codec in find_exact_codecs([layout])} == exact
+    assert {codec.label for codec in find_exact_codecs([layout, deep])} == exact - {"magicyuv"}
+    monkeypatch.setattr("framefeed.cache.codecs._magicyuv._FIRST_SAFE", (99, 0, 0))
+    find_codec.cache_clear()
+    try:
+        assert {codec.label for codec in find_exact_codecs([layout])} == exact - {"magicyuv"}
     finally:
         find_codec.cache_clear()
 

@@ -12,11 +12,12 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import Dataset, get_worker_info
 
-from framefeed._checks import check_choice, check_position, expected
+from framefeed._checks import check_choice, check_position, check_transform, expected
 from framefeed._nearest import did_you_mean
+from framefeed._per_process import PerProcess
 from framefeed._values import Limits
 from framefeed.adapters.torch._drawing import drawing_from
-from framefeed.cache import FrameCache, explain_little_reuse
+from framefeed.cache import FrameCache, explain_little_reuse, make_decoder
 from framefeed.decode import Decoder, as_decoder
 from framefeed.encode import make_image
 from framefeed.errors import FramefeedError, ResourceExhausted, UsageError
@@ -30,10 +31,11 @@ from framefeed.load import (
     check_on_error,
     load_batch,
     make_max_failed_error,
+    suggest_skipping,
     with_position,
 )
 from framefeed.media import source_name
-from framefeed.parallel import Err, Ok, catch_outcome, renew_after_fork
+from framefeed.parallel import Err, Ok, catch_outcome
 from framefeed.plan import EpochPlan, Requests, check_targets
 
 Output = Literal["tensor", "numpy", "pil"]
@@ -78,7 +80,7 @@ def zeros_like(value: Any) -> Any:
 
 _MOST_EPOCHS = 1.5
 """Samplers that draw with replacement or pad stay below; a second epoch does not."""
-_WORKERS = 256
+_STOPPED = -(2**62)
 
 
 class Substitute(NamedTuple):
@@ -97,16 +99,16 @@ class ItemCounter:
     """Counts the items that all processes deliver while the epoch was never set, and warns if it should be.
 
     A program that set it once knows of it; how many items it then loads, and how far ahead, says nothing.
-    Shared memory has one count for each worker number, so that no lock is needed.
     """
 
     def __init__(self) -> None:
-        self._counts = torch.zeros(1 + _WORKERS, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
-        self._is_done = torch.zeros(1, dtype=torch.bool).share_memory_()  # type: ignore[no-untyped-call]
+        # In shared memory, without a lock: of two processes that add at the same moment one may be lost, which delays
+        # the warning by a batch.
+        self._count = torch.zeros(1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
 
     def stop(self) -> None:
         """Count no more: the epoch was set."""
-        self._is_done.fill_(True)
+        self._count.fill_(_STOPPED)
 
     def add(self, items: int, epoch_items: int) -> None:
         """Count items, and warn once if they are more than one and a half epochs.
@@ -115,16 +117,12 @@ class ItemCounter:
             items: Number of items that are delivered now.
             epoch_items: Number of items of an epoch.
         """
-        if self._is_done:
+        if self._count < 0:
             return
+        delivered = int(self._count.add_(items))
         worker = get_worker_info()
-        number = 0 if worker is None else 1 + worker.id % _WORKERS
-        self._counts[number] += items
-        if number > 1:  # only this process or its first worker warns: two that see the same count would both do so
-            return
-        delivered = int(self._counts.sum())
-        # Two reads of the only clip are no second epoch.
-        if delivered <= max(2, _MOST_EPOCHS * epoch_items):
+        # Two reads of the only clip are no second epoch. Of several workers one warns.
+        if delivered <= max(2, _MOST_EPOCHS * epoch_items) or (worker is not None and worker.id):
             return
         self.stop()
         warnings.warn(
@@ -213,12 +211,7 @@ class ClipDataset(Dataset[Any]):
         self._epoch_decoded = plan.epoch
         self._delivered: set[int] = set()
         self._cached_decoder: Decoder | None = None
-        self._counting = threading.Lock()
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        """Replace the lock in a forked process: a thread may have held it."""
-        self._counting = threading.Lock()
+        self._counting = PerProcess(threading.Lock)
 
     def __repr__(self) -> str:
         return f"ClipDataset({len(self)} clips, target={self._target!r}, epoch={self.epoch}, {self._plan!r})"
@@ -233,8 +226,7 @@ class ClipDataset(Dataset[Any]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._buffers = BufferPools(IDLE_BATCHES)
-        self._counting = threading.Lock()
-        renew_after_fork(self)
+        self._counting = PerProcess(threading.Lock)
 
     @property
     def plan(self) -> EpochPlan:
@@ -300,7 +292,7 @@ class ClipDataset(Dataset[Any]):
         numbers = [check_position("position", position, len(plan), "dataset") for position in positions]
         if not numbers:
             return []
-        with self._counting:
+        with self._counting.value:
             if plan.is_random:
                 self._item_counter.add(len(numbers), len(plan))
             decoder = self._choose_decoder(plan, numbers)
@@ -311,7 +303,7 @@ class ClipDataset(Dataset[Any]):
         # The traceback reaches this frame, which must not keep the batch, and in it the error, alive.
         del batch
         try:
-            raise failed
+            raise suggest_skipping(failed)
         finally:
             del failed
 
@@ -331,7 +323,7 @@ class ClipDataset(Dataset[Any]):
         if len(self._delivered) < _MOST_REMEMBERED:
             self._delivered.update(numbers)
         if self._cached_decoder is None:
-            self._cached_decoder = self._cache.decoder_for(plan, as_decoder(self._backend, self._limits))
+            self._cached_decoder = make_decoder(plan, self._cache, as_decoder(self._backend, self._limits))
         return self._cached_decoder
 
     def _make_item(self, plan: EpochPlan, batch: ClipBatch, slot: int, number: int) -> Any:
@@ -388,7 +380,7 @@ class ClipDataset(Dataset[Any]):
     def _load_substitute(self, plan: EpochPlan, failed: ClipBatch, position: int) -> Substitute | None:
         """Load the first clip in place of another that can be loaded; None if none of some can be."""
         whole = plan.whole
-        with self._counting:
+        with self._counting.value:
             decoder = self._choose_decoder(plan, [])
         for number in range(MAX_SUBSTITUTES):
             own = plan.choose_substitute(position, number)
@@ -420,8 +412,7 @@ class ClipDataset(Dataset[Any]):
 def _check_arguments(plan: EpochPlan, target: str | None, transform: object) -> None:
     if not isinstance(plan, EpochPlan):
         raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
-    if transform is not None and not callable(transform):
-        raise expected("transform", "a function of one clip, or None", transform)
+    check_transform(transform, "clip", advice="ff.ClipLoader calls it with the clip and a generator")
     if target is None:
         clashing = [name for name in plan.columns if name in ITEM_KEYS]
         if clashing:

@@ -206,7 +206,7 @@ class PoolIterator(CountingIterator):
             # The sampler draws now, while the generators are as they were.
             self._sampler_iter = chain(list(islice(self._sampler_iter, 1)), self._sampler_iter)
         # The loader keeps the threads, and what they have in a `threading.local`, from epoch to epoch.
-        self._pool: Pool = POOLS.find(workers)
+        self._pool: Pool = POOLS.value.find(workers)
         loader._pool = self._pool
         self._batch = 0
         self._is_late = False
@@ -249,7 +249,7 @@ class PoolIterator(CountingIterator):
         except DeadlineExceeded as error:
             self._is_late = True
             # A thread of the pool may never come back.
-            POOLS.forget(self._pool)
+            POOLS.value.forget(self._pool)
             self._raise_late(error)
         except KeyboardInterrupt:
             self._is_closed = True

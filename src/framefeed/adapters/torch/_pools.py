@@ -12,8 +12,9 @@ from weakref import WeakValueDictionary
 
 import torch
 
+from framefeed._per_process import PerProcess
 from framefeed.errors import DeadlineExceeded
-from framefeed.parallel import InlinePool, Pool, ThreadPool, renew_after_fork
+from framefeed.parallel import InlinePool, Pool, ThreadPool
 
 
 class BatchTimeout(DeadlineExceeded, RuntimeError):
@@ -62,12 +63,6 @@ class SharedPools:
     def __init__(self) -> None:
         self._pools: WeakValueDictionary[int, ThreadPool] = WeakValueDictionary()
         self._making = threading.Lock()
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        """Forget the pools: their threads are the parent's."""
-        self._pools = WeakValueDictionary()
-        self._making = threading.Lock()
 
     def find(self, workers: int) -> Pool:
         """Return the pool with this number of threads; in one of its threads, or for 0, a pool that calls inline."""
@@ -86,4 +81,4 @@ class SharedPools:
                 del self._pools[pool.workers]
 
 
-POOLS = SharedPools()
+POOLS = PerProcess(SharedPools)

@@ -70,7 +70,7 @@ class _Results(queue.Queue[Any]):
             if not self._timeout or timeout is not self._timeout:
                 raise
             # A thread of the pool may never come back.
-            POOLS.forget(self.pool)
+            POOLS.value.forget(self.pool)
             raise BatchTimeout(f"DataLoader timed out after {self._timeout} seconds") from error
 
     def cancel_join_thread(self) -> None:
@@ -95,7 +95,7 @@ class _ThreadWorker:
         _, dataset, self._indices, self._results, self._done, is_batch, given, _, _, _, _, workers = arguments[:12]
         given = collate if given is default_collate else given
         self._fetch = make_fetch(dataset, is_batch, given)
-        self._pool = self._results.pool = POOLS.find(workers)
+        self._pool = self._results.pool = POOLS.value.find(workers)
         self._is_running = False
 
     @property

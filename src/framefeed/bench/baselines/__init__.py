@@ -1,14 +1,13 @@
 """Baselines: one module a peer, loaded by name, so that only those that are installed are needed.
 
 Each is written as the library's own documentation does it. It names its distributions in ``PACKAGES``, and lists what
-it offers by kind: ``METHODS``, ``ENGINES``, ``FORMATS``, ``ORIGINALS``, ``IN_ORDER`` and ``PRODUCERS``.
+it offers by kind: ``METHODS``, ``FORMATS``, ``ORIGINALS`` and ``IN_ORDER``.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Literal
@@ -49,38 +48,6 @@ class Method:
         return self.name.split()[0]
 
 
-Size = tuple[int, int] | None
-"""Stored width and height, before any turning that EXIF asks for; None for a file that could not be read."""
-Facts = tuple[str, int, int] | None
-"""Codec, width and height of a video before any turning for display; None for a file that could not be read."""
-ReadSizes = Callable[[Sequence[str]], list[Size]]
-Pace = Literal["quick", "steady", "pooled", "slow"]
-
-
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """A method of one library to find sizes of pictures: ``ENGINES``.
-
-    Attributes:
-        name: Such as ``"PyAV, process pool"``.
-        open: Starts what it needs, for a number of processes, and has the stack end it; it is warm then.
-        pace: How quick it is, which decides how many files a round has.
-        knows_sizes: Whether it finds sizes at all; the limit only makes the system calls.
-        library: What must be installed.
-    """
-
-    name: str
-    open: Callable[[int, ExitStack], ReadSizes]
-    pace: Pace
-    knows_sizes: bool = True
-    library: str = "a baseline"
-
-
-def one_by_one(size_of: Callable[[str], Size]) -> Callable[[int, ExitStack], ReadSizes]:
-    """Open an engine that reads file after file in the calling thread."""
-    return lambda processes, stack: lambda paths: list(map(size_of, paths))
-
-
 @dataclass(frozen=True, slots=True)
 class FileFormat:
     """A format of one file a frame: ``FORMATS``.
@@ -100,29 +67,10 @@ class FileFormat:
     read: Callable[[str], Pixels]
 
 
-BeginBatches = Callable[[Callable[[int], Pixels], int, int, int], Iterator[Any]]
-"""Starts producers: (function of a position, number of positions, batch size, producers) -> batches."""
-
-
-@dataclass(frozen=True, slots=True)
-class Producers:
-    """A loader that makes batches of samples ahead of a consumer: ``PRODUCERS``.
-
-    Attributes:
-        name: Such as ``"torch DataLoader"``.
-        begin: Starts the producers; closing the iterator of batches ends them.
-        keeps_order: Whether batches come in the order of their positions.
-    """
-
-    name: str
-    begin: BeginBatches
-    keeps_order: bool = True
-
-
 def load_module(name: str) -> Any:
-    """Load one module of this package, or say in a line why it cannot be had."""
+    """Load a module of this package, or one with a dotted name, or say in a line why it cannot be had."""
     try:
-        return importlib.import_module(f"{__name__}.{name}")
+        return importlib.import_module(name if "." in name else f"{__name__}.{name}")
     except (ImportError, OSError, RuntimeError) as error:
         # A library that is there but does not find its codec libraries raises OSError or RuntimeError.
         return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
@@ -138,10 +86,10 @@ class Peers:
 
     @classmethod
     def find(cls, names: Sequence[str]) -> Peers:
-        """Load the baselines that are installed."""
+        """Load the baselines that are installed; each is known by the last word of its name."""
         peers = cls()
-        for name in names:
-            module = load_module(name)
+        for full_name in names:
+            module, name = load_module(full_name), full_name.rpartition(".")[2]
             if isinstance(module, str):
                 peers.missing[name] = module
             else:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 import spdl.io
-from spdl.pipeline import PipelineBuilder
 
 from framefeed.bench._media import BenchVideo
-from framefeed.bench.baselines import SIZE, Method, Producers
-from framefeed.decode import Pixels
+from framefeed.bench.baselines import SIZE, Method
 
 PACKAGES = ("spdl", "spdl_io")
 _SCALE = f"scale={SIZE}:{SIZE}:flags=bilinear,format=pix_fmts=rgb24"
@@ -57,14 +54,3 @@ METHODS = [
     # A filter takes some hundred terms at most.
     Method("spdl selected", "NHWC", partial(_Window, is_sampled=False), takes_many=False),
 ]
-
-
-def begin_batches(load: Callable[[int], Pixels], length: int, batch_size: int, producers: int) -> Iterator[Any]:
-    """Start a pipeline of threads that keeps the order."""
-    builder = PipelineBuilder().add_source(range(length)).pipe(load, concurrency=producers, output_order="input")
-    pipeline = builder.aggregate(batch_size).pipe(np.stack).add_sink(2).build(num_threads=producers)
-    with pipeline.auto_stop():
-        yield from pipeline
-
-
-PRODUCERS = [Producers("SPDL", begin_batches)]

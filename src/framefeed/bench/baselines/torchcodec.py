@@ -52,14 +52,6 @@ def _open_for_torch(video: BenchVideo, **options: Any) -> ReadFrames:
     return read_and_resize
 
 
-def count_frames(path: str) -> int | None:
-    """How many frames the exact constructor counts, which reads every packet."""
-    try:
-        return int(VideoDecoder(path, num_ffmpeg_threads=1, seek_mode="exact").metadata.num_frames_from_content)
-    except (RuntimeError, ValueError):
-        return None
-
-
 torch.set_num_threads(1)
 _BY_TORCH: dict[str, Any] = {"takes_many": False, "resizes_itself": False}
 # Exact scans the whole file as it opens it; approximate trusts the header's frame rate.

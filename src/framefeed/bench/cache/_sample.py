@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,17 +119,12 @@ def near_keys(video: BenchVideo, count: int) -> list[int]:
 
 
 def video_of(media: Sequence[Path], work: Path, rounds: Rounds) -> BenchVideo:
-    """The video to measure: the trailer of a folder of media, else the first of the user's that can be read.
+    """The video to measure: the first of the user's that can be read, or a made one where none is named.
 
     Raises:
         MissingMedia: Media are named, and none is a video; or no time is left to make one.
     """
-    store = MediaStore(media, work, rounds)
-    if not media:
-        return store.plain_video
-    with suppress(MissingMedia):
-        return store.trailer
-    for video in store.iter_own():
+    for video in MediaStore(media, work, rounds).iter_own():
         if not is_picture(video.path):
             return video
     raise MissingMedia("MEDIA has no video that can be read: name a video, or a folder with one")

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
 from framefeed.bench._printing import align
 from framefeed.bench._runner import NO_TIME, Reading, read_clocks, take_time
-from framefeed.bench.cache._advice import advise_on
 from framefeed.bench.cache._checking import Checked, FrameSquare, check, draw_crops
+from framefeed.bench.cache._codec_figures import measure_codec
 from framefeed.bench.cache._pages import forget, measure_disk
 from framefeed.bench.cache._passes import plan_random_clips
 from framefeed.bench.cache._sample import FULL_SIZE
@@ -31,7 +33,7 @@ from framefeed.bench.cache._stored import (
     exhaust,
     layout_and_bytes,
 )
-from framefeed.cache import find_codec, known_codecs, measure_codec, read_memory_size
+from framefeed.cache import CODECS, find_codec
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.encode import save_still
 from framefeed.load import ClipLoader
@@ -85,9 +87,8 @@ def list_formats(scene: Scene) -> dict[str, Make]:
 
 def our_codecs() -> list[str]:
     """The codecs that a cache can be given by name, exact ones first."""
-    known = known_codecs()
-    exact = [name for name in known if name not in QUALITIES]
-    return exact + [f"{name}:{quality}" for name in known for quality in QUALITIES.get(name, ())]
+    exact = [name for name, entry in CODECS.items() if entry.is_exact]
+    return exact + [f"{name}:{quality}" for name in CODECS for quality in QUALITIES.get(name, ())]
 
 
 def measure_table(makes: Mapping[str, Make], scene: Scene, begin: Callable[[str], object]) -> FormatTable:
@@ -157,7 +158,7 @@ def _measure_format(make: Make, scene: Scene, at: FrameSquare | None, folder: Pa
 
 
 def _measure_codec(stored: FileSample | CachedSample) -> dict[str, Any]:
-    """What ``codec="auto"`` compares codecs by."""
+    """Measure an exact codec of ours alone, without the cache."""
     if isinstance(stored, FileSample) or not stored.is_exact:
         return {}
     frames = [layout_and_bytes(frame, stored.stores) for frame in stored.sample.frames[:CLIP]]
@@ -258,7 +259,7 @@ def measure_formats(
     sample = scene.sample
     disk = measure_disk(str(scene.work / "disk"), DISK_BYTES)
     table = measure_table(list_formats(scene), scene, begin)
-    facts = {
+    facts: dict[str, Any] = {
         "note": f"measured on {len(sample)} frames spread over it; MB are of all {len(sample.video):,}, in proportion; "
         "FPS on the clock; write FPS of framefeed's with fsync",
         "frames": len(sample),
@@ -270,8 +271,58 @@ def measure_formats(
         "not_measured": table.failed,
         "crops": _save_crops(table, crops),
     }
-    facts["advice"] = advise_on(facts, read_memory_size())
+    facts["advice"] = choose_codecs(facts["entries"], scene.workers, disk)
     return facts, [f"{entry['title']}: {what}" for entry in table.entries for what in entry["wrong"]]
+
+
+WORTH = 1.5
+"""A cache that is less than so many times as fast as the original is not worth its disk."""
+USES = {"output": "the same pixels in every epoch", "planes": "random crops, or whole pictures"}
+
+
+def choose_codecs(
+    entries: Sequence[Mapping[str, Any]], workers: int, disk: Mapping[str, float] | str
+) -> list[dict[str, Any]]:
+    """Choose, for each form of a cache, the exact codec that reads fastest from memory, and from the disk; pure.
+
+    Args:
+        entries: Of the table.
+        workers: Cores that read at once.
+        disk: Megabytes a second that the disk reads; a text if it could not be measured.
+    """
+    sound = [each for each in entries if not each["wrong"] and "small" in each.get("read_cpu_ms", {})]
+    original = [_count_fps(each, workers) for each in sound if each["group"] == "original"]
+    speeds = {"memory": math.inf} if isinstance(disk, str) else {"memory": math.inf, "disk": disk["read"]}
+    rows = []
+    for form, (where, disk_mb) in product(USES, speeds.items()):
+        ours = [each for each in sound if each["group"] == "framefeed" and each["is_exact"]]
+        rates = {
+            each["name"].removeprefix("framefeed "): _count_fps(each, workers, disk_mb)
+            for each in ours
+            if (each["form"] == "planes") == (form == "planes")
+        }
+        if original and rates:
+            codec, fps = max(rates.items(), key=itemgetter(1))
+            gain = round(fps / original[0], 2)
+            rows.append({"form": form, "from": where, "codec": codec if gain >= WORTH else None, "fps": round(fps, 1),
+                         "gain": gain})  # fmt: skip
+    return rows
+
+
+def _count_fps(entry: Mapping[str, Any], workers: int, disk_mb: float = math.inf) -> float:
+    """Count the frames a second of all cores, or of the disk if it is slower."""
+    return float(min(1000 * workers / entry["read_cpu_ms"]["small"], disk_mb * 1e6 / entry.get("bytes_a_frame", 1)))
+
+
+def describe_choice(rows: Sequence[Mapping[str, Any]], workers: int) -> list[str]:
+    """Show what ``choose_codecs`` chose, a line each."""
+    header = ["to store", "read from", "codec", "frames a second", "times the original"]
+    cells = [
+        [f"{USES[row['form']]} (form={row['form']!r})", row["from"], row["codec"] or "no cache: it is hardly faster",
+         _number(row["fps"]), _number(row["gain"])]
+        for row in rows
+    ]  # fmt: skip
+    return ["", f"the exact codec that reads fastest, with {workers} threads", *align([header, *cells])] if rows else []
 
 
 def _save_crops(table: FormatTable, path: Path | None) -> str | None:
@@ -300,16 +351,15 @@ _COLUMNS = (
 
 
 def describe_table(row: Mapping[str, Any], crops: Path | None = None) -> list[str]:
-    """The advice, and the table that it rests on, every format on a line.
+    """Show the choice, and the table that it rests on, every format on a line.
 
     Args:
         row: Result of the row.
         crops: The file of crops, whose folder no report names.
     """
     table = row["facts"]
-    workers, advice = table["workers"], table["advice"]
-    lines = ["", *advice["lines"]] if advice else []
-    lines += ["", row["title"], f"  {table['note']}"]
+    workers = table["workers"]
+    lines = [*describe_choice(table["advice"], workers), "", row["title"], f"  {table['note']}"]
     header = ["", "exact", "MB", "write FPS", "read FPS: cold", "warm", "DataLoader 0", f"DataLoader {workers}",
               f"{workers} threads", f"to {table['size']}", "PSNR dB: mean", "worst"]  # fmt: skip
     lines += align([header, *(_cells(entry, workers) for entry in table["entries"])])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache, partial
 from statistics import median
 from typing import Any, Literal
@@ -25,16 +25,11 @@ from framefeed.bench._runner import (
     Run,
     Timings,
     compare_times,
-    ready,
     take_time,
 )
 from framefeed.bench.baselines import Method
-from framefeed.decode import DecodeCounts
 from framefeed.index import Verify, build_index
 
-LENGTH_CLIPS = 4
-PEER_ROUNDS = 3
-_COUNTED = ("packets_sent", "frames_decoded", "bytes_read", "runs")
 COPIES = 12
 """More than the open files that a thread keeps, so that under "many files" none is found open."""
 CHECKED_CLIPS = 2
@@ -101,26 +96,6 @@ class Workload:
             ]
             for number, row in enumerate(starts)
         ]
-
-
-WORKLOADS: Mapping[str, Workload] = {
-    workload.key: workload
-    for workload in (
-        Workload("test-60", "720p60 test video, 16 frames 60 apart", lambda store: store.test_video, 60, 1),
-        Workload("trailer-24", "720p trailer, 16 frames 24 apart", lambda store: store.trailer, 24, 1),
-        Workload("trailer-4", "720p trailer, 16 frames 4 apart", lambda store: store.trailer, 4, 2),
-        Workload("small-4", "456x256, 16 frames 4 apart", lambda store: store.small_trailer, 4, 10),
-        Workload(
-            "gop12-2", "456x256, GOP 12, 16 frames 2 apart, every clip another copy",
-            lambda store: store.short_gop_trailer, 2, 20,
-            against=(("many files", ("decord2", "torchcodec")), ("many files", ("spdl",))),
-        ),
-        Workload(
-            "batch-12", "720p trailer, a batch of 12 clips of 16 frames 24 apart", lambda store: store.trailer, 24, 12,
-            rules=("clip by clip", "one call"), against=(("one call", ("torchcodec",)),),
-        ),
-    )
-}  # fmt: skip
 
 
 def own_workloads(store: MediaStore) -> list[Workload]:
@@ -294,69 +269,3 @@ def pays_after(index_seconds: float, ours: float, best: float) -> int | None:
         best: CPU seconds of a clip by the best peer, which opens the file for each.
     """
     return None if best <= ours else math.ceil(index_seconds / (best - ours))
-
-
-# --- the same clip in a longer video -------------------------------------------------------------
-
-
-def draw_pairs(short: BenchVideo, long: BenchVideo, rounds: int, clips: int) -> dict[str, list[list[BenchClip]]]:
-    """Draw clips of the short video, and for each the same clip of a random repetition of it in the long one."""
-    rng = np.random.Generator(np.random.Philox(key=SEED))
-    stride = min(60, (len(short) - 1) // (NUM_FRAMES - 1))
-    span = (NUM_FRAMES - 1) * stride
-    starts = rng.integers(0, len(short) - span, (rounds, clips))
-    repetitions = rng.integers(0, len(long) // len(short), (rounds, clips))
-    return {
-        name: [[BenchClip(video, list(range(at, at + span + 1, stride))) for at in row] for row in first.tolist()]
-        for name, video, first in (("short", short, starts), ("long", long, starts + len(short) * repetitions))
-    }
-
-
-def count_decoding(clips: Sequence[BenchClip]) -> DecodeCounts:
-    """What decoding some clips costs us, in counts."""
-    total = DecodeCounts()
-    for clip in clips:
-        total += decode_clips(clip.video, [clip.ordinals])[1]
-    return total
-
-
-def length_row(short: BenchVideo, long: BenchVideo, methods: Sequence[Method], rounds: Rounds) -> Row:
-    """Counts and time of a clip of the long video against the short one; for the peers in their first rounds only."""
-    videos = {"short": short, "long": long}
-    batches = draw_pairs(short, long, rounds.pairs, LENGTH_CLIPS)
-    few = {which: [row[:1] for row in rows[:PEER_ROUNDS]] for which, rows in batches.items()}
-    checked = [Reference(clip.video, clip.ordinals) for clip in batches["long"][0][:2]]
-    plays = {f"{method.name}, {which}": (method, which) for method in (OUR_METHOD, *methods) for which in videos}
-
-    def enter(name: str) -> Contender:
-        method, which = plays[name]
-        if method is OUR_METHOD:
-            return Contender(name, ready(lambda number: count_decoding(batches[which][number])), amount=LENGTH_CLIPS)
-        rows = few[which]
-        return Contender(name, lambda: open_method(method, "many files", rows), method.library, most_rounds=PEER_ROUNDS)
-
-    def check(contender: Contender) -> list[str] | None:
-        method, which = plays[contender.name]
-        return check_frames(method, checked) if which == "long" else None
-
-    def conclude(timings: Timings) -> Findings:
-        what = "time of a clip of the long video, in times of the same clip of the short one"
-        times = {
-            method.name: compare_times(timings, f"{method.name}, short", f"{method.name}, long")
-            for method in (OUR_METHOD, *methods)
-        }
-        ours = times.pop(OURS)
-        peers = {f"CPU, {name}": figures["CPU"] for name, figures in times.items() if figures}
-        counts = {
-            which: asdict(count_decoding([clip for row in rows[:4] for clip in row])) for which, rows in batches.items()
-        }
-        return Findings(
-            [Comparison("ours", f"{what}, framefeed", ours), Comparison("peers", f"{what}, other libraries", peers)],
-            {
-                f"{which}_video": {"frames": len(video), **{name: counts[which][name] for name in _COUNTED}}
-                for which, video in videos.items()
-            },
-        )
-
-    title = f"{len(long) // len(short)} x as long: bytes, frames and CPU per clip"
-    return Row("length", title, list(map(enter, plays)), conclude, unit="clips", check=check)

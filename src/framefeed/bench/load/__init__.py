@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
-from framefeed.bench.load._chart import draw_use
-from framefeed.bench.load._suite import LOAD
+from framefeed.bench.load._epochs import (
+    OURS_IN_TORCH,
+    OWN_LOOPS,
+    PEER_LOOPS,
+    choose_loops,
+    compare_libraries,
+    library_of,
+    time_loop,
+)
+from framefeed.bench.load._programs import ClipSet
+from framefeed.bench.load._suite import LOAD, EpochMedia
 
-__all__ = ["LOAD", "draw_use"]
+__all__ = [
+    "LOAD",
+    "OURS_IN_TORCH",
+    "OWN_LOOPS",
+    "PEER_LOOPS",
+    "ClipSet",
+    "EpochMedia",
+    "choose_loops",
+    "compare_libraries",
+    "library_of",
+    "time_loop",
+]

@@ -1,4 +1,4 @@
-"""Rows "epoch", "memory" and "start": whole programs that load clips of many real videos, whose index is ready."""
+"""Rows "epoch", "memory" and "users": whole programs that load clips of many real videos, whose index is ready."""
 
 from __future__ import annotations
 
@@ -187,36 +187,6 @@ def memory_row(clips: ClipSet, peers: Peers) -> Row:
     facts = {"peak_MB": {name: round(value) for name, value in most.items()}}
     title = "the same epochs: sum of the proportional sets of all processes at most, imports included"
     return Row("memory", title, conclude=lambda timings: Findings(shares, facts))
-
-
-def start_row(clips: ClipSet, peers: Peers) -> Row:
-    """From the start of the process to the first batch."""
-    loops = choose_loops((OWN_LOOPS[0], OURS_IN_TORCH, *PEER_LOOPS), peers)
-    specification = clips.write(1)
-
-    def conclude(timings: Timings) -> Findings:
-        comparisons = []
-        for ours in (OURS, OURS_TORCH):
-            for library, figures in compare_libraries(timings, ours).items():
-                shares = {
-                    title: Figure(timings.ratio(ours, figure.against, METRICS[title]), ours, figure.against)
-                    for title, figure in figures.items()
-                }
-                what = f"time of {ours} to its first batch, as a share of that of the fastest loop of {library}"
-                comparisons.append(Comparison(f"{ours}: {library}", what, shares))
-        return Findings(comparisons)
-
-    contenders = [
-        Contender(
-            loop.name,
-            ready(time_loop(loop, specification, None, "first")),
-            library_of(loop),
-            groups=() if loop.is_own else (library_of(loop),),
-        )
-        for loop in loops
-    ]
-    title = "from the start of the process to the first batch, catalog and page cache ready"
-    return Row("start", title, contenders, conclude, unit="starts", between=lambda: None, warms_up=True)
 
 
 def users_row(clips: ClipSet, peers: Peers) -> Row:

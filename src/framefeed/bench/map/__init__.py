@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
-from framefeed.bench.map._suite import MAP
+from framefeed.bench.map._routes import WORKERS, X264, Job, time_route
+from framefeed.bench.map._rows import Entry, identity_row, lock_row, start_job
+from framefeed.bench.map._suite import LEAST_FRAMES, MAP
 
-__all__ = ["MAP"]
+__all__ = [
+    "LEAST_FRAMES",
+    "MAP",
+    "WORKERS",
+    "X264",
+    "Entry",
+    "Job",
+    "identity_row",
+    "lock_row",
+    "start_job",
+    "time_route",
+]

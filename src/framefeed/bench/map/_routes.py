@@ -33,7 +33,7 @@ class Job:
     """What a route does.
 
     Attributes:
-        route: "ours", "loop", "store" or "ffmpeg".
+        route: Key of `ROUTES`.
         source: The video.
         out: The video to write.
         function: Key of `NAMED`.
@@ -67,7 +67,11 @@ class Job:
 def run_job(text: str) -> dict[str, Any]:
     """Do a job whose fields are given as JSON."""
     job = Job(**json.loads(text))
-    run = ROUTES[job.route](job)
+    return time_route(ROUTES[job.route](job))
+
+
+def time_route(run: Callable[[], int]) -> dict[str, Any]:
+    """Run a route that is ready; returns its seconds, and the bytes that it stored."""
     before = read_family_clocks()
     stored = run()
     took = read_family_clocks() - before
@@ -133,20 +137,8 @@ def prepare_store(job: Job) -> Callable[[], int]:
     return run
 
 
-def prepare_ffmpeg(job: Job) -> Callable[[], int]:
-    """Decode and encode with the program; only for no function at all."""
-    ffmpeg = load_module("ffmpeg")
-
-    def run() -> int:
-        ffmpeg.encode_again(job.source, job.out, dict(X264), WORKERS)
-        return 0
-
-    return run
-
-
 ROUTES: dict[str, Callable[[Job], Callable[[], int]]] = {
     "ours": prepare_ours,
     "loop": prepare_loop,
     "store": prepare_store,
-    "ffmpeg": prepare_ffmpeg,
 }

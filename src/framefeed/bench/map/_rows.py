@@ -33,7 +33,7 @@ from framefeed.errors import MissingMedia
 FUNCTION_SECONDS = 0.005
 """CPU time of the functions of the rows "lock" and "free"."""
 OURS, THREADS, PROCESSES = "framefeed", "framefeed, threads", "framefeed, processes"
-LOOP, FFMPEG = "OpenCV loop", "ffmpeg"
+LOOP = "OpenCV loop"
 BEST_STORED = "joblib lz4"
 """The write-up's best route; its levels 1 to 5."""
 FORMAT_MODULES = ("opencv", "joblib")
@@ -267,17 +267,19 @@ def tiles_row(video: BenchVideo, peers: Peers, folder: Path) -> Row:
     return make_row("tiles", title, video, entries, folder, conclude)
 
 
-def identity_row(video: BenchVideo, peers: Peers, folder: Path) -> Row:
-    """No function at all, against the ffmpeg program."""
-    entries = [Entry(THREADS, start_job(video, folder, "ours", "identity"))]
-    if "ffmpeg" in peers.modules:
-        entries.append(Entry(FFMPEG, start_job(video, folder, "ffmpeg", "identity"), "ffmpeg"))
+def identity_row(video: BenchVideo, peers: Peers, folder: Path, others: Sequence[Entry] = ()) -> Row:
+    """No function at all, against the sequential loop and others."""
+    entries = [Entry(THREADS, start_job(video, folder, "ours", "identity")), *others]
     if "opencv" in peers.modules and "pyav" in peers.modules:
         entries.append(Entry(LOOP, start_job(video, folder, "loop", "identity"), "opencv"))
 
     def conclude(timings: Timings, outcome: Outcome) -> list[Comparison]:
-        what = "the speed of the ffmpeg program, which converts no picture to RGB, with as many threads"
-        identity = Comparison("identity", what, compare_times(timings, THREADS, FFMPEG, ("wall", "cpu")))
-        return [identity, Comparison("loop", f"the speed of the {LOOP}", compare_times(timings, THREADS, LOOP))]
+        return [
+            *(
+                Comparison("identity", f"the speed of {each.name}", compare_times(timings, THREADS, each.name))
+                for each in others
+            ),
+            Comparison("loop", f"the speed of the {LOOP}", compare_times(timings, THREADS, LOOP)),
+        ]
 
     return make_row("identity", f"frames as they are, {WORKERS} threads", video, entries, folder, conclude)

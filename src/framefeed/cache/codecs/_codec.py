@@ -40,7 +40,7 @@ class FrameCodec(Protocol):
 
     @property
     def label(self) -> str:
-        """Text that is stored with each frame; ``find_labelled_codec`` finds the codec that reads it."""
+        """Text that is stored with each frame; ``find_codec`` finds the codec that reads it."""
         ...
 
     def can_store(self, layout: PlaneLayout) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 
 from framefeed.cache.codecs._codec import PACKED, BrokenFrame, allocate_memory, check_planes, view_channels
 from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout
-from framefeed.errors import MissingDependency, UsageError
+from framefeed.errors import MissingDependency
 
 try:
     import simplejpeg  # type: ignore[import-untyped]
@@ -23,9 +23,6 @@ except ImportError:
     _IS_INSTALLED = False
 else:
     _IS_INSTALLED = True
-
-QUALITIES = range(1, 101)
-DEFAULT_QUALITY = 90
 
 _PLANES_APART = frozenset({"yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuv444p", "yuvj444p", "gray"})
 _RGB = {RGB_PLANAR: (0, 1, 2), "gbrp": (2, 0, 1), **dict.fromkeys(PACKED, (0, 1, 2))}
@@ -37,21 +34,14 @@ _IMAGE_START_BYTES = 2
 _START_OF_SCAN = 0xFFDA
 
 
-def make_jpeg(quality: int | None = None) -> JpegCodec:
-    """Make the JPEG codec.
-
-    Args:
-        quality: 1 to 100, or None for 90.
+def make_jpeg(quality: int) -> JpegCodec:
+    """Make the JPEG codec of a quality from 1 to 100.
 
     Raises:
         MissingDependency: simplejpeg is not installed.
-        UsageError: The quality is not from 1 to 100.
     """
     if not _IS_INSTALLED:
         raise MissingDependency("the codec 'jpeg' needs simplejpeg: run pip install 'framefeed[cache]'")
-    quality = DEFAULT_QUALITY if quality is None else quality
-    if quality not in QUALITIES:
-        raise UsageError(f"codec: expected a jpeg quality from 1 to 100, got 'jpeg:{quality}'")
     return JpegCodec(quality)
 
 

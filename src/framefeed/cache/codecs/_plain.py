@@ -10,7 +10,6 @@ import xxhash
 
 from framefeed.cache.codecs._codec import BrokenFrame, allocate_memory, check_planes
 from framefeed.decode import Pixels, PlaneLayout
-from framefeed.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,30 +117,12 @@ def decompress_block(data: memoryview, nbytes: int) -> Pixels:
     return hashed[:nbytes]
 
 
-LEVELS = range(1, 20)
-
-
-def make_zstd(level: int | None = None) -> ZstdCodec:
-    """Make the Zstandard codec.
-
-    Args:
-        level: 1 to 19, or None for 1.
-
-    Raises:
-        UsageError: The level is not from 1 to 19.
-    """
-    level = LEVELS.start if level is None else level
-    if level not in LEVELS:
-        raise UsageError(f"codec: expected a zstd level from {LEVELS.start} to {LEVELS.stop - 1}, got 'zstd:{level}'")
-    return ZstdCodec(level)
-
-
 @dataclass(frozen=True, slots=True)
 class ZstdCodec:
     """Compress planes into one Zstandard frame, without its optional checksum.
 
     Attributes:
-        level: One of ``LEVELS``.
+        level: 1 to 19.
     """
 
     level: int

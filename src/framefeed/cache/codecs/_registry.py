@@ -1,37 +1,60 @@
-"""Find codecs by the name that users give, and by the label that is stored with each frame."""
+"""The codecs of the cache, and how they are found by the name that users give and by the label of a stored frame."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 from framefeed._nearest import did_you_mean
 from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.cache.codecs._jpeg import make_jpeg
 from framefeed.cache.codecs._magicyuv import make_magicyuv
-from framefeed.cache.codecs._plain import Lz4Codec, RawCodec, make_zstd
+from framefeed.cache.codecs._plain import Lz4Codec, RawCodec, ZstdCodec
 from framefeed.decode import PlaneLayout
 from framefeed.errors import MissingDependency, UsageError
 
-_PLAIN: dict[str, Callable[[], FrameCodec]] = {
-    "raw": RawCodec,
-    "lz4": lambda: Lz4Codec("lz4", level=1),
-    "lz4hc": lambda: Lz4Codec("lz4hc", level=4),
-    "magicyuv": make_magicyuv,
+
+@dataclass(frozen=True, slots=True)
+class CodecEntry:
+    """A codec of the cache.
+
+    Attributes:
+        make: Makes it, of the number that follows its name; raises MissingDependency.
+        number: What the number is, such as "level"; empty if the name has none.
+        numbers: Valid numbers.
+        default: The number of the name alone.
+        is_exact: Whether it is lossless.
+    """
+
+    make: Callable[[int], FrameCodec]
+    number: str = ""
+    numbers: range = range(1)
+    default: int = 0
+    is_exact: bool = True
+
+
+CODECS: Mapping[str, CodecEntry] = {
+    "raw": CodecEntry(lambda _: RawCodec()),
+    "lz4": CodecEntry(lambda _: Lz4Codec("lz4", level=1)),
+    "lz4hc": CodecEntry(lambda _: Lz4Codec("lz4hc", level=4)),
+    "magicyuv": CodecEntry(lambda _: make_magicyuv()),
+    "zstd": CodecEntry(ZstdCodec, "level", range(1, 20), default=1),
+    "jpeg": CodecEntry(make_jpeg, "quality", range(1, 101), default=90, is_exact=False),
 }
+"""The one place where a codec is registered: by its name, which is never used for another."""
 _NUMBER = re.compile(r"[1-9][0-9]{0,2}", re.ASCII)
-_NUMBERED: dict[str, Callable[[int | None], FrameCodec]] = {"zstd": make_zstd, "jpeg": make_jpeg}
 
 
 def known_codecs() -> tuple[str, ...]:
     """List the names of all codecs; "zstd" can be followed by a level ("zstd:3"), "jpeg" by a quality ("jpeg:90")."""
-    return (*_PLAIN, *_NUMBERED)
+    return tuple(CODECS)
 
 
 @lru_cache(maxsize=64)
 def find_codec(spec: str) -> FrameCodec:
-    """Find a codec.
+    """Find a codec by its name, or by the label that is stored with each frame.
 
     Args:
         spec: A name from ``known_codecs``; "zstd" and "jpeg" may be followed by a colon and a number.
@@ -41,38 +64,41 @@ def find_codec(spec: str) -> FrameCodec:
         MissingDependency: It needs a library that is not installed, or a newer one.
     """
     name, colon, number = spec.partition(":")
-    if name in _PLAIN and not colon:
-        return _PLAIN[name]()
-    if name in _NUMBERED and (not colon or _NUMBER.fullmatch(number)):
-        return _NUMBERED[name](int(number) if colon else None)
-    raise UsageError(
-        f"unknown codec {spec[:80]!r}: use one of {', '.join(known_codecs())}; zstd can have a level from "
-        f"1 to 19 ('zstd:3'), and jpeg, which is lossy, a quality from 1 to 100 ('jpeg:90')"
-        f"{did_you_mean(name, known_codecs())}"
-    )
+    entry = CODECS.get(name)
+    if entry is not None and not colon:
+        return entry.make(entry.default)
+    if entry is None or not entry.number or not _NUMBER.fullmatch(number):
+        raise UsageError(f"unknown codec {spec[:80]!r}: use {list_codecs()}{did_you_mean(name, CODECS)}")
+    if int(number) not in entry.numbers:
+        least, most = entry.numbers[0], entry.numbers[-1]
+        raise UsageError(f"codec: expected a {name} {entry.number} from {least} to {most}, got {spec!r}")
+    return entry.make(int(number))
+
+
+def list_codecs() -> str:
+    """List all codecs in words, with the numbers that may follow their names, for messages and help."""
+
+    def join(*, is_exact: bool) -> str:
+        ranges = {name: entry.numbers for name, entry in CODECS.items() if entry.is_exact == is_exact}
+        return ", ".join(
+            f"{name}, {name}:{numbers[0]} to {name}:{numbers[-1]}" if CODECS[name].number else name
+            for name, numbers in ranges.items()
+        )
+
+    return f"{join(is_exact=True)} (lossless); {join(is_exact=False)} (lossy)"
 
 
 def find_exact_codecs(layouts: Collection[PlaneLayout]) -> list[FrameCodec]:
     """Find the codecs that are installed, are lossless, and accept all of some layouts."""
     codecs = []
-    for name in known_codecs():
+    for name, entry in CODECS.items():
         try:
             codec = find_codec(name)
         except MissingDependency:
             continue
-        if codec.is_exact and all(map(codec.can_store, layouts)):
+        if entry.is_exact and all(map(codec.can_store, layouts)):
             codecs.append(codec)
     return codecs
-
-
-def find_labelled_codec(label: str) -> FrameCodec:
-    """Find the codec that reads frames with this label.
-
-    Raises:
-        UsageError: There is none in this version.
-        MissingDependency: It needs a library that is not installed, or a newer one.
-    """
-    return find_codec(label)
 
 
 def find_codec_for(codec: FrameCodec, layout: PlaneLayout) -> FrameCodec:

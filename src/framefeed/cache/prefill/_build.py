@@ -25,8 +25,9 @@ import numpy as np
 from framefeed._checks import can_show_bar, check_integer, expected
 from framefeed._values import Limits
 from framefeed.cache._demand import FillOptions, FillTask, FrameRun, make_tasks
-from framefeed.cache._frame_cache import FrameCache, check_filling
+from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._keys import Form
+from framefeed.cache.prefill._opening import check_filling, choose_form, make_decoder
 from framefeed.cache.store._folder import file_mode, make_folder
 from framefeed.decode import ClipSlot, Decoder, as_decoder
 from framefeed.errors import CacheError, ResourceExhausted, UsageError
@@ -172,8 +173,8 @@ class Filler:
     def __init__(self, plan: EpochPlan, cache: FrameCache, inner: Decoder, epochs: int = 1) -> None:
         self._plan = plan
         self._cache = cache
-        self._decoder = cache.decoder_for(plan, inner, epochs).without_counting()
-        self.form = cache.form_for(plan)
+        self._decoder = make_decoder(plan, cache, inner, epochs).without_counting()
+        self.form = choose_form(plan, cache)
 
     def __call__(self, task: FillTask) -> FillCounts:
         """Do a task. A request to stop, a wrong call and a shortage are raised; all other errors are counted."""
@@ -362,7 +363,7 @@ def build(
     if lost and cache.store.trouble is None and cache.store.lost_by is not None:
         raise make_shortage_error(cache.store.lost_by, cache.path, "store")
     if cache.store.needed_bytes is not None and not cache.info().num_frames:
-        raise UsageError(cache.store.trouble or "")
+        raise UsageError(cache.state.trouble or "")
     return BuildReport(
         clips=len(plan) * epochs,
         frames_stored=done.stored - lost,
@@ -372,7 +373,7 @@ def build(
         bytes_written=after.bytes_written - before.bytes_written,
         seconds=perf_counter() - begin,
         workers=count,
-        stopped_because=cache.store.trouble,
+        stopped_because=cache.state.trouble,
     )
 
 

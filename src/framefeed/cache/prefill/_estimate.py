@@ -3,68 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from framefeed._checks import check_integer
 from framefeed._units import format_bytes, format_count, format_seconds
 from framefeed._values import Limits
-from framefeed.cache._choosing import find_stored_codec, read_memory_size
-from framefeed.cache._demand import FillOptions, PlanDemand, count_demand, scatter
-from framefeed.cache._frame_cache import FrameCache, check_filling
+from framefeed.cache._demand import FillOptions, PlanDemand, count_demand
+from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._keys import Form
-from framefeed.cache._state import AUTO
-from framefeed.cache.codecs._auto import Conditions, choose_codec
-from framefeed.cache.codecs._codec import FrameCodec
-from framefeed.cache.codecs._registry import find_codec, find_codec_for, find_exact_codecs
 from framefeed.cache.prefill._build import TASK_BYTES
-from framefeed.cache.prefill._sampling import CodecSample, PlanSample, SampleCounts, Sampler
+from framefeed.cache.prefill._opening import check_filling, choose_form
+from framefeed.cache.prefill._sampling import PlanSample, SampleCounts, sample_plan
 from framefeed.cache.store._format import ROW
-from framefeed.decode import Decoder, PlaneLayout, as_decoder
-from framefeed.errors import FrameNotFound, MediaError, TimeUnavailable
-from framefeed.media import MediaSource
+from framefeed.decode import Decoder, as_decoder
 from framefeed.parallel import make_shortage_error, thread_budget
 from framefeed.plan import EpochPlan
-
-LOOKED_UP_CLIPS = 512
-"""Most clips of an epoch that are looked up, in about a second: the share is then known to 5 % or better."""
-
-
-def estimate_cached_share(plan: EpochPlan, cache: FrameCache, inner: Decoder) -> float:
-    """Estimate the share of the frames of an epoch that a cache has, from 0 to 1; nothing is decoded.
-
-    Args:
-        plan: The plan at the epoch. Of a long one, a sample of clips is looked up.
-        cache: The cache.
-        inner: Decoder of the frames that the cache lacks.
-
-    Raises:
-        ResourceExhausted: A resource ran out.
-    """
-    count = min(len(plan), LOOKED_UP_CLIPS)
-    decoder = cache.decoder(inner, cache.form_for(plan))
-    num_frames = num_missing = 0
-    for number in scatter(count):
-        position = number * len(plan) // count
-        try:
-            request, index = plan[position], plan.catalog.frame_index(plan.row_at(position))
-            source = MediaSource.of(plan.catalog.source(plan.row_at(position)))
-            missing = decoder.find_missing(source, index, request.storable, request.output)
-        except (FrameNotFound, TimeUnavailable, MediaError, OSError):
-            continue  # The clip fails in the epoch too, and delivers no frames.
-        num_frames += len(missing)
-        num_missing += int(missing.sum())
-    return (num_frames - num_missing) / max(1, num_frames)
-
 
 SAMPLED_CLIPS = 24
 CLIP_SECONDS = 240e-6
 """Time in Python to plan, look up and deliver or store a clip; threads do not share it (on two x86-64 cores)."""
 _MAX_CLIPS_PER_SECOND = 1 / CLIP_SECONDS
 _NO_CACHE = "no cache"
-_GIVEN = "the codec that was given"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +58,6 @@ class Room:
         free_bytes: Free space of its disk, or None if unknown.
         memory_bytes: Memory of the machine.
         frames_there: Frames that the cache already has.
-        share_there: Share of the plan's frames that are among them, from 0 to 1.
     """
 
     workers: int
@@ -106,7 +66,6 @@ class Room:
     free_bytes: int | None = None
     memory_bytes: int = 0
     frames_there: int = 0
-    share_there: float = 0.0
 
     @property
     def most_bytes(self) -> int | None:
@@ -131,13 +90,13 @@ class CacheEstimate:
     Attributes:
         outlook: Clips and frames of the plan.
         form: Form in which frames are stored: "output" or "planes".
-        codecs: One entry for each codec that was measured; empty if no sampled clip could be decoded.
-        codec: Label of the codec to use: the cache's own, or with codec="auto" the best for this plan.
+        codecs: The entry of the codec that the cache uses; empty if no sampled clip could be decoded.
+        codec: Label of the codec that the cache uses; empty if no sampled clip could be decoded.
         reason: Why this codec.
         decode_clips_per_second: Speed of decoding without a cache.
         room: Memory, disk space and threads.
         sample: Counts and times of the decoded sample.
-        sampled_frames: Frames that each codec stored and read.
+        sampled_frames: Frames that were stored and read.
     """
 
     outlook: PlanDemand
@@ -190,11 +149,10 @@ def estimate(
     clips: int = SAMPLED_CLIPS,
     limits: Limits | None = None,
 ) -> CacheEstimate:
-    """Estimate the size, build time and speed of a cache, by building a few clips in a temporary folder.
+    """Estimate the size, build time and speed of a cache, by building a few clips in a temporary folder beside it.
 
-    A cache with codec="auto" chooses its codec in the same way, but measures again. To use the codec of the estimate,
-    make ``FrameCache(path, codec=estimate.codec)``. If the cache already has such frames with an exact codec, the
-    estimate is for that codec.
+    The folder is removed at the end, and nothing is stored in the cache. The clips are stored with the codec that the
+    cache uses for this plan.
 
     Example: ``print(ff.cache.estimate(plan, cache))``
 
@@ -209,7 +167,7 @@ def estimate(
 
     Raises:
         UsageError: An argument is wrong, or the decoder cannot give frames in the form to be stored.
-        CacheError: The folder of the cache, or the one for temporary files, cannot be used.
+        CacheError: The folder of the cache, or the temporary one beside it, cannot be used.
         ResourceExhausted: A resource ran out.
     """
     check_filling(plan, cache, epochs)
@@ -217,102 +175,57 @@ def estimate(
     if workers != "auto":
         check_integer("workers", workers, least=0)
     inner = as_decoder(backend, limits)
-    cache.decoder_for(plan, inner, epochs)
-    form = cache.form_for(plan)
+    form = choose_form(plan, cache)
     demand = count_demand(plan, epochs, FillOptions(form == "output", TASK_BYTES))
     room = _measure_room(cache, thread_budget().threads if workers == "auto" else max(1, workers))
-    sampler = Sampler(plan, cache, inner, epochs)
-    codecs: list[CodecSample] = []
-    reason = ""
     try:
-        if room.frames_there and len(plan):
-            ends = {0, epochs - 1}
-            share = sum(
-                estimate_cached_share(plan.with_epoch(plan.epoch + number), cache, inner) for number in ends
-            ) / len(ends)
-            room = replace(room, share_there=share)
-        if len(plan):
-            sampler.decode_clips(clips)
-        if sampler.layout is not None:
-            candidates, reason = _find_candidates(cache, sampler.layout)
-            codecs = [sampler.measure(codec) for codec in candidates]
+        sample = sample_plan(plan, cache, inner, epochs, clips)
     except MemoryError as error:
         raise make_shortage_error("memory", cache.path, "estimate") from error
-    return scale_up(demand, form, sampler.sample, codecs, room, reason)
+    return scale_up(demand, form, sample, room)
 
 
-def scale_up(
-    demand: PlanDemand, form: Form, sample: PlanSample, codecs: Sequence[CodecSample], room: Room, reason: str = ""
-) -> CacheEstimate:
+def scale_up(demand: PlanDemand, form: Form, sample: PlanSample, room: Room) -> CacheEstimate:
     """Scale the measurements of a sample up to a plan; pure.
 
     Args:
         demand: Clips and frames of the plan.
         form: Form in which frames are stored.
-        sample: Counts and times of decoding.
-        codecs: Measurements of each codec.
+        sample: Counts, bytes and times of the sample.
         room: Memory, disk space and threads.
-        reason: Why only one codec was measured; empty if there is a choice.
     """
     counts, clip_frames = sample.counts, demand.clip_frames / max(1, demand.clips)
     # The pictures are counted by plan_runs, as for EpochPlan.describe; what each takes here is measured, not predicted.
     pictures = demand.pictures / max(1, counts.pictures)
     frames, runs = demand.frames / max(1, sample.frames), demand.pieces / max(1, sample.runs)
     listing = demand.clips * sample.list_seconds
-    estimates = []
-    for each in codecs:
-        own = each.figures
-        storing = own.write_seconds * frames
-        reading = (own.read_seconds / max(1, own.num_frames) + counts.convert_seconds) * clip_frames
-        row_bytes = ROW.itemsize * own.num_frames
-        estimates.append(
+    codecs = []
+    if sample.codec:
+        reading = sample.read_seconds / max(1, sample.stored_frames) * clip_frames
+        stored = sample.stored_bytes + ROW.itemsize * sample.stored_frames
+        codecs.append(
             CodecEstimate(
-                codec=own.codec,
-                nbytes=round((own.stored_bytes + row_bytes) * frames + each.stream_bytes * runs),
-                build_seconds=(counts.fill_seconds * pictures + storing) / room.workers + listing,
-                build_cpu_seconds=counts.fill_cpu_seconds * pictures + storing + listing,
+                codec=sample.codec,
+                nbytes=round(stored * frames + sample.stream_bytes * runs),
+                build_seconds=counts.fill_seconds * pictures / room.workers + listing,
+                build_cpu_seconds=counts.fill_cpu_seconds * pictures + listing,
                 clips_per_second=min(room.workers / (reading + CLIP_SECONDS), _MAX_CLIPS_PER_SECOND),
             )
         )
-    codec, why = _choose(codecs, demand.frames, room)
-    seconds_per_clip = counts.fill_seconds / max(1, counts.pictures) * sample.loader_pictures
-    seconds_per_clip += counts.convert_seconds * clip_frames
+    decoding = counts.decode_seconds / max(1, counts.pictures) * sample.loader_pictures
     return CacheEstimate(
         outlook=demand,
         form=form,
-        codecs=tuple(estimates),
-        codec=codec,
-        reason=f"{codec}: {reason}" if reason and codec else why,
-        decode_clips_per_second=min(room.workers / (seconds_per_clip + CLIP_SECONDS), _MAX_CLIPS_PER_SECOND)
-        if seconds_per_clip
+        codecs=tuple(codecs),
+        codec=sample.codec,
+        reason=f"{sample.codec}: {sample.reason}" if sample.codec else "no frame could be measured",
+        decode_clips_per_second=min(room.workers / (decoding + CLIP_SECONDS), _MAX_CLIPS_PER_SECOND)
+        if decoding
         else 0.0,
         room=room,
         sample=counts,
-        sampled_frames=codecs[0].figures.num_frames if codecs else 0,
+        sampled_frames=sample.stored_frames,
     )
-
-
-def _choose(codecs: Sequence[CodecSample], num_frames: int, room: Room) -> tuple[str, str]:
-    """Choose the codec to use as codec="auto" does, by the sizes of the whole sample; return (its label, reason)."""
-    if not codecs:
-        return "", "no frame could be measured"
-    first = codecs[0].figures
-    if len(codecs) == 1:
-        return first.codec, f"{first.codec}: {_GIVEN}"
-    raw_bytes = round(first.raw_bytes / first.num_frames * num_frames)
-    alone = [replace(each.alone, stored_bytes=round(each.figures.ratio * each.alone.raw_bytes)) for each in codecs]
-    choice = choose_codec(alone, Conditions(raw_bytes, room.most_bytes, room.memory_bytes))
-    return choice.codec, choice.reason
-
-
-def _find_candidates(cache: FrameCache, layout: PlaneLayout) -> tuple[list[FrameCodec], str]:
-    """Return the codecs to measure: the given one or that of stored frames, with the reason, else all exact ones."""
-    if cache.options.codec != AUTO:
-        return [find_codec_for(find_codec(cache.options.codec), layout)], _GIVEN
-    stored_with = find_stored_codec(layout, cache.info().kinds)
-    if stored_with is not None:
-        return [stored_with], "the cache already has such frames with this codec"
-    return find_exact_codecs({layout}), ""
 
 
 def _measure_room(cache: FrameCache, workers: int) -> Room:
@@ -325,7 +238,8 @@ def _measure_room(cache: FrameCache, workers: int) -> Room:
         free = disk.f_bavail * disk.f_frsize
     except OSError:
         free = None
-    return Room(workers, cache.options.max_bytes, info.bytes_on_disk, free, read_memory_size(), info.num_frames)
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return Room(workers, cache.options.max_bytes, info.bytes_on_disk, free, memory_bytes, info.num_frames)
 
 
 # --- in words -----------------------------------------------------------------------------------------
@@ -362,14 +276,11 @@ def _list_remarks(estimate: CacheEstimate) -> list[str]:
     if chosen is None:
         return lines
     lines.append(estimate.reason)
-    if estimate.room.share_there == 1:
-        lines.append("all frames of these clips are in the cache already: a build has nothing to store")
-    else:
-        cpu_time, time = format_seconds(chosen.build_cpu_seconds), format_seconds(chosen.build_seconds)
-        lines.append(
-            f"to build with {chosen.codec}: about {cpu_time} of CPU time; with {workers} about {time}, longer if other "
-            "programs use the processor"
-        )
+    cpu_time, time = format_seconds(chosen.build_cpu_seconds), format_seconds(chosen.build_seconds)
+    lines.append(
+        f"to build with {chosen.codec}: about {cpu_time} of CPU time; with {workers} about {time}, longer if other "
+        "programs use the processor"
+    )
     lack, size = estimate.room.explain_lack(chosen.nbytes), format_bytes(chosen.nbytes)
     lines.append(f"the frames of these clips {f'do not fit: {size} is {lack}' if lack else f'fit: {size}'}")
     if estimate.outlook.varies:

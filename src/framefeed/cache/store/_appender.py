@@ -103,7 +103,7 @@ class Appender:
             self._drop()
             self.trouble, self.is_full, self.needed_bytes, self.shortage = None, False, None, None
 
-    def renew_after_fork(self) -> None:
+    def begin_in_child(self) -> None:
         """Leave the open segment to the parent, in a forked process; only this copy of its lock is dropped."""
         self._lock = Lock()
         self._at_exit = None
@@ -151,7 +151,7 @@ class Appender:
         else:
             self.trouble = (
                 f"{path}: the frame cache is full (max_bytes is {reached.max_bytes:,}) and stores no more frames; "
-                "stored frames stay in use: give it a larger max_bytes"
+                "stored frames stay in use"
             )
 
     def _append(self, clip: SegmentFrames) -> bool:

@@ -116,6 +116,11 @@ class SegmentIndex:
         self._is_settled = True
         self._refused_stamps: dict[str, tuple[int, ...]] = {}
 
+    @property
+    def num_frames(self) -> int:
+        """Frames of the sealed segments."""
+        return len(self._streams)
+
     # --- finding --------------------------------------------------------------------------------------
 
     def find(self, key: bytes, numbers: IntArray) -> FrameLocations:
@@ -405,7 +410,7 @@ class SegmentIndex:
         """Close all data files that are not in use; without a lock, because any thread may call it at any time."""
         self._descriptors.release_idle()
 
-    def renew_after_fork(self) -> None:
+    def begin_in_child(self) -> None:
         """Continue in a forked process: replace locks, and leave the segment that the parent writes to the parent."""
         if self._lock.acquire(blocking=False):
             self._lock = RLock()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import compress
 from operator import not_
 from threading import Lock
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._per_process import PerProcess
 from framefeed.cache.store._appender import Appender
 from framefeed.cache.store._check import check_all, count_contents, drop_damaged
 from framefeed.cache.store._files import fill_buffer, find_parts
@@ -29,9 +31,27 @@ from framefeed.cache.store._format import (
 )
 from framefeed.cache.store._index import SegmentIndex
 from framefeed.errors import CacheError, UsageError
-from framefeed.parallel import ClosedByWith, find_shortage, make_shortage_error, renew_after_fork, try_again_in_shortage
+from framefeed.parallel import ClosedByWith, find_shortage, make_shortage_error, try_again_in_shortage
 
 R = TypeVar("R")
+
+
+class _OwnState:
+    """What one process has of a store."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.segments = SegmentIndex(folder)
+        self.appender = Appender(folder, self.segments)
+        self.lock = Lock()
+        self.counts = StoreCounts()
+
+    def begin_in_child(self) -> _OwnState:
+        """Continue in a forked child with the sealed segments; leave the open one to the parent."""
+        self.lock = Lock()
+        self.counts = StoreCounts()
+        self.appender.begin_in_child()
+        self.segments.begin_in_child()
+        return self
 
 
 class FrameStore(ClosedByWith):
@@ -54,11 +74,7 @@ class FrameStore(ClosedByWith):
     def __init__(self, path: str, options: StoreOptions | None = None) -> None:
         self._options = options or StoreOptions()
         self._folder = Folder(path, self._options)
-        self._segments = SegmentIndex(self._folder)
-        self._appender = Appender(self._folder, self._segments)
-        self._lock = Lock()
-        self._counts = StoreCounts()
-        renew_after_fork(self)
+        self._state = PerProcess(partial(_OwnState, self._folder), _OwnState.begin_in_child)
 
     def __repr__(self) -> str:
         return f"FrameStore({self._folder.path!r})"
@@ -67,9 +83,17 @@ class FrameStore(ClosedByWith):
         raise TypeError("a FrameStore cannot be pickled: make one in each process, or send the FrameCache")
 
     @property
+    def _segments(self) -> SegmentIndex:
+        return self._state.value.segments
+
+    @property
+    def _appender(self) -> Appender:
+        return self._state.value.appender
+
+    @property
     def counts(self) -> StoreCounts:
         """Counts of this process."""
-        counts, appender = self._counts, self._appender
+        counts, appender = self._state.value.counts, self._appender
         counts.segments_refused = self._segments.num_refused
         counts.frames_written, counts.bytes_written = appender.frames_written, appender.bytes_written
         counts.frames_lost = appender.frames_lost
@@ -99,6 +123,11 @@ class FrameStore(ClosedByWith):
     def needed_bytes(self) -> int | None:
         """Bytes of frames that do not fit the budget of even an empty cache, or None."""
         return self._appender.needed_bytes
+
+    @property
+    def num_frames(self) -> int:
+        """Frames of sealed segments that this process knows."""
+        return self._segments.num_frames
 
     def find(self, key: bytes, numbers: npt.NDArray[np.int64]) -> FrameLocations:
         """Find frames of one stream.
@@ -155,10 +184,11 @@ class FrameStore(ClosedByWith):
         if num_sound < len(sound):
             for i in compress(indices, map(not_, sound)):
                 self._segments.forget(locations.key, int(locations.numbers[i]), int(locations.refs[i]))
-        with self._lock:
-            self._counts.frames_read += num_sound
-            self._counts.bytes_read += sum(compress(sizes, sound))
-            self._counts.frames_damaged += len(sound) - num_sound
+        own = self._state.value
+        with own.lock:
+            own.counts.frames_read += num_sound
+            own.counts.bytes_read += sum(compress(sizes, sound))
+            own.counts.frames_damaged += len(sound) - num_sound
         return sound
 
     def add(self, key: bytes, description: str, frames: Sequence[StoredFrame]) -> bool:
@@ -265,13 +295,6 @@ class FrameStore(ClosedByWith):
 
     def _try_again(self, call: Callable[[], R]) -> R:
         return try_again_in_shortage(call, self._folder.path, "cache")
-
-    def after_fork(self) -> None:
-        """Continue in a forked process with the sealed segments; leave the open one to the parent."""
-        self._lock = Lock()
-        self._counts = StoreCounts()
-        self._appender.renew_after_fork()
-        self._segments.renew_after_fork()
 
 
 def _select(column: npt.NDArray[Any], indices: Sequence[int]) -> list[int]:

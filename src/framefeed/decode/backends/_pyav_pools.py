@@ -9,13 +9,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from av import CodecContext, VideoCodecContext
 
@@ -27,7 +29,7 @@ from framefeed.decode._decoder import DecodeCounts
 from framefeed.decode.backends._pyav_feed import ContainerFeed, DirectFeed, Feed, wait_for_threads
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource, VideoContainer, libav_errors
-from framefeed.parallel import is_collecting, register_releasable, try_again_in_shortage
+from framefeed.parallel import register_releasable, try_again_in_shortage
 
 # Idle decoder contexts of a thread.
 MAX_CONTEXTS = 8
@@ -42,6 +44,26 @@ MAX_READERS = 8
 MAX_SOURCES = 256
 
 T = TypeVar("T")
+
+
+# The one place of the package that asks the collector. A generator that is closed in order gives its file and decoder
+# back at once, and one that the collector finalises must not, because it may have finalised the file first: both end
+# with GeneratorExit. Were all put aside, a closed reader would keep its file open until the next call.
+# The collector calls these, one after the other, with ("start" or "stop", info), the same dictionary for all three.
+# Each is a C function: an interrupt that arrives during a collection is raised by the first Python code that runs, and
+# in a callback it would be lost.
+_LATEST: dict[str, object] = {}
+"""The dictionary of the last collection that started, and of the last that stopped, in any thread."""
+_OWN = threading.local()
+"""The same of the calling thread, as attributes."""
+_PHASES = OrderedDict.fromkeys(("start", "stop"))
+"""The last phase comes last: any dictionary with content is a true `last` of `OrderedDict.move_to_end`."""
+gc.callbacks.extend(cast("Any", [_LATEST.__setitem__, partial(setattr, _OWN), _PHASES.move_to_end]))
+
+
+def is_collecting() -> bool:
+    """Whether the calling thread runs the cyclic garbage collector, for example in a finaliser."""
+    return next(reversed(_PHASES)) == "start" and getattr(_OWN, "start", None) is _LATEST["start"]
 
 
 class _IdleItem(Generic[T]):

@@ -21,8 +21,15 @@ from framefeed.bitstreams import (
     read_headers,
     unwrap,
 )
-from framefeed.index.proofs._proving import Proof, Refuted, Unproved
-from framefeed.index.proofs._rules import check_ends, check_sets, find_pictures, prove_order_of_times
+from framefeed.index.proofs._proving import (
+    Proof,
+    Refuted,
+    Unproved,
+    check_ends,
+    check_sets,
+    find_pictures,
+    prove_order_of_times,
+)
 
 KNOWN_KINDS = frozenset({1, 5, 6, 7, 8, 9, 10, 11, 12})
 """Slices, messages, parameter sets, delimiters, ends and filler; no partitions, layers, views or alpha planes."""

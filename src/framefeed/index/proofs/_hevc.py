@@ -20,8 +20,14 @@ from framefeed.bitstreams import (
     read_hevc_slices,
     unwrap,
 )
-from framefeed.index.proofs._proving import Proof, Refuted
-from framefeed.index.proofs._rules import check_ends, check_sets, find_pictures, prove_order_of_times
+from framefeed.index.proofs._proving import (
+    Proof,
+    Refuted,
+    check_ends,
+    check_sets,
+    find_pictures,
+    prove_order_of_times,
+)
 
 _BROKEN_LINKS = (16, 17, 18)
 KNOWN_KINDS = frozenset({*range(10), *_BROKEN_LINKS, 19, 20, 21, *range(32, 41), 62})

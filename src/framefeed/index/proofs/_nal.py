@@ -21,8 +21,14 @@ from framefeed.bitstreams import (
     split_nal_units,
 )
 from framefeed.index.proofs import _h264, _hevc
-from framefeed.index.proofs._proving import Proof, Refuted, Unproved
-from framefeed.index.proofs._rules import check_sets, find_pictures, name_unknown
+from framefeed.index.proofs._proving import (
+    Proof,
+    Refuted,
+    Unproved,
+    check_sets,
+    find_pictures,
+    name_unknown,
+)
 from framefeed.media import VideoContainer, has_damaged_configuration, read_stream_colors
 
 

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from framefeed._arrays import BoolArray, IntArray
-from framefeed._values import MISSING_PTS, PacketWalk, PictureFormat, StreamColors
+from framefeed._values import MISSING_PTS, PacketWalk, PictureFormat, StreamColors, UnitFacts
+from framefeed.bitstreams import BEGINS_PICTURE, Configuration
 
 PROOF_RULES = 1
 """Version of the rules by which packets are believed; it rises when they give other frames of some stream. 0: before
@@ -46,34 +49,69 @@ class Proof:
     begin: int = 0
 
 
-def prove_in_packet_order(
-    walk: PacketWalk,
-    is_shown: BoolArray,
-    is_key: BoolArray,
-    first: PictureFormat | None = None,
-    colors: StreamColors | None = None,
-) -> Proof:
-    """Prove the frames of a codec whose decoder outputs the frame of a packet before it takes the next packet.
-
-    Their order is that of the packets, so frames may share a time. If times go backward, the stream is decoded.
-
-    Args:
-        walk: The stream's packets.
-        is_shown: Whether a packet gives a frame, if the container does not discard it, bool [P].
-        is_key: Whether that frame is a key frame, bool [P].
-        first: See `Proof`.
-        colors: See `Proof`.
+def find_pictures(units: UnitFacts) -> IntArray:
+    """List the packets that have a picture, int64 [S].
 
     Raises:
-        Unproved: Times are missing or go backward, the first frame is no key frame, or a packet is damaged.
+        Refuted: There is none, or a packet has more or less than one whole picture.
     """
-    if walk.is_damaged:
-        raise Unproved("the container says that a packet is damaged")
-    is_frame = is_shown & ~walk.packets.is_discarded
-    order: IntArray = is_frame.nonzero()[0]
-    if not len(order) or not is_key[order[0]]:
-        raise Unproved("it does not begin with a key frame")
+    if units.fault:
+        raise Refuted(units.fault)
+    packets = units.has_slice.nonzero()[0]
+    if not len(packets):
+        raise Refuted("no pictures")
+    if not units.is_plain or np.count_nonzero(units.head[packets, 0] < BEGINS_PICTURE):
+        raise Refuted("packets that are not one picture in whole NAL units")
+    return packets
+
+
+def name_unknown(units: UnitFacts, known: frozenset[int]) -> str:
+    """Name the unknown types of NAL units; empty if there are none."""
+    unknown = units.kinds - known
+    return f"NAL units of types {sorted(unknown)}" if unknown else ""
+
+
+def check_ends(units: UnitFacts, packets: IntArray) -> None:
+    """Raise Refuted if a sequence ends before the last picture: a decoder outputs held pictures early, or never.
+
+    Args:
+        units: NAL units of all packets.
+        packets: Numbers of the packets that have a picture.
+    """
+    if np.count_nonzero(units.has_end[: packets[-1]]):
+        raise Refuted("an end of the sequence inside of it")
+
+
+def check_sets(configuration: Configuration, units: UnitFacts) -> None:
+    """Raise Refuted if packets have other parameter sets than the configuration."""
+    if configuration.pictures is None:
+        raise Refuted("picture parameter sets of an unknown kind")
+    if not configuration.units.issuperset([unit.rstrip(b"\0") for unit in units.parameter_sets]):
+        raise Refuted("other parameter sets in packets than in the configuration")
+
+
+def prove_order_of_times(walk: PacketWalk, packets: IntArray, number: IntArray) -> Proof:
+    """Prove that pictures are shown in the order of their times.
+
+    Args:
+        walk: The packet walk.
+        packets: Numbers of the packets that give a frame, int64 [S].
+        number: The order of their pictures, int64 [S].
+
+    Raises:
+        Refuted: Times are missing, or in another order, a packet is damaged, or the configuration changes.
+    """
+    if walk.is_damaged or walk.is_reconfigured:
+        raise Refuted("the container says that a packet is damaged, or changes the configuration")
+    rising = number.argsort(kind="stable")
+    number = number[rising]
+    if np.count_nonzero(number[1:] == number[:-1]):
+        raise Refuted("two pictures of one order")
+    order = packets[rising]
+    order = order[~walk.packets.is_discarded[order]]
+    if not len(order):
+        raise Refuted("no packet gives a frame")
     times = walk.packets.pts[order]
-    if times[0] == MISSING_PTS or bool((times[1:] < times[:-1]).any()):
-        raise Unproved("times are missing or go backward")
-    return Proof(order, is_key & is_frame & walk.packets.is_key, first, colors)
+    if np.count_nonzero(times[1:] <= times[:-1]) or times[0] == MISSING_PTS:
+        raise Refuted("times in another order than the pictures")
+    return Proof(order, walk.packets.is_key)

@@ -1,0 +1,46 @@
+"""Row "start": from the start of a program to its first batch."""
+
+from __future__ import annotations
+
+from framefeed.bench import METRICS, Comparison, Contender, Figure, Findings, Row, Timings, ready
+from framefeed.bench.baselines import Peers
+from framefeed.bench.load import (
+    OURS_IN_TORCH,
+    OWN_LOOPS,
+    PEER_LOOPS,
+    ClipSet,
+    choose_loops,
+    compare_libraries,
+    library_of,
+    time_loop,
+)
+
+
+def start_row(clips: ClipSet, peers: Peers) -> Row:
+    """From the start of the process to the first batch."""
+    loops = choose_loops((OWN_LOOPS[0], OURS_IN_TORCH, *PEER_LOOPS), peers)
+    specification = clips.write(1)
+
+    def conclude(timings: Timings) -> Findings:
+        comparisons = []
+        for ours in (OWN_LOOPS[0].name, OURS_IN_TORCH.name):
+            for library, figures in compare_libraries(timings, ours).items():
+                shares = {
+                    title: Figure(timings.ratio(ours, figure.against, METRICS[title]), ours, figure.against)
+                    for title, figure in figures.items()
+                }
+                what = f"time of {ours} to its first batch, as a share of that of the fastest loop of {library}"
+                comparisons.append(Comparison(f"{ours}: {library}", what, shares))
+        return Findings(comparisons)
+
+    contenders = [
+        Contender(
+            loop.name,
+            ready(time_loop(loop, specification, None, "first")),
+            library_of(loop),
+            groups=() if loop.is_own else (library_of(loop),),
+        )
+        for loop in loops
+    ]
+    title = "from the start of the process to the first batch, catalog and page cache ready"
+    return Row("start", title, contenders, conclude, unit="starts", between=lambda: None, warms_up=True)

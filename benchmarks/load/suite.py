@@ -1,0 +1,69 @@
+"""Rows of our own loaders; results name them as those of ``framefeed bench load``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.load.clips import lock_row, processes_row, restore_row, slow_row
+from benchmarks.load.frameworks import frameworks_row
+from benchmarks.load.light import light_row
+from benchmarks.load.simulation import simulation_row
+from benchmarks.load.start import start_row
+from benchmarks.media import OwnStore
+from framefeed.bench import Begin, BenchOptions, PlannedRow, Row, Suite
+from framefeed.bench.baselines import Peers
+from framefeed.bench.load import EpochMedia
+from framefeed.errors import MissingMedia
+
+ROWS: Mapping[str, str] = {
+    "start": "time from the start of a process to its first batch",
+    "light": "items that are ready in memory under framefeed's DataLoader, against torch's",
+    "slow": "one slow clip among many, against the least time that is possible",
+    "processes": "processes against threads, for 720p clips",
+    "lock": "processes against threads, for a transform that holds the interpreter's lock",
+    "restore": "time to restore a state",
+    "tensorflow": "ff.tensorflow.dataset over a loader with a warm cache, against the loader itself",
+    "jax": "ff.jax.iterate, likewise",
+    "simulation": "1 to 30 producers and one consumer, against threads with a queue and other loaders",
+}
+PEERS = (
+    "decord2",
+    "torchcodec",
+    "benchmarks.peers.torch",
+    "benchmarks.peers.spdl",
+    "benchmarks.peers.queues",
+    "benchmarks.peers.grain",
+)
+ROW_SECONDS = {"start": 60, "light": 20, "processes": 60, "tensorflow": 30, "jax": 30, "simulation": 150}
+LARGE_FILES = 4
+
+
+def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> list[PlannedRow]:
+    """List the rows that are asked for."""
+    store = OwnStore(options.media, work, options.rounds)
+    media = EpochMedia(options, peers, work, begin)
+
+    def make_processes(scratch: Path, stack: ExitStack) -> Row:
+        try:
+            video = store.trailer
+        except MissingMedia:
+            video = store.plain_video
+        return processes_row(store.copies(video, LARGE_FILES), stack)
+
+    makes: dict[str, Callable[[Path, ExitStack], Row]] = {
+        "start": lambda scratch, stack: start_row(media.clips, peers),
+        "light": lambda scratch, stack: light_row(peers, stack),
+        "slow": slow_row,
+        "processes": make_processes,
+        "lock": lock_row,
+        "restore": restore_row,
+        "tensorflow": lambda scratch, stack: frameworks_row("tensorflow", scratch, stack),
+        "jax": lambda scratch, stack: frameworks_row("jax", scratch, stack),
+        "simulation": lambda scratch, stack: simulation_row(peers, scratch),
+    }
+    return [PlannedRow(key, makes[key]) for key in makes if not options.rows or key in options.rows]
+
+
+SUITE = Suite("load", ROWS, PEERS, plan_rows, ROW_SECONDS, 7, lambda options: {"workers": 2, "batch_size": 8})
