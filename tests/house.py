@@ -283,7 +283,7 @@ def lazy_imports(source: Source) -> list[str]:
 
 # `except Exception` that does not raise again: where code that is not ours runs, and the error travels on as a value.
 BROAD_EXCEPT = {
-    "framefeed.parallel._outcome": "the worker border: any error of the user's function becomes an Err at its position",
+    "framefeed._outcome": "the worker border: any error of the user's function becomes an Err at its position",
     "framefeed.parallel._worker": "the same border in a worker process, which imports the standard library alone",
     "framefeed.cli": "whatever reaches the top is our bug: traceback and exit 70",
 }
@@ -341,8 +341,9 @@ STARTERS = {
     "run_in_executor",
 }
 STARTING_MODULES = {"threading", "multiprocessing", "concurrent", "_thread", "asyncio", "os"}
-# Peers as their own documentation writes them, thread pools included, are what the baselines measure.
-STARTING_PLACES = {"framefeed.parallel", "framefeed.bench.baselines"}
+# A call that may never return has a thread of its own. Peers as their own documentation writes them, thread pools
+# included, are what the baselines measure.
+STARTING_PLACES = {"framefeed.parallel", "framefeed._stopping", "framefeed.bench.baselines"}
 
 
 def starts_workers(source: Source) -> list[str]:

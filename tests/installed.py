@@ -52,6 +52,7 @@ LIBRARY_TESTS = (
     "tests/catalog/test_frame_tables.py",
     "tests/scanning/test_list_values.py",
     "tests/scanning/test_scanning.py",
+    "tests/scanning/test_tables.py",
     "tests/catalog/test_travelling.py",
     "tests/decode/test_convert.py",
     "tests/decode/test_pyav.py",

@@ -9,11 +9,11 @@ import json
 import math
 import sys
 from collections.abc import Mapping
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from benchmarks.load.simulation import CONSUMER_SECONDS, OURS, PRODUCER_SECONDS, PRODUCERS, find_period
+from benchmarks.scan.chart import write_text
 
 WIDTH, HEIGHT = 860, 440
 LEFT, RIGHT, TOP, BOTTOM = 64, 250, 86, 372
@@ -37,9 +37,9 @@ def draw_use(report: Mapping[str, Any]) -> str | None:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
         f'font-family="{FONT}" role="img" aria-label="Use of the consumer by number of producers">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-        _write(24, 32, "Use of the consumer by number of producers", size=19, fill=INK),
-        _write(24, 54, f"a producer makes a batch in {PRODUCER_SECONDS} s, the consumer trains on it in "
-                       f"{CONSUMER_SECONDS} s; median of {_count_rounds(row)} rounds", size=13),
+        write_text(24, 32, "Use of the consumer by number of producers", font_size=19, fill=INK),
+        write_text(24, 54, f"a producer makes a batch in {PRODUCER_SECONDS} s, the consumer trains on it in "
+                       f"{CONSUMER_SECONDS} s; median of {_count_rounds(row)} rounds", font_size=13),
         *_draw_axes(),
     ]  # fmt: skip
     ideal = {str(each): 100 * CONSUMER_SECONDS / find_period(each) for each in PRODUCERS}
@@ -56,15 +56,15 @@ def draw_use(report: Mapping[str, Any]) -> str | None:
         weight = 650 if name == OURS else 400
         parts += [
             _draw_mark(MARKS[number % len(MARKS)], WIDTH - RIGHT + 22, base - 4, colour),
-            _write(WIDTH - RIGHT + 36, base, name, size=13, fill=INK, font_weight=weight),
-            _write(WIDTH - RIGHT + 36, base + 17, f"{most} %"),
+            write_text(WIDTH - RIGHT + 36, base, name, font_size=13, fill=INK, font_weight=weight),
+            write_text(WIDTH - RIGHT + 36, base + 17, f"{most} %"),
         ]
     base = TOP + 12 + _STEP * len(lines)
     parts += [
         f'<line x1="{WIDTH - RIGHT + 12}" x2="{WIDTH - RIGHT + 32}" y1="{base - 4}" y2="{base - 4}" stroke="{FAINT}" '
         'stroke-dasharray="5 4"/>',
-        _write(WIDTH - RIGHT + 36, base, "ideal", size=13),
-        _write(24, HEIGHT - 16, f"{machine['processor']}, {machine['cores']} cores"),
+        write_text(WIDTH - RIGHT + 36, base, "ideal", font_size=13),
+        write_text(24, HEIGHT - 16, f"{machine['processor']}, {machine['cores']} cores"),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -75,9 +75,9 @@ def _draw_axes() -> list[str]:
     for percent in range(0, 101, 20):
         at = _scale_use(percent)
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}" stroke="{GRID}"/>')
-        parts.append(_write(LEFT - 10, at + 4, f"{percent} %", text_anchor="end"))
-    parts += [_write(_scale_producers(each), BOTTOM + 22, str(each), text_anchor="middle") for each in PRODUCERS]
-    return [*parts, _write((LEFT + WIDTH - RIGHT) / 2, BOTTOM + 42, "producers", text_anchor="middle")]
+        parts.append(write_text(LEFT - 10, at + 4, f"{percent} %", text_anchor="end"))
+    parts += [write_text(_scale_producers(each), BOTTOM + 22, str(each), text_anchor="middle") for each in PRODUCERS]
+    return [*parts, write_text((LEFT + WIDTH - RIGHT) / 2, BOTTOM + 42, "producers", text_anchor="middle")]
 
 
 def _draw_mark(mark: str, left: float, top: float, colour: str) -> str:
@@ -113,12 +113,6 @@ def _scale_use(percent: float) -> float:
 
 def _count_rounds(row: Mapping[str, Any]) -> int:
     return max((len(each["wall_seconds"]) for each in row["contenders"]), default=0)
-
-
-def _write(left: float, base: float, text: str, size: int = 12, **style: str | int) -> str:
-    """Write text that begins, ends or is centred at a point; style by SVG's names, with "_" for "-"."""
-    shown = " ".join(f'{name.replace("_", "-")}="{value}"' for name, value in {"fill": FAINT, **style}.items())
-    return f'<text x="{left:.1f}" y="{base:.1f}" font-size="{size}" {shown}>{escape(text)}</text>'
 
 
 if __name__ == "__main__":

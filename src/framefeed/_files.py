@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Literal, NoReturn
 
+from framefeed._shortage import find_shortage, raise_shortage
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
-from framefeed.parallel import find_shortage, raise_shortage
 
 
 def stat_regular(path: str) -> os.stat_result:

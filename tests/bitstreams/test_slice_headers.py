@@ -347,7 +347,7 @@ def test_hevc_headers_are_read_as_they_are_written(headers: list[HevcHeader], lo
     assert result.order.tolist() == [0 if header.kind in (19, 20) else header.order for header in headers]
     assert result.is_shown.tolist() == [header.is_shown or not header.picture.has_output_flag for header in headers]
     assert result.drops_others.tolist() == [header.drops and header.kind >= 16 for header in headers]
-    assert [set(row) - {0} for row in result.references.tolist()] == references
+    assert [set(row) - {0} for row in result.references.T.tolist()] == references
 
 
 @pytest.mark.parametrize(

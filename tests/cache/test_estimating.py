@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-import framefeed.cache._demand
+import framefeed.cache.prefill._demand
 import framefeed.cache.prefill._sampling
-from framefeed.cache._demand import FillOptions, PlanDemand, count_demand
 from framefeed.cache._frame_cache import FrameCache
+from framefeed.cache.prefill._demand import FillOptions, PlanDemand, count_demand
 from framefeed.cache.prefill._estimate import CLIP_SECONDS, CacheEstimate, Room, estimate, scale_up
 from framefeed.cache.prefill._sampling import PlanSample, SampleCounts
 from framefeed.cache.store._format import ROW
@@ -208,14 +208,14 @@ def check_demand(count: Counter, rule: Any, epochs: int, share: float) -> None:
 @pytest.mark.parametrize("is_sampled", [False, True])
 def test_demand(rule: Any, epochs: int, is_sampled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if is_sampled:
-        monkeypatch.setattr(framefeed.cache._demand, "PLANNED_CLIPS", 400)
+        monkeypatch.setattr(framefeed.cache.prefill._demand, "PLANNED_CLIPS", 400)
     plan = big_plan(rule)
-    is_whole = not is_sampled and len(plan) * epochs <= framefeed.cache._demand.PLANNED_CLIPS
+    is_whole = not is_sampled and len(plan) * epochs <= framefeed.cache.prefill._demand.PLANNED_CLIPS
     check_demand(count_demand, rule, epochs, 0 if is_whole else 0.12)
 
 
 def test_a_rank_needs_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(framefeed.cache._demand, "PLANNED_CLIPS", 300)
+    monkeypatch.setattr(framefeed.cache.prefill._demand, "PLANNED_CLIPS", 300)
     plan = big_plan(Uniform(4), rank=1, world_size=2, shuffle="videos")
     demand = count_demand(plan, 1, FillOptions(False, 1 << 30))
     assert demand.frames == pytest.approx(count_needed(plan), rel=0.12)

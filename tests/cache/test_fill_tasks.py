@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.cache._demand import GROUP_FRAMES, JOINED_FRAMES, FillOptions, FillTask, FrameRun, make_tasks
+from framefeed.cache.prefill._demand import GROUP_FRAMES, JOINED_FRAMES, FillOptions, FillTask, FrameRun, make_tasks
 from framefeed.plan import AtSeconds, ClipRule, Dense, EpochPlan, EveryFrame, RandomSegments, Rates, Uniform, plan_clips
 from framefeed.request import RandomCrop
 from tests.fakes import FakeCatalog, steady_index

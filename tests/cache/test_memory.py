@@ -88,6 +88,6 @@ def test_threads_that_put_and_drop_at_once() -> None:
 
 def test_a_memory_tier_without_its_lock_is_caught() -> None:
     tier: Any = MemoryTier(1600)
-    tier._lock = nullcontext()
+    tier._lock.value = nullcontext()
     with pytest.raises(AssertionError):
         assert_counted(tier)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from framefeed.cache._demand import estimate_reuse
 from framefeed.cache._frame_cache import FrameCache
+from framefeed.cache.prefill._demand import estimate_reuse
 from framefeed.cache.prefill._opening import explain_little_reuse
 from framefeed.plan import AtIndices, Dense, EveryFrame, RandomSegments, Rates, Uniform, plan_clips
 from framefeed.request import RandomCrop

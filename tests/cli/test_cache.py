@@ -23,7 +23,6 @@ from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, make_folder, write_clip
 from tests.cache.builders import Watched, assert_served, built, clips_through
 from tests.cli.running import only_line
-from tests.fakes import FakeCatalog, steady_index
 
 RATES = ["--rates", "2:2,4:2", "--size", "32x48"]
 
@@ -554,40 +553,18 @@ def test_feed_prints_the_cached_frames_of_each_epoch(
     assert [(epoch["frames_cached"], epoch["frames"]) for epoch in epochs] == [(0, 24), (24, 24), (24, 24)]
 
 
-def test_feed_advises_if_each_epoch_has_other_frames() -> None:
-    catalog = FakeCatalog([steady_index(500) for _ in range(4)])
-    cache, args = FrameCache("nowhere"), argparse.Namespace(size=None, kind="threads")
-    stats = LoadStats(batches=1, wait_seconds=1.0, decode_seconds=1.0)
-    for rule, had, said_so in [
-        (Rates([(1, 2)]), 10, True),
-        (Rates([(1, 2)]), 90, False),
-        (Rates([(1, 2)], start=0), 10, False),
-    ]:
-        plan, measured = plan_clips(catalog, rule, seed=0, size=(8, 8)), FeedResult()  # type: ignore[arg-type]
-        measured.add_epoch(EpochResult(50, 0, 1.0), DecodeCounts(frames_cached=100, frames_delivered=100))
-        measured.add_epoch(EpochResult(50, 0, 1.0), DecodeCounts(frames_cached=100 + had, frames_delivered=200))
-        assert [epoch.frames_cached for epoch in measured.epochs] == [100, had]
-        advice = _choose_advice(args, plan, cache, stats, measured)
-        assert (
-            "10 % of the last epoch's frames came from the cache, because each epoch has other frames: " in advice
-        ) is said_so
-        assert ("more workers would help" in advice) is not said_so
-        assert "more workers would help" in _choose_advice(args, plan, None, stats, measured)
-
-
-@pytest.mark.parametrize("start", ["random", 0])
-@pytest.mark.parametrize(
-    ("is_empty", "why"), [(True, "it was empty at the start"), (False, "it did not have the others")]
-)
-def test_feed_explains_the_cache_of_a_single_epoch(start: Any, is_empty: bool, why: str) -> None:
-    catalog = FakeCatalog([steady_index(500) for _ in range(4)])
-    plan = plan_clips(catalog, Rates([(1, 2)], start=start), seed=0, size=(8, 8))  # type: ignore[arg-type]
-    measured = FeedResult(begins_empty=is_empty)
-    measured.add_epoch(EpochResult(50, 0, 1.0), DecodeCounts(frames_cached=0, frames_delivered=100))
-    stats = LoadStats(batches=1, wait_seconds=1.0, decode_seconds=1.0)
-    advice = _choose_advice(argparse.Namespace(size=None, kind="threads"), plan, FrameCache("nowhere"), stats, measured)
-    assert advice.startswith(f"0 % of the epoch's frames came from the cache, because {why}")
-    assert "each epoch has other frames" not in advice
+@pytest.mark.parametrize(("epochs", "remedy"), [(1, "run the same command again"), (2, "store more epochs")])
+def test_feed_says_how_more_frames_would_come_from_the_cache(epochs: int, remedy: str) -> None:
+    args, stats = argparse.Namespace(size=None, kind="threads"), LoadStats(batches=1, wait_seconds=1, decode_seconds=1)
+    for had, is_said in [(10, True), (90, False)]:
+        measured = FeedResult()
+        for number in range(1, epochs + 1):
+            counts = DecodeCounts(frames_cached=had * number, frames_delivered=100 * number)
+            measured.add_epoch(EpochResult(50, 0, 1.0), counts)
+        advice = _choose_advice(args, FrameCache("nowhere"), stats, measured)
+        assert advice.startswith(f"10 % of the last epoch's frames came from the cache: {remedy}") is is_said
+        assert ("more workers would help" in advice) is not is_said
+        assert "more workers would help" in _choose_advice(args, None, stats, measured)
 
 
 def test_feed_continues_when_its_cache_is_full(catalog: str, cache: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 
 import pytest
 
 import framefeed.cli.doctor
+from framefeed.bitstreams import CODECS
 from framefeed.cli import main
 from framefeed.cli._versions import Requirement, find_version, list_requirements
 
@@ -79,7 +81,7 @@ def test_the_last_sentence_agrees_with_the_list(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(framefeed.cli.doctor, "list_requirements", lambda: [Requirement(*row) for row in rows])
-    monkeypatch.setattr(framefeed.cli.doctor, "CODECS", ("h264",))
+    monkeypatch.setattr(framefeed.cli.doctor, "CODECS", {"h264": CODECS["h264"]})
     monkeypatch.setattr(framefeed.cli.doctor, "MIN_OPEN_FILES", 0)
     monkeypatch.setattr(framefeed.cli.doctor, "MIN_SHARED_BYTES", 0)
     assert main(["doctor"]) == 0
@@ -89,7 +91,8 @@ def test_the_last_sentence_agrees_with_the_list(
 def test_the_last_line_names_codecs_without_a_decoder(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(framefeed.cli.doctor, "CODECS", ("h264", "none_such"))
+    unknown = replace(CODECS["h264"], name="none_such")
+    monkeypatch.setattr(framefeed.cli.doctor, "CODECS", {"h264": CODECS["h264"], "none_such": unknown})
     assert main(["doctor"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].endswith("; codecs that cannot be decoded here: none_such")
 

@@ -22,7 +22,7 @@ WRITERS = {
     "report": ["report", "{catalog}", "-o", "{out}.html"],
     "scan": ["scan", "{videos}", "-o", "{out}.parquet"],
     "sheet": ["clip", "{clip}", "--at", "0", "--sheet", "{out}.png"],
-    "bench": ["bench", "scan", "{videos}", "--rows", "headers", "--json", "{out}.json"],
+    "bench": ["bench", "cache", "{videos}", "--rows", "table", "--json", "{out}.json"],
 }
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from framefeed.parallel._outcome import Err, Ok
+from framefeed._outcome import Err, Ok
 
 PATIENCE = 60  # seconds; only a hang takes so long
 

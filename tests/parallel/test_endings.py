@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from framefeed._outcome import Ok
 from framefeed.parallel._ordered import ordered_outcomes
 from framefeed.parallel._ordered_map import ordered_map
-from framefeed.parallel._outcome import Ok
 from framefeed.parallel._pools import ThreadPool
 from tests.parallel.laws import PATIENCE, all_end, worker_threads
 

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from framefeed._stopping import Cancelled, call_in_time, cancelled_by, fetch_limit, time_limit
 from framefeed.errors import DeadlineExceeded
 from framefeed.parallel import Err, Ok
-from framefeed.parallel._fetching import call_in_time
-from framefeed.parallel._stopping import Cancelled, cancelled_by, fetch_limit, time_limit
 from tests.parallel.laws import PATIENCE
 
 pytestmark = pytest.mark.timeout(60)

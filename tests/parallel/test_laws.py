@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from framefeed._outcome import Err, Ok
 from framefeed.parallel._ordered import OrderedOutcomes, ordered_outcomes
-from framefeed.parallel._outcome import Err, Ok
 from framefeed.parallel._pools import ThreadPool
 from tests.parallel.laws import Setting, check_laws
 

@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 
 import pytest
 
+from framefeed._outcome import Err, Ok
 from framefeed.errors import CorruptMedia, DeadlineExceeded, LoadError, UsageError
 from framefeed.parallel._ordered import ordered_outcomes
 from framefeed.parallel._ordered_map import OrderedValues, ordered_map
-from framefeed.parallel._outcome import Err, Ok
 from framefeed.parallel._pools import InlinePool, ThreadPool
 from tests.parallel.clocks import HandClock
 from tests.parallel.laws import PATIENCE, all_end, worker_threads

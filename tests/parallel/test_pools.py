@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from framefeed._outcome import Err
 from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
 from framefeed.parallel._gauge import Gauge
 from framefeed.parallel._ordered import ordered_outcomes
 from framefeed.parallel._ordered_map import ordered_map
-from framefeed.parallel._outcome import Err
 from framefeed.parallel._pools import InlinePool, Pool, ThreadPool, run_next
 from framefeed.parallel._processes import open_pool
 from tests.parallel.laws import PATIENCE, all_end, worker_threads

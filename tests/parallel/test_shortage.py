@@ -9,10 +9,10 @@ from functools import partial
 
 import pytest
 
+from framefeed._shortage import find_shortage, register_releasable, release_idle, try_again_in_shortage
+from framefeed._stopping import Cancelled, cancelled_by, check_stop, time_limit
 from framefeed.errors import LimitExceeded, ResourceExhausted, UnreadableMedia
 from framefeed.parallel._ordered import ordered_outcomes
-from framefeed.parallel._shortage import find_shortage, register_releasable, release_idle, try_again_in_shortage
-from framefeed.parallel._stopping import Cancelled, cancelled_by, check_stop, time_limit
 
 SHORTAGES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 

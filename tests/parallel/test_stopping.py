@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from framefeed.parallel import _stopping
-from framefeed.parallel._stopping import StopDetector
+from framefeed import _stopping
+from framefeed._stopping import StopDetector
 
 
 def test_L23_a_wait_much_longer_than_it_was_to_be_was_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

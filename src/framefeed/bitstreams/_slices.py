@@ -196,7 +196,7 @@ class HevcSlices:
         order: The coded bits of the picture's order, int64; 0 of IDR pictures.
         is_shown: The picture is output, as far as the header says, bool.
         drops_others: Pictures before it that are not yet shown never are, bool.
-        references: Orders of the pictures that are kept for it and for later ones, counted from its own, int64 [S, R];
+        references: Orders of the pictures that are kept for it and for later ones, counted from its own, int64 [R, S];
             0 for none.
     """
 
@@ -248,10 +248,11 @@ def read_hevc_slices(
 def _read_references(bits: SliceBits, coded: IntArray, sequence: HevcSequence) -> IntArray:
     """Read the sets of references of the pictures that code one, 7.3.6.1; see `HevcSlices.references`."""
     sets = sequence.references
-    known = np.zeros((len(sets) + 1, MOST_REFERENCES + 1), np.int64)
+    # One more than in the longest set, for changes.
+    known = np.zeros((max(map(len, sets), default=0) + 1, len(sets) + 1), np.int64)
     for number, references in enumerate(sets):
-        known[number, : len(references)] = references
-    result = np.zeros((len(bits), MOST_REFERENCES + 1), np.int64)
+        known[: len(references), number] = references
+    result = np.zeros((len(known), len(bits)), np.int64)
     own = coded
     if sets:
         is_named = bits.read_flags(coded)
@@ -259,7 +260,7 @@ def _read_references(bits: SliceBits, coded: IntArray, sequence: HevcSequence) -
         row = bits.read_fixed((len(sets) - 1).bit_length(), named)
         if len(named) and int(row.max()) >= len(sets):
             raise OddUnits("slices of unknown sets of references")
-        result[named] = known[row]
+        result[:, named] = known[:, row]
         is_changed = bits.read_flags(own)
         _read_changes(bits, own[is_changed], sets, known, result)
         own = own[~is_changed]
@@ -267,11 +268,13 @@ def _read_references(bits: SliceBits, coded: IntArray, sequence: HevcSequence) -
         raise OddUnits("slices of unknown sets of references")
     if len(own):
         orders = _read_own(bits, own)
-        result[own, : orders.shape[1]] = orders
+        if len(orders) > len(result):
+            result = np.concatenate((result, np.zeros((len(orders) - len(result), len(bits)), np.int64)))
+        result[: len(orders), own] = orders
     for _ in range(sequence.long_term_numbers):
         if np.count_nonzero(bits.read_golomb(coded)):
             raise OddUnits("long-term references")
-    return result[:, result.any(axis=0)]
+    return result[result.any(axis=1)]
 
 
 def _read_own(bits: SliceBits, own: IntArray) -> IntArray:
@@ -280,12 +283,13 @@ def _read_own(bits: SliceBits, own: IntArray) -> IntArray:
     count = before + after
     if int(count.max()) > MOST_REFERENCES:
         raise OddUnits("sets of too many references")
-    steps = bits.read_steps(own, count)
-    entry = np.arange(steps.shape[1])
-    is_back = entry < before[:, None]
-    back: IntArray = -(steps * is_back).cumsum(axis=1) * is_back
-    ahead: IntArray = (steps * ~is_back).cumsum(axis=1) * (entry < count[:, None])
-    return back + ahead * ~is_back
+    orders = bits.read_steps(own, count)
+    reached = np.zeros(len(own), np.int64)
+    for entry, row in enumerate(orders):
+        reached[before == entry] = 0
+        reached += np.where(before > entry, -row, row)
+        row[:] = reached * (count > entry)
+    return orders
 
 
 def _read_changes(
@@ -305,4 +309,4 @@ def _read_changes(
         is_kept = bits.read_flags(changed[rows])
         others = (~is_kept).nonzero()[0]
         is_kept[others] = bits.read_flags(changed[rows[others]])
-        result[changed[rows], entry] = (known[base[rows], entry] + step[rows]) * is_kept
+        result[entry, changed[rows]] = (known[entry, base[rows]] + step[rows]) * is_kept

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from framefeed.cache._caching import CachingDecoder
-from framefeed.cache._demand import FillOptions, count_demand, estimate_reuse, has_varying_frames
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._keys import FORMS, KEY_VERSION, Form
 from framefeed.cache._state import CacheStats
@@ -17,6 +16,7 @@ from framefeed.cache.codecs._registry import (
     list_codecs,
 )
 from framefeed.cache.prefill._build import LOCK_FILE_NAME, TASK_BYTES, BuildReport, build
+from framefeed.cache.prefill._demand import FillOptions, count_demand, estimate_reuse
 from framefeed.cache.prefill._estimate import CacheEstimate, estimate
 from framefeed.cache.prefill._opening import choose_form, explain_little_reuse, make_decoder
 from framefeed.cache.store._format import Kind, StoredFrame, StoreOptions, Verified
@@ -51,7 +51,6 @@ __all__ = [
     "find_codec",
     "find_codec_for",
     "find_exact_codecs",
-    "has_varying_frames",
     "known_codecs",
     "list_codecs",
     "make_decoder",

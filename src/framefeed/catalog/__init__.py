@@ -23,7 +23,6 @@ from framefeed.catalog._chunks import (
     select_sources,
     survey_chunk,
     survey_chunks,
-    tabulate,
 )
 from framefeed.catalog._columns import (
     FACTS,
@@ -95,7 +94,6 @@ __all__ = [
     "survey",
     "survey_chunk",
     "survey_chunks",
-    "tabulate",
     "to_time_column",
     "write_catalog",
 ]

@@ -104,6 +104,22 @@ class ChunkResult:
     def __len__(self) -> int:
         return int(self.facts.num_rows)
 
+    @classmethod
+    def of(cls, results: Iterable[SurveyResult]) -> ChunkResult:
+        """Convert results to columns."""
+        facts, batches = list[dict[str, Any]](), list[pa.RecordBatch]()
+        tables = FrameTableBuilder(batches.append)
+        for result in results:
+            facts.append(collect_facts(result))
+            if result.index is not None:
+                info = result.info
+                claims = None if info is None else HeaderClaims(
+                    info.num_frames_from_header, info.duration_seconds_from_header, info.average_fps_from_header
+                )  # fmt: skip
+                tables.append(result.index, claims)
+        tables.finish()
+        return cls(pa.RecordBatch.from_pylist(facts, schema=SURVEYED), tuple(batches))
+
 
 def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | None = None) -> ChunkResult:
     """Survey the sources of a chunk, in their order.
@@ -135,33 +151,17 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
             if record is not None:
                 record(chunk.start + position, result)
 
-    others, frames = tabulate(survey_others())
+    others = ChunkResult.of(survey_others())
     pictures = stills.to_batch(count_one_frame=options.depth == "frames")
-    by_library = pc.sum(pc.equal(others.column("kind"), "image")).as_py() or 0
+    by_library = pc.sum(pc.equal(others.facts.column("kind"), "image")).as_py() or 0
     facts = pictures
     if slow:
         is_picture = np.ones(len(pictures) + len(others), dtype=bool)
         is_picture[list(slow)] = False
         order = np.argsort(np.append(np.flatnonzero(is_picture), list(slow)))
-        table = pa.Table.from_batches([pictures, others]).take(pa.array(order))
+        table = pa.Table.from_batches([pictures, others.facts]).take(pa.array(order))
         facts = table.combine_chunks().to_batches()[0]
-    return ChunkResult(facts, frames, count_bytes_read_by_thread() - before, by_library)
-
-
-def tabulate(results: Iterable[SurveyResult]) -> tuple[pa.RecordBatch, tuple[pa.RecordBatch, ...]]:
-    """Convert results to columns: facts of ``SURVEYED``, and frame tables of the sources that have an index."""
-    facts, batches = list[dict[str, Any]](), list[pa.RecordBatch]()
-    tables = FrameTableBuilder(batches.append)
-    for result in results:
-        facts.append(collect_facts(result))
-        if result.index is not None:
-            info = result.info
-            claims = None if info is None else HeaderClaims(
-                info.num_frames_from_header, info.duration_seconds_from_header, info.average_fps_from_header
-            )  # fmt: skip
-            tables.append(result.index, claims)
-    tables.finish()
-    return pa.RecordBatch.from_pylist(facts, schema=SURVEYED), tuple(batches)
+    return ChunkResult(facts, others.frames, count_bytes_read_by_thread() - before, by_library)
 
 
 def count_bytes_read_by_thread() -> int:

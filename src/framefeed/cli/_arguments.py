@@ -101,9 +101,8 @@ def _read_size(text: str, form: str) -> Size:
 
 def read_rate(text: str) -> Fraction:
     """Read frames a second, such as ``25`` or ``30000/1001``."""
-    above, stroke, below = text.partition("/")
     try:
-        fps = _read_seconds(above) / (_read_seconds(below) if stroke else 1)
+        fps = _read_ratio(text)
     except (ValueError, ZeroDivisionError):
         fps = Fraction(0)
     if fps <= 0:
@@ -154,10 +153,7 @@ def read_byte_size(text: str) -> int:
 
 def read_milliseconds(text: str) -> float:
     """Read milliseconds, at least 0, with a fraction."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    number = _read_number(text)
     if not 0 <= number < math.inf:
         raise argparse.ArgumentTypeError(f"expected a number of milliseconds, at least 0, got {text!r}")
     return number
@@ -167,15 +163,19 @@ def read_positive(unit: str) -> Callable[[str], float]:
     """Make a reader of numbers of more than 0, with a fraction; the unit is for messages."""
 
     def read(text: str) -> float:
-        try:
-            number = float(text)
-        except ValueError:
-            number = math.nan
+        number = _read_number(text)
         if not 0 < number < math.inf:
             raise argparse.ArgumentTypeError(f"expected a number of {unit}, more than 0, got {text!r}")
         return number
 
     return read
+
+
+def _read_number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def read_columns(text: str) -> dict[str, str | int]:
@@ -204,10 +204,14 @@ def _read_seconds(text: str) -> Fraction:
     return Fraction(text)
 
 
+def _read_ratio(text: str) -> Fraction:
+    above, stroke, below = text.partition("/")
+    return _read_seconds(above) / (_read_seconds(below) if stroke else 1)
+
+
 def _read_rate_and_count(text: str) -> tuple[Fraction, int]:
     fps, _, count = text.partition(":")
-    above, stroke, below = fps.partition("/")
-    frames_per_second, frames = _read_seconds(above) / (_read_seconds(below) if stroke else 1), int(count)
+    frames_per_second, frames = _read_ratio(fps), int(count)
     if frames_per_second <= 0 or frames <= 0:
         raise ValueError(text)
     return frames_per_second, frames

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from framefeed._units import format_count
-from framefeed.cache import FORMS, FrameCache, choose_form, has_varying_frames, list_codecs
+from framefeed.cache import FORMS, FrameCache, list_codecs
 from framefeed.catalog import Catalog, explain_missing_frames
 from framefeed.cli._arguments import read_at_least, read_byte_size, read_rates, read_size, read_times, read_workers
 from framefeed.cli._io import print_error
@@ -180,11 +180,6 @@ def ignoring_cache_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
-
-
-def has_other_frames_each_epoch(plan: EpochPlan, cache: FrameCache) -> bool:
-    """Whether each epoch of a plan has other frames than the one before."""
-    return has_varying_frames(plan, choose_form(plan, cache) == "output")
 
 
 def suggest_remedy(args: argparse.Namespace) -> str:

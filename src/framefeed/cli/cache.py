@@ -315,8 +315,8 @@ def _info(args: argparse.Namespace) -> int:
 
 def _verify(args: argparse.Namespace) -> int:
     with _opening_cache(args.folder) as cache:
-        total, hidden = cache.info().stored_bytes, not sys.stderr.isatty()
-        with tqdm(total=total, unit="B", unit_scale=True, file=sys.stderr, disable=hidden, leave=False) as bar:
+        total = cache.info().stored_bytes
+        with tqdm(total=total, unit="B", unit_scale=True, file=sys.stderr, disable=None, leave=False) as bar:
             checked = cache.verify(bar.update)
             removed = cache.store.drop_damaged(checked) if args.repair else {}
     damaged = {name: format_count(len(numbers), "frame") for name, numbers in checked.damaged.items()}

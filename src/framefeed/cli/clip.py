@@ -249,8 +249,7 @@ def _decode_frames(
     seconds = dict(zip(numbers.tolist(), np.asarray(request.pts_seconds)[first].tolist(), strict=True))
     output, index, media = replace(request.output, dimension_order="NHWC"), decoder.frame_index, MediaSource.of(entry)
     stream = cast("AutoDecoder", find_decoder(limits=limits)).iter_rgb(media, index, numbers.tolist(), output)
-    hidden = not sys.stderr.isatty()
-    with tqdm(total=len(numbers), unit="frame", file=sys.stderr, disable=hidden, leave=False) as bar:
+    with tqdm(total=len(numbers), unit="frame", file=sys.stderr, disable=None, leave=False) as bar:
         for ordinal, picture in stream:
             yield ordinal, seconds.pop(ordinal), picture
             bar.update()

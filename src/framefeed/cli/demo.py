@@ -231,7 +231,7 @@ class Training:
         """Yield the clips of each batch that could be decoded."""
         with self.stages.timed(STARTING), _blocking_interrupts():
             batches = iter(self._loader)
-        with tqdm(total=len(self._loader), unit="batch", disable=not sys.stderr.isatty(), leave=False) as bar:
+        with tqdm(total=len(self._loader), unit="batch", file=sys.stderr, disable=None, leave=False) as bar:
             while clock.total < EPOCH_SECONDS:
                 try:
                     with self.stages.timed(WAITING):

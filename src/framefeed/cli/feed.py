@@ -23,7 +23,6 @@ from framefeed.cli._plans import (
     add_plan_arguments,
     describe_contents,
     get_workers,
-    has_other_frames_each_epoch,
     ignoring_cache_warnings,
     make_cache,
     make_plan,
@@ -123,7 +122,6 @@ class FeedResult:
         waits: Seconds of waiting for each batch.
         epochs: Counts of each epoch.
         failed: Clips that could not be loaded, one for each source.
-        begins_empty: Whether the run began with an empty cache.
         step_seconds: Duration of the training steps.
         cpu_seconds: CPU time of this process in the loop.
     """
@@ -131,7 +129,6 @@ class FeedResult:
     waits: list[float] = field(default_factory=list)
     epochs: list[EpochResult] = field(default_factory=list)
     failed: dict[str, Failed] = field(default_factory=dict)
-    begins_empty: bool = False
     step_seconds: float = 0.0
     cpu_seconds: float = 0.0
 
@@ -166,7 +163,7 @@ def run(args: argparse.Namespace) -> int:
     as_json = args.json or not (args.text or sys.stdout.isatty())
     if not as_json:
         print_out(_describe_work(args, catalog, plan))
-    result, stats = FeedResult(begins_empty=cache is not None and not cache.info().num_frames), LoadStats()
+    result, stats = FeedResult(), LoadStats()
     if len(plan):
         with ignoring_cache_warnings(), ClipLoader(
             plan, batch_size=args.batch_size, workers=get_workers(args), kind=args.kind, limits=make_limits(args),
@@ -177,7 +174,7 @@ def run(args: argparse.Namespace) -> int:
             stats = replace(loader.stats(), outside_seconds=result.step_seconds)
         print_trouble(cache)
     failed = [*list_plan_failures(plan), *result.failed.values()]
-    advice = _choose_advice(args, plan, cache, stats, result)
+    advice = _choose_advice(args, cache, stats, result)
     if as_json:
         document = _make_document(args, plan, stats, result)
         print_json({"catalog": args.catalog, **document, "advice": advice, "failed": list_as_json(failed)})
@@ -199,8 +196,8 @@ def _make_cache(args: argparse.Namespace) -> FrameCache | None:
 
 def _run_loop(loader: ClipLoader, args: argparse.Namespace, result: FeedResult, *, is_quiet: bool) -> None:
     began_cpu = time.process_time()
-    total, hidden = args.epochs * min(len(loader), args.max_batches or sys.maxsize), not sys.stderr.isatty()
-    with tqdm(total=total, unit="batch", file=sys.stderr, disable=hidden, leave=False) as bar:
+    total = args.epochs * min(len(loader), args.max_batches or sys.maxsize)
+    with tqdm(total=total, unit="batch", file=sys.stderr, disable=None, leave=False) as bar:
         for epoch in range(args.epochs):
             if epoch and args.max_batches is not None:
                 # Otherwise a loader whose iteration ended early would start the same epoch again.
@@ -257,18 +254,11 @@ def _describe_work(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) 
     )
 
 
-def _choose_advice(
-    args: argparse.Namespace, plan: EpochPlan, cache: FrameCache | None, stats: LoadStats, result: FeedResult
-) -> str:
-    share = result.last_share
-    if stats.bottleneck == "decode" and cache is not None and share < _MIN_CACHED_SHARE:
-        last = "last " if len(result.epochs) > 1 else ""
-        had = f"{format_share(share)} of the {last}epoch's frames came from the cache"
-        if len(result.epochs) > 1 and has_other_frames_each_epoch(plan, cache):
-            return f"{had}, because each epoch has other frames: {suggest_remedy(args)}"
-        if len(result.epochs) == 1 and cache.stats().trouble is None:
-            why = "was empty" if result.begins_empty else "did not have the others"
-            return f"{had}, because it {why} at the start of this run: {_SAME_OPTIONS}"
+def _choose_advice(args: argparse.Namespace, cache: FrameCache | None, stats: LoadStats, result: FeedResult) -> str:
+    is_missed = cache is not None and cache.stats().trouble is None and result.last_share < _MIN_CACHED_SHARE
+    if stats.bottleneck == "decode" and is_missed:
+        remedy = _SAME_OPTIONS if len(result.epochs) == 1 else suggest_remedy(args)
+        return f"{format_share(result.last_share)} of the last epoch's frames came from the cache: {remedy}"
     return _advise(args, stats, result.cpu_seconds)
 
 

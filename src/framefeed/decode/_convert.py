@@ -22,11 +22,11 @@ import numpy as np
 from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
 
+from framefeed._shortage import find_shortage
 from framefeed.decode._decoder import Pixels
 from framefeed.errors import FormatChanged, UnsupportedCodec, UsageError
 from framefeed.index import StreamFacts
 from framefeed.media import LIBAV_EXCEPTIONS
-from framefeed.parallel import find_shortage
 from framefeed.request import Box, OutputSpec
 
 RECIPE = "rgb/1"

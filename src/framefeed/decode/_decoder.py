@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from framefeed._arrays import IntArray
 from framefeed._checks import expected
+from framefeed._shortage import allocate
 from framefeed.errors import FramefeedError, UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
-from framefeed.parallel import allocate
 from framefeed.request import OutputSpec
 
 Pixels = npt.NDArray[np.uint8]

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from framefeed._per_process import PerProcess
+from framefeed._shortage import try_again_in_shortage
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, Pixels, allocate_pixels
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
-from framefeed.parallel import try_again_in_shortage
 from framefeed.request import OutputSpec
 
 # Frames planned at once when reading forward.

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from framefeed._shortage import try_again_in_shortage
 from framefeed.decode._convert import Converter
 from framefeed.decode._decoder import ClipSlot, DecodeReport, Pixels, allocate_pixels
 from framefeed.errors import CorruptMedia, FormatChanged, FramefeedError, ResourceExhausted
 from framefeed.index import FrameIndex, StreamFacts, has_picture_files
 from framefeed.media import MediaSource, SequenceSource
-from framefeed.parallel import try_again_in_shortage
 from framefeed.request import OutputSpec
 
 _LISTED_FRAMES = 8

@@ -16,6 +16,7 @@ import numpy as np
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import check_choice, expected
+from framefeed._shortage import try_again_in_shortage
 from framefeed._values import HEAD_BYTES, ByteReader, Limits, MediaInfo, PacketWalk, read_bytes, resolve_limits
 from framefeed.errors import EmptyVideo, UnsupportedCodec
 from framefeed.index._damage import keep_promised_frames
@@ -36,7 +37,6 @@ from framefeed.media import (
     sniff,
     walk_packets,
 )
-from framefeed.parallel import try_again_in_shortage
 
 _LOG = logging.getLogger("framefeed.index")
 

@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 
 from framefeed._arrays import IntArray
+from framefeed._stopping import check_stop
 from framefeed._values import DEFAULT_LIMITS, KEY, Limits, MediaInfo, PacketTable
 from framefeed.errors import EmptyVideo, MediaError, NoVideoStream
 from framefeed.index._frame_index import FrameIndex, StreamFacts
 from framefeed.index._probe import probe_sequence
 from framefeed.media import SEQUENCE_CONTAINER, ImageSequence, MediaSource, SequenceSource, SourceIdentity
-from framefeed.parallel import check_stop
 from framefeed.pictures import decode_still, probe_image
 
 OTHER_STILL = "image"

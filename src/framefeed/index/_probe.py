@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from framefeed._shortage import try_again_in_shortage
+from framefeed._stopping import check_stop
 from framefeed._values import (
     HEAD_BYTES,
     Limits,
@@ -31,7 +33,6 @@ from framefeed.media import (
     read_claimed_duration,
     sniff,
 )
-from framefeed.parallel import check_stop, try_again_in_shortage
 from framefeed.pictures import name_undecoded_format, probe_image
 
 MIXED = "mixed"

@@ -24,6 +24,7 @@ from av.stream import Disposition
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from framefeed._stopping import check_stop
 from framefeed._values import (
     DEFAULT_LIMITS,
     ByteReader,
@@ -55,7 +56,6 @@ from framefeed.media._libav_input import (
     needs_decoders,
 )
 from framefeed.media._source import MediaSource
-from framefeed.parallel import check_stop
 
 # avformat_new_stream of libavformat/options.c, after which a demuxer says that memory ran out.
 _TOO_MANY_STREAMS = "Number of streams exceeds max_streams"

@@ -10,10 +10,10 @@ from functools import partial
 
 import av
 
+from framefeed._shortage import find_shortage
 from framefeed._values import Limits
 from framefeed.bitstreams import Codec
 from framefeed.errors import CorruptMedia, MediaError, MissingMedia, UnreadableMedia, UnsupportedCodec
-from framefeed.parallel import find_shortage
 
 # Errors alone: PyAV checks the level before it takes the GIL, so that an intact file costs nothing (D14).
 av.logging.set_level(av.logging.ERROR)

@@ -13,12 +13,13 @@ import av
 from av.codec.codec import UnknownCodecError
 from av.container import InputContainer
 
+from framefeed._outcome import Err, Ok, catch_outcome
+from framefeed._stopping import check_stop
 from framefeed._values import Limits, bound_padded_pixels, read_bytes
 from framefeed.bitstreams import STREAM_FORMATS, Codec
 from framefeed.errors import LimitExceeded
 from framefeed.media._libav_errors import LogLine
 from framefeed.media._source import MediaSource
-from framefeed.parallel import Err, Ok, catch_outcome, check_stop
 
 T = TypeVar("T")
 _READ_AHEAD_BYTES = 2**17

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import IO, Any, TypeVar
 
 from framefeed._files import open_regular, raise_file_error
+from framefeed._outcome import shorten_repr
 from framefeed._per_process import PerProcess
+from framefeed._stopping import Cancelled
 from framefeed._values import ByteReader, SourceStat, read_bytes
 from framefeed.errors import DeadlineExceeded, UsageError
 from framefeed.media._urls import BLOCK_BYTES, fetch, open_url
-from framefeed.parallel import Cancelled, shorten_repr
 
 R = TypeVar("R")
 

@@ -14,10 +14,11 @@ import xxhash
 
 from framefeed._arrays import IntArray
 from framefeed._files import stat_regular
+from framefeed._shortage import try_again_in_shortage
+from framefeed._stopping import check_stop
 from framefeed._values import SourceStat, clamp_ns, read_bytes
 from framefeed.errors import MissingMedia, UnreadableMedia
 from framefeed.media._readers import FileReader
-from framefeed.parallel import check_stop, try_again_in_shortage
 
 # fmt: off
 PICTURE_SUFFIXES = frozenset(

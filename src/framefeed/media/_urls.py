@@ -9,9 +9,11 @@ from collections.abc import Callable
 from typing import IO, Any, Literal, NoReturn, TypeVar, cast
 
 from framefeed._files import raise_file_error
+from framefeed._outcome import Err
+from framefeed._shortage import find_shortage
 from framefeed._shown import hide_secrets, show_name
+from framefeed._stopping import call_in_time
 from framefeed.errors import DeadlineExceeded, FramefeedError, MissingDependency, UnreadableMedia, UsageError
-from framefeed.parallel import Err, call_in_time, find_shortage
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -11,8 +11,8 @@ from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
+from framefeed._stopping import check_stop
 from framefeed._values import ByteReader, Limits, read_bytes
-from framefeed.parallel import check_stop
 
 _HEADER = Struct(">I4s")
 _LARGE = Struct(">Q")

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import BoolArray, IntArray
+from framefeed._stopping import check_stop
 from framefeed._values import KEY, ByteReader, Limits, PacketTable, PacketWalk, read_bytes
 from framefeed.mp4._boxes import Box, OddMovie, list_boxes, require_box, unpack
 from framefeed.mp4._edits import read_edit_offset
 from framefeed.mp4._movie import Movie, Track
 from framefeed.mp4._samples import MAX_DELTA, MAX_SAMPLE_BYTES
-from framefeed.parallel import check_stop
 
 _HEAD = Struct(">BxxxII")
 _BEGIN = {0: Struct(">II"), 1: Struct(">QQ")}

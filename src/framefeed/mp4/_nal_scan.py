@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from framefeed._arrays import IntArray
+from framefeed._stopping import check_stop
 from framefeed._values import ByteReader, UnitFacts
 from framefeed.bitstreams import BLOCK_PADDING, UnitWalk
 from framefeed.mp4._boxes import OddMovie
-from framefeed.parallel import check_stop
 
 BLOCK_BYTES = 2**21
 """Bytes read at once; NumPy's cost of a block is that of a hundred kilobytes."""

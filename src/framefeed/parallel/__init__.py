@@ -1,15 +1,36 @@
-"""Call functions in threads or processes, and return the results in order."""
+"""Call functions in threads or processes, and return the results in order.
+
+Rooms up to `decode` take outcomes, shortages and stops from the modules that all rooms share, and so load no pools.
+"""
 
 from __future__ import annotations
 
+from framefeed._outcome import Err, Ok, catch_error, catch_outcome, shorten_repr
+from framefeed._shortage import (
+    allocate,
+    find_shortage,
+    make_shortage_error,
+    raise_shortage,
+    register_releasable,
+    release_idle,
+    try_again_in_shortage,
+)
+from framefeed._stopping import (
+    DEADLINE,
+    Cancelled,
+    StopDetector,
+    cancelled_by,
+    check_deadline,
+    check_stop,
+    fetch_limit,
+    time_limit,
+)
 from framefeed.parallel._budget import ThreadBudget, thread_budget
 from framefeed.parallel._child import CallLate, ProcessDied, ProcessEnded, ProcessHung
 from framefeed.parallel._each import call_each
-from framefeed.parallel._fetching import call_in_time
 from framefeed.parallel._gauge import Gauge, WorkerTimes
 from framefeed.parallel._ordered import OrderedOutcomes, ordered_outcomes
 from framefeed.parallel._ordered_map import OrderedValues, ordered_map
-from framefeed.parallel._outcome import Err, Ok, catch_error, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith, InlinePool, Pool, ThreadPool, run_next
 from framefeed.parallel._processes import (
     ProcessCounts,
@@ -23,32 +44,10 @@ from framefeed.parallel._processes import (
 from framefeed.parallel._reorder import ReorderBuffer
 from framefeed.parallel._shared_lines import SharedLines
 from framefeed.parallel._shared_memory import SharedBlock, SharedMemory, SharedRange
-from framefeed.parallel._shortage import (
-    MAY_BE_SHORTAGES,
-    allocate,
-    collect_and_release,
-    find_shortage,
-    make_shortage_error,
-    raise_shortage,
-    register_releasable,
-    release_idle,
-    try_again_in_shortage,
-)
-from framefeed.parallel._stopping import (
-    DEADLINE,
-    Cancelled,
-    StopDetector,
-    cancelled_by,
-    check_deadline,
-    check_stop,
-    fetch_limit,
-    time_limit,
-)
 
 __all__ = [
     "CLOSE_SECONDS",
     "DEADLINE",
-    "MAY_BE_SHORTAGES",
     "SOON_SECONDS",
     "CallLate",
     "Cancelled",
@@ -78,14 +77,12 @@ __all__ = [
     "WorkerTimes",
     "allocate",
     "call_each",
-    "call_in_time",
     "cancelled_by",
     "catch_error",
     "catch_outcome",
     "check_deadline",
     "check_sendable",
     "check_stop",
-    "collect_and_release",
     "fetch_limit",
     "find_shortage",
     "is_sendable",

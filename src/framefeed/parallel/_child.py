@@ -17,10 +17,10 @@ from subprocess import DEVNULL, Popen, TimeoutExpired
 from time import perf_counter
 
 from framefeed._per_process import PerProcess
+from framefeed._shortage import raise_shortage, try_again_in_shortage
+from framefeed._stopping import StopDetector, check_stop
 from framefeed.parallel import _worker
 from framefeed.parallel._shared_memory import SharedMemory
-from framefeed.parallel._shortage import raise_shortage, try_again_in_shortage
-from framefeed.parallel._stopping import StopDetector, check_stop
 from framefeed.parallel._worker import FUNCTION, ITEM, PATH, Buffer, Message, Parts
 
 # Seconds between two checks that a worker without an answer is alive, and not stopped. Its channel closes when it dies,

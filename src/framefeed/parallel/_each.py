@@ -5,9 +5,9 @@ from __future__ import annotations
 from threading import Barrier, BrokenBarrierError
 from typing import Generic, TypeVar
 
+from framefeed._outcome import Ok
 from framefeed.errors import DeadlineExceeded, WorkerLost
 from framefeed.parallel._ordered import ordered_outcomes
-from framefeed.parallel._outcome import Ok
 from framefeed.parallel._pools import CLOSE_SECONDS
 from framefeed.parallel._processes import ProcessPool, RemoteCaller, RemoteCalls, child_of_this_thread
 

@@ -29,15 +29,15 @@ from typing import Any, Generic, NoReturn, TypeVar
 from weakref import finalize, proxy, ref
 
 from framefeed._checks import check_integer, expected
+from framefeed._outcome import Err, Ok, catch_outcome, shorten_repr
+from framefeed._stopping import StopDetector, cancelled_by, check_deadline
 from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
 from framefeed.parallel._budget import thread_budget
 from framefeed.parallel._child import STAGE, CallLate, ProcessDied, ProcessHung
 from framefeed.parallel._gauge import Gauge
-from framefeed.parallel._outcome import Err, Ok, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith, Pool
 from framefeed.parallel._processes import ProcessPool, RemoteCaller, RemoteCalls, open_pool
 from framefeed.parallel._reorder import ReorderBuffer
-from framefeed.parallel._stopping import StopDetector, cancelled_by, check_deadline
 
 T = TypeVar("T")
 R = TypeVar("R")

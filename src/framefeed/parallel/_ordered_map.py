@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
+from framefeed._outcome import Ok
 from framefeed.errors import LoadError
 from framefeed.parallel._child import STAGE
 from framefeed.parallel._ordered import OrderedOutcomes, ordered_outcomes
-from framefeed.parallel._outcome import Ok
 from framefeed.parallel._pools import CLOSE_SECONDS, ClosedByWith, Pool
 
 T = TypeVar("T")

@@ -16,9 +16,9 @@ from typing import Any, Generic, NoReturn, TypeVar
 from weakref import finalize
 
 from framefeed._checks import check_choice, check_integer
+from framefeed._outcome import Err, Ok, catch_error, catch_outcome, shorten_repr
 from framefeed.errors import LoadError, UsageError
 from framefeed.parallel._child import ENDING_SECONDS, STAGE, Child, StartOptions
-from framefeed.parallel._outcome import Err, Ok, catch_error, catch_outcome, shorten_repr
 from framefeed.parallel._pools import CLOSE_SECONDS, InlinePool, Pool, ThreadPool
 from framefeed.parallel._shared_memory import SharedMemory
 from framefeed.parallel._worker import FOREIGN, UNSENDABLE, UNUSABLE, VALUE, dumps, loads

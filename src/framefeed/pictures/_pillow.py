@@ -18,6 +18,8 @@ from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 from PIL.TiffImagePlugin import TiffImageFile
 
 from framefeed._per_process import PerProcess
+from framefeed._shortage import find_shortage
+from framefeed._stopping import check_stop
 from framefeed._values import (
     DEFAULT_LIMITS,
     HEAD_BYTES,
@@ -37,7 +39,6 @@ from framefeed.errors import (
     UnsupportedCodec,
     UsageError,
 )
-from framefeed.parallel import check_stop, find_shortage
 from framefeed.pictures._exif import check_orientation, convert_exif_orientation, find_xmp_orientation
 from framefeed.pictures._reads import LEAST_READ_BYTES, PICTURE_HEAD_BYTES, CountedReads, OddHeader, StillHeader
 from framefeed.pictures._still import read_still_header

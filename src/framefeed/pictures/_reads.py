@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
-from framefeed.parallel import check_stop
+from framefeed._stopping import check_stop
 
 PICTURE_HEAD_BYTES = 4096
 """Bytes read first: a shorter head is the whole file."""

@@ -35,7 +35,6 @@ from framefeed.catalog import (
     SurveyResult,
     gather_rows,
     number_true,
-    tabulate,
 )
 from framefeed.errors import FramefeedError, UsageError
 from framefeed.parallel import ClosedByWith, raise_shortage, try_again_in_shortage
@@ -322,8 +321,8 @@ class JournalWriter(ClosedByWith):
     def _write_all(self) -> None:
         if self._waiting:
             numbers = sorted(self._waiting)
-            facts, frames = tabulate(self._waiting[number] for number in numbers)
-            self._collect(self._texts.take(pa.array(numbers)), facts, frames)
+            made = ChunkResult.of(self._waiting[number] for number in numbers)
+            self._collect(self._texts.take(pa.array(numbers)), made.facts, made.frames)
             self._early.update(numbers)
             self._waiting.clear()
         if self._facts:

@@ -156,7 +156,8 @@ def _describe_first_row(listed: ListTable) -> str:
     row = next((row for row in range(len(listed)) if row not in listed.bad), None)
     if row is None or not listed.is_text or listed.has_header:
         return ""
-    values = [unescape(column[row].as_py()) for column in listed.columns.values()]
+    first = [column[row] for column in listed.columns.values()]
+    values = [unescape(value if isinstance(value, str) else value.as_py()) for value in first]
     hint = "; blanks separate values only if all are numbers: use tabs or commas" if " " in values[-1] else ""
     return f" ({listed.describe_row(row)} is read as {', '.join(map(repr, values))}{hint})"
 

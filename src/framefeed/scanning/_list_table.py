@@ -38,7 +38,8 @@ class ListTable:
     """A list as columns, before they have their names and types in the catalog.
 
     Attributes:
-        columns: By name; without a header, the names are "0", "1", ... Columns of JSON are lists of its values.
+        columns: By name; without a header, the names are "0", "1", ... Columns of JSON, and of paths
+            alone, are lists of values.
         has_header: Whether the list names its columns.
         bad: Error of a row, by its number.
         line_of: Function from a row to its line in the file, from 1; None if the rows have no lines.

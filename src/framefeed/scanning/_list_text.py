@@ -28,6 +28,7 @@ from framefeed.scanning._list_table import (
     PATH_COLUMNS,
     SAVE_AS_UTF8,
     URL_COLUMNS,
+    Column,
     ListTable,
     is_media,
     quote,
@@ -118,7 +119,9 @@ def read_text(data: bytes, suffix: str, options: ListOptions) -> ListTable:
         _check_header(cells, lines.numbers[0])
         lines = lines.skip(num_lines)
     if separator is None:
-        listed = ListTable({cells[0] if has_header else "0": _remove_quotes(_to_array(lines.texts))})
+        has_quotes = '"' in "".join(lines.texts)
+        paths: Column = _remove_quotes(_to_array(lines.texts)) if has_quotes else lines.texts
+        listed = ListTable({cells[0] if has_header else "0": paths})
     elif separator == " ":
         listed = _split_at_blanks(lines, cells if has_header else None)
     else:

@@ -142,9 +142,10 @@ def _take_columns(table: pa.Table) -> ListTable:
     if FACTS.keys() <= set(names):
         # A catalog as a manifest: its sources are surveyed again.
         names = [name for name in names if name in ("source", LABEL) or name not in FACTS]
-    for name in names:
-        _check_type(name, table.schema.field(name).type)
-    return ListTable({name: _normalize(table.column(name)) for name in names}, has_header=names != [""], is_table=True)
+    columns = {name: _normalize(table.column(name)) for name in names}
+    for name, column in columns.items():
+        _check_type(name, column.type)
+    return ListTable(dict(columns), has_header=names != [""], is_table=True)
 
 
 def _check_type(name: str, kind: pa.DataType) -> None:
@@ -166,10 +167,12 @@ def _normalize(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type
     if pa.types.is_struct(kind) and {each.name for each in kind} == {"bytes", "path"}:
         return pc.struct_field(column, "path")  # A video or picture of Hugging Face's data sets.
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return column.cast(pa.string())
-    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
-        return column.cast(pa.binary())
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        # Arrow 17 does not cast views.
+        known = pa.string() if pa.types.is_string_view(kind) else pa.binary()
+        return pa.chunked_array([pa.array(column.to_pylist(), known)])
+    if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
+        return column.cast(pa.string() if pa.types.is_large_string(kind) else pa.binary())
     if kind == pa.timestamp("s", getattr(kind, "tz", None)):
         return column.cast(pa.timestamp("us", kind.tz))
     return column.cast(pa.time32("ms")) if kind == pa.time32("s") else column

@@ -24,9 +24,9 @@ import numpy as np
 
 from framefeed._checks import can_show_bar, check_integer, expected
 from framefeed._values import Limits
-from framefeed.cache._demand import FillOptions, FillTask, FrameRun, make_tasks
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._keys import Form
+from framefeed.cache.prefill._demand import FillOptions, FillTask, FrameRun, make_tasks
 from framefeed.cache.prefill._opening import check_filling, choose_form, make_decoder
 from framefeed.cache.store._folder import file_mode, make_folder
 from framefeed.decode import ClipSlot, Decoder, as_decoder

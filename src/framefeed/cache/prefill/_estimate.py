@@ -10,10 +10,10 @@ from typing import Literal
 from framefeed._checks import check_integer
 from framefeed._units import format_bytes, format_count, format_seconds
 from framefeed._values import Limits
-from framefeed.cache._demand import FillOptions, PlanDemand, count_demand
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._keys import Form
 from framefeed.cache.prefill._build import TASK_BYTES
+from framefeed.cache.prefill._demand import FillOptions, PlanDemand, count_demand
 from framefeed.cache.prefill._opening import check_filling, choose_form
 from framefeed.cache.prefill._sampling import PlanSample, SampleCounts, sample_plan
 from framefeed.cache.store._format import ROW

@@ -12,9 +12,9 @@ from framefeed._arrays import IntArray
 from framefeed._checks import check_integer, expected
 from framefeed._units import format_share
 from framefeed.cache._caching import CachingDecoder
-from framefeed.cache._demand import estimate_reuse
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._keys import Form
+from framefeed.cache.prefill._demand import estimate_reuse
 from framefeed.decode import Decoder
 from framefeed.plan import EpochPlan, Requests
 from framefeed.request import CenterCrop, FixedCrop, PictureRule

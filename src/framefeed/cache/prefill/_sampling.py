@@ -16,12 +16,12 @@ from time import perf_counter, thread_time
 import numpy as np
 
 from framefeed._arrays import IntArray
-from framefeed.cache._demand import FillOptions, FillTask, FrameRun, make_tasks, order_by_catalog, scatter
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._keys import Form
 from framefeed.cache._state import choose_codec
 from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.cache.prefill._build import TASK_BYTES, FillCounts, Filler, make_slots
+from framefeed.cache.prefill._demand import FillOptions, FillTask, FrameRun, make_tasks, order_by_catalog, scatter
 from framefeed.cache.prefill._opening import choose_form, count_planned, make_decoder
 from framefeed.cache.store._format import ROW
 from framefeed.decode import BaseDecoder, Decoder, PlaneLayout, adapt_decoder, make_output_layout

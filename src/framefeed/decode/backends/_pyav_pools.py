@@ -22,6 +22,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from av import CodecContext, VideoCodecContext
 
 from framefeed._lru import Lru
+from framefeed._shortage import register_releasable, try_again_in_shortage
 from framefeed._values import ByteReader, Limits, bound_padded_pixels
 from framefeed.bitstreams import Codec
 from framefeed.decode._convert import Converter
@@ -29,7 +30,6 @@ from framefeed.decode._decoder import DecodeCounts
 from framefeed.decode.backends._pyav_feed import ContainerFeed, DirectFeed, Feed, wait_for_threads
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource, VideoContainer, libav_errors
-from framefeed.parallel import register_releasable, try_again_in_shortage
 
 # Idle decoder contexts of a thread.
 MAX_CONTEXTS = 8

@@ -23,6 +23,7 @@ import numpy as np
 from av import VideoCodecContext
 from av.video.frame import VideoFrame
 
+from framefeed._stopping import check_stop
 from framefeed._values import DISPOSABLE, is_size_allowed
 from framefeed.bitstreams import Codec
 from framefeed.decode._decoder import DecodeCounts
@@ -39,7 +40,6 @@ from framefeed.media import (
     is_harmless,
     libav_log,
 )
-from framefeed.parallel import check_stop
 
 # Ordinal and picture.
 NumberedFrame = tuple[int, VideoFrame]

@@ -10,6 +10,7 @@ import av
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._shortage import MAY_BE_SHORTAGES, collect_and_release, find_shortage, raise_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits, is_size_allowed, make_size_error
 from framefeed.bitstreams import Codec
 from framefeed.decode._auto import check_kind
@@ -22,7 +23,6 @@ from framefeed.decode.backends._pyav_starts import find_true_starts
 from framefeed.errors import ResourceExhausted
 from framefeed.index import FrameIndex, plan_runs
 from framefeed.media import MediaSource, MisplacedPacket
-from framefeed.parallel import MAY_BE_SHORTAGES, collect_and_release, find_shortage, raise_shortage
 from framefeed.request import OutputSpec
 
 __all__ = ["PyAVDecoder", "get_thread_pools"]

@@ -21,6 +21,7 @@ import PIL
 from av.video.frame import VideoFrame
 from PIL import Image
 
+from framefeed._shortage import try_again_in_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits, make_limit_error, read_bytes
 from framefeed.decode._auto import check_kind
 from framefeed.decode._convert import describe_conversion
@@ -36,7 +37,6 @@ from framefeed.decode._slots import (
 from framefeed.errors import CorruptMedia, FrameNotFound, LimitExceeded, MediaError, StaleSource, UnsupportedCodec
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource, SequenceSource
-from framefeed.parallel import try_again_in_shortage
 from framefeed.pictures import UNCONVERTIBLE_MODES, decode_still, make_mode_error
 from framefeed.request import OutputSpec
 

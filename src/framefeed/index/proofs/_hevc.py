@@ -77,7 +77,7 @@ def prove_hevc(configuration: Configuration, units: UnitFacts, walk: PacketWalk)
     if np.count_nonzero(slices.drops_others[1:] & is_idr[1:]):
         raise Refuted("pictures that others drop before they are shown")
     is_lost = _find_lost(kind)
-    _check_references(number[~is_lost], slices.references[~is_lost])
+    _check_references(number[~is_lost], slices.references.compress(~is_lost, axis=1))
     is_shown = slices.is_shown & ~is_lost
     packets, number = packets[is_shown], number[is_shown]
     depth = len(find_levels(number))
@@ -91,14 +91,15 @@ def _check_references(number: IntArray, references: IntArray) -> None:
 
     Args:
         number: Order of each decoded picture, int64 [S].
-        references: See `HevcSlices`, int64 [S, R].
+        references: See `HevcSlices`, int64 [R, S].
     """
-    kept = number[:, None] + references
-    kept[0] = number[0]  # what is before the first picture is not there
-    # What the picture before kept, and that picture itself.
-    there = np.concatenate((kept, number[:, None]), axis=1)[:-1]
-    for orders, is_reference in zip(kept[1:].T, references[1:].T, strict=True):
-        if np.count_nonzero(is_reference) and not ((there == orders[:, None]).any(axis=1) | (is_reference == 0)).all():
+    kept = number + references
+    kept[:, :1] = number[0]  # what is before the first picture is not there
+    there = kept[:, :-1]
+    for orders, own in zip(kept, references, strict=True):
+        # Mostly it is the picture before; else one that this picture kept.
+        is_there = (own[1:] == 0) | (orders[1:] == number[:-1])
+        if not is_there.all() and not (is_there | (there == orders[1:]).any(axis=0)).all():
             raise Refuted("pictures that refer to missing ones")
 
 

@@ -237,12 +237,14 @@ def count_demand(plan: EpochPlan, epochs: int, options: FillOptions) -> PlanDema
     if num_clips <= PLANNED_CLIPS:
         tasks = make_tasks(plan, epochs, options)
     else:
-        windows = list(_sample_windows(plan, epochs))
-        share = num_clips / max(1, sum(num_positions for _, _, num_positions in windows))
+        plans = [order_by_catalog(plan, number) for number in range(epochs)]
+        windows = list(_sample_windows(plans[0], _WINDOWS, PLANNED_CLIPS // epochs))
+        share = len(plan) / sum(map(len, windows))
+        rows = [plans[0].row_at(window.start) for window in windows]
         tasks = (
             task
-            for row, requests, _ in windows
-            for task in make_source_tasks(row, plan.catalog.frame_index(row), requests, options)
+            for row, window in zip(rows, windows, strict=True)
+            for task in make_source_tasks(row, plan.catalog.frame_index(row), _make_requests(plans, window), options)
         )
     for task in tasks:
         clip_frames += task.clip_frames
@@ -258,19 +260,9 @@ def count_demand(plan: EpochPlan, epochs: int, options: FillOptions) -> PlanDema
         frames=round(frames * share),
         pictures=round(pictures * share),
         pieces=round(num_runs * share),
-        varies=has_varying_frames(plan, options.by_output),
+        varies=estimate_reuse(plan, options.by_output) < 1,
         frames_at_most=None if is_endless else int(plan.catalog.num_frames[plan.catalog.usable_rows].sum()),
     )
-
-
-def has_varying_frames(plan: EpochPlan, by_output: bool) -> bool:
-    """Whether the next epoch needs other frames than this one.
-
-    Args:
-        plan: The plan at this epoch.
-        by_output: Whether outputs are stored, not whole pictures.
-    """
-    return estimate_reuse(plan, by_output) < 1
 
 
 def estimate_reuse(plan: EpochPlan, by_output: bool, epochs: int = 1) -> float:
@@ -286,18 +278,12 @@ def estimate_reuse(plan: EpochPlan, by_output: bool, epochs: int = 1) -> float:
     if not plan.is_random:
         return 1.0
     *stored, later = (order_by_catalog(plan, number) for number in range(epochs + 1))
-    num_windows = min(len(later), SAMPLED_CLIPS)
-    num_clips = num_frames = num_found = 0
-    for number in scatter(num_windows):
-        middle = (2 * number + 1) * len(later) // (2 * num_windows)
-        window = find_neighbours(later, middle, _WINDOW // 2, _WINDOW)
+    num_frames = num_found = 0
+    for window in _sample_windows(later, min(len(later), SAMPLED_CLIPS), SAMPLED_CLIPS):
         known = set(_list_frames(_make_requests(stored, window), by_output))
         requested = _list_frames(_make_requests([later], window), by_output)
         num_frames += len(requested)
         num_found += sum(frame in known for frame in requested)
-        num_clips += len(window)
-        if num_clips >= SAMPLED_CLIPS:
-            break
     return num_found / num_frames if num_frames else 1.0
 
 
@@ -340,16 +326,14 @@ def find_neighbours(plan: EpochPlan, position: int, most_before: int, most: int)
     return range(first, stop)
 
 
-def _sample_windows(plan: EpochPlan, epochs: int) -> Iterator[tuple[int, list[DecodeRequest], int]]:
-    """Yield (row, clips of all epochs, number of positions) of neighbours, spread over the plan."""
-    plans = [order_by_catalog(plan, number) for number in range(epochs)]
-    first_plan, num_positions = plans[0], 0
-    for number in scatter(_WINDOWS):
-        middle = (2 * number + 1) * len(first_plan) // (2 * _WINDOWS)
-        window = find_neighbours(first_plan, middle, _WINDOW // 2, _WINDOW)
-        yield first_plan.row_at(middle), _make_requests(plans, window), len(window) * epochs
-        num_positions += len(window) * epochs
-        if num_positions >= PLANNED_CLIPS:
+def _sample_windows(plan: EpochPlan, count: int, most_clips: int) -> Iterator[range]:
+    """Yield neighbouring positions of one source each, spread over a plan in the order of the catalog."""
+    num_clips = 0
+    for number in scatter(count):
+        window = find_neighbours(plan, (2 * number + 1) * len(plan) // (2 * count), _WINDOW // 2, _WINDOW)
+        yield window
+        num_clips += len(window)
+        if num_clips >= most_clips:
             return
 
 
