@@ -27,7 +27,7 @@ _ADVICE = {
 }
 
 
-_MAY_BE_SHORTAGES = (MemoryError, OSError, SystemError, FramefeedError)
+MAY_BE_SHORTAGES = (MemoryError, OSError, SystemError, FramefeedError)
 """Errors of PyAV and Arrow derive from the first two; framefeed's own errors have them as their cause."""
 _NUMPY_NO_MEMORY = "error return without exception set"
 """Message of the SystemError that NumPy 2.4 raises without memory to index an array with another."""
@@ -92,17 +92,16 @@ def try_again_in_shortage(call: Callable[[], R], name: str, stage: str, again: C
     """
     try:
         return call()
-    except _MAY_BE_SHORTAGES as error:
+    except MAY_BE_SHORTAGES as error:
         resource = find_shortage(error)
         # A function that raises ResourceExhausted has tried twice already.
         if resource is None or (isinstance(error, ResourceExhausted) and again is None):
             raise
     # Outside the handler: the traceback of the error, which refers to objects of the first call, is freed.
-    gc.collect()
-    release_idle()
+    collect_and_release()
     try:
         return call() if again is None else again(resource)
-    except _MAY_BE_SHORTAGES as error:
+    except MAY_BE_SHORTAGES as error:
         raise_shortage(error, name, stage)
         raise
 
@@ -124,8 +123,7 @@ def allocate(make: Callable[[], R], nbytes: int, what: str, advice: str, source:
         return make()
     except MemoryError:
         pass
-    gc.collect()
-    release_idle()
+    collect_and_release()
     try:
         return make()
     except MemoryError as error:
@@ -148,6 +146,12 @@ def register_releasable(pool: Releasable) -> None:
     # Single operations on a dict, which need no lock, also in a finaliser and after a fork.
     key = id(pool)
     _RELEASABLE[key] = weakref.ref(pool, lambda _: _RELEASABLE.pop(key, None))
+
+
+def collect_and_release() -> None:
+    """Free what a failed call refers to, and release idle resources, before the call is made once more."""
+    gc.collect()
+    release_idle()
 
 
 def release_idle() -> None:

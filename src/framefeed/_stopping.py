@@ -54,7 +54,8 @@ def check_stop() -> None:
         Cancelled: The run of the work was cancelled.
         LimitExceeded: The work took longer than its time limit.
     """
-    check_cancelled()
+    if _work.is_cancelled is not None and _work.is_cancelled():
+        raise Cancelled
     if _work.until < math.inf and monotonic() > _work.until:
         raise LimitExceeded(
             f"{_work.name}: took longer than {_work.limit_seconds:g} s (deadline_seconds): it may be damaged; raise "

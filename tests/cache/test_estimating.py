@@ -33,7 +33,7 @@ DEMAND = PlanDemand(clips=100, clip_frames=800, frames=500, pictures=2000, piece
 COUNTS = SampleCounts(clips=5, failed=0, error=None, clip_frames=40, decode_seconds=4.0, fill_seconds=3.0, pictures=300,
                   fill_cpu_seconds=1.5)  # fmt: skip
 SAMPLE = PlanSample(COUNTS, codec="lz4", reason="it reads fast", frames=20, runs=5, stored_frames=20,
-                    stored_bytes=4_000, stream_bytes=5_000, read_seconds=0.2, list_seconds=240e-6,
+                    stored_bytes=4_000, write_seconds=0.004, stream_bytes=5_000, read_seconds=0.2, list_seconds=240e-6,
                     loader_pictures=80)  # fmt: skip
 
 
@@ -50,8 +50,8 @@ def test_measurements_are_multiplied() -> None:
     said = estimate_of()
     (lz4,) = said.codecs
     assert lz4.nbytes == 500 * (200 + ROW.itemsize) + 50 * 1000
-    assert lz4.build_seconds == pytest.approx(2000 * 3.0 / 300 / 2 + 100 * SAMPLE.list_seconds)
-    assert lz4.build_cpu_seconds == pytest.approx(2000 * 1.5 / 300 + 100 * SAMPLE.list_seconds)
+    assert lz4.build_seconds == pytest.approx((2000 * 3.0 / 300 + 500 * 0.004) / 2 + 100 * SAMPLE.list_seconds)
+    assert lz4.build_cpu_seconds == pytest.approx(2000 * 1.5 / 300 + 500 * 0.004 + 100 * SAMPLE.list_seconds)
     assert lz4.clips_per_second == pytest.approx(2 / (8 * 0.2 / 20 + CLIP_SECONDS))
     assert said.decode_clips_per_second == pytest.approx(2 / (80 * 4.0 / 300 + CLIP_SECONDS))
     assert (said.chosen, said.codec, said.reason) == (lz4, "lz4", "lz4: it reads fast")
@@ -102,7 +102,7 @@ def test_the_printed_estimate() -> None:
     )
     assert said[5] == "lz4: it reads fast"
     assert said[6] == (
-        "to build with lz4: about 10 s of CPU time; with 2 workers about 10 s, longer if other programs use the "
+        "to build with lz4: about 12 s of CPU time; with 2 workers about 11 s, longer if other programs use the "
         "processor"
     )
     assert said[7].startswith("the frames of these clips fit: ")

@@ -15,7 +15,7 @@ import pytest
 import framefeed as ff
 from framefeed._values import KEY
 from framefeed.decode._decoder import ClipSlot, Decoder, DecodeReport
-from framefeed.decode.backends._pyav_runs import move_false_starts
+from framefeed.decode.backends._pyav_starts import move_false_starts
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia
 from framefeed.media import MediaSource

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from framefeed._values import DISPOSABLE, KEY, PacketTable
 from framefeed.errors import FrameNotFound
 from framefeed.index import FrameIndex, StreamFacts, build_index, find_frame_starts
-from framefeed.index._runs import DEMUXER_JUMP_COST, DecodeRuns, plan_runs
+from framefeed.index._runs import DEMUXER_JUMP_COST, MOST_HELD_BACK, DecodeRuns, RunKind, plan_runs
 from tests.corpus import corpus_file
 
 
@@ -61,8 +61,11 @@ ORDINALS = st.lists(st.integers(0, 10**6), max_size=20)
 
 
 def split_runs(runs: DecodeRuns) -> list[list[int]]:
-    bounds = runs.bounds.tolist()
-    return [runs.send[first:stop].tolist() for first, stop in pairwise(bounds)]
+    return [run.send.tolist() for run in runs.runs]
+
+
+def join_runs(runs: DecodeRuns, name: str) -> np.ndarray:
+    return np.concatenate([np.empty(0, np.int64), *(getattr(run, name) for run in runs.runs)])
 
 
 @given(INDEXES, ORDINALS, st.booleans())
@@ -70,9 +73,11 @@ def test_every_frame_is_sent_with_the_packets_it_needs(index: FrameIndex, number
     ordinals = [number % len(index) for number in numbers]
     runs = plan_runs(index, ordinals, skip=skip)
     sent = split_runs(runs)
-    assert sorted(runs.ordinals.tolist()) == sorted(set(ordinals)), "each once"
-    np.testing.assert_array_equal(runs.packets, index.frame_packet[runs.ordinals])
-    assert np.all(np.diff(runs.packets) > 0), "in packet order"
+    delivered, packets = join_runs(runs, "ordinals"), join_runs(runs, "packets")
+    assert sorted(delivered.tolist()) == sorted(set(ordinals)), "each once"
+    np.testing.assert_array_equal(packets, index.frame_packet[delivered])
+    assert np.all(np.diff(packets) > 0), "in packet order"
+    assert all(set(run.packets.tolist()) <= set(run.send.tolist()) for run in runs.runs), "each by its own run"
     flags = index.packets.flags
     for ordinal in set(ordinals):
         packet, start = int(index.frame_packet[ordinal]), int(index.frame_start[ordinal])
@@ -89,14 +94,16 @@ def test_nothing_is_sent_twice_nor_without_need(index: FrameIndex, numbers: list
     sent = split_runs(runs)
     assert np.all(np.diff(runs.send) > 0), "no group of pictures is decoded twice"
     assert all(run for run in sent)
-    assert runs.num_runs == len(sent)
+    assert len(runs) == len(sent)
+    packets = join_runs(runs, "packets")
     assert runs.num_decoded == len(runs.send)
     last = {run[-1] for run in sent}
-    assert last <= set(runs.packets.tolist()), "a run ends with a wanted frame"
+    assert last <= set(packets.tolist()), "a run ends with a wanted frame"
     if skip and index.stream.skips_exactly:
-        unwanted = set(runs.send.tolist()) - set(runs.packets.tolist())
+        unwanted = set(runs.send.tolist()) - set(packets.tolist())
         assert not any(index.packets.flags[number] & DISPOSABLE for number in unwanted)
-    longest = sum(int(p) - int(s) + 1 for p, s in zip(runs.packets, index.frame_start[runs.ordinals], strict=True))
+    starts = index.frame_start[join_runs(runs, "ordinals")]
+    longest = int((packets - starts + 1).sum())
     slack = 0 if index.stream.contiguous else DEMUXER_JUMP_COST * max(len(sent), len(ordinals))
     assert runs.num_decoded <= longest + slack
 
@@ -107,8 +114,9 @@ def test_order_and_repeats_do_not_matter(index: FrameIndex, numbers: list[int], 
     shuffled = ordinals + ordinals[:5]
     chance.shuffle(shuffled)
     one, other = plan_runs(index, ordinals, skip=skip), plan_runs(index, shuffled, skip=skip)
-    for name in ("send", "bounds", "ordinals", "packets"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert split_runs(one) == split_runs(other)
+    for name in ("ordinals", "packets", "before"):
+        np.testing.assert_array_equal(join_runs(one, name), join_runs(other, name))
 
 
 @pytest.mark.parametrize(
@@ -143,9 +151,9 @@ def test_a_jump_through_a_container_must_pay() -> None:
     pictures = ("I" + "P" * 9) * 8
     direct, contained = index_of(pictures), index_of(pictures, contiguous=False)
     near, far = [9, 21], [9, 41]  # the second group starts at packet 20, or at 40
-    assert plan_runs(direct, near).num_runs == 2
-    assert plan_runs(contained, near).num_runs == 1
-    assert plan_runs(contained, far).num_runs == 2
+    assert len(plan_runs(direct, near)) == 2
+    assert len(plan_runs(contained, near)) == 1
+    assert len(plan_runs(contained, far)) == 2
 
 
 @pytest.mark.parametrize("ordinals", [[8], [-1], [0, 100], [10**9], [-(10**9)]])
@@ -173,3 +181,22 @@ def test_M15_cost_of_a_very_long_group() -> None:
     assert plan_runs(index, np.arange(500)).num_decoded == 500
     assert plan_runs(index, [499]).num_decoded < 350, "the pictures that nobody refers to are left out"
     assert plan_runs(index, range(10)).num_decoded <= 13
+
+
+def test_D01_frames_that_may_be_damaged_have_one_run_a_start_with_every_packet() -> None:
+    index = index_of("IPPBBIPPPIP")
+    runs = plan_runs(index, [1, 3, 10], with_damage=True)
+    assert [run.kind for run in runs.runs] == [RunKind.DAMAGED] * 2
+    assert split_runs(runs) == [list(range(11)), [9, 10]]
+    long = index_of("I" + "P" * 40)
+    assert split_runs(plan_runs(long, [3], with_damage=True)) == [list(range(4 + MOST_HELD_BACK))]
+
+
+def test_frames_of_one_packet_have_runs_of_their_own() -> None:
+    index = index_of("IPPPIPPP")
+    index = replace(index, frame_packet=np.array([0, 1, 1, 3, 4, 5, 6, 7]))
+    runs = plan_runs(index, [2, 5])
+    assert [run.kind for run in runs.runs] == [RunKind.SHARED, RunKind.UNDAMAGED]
+    assert split_runs(runs) == [[0, 1], [4, 5]]
+    assert [run.before.tolist() for run in runs.runs] == [[1], [0]]
+    assert [run.kind for run in plan_runs(index, [1], with_damage=True).runs] == [RunKind.DAMAGED]

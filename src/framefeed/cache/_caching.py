@@ -24,7 +24,7 @@ from framefeed.decode import (
     make_output_layout,
     make_writer,
     name_picture,
-    naming_source,
+    write_frame,
 )
 from framefeed.errors import ResourceExhausted, UsageError
 from framefeed.index import FrameIndex
@@ -210,8 +210,8 @@ class CachingDecoder(BaseDecoder):
         for ordinal, picture in self._inner.iter_native(source, index, ordinals):
             new, shown = copy_planes_to_store(frames, ordinal, picture)
             pixels = _allocate_frames(source, output.shape(*index.stream.displayed))
-            with naming_source(source):
-                make_writer(shown, index, name_picture(source, int(index.frame_packet[ordinal])))(output, pixels)
+            write = make_writer(shown, index, name_picture(source, int(index.frame_packet[ordinal])))
+            write_frame(write, output, pixels, source)
             yield ordinal, new, pixels
 
     def find_missing(

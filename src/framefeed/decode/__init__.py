@@ -32,8 +32,8 @@ from framefeed.decode._slots import (
     get_thread_converter,
     make_writer,
     name_picture,
-    naming_source,
     suggest_next_step,
+    write_frame,
 )
 from framefeed.decode._video_decoder import VideoDecoder, check_frame_index
 
@@ -71,10 +71,10 @@ __all__ = [
     "make_output_layout",
     "make_writer",
     "name_picture",
-    "naming_source",
     "rebuild_picture",
     "require_times",
     "resample_frames",
     "suggest_next_step",
     "view_plane",
+    "write_frame",
 ]

@@ -56,7 +56,6 @@ class ForwardReader:
             StaleSource: The file is not the one that was indexed.
             ResourceExhausted: Memory, descriptors or the like ran out, also after idle ones were released.
         """
-        try_again_in_shortage(lambda: self._source.check_identity(self._index.identity), self._source.name, "decode")
         own = self._own.value
         if own.in_use.acquire(blocking=False):
             try:
@@ -98,6 +97,9 @@ class ForwardReader:
             return None
         if own.frames is None:
             self._open_stream(ordinal)
+        else:  # an identity is checked where a file is opened; here it has been open since another call
+            name, identity = self._source.name, self._index.identity
+            try_again_in_shortage(lambda: self._source.check_identity(identity), name, "decode")
         pixels = self._advance(ordinal)
         if pixels is None:
             self._open_stream(ordinal)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -77,8 +76,7 @@ class PendingFrames:
     def _convert(self, write: Write, slot: int, number: int) -> None:
         output, out = self._slots[slot].output, self._slots[slot].out[number]
         try:
-            with naming_source(self._source):
-                try_again_in_shortage(lambda: write(output, out), self._source.name, "convert")
+            write_frame(write, output, out, self._source)
             self._report.counts.frames_converted += 1
         except ResourceExhausted:  # not an error of this picture
             raise
@@ -107,16 +105,19 @@ def convert_picture(write: Write, output: OutputSpec, shape: tuple[int, ...], so
         FramefeedError: As ``write`` does, with the source's name.
     """
     out = allocate_pixels(shape, f"{source.name}: a frame {list(shape)}", source=source.name)
-    with naming_source(source):
-        try_again_in_shortage(lambda: write(output, out), source.name, "convert")
+    write_frame(write, output, out, source)
     return out
 
 
-@contextmanager
-def naming_source(source: MediaSource) -> Iterator[None]:
-    """Add the name of the source to an error of conversion."""
+def write_frame(write: Write, output: OutputSpec, out: Pixels, source: MediaSource) -> None:
+    """Convert one picture to memory of the caller, in a shortage twice.
+
+    Raises:
+        ResourceExhausted: A shortage both times.
+        FramefeedError: As ``write`` does, with the source's name.
+    """
     try:
-        yield
+        try_again_in_shortage(partial(write, output, out), source.name, "convert")
     except ResourceExhausted:
         raise
     except FramefeedError as error:

@@ -9,7 +9,9 @@ Rules:
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -25,45 +27,78 @@ DIRECT_JUMP_COST = 0
 """Cost of a jump, in pictures, if packets are read from the file directly: draining decodes no extra picture."""
 DEMUXER_JUMP_COST = 12
 """Cost of a jump through a container: a seek, and the packets read until its target is verified."""
+MOST_HELD_BACK = 17
+"""Pictures that a decoder holds back: the largest reorder depth of H.264 and HEVC, and the picture being decoded."""
+
+
+class RunKind(enum.Enum):
+    """How a run is decoded."""
+
+    UNDAMAGED = "undamaged"
+    """By any decoder; frames behind damage are decoded again by a new one."""
+    SHARED = "shared packets"
+    """By a new decoder that gets every packet: frames of one packet are told apart by their order."""
+    DAMAGED = "damaged"
+    """By a new decoder that gets every packet and goes on after damage."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecodeRun:
+    """Packets that a decoder sends one after the other, and the frames that it delivers.
+
+    Attributes:
+        kind: How they are decoded.
+        send: Packet numbers to send from a flushed state, ascending; after them the decoder is drained, int64 [S].
+        ordinals: Requested frames, ascending by packet, each once, int64 [W].
+        packets: Number of the packet that gives each of them, int64 [W].
+        before: How many frames that packet gives before each of them, int64 [W].
+    """
+
+    kind: RunKind
+    send: IntArray
+    ordinals: IntArray
+    packets: IntArray
+    before: IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodeRuns:
-    """The packets that a decoder sends, in runs, and the frames that it delivers.
+    """The runs that decode some frames of one source, in the order of decoding."""
 
-    Attributes:
-        send: Packet numbers to send, run after run, int64 [S].
-        bounds: Run r sends ``send[bounds[r]:bounds[r + 1]]`` from a flushed state and is drained, int64 [R + 1].
-        ordinals: Requested frames, ascending by packet, each once, int64 [W].
-        packets: Number of the packet that gives each of them, int64 [W].
-    """
+    runs: tuple[DecodeRun, ...]
 
-    send: IntArray
-    bounds: IntArray
-    ordinals: IntArray
-    packets: IntArray
-
-    @property
-    def num_runs(self) -> int:
-        """Number of runs."""
-        return len(self.bounds) - 1
+    def __len__(self) -> int:
+        return len(self.runs)
 
     @property
     def num_decoded(self) -> int:
         """Number of pictures that the decoder must decode."""
-        return len(self.send)
+        return sum(len(run.send) for run in self.runs)
+
+    @property
+    def num_frames(self) -> int:
+        """Number of frames that are delivered."""
+        return sum(len(run.ordinals) for run in self.runs)
+
+    @property
+    def send(self) -> IntArray:
+        """Packet numbers to send, run after run, int64 [S]."""
+        return np.concatenate([np.empty(0, dtype=np.int64), *(run.send for run in self.runs)])
 
     def __repr__(self) -> str:
-        return f"DecodeRuns({len(self.ordinals)} frames from {len(self.send)} packets in {self.num_runs} runs)"
+        return f"DecodeRuns({self.num_frames} frames from {self.num_decoded} packets in {len(self)} runs)"
 
 
-def plan_runs(index: FrameIndex, ordinals: npt.ArrayLike, *, skip: bool = True) -> DecodeRuns:
+def plan_runs(
+    index: FrameIndex, ordinals: npt.ArrayLike, *, skip: bool = True, with_damage: bool = False
+) -> DecodeRuns:
     """Plan the cheapest exact decoding of some frames of one source.
 
     Args:
         index: The source's frames.
         ordinals: Frames in any order, repeats allowed, of one clip or many, int [T].
         skip: Leave out pictures that no other refers to, if that is proven exact for the stream.
+        with_damage: Plan for frames that are delivered damaged or not.
 
     Raises:
         FrameNotFound: An ordinal is not in the index.
@@ -72,31 +107,65 @@ def plan_runs(index: FrameIndex, ordinals: npt.ArrayLike, *, skip: bool = True) 
     if len(frames) and (frames[0] < 0 or frames[-1] >= len(index)):
         bad = int(frames[0] if frames[0] < 0 else frames[-1])
         raise FrameNotFound(f"there is no frame {bad}: the index has {len(index)} frames")
+    runs: list[DecodeRun] = []
+    if index.shares_packet is not None:
+        is_shared = index.shares_packet[frames]
+        runs += _plan_shared(index, frames[is_shared], RunKind.DAMAGED if with_damage else RunKind.SHARED)
+        frames = frames[~is_shared]
     frames = frames[np.argsort(index.frame_packet[frames], kind="stable")]
-    packets = index.frame_packet[frames]
+    runs += _plan_damaged(index, frames) if with_damage else _plan_undamaged(index, frames, skip=skip)
+    return DecodeRuns(tuple(runs))
+
+
+def _plan_undamaged(index: FrameIndex, frames: IntArray, *, skip: bool) -> list[DecodeRun]:
+    packets, before = index.frame_packet[frames], np.zeros_like(frames)
     stops = packets + 1 if index.frame_stop is None else index.frame_stop[frames]
     # An earlier start is always correct, so the earlier start of a later frame serves the frames before it too.
     starts = np.minimum.accumulate(index.frame_start[frames][::-1])[::-1]
     flags = index.packets.flags if skip and index.stream.skips_exactly else None
     jump_cost = DIRECT_JUMP_COST if index.stream.contiguous else DEMUXER_JUMP_COST
-    spans = _join_spans(starts, stops, flags, jump_cost)
-    sent = [_select_packets(first, stop, flags, packets) for first, stop in spans]
-    bounds = np.cumsum([0, *(len(part) for part in sent)], dtype=np.int64)
-    send = np.concatenate(sent) if sent else np.empty(0, dtype=np.int64)
-    return DecodeRuns(send=send, bounds=bounds, ordinals=frames, packets=packets)
+    # A run ends where a jump to the next frame's start costs less than decoding on.
+    gaps = np.flatnonzero(starts[1:] > stops[:-1]).tolist()
+    ends = [gap + 1 for gap in gaps if _count_decoded(int(stops[gap]), int(starts[gap + 1]), flags) > jump_cost]
+    runs = []
+    for first, stop in pairwise([0, *ends, len(frames)] if len(frames) else ()):
+        own = slice(first, stop)
+        send = _select_packets(int(starts[first]), int(stops[stop - 1]), flags, packets[own])
+        runs.append(DecodeRun(RunKind.UNDAMAGED, send, frames[own], packets[own], before[own]))
+    return runs
 
 
-def _join_spans(
-    starts: IntArray, stops: IntArray, flags: npt.NDArray[np.uint8] | None, jump_cost: int
-) -> list[tuple[int, int]]:
-    """Join the packets of frames to half-open spans, where a jump between them costs more than decoding on."""
-    spans: list[tuple[int, int]] = []
-    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-        if spans and _count_decoded(spans[-1][1], start, flags) <= jump_cost:
-            spans[-1] = (spans[-1][0], stop)
-        else:
-            spans.append((start, stop))
-    return spans
+def _plan_damaged(index: FrameIndex, frames: IntArray) -> list[DecodeRun]:
+    """Plan frames that may be damaged.
+
+    A decoder replaces damage with parts of earlier pictures, and may change them until the picture is output. So that a
+    picture does not depend on the other frames of a call, each start is a run of its own, with enough packets after
+    the last one that no picture is held back.
+    """
+    starts, runs = index.frame_start[frames], []
+    for start in np.unique(starts).tolist():
+        own = frames[starts == start]
+        packets = index.frame_packet[own]
+        stop = int(packets[-1]) + 1 if index.frame_stop is None else int(index.frame_stop[own[-1]])
+        send = np.arange(start, min(stop + MOST_HELD_BACK, len(index.packets)), dtype=np.int64)
+        runs.append(DecodeRun(RunKind.DAMAGED, send, own, packets, np.zeros_like(own)))
+    return runs
+
+
+def _plan_shared(index: FrameIndex, frames: IntArray, kind: RunKind) -> list[DecodeRun]:
+    """Plan frames whose packets give several frames; each start is a run of its own."""
+    by_start: dict[int, list[tuple[int, int, int]]] = {}
+    for ordinal in frames.tolist():
+        packet = int(index.frame_packet[ordinal])
+        siblings = np.flatnonzero(index.frame_packet == packet)
+        before = int(np.searchsorted(siblings, ordinal))
+        by_start.setdefault(int(index.frame_start[siblings].min()), []).append((packet, before, ordinal))
+    runs = []
+    for start, found in by_start.items():
+        packets, before, ordinals = np.array(sorted(found), dtype=np.int64).T
+        send = np.arange(start, packets[-1] + 1, dtype=np.int64)
+        runs.append(DecodeRun(kind, send, ordinals, packets, before))
+    return runs
 
 
 def _count_decoded(first: int, stop: int, flags: npt.NDArray[np.uint8] | None) -> int:
@@ -138,12 +207,12 @@ SECONDS_PER_FILE_PIXEL = 1e-8
 
 def predict_seconds(index: FrameIndex, runs: DecodeRuns) -> float:
     """Predict the CPU seconds of runs, and of resizing their frames."""
-    stream, delivered = index.stream, len(runs.ordinals)
+    stream, delivered = index.stream, runs.num_frames
     pixels = stream.width * stream.height
     if has_picture_files(index):
         return runs.num_decoded * (SECONDS_PER_FILE + pixels * SECONDS_PER_FILE_PIXEL)
     sent_bytes = int(np.maximum(0, index.packets.size[runs.send]).sum())
-    opens = 0 if stream.contiguous else runs.num_runs
+    opens = 0 if stream.contiguous else len(runs)
     return (
         runs.num_decoded * (SECONDS_PER_PICTURE + pixels * SECONDS_PER_DECODED_PIXEL)
         + sent_bytes * Codec.of(stream.codec).seconds_per_byte

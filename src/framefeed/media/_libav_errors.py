@@ -6,6 +6,7 @@ import logging
 import mmap
 import re
 from collections.abc import Sequence
+from functools import partial
 
 import av
 
@@ -91,14 +92,12 @@ def translate(error: BaseException, name: str, stage: str, log: str = "") -> Med
 _HARMLESS = "mmco: unref short failure"
 
 
-def libav_log() -> av.logging.Capture:
-    """Collect the errors that libav logs in this thread, around one call.
+libav_log = partial(av.logging.Capture, local=True)
+"""Collect the errors that libav logs in this thread, around one call: ``with libav_log() as lines: ...``.
 
-    Example: ``with libav_log() as lines: context.decode(packet)``
-
-    Decoders with several threads of their own log from those, which is not collected.
-    """
-    return av.logging.Capture(local=True)
+Decoders with several threads of their own log from those, which is not collected. Not a function: it is called for
+each packet.
+"""
 
 
 def is_harmless(lines: Sequence[LogLine]) -> bool:

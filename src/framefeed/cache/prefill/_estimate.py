@@ -202,13 +202,14 @@ def scale_up(demand: PlanDemand, form: Form, sample: PlanSample, room: Room) -> 
     codecs = []
     if sample.codec:
         reading = sample.read_seconds / max(1, sample.stored_frames) * clip_frames
+        storing = sample.write_seconds * demand.frames
         stored = sample.stored_bytes + ROW.itemsize * sample.stored_frames
         codecs.append(
             CodecEstimate(
                 codec=sample.codec,
                 nbytes=round(stored * frames + sample.stream_bytes * runs),
-                build_seconds=counts.fill_seconds * pictures / room.workers + listing,
-                build_cpu_seconds=counts.fill_cpu_seconds * pictures + listing,
+                build_seconds=(counts.fill_seconds * pictures + storing) / room.workers + listing,
+                build_cpu_seconds=counts.fill_cpu_seconds * pictures + storing + listing,
                 clips_per_second=min(room.workers / (reading + CLIP_SECONDS), _MAX_CLIPS_PER_SECOND),
             )
         )

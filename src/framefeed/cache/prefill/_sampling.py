@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter, thread_time
 
@@ -52,7 +53,7 @@ class SampleCounts:
         error: The first reason why not.
         clip_frames: Frames of the stored clips, repeats included.
         decode_seconds: Time to decode the requested pixels without a cache.
-        fill_seconds: Time to decode and store the frames.
+        fill_seconds: Time to decode the frames as they are stored.
         pictures: Pictures that must be decoded for them.
         fill_cpu_seconds: CPU time of this thread in ``fill_seconds``.
         convert_seconds: Time to convert one frame that is stored as planes to the requested pixels.
@@ -81,6 +82,7 @@ class PlanSample:
         runs: Runs of frames in which they are stored.
         stored_frames: Frames that were stored.
         stored_bytes: Their bytes.
+        write_seconds: CPU time to store a frame: what filling takes beyond decoding, the median of the tasks.
         stream_bytes: Bytes of the files besides the frames and their rows.
         read_seconds: CPU time to read them all as a loader does.
         list_seconds: CPU time to plan a clip and to list its task.
@@ -94,6 +96,7 @@ class PlanSample:
     runs: int = 0
     stored_frames: int = 0
     stored_bytes: int = 0
+    write_seconds: float = 0.0
     stream_bytes: int = 0
     read_seconds: float = 0.0
     list_seconds: float = 0.0
@@ -116,14 +119,14 @@ def sample_plan(plan: EpochPlan, cache: FrameCache, inner: Decoder, epochs: int,
     max_frames = _limit_frames(plan, form)
     tasks, list_seconds = _list_tasks(plan, form, epochs, clips, max_frames)
     codec, reason = _choose_codec(plan, cache, form, tasks)
-    num_clips, stored = 0, list[FillTask]()
+    num_clips, spent, stored, writing = 0, 0.0, list[FillTask](), list[float]()
     with _opening_scratch(cache, form, codec) as scratch:
         fill, decoder = Filler(plan, scratch, inner, epochs), adapt_decoder(inner)
         for task in tasks:
             begin, cpu_begin = perf_counter(), thread_time()
             result = fill(task)
-            counts.fill_seconds += perf_counter() - begin
-            counts.fill_cpu_seconds += thread_time() - cpu_begin
+            seconds, cpu_seconds = perf_counter() - begin, thread_time() - cpu_begin
+            spent += seconds
             num_clips += task.num_clips + len(task.errors)
             counts.failed += len(task.errors) - (-task.num_clips * result.failed // max(1, task.num_frames))
             counts.clip_frames += 0 if result.failed else task.clip_frames
@@ -131,8 +134,11 @@ def sample_plan(plan: EpochPlan, cache: FrameCache, inner: Decoder, epochs: int,
             if result.stored:
                 stored.append(task)
                 counts.pictures += _count_pictures(plan, task.row, [run.ordinals for run in task.runs])
-                counts.decode_seconds += _decode(plan, decoder, task, "output")[0]
-            if counts.fill_seconds + counts.decode_seconds > MAX_SECONDS or done.stored >= max_frames:
+                decoding = _decode(plan, decoder, task, form)
+                counts.fill_seconds += decoding[0]
+                counts.fill_cpu_seconds += decoding[1]
+                writing.append((cpu_seconds - decoding[1]) / task.num_frames)
+            if spent + counts.fill_seconds > MAX_SECONDS or done.stored >= max_frames:
                 break
         counts.clips = num_clips - counts.failed
         counts.error = next((f"{name}: {message}" for _, name, message in done.failures.values()), None)
@@ -144,6 +150,7 @@ def sample_plan(plan: EpochPlan, cache: FrameCache, inner: Decoder, epochs: int,
         if form == "planes" and stored:
             planes_seconds = sum(_decode(plan, reader, task, "planes")[1] for task in stored)
             counts.convert_seconds = max(0.0, read_seconds - planes_seconds) / info.num_frames
+    counts.decode_seconds = counts.fill_seconds + counts.convert_seconds * info.num_frames
     return PlanSample(
         counts,
         codec=max(info.kinds.items(), key=lambda item: item[1][0])[0].codec if info.kinds else "",
@@ -152,6 +159,7 @@ def sample_plan(plan: EpochPlan, cache: FrameCache, inner: Decoder, epochs: int,
         runs=sum(len(task.runs) for task in stored),
         stored_frames=info.num_frames,
         stored_bytes=info.stored_bytes,
+        write_seconds=max(0.0, median(writing or [0.0])),
         stream_bytes=info.bytes_on_disk - info.stored_bytes - ROW.itemsize * info.num_frames,
         read_seconds=read_seconds,
         list_seconds=list_seconds,
@@ -185,7 +193,7 @@ def _choose_blocks(plan: EpochPlan, epochs: int, clips: int, max_frames: int) ->
     """Choose blocks of neighbouring positions in all epochs, as for ``make_tasks``, that lie far apart."""
     frames, total = plan.frames_per_clip or 1, len(plan) * epochs
     together = _NEIGHBOURS if frames == 1 else plan.options.clips_per_video
-    length = max(1, min(together, total, max_frames // (_MIN_BLOCKS * frames)))
+    length = max(1, min(together, total, max_frames // (clips * frames)))
     count = max(1, min(clips, max(_MIN_BLOCKS, max_frames // (length * frames)), total // length))
     firsts = [number * (total - length) // max(1, count - 1) for number in range(count)]
     return [np.arange(first, first + length) for first in firsts]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, cast
 
+import numpy as np
 from av import VideoCodecContext
 from av.packet import Packet as AvPacket
 
@@ -94,7 +95,8 @@ class DirectFeed:
 
     def packets(self, numbers: Sequence[int]) -> Iterator[Packet]:
         """Yield exactly these packets, ascending."""
-        offsets, sizes = self._table.offset[numbers].tolist(), self._table.size[numbers].tolist()
+        rows = np.asarray(numbers, dtype=np.int64)
+        offsets, sizes = self._table.offset[rows].tolist(), self._table.size[rows].tolist()
         for number, offset, size in zip(numbers, offsets, sizes, strict=True):
             buffer = memoryview(bytearray(size + _PADDING))
             if self._reader.read_into(buffer[:size], offset) != size:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -10,8 +10,7 @@ import av
 import numpy as np
 import numpy.typing as npt
 
-from framefeed._arrays import IntArray
-from framefeed._shortage import try_again_in_shortage
+from framefeed._shortage import MAY_BE_SHORTAGES, collect_and_release, find_shortage, raise_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits, is_size_allowed, make_size_error
 from framefeed.bitstreams import Codec
 from framefeed.decode._auto import check_kind
@@ -19,7 +18,9 @@ from framefeed.decode._convert import Converter, describe_conversion
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Pixels
 from framefeed.decode._slots import PendingFrames, Write, convert_picture
 from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
-from framefeed.decode.backends._pyav_runs import MOST_HELD_BACK, NumberedFrame, RunDecoder, find_true_starts
+from framefeed.decode.backends._pyav_runs import NumberedFrame, RunDecoder
+from framefeed.decode.backends._pyav_starts import find_true_starts
+from framefeed.errors import ResourceExhausted
 from framefeed.index import FrameIndex, plan_runs
 from framefeed.media import MediaSource, MisplacedPacket
 from framefeed.request import OutputSpec
@@ -59,11 +60,13 @@ class PyAVDecoder(BaseDecoder):
         check_kind(self, index, source.name)
         report = DecodeReport(errors=[None] * len(slots))
         converter = Converter(is_accurate=True) if self._is_accurate else get_thread_pools().converter
-        for accepts, frames in ((False, self._decode_frames), (True, self._decode_with_damage)):
-            slot_numbers = [number for number, slot in enumerate(slots) if slot.accepts_damaged == accepts]
+        for with_damage in (False, True):
+            slot_numbers = [number for number, slot in enumerate(slots) if slot.accepts_damaged == with_damage]
+            if not slot_numbers:
+                continue
             pending = PendingFrames(slots, report, source, slot_numbers)
-            some = partial(frames, source, index, counts=report.counts)
-            for ordinal, frame in _retry_in_shortage(some, pending.waiting, source.name):
+            frames = self._decode_frames(source, index, pending.waiting, report.counts, with_damage=with_damage)
+            for ordinal, frame in frames:
                 write: Write = partial(converter.write, frame, index.stream)
                 if not is_size_allowed(self._options.limits, frame.width, frame.height):
                     write = partial(self._refuse, (frame.width, frame.height), source.name)
@@ -86,8 +89,7 @@ class PyAVDecoder(BaseDecoder):
         """
         check_kind(self, index, source.name)
         counts = counts if counts is not None else DecodeCounts()
-        frames = partial(self._decode_frames, source, index, counts=counts)
-        return self._drop_too_large(_retry_in_shortage(frames, ordinals, source.name))
+        return self._drop_too_large(self._decode_frames(source, index, ordinals, counts))
 
     def _drop_too_large(self, frames: Iterator[NumberedFrame]) -> Iterator[NumberedFrame]:
         for ordinal, frame in frames:
@@ -99,71 +101,66 @@ class PyAVDecoder(BaseDecoder):
         raise make_size_error(self._options.limits, size, name, "decode")
 
     def _decode_frames(
-        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], counts: DecodeCounts
+        self,
+        source: MediaSource,
+        index: FrameIndex,
+        ordinals: npt.ArrayLike | range,
+        counts: DecodeCounts,
+        *,
+        with_damage: bool = False,
     ) -> Iterator[NumberedFrame]:
-        numbers = np.asarray(ordinals, dtype=np.int64)
-        if index.num_damaged_frames:
+        """Yield (ordinal, picture) of some frames, each once.
+
+        After a seek that failed, in a shortage, and after an error in several threads of libavcodec, the frames that
+        have not come yet are decoded again.
+        """
+        missing = dict.fromkeys(np.asarray(ordinals, dtype=np.int64).tolist())
+        options, is_second_try = self._options, False
+        if with_damage or Codec.of(index.stream.codec).is_silent or index.shares_packet is not None:
+            options = replace(options, threads=1)
+        while True:
+            try:
+                for ordinal, frame in self._decode_missing(source, index, list(missing), counts, options, with_damage):
+                    del missing[ordinal]
+                    is_second_try = False
+                    yield ordinal, frame
+                    del frame  # returns its memory to the decoder at once
+                if options.threads == 1 or not missing:
+                    return
+                options = replace(options, threads=1)
+                continue
+            except MisplacedPacket:
+                if not options.seeks:
+                    raise
+                options = replace(options, seeks=False)
+                continue
+            except MAY_BE_SHORTAGES as error:
+                if is_second_try:
+                    raise_shortage(error, source.name, "decode")
+                # Of what raises ResourceExhausted, idle resources were released already.
+                if is_second_try or isinstance(error, ResourceExhausted) or find_shortage(error) is None:
+                    raise
+                is_second_try = True
+            # Outside the handler: the traceback of the error, which refers to decoders and files, is freed.
+            collect_and_release()
+
+    def _decode_missing(
+        self,
+        source: MediaSource,
+        index: FrameIndex,
+        ordinals: Sequence[int],
+        counts: DecodeCounts,
+        options: FeedOptions,
+        with_damage: bool,
+    ) -> Iterator[NumberedFrame]:
+        numbers = np.array(ordinals, dtype=np.int64)
+        if index.num_damaged_frames and not with_damage:
             numbers = numbers[~index.is_damaged(numbers)]
-        numbers = yield from self._decode_shared_packets(source, index, numbers, counts, with_damage=False)
-        index = find_true_starts(source, index, numbers, self._options, counts)
-        runs = plan_runs(index, numbers, skip=self._skip)
-        if not len(runs.ordinals):
-            return
-        missing = dict(zip(runs.packets.tolist(), runs.ordinals.tolist(), strict=True))
-        is_silent = Codec.of(index.stream.codec).is_silent
-        options = replace(self._options, threads=1) if is_silent else self._options
-
-        def send(decoder: RunDecoder) -> Iterator[NumberedFrame]:
-            is_first = len(missing) == len(runs.ordinals)
-            return decoder.decode_runs(runs if is_first else plan_runs(index, list(missing.values()), skip=self._skip))
-
-        yield from _run(missing, source, index, options, counts, send)
-        if missing and options.threads != 1:
-            single = PyAVDecoder(skip=self._skip, direct=self._options.direct, limits=self._options.limits)
-            yield from single._decode_frames(source, index, list(missing.values()), counts)
-
-    def _decode_with_damage(
-        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], counts: DecodeCounts
-    ) -> Iterator[NumberedFrame]:
-        """Yield (ordinal, picture) of some frames, damaged or not.
-
-        A decoder replaces damage with parts of earlier pictures, and may change them until the picture is output. So
-        that a picture does not depend on the other frames of a call, each start is a run of its own: a new decoder of
-        one thread gets every packet, and enough packets after the last one that no picture is held back.
-        """
-        numbers, options = np.array(ordinals, dtype=np.int64), replace(self._options, threads=1)
-        numbers = yield from self._decode_shared_packets(source, index, numbers, counts, with_damage=True)
         index = find_true_starts(source, index, numbers, options, counts)
-        starts = index.frame_start[numbers]
-        for start in np.unique(starts).tolist():
-            planned = plan_runs(index, numbers[starts == start], skip=False)
-            stop = min(start + len(planned.send) + MOST_HELD_BACK, len(index.packets))
-            missing = dict(zip(planned.packets.tolist(), planned.ordinals.tolist(), strict=True))
-            send = partial(RunDecoder.decode_with_damage, numbers=range(start, stop))
-            yield from _run(missing, source, index, options, counts, send)
-
-    def _decode_shared_packets(
-        self, source: MediaSource, index: FrameIndex, ordinals: IntArray, counts: DecodeCounts, *, with_damage: bool
-    ) -> Generator[NumberedFrame, None, IntArray]:
-        """Yield (ordinal, picture) of the frames whose packets give several; return the other ordinals.
-
-        Each start is a run of its own.
-        """
-        # `plan_runs` refuses ordinals outside the index.
-        if index.shares_packet is None or not len(ordinals) or not 0 <= ordinals.min() <= ordinals.max() < len(index):
-            return ordinals
-        is_shared = index.shares_packet[ordinals]
-        by_start: dict[int, dict[tuple[int, int], int]] = {}
-        for ordinal in ordinals[is_shared].tolist():
-            packet = int(index.frame_packet[ordinal])
-            frames = np.flatnonzero(index.frame_packet == packet)
-            before = int(np.searchsorted(frames, ordinal))
-            by_start.setdefault(int(index.frame_start[frames].min()), {})[packet, before] = ordinal
-        options = replace(self._options, threads=1)
-        for start, missing in by_start.items():
-            send = partial(RunDecoder.decode_shared_packets, start=start, missing=missing, with_damage=with_damage)
-            yield from _run({}, source, index, options, counts, send)
-        return ordinals[~is_shared]
+        runs = plan_runs(index, numbers, skip=self._skip, with_damage=with_damage)
+        if runs:
+            with get_thread_pools().opening_feed(source, index, options, counts) as feed:
+                yield from RunDecoder(index, feed, counts, options).decode(runs)
 
     def iter_rgb(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
@@ -187,43 +184,3 @@ class PyAVDecoder(BaseDecoder):
     def close(self) -> None:
         """Release this thread's contexts and files."""
         get_thread_pools().clear()
-
-
-def _retry_in_shortage(
-    frames: Callable[[Sequence[int]], Iterator[NumberedFrame]], ordinals: npt.ArrayLike | range, name: str
-) -> Iterator[NumberedFrame]:
-    """Yield (ordinal, picture) of some frames; in a shortage, start again with the frames that have not come yet."""
-    waiting = dict.fromkeys(np.asarray(ordinals, dtype=np.int64).tolist())
-    stream: Iterator[NumberedFrame] | None = None
-
-    def next_frame() -> NumberedFrame | None:
-        nonlocal stream
-        # An error ends a stream, so it is not kept then: the next call starts another.
-        current, stream = stream or frames(list(waiting)), None
-        numbered = next(current, None)
-        stream = current
-        return numbered
-
-    while (numbered := try_again_in_shortage(next_frame, name, "decode")) is not None:
-        del waiting[numbered[0]]
-        yield numbered
-        del numbered  # returns its memory to the decoder at once
-
-
-def _run(
-    missing: dict[int, int],
-    source: MediaSource,
-    index: FrameIndex,
-    options: FeedOptions,
-    counts: DecodeCounts,
-    send: Callable[[RunDecoder], Iterator[NumberedFrame]],
-) -> Iterator[NumberedFrame]:
-    """Yield the frames of one run decoder; if a seek fails, decode the missing frames without seeks."""
-    try:
-        with get_thread_pools().opening_feed(source, index, options, counts) as feed:
-            yield from send(RunDecoder(missing, index, feed, counts, options))
-        return
-    except MisplacedPacket:
-        if not options.seeks:
-            raise
-    yield from _run(missing, source, index, replace(options, seeks=False), counts, send)
