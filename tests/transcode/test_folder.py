@@ -120,7 +120,7 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
     out = str(tmp_path / "out.mp4")
     with (
         WorkFolder(out, IDENTITY, resume=True),
-        pytest.raises(UsageError, match="another process is writing this output"),
+        pytest.raises(UsageError, match="another run of map_video is writing this output: wait"),
     ):
         WorkFolder(out, IDENTITY, resume=True)
     assert reopen(tmp_path / "out.mp4") == []

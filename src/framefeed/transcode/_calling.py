@@ -26,7 +26,7 @@ class FrameOutcome:
     Attributes:
         frame: Number of the frame.
         result: What the function returned for it, checked by `FrameCaller`; the frame itself if it was kept.
-        fault: Why it failed, or None.
+        fault: Why it failed or could not be decoded; None if neither.
     """
 
     frame: int

@@ -47,7 +47,7 @@ def has_unfinished_run(out: str) -> bool:
 
 
 class WorkFolder(ClosedByWith):
-    """An open work folder: one process writes to it at a time.
+    """An open work folder: one run writes to it at a time.
 
     Args:
         out: The output.
@@ -60,7 +60,7 @@ class WorkFolder(ClosedByWith):
         records: Finished segments by number: those of earlier runs, and those that were added.
 
     Raises:
-        UsageError: Another process writes the output, or the folder cannot be made.
+        UsageError: Another run, of this or another process, writes the output, or the folder cannot be made.
     """
 
     def __init__(self, out: str, identity: Mapping[str, Any], *, resume: bool, images: str | None = None) -> None:
@@ -71,7 +71,10 @@ class WorkFolder(ClosedByWith):
             try:
                 self._lock = lock_folder(self.path)
             except BlockingIOError as error:
-                raise UsageError(f"{out}: another process is writing this output: wait for it") from error
+                raise UsageError(
+                    f"{out}: another run of map_video is writing this output: wait until it has ended, or write to "
+                    "another file or folder"
+                ) from error
         try:
             self._begin(json.loads(json.dumps(identity)), resume)
         except BaseException:
@@ -90,33 +93,29 @@ class WorkFolder(ClosedByWith):
             )
         if names and self._images is None:  # A run was killed, perhaps while it joined the segments.
             remove_scratch(os.path.dirname(self.path))
-        if resume and self._read(_IDENTITY) == identity:
-            self._read_records(names)
-        else:
-            self._sweep(set())
+        if not resume or self._read(_IDENTITY) != identity:
+            self._sweep()
             self._write(_IDENTITY, identity)
-
-    def _read_records(self, names: list[str]) -> None:
+            return
         for match in filter(None, map(_RECORD.fullmatch, names)):
             values = self._read(match[0])
             with suppress(KeyError, TypeError, ValueError, AttributeError, IndexError, FramefeedError):
                 record = SegmentRecord.from_json(values)
                 if record.number == int(match[1]) and self._is_whole(record):
                     self.records[record.number] = record
-        self._sweep(set(self.records))
+        self._sweep()
 
     def _is_whole(self, record: SegmentRecord) -> bool:
         """Whether all files of a segment are as they were written."""
-        if self._images is None:
-            return all(
-                _VIDEO.fullmatch(name) and hash_file(os.path.join(self.path, name)) == digest
-                for name, digest in record.files.items()
-            )
-        paths = {name: os.path.join(self._images, os.path.basename(name)) for name in record.files}
-        return all(
-            os.path.isfile(paths[name]) and str(os.path.getsize(paths[name])) == size
-            for name, size in record.files.items()
-        )
+        for name, mark in record.files.items():
+            if self._images is None:
+                if not _VIDEO.fullmatch(name) or hash_file(os.path.join(self.path, name)) != mark:
+                    return False
+            else:
+                path = os.path.join(self._images, os.path.basename(name))
+                if not os.path.isfile(path) or str(os.path.getsize(path)) != mark:
+                    return False
+        return True
 
     def add(self, record: SegmentRecord) -> None:
         """Record a finished segment, whose files are in the folder.
@@ -134,7 +133,7 @@ class WorkFolder(ClosedByWith):
     def remove(self) -> None:
         """Delete the folder, and unlock it: the output is complete, or nothing is worth keeping."""
         self.records.clear()
-        self._sweep(set())
+        self._sweep()
         with suppress(OSError):
             os.unlink(os.path.join(self.path, _IDENTITY))
         with suppress(OSError):
@@ -148,7 +147,7 @@ class WorkFolder(ClosedByWith):
         if not self.records:
             self.remove()
             return
-        self._sweep(set(self.records))
+        self._sweep()
         self._unlock()
 
     def _unlock(self) -> None:
@@ -156,10 +155,10 @@ class WorkFolder(ClosedByWith):
             os.close(self._lock)
             self._lock = -1
 
-    def _sweep(self, kept: set[int]) -> None:
-        """Delete the files of all segments but some, and what processes left beside the output that were killed."""
+    def _sweep(self) -> None:
+        """Delete the files of unrecorded segments, and what processes left beside the output that were killed."""
         for name in os.listdir(self.path):
-            is_kept = name == _IDENTITY or (name[:6].isdecimal() and int(name[:6]) in kept)
+            is_kept = name == _IDENTITY or (name[:6].isdecimal() and int(name[:6]) in self.records)
             if _OWN.fullmatch(name) and not is_kept:
                 with suppress(OSError):
                     os.unlink(os.path.join(self.path, name))

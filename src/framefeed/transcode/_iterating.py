@@ -46,33 +46,21 @@ class _Call:
     Attributes:
         frames: Their numbers.
         pixels: Each uint8 [H, W, 3].
-        faults: Damaged frames before, between or behind them.
+        damaged: Frames before, between or behind them that could not be decoded.
         name: Name of the first, for messages.
     """
 
     frames: list[int]
     pixels: list[Pixels]
-    faults: list[FrameFault]
+    damaged: list[FrameOutcome]
     name: str
 
     def __repr__(self) -> str:
         return self.name
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Answer:
-    outcomes: list[FrameOutcome]
-    faults: list[FrameFault]
-
-
 class _Mapper:
-    """Calls the user's function in any worker; it is set up in each thread, or in the process that unpickles it.
-
-    Args:
-        user: The function.
-        source: Name of the source.
-        pts_seconds: Time of each frame of the source, float64 [N].
-    """
+    """Calls the user's function in any worker; it is set up in each thread, or in the process that unpickles it."""
 
     def __init__(self, user: UserFunction, source: str, pts_seconds: FloatArray) -> None:
         self._parts = user, source, pts_seconds
@@ -91,13 +79,13 @@ class _Mapper:
         caller: Ok[FrameCaller] | Err = self._own.caller
         return caller
 
-    def __call__(self, call: _Call) -> _Answer:
+    def __call__(self, call: _Call) -> list[FrameOutcome]:
         if not call.frames:
-            return _Answer([], call.faults)
+            return call.damaged
         caller = self.set_up()
         if isinstance(caller, Err):
             raise caller.error
-        return _Answer(caller.value(call.frames, call.pixels), call.faults)
+        return [*call.damaged, *caller.value(call.frames, call.pixels)]
 
 
 def _set_up_mapper(user: UserFunction, source: str, pts_seconds: FloatArray) -> _Mapper:
@@ -111,13 +99,6 @@ class MapIterator(Iterator[MappedFrame], ClosedByWith):
     """Iterator that `map_video` returns without ``out``. Use it in ``with``, call `close`, or drop it to end it.
 
     Frames are decoded ahead by one thread; the function runs in the workers.
-
-    Args:
-        source: The source.
-        index: Its index.
-        times: The pictures to give.
-        user: The function.
-        options: Who works.
     """
 
     def __init__(
@@ -134,8 +115,6 @@ class MapIterator(Iterator[MappedFrame], ClosedByWith):
         height, width = index.stream.displayed
         fitting = _MOST_BYTES // max(1, height * width * 3 * size)
         in_flight = max(workers + 1, min(fitting, _CALLS_AHEAD * max(1, workers)))
-        if options.are_processes:
-            user.check_sendable()
         with ExitStack() as stack:
             # One thread, so that the frames come in order; without workers, in the thread that iterates.
             self._calls: OrderedOutcomes[int, _Call] = ordered_outcomes(
@@ -146,14 +125,14 @@ class MapIterator(Iterator[MappedFrame], ClosedByWith):
                 deadline_seconds=options.deadline_seconds,
             )
             stack.callback(self._calls.close, SOON_SECONDS)
-            self._outcomes: OrderedOutcomes[_Call, _Answer] = ordered_outcomes(
+            self._outcomes: OrderedOutcomes[_Call, list[FrameOutcome]] = ordered_outcomes(
                 _Mapper(user, source.name, index.pts_seconds),
                 map(_take_value, self._calls),
                 workers=workers,
                 kind=options.kind,
                 max_in_flight=in_flight,
                 max_bytes=_MOST_BYTES,
-                size_of=_count_bytes,
+                size_of=lambda outcomes: sum(_count_bytes(each.result) for each in outcomes),
                 deadline_seconds=options.deadline_seconds,
             )
             stack.pop_all()
@@ -190,10 +169,9 @@ class MapIterator(Iterator[MappedFrame], ClosedByWith):
             finally:
                 # The traceback refers to this frame, which must not refer to the error.
                 del outcome
-        answer: _Answer = outcome.value
-        faults = [*answer.faults, *(each.fault for each in answer.outcomes if each.fault is not None)]
+        faults = [each.fault for each in outcome.value if each.fault is not None]
         self._ledger += sorted(faults, key=lambda fault: fault.frame)
-        for each in answer.outcomes:
+        for each in outcome.value:
             if not each.is_skipped:
                 begin, end = np.searchsorted(self._times.ordinals, [each.frame, each.frame + 1]).tolist()
                 for position in range(begin, end):
@@ -253,7 +231,8 @@ class _CallReader:
                 continue
             ordinal, pixels = item
             if isinstance(pixels, CorruptMedia):
-                call.faults.append(describe_damage(self._index, ordinal, pixels))
+                fault = describe_damage(self._index, ordinal, pixels)
+                call.damaged.append(FrameOutcome(ordinal, None, fault))
             else:
                 call.frames.append(ordinal)
                 call.pixels.append(pixels)
@@ -267,11 +246,7 @@ def _take_value(outcome: Any) -> _Call:
     return value
 
 
-def _count_bytes(answer: _Answer) -> int:
-    return sum(_measure(each.result) for each in answer.outcomes)
-
-
-def _measure(result: Any) -> int:
+def _count_bytes(result: Any) -> int:
     if isinstance(result, list | tuple):
-        return sum(map(_measure, result))
+        return sum(map(_count_bytes, result))
     return int(getattr(result, "nbytes", 0))

@@ -10,6 +10,8 @@ from fractions import Fraction
 from time import perf_counter
 from typing import Any, Literal, overload
 
+import numpy as np
+
 from framefeed._checks import can_show_bar, check_path, expected, name_callable
 from framefeed._files import write_errors
 from framefeed.decode import describe_recipe
@@ -145,7 +147,9 @@ def map_video(  # noqa: PLR0913 - public: what its users ask for
     if options.are_processes:
         user.check_sendable()
     rate = None if fps is None else parse_rate(fps)
-    _check_switches(audio=audio, resume=resume)
+    for name, value in {"audio": audio, "resume": resume}.items():
+        if not isinstance(value, bool):
+            raise expected(name, "True or False", value)
     is_function = callable(progress) and not isinstance(progress, type)
     if not (progress is None or isinstance(progress, bool) or is_function):
         raise expected("progress", "True, False, None or a function of two numbers", progress)
@@ -167,19 +171,14 @@ def map_video(  # noqa: PLR0913 - public: what its users ask for
         images = target.folder if isinstance(target, ImageTarget) else None
         with WorkFolder(target.path, identity, resume=resume, images=images) as folder:
             job = MapJob(media, index, times, plan_segments(times, index), user, target, folder.path)
-            num_resumed = sum(_count_frames(job, number) for number in folder.records)
+            resumed = [job.segments[number] for number in folder.records]
+            num_resumed = sum(len(np.unique(times.ordinals[each.first : each.stop])) for each in resumed)
             with _showing(len(times), progress) as show:
                 SegmentRun(job, options, folder, show).run()
             return _finish(job, folder, num_resumed, began, audio=audio)
     except MemoryError as error:
         raise_shortage(error, media.name, "map")
         raise
-
-
-def _check_switches(**switches: object) -> None:
-    for name, value in switches.items():
-        if not isinstance(value, bool):
-            raise expected(name, "True or False", value)
 
 
 def _open_source(source: Any) -> tuple[MediaSource, FrameIndex]:
@@ -190,11 +189,6 @@ def _open_source(source: Any) -> tuple[MediaSource, FrameIndex]:
         )
     index = getattr(source, "frame_index", None)
     return media, index_media(media)[1] if index is None else index
-
-
-def _count_frames(job: MapJob, number: int) -> int:
-    segment = job.segments[number]
-    return len(set(job.times.ordinals[segment.first : segment.stop].tolist()))
 
 
 def _make_target(
@@ -208,11 +202,13 @@ def _make_target(
         return _make_image_target(out, media, settings)
     check_known(index, media.name)
     check_rising(times, media.name)
-    given = VideoOptions(coding["codec"], coding["quality"], coding["pixel_format"], coding["gop"])
-    has_audio = audio and not has_picture_files(index)
-    audio_codec = _find_audio_codec(media) if has_audio else None
+    given = VideoOptions(**coding)
+    audio_codec = aspect = None
+    if audio and not has_picture_files(index):
+        with VideoContainer(media) as container:
+            if container.first_audio is not None:
+                audio_codec = container.first_audio.codec_context.codec.canonical_name
     check_video_output(out, given, is_variable_frame_rate=times.is_variable, audio_codec=audio_codec)
-    aspect = None
     if not has_picture_files(index):
         aspect = read_stream_details(media, index.stream.stream_index).pixel_aspect_ratio
     options, tags = resolve_video(out, given, VideoTags.of(index.stream, aspect))
@@ -225,12 +221,6 @@ def _check_other(media: MediaSource, path: str) -> None:
     """Check that an output is not the source, also by a link."""
     if media.kind == "path" and os.path.exists(path) and os.path.samefile(path, media.path):
         raise UsageError(f"out: {path} is the source itself: choose another name")
-
-
-def _find_audio_codec(media: MediaSource) -> str | None:
-    with VideoContainer(media) as container:
-        stream = container.first_audio
-        return None if stream is None else stream.codec_context.codec.canonical_name
 
 
 def _make_image_target(out: str, media: MediaSource, settings: Mapping[str, Any]) -> ImageTarget:
@@ -247,8 +237,7 @@ def _make_image_target(out: str, media: MediaSource, settings: Mapping[str, Any]
         raise expected("quality", "1 to 100", quality)
     folder = os.path.abspath(out)
     if media.kind == "sequence" and os.path.isdir(folder):
-        files = getattr(media, "sequence", None)
-        inside = getattr(files, "folder", None)
+        inside = getattr(getattr(media, "sequence", None), "folder", None)
         if inside is not None and os.path.samefile(inside, folder):
             raise UsageError(f"out: {out} is the folder of the source itself: choose another one")
     with write_errors(folder):

@@ -16,14 +16,7 @@ Kind = Literal["threads", "processes"]
 
 @dataclass(frozen=True, slots=True)
 class UserFunction:
-    """The user's function, and how it is called.
-
-    Attributes:
-        function: Called with a frame, or with several.
-        setup: Called once in each worker, or None.
-        batch_size: Frames of one call; None for single frames.
-        on_error: What is done with frames for which it fails.
-    """
+    """The user's function, and how it is called; see `map_video`."""
 
     function: Callable[..., Any]
     setup: Callable[[], Any] | None = None
@@ -38,9 +31,6 @@ class UserFunction:
         if self.batch_size is not None:
             object.__setattr__(self, "batch_size", check_integer("batch_size", self.batch_size, 1))
         check_choice("on_error", self.on_error, ("raise", "skip", "keep"))
-        self._check_signature()
-
-    def _check_signature(self) -> None:
         given = {"index": 0, "pts_seconds": 0.0} | ({} if self.setup is None else {"state": None})
         misfit = find_misfit(self.function, None, **given)
         if misfit is not None:
@@ -64,13 +54,7 @@ class UserFunction:
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """Who works, and how long a frame may take.
-
-    Attributes:
-        workers: Number of workers; with 0 the calling thread works. "auto": the thread budget of the process.
-        kind: "threads" or "processes".
-        deadline_seconds: Longest time for one call of the function; None for no bound.
-    """
+    """Who works, and how long a call of the function may take; see `map_video`."""
 
     workers: int | Literal["auto"] = "auto"
     kind: Kind = "threads"
@@ -84,7 +68,7 @@ class WorkerOptions:
 
     @property
     def num_workers(self) -> int:
-        """Number of workers."""
+        """Number of workers; with 0 the calling thread works."""
         return thread_budget().threads if self.workers == "auto" else self.workers
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -16,6 +16,7 @@ from framefeed.errors import DeadlineExceeded, WorkerLost
 from framefeed.parallel import (
     CallLate,
     Err,
+    Ok,
     ProcessDied,
     ProcessEnded,
     ProcessHung,
@@ -36,13 +37,13 @@ _MOST_LOST = 3
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """Ask a process to work on a segment.
+    """Asks a process to work on a segment.
 
     Attributes:
         number: Number of the segment.
-        attempt: Number of the attempt to make a segment, of this worker; never 0.
+        attempt: Number of the attempt to make a segment; never 0.
         is_first: Whether it begins; else the process has begun it.
-        board: The board, int64 [workers, 4].
+        board: Memory of the board.
         worker: Number of the worker.
     """
 
@@ -70,18 +71,20 @@ class StepAnswer:
 
 
 class SegmentProcess:
-    """Makes segments in a worker process. It is made by unpickling, and then ``setup`` runs.
-
-    Args:
-        job: The job.
-    """
+    """Makes segments in the worker process that unpickles it: then ``setup`` runs."""
 
     def __init__(self, job: MapJob) -> None:
-        _keep_freed_memory()
         self._job = job
-        self._outcome = catch_outcome(lambda _: SegmentWorker(job, np.zeros(NUM_COLUMNS, np.int64)), None)
+        self._outcome: Ok[SegmentWorker] | Err | None = None
         self._steps: Generator[None, None, SegmentRecord] | None = None
         self._attempt = 0
+
+    def __reduce__(self) -> tuple[Callable[[MapJob], SegmentProcess], tuple[MapJob]]:
+        return _begin_process, (self._job,)
+
+    def set_up(self) -> None:
+        """Run ``setup``, and keep its error for the first call."""
+        self._outcome = catch_outcome(lambda _: SegmentWorker(self._job, np.zeros(NUM_COLUMNS, np.int64)), None)
 
     def __repr__(self) -> str:
         return repr(self._job)
@@ -90,8 +93,9 @@ class SegmentProcess:
         """Work on a segment for about `STEP_SECONDS`."""
         if isinstance(self._outcome, Err):
             raise self._outcome.error
+        assert self._outcome is not None
         worker = self._outcome.value
-        row = view_board(request.board)[request.worker]
+        row = view_board(request.board.open())[request.worker]
         # The pool repeats a call whose process died: the worker is to know at which frame that was.
         if request.is_first and row[ATTEMPT] != request.attempt:
             if self._steps is not None:
@@ -117,8 +121,8 @@ _MOST_IN_HEAP_BYTES = 32 << 20
 """The largest that glibc takes."""
 
 
-def _keep_freed_memory() -> None:
-    """Have glibc keep the memory of pictures for the next ones, in this worker process.
+def _begin_process(job: MapJob) -> SegmentProcess:
+    """Have glibc keep the memory of pictures for the next ones, in this worker process, and run ``setup``.
 
     By default, it returns 2.8 MB to the kernel for each frame of 720p and gets them back: 600 page faults, 1.9 ms.
     """
@@ -126,56 +130,27 @@ def _keep_freed_memory() -> None:
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _MOST_IN_HEAP_BYTES)
         mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+    process = SegmentProcess(job)
+    process.set_up()
+    return process
 
 
-@dataclass(frozen=True, slots=True)
-class _NewProcess:
-    """Becomes a `SegmentProcess` where it is unpickled."""
-
-    job: MapJob
-
-    def __call__(self, request: StepRequest) -> StepAnswer:
-        raise NotImplementedError
-
-    def __reduce__(self) -> tuple[type[SegmentProcess], tuple[MapJob]]:
-        return SegmentProcess, (self.job,)
-
-
-def view_board(shared: SharedRange) -> IntArray:
-    """Map the board in a worker process."""
-    return _as_board(shared.open())
-
-
-def view_own_board(block: SharedBlock) -> IntArray:
-    """Map the board in the process that made it."""
-    return _as_board(block.data)
-
-
-def _as_board(memory: Any) -> IntArray:
+def view_board(memory: Any) -> IntArray:
+    """View shared memory as the board, int64 [workers, 4]."""
     numbers: IntArray = np.frombuffer(memory, dtype=np.int64)
     return numbers[: len(numbers) // NUM_COLUMNS * NUM_COLUMNS].reshape(-1, NUM_COLUMNS)
 
 
 class RemoteSegments:
-    """Makes segments in the processes of the calling threads.
-
-    Args:
-        job: The job.
-        block: Shared memory of the board.
-        deadline_seconds: Longest time for one call of the function.
-
-    Raises:
-        UsageError: The function cannot be sent to a process.
-    """
+    """Makes segments in the processes of the calling threads; the board is in shared memory."""
 
     def __init__(self, job: MapJob, block: SharedBlock, deadline_seconds: float | None) -> None:
-        job.user.check_sendable()
         self._job = job
         self._block = block
-        self._board = view_own_board(block)
+        self._board = view_board(block.data)
         limit = None if deadline_seconds is None else deadline_seconds + STEP_SECONDS
         self._deadline_seconds = deadline_seconds
-        self._calls: RemoteCalls[StepRequest, StepAnswer] = RemoteCalls(_NewProcess(job), limit)
+        self._calls: RemoteCalls[StepRequest, StepAnswer] = RemoteCalls(SegmentProcess(job), limit)
         self._attempts = itertools.count(1)
 
     def make(self, segment: Segment, worker: int) -> SegmentRecord:
@@ -195,8 +170,14 @@ class RemoteSegments:
                 answer = self._calls(request)
             except ProcessEnded:
                 raise
+            except CallLate as late:
+                raise make_late_error(self._job, self._board[worker], self._deadline_seconds) from late
             except ProcessHung as hang:
-                raise self._make_late_error(hang, worker) from hang
+                frame, name = self._job.name_frame_in_work(self._board[worker])
+                source = self._job.source.name
+                raise DeadlineExceeded(
+                    f"{source}: {name}: {hang}", position=frame, source=source, stage="function"
+                ) from hang
             except ProcessDied as death:
                 raise self._make_lost_error(str(death), worker) from death
             if answer.record is not None:
@@ -208,14 +189,6 @@ class RemoteSegments:
                     raise self._make_lost_error(f"{len(lost) + 1} worker processes died", worker)
                 lost.append(frame)
                 attempt = next(self._attempts)
-
-    def _make_late_error(self, hang: ProcessHung, worker: int) -> DeadlineExceeded:
-        if isinstance(hang, CallLate):
-            return make_late_error(self._job, self._board[worker], self._deadline_seconds)
-        frame, name = self._job.name_frame_in_work(self._board[worker])
-        return DeadlineExceeded(
-            f"{self._job.source.name}: {name}: {hang}", position=frame, source=self._job.source.name, stage="function"
-        )
 
     def _make_lost_error(self, reason: str, worker: int) -> WorkerLost:
         frame, name = self._job.name_frame_in_work(self._board[worker])

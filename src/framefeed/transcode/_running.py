@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from queue import Empty, SimpleQueue
 from time import perf_counter
 
@@ -28,7 +29,7 @@ from framefeed.parallel import (
 )
 from framefeed.transcode._folder import WorkFolder
 from framefeed.transcode._options import WorkerOptions
-from framefeed.transcode._process import RemoteSegments, make_late_error, view_own_board
+from framefeed.transcode._process import RemoteSegments, make_late_error, view_board
 from framefeed.transcode._segments import Segment, SegmentQueue
 from framefeed.transcode._targets import SegmentRecord, VideoTarget, check_alike
 from framefeed.transcode._working import BEATS, DONE, FRAME, NUM_COLUMNS, MapJob, SegmentWorker
@@ -37,7 +38,6 @@ Show = Callable[[int], object]
 
 _TICK_SECONDS = 0.2
 """Time between two checks of the workers, and between two updates of the progress bar."""
-
 
 START_UP_SECONDS = 300.0
 """Longest time for ``setup``, as of worker processes."""
@@ -51,9 +51,9 @@ class SegmentRun:
     """Makes all segments of a job that are not in its work folder yet.
 
     Args:
-        job: The job.
+        job: What is mapped.
         options: Who works.
-        folder: The work folder of the job.
+        folder: The work folder.
         show: Called with the number of pictures that are done.
     """
 
@@ -76,7 +76,7 @@ class SegmentRun:
             memory = SharedMemory()
             block = memory.allocate(self._board.nbytes)
             self._remote = RemoteSegments(job, block, options.deadline_seconds)
-            self._board = view_own_board(block)
+            self._board = view_board(block.data)
             if count:
                 self._pool = ProcessPool(count, memory=memory)
         elif count:
@@ -122,13 +122,20 @@ class SegmentRun:
             try:
                 worker, outcome = self._ended.get(timeout=_TICK_SECONDS)
             except Empty:
-                self._check_workers()
+                for thread in self._threads.values():
+                    if not thread.is_alive() and self._ended.empty():
+                        raise WorkerLost(
+                            f"{self._job.source.name}: {thread.name} died while it made segments"
+                        ) from None
                 self._watch.check(began, self._threads, self._make_late_error)
             else:
                 del self._threads[worker]
                 if isinstance(outcome, Err):
                     errors.append(outcome.error)
-            self._done = max(self._done, self._count_done())
+            with self._lock:
+                finished = sum(len(self._job.segments[number]) for number in self._folder.records)
+                begun = int(self._board[list(self._threads), DONE].sum())
+            self._done = max(self._done, finished + begun)
             self._show(self._done)
         self._collect(errors)
 
@@ -138,16 +145,6 @@ class SegmentRun:
             _, outcome = self._ended.get()
             if isinstance(outcome, Err) and not isinstance(outcome.error, _Stopped | ProcessEnded) and errors:
                 errors.append(outcome.error)
-
-    def _count_done(self) -> int:
-        with self._lock:
-            finished = sum(len(self._job.segments[number]) for number in self._folder.records)
-            return finished + int(self._board[list(self._threads), DONE].sum())
-
-    def _check_workers(self) -> None:
-        for thread in self._threads.values():
-            if not thread.is_alive() and self._ended.empty():
-                raise WorkerLost(f"{self._job.source.name}: {thread.name} died while it made segments")
 
     def _make_late_error(self, worker: int) -> FramefeedError:
         if not self._board[worker, BEATS]:
@@ -164,9 +161,8 @@ class SegmentRun:
         self._ended.put((worker, catch_outcome(self._make_segments, worker)))
 
     def _make_segments(self, worker: int) -> None:
-        if self._remote is not None and self._pool.workers:
-            remote = self._remote
-            self._make_with(worker, lambda segment: remote.make(segment, worker))
+        if self._remote is not None:
+            self._make_with(worker, partial(self._remote.make, worker=worker))
             return
         local = SegmentWorker(self._job, self._board[worker])
         self._board[worker, BEATS] += 1
@@ -205,8 +201,9 @@ class SegmentRun:
         """Check that all segments have videos of one size, and the same number."""
         if not isinstance(self._job.target, VideoTarget) or record.size is None:
             return
-        first = min((each for each in self._folder.records.values() if each.size), key=_number_of, default=record)
-        facts = [(each.frame, each.count, each.size) for each in sorted((first, record), key=_number_of) if each.size]
+        number_of = attrgetter("number")
+        first = min((each for each in self._folder.records.values() if each.size), key=number_of, default=record)
+        facts = [(each.frame, each.count, each.size) for each in sorted((first, record), key=number_of) if each.size]
         try:
             check_alike(facts[0], facts[-1])
         except UsageError as error:
@@ -218,22 +215,13 @@ class SegmentRun:
             ) from error
 
 
-def _number_of(record: SegmentRecord) -> int:
-    return record.number
-
-
 def _order_error(error: BaseException) -> tuple[int, int]:
     position = getattr(error, "position", None)
     return (0, 0) if position is None else (1, position)
 
 
 class _Watch:
-    """Notices threads that hang: no step was done for the deadline.
-
-    Args:
-        board: The board, int64 [workers, 4].
-        deadline_seconds: Longest time for a step; None for no bound.
-    """
+    """Notices threads that hang: by the board, no step was done for the deadline."""
 
     def __init__(self, board: IntArray, deadline_seconds: float | None) -> None:
         self._board = board

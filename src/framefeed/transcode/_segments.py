@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import numpy as np
 
-from framefeed._arrays import BoolArray, IntArray
+from framefeed._arrays import BoolArray
 from framefeed.index import FrameIndex
 from framefeed.transcode._timetable import Timetable
 
@@ -30,6 +30,8 @@ _LEAST_PICTURES, _MOST_PICTURES = 12, 60
 _ASSUMED_RATE = Fraction(25)
 _PARTS_LEFT = 16
 """A segment is this part of what is left, so that four workers end within a 64th of the time of each other."""
+_DECODING_SHARE = Fraction(1, 4)
+"""Cost of decoding a frame, as a share of all that is done for one: 1.3 of 5.6 ms without any function (720p)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,40 +64,31 @@ def plan_segments(times: Timetable, index: FrameIndex) -> tuple[Segment, ...]:
     is_new = np.append(True, np.diff(times.ordinals) > 0)
     is_start = np.append(True, starts[1:] != starts[:-1]) & is_new
     catch_up = np.maximum(packets - starts, 0)
-    bounds = _choose_bounds(is_start, is_new, _count_second(times.rate))
+    second = min(max(round(times.rate or _ASSUMED_RATE), _LEAST_PICTURES), _MOST_PICTURES)
+    bounds = _choose_bounds(is_start, is_new, second)
     return tuple(
         Segment(number, first, stop, bool(is_start[first]), 0 if is_start[first] else int(catch_up[first]))
         for number, (first, stop) in enumerate(pairwise(bounds))
     )
 
 
-def _count_second(rate: Fraction | None) -> int:
-    return min(max(round(rate or _ASSUMED_RATE), _LEAST_PICTURES), _MOST_PICTURES)
-
-
 def _choose_bounds(is_start: BoolArray, is_new: BoolArray, second: int) -> list[int]:
+    """Choose the first pictures of all segments, and the number of pictures, ``second`` of them in a second."""
     count, bounds = len(is_start), [0]
     # A frame that is repeated is in one segment.
     starts, news = np.flatnonzero(is_start), np.append(np.flatnonzero(is_new), count)
     while bounds[-1] < count:
-        left = count - bounds[-1]
-        best = min(max(left // _PARTS_LEFT, SHORTEST_SECONDS * second), LONGEST_SECONDS * second)
-        least, most = max(best // 2, SHORTEST_SECONDS * second), 2 * best
-        is_last = left <= most or left < least + second
-        bounds.append(count if is_last else _choose_stop(starts, news, bounds[-1], (least, best, most)))
+        first, left = bounds[-1], count - bounds[-1]
+        length = min(max(left // _PARTS_LEFT, SHORTEST_SECONDS * second), LONGEST_SECONDS * second)
+        least, best, most = first + max(length // 2, SHORTEST_SECONDS * second), first + length, first + 2 * length
+        near = starts[np.searchsorted(starts, least) : np.searchsorted(starts, most, side="right")]
+        if count <= most or count < least + second:
+            bounds.append(count)
+        elif len(near):
+            bounds.append(int(near[np.abs(near - best).argmin()]))
+        else:
+            bounds.append(int(news[np.searchsorted(news, best)]))
     return bounds
-
-
-def _choose_stop(starts: IntArray, news: IntArray, first: int, lengths: tuple[int, int, int]) -> int:
-    least, best, most = (first + length for length in lengths)
-    near = starts[np.searchsorted(starts, least) : np.searchsorted(starts, most, side="right")]
-    if len(near):
-        return int(near[np.abs(near - best).argmin()])
-    return int(news[np.searchsorted(news, best)])
-
-
-_DECODING_SHARE = Fraction(1, 4)
-"""Cost of decoding a frame, as a share of all that is done for one: 1.3 of 5.6 ms without any function (720p)."""
 
 
 class SegmentQueue:
@@ -105,9 +98,7 @@ class SegmentQueue:
     Otherwise it takes the first start that is free. If there is none, it takes over the end of another worker's run of
     segments, from where both are done soonest, decoding up to there included; if that is no sooner, it is done.
 
-    Args:
-        segments: All segments of the output.
-        finished: Numbers of those that need no work.
+    Segments of the numbers ``finished`` need no work.
     """
 
     def __init__(self, segments: Sequence[Segment], finished: Iterable[int] = ()) -> None:
@@ -118,14 +109,14 @@ class SegmentQueue:
         self._current: dict[int, int] = {}
 
     def __len__(self) -> int:
-        """Number of segments that no worker has taken."""
+        """Count the segments that no worker has taken."""
         return len(self._free)
 
     def take(self, worker: int) -> Segment | None:
         """Take the next segment for a worker, which has made its last one; None if there is none for it."""
         last = self._current.pop(worker, None)
         following = None if last is None else last + 1
-        if following not in self._free or self._segments[following].is_start:
+        if following is None or not self._is_inside_run(following):
             following = self._find_start()
         if following is None:
             following = self._find_half()
@@ -148,7 +139,7 @@ class SegmentQueue:
         """Find the segment from which the run of another worker is best taken over."""
         best, most = None, Fraction(0)
         for worked in self._current.values():
-            run = self._list_run(worked + 1)
+            run = list(takewhile(self._is_inside_run, range(worked + 1, len(self._segments))))
             # That worker is on average in the middle of its segment.
             before = Fraction(len(self._segments[worked]), 2)
             behind = sum(len(self._segments[number]) for number in run)
@@ -160,9 +151,6 @@ class SegmentQueue:
                 before, behind = before + len(self._segments[number]), behind - len(self._segments[number])
         return best
 
-    def _list_run(self, first: int) -> list[int]:
-        run = []
-        while first in self._free and not self._segments[first].is_start:
-            run.append(first)
-            first += 1
-        return run
+    def _is_inside_run(self, number: int) -> bool:
+        """Whether a segment is free, and made by the worker that makes the one before it."""
+        return number in self._free and not self._segments[number].is_start

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import xxhash
 
@@ -67,40 +67,6 @@ class SegmentRecord:
         )
 
 
-class SegmentOutput(Protocol):
-    """Takes the pictures of one segment."""
-
-    def add(self, position: int, pictures: Sequence[ByteArray]) -> None:
-        """Write the pictures of one frame, at one position of the timetable."""
-        ...
-
-    def finish(self, faults: Sequence[FrameFault]) -> SegmentRecord:
-        """Finish the files, and describe them."""
-        ...
-
-    def discard(self) -> None:
-        """Remove unfinished files."""
-        ...
-
-
-class Target(Protocol):
-    """What a run writes."""
-
-    def open(self, segment: Segment, times: Timetable, folder: str) -> SegmentOutput:
-        """Begin the output of one segment.
-
-        Args:
-            segment: The segment.
-            times: Times of all pictures.
-            folder: The work folder.
-        """
-        ...
-
-    def check(self, result: Any) -> list[ByteArray]:
-        """Return the pictures of one frame; see `take_pictures`."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class VideoTarget:
     """Videos.
@@ -119,11 +85,6 @@ class VideoTarget:
     rate: Fraction | None
     displayed: tuple[int, int]
 
-    @property
-    def has_several(self) -> bool:
-        """Whether each picture of a frame has a video of its own."""
-        return PICTURE in os.path.basename(self.path)
-
     def name_output(self, number: int) -> str:
         """Return the path of the video of one picture of each frame."""
         folder, name = os.path.split(self.path)
@@ -132,43 +93,44 @@ class VideoTarget:
     def check(self, result: Any) -> list[ByteArray]:
         """Return the pictures of one frame: one for each video."""
         pictures = take_pictures(result)
-        return pictures if self.has_several or not pictures else [draw_mosaic(pictures)]
+        has_several = PICTURE in os.path.basename(self.path)
+        return pictures if has_several or not pictures else [draw_mosaic(pictures)]
 
-    def open(self, segment: Segment, times: Timetable, folder: str) -> SegmentOutput:
-        """Begin the output of one segment."""
-        return _SegmentVideos(self, segment, times, folder)
+    def open(self, segment: Segment, times: Timetable, folder: str) -> SegmentVideos:
+        """Begin the output of one segment, in the work folder."""
+        return SegmentVideos(self, segment, times, folder)
 
 
-class _SegmentVideos:
+class SegmentVideos:
+    """Takes the pictures of one segment, and writes a video for each picture of a frame."""
+
     def __init__(self, target: VideoTarget, segment: Segment, times: Timetable, folder: str) -> None:
-        self._target = target
-        self._segment = segment
-        self._times = times
-        self._folder = folder
-        self._writers: list[VideoWriter] = []
-        self._size = (0, 0)
+        self._target, self._times, self._folder, self._number = target, times, folder, segment.number
+        self._writers: dict[str, VideoWriter] = {}
+        self._size: tuple[int, int] | None = None
         self._frame = -1
         self._num_pictures = 0
 
     def add(self, position: int, pictures: Sequence[ByteArray]) -> None:
+        """Write the pictures of one frame, at one position of the timetable."""
         frame = int(self._times.ordinals[position])
-        if not self._writers:
-            self._frame, self._size = frame, (pictures[0].shape[0], pictures[0].shape[1])
-            self._writers = [self._open(number) for number in range(len(pictures))]
-        check_alike(
-            (self._frame, len(self._writers), self._size),
-            *((frame, len(pictures), (each.shape[0], each.shape[1])) for each in pictures),
-        )
-        for writer, picture in zip(self._writers, pictures, strict=True):
+        if self._size is None:
+            self._frame, self._size = frame, pictures[0].shape[:2]
+            for number in range(len(pictures)):
+                self._open(f"{self._number:06d}-{number}.{SEGMENT_CONTAINER}", self._size)
+        first = self._frame, len(self._writers), self._size
+        for picture in pictures:
+            check_alike(first, (frame, len(pictures), picture.shape[:2]))
+        for writer, picture in zip(self._writers.values(), pictures, strict=True):
             writer.write(picture, int(self._times.pts[position]), int(self._times.durations[position]))
         self._num_pictures += 1
 
-    def _open(self, number: int) -> VideoWriter:
+    def _open(self, name: str, size: tuple[int, int]) -> None:
         target, tags = self._target, self._target.tags
-        if self._size != target.displayed:
+        if size != target.displayed:
             tags = VideoTags(tags.primaries, tags.transfer, tags.space, tags.range)
-        return VideoWriter(
-            os.path.join(self._folder, f"{self._segment.number:06d}-{number}.{SEGMENT_CONTAINER}"),
+        self._writers[name] = VideoWriter(
+            os.path.join(self._folder, name),
             target.options,
             tags,
             self._times.time_base,
@@ -177,42 +139,42 @@ class _SegmentVideos:
         )
 
     def finish(self, faults: Sequence[FrameFault]) -> SegmentRecord:
+        """Finish the files, and describe them."""
         files = {}
-        for number, writer in enumerate(self._writers):
+        for name, writer in self._writers.items():
             writer.close()
-            name = f"{self._segment.number:06d}-{number}.{SEGMENT_CONTAINER}"
             files[name] = hash_file(os.path.join(self._folder, name))
-        size = self._size if self._writers else None
         return SegmentRecord(
-            self._segment.number, self._num_pictures, len(files), size, self._frame, files, tuple(faults)
+            self._number, self._num_pictures, len(files), self._size, self._frame, files, tuple(faults)
         )
 
     def discard(self) -> None:
-        for writer in self._writers:
+        """Remove unfinished files."""
+        for writer in self._writers.values():
             writer.discard()
 
 
-def check_alike(first: tuple[int, int, tuple[int, int]], *others: tuple[int, int, tuple[int, int]]) -> None:
-    """Check that frames have the same number of pictures, of the same size.
+def check_alike(first: tuple[int, int, tuple[int, int]], other: tuple[int, int, tuple[int, int]]) -> None:
+    """Check that two frames have the same number of pictures, of the same size.
 
     Args:
         first: Number of a frame, its number of pictures, and their (height, width).
-        *others: The same of other frames.
+        other: The same of another frame.
 
     Raises:
         UsageError: They differ; the message names the frames.
     """
-    for frame, count, size in others:
-        if count != first[1]:
-            raise UsageError(
-                f"the function gave {count} pictures for frame {frame}, and {first[1]} for frame {first[0]}: with "
-                f"{PICTURE} in the name of the output, each frame needs the same number"
-            )
-        if size != first[2]:
-            raise UsageError(
-                f"the function gave a picture of {size[1]} x {size[0]} pixels (width x height) for frame {frame}, and "
-                f"of {first[2][1]} x {first[2][0]} for frame {first[0]}: a video has one size"
-            )
+    frame, count, size = other
+    if count != first[1]:
+        raise UsageError(
+            f"the function gave {count} pictures for frame {frame}, and {first[1]} for frame {first[0]}: with "
+            f"{PICTURE} in the name of the output, each frame needs the same number"
+        )
+    if size != first[2]:
+        raise UsageError(
+            f"the function gave a picture of {size[1]} x {size[0]} pixels (width x height) for frame {frame}, and "
+            f"of {first[2][1]} x {first[2][0]} for frame {first[0]}: a video has one size"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,21 +199,22 @@ class ImageTarget:
         """Return the pictures of one frame: one for each image."""
         return take_pictures(result)
 
-    def open(self, segment: Segment, times: Timetable, folder: str) -> SegmentOutput:
-        """Begin the output of one segment."""
-        return _SegmentImages(self, segment, times)
+    def open(self, segment: Segment, times: Timetable, folder: str) -> SegmentImages:
+        """Begin the output of one segment, which does not need the work folder."""
+        return SegmentImages(self, segment, times)
 
 
-class _SegmentImages:
+class SegmentImages:
+    """Takes the pictures of one segment, and writes each as an image."""
+
     def __init__(self, target: ImageTarget, segment: Segment, times: Timetable) -> None:
-        self._target = target
-        self._segment = segment
-        self._times = times
+        self._target, self._times, self._number = target, times, segment.number
         self._files: dict[str, str] = {}
         self._count = 0
         self._frame = -1
 
     def add(self, position: int, pictures: Sequence[ByteArray]) -> None:
+        """Write the pictures of one frame, at one position of the timetable."""
         target, frame = self._target, int(self._times.ordinals[position])
         if self._frame < 0:
             self._frame, self._count = frame, len(pictures)
@@ -266,12 +229,15 @@ class _SegmentImages:
             self._files[name] = str(size)
 
     def finish(self, faults: Sequence[FrameFault]) -> SegmentRecord:
-        return SegmentRecord(
-            self._segment.number, len(self._files), self._count, None, self._frame, self._files, tuple(faults)
-        )
+        """Describe the files."""
+        return SegmentRecord(self._number, len(self._files), self._count, None, self._frame, self._files, tuple(faults))
 
     def discard(self) -> None:
         """Do nothing: finished images stay, and each appears whole."""
+
+
+Target = VideoTarget | ImageTarget
+SegmentOutput = SegmentVideos | SegmentImages
 
 
 def hash_file(path: str) -> str:

@@ -80,18 +80,14 @@ def _resample(index: FrameIndex, fps: Fraction, name: str) -> Timetable:
     if not len(ordinals):
         raise UsageError(f"fps: {float(fps):g} pictures a second are none in {stop - start:.6f} s: use a higher rate")
     first, step = int(index.pts[0]) * index.time_base, 1 / fps
-    time_base = _find_common_tick(first, step)
+    # The longest tick of which both times are multiples; if it is too short, one for the step alone.
+    below = first.denominator * step.denominator
+    common = Fraction(math.gcd(first.numerator * step.denominator, step.numerator * first.denominator), below)
+    time_base = common if common.denominator <= _MOST_TICKS else step / _FINE_TICKS
     ticks = int(step / time_base)
     numbers = np.arange(len(ordinals), dtype=np.int64)
     pts = numbers * ticks + round(first / time_base)
     return Timetable(ordinals, pts, np.full_like(numbers, ticks), seconds, time_base, fps, False)
-
-
-def _find_common_tick(first: Fraction, step: Fraction) -> Fraction:
-    """Find the longest tick of which two times are multiples; if it is too short, one for the step alone."""
-    below = first.denominator * step.denominator
-    common = Fraction(math.gcd(first.numerator * step.denominator, step.numerator * first.denominator), below)
-    return common if common.denominator <= _MOST_TICKS else step / _FINE_TICKS
 
 
 def check_known(index: FrameIndex, name: str) -> None:

@@ -28,17 +28,7 @@ NUM_COLUMNS = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapJob:
-    """All that a worker needs.
-
-    Attributes:
-        source: The source.
-        index: Its index.
-        times: The pictures of the output.
-        segments: All segments.
-        user: The function.
-        target: What is written.
-        folder: The work folder.
-    """
+    """All that a worker needs; ``times`` are the pictures of the output, ``folder`` is the work folder."""
 
     source: MediaSource
     index: FrameIndex
@@ -58,11 +48,7 @@ class MapJob:
 
 
 class SegmentWorker:
-    """Makes segments, one after the other, in one thread.
-
-    Args:
-        job: The job.
-        row: The worker's row of the board, int64 [4].
+    """Makes segments, one after the other, in one thread; ``row`` is the worker's row of the board, int64 [4].
 
     Raises:
         LoadError: ``setup`` failed.
@@ -112,7 +98,9 @@ class SegmentWorker:
         """Yield the frames of each call; an empty list now and then while the decoder catches up."""
         times, size = self._job.times, self._job.user.batch_size or 1
         ordinals = np.unique(times.ordinals[segment.first : segment.stop])
-        following = np.unique(times.ordinals[segment.stop : self._find_end(segment)])
+        # Up to the picture at which decoding begins anew.
+        behind = (each.first for each in self._job.segments[segment.number + 1 :] if each.is_start)
+        following = np.unique(times.ordinals[segment.stop : next(behind, len(times))])
         frames, pixels = list[int](), list[Pixels]()
         self.row[FRAME] = ordinals[0]
         for item in self._reader.read(ordinals, following):
@@ -134,11 +122,6 @@ class SegmentWorker:
             self.row[FRAME] = ordinal + 1
         if frames:
             yield frames, pixels
-
-    def _find_end(self, segment: Segment) -> int:
-        """Find the picture at which decoding begins anew."""
-        following = (each.first for each in self._job.segments[segment.number + 1 :] if each.is_start)
-        return next(following, len(self._job.times))
 
     def close(self) -> None:
         """Close the decoder."""
