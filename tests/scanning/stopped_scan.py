@@ -92,16 +92,6 @@ def files(target: Path) -> Files:
     return {path.name: path.read_bytes() if path.is_file() else b"" for path in target.parent.iterdir()}
 
 
-def before(folder: Path, work: Path) -> Iterator[tuple[Path, Files]]:
-    """What scans may find: nothing, the same catalog without labels, and one of a part of the files."""
-    for number, roots in enumerate([None, folder, [folder / "a"]]):
-        target = work / f"before{number}" / "cat.parquet"
-        target.parent.mkdir()
-        if roots is not None:
-            scan(roots, out=target, workers=0, progress=False)
-        yield target, files(target)
-
-
 def handicaps(parts: int) -> Iterator[Iterator[Handicap]]:
     """Series of handicaps, each growing until the scan ends well; sizes double in so many parts."""
     yield map(killed_before, itertools.count())
@@ -110,30 +100,36 @@ def handicaps(parts: int) -> Iterator[Iterator[Handicap]]:
     yield (limited_to(size, signal.SIG_IGN) for size in sizes)
 
 
-def main(folder: str, work: str, parts: int) -> dict[str, Any]:
-    """Stop, look at what stands, go on, compare."""
+def main(folder: str, work: str, found: str, parts: int) -> dict[str, Any]:
+    """Stop scans that find "nothing", the "same" catalog without labels, or one of a "part" of the files; look at what
+    stands, go on, compare.
+    """
     whole = Path(work) / "whole" / "cat.parquet"
     whole.parent.mkdir()
     assert ended(folder, whole) == FINISHED
     expected = files(whole)
+    target = Path(work) / "target" / "cat.parquet"
+    target.parent.mkdir()
+    if found != "nothing":
+        scan(folder if found == "same" else [Path(folder) / "a"], out=target, workers=0, progress=False)
+    old = files(target)
     report: dict[str, list[Any]] = {"statuses": [], "torn": [], "unequal": []}
-    for target, old in before(Path(folder), Path(work)):
-        for kind, series in enumerate(handicaps(parts)):
-            status = FAILED
-            for step, handicap in enumerate(series):
-                status = ended(folder, target, handicap)
-                report["statuses"].append(status)
-                if not stands_whole(target, [old, expected]):
-                    report["torn"].append([target.parent.name, kind, step, status])
-                if (status != FINISHED and ended(folder, target) != FINISHED) or files(target) != expected:
-                    report["unequal"].append([target.parent.name, kind, step, status, sorted(files(target))])
-                shutil.rmtree(target.parent)
-                target.parent.mkdir()
-                for name, content in old.items():
-                    (target.parent / name).write_bytes(content)
-                if status == FINISHED:
-                    break
-            assert status == FINISHED
+    for kind, series in enumerate(handicaps(parts)):
+        status = FAILED
+        for step, handicap in enumerate(series):
+            status = ended(folder, target, handicap)
+            report["statuses"].append(status)
+            if not stands_whole(target, [old, expected]):
+                report["torn"].append([kind, step, status])
+            if (status != FINISHED and ended(folder, target) != FINISHED) or files(target) != expected:
+                report["unequal"].append([kind, step, status, sorted(files(target))])
+            shutil.rmtree(target.parent)
+            target.parent.mkdir()
+            for name, content in old.items():
+                (target.parent / name).write_bytes(content)
+            if status == FINISHED:
+                break
+        assert status == FINISHED
     return report
 
 
@@ -148,4 +144,4 @@ def stands_whole(target: Path, catalogs: list[Files]) -> bool:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1], sys.argv[2], int(sys.argv[3]))))  # the report
+    print(json.dumps(main(*sys.argv[1:4], int(sys.argv[4]))))  # the report

@@ -374,7 +374,8 @@ def test_the_disk_is_full(media: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_stopped_at_every_step_and_size(tmp_path: Path) -> None:
+@pytest.mark.parametrize("found", ["nothing", "same", "part"])
+def test_stopped_at_every_step_and_size(tmp_path: Path, found: str) -> None:
     folder = tmp_path / "media"
     for number in range(either(short=9, long=14)):
         picture(folder / "ab"[number % 2] / f"p{number:02d}.png", 8 + number)
@@ -384,7 +385,7 @@ def test_stopped_at_every_step_and_size(tmp_path: Path) -> None:
     (folder / "b" / "text.mp4").write_text("no video")
     (tmp_path / "work").mkdir()
     parts = str(either(short=1, long=2))
-    report = report_of("tests.scanning.stopped_scan", os.fspath(folder), os.fspath(tmp_path / "work"), parts)
+    report = report_of("tests.scanning.stopped_scan", os.fspath(folder), os.fspath(tmp_path / "work"), found, parts)
     assert set(report["statuses"]) == {0, 3, -signal.SIGKILL, -signal.SIGXFSZ}
     assert (report["torn"], report["unequal"]) == ([], [])
 
