@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from framefeed.catalog import Catalog
 from framefeed.errors import UsageError
 from framefeed.report._columns import Columns, count_by_name, find_largest, predict_costs
+from framefeed.report._files import MAX_MESSAGE
 from framefeed.report._page import make_page
 from framefeed.report._sections import TAGS, count_codes, count_nominal_rates, count_tags
-from framefeed.report._tables import MAX_MESSAGE
 from tests.catalog import synthetic
 from tests.report.made import HOSTILE, SHOWN, Page, catalog, read_bars
 

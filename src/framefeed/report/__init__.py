@@ -4,7 +4,4 @@ from __future__ import annotations
 
 from framefeed.report._page import make_page, write_report
 
-__all__ = [
-    "make_page",
-    "write_report",
-]
+__all__ = ["make_page", "write_report"]

@@ -61,19 +61,15 @@ def draw_bars(
     for bar in bars:
         full = show_full_name(bar.label)
         short = shorten(full, MAX_LABEL)
+        label = make_element("bdi", short, class_="value", title=None if short == full else full)
+        mark = None
+        if bar.amount:
+            # Even the smallest bar can be seen.
+            width = f"{max(100 * bar.amount / most, 0.6):.1f}%"
+            mark = make_element("rect", class_=f"mark{' rest' * bar.is_rest}", width=width, height="100%", rx=2)
         numbers = (show(bar.amount), format_share(bar.amount, total, decimals=1))
-        # Even the smallest bar can be seen.
-        width = f"{max(100 * bar.amount / most, 0.6):.1f}%" if bar.amount else ""
-        kind = "mark rest" if bar.is_rest else "mark"
-        mark = make_element("rect", class_=kind, width=width, height="100%", rx=2) if width else None
-        lines.append(
-            make_element(
-                "li",
-                make_element("bdi", short, class_="value", title=None if short == full else full),
-                make_element("svg", mark, class_="line", aria_hidden="true"),
-                *(make_element("span", number, class_="number") for number in numbers),
-            )
-        )
+        spans = (make_element("span", number, class_="number") for number in numbers)
+        lines.append(make_element("li", label, make_element("svg", mark, class_="line", aria_hidden="true"), *spans))
     shown = make_element("ul", *lines, class_="bars") if lines else make_element("p", "nothing to count", class_="note")
     title = make_element("h3", heading, make_element("span", unit, class_="unit") if unit else None)
     remark = None if note is None else make_element("p", note, class_="note")
@@ -202,10 +198,8 @@ def choose_edges(all_edges: Sequence[float], values: FloatArray) -> FloatArray:
 def _describe_values(values: FloatArray, show: Callable[[float], str]) -> str:
     if not len(values):
         return "This value is unknown for all files."
+    files = format_count_of(len(values), "file")
     least, low, median, high, greatest = map(show, np.quantile(values, [0.0, 0.05, 0.5, 0.95, 1.0]).tolist())
     if least == greatest:
-        return f"{format_count_of(len(values), 'file')}, all {least}"
-    return (
-        f"{format_count_of(len(values), 'file')}; median {median}, 90 % between {low} and {high}, "
-        f"least {least}, greatest {greatest}"
-    )
+        return f"{files}, all {least}"
+    return f"{files}; median {median}, 90 % between {low} and {high}, least {least}, greatest {greatest}"

@@ -50,14 +50,7 @@ def count_by_name(names: Sequence[str | None], counts: Sequence[int]) -> Counts:
 
 
 class Columns:
-    """Columns of a catalog; a file in several rows counts once.
-
-    Args:
-        catalog: The catalog.
-
-    Attributes:
-        catalog: The catalog.
-    """
+    """Columns of a catalog; a file in several rows counts once."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
@@ -83,14 +76,14 @@ class Columns:
     @cached_property
     def videos(self) -> IntArray:
         """Usable rows that are videos, int64."""
-        return self._of_kind("video")
+        return self._choose_kind("video")
 
     @cached_property
     def images(self) -> IntArray:
         """Usable rows that are images, int64."""
-        return self._of_kind("image")
+        return self._choose_kind("image")
 
-    def _of_kind(self, kind: str) -> IntArray:
+    def _choose_kind(self, kind: str) -> IntArray:
         is_kind = pc.equal(self.catalog.table.column("kind"), kind).fill_null(False).to_numpy()
         rows: IntArray = self.usable[is_kind[self.usable]]
         return rows

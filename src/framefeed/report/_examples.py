@@ -14,7 +14,7 @@ from framefeed.encode import encode_still
 from framefeed.errors import FramefeedError
 from framefeed.report._bars import MAX_LABEL
 from framefeed.report._columns import MAX_NAME, format_count, shorten, show_full_name
-from framefeed.report._markup import Node, Section, make_element, make_grid, make_paragraph
+from framefeed.report._markup import Node, Section, make_element, make_grid
 
 MAX_LABELS = 20
 PER_LABEL = 3
@@ -44,7 +44,7 @@ def make_examples_section(catalog: Catalog) -> Section | None:
     more = len(catalog.classes) - MAX_LABELS
     text = "A key frame near the middle of some files; the files are evenly spaced over the rows of a label."
     rest = f" Labels that are not shown: {format_count(more)}." if more > 0 else ""
-    return Section("examples", "Examples", (make_paragraph(text + rest), make_grid(*figures)))
+    return Section("examples", "Examples", text + rest, make_grid(*figures))
 
 
 def _list_labels(catalog: Catalog) -> Iterator[tuple[str, list[int]]]:
@@ -84,12 +84,6 @@ def make_thumbnail(entry: CatalogEntry) -> Node | None:
         encoded = encode_still(picture, "WEBP", quality)
         if len(encoded) <= MAX_BYTES:
             shown = shorten(show_full_name(name), MAX_NAME)
-            return make_element(
-                "img",
-                src=f"data:image/webp;base64,{base64.b64encode(encoded).decode()}",
-                alt=f"Frame {ordinal} of {shown}",
-                title=shown,
-                width=size[1],
-                height=size[0],
-            )
+            data, alt = f"data:image/webp;base64,{base64.b64encode(encoded).decode()}", f"Frame {ordinal} of {shown}"
+            return make_element("img", src=data, alt=alt, title=shown, width=size[1], height=size[0])
     return None

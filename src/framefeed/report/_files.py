@@ -1,8 +1,10 @@
-"""Sections that list files: failed files, damaged files, and the most costly files."""
+"""Sections that list files, in tables that a click on a column's head sorts: failed, damaged and most costly files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isnan
 
 import numpy as np
 import pyarrow as pa
@@ -11,64 +13,138 @@ from framefeed._arrays import FloatArray, IntArray
 from framefeed._names import make_printable, remove_dots, unescape
 from framefeed._shown import show_name
 from framefeed._units import UNKNOWN, format_bytes, format_number, format_seconds, format_share
-from framefeed.report import _columns
 from framefeed.report._bars import ONE_TWO_FIVE, Axis, draw_bars, draw_counts, draw_histogram, list_bars
 from framefeed.report._columns import (
+    MAX_NAME,
     MILLISECONDS_PER_MEGAPIXEL,
     Columns,
     Costs,
     find_largest,
+    format_count,
+    format_count_of,
+    format_megapixels,
     predict_costs,
+    shorten,
+    show_full_name,
 )
-from framefeed.report._markup import Node, Section, make_element, make_grid, make_paragraph
-from framefeed.report._tables import (
-    Cell,
-    make_message_cell,
-    make_name_cell,
-    make_sortable_table,
-    make_text_cell,
-)
+from framefeed.report._markup import Node, Section, make_element, make_grid
 
 MAX_COSTLY = 50
 MAX_LARGEST = 20
 MAX_FAILED = 200
 MAX_DAMAGED = 200
 MAX_CODECS = 8
+# Characters of a message in a table; the full message is its tooltip.
+MAX_MESSAGE = 240
 RANDOM = "a random frame"
 ALL = "all frames"
+_BY_RANDOM = (
+    "Cost is the predicted number of megapixels to decode for one random frame: pixels of a picture × (GOP length + 1) "
+    "/ 2; for an image, its pixels. The prediction assumes GOPs of equal length within a file. The time for a "
+    "megapixel depends on the codec; for H.264, 100 megapixels take about "
+    f"{format_seconds(0.1 * MILLISECONDS_PER_MEGAPIXEL)} of one core."
+)
+_BY_ALL = (
+    "This catalog does not have the positions of key frames, so the cost of a random frame is not known: files are "
+    "ordered by the megapixels of all their frames. Scan with --depth frames to see it."
+)
 EQUALLY_OFTEN = "Share of the total cost if one frame of each file is read."
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of a table of files.
+
+    Attributes:
+        shown: Text of the cell.
+        value: Number to sort by; None sorts by the text, NaN comes last.
+        title: The full text, if ``shown`` is a part of it.
+        kind: "name" of a file, which is written left to right in any script; "told": a sentence, which needs a wide
+            column; None for all others.
+    """
+
+    shown: str
+    value: float | None = None
+    title: str | None = None
+    kind: str | None = None
+
+
+def _make_text_cell(stored: str, kind: str | None = None, folder: str = "") -> Cell:
+    """Show a text, relative to a folder, and without its middle if it is long; a dash if it is empty."""
+    full = show_full_name(stored)
+    shown = shorten(show_full_name(stored.removeprefix(folder)), MAX_MESSAGE if kind == "told" else MAX_NAME)
+    if not full and kind is None:
+        return Cell(UNKNOWN)
+    return Cell(shown, title=None if shown == full else full, kind=kind)
+
+
+def _make_cells(values: FloatArray, show: Callable[[float], str]) -> list[Cell]:
+    return [Cell(show(value), value) for value in values.tolist()]
+
+
+def _make_name_cells(columns: Columns, rows: IntArray) -> list[Cell]:
+    return [_make_text_cell(name, "name", columns.common_folder) for name in columns.names(rows)]
+
+
+def _make_table(
+    caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]], sorted_by: int | None = None
+) -> Node:
+    """Make a table that a click on a column sorts.
+
+    Args:
+        caption: Caption of the table.
+        heads: Names of the columns.
+        rows: Cells of each row, one for each column.
+        sorted_by: Column by which the rows are already sorted, greatest first.
+    """
+    head = []
+    for column, name in enumerate(heads):
+        kind = "number" if all(row[column].value is not None for row in rows) else None
+        button = make_element("button", name, make_element("span", class_="arrow", aria_hidden="true"), type="button")
+        order = "descending" if column == sorted_by else "none"
+        head.append(make_element("th", button, scope="col", class_=kind, aria_sort=order))
+    body = []
+    for row in rows:
+        cells = []
+        for cell in row:
+            content: Node | str = make_element("bdi", cell.shown, dir="ltr") if cell.kind == "name" else cell.shown
+            kind = cell.kind or ("number" if cell.value is not None else None)
+            key = None if cell.value is None else "" if isnan(cell.value) else f"{cell.value:.17g}"
+            cells.append(make_element("td", content, class_=kind, title=cell.title, data_value=key))
+        body.append(make_element("tr", *cells))
+    table = make_element(
+        "table",
+        make_element("caption", caption),
+        make_element("thead", make_element("tr", *head)),
+        make_element("tbody", *body),
+        class_="sortable",
+    )
+    # Focusable, so that the keyboard can scroll it.
+    return make_element("div", table, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
 def make_failed_section(columns: Columns) -> Section:
     """List the files that cannot be read, with reasons."""
     rows = columns.failed
     if not len(rows):
-        return Section(
-            "failed", "Failed files", (make_paragraph("None: every file could be read when it was scanned."),)
-        )
+        return Section("failed", "Failed files", "None: every file could be read when it was scanned.")
     shown = rows[:MAX_FAILED]
-    texts = [columns.texts(name, shown) for name in ("source", "error_type", "error")]
-    cells = [
-        (
-            make_name_cell(name, columns.common_folder),
-            make_text_cell(kind),
-            make_message_cell(_remove_name(error, show_name(source))),
-        )
-        for name, source, kind, error in zip(columns.names(shown), *texts, strict=True)
-    ]
-    more = f"The first {MAX_FAILED} are listed; Catalog.errors lists all." if len(rows) > len(shown) else ""
-    summary = (
-        f"{_columns.format_count(len(rows))} of {_columns.format_count_of(len(columns.files), 'file')} failed. {more}"
+    sources, kinds, errors = (columns.texts(name, shown) for name in ("source", "error_type", "error"))
+    messages = [_remove_name(error, show_name(source)) for error, source in zip(errors, sources, strict=True)]
+    cells = zip(
+        _make_name_cells(columns, shown),
+        map(_make_text_cell, kinds),
+        (_make_text_cell(message, "told") for message in messages),
+        strict=True,
     )
+    more = f" The first {MAX_FAILED} are listed; Catalog.errors lists all." if len(rows) > len(shown) else ""
     return Section(
         "failed",
         "Failed files",
-        (
-            make_paragraph(summary.strip()),
-            draw_counts("Reasons", columns.counts("error_type", rows)),
-            _make_folder_note(columns),
-            make_sortable_table("Failed files", ("file", "error", "message"), cells),
-        ),
+        f"{format_count(len(rows))} of {format_count_of(len(columns.files), 'file')} failed.{more}",
+        draw_counts("Reasons", columns.counts("error_type", rows)),
+        _make_folder_note(columns),
+        _make_table("Failed files", ("file", "error", "message"), list(cells)),
     )
 
 
@@ -79,31 +155,28 @@ def make_damaged_section(columns: Columns) -> Section | None:
         return None
     damaged = columns.numbers("num_damaged_frames", known)
     rows, counts = known[damaged > 0], damaged[damaged > 0]
-    decoded = f"{_columns.format_count_of(len(known), 'file')} whose frames were all decoded"
+    decoded = f"{format_count_of(len(known), 'file')} whose frames were all decoded"
     if not len(rows):
-        return Section("damaged", "Damaged frames", (make_paragraph(f"None in {decoded}."),))
+        return Section("damaged", "Damaged frames", f"None in {decoded}.")
     order = find_largest(counts, MAX_DAMAGED)
     frames = columns.numbers("num_frames", rows[order])
-    cells = list(
-        zip(
-            [make_name_cell(name, columns.common_folder) for name in columns.names(rows[order])],
-            _make_cells(counts[order], format_number),
-            _make_cells(frames, format_number),
-            _make_cells(counts[order] / frames, lambda share: format_share(share, decimals=1)),
-            strict=True,
-        )
+    cells = zip(
+        _make_name_cells(columns, rows[order]),
+        _make_cells(counts[order], format_number),
+        _make_cells(frames, format_number),
+        _make_cells(counts[order] / frames, lambda share: format_share(share, decimals=1)),
+        strict=True,
     )
     more = f" The {MAX_DAMAGED} files with the most damaged frames are listed." if len(rows) > MAX_DAMAGED else ""
-    damaged_frames = _columns.format_count_of(counts.sum(), "frame")
+    damaged_frames = format_count_of(counts.sum(), "frame")
     summary = (
-        f"{damaged_frames} in {_columns.format_count_of(len(rows), 'file')}, of {decoded}. "
+        f"{damaged_frames} in {format_count_of(len(rows), 'file')}, of {decoded}. "
         "These frames cannot be decoded without damage; plan_clips(..., on_damaged=...) sets what is delivered instead."
         f"{more}"
     )
-    table = make_sortable_table(
-        "Files with damaged frames", ("file", "damaged frames", "frames", "share"), cells, sorted_by=1
-    )
-    return Section("damaged", "Damaged frames", (make_paragraph(summary), _make_folder_note(columns), table))
+    heads = ("file", "damaged frames", "frames", "share")
+    table = _make_table("Files with damaged frames", heads, list(cells), sorted_by=1)
+    return Section("damaged", "Damaged frames", summary, _make_folder_note(columns), table)
 
 
 def _remove_name(message: str, name: str) -> str:
@@ -134,26 +207,10 @@ def make_cost_section(columns: Columns) -> Section | None:
     return Section(
         "cost",
         "Cost to decode",
-        (
-            make_paragraph(_describe_cost(by_random)),
-            make_grid(plot, _make_codec_list(columns, sort_by), _make_concentration_table(known)),
-            _make_folder_note(columns),
-            *tables,
-        ),
-    )
-
-
-def _describe_cost(by_random: bool) -> str:
-    time = f"100 megapixels take about {format_seconds(0.1 * MILLISECONDS_PER_MEGAPIXEL)} of one core"
-    if not by_random:
-        return (
-            "This catalog does not have the positions of key frames, so the cost of a random frame is not known: files "
-            "are ordered by the megapixels of all their frames. Scan with --depth frames to see it."
-        )
-    return (
-        "Cost is the predicted number of megapixels to decode for one random frame: pixels of a picture × (GOP length "
-        "+ 1) / 2; for an image, its pixels. The prediction assumes GOPs of equal length within a file. The time for a "
-        f"megapixel depends on the codec; for H.264, {time}."
+        _BY_RANDOM if by_random else _BY_ALL,
+        make_grid(plot, _make_codec_list(columns, sort_by), _make_concentration_table(known)),
+        _make_folder_note(columns),
+        *tables,
     )
 
 
@@ -165,7 +222,7 @@ def _make_codec_list(columns: Columns, values: FloatArray) -> Node:
     sums = np.bincount(codes, np.nan_to_num(values), minlength=len(names))
     order = [each for each in np.argsort(-sums, kind="stable").tolist() if sums[each] > 0]
     bars = list_bars([names[each] or "unknown" for each in order], sums[order].tolist(), MAX_CODECS)
-    return draw_bars("By codec", bars, show=_columns.format_megapixels, note=EQUALLY_OFTEN)
+    return draw_bars("By codec", bars, show=format_megapixels, note=EQUALLY_OFTEN)
 
 
 def _make_concentration_table(known: FloatArray) -> Node | None:
@@ -178,19 +235,12 @@ def _make_concentration_table(known: FloatArray) -> Node | None:
     for part in (0.01, 0.05, 0.1, 0.25, 0.5):
         files = int(len(known) * part)
         if files:
-            items.append(
-                make_element(
-                    "tr",
-                    make_element("th", f"costliest {100 * part:g} %", scope="row"),
-                    make_element("td", _columns.format_count(files), class_="number"),
-                    make_element("td", format_share(float(ascending[files - 1]), total, decimals=1), class_="number"),
-                )
-            )
-    titles = ("", "files", "of total cost")
-    head = make_element(
-        "tr", *(make_element("th", title, scope="col") if title else make_element("td") for title in titles)
-    )
-    table = make_element("table", make_element("thead", head), make_element("tbody", *items), class_="numbers wide")
+            share = format_share(float(ascending[files - 1]), total, decimals=1)
+            numbers = (make_element("td", each, class_="number") for each in (format_count(files), share))
+            items.append(make_element("tr", make_element("th", f"costliest {100 * part:g} %", scope="row"), *numbers))
+    titles = (make_element("th", title, scope="col") for title in ("files", "of total cost"))
+    head = make_element("thead", make_element("tr", make_element("td"), *titles))
+    table = make_element("table", head, make_element("tbody", *items), class_="numbers wide")
     note = make_element("p", EQUALLY_OFTEN, class_="note")
     return make_element("figure", make_element("h3", "Where the cost lies"), table, note, class_="values")
 
@@ -204,28 +254,23 @@ def _make_file_table(columns: Columns, predicted: Costs, chosen: IntArray, capti
         for w, h in zip(width.tolist(), height.tolist(), strict=True)
     ]
     facts = {
-        RANDOM: _make_cells(predicted.random_megapixels[chosen], _columns.format_megapixels),
-        ALL: _make_cells(predicted.all_megapixels[chosen], _columns.format_megapixels),
-        "codec": [make_text_cell(codec) for codec in columns.texts("codec", rows)],
+        RANDOM: _make_cells(predicted.random_megapixels[chosen], format_megapixels),
+        ALL: _make_cells(predicted.all_megapixels[chosen], format_megapixels),
+        "codec": [_make_text_cell(codec) for codec in columns.texts("codec", rows)],
         "width × height": sizes,
         "frames": _make_cells(columns.numbers("num_frames", rows), format_number),
         "GOP": _make_cells(predicted.gop[chosen], format_number),
         "bytes": _make_cells(columns.numbers("bytes", rows), format_bytes),
     }
     heads = [sorted_by, *(head for head in facts if head != sorted_by)]
-    names = [make_name_cell(name, columns.common_folder) for name in columns.names(rows)]
-    cells = list(zip(names, *(facts[head] for head in heads), strict=True))
-    return make_sortable_table(caption, ["file", *heads], cells, sorted_by=1)
-
-
-def _make_cells(values: FloatArray, show: Callable[[float], str]) -> list[Cell]:
-    return [Cell(show(value), value) for value in values.tolist()]
+    cells = zip(_make_name_cells(columns, rows), *(facts[head] for head in heads), strict=True)
+    return _make_table(caption, ["file", *heads], list(cells), sorted_by=1)
 
 
 def _make_folder_note(columns: Columns) -> Node:
     folder = columns.common_folder
     if not folder:
         return make_element("p", class_="note")
-    full = _columns.show_full_name(remove_dots(folder))
-    bdi = make_element("bdi", _columns.shorten(full, _columns.MAX_NAME), title=full, dir="ltr")
+    full = show_full_name(remove_dots(folder))
+    bdi = make_element("bdi", shorten(full, MAX_NAME), title=full, dir="ltr")
     return make_element("p", "Names are relative to ", bdi, ".", class_="note")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 
@@ -84,20 +85,13 @@ def draw_heat_map(heading: str, cells: Cells) -> Node:
     """Draw the numbers of files by width and height."""
     columns, rows = np.nonzero(cells.counts)
     counts = cells.counts[columns, rows]
-    drawn = [
-        _draw_cell(cells, column, row, level)
-        for column, row, level in zip(columns.tolist(), rows.tolist(), choose_shades(counts), strict=True)
-    ]
-    names = [
-        _draw_text("width in pixels", (LEFT + RIGHT) / 2, SIDE - 8, "name", "middle"),
-        _draw_text("height in pixels", 2, 13, "name"),
-    ]
     drawing = make_element(
         "svg",
         *_draw_grid(cells),
-        *drawn,
+        *map(_draw_cell, repeat(cells), columns.tolist(), rows.tolist(), choose_shades(counts)),
         *_draw_diagonals(cells),
-        *names,
+        _draw_text("width in pixels", (LEFT + RIGHT) / 2, SIDE - 8, "name", "middle"),
+        _draw_text("height in pixels", 2, 13, "name"),
         viewBox=f"0 0 {SIDE} {SIDE}",
         role="img",
         aria_label=f"Heat map: {heading}, {format_count_of(int(counts.sum()), 'file')}",
@@ -105,14 +99,8 @@ def draw_heat_map(heading: str, cells: Cells) -> Node:
     caption = "Both axes are logarithmic; each shade means a range of counts. Dotted lines are aspect ratios."
     if cells.num_smaller:
         caption += f" Not drawn: {format_count_of(cells.num_smaller, 'file')} with a side below {cells.edges[0]:.0f}."
-    return make_element(
-        "figure",
-        make_element("h3", heading),
-        drawing,
-        make_element("p", caption, class_="note"),
-        _make_legend(int(counts.max())),
-        class_="plot",
-    )
+    note, legend = make_element("p", caption, class_="note"), _make_legend(int(counts.max()))
+    return make_element("figure", make_element("h3", heading), drawing, note, legend, class_="plot")
 
 
 def choose_shades(counts: IntArray) -> list[int]:
@@ -131,14 +119,10 @@ def _make_legend(most: int) -> Node:
     ends = [*(each - 1 for each in bounds[1:]), most]
     items = []
     for level, (low, high) in enumerate(zip(bounds, ends, strict=True)):
-        sample = make_element("rect", class_=f"shade{level}", width=14, height=14)
-        items.append(
-            make_element(
-                "li",
-                make_element("svg", sample, width=14, height=14, aria_hidden="true"),
-                format_count(low) if low >= high else f"{format_count(low)}–{format_count(high)}",
-            )
-        )
+        rectangle = make_element("rect", class_=f"shade{level}", width=14, height=14)
+        sample = make_element("svg", rectangle, width=14, height=14, aria_hidden="true")
+        counts = format_count(low) if low >= high else f"{format_count(low)}–{format_count(high)}"
+        items.append(make_element("li", sample, counts))
     legend = make_element("ul", *items, class_="legend")
     return make_element("div", make_element("span", "Files in a cell: "), legend, class_="note")
 
@@ -181,8 +165,7 @@ def _draw_diagonals(cells: Cells) -> list[Node]:
         line = {"x1": cells.x(begin), "y1": cells.y(begin / aspect), "x2": x, "y2": y}
         drawn.append(make_element("line", class_="diagonal", **line))
         # Outside of the square, at the end of the line: at its upper or its right edge.
-        is_upright = aspect < 1
-        at = (x, TOP - 5, "tick", "middle") if is_upright else (RIGHT + 4, y + 4, "tick")
+        at = (x, TOP - 5, "tick", "middle") if aspect < 1 else (RIGHT + 4, y + 4, "tick")
         drawn.append(_draw_text(name, *at))
     return drawn
 

@@ -23,13 +23,7 @@ _NOT_IN_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One element.
-
-    Attributes:
-        tag: Name of the element.
-        attributes: Names and values, as text.
-        children: Elements, and text.
-    """
+    """One element, with its attributes as text, and its children: elements, and text."""
 
     tag: str
     attributes: tuple[tuple[str, str], ...]
@@ -51,18 +45,12 @@ def make_element(tag: str, *children: Node | str | None, **attributes: Value) ->
     names = {name: name.rstrip("_").replace("_", "-") for name in attributes}
     if not all(map(_NAME.fullmatch, (tag, *names.values()))):
         raise ValueError(f"no names of markup: {tag!r} {list(names)}")
-    given = [
-        (names[name], _to_text(value)) for name, value in attributes.items() if value is not None and value is not False
-    ]
+    given = []
+    for name, value in attributes.items():
+        if value is not None and value is not False:
+            shown = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+            given.append((names[name], "" if value is True else shown))
     return Node(tag, tuple(given), tuple(child for child in children if child is not None))
-
-
-def _to_text(value: Value) -> str:
-    if value is True:
-        return ""
-    if isinstance(value, float):
-        return f"{value:.2f}".rstrip("0").rstrip(".")
-    return str(value)
 
 
 def _write_parts(node: Node) -> Iterator[str]:
@@ -86,31 +74,26 @@ def _escape(text: str) -> str:
     return html.escape(_NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text), quote=True)
 
 
-@dataclass(frozen=True, slots=True)
 class Section:
-    """One part of the page.
+    """One part of the page: a heading, and below it sentences, which become a paragraph, and elements.
 
     Attributes:
         anchor: Id of the element.
         heading: Title.
-        body: Nodes below the title.
     """
 
-    anchor: str
-    heading: str
-    body: tuple[Node, ...]
+    def __init__(self, anchor: str, heading: str, *body: Node | str | None) -> None:
+        self.anchor = anchor
+        self.heading = heading
+        self._body = body
 
     def make_node(self) -> Node:
         """Make the element of the section."""
         title = make_element("h2", self.heading, id=f"{self.anchor}-title")
-        return make_element("section", title, *self.body, id=self.anchor, aria_labelledby=f"{self.anchor}-title")
-
-
-def make_paragraph(text: str) -> Node:
-    """Make a paragraph of a sentence or two."""
-    return make_element("p", text, class_="lead")
+        body = (make_element("p", each, class_="lead") if isinstance(each, str) else each for each in self._body)
+        return make_element("section", title, *body, id=self.anchor, aria_labelledby=f"{self.anchor}-title")
 
 
 def make_grid(*figures: Node | None, class_: str = "grid") -> Node:
     """Put figures side by side, as many as fit."""
-    return make_element("div", *[figure for figure in figures if figure is not None], class_=class_)
+    return make_element("div", *figures, class_=class_)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from dataclasses import dataclass
 from importlib import resources
 
 import numpy as np
@@ -15,8 +14,7 @@ from framefeed._checks import check_path
 from framefeed._files import check_writable, replacing, write_errors
 from framefeed._units import format_bytes, format_seconds, format_share
 from framefeed.catalog import Catalog
-from framefeed.report import _columns
-from framefeed.report._columns import Columns
+from framefeed.report._columns import Columns, format_count, format_count_of, format_short
 from framefeed.report._examples import make_examples_section
 from framefeed.report._files import make_cost_section, make_damaged_section, make_failed_section
 from framefeed.report._markup import Node, Section, make_element
@@ -32,23 +30,6 @@ from framefeed.report._sections import (
 # The page names its generator, so that a later report may replace it; the name is within the first bytes.
 GENERATOR = "framefeed report"
 _HEAD_BYTES = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """A number at the top of the page.
-
-    Attributes:
-        name: Name of the number.
-        shown: The number, as text.
-        note: A remark about it.
-        is_bad: Whether it is shown as a problem.
-    """
-
-    name: str
-    shown: str
-    note: str = ""
-    is_bad: bool = False
 
 
 def make_page(catalog: Catalog, title: str, *, thumbnails: bool = False) -> str:
@@ -77,23 +58,25 @@ def make_page(catalog: Catalog, title: str, *, thumbnails: bool = False) -> str:
     opened = "no media file was opened" if examples is None else "media files were opened for the examples alone"
     text = f"Made by framefeed report from the catalog; {opened}. Each file counts once. 1 kB is 1000 bytes."
     main = make_element("main", _make_tiles(columns), *(section.make_node() for section in sections))
+    assets = resources.files("framefeed.report")
+    style, script = ((assets / name).read_text(encoding="utf-8") for name in ("style.css", "page.js"))
     body = make_element(
         "body",
         _make_header(columns, title, sections),
         main,
         make_element("footer", make_element("p", text)),
         make_element("div", id="tip", hidden=True),
-        make_element("script", _read_asset("page.js")),
+        make_element("script", script),
     )
-    return f"<!DOCTYPE html>\n{make_element('html', _make_head(title), body, lang='en')}\n"
+    return f"<!DOCTYPE html>\n{make_element('html', _make_head(title, style, script), body, lang='en')}\n"
 
 
-def _make_head(title: str) -> Node:
-    style, script = _read_asset("style.css"), _read_asset("page.js")
+def _make_head(title: str, style: str, script: str) -> Node:
+    digests = (base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in (style, script))
     policy = (
-        f"default-src 'none'; style-src '{_compute_digest(style)}'; script-src '{_compute_digest(script)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
+        "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    ).format(*digests)
     return make_element(
         "head",
         make_element("meta", charset="utf-8"),
@@ -107,19 +90,9 @@ def _make_head(title: str) -> Node:
     )
 
 
-def _read_asset(name: str) -> str:
-    return resources.files("framefeed.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _compute_digest(content: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"
-
-
 def _make_header(columns: Columns, title: str, sections: list[Section]) -> Node:
     rows, files = len(columns.catalog), len(columns.files)
-    what = _columns.format_count_of(rows, "row") + (
-        f" for {_columns.format_count_of(files, 'file')}" if rows != files else ""
-    )
+    what = format_count_of(rows, "row") + (f" for {format_count_of(files, 'file')}" if rows != files else "")
     depth = "with frame indexes" if columns.catalog.has_frame_indexes else "headers only"
     links = [make_element("li", make_element("a", section.heading, href=f"#{section.anchor}")) for section in sections]
     return make_element(
@@ -141,45 +114,41 @@ def _make_tiles(columns: Columns) -> Node:
     seconds, note = float(np.nansum(durations)), _describe_unknown(durations)
     damaged = columns.numbers("num_damaged_frames", columns.usable)
     damaged_files = int(np.count_nonzero(damaged > 0))
-    damaged_note = f"in {_columns.format_count_of(damaged_files, 'file')}" if damaged_files else ""
-    damaged_frames = _columns.format_count(float(np.nansum(damaged)))
-    damage = Tile("Damaged frames", damaged_frames, damaged_note, is_bad=damaged_files > 0)
+    damaged_note = f"in {format_count_of(damaged_files, 'file')}" if damaged_files else ""
     size, all_files = (float(np.nansum(columns.numbers("bytes", rows))) for rows in (columns.usable, columns.files))
     more = f"{format_bytes(all_files)} in all files" if all_files > size else ""
     tiles = [
-        _make_large_number_tile("Files", files),
-        Tile("Usable", _columns.format_count(usable), format_share(usable, files, decimals=1)),
-        Tile("Failed", _columns.format_count(failed), format_share(failed, files, decimals=1), is_bad=failed > 0),
-        Tile("Videos", _columns.format_count(videos)),
-        Tile("Images", _columns.format_count(images)),
-        Tile("Length of videos", format_seconds(seconds), note),
-        _make_large_number_tile("Frames of videos", float(np.nansum(frames)), _describe_unknown(frames)),
-        *([damage] if np.isfinite(damaged).any() else []),
-        Tile("Bytes, usable files", format_bytes(size), more),
+        _make_tile("Files", *_shorten_number(files)),
+        _make_tile("Usable", format_count(usable), format_share(usable, files, decimals=1)),
+        _make_tile("Failed", format_count(failed), format_share(failed, files, decimals=1), is_bad=failed > 0),
+        _make_tile("Videos", format_count(videos)),
+        _make_tile("Images", format_count(images)),
+        _make_tile("Length of videos", format_seconds(seconds), note),
+        _make_tile("Frames of videos", *_shorten_number(float(np.nansum(frames)), _describe_unknown(frames))),
     ]
-    drawn = [
-        make_element(
-            "div",
-            make_element("dt", tile.name),
-            make_element("dd", tile.shown, make_element("span", tile.note, class_="note") if tile.note else None),
-            class_="tile bad" if tile.is_bad else "tile",
-        )
-        for tile in tiles
-    ]
-    return make_element("dl", *drawn, class_="tiles", aria_label="Summary")
+    if np.isfinite(damaged).any():
+        count = format_count(float(np.nansum(damaged)))
+        tiles.append(_make_tile("Damaged frames", count, damaged_note, is_bad=damaged_files > 0))
+    tiles.append(_make_tile("Bytes, usable files", format_bytes(size), more))
+    return make_element("dl", *tiles, class_="tiles", aria_label="Summary")
 
 
-def _make_large_number_tile(name: str, number: float, note: str = "") -> Tile:
+def _make_tile(name: str, shown: str, note: str = "", *, is_bad: bool = False) -> Node:
+    remark = make_element("span", note, class_="note") if note else None
+    number = make_element("dd", shown, remark)
+    return make_element("div", make_element("dt", name), number, class_="tile bad" if is_bad else "tile")
+
+
+def _shorten_number(number: float, note: str = "") -> tuple[str, str]:
     """Write a number above a million briefly, and in full in the note."""
     if number < 1e6:
-        return Tile(name, _columns.format_count(number), note)
-    notes = [_columns.format_count(number), *([note] if note else [])]
-    return Tile(name, _columns.format_short(number), ", ".join(notes))
+        return format_count(number), note
+    return format_short(number), ", ".join([format_count(number), *([note] if note else [])])
 
 
 def _describe_unknown(values: FloatArray) -> str:
     missing = int(np.count_nonzero(np.isnan(values)))
-    return f"unknown for {_columns.format_count_of(missing, 'file')}" if missing else ""
+    return f"unknown for {format_count_of(missing, 'file')}" if missing else ""
 
 
 StrPath = str | os.PathLike[str]

@@ -12,7 +12,6 @@ from framefeed._units import format_share
 from framefeed.catalog import BUILT_FROM_IN_WORDS, count_built_from
 from framefeed.index import TIMES_FROM_IN_WORDS
 from framefeed.media import MATRICES, PRIMARIES, TRANSFERS
-from framefeed.report import _columns
 from framefeed.report._bars import (
     ASPECT,
     DURATION,
@@ -28,9 +27,9 @@ from framefeed.report._bars import (
     draw_histogram,
     list_bars,
 )
-from framefeed.report._columns import Columns, Counts, compute_gop_lengths, count_by_name
+from framefeed.report._columns import Columns, Counts, compute_gop_lengths, count_by_name, format_count
 from framefeed.report._heat_map import count_in_cells, draw_heat_map
-from framefeed.report._markup import Node, Section, make_grid, make_paragraph
+from framefeed.report._markup import Node, Section, make_grid
 
 MAX_SIZES = 8
 # Pixels; larger sides, which no scan accepts, count as unknown: the catalog is damaged.
@@ -46,32 +45,24 @@ def make_sizes_section(columns: Columns) -> Section | None:
     if not known.any():
         return None
     widths, heights = (np.where(known, sides, np.nan) for sides in (widths, heights))
-    shapes = _describe_shapes(widths[known], heights[known])
+    sides = [
+        format_share(int(np.count_nonzero(each)), int(np.count_nonzero(known)), decimals=1)
+        for each in (widths > heights, widths < heights, widths == heights)
+    ]
+    shapes = "{} landscape, {} portrait, {} square.".format(*sides)
     heat_map = draw_heat_map("Width and height", count_in_cells(widths[known], heights[known]))
     sizes = draw_bars("Most frequent sizes", count_sizes(widths, heights, MAX_SIZES), unit="width × height")
     area = draw_histogram("Area", widths * heights / 1e6, MEGAPIXELS)
     aspect = draw_histogram("Aspect ratio", widths / heights, ASPECT)
-    sides = (draw_histogram("Width", widths, PIXELS), draw_histogram("Height", heights, PIXELS))
+    pair = (draw_histogram("Width", widths, PIXELS), draw_histogram("Height", heights, PIXELS))
     stacks = (make_grid(*figures, class_="stack") for figures in ((heat_map, area), (sizes, aspect)))
     return Section(
         "sizes",
         "Sizes",
-        (
-            make_paragraph(f"{shapes} Sizes are as displayed, after rotation."),
-            make_grid(*stacks, class_="pair"),
-            make_grid(*sides, class_="pair"),
-        ),
+        f"{shapes} Sizes are as displayed, after rotation.",
+        make_grid(*stacks, class_="pair"),
+        make_grid(*pair, class_="pair"),
     )
-
-
-def _describe_shapes(widths: FloatArray, heights: FloatArray) -> str:
-    total = len(widths)
-    parts = {
-        "landscape": int(np.count_nonzero(widths > heights)),
-        "portrait": int(np.count_nonzero(widths < heights)),
-        "square": int(np.count_nonzero(widths == heights)),
-    }
-    return ", ".join(f"{format_share(number, total, decimals=1)} {name}" for name, number in parts.items()) + "."
 
 
 def count_sizes(widths: FloatArray, heights: FloatArray, limit: int) -> list[Bar]:
@@ -92,21 +83,15 @@ def make_formats_section(columns: Columns) -> Section | None:
     # libav joins the names of a container to one word, which cannot be wrapped.
     joined = columns.counts("container", rows)
     containers = Counts(tuple(name.replace(",", ", ") for name in joined.names), joined.counts, joined.unknown)
-    return Section(
-        "formats",
-        "Formats",
-        (
-            make_grid(
-                draw_counts("Codec", columns.counts("codec", rows)),
-                draw_counts("Container", containers),
-                draw_counts("Pixel format", columns.counts("pixel_format", rows)),
-                draw_counts(
-                    "Rotation", _count_rotations(columns, rows), note="Degrees counter-clockwise, applied for display."
-                ),
-                class_="grid lists",
-            ),
-        ),
+    note = "Degrees counter-clockwise, applied for display."
+    grid = make_grid(
+        draw_counts("Codec", columns.counts("codec", rows)),
+        draw_counts("Container", containers),
+        draw_counts("Pixel format", columns.counts("pixel_format", rows)),
+        draw_counts("Rotation", _count_rotations(columns, rows), note=note),
+        class_="grid lists",
     )
+    return Section("formats", "Formats", grid)
 
 
 def _count_rotations(columns: Columns, rows: IntArray) -> Counts:
@@ -129,13 +114,9 @@ def make_labels_section(columns: Columns) -> Section | None:
     codes = columns.catalog.column_values("label")
     sizes = np.bincount(codes[codes >= 0], minlength=len(classes))
     counts = count_by_name([*classes, None], [*sizes.tolist(), int(np.count_nonzero(codes < 0))])
-    least, middle, most = (_columns.format_count(float(each)) for each in np.quantile(sizes, [0, 0.5, 1]))
-    text = (
-        f"{_columns.format_count(len(classes))} labels. Rows of a label: least {least}, median {middle}, most {most}."
-    )
-    return Section(
-        "labels", "Labels", (make_paragraph(text), draw_counts("Most frequent labels", counts, limit=MAX_LABELS))
-    )
+    least, middle, most = (format_count(float(each)) for each in np.quantile(sizes, [0, 0.5, 1]))
+    text = f"{format_count(len(classes))} labels. Rows of a label: least {least}, median {middle}, most {most}."
+    return Section("labels", "Labels", text, draw_counts("Most frequent labels", counts, limit=MAX_LABELS))
 
 
 TIMELESS = "Without times, clips can be chosen by frame number only: scan with --assume-fps to set their frame rate."
@@ -161,25 +142,25 @@ def make_time_section(columns: Columns) -> Section | None:
     seconds, frames, rates = (columns.numbers(name, rows) for name in ("duration_seconds", "num_frames", "average_fps"))
     bits = columns.numbers("bytes", rows) * 8 / np.where(seconds > 0, seconds, np.nan) / 1e6
     text = "This catalog has no frame indexes: numbers of frames, durations and frame rates come from headers."
-    lead = () if columns.catalog.has_frame_indexes else (make_paragraph(text),)
+    lead = None if columns.catalog.has_frame_indexes else text
     variable = columns.numbers("is_variable_frame_rate", rows)
     kinds = [int(np.count_nonzero(variable == 0)), int(np.count_nonzero(variable == 1))]
     rate_kinds = count_by_name(["constant", "variable", None], [*kinds, len(rows) - sum(kinds)])
     figures = (
         draw_histogram("Duration", seconds, DURATION),
-        draw_histogram("Frames", frames, Axis("frames of a video", HALF_OCTAVES, _columns.format_count, is_whole=True)),
+        draw_histogram("Frames", frames, Axis("frames of a video", HALF_OCTAVES, format_count, is_whole=True)),
         draw_histogram("Frame rate", rates, Axis("frames per second", RATES)),
         draw_counts("Nominal frame rates", count_nominal_rates(rates), limit=MAX_RATES, unit="frames per second"),
         draw_counts("Constant or variable", rate_kinds, note=VARIABLE),
         *_make_origin_lists(columns, rows),
         draw_histogram("Bit rate", bits, Axis("megabits per second, whole file", ONE_TWO_FIVE)),
     )
-    return Section("time", "Time", (*lead, make_grid(*figures)))
+    return Section("time", "Time", lead, make_grid(*figures))
 
 
 def count_nominal_rates(rates: FloatArray) -> Counts:
     """Count the videos of each nominal frame rate, and all others together."""
-    known = _select_positive(rates)
+    known = rates[np.isfinite(rates) & (rates > 0)]
     nominal = np.array(sorted(NOMINAL_RATES))
     names = [NOMINAL_RATES[rate] for rate in nominal.tolist()]
     after = np.clip(np.searchsorted(nominal, known), 1, len(nominal) - 1)
@@ -214,10 +195,10 @@ def make_gop_section(columns: Columns) -> Section | None:
     if not len(rows):
         return None
     lengths = compute_gop_lengths(columns.numbers("num_frames", rows), columns.numbers("num_key_frames", rows))
-    known = _select_positive(lengths)
+    known = lengths[np.isfinite(lengths) & (lengths > 0)]
     if not len(known):
         text = "This catalog does not have the positions of key frames: scan with --depth frames to see GOP lengths."
-        return Section("gops", "GOP lengths", (make_paragraph(text),))
+        return Section("gops", "GOP lengths", text)
     kinds = {
         "all key frames": int(np.count_nonzero(known == 1)),
         "2 to 15 frames": int(np.count_nonzero((known > 1) & (known <= 15))),
@@ -230,11 +211,7 @@ def make_gop_section(columns: Columns) -> Section | None:
     classes = draw_counts("Classes", Counts(tuple(kinds), tuple(kinds.values()), len(lengths) - len(known)))
     seconds = columns.numbers("duration_seconds", rows) / columns.numbers("num_frames", rows) * lengths
     interval_plot = draw_histogram("Time between key frames", seconds, replace(DURATION, unit="mean of a video"))
-    return Section("gops", "GOP lengths", (make_paragraph(text), make_grid(plot, interval_plot, classes)))
-
-
-def _select_positive(values: FloatArray) -> FloatArray:
-    return values[np.isfinite(values) & (values > 0)]
+    return Section("gops", "GOP lengths", text, make_grid(plot, interval_plot, classes))
 
 
 UNSPECIFIED = "not tagged"
@@ -257,10 +234,10 @@ def make_colour_section(columns: Columns) -> Section | None:
         return None
     if not columns.catalog.has_frame_indexes:
         text = "Colour tags are stored with frame indexes, which this catalog does not have: scan with --depth frames."
-        return Section("colour", "Colour tags", (make_paragraph(text),))
+        return Section("colour", "Colour tags", text)
     text = "Colour tags of the streams (ITU-T H.273). For streams without tags, players guess."
     figures = [draw_counts(heading, counts) for heading, counts in count_tags(columns).items()]
-    return Section("colour", "Colour tags", (make_paragraph(text), make_grid(*figures, class_="grid lists")))
+    return Section("colour", "Colour tags", text, make_grid(*figures, class_="grid lists"))
 
 
 def count_tags(columns: Columns) -> dict[str, Counts]:
