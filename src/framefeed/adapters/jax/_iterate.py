@@ -58,13 +58,7 @@ def iterate(loader: ClipLoader, sharding: Any = None) -> DeviceBatches:
 
 
 class DeviceBatches(ClosedByWith, Iterator[Batch]):
-    """Batches of one epoch as dicts of ``jax.Array``; `iterate` makes it.
-
-    Args:
-        loader: Gives the batches.
-        sharding: Where the arrays are put.
-        num_batches: Number of batches of the iteration.
-    """
+    """Batches of one epoch as dicts of ``jax.Array``; `iterate` makes it."""
 
     def __init__(self, loader: ClipLoader, sharding: Any, num_batches: int) -> None:
         self._loader = loader
@@ -120,13 +114,13 @@ class DeviceBatches(ClosedByWith, Iterator[Batch]):
     def _put(self, arrays: dict[str, AnyArray]) -> Batch:
         if self._sharding is None or isinstance(self._sharding, jax.Device):
             return jax.device_put(arrays, self._sharding)  # type: ignore[no-any-return]
-        shardings = {name: _sharding_of(self._sharding, array.ndim) for name, array in arrays.items()}
+        shardings = {name: _cut_sharding(self._sharding, array.ndim) for name, array in arrays.items()}
         if self._sharding.is_fully_addressable:
             return jax.device_put(arrays, shardings)  # type: ignore[no-any-return]
         return {name: jax.make_array_from_process_local_data(shardings[name], each) for name, each in arrays.items()}
 
 
-def _sharding_of(sharding: Any, ndim: int) -> Any:
+def _cut_sharding(sharding: Any, ndim: int) -> Any:
     """Return the sharding of an array with so many axes."""
     if isinstance(sharding, NamedSharding) and len(sharding.spec) > ndim:
         return NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec[:ndim]), memory_kind=sharding.memory_kind)

@@ -18,14 +18,11 @@ import tensorflow as tf
 
 from framefeed._arrays import AnyArray
 from framefeed._checks import expected
-from framefeed._nearest import did_you_mean
+from framefeed.adapters import IGNORED_TARGET, check_target
 from framefeed.errors import UsageError
 from framefeed.load import BatchIterator, BatchSpec, ClipBatch, ClipLoader, list_arrays
 from framefeed.media import source_name
-from framefeed.plan import EpochPlan, Requests, check_targets
 
-IGNORED_TARGET = -100
-"""Target of a clip that failed, as in ``ff.torch.ClipDataset``; losses of Keras have ``ignore_class=``."""
 Element = dict[str, AnyArray] | tuple[AnyArray, AnyArray]
 
 
@@ -58,7 +55,7 @@ def dataset(loader: ClipLoader, target: str | None = None) -> tf.data.Dataset:
     if not isinstance(loader, ClipLoader):
         raise expected("loader", "an ff.ClipLoader", loader)
     if target is not None:
-        _check_target(loader.plan, target)
+        check_target(loader.plan, target)
     spec = loader.describe_batches()
     if target is None:
         arrays: Any = {name: tf.TensorSpec(each.shape, each.dtype) for name, each in spec.arrays.items()}
@@ -80,15 +77,6 @@ def dataset(loader: ClipLoader, target: str | None = None) -> tf.data.Dataset:
     return made
 
 
-def _check_target(plan: EpochPlan, target: str) -> None:
-    if target not in plan.columns:
-        known = plan.catalog.table.column_names
-        advice = f": plan with columns=[{target!r}]" if target in known else did_you_mean(str(target), plan.columns)
-        raise UsageError(f"target: the plan has no column {target!r}, only {list(plan.columns)}{advice}")
-    if not isinstance(plan.rule, Requests):
-        check_targets(plan.catalog, target, plan.catalog.usable_rows)
-
-
 def _dtype_of(spec: BatchSpec, name: str) -> np.dtype[Any]:
     # A target of bools is one of integers, so that it can be the ignored one.
     dtype = spec.arrays[name].dtype
@@ -96,12 +84,7 @@ def _dtype_of(spec: BatchSpec, name: str) -> np.dtype[Any]:
 
 
 class _Converter:
-    """Makes elements of batches.
-
-    Args:
-        spec: What batches must be.
-        target: Name of a column; None for a dict.
-    """
+    """Makes elements of batches: pairs with the column ``target``, or dicts."""
 
     def __init__(self, spec: BatchSpec, target: str | None) -> None:
         self._data = spec.arrays["data"]
@@ -131,17 +114,11 @@ class _Converter:
 class Epochs:
     """Begins an epoch of a loader for each iteration over a dataset.
 
-    TensorFlow never frees it, so it does not keep the loader alive: the dataset does.
-
-    Args:
-        loader: Gives the batches.
-        convert: Makes elements of them.
-        num_batches: Number of batches that TensorFlow expects; None if it expects none.
+    TensorFlow never frees it, so it does not keep the loader alive: the dataset does. It expects ``num_batches``; with
+    None, any number.
     """
 
-    def __init__(
-        self, loader: ClipLoader, convert: Callable[[ClipBatch], Element], num_batches: int | None = None
-    ) -> None:
+    def __init__(self, loader: ClipLoader, convert: Callable[[ClipBatch], Element], num_batches: int | None) -> None:
         self._loader = weakref.ref(loader)
         self._convert = convert
         self._num_batches = num_batches

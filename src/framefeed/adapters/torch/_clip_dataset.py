@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, SupportsIndex, get_args
+from typing import Any, Literal, SupportsIndex, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,9 @@ import torch
 from torch.utils.data import Dataset, get_worker_info
 
 from framefeed._checks import check_choice, check_position, check_transform, expected
-from framefeed._nearest import did_you_mean
 from framefeed._per_process import PerProcess
 from framefeed._values import Limits
+from framefeed.adapters import IGNORED_TARGET, check_target
 from framefeed.adapters.torch._drawing import drawing_from
 from framefeed.cache import FrameCache, explain_little_reuse, make_decoder
 from framefeed.decode import Decoder, as_decoder
@@ -36,12 +36,9 @@ from framefeed.load import (
 )
 from framefeed.media import source_name
 from framefeed.parallel import Err, Ok, catch_outcome
-from framefeed.plan import EpochPlan, Requests, check_targets
+from framefeed.plan import EpochPlan
 
 Output = Literal["tensor", "numpy", "pil"]
-IGNORED_TARGET = -100
-"""The default ``ignore_index`` of torch's losses."""
-
 TRANSFORM_INPUTS = {
     "tensor": 'a tensor, uint8 [T, C, H, W]; ClipDataset(output="pil") gives PIL pictures, output="numpy" NumPy arrays',
     "numpy": 'a NumPy array, uint8 [T, H, W, C]; ClipDataset(output="pil") gives PIL pictures, output="tensor" tensors',
@@ -83,23 +80,8 @@ _MOST_EPOCHS = 1.5
 _STOPPED = -(2**62)
 
 
-class Substitute(NamedTuple):
-    """The clip that is delivered in place of one that failed.
-
-    Attributes:
-        clip: The clip, transformed.
-        batch: The batch of this clip alone.
-    """
-
-    clip: Any
-    batch: ClipBatch
-
-
 class ItemCounter:
-    """Counts the items that all processes deliver while the epoch was never set, and warns if it should be.
-
-    A program that set it once knows of it; how many items it then loads, and how far ahead, says nothing.
-    """
+    """Counts the items that all processes deliver while the epoch was never set, and warns if it should be."""
 
     def __init__(self) -> None:
         # In shared memory, without a lock: of two processes that add at the same moment one may be lost, which delays
@@ -107,7 +89,7 @@ class ItemCounter:
         self._count = torch.zeros(1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
 
     def stop(self) -> None:
-        """Count no more: the epoch was set."""
+        """Count no more: the epoch was set once, by a program that knows of it."""
         self._count.fill_(_STOPPED)
 
     def add(self, items: int, epoch_items: int) -> None:
@@ -328,9 +310,9 @@ class ClipDataset(Dataset[Any]):
 
     def _make_item(self, plan: EpochPlan, batch: ClipBatch, slot: int, number: int) -> Any:
         position = int(batch.positions[slot])
-        clip, is_ok = self._make_clip(plan, batch, slot, number)
-        if isinstance(clip, Substitute):
-            clip, batch, slot = clip.clip, clip.batch, 0
+        clip, is_ok, substitute = self._make_clip(plan, batch, slot, number)
+        if substitute is not None:
+            batch, slot = substitute, 0
         columns = {name: torch.tensor(values[slot]) for name, values in batch.columns.items()}
         if self._target is not None:
             return clip, columns[self._target].to(torch.int64) if is_ok else torch.tensor(IGNORED_TARGET)
@@ -345,13 +327,15 @@ class ClipDataset(Dataset[Any]):
             **columns,
         }
 
-    def _make_clip(self, plan: EpochPlan, batch: ClipBatch, slot: int, number: int) -> tuple[Any, bool]:
-        """Return the transformed clip, or a substitute of a failed clip, and True; else zeros and False."""
+    def _make_clip(
+        self, plan: EpochPlan, batch: ClipBatch, slot: int, number: int
+    ) -> tuple[Any, bool, ClipBatch | None]:
+        """Return the transformed clip and True, with the batch of a substitute if it is one; else zeros and False."""
         error = batch.errors[slot]
         if error is None:
             outcome = self._apply_transform(plan, as_output(batch.data[slot], self._output), number)
             if isinstance(outcome, Ok):
-                return outcome.value, True
+                return outcome.value, True, None
             error = self._add_position(outcome, batch, slot)
             if self._is_raised(error):
                 try:
@@ -359,8 +343,10 @@ class ClipDataset(Dataset[Any]):
                 finally:
                     del error
         position = int(batch.positions[slot])
-        substitute = self._load_substitute(plan, batch, position) if self._on_error == "substitute" else None
-        own = None if substitute is None else int(substitute.batch.positions[0])
+        clip, substitute = None, None
+        if self._on_error == "substitute":
+            clip, substitute = self._load_substitute(plan, batch, position)
+        own = None if substitute is None else int(substitute.positions[0])
         self._ledger.record(LedgerEntry.of(error, batch.sources[slot], position, plan.epoch, own))
         too_many = make_max_failed_error(self._ledger, self._max_failed, plan.epoch, len(plan))
         if too_many is not None:
@@ -369,16 +355,16 @@ class ClipDataset(Dataset[Any]):
             finally:
                 del too_many, error
         if substitute is not None:
-            return substitute, True
+            return clip, True, substitute
         # The transform's result for a black clip has the form of the other items.
         black = as_output(np.zeros_like(batch.data[slot]), self._output)
         outcome = self._apply_transform(plan, black, number)
         if isinstance(outcome, Ok):
-            return (outcome.value if self._transform is None else zeros_like(outcome.value)), False
+            return (outcome.value if self._transform is None else zeros_like(outcome.value)), False, None
         raise self._add_position(outcome, batch, slot)
 
-    def _load_substitute(self, plan: EpochPlan, failed: ClipBatch, position: int) -> Substitute | None:
-        """Load the first clip in place of another that can be loaded; None if none of some can be."""
+    def _load_substitute(self, plan: EpochPlan, failed: ClipBatch, position: int) -> tuple[Any, ClipBatch | None]:
+        """Load the first clip in place of another that can be loaded, transformed, and its batch; None if none can."""
         whole = plan.whole
         with self._counting.value:
             decoder = self._choose_decoder(plan, [])
@@ -388,11 +374,11 @@ class ClipDataset(Dataset[Any]):
             if batch.errors[0] is None and batch.valid.shape[1:] == failed.valid.shape[1:]:
                 outcome = self._apply_transform(whole, as_output(batch.data[0], self._output), own)
                 if isinstance(outcome, Ok):
-                    return Substitute(outcome.value, batch)
+                    return outcome.value, batch
                 self._add_position(outcome, batch, 0)
             elif isinstance(batch.errors[0], ResourceExhausted):
                 raise batch.errors[0]
-        return None
+        return None, None
 
     def _add_position(self, outcome: Err, batch: ClipBatch, slot: int) -> FramefeedError:
         """Add the clip's position to an error of the transform; KeyboardInterrupt and SystemExit are raised instead."""
@@ -420,13 +406,7 @@ def _check_arguments(plan: EpochPlan, target: str | None, transform: object) -> 
                 f"columns {clashing} have the same names as other keys of an item: give target=, or rename them"
             )
         return
-    if target not in plan.columns:
-        known = plan.catalog.table.column_names
-        near = "" if target in known else did_you_mean(str(target), plan.columns)
-        advice = near or f": plan with columns=[{target!r}]"
-        raise UsageError(f"target: the plan has no column {target!r}, only {list(plan.columns)}{advice}")
-    if not isinstance(plan.rule, Requests):
-        check_targets(plan.catalog, target, plan.catalog.usable_rows)
+    check_target(plan, target)
     kind = plan.columns_at(0)[target].dtype if len(plan) else None
     if kind is not None and kind.kind not in "iub":
         raise UsageError(

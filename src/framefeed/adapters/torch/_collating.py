@@ -26,11 +26,7 @@ _MOST_FORMS = 8
 
 
 class RecyclingCollate:
-    """Function that gives what ``default_collate`` gives, and takes the memory of batches that were freed.
-
-    Args:
-        most_idle: Most idle batches kept for each form of items.
-    """
+    """Gives what ``default_collate`` gives, in the memory of freed batches: some for each form of items are kept."""
 
     def __init__(self, most_idle: int) -> None:
         self._most_idle = most_idle
@@ -52,14 +48,11 @@ class RecyclingCollate:
     def lease(self, form: Form, count: int) -> torch.Tensor | None:
         """Lend memory for items of a form that was met before, as a tensor [count, ...]."""
         pool = self._pools.pop(form, None)
-        is_known = pool is not None
-        if pool is None:
-            pool = BufferPools(self._most_idle)
-        self._pools[form] = pool
+        self._pools[form] = pool or BufferPools(self._most_idle)
         while len(self._pools) > _MOST_FORMS:
             self._pools.popitem(last=False)
         # Items of ever new sizes would only fill the memory with blocks that do not fit.
-        if not is_known:
+        if pool is None:
             return None
         shape, dtype = form
         memory = pool.batches.lease((count * shape.numel() * dtype.itemsize,))
@@ -67,12 +60,7 @@ class RecyclingCollate:
 
 
 class _BatchMemory:
-    """The large tensors of one batch.
-
-    Args:
-        recycling: Lends the memory.
-        count: Number of items.
-    """
+    """The large tensors of one batch, of ``count`` items, in memory that ``recycling`` lends."""
 
     def __init__(self, recycling: RecyclingCollate, count: int) -> None:
         self._recycling = recycling
@@ -129,7 +117,11 @@ class _BatchMemory:
             return torch_collate.collate_tensor_fn(list(batch), collate_fn_map=collate_fn_map)
         form = first.shape, first.dtype
         for stacked in self._stacked.values():
-            if stacked is not None and all(_are_one(*pair) for pair in zip(stacked, batch, strict=False)):
+            # Views of it, which `adopt` made.
+            if stacked is not None and all(
+                slot.data_ptr() == tensor.data_ptr() and (slot.shape, slot.dtype) == (tensor.shape, tensor.dtype)
+                for slot, tensor in zip(stacked, batch, strict=False)
+            ):
                 return stacked
         stacked = self._lease(form)
         if stacked is None:
@@ -148,10 +140,6 @@ def _is_plain(item: Any, form: Form | None = None) -> bool:
         and form in (None, (item.shape, item.dtype))
         and not (item.requires_grad or item.is_quantized or item.is_conj() or item.is_neg())
     )
-
-
-def _are_one(slot: torch.Tensor, tensor: torch.Tensor) -> bool:
-    return slot.data_ptr() == tensor.data_ptr() and slot.shape == tensor.shape and slot.dtype is tensor.dtype
 
 
 def copy_tensor(source: torch.Tensor, target: torch.Tensor) -> None:

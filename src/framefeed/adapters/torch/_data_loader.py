@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, TypeVar, cast, get_args
 
@@ -14,15 +14,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from framefeed._checks import check_choice, check_integer
 from framefeed.adapters.torch._pool_iterator import CountingIterator, InlineIterator, PoolIterator, ProcessIterator
 from framefeed.adapters.torch._randomness import GLOBAL, Randomness
-from framefeed.adapters.torch._resuming import (
-    Epochs,
-    Progress,
-    SavedState,
-    TrackedSampler,
-    find_epochs,
-    is_stateful,
-    set_epochs,
-)
+from framefeed.adapters.torch._resuming import Epochs, Progress, SavedState, TrackedSampler, find_epochs, is_stateful
 from framefeed.adapters.torch._thread_context import ThreadContext
 from framefeed.errors import UsageError
 from framefeed.parallel import ClosedByWith, Pool
@@ -141,11 +133,8 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
             in_order=in_order,
         )
         self._choose_kind()
-        every = (
-            1
-            if snapshot_every_n_steps is None
-            else check_integer("snapshot_every_n_steps", snapshot_every_n_steps, least=1)
-        )
+        every = 1 if snapshot_every_n_steps is None else snapshot_every_n_steps
+        every = check_integer("snapshot_every_n_steps", every, least=1)
         self._tracked = TrackedSampler(super()._index_sampler, every)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -157,11 +146,9 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
     @property
     def multiprocessing_context(self) -> Any:
         """The context that was given; for threads one that runs them, also in a copy that Accelerate makes."""
-        return (
-            ThreadContext(self.timeout)
-            if self.num_workers and self._choose_kind() == "threads"
-            else self._given_context
-        )
+        if self.num_workers and self._choose_kind() == "threads":
+            return ThreadContext(self.timeout)
+        return self._given_context
 
     @multiprocessing_context.setter
     def multiprocessing_context(self, context: Any) -> None:
@@ -184,7 +171,10 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         if saved.batches is None:
             self._has_begun = True
             self._tracked.finish(saved.sampler)
-        set_epochs(self._epoch_owners, saved.epochs)
+        owners = self._epoch_owners
+        for name, epoch in find_epochs(owners).items():
+            if saved.epochs.get(name, epoch) != epoch:
+                owners[name].set_epoch(saved.epochs[name])
         randomness.load(saved.randomness)
         skipped = 0 if is_stream else saved.batches or 0
         begun = saved.randomness if skipped else randomness.dump()
@@ -201,7 +191,7 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         return iterator
 
     def _begin(
-        self, randomness: Randomness, progress: Progress, sampler_state: tuple[int, Any] | None
+        self, randomness: Randomness, progress: Progress, sampler_state: Sequence[Any] | None
     ) -> _BaseDataLoaderIter:
         self._progress = progress
         progress.has_workers = self._has_begun and self.persistent_workers
@@ -226,11 +216,8 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
     def follow_epochs(self, drawn: Progress, epochs: Epochs) -> Progress | None:
         """Begin anew if an epoch was set since an iteration without a batch yet was made; return its progress.
 
-        Lightning's Trainer makes the iterator of a resumed run before it sets the epoch.
-
-        Args:
-            drawn: Progress of the iteration.
-            epochs: Epochs when the iteration had been made; some samplers count theirs themselves.
+        Lightning's Trainer makes the iterator of a resumed run before it sets the epoch. Some samplers count their
+        epochs themselves: ``epochs`` are those after the iteration was made.
         """
         if drawn is not self._progress or self.find_epochs() == epochs:
             return None
@@ -277,18 +264,17 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         progress = self._progress
         if self._saved is not None:
             # It was loaded, and nothing was delivered since.
-            return self._saved.dump()
-        if progress is None:
-            batches, randomness, dataset = 0, self.find_randomness().dump_own(), None
-        elif progress.is_finished:
-            batches, randomness, dataset = None, self.find_randomness().dump_own(), progress.dataset_state
+            saved = self._saved
+        elif progress is None or progress.is_finished:
+            batches, dataset = (0, None) if progress is None else (None, progress.dataset_state)
+            saved = SavedState(batches, self.find_randomness().dump_own(), self._tracked.dump(progress), dataset)
         elif self.num_workers and not self.in_order:
             raise UsageError("with in_order=False the delivered batches are not the first ones: use in_order=True")
         else:
-            batches, randomness, dataset = progress.delivered, progress.begun, progress.dataset_state
-        is_begun = progress is not None and batches is not None
-        drawn, epochs = (progress.drawn, progress.epochs) if progress is not None and is_begun else ({}, {})
-        return SavedState(batches, randomness, drawn, self._tracked.dump(progress), dataset, epochs, self._form).dump()
+            sampler, dataset = self._tracked.dump(progress), progress.dataset_state
+            states = progress.begun, sampler, dataset, progress.drawn, progress.epochs
+            saved = SavedState(progress.delivered, *states)
+        return {**vars(saved), **self._form}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Let the next iteration continue where a state was saved; an empty state lets it begin anew.
@@ -331,8 +317,6 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         reason = next((name for name, holds in reasons.items() if holds), None)
         if self.kind == "threads" and reason is not None:
             raise UsageError(f'kind="threads" does not go with {reason}, which needs processes: leave out one of them')
-        if self.kind == "threads":
-            return "threads"
-        if self.kind == "processes" or reason is not None or not is_thread_safe(self.dataset):
-            return "processes"
-        return "threads"
+        if self.kind == "auto":
+            return "threads" if reason is None and is_thread_safe(self.dataset) else "processes"
+        return self.kind

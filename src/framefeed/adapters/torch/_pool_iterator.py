@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain, islice
 from numbers import Number
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +29,6 @@ from framefeed.parallel import Ok, Pool, ordered_outcomes
 MOST_BYTES = 2 << 30
 """Bytes of batches that are ready and not yet taken, above which only the next batch is worked on."""
 
-
 _NOTE = (
     "framefeed's DataLoader loads items in threads: if they share a handle that only one thread may use, set "
     "thread_safe = False in the data set, or kind='processes'"
@@ -38,19 +37,11 @@ LIGHT_BATCHES = 24
 """Batches ahead without ``prefetch_factor``: one that takes 20 times as long delays no other worker."""
 LIGHT_BYTES = 128 << 20
 """Bytes of them that are ready, above which only the next batch is worked on."""
-
-
 _DENSE = (torch.strided, torch.jagged)
 
 
 class Fetcher:
-    """Loads, collates and pins one batch; called by several threads at once.
-
-    Args:
-        loader: The loader.
-        collate: Its function, or a faster one with the same results.
-        pinned_on: Type of the accelerator for which memory is pinned; None pins none.
-    """
+    """Loads, collates and pins one batch, for the accelerator ``pinned_on``; called by several threads at once."""
 
     def __init__(self, loader: TorchDataLoader[Any], collate: Callable[[Any], Any], pinned_on: str | None) -> None:
         self._fetch = make_fetch(loader.dataset, loader._auto_collation, collate)
@@ -175,10 +166,6 @@ class PoolIterator(CountingIterator):
     It draws from the generators in the order in which torch does: a loader with workers begins its sampler twice, and
     draws indices when it starts, and after each batch. With persistent workers, the second and later iterations begin
     it once, and draw no seed for the workers.
-
-    Args:
-        loader: The loader.
-        progress: Its latest progress.
     """
 
     def __init__(self, loader: Any, progress: Progress) -> None:
@@ -214,7 +201,7 @@ class PoolIterator(CountingIterator):
         if collate is default_collate:
             collate = RecyclingCollate(ahead + 2)
         self._outcomes = ordered_outcomes(
-            Fetcher(loader, collate, self._pinned_on),
+            Fetcher(loader, collate, (self._pin_memory_device or "cuda") if self._pin_memory else None),
             self._sampler_iter,
             pool=self._pool,
             max_in_flight=ahead,
@@ -230,10 +217,6 @@ class PoolIterator(CountingIterator):
     def _consumed(self) -> int:
         return self._batch
 
-    @property
-    def _pinned_on(self) -> str | None:
-        return (self._pin_memory_device or "cuda") if self._pin_memory else None
-
     def _next_data(self) -> Any:
         if self._loader is not None:
             changed = self._loader.follow_epochs(self._progress, self._epochs)
@@ -242,15 +225,16 @@ class PoolIterator(CountingIterator):
                 self._sampler_iter = iter(self._index_sampler)
                 self._start(changed)
             self._loader = None
+        late = f"DataLoader timed out after {self._timeout} seconds: batch {self._batch}"
         if self._is_late:
-            self._raise_late(None)
+            raise BatchTimeout(late)
         try:
             outcome = next(self._outcomes)
         except DeadlineExceeded as error:
             self._is_late = True
             # A thread of the pool may never come back.
             POOLS.value.forget(self._pool)
-            self._raise_late(error)
+            raise BatchTimeout(late) from error
         except KeyboardInterrupt:
             self._is_closed = True
             raise
@@ -268,9 +252,6 @@ class PoolIterator(CountingIterator):
         finally:
             # The traceback refers to this frame, which must not refer to the error.
             del outcome
-
-    def _raise_late(self, cause: DeadlineExceeded | None) -> NoReturn:
-        raise BatchTimeout(f"DataLoader timed out after {self._timeout} seconds: batch {self._batch}") from cause
 
     def close(self) -> None:
         """End the iteration, and wait until the calls that are running are over."""

@@ -21,28 +21,20 @@ class BatchTimeout(DeadlineExceeded, RuntimeError):
     """A batch took longer than ``timeout``; also a RuntimeError, as in torch."""
 
 
-class _Inside(threading.local):
-    is_worker = False
-
-
-_inside = _Inside()
+_inside = threading.local()
 
 
 @contextmanager
 def _being_worker() -> Iterator[None]:
-    _inside.is_worker = True
-    limit_openmp()
-    yield
-
-
-def limit_openmp() -> None:
-    """Let operators of torch in this thread use this thread alone (L03).
+    """Let operators of torch in this thread, of a pool, use this thread alone (L03).
 
     ``torch.set_num_threads(1)`` would also be the number of all threads that are started later.
     """
+    _inside.is_worker = True
     torch.get_num_threads()  # the first call in a thread sets its number
     for library in _find_openmp():
         library.omp_set_num_threads(1)
+    yield
 
 
 @cache
@@ -66,7 +58,7 @@ class SharedPools:
 
     def find(self, workers: int) -> Pool:
         """Return the pool with this number of threads; in one of its threads, or for 0, a pool that calls inline."""
-        if workers == 0 or _inside.is_worker:
+        if workers == 0 or hasattr(_inside, "is_worker"):
             return InlinePool()
         with self._making:
             pool = self._pools.get(workers)

@@ -14,12 +14,8 @@ import torch
 States = dict[str, Any]
 
 
-def _as_bytes(state: torch.Tensor) -> bytes:
-    return state.numpy().tobytes()
-
-
-def _encode(data: bytes) -> str:
-    return base64.b64encode(zlib.compress(data, 1)).decode()
+def _encode(state: torch.Tensor) -> str:
+    return base64.b64encode(zlib.compress(state.numpy().tobytes(), 1)).decode()
 
 
 def _decode(text: str) -> torch.Tensor:
@@ -37,17 +33,13 @@ def _dump_numpy() -> list[Any]:
     return [name, [int(word) for word in words], *rest]
 
 
-def _load_numpy(value: Any) -> None:
-    np.random.set_state((value[0], np.array(value[1], dtype=np.uint32), *value[2:]))  # noqa: NPY002
-
-
 GLOBAL: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
-    "torch": (
-        lambda: _encode(_as_bytes(torch.get_rng_state())),
-        lambda text: torch.set_rng_state(_decode(text)),
-    ),
+    "torch": (lambda: _encode(torch.get_rng_state()), lambda text: torch.set_rng_state(_decode(text))),
     "python": (_dump_python, lambda value: random.setstate((value[0], tuple(value[1]), value[2]))),
-    "numpy": (_dump_numpy, _load_numpy),
+    "numpy": (
+        _dump_numpy,
+        lambda value: np.random.set_state((value[0], np.array(value[1], np.uint32), *value[2:])),  # noqa: NPY002
+    ),
 }
 """Functions that save and restore the global generators, by name; all states are JSON."""
 
@@ -73,7 +65,7 @@ class Randomness:
             if name in GLOBAL:
                 states[name] = GLOBAL[name][0]()
             elif name in self._own:
-                states[name] = _encode(_as_bytes(self._own[name].get_state()))
+                states[name] = _encode(self._own[name].get_state())
         return states
 
     def dump_own(self) -> States:

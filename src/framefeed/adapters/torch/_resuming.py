@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import Any
 
@@ -31,13 +31,6 @@ def find_epochs(owners: Mapping[str, Any]) -> Epochs:
     with_epoch = {name: owner for name, owner in owners.items() if callable(getattr(owner, "set_epoch", None))}
     epochs = {name: getattr(owner, "epoch", None) for name, owner in with_epoch.items()}
     return {name: epoch for name, epoch in epochs.items() if isinstance(epoch, int)}
-
-
-def set_epochs(owners: Mapping[str, Any], epochs: Epochs) -> None:
-    """Set the epochs of those objects that have another one."""
-    for name, epoch in find_epochs(owners).items():
-        if epochs.get(name, epoch) != epoch:
-            owners[name].set_epoch(epochs[name])
 
 
 @dataclass
@@ -81,7 +74,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class SavedState:
-    """The contents of a loader's state.
+    """The contents of a loader's state: JSON if the states of sampler and data set are.
 
     Attributes:
         batches: Number of delivered batches of the epoch; None if it is finished.
@@ -90,29 +83,22 @@ class SavedState:
         sampler: Number of batches and the state of the sampler after them; None if it has no state.
         dataset: State of the data set; None if it has none.
         epochs: Epochs of the samplers and the data set that are drawn; none if the epoch is finished.
-        form: What must be equal where it is loaded.
     """
 
     batches: int | None
     randomness: States
-    drawn: States
-    sampler: tuple[int, Any] | None
+    sampler: list[Any] | None
     dataset: Any
-    epochs: Epochs
-    form: dict[str, Any]
-
-    def dump(self) -> dict[str, Any]:
-        """Return the state as a dict; JSON if the states of sampler and data set are."""
-        sampler = None if self.sampler is None else list(self.sampler)
-        return {"version": VERSION, "batches": self.batches, "randomness": self.randomness, "drawn": self.drawn,
-                "sampler": sampler, "dataset": self.dataset, "epochs": self.epochs, **self.form}  # fmt: skip
+    drawn: States = field(default_factory=dict)
+    epochs: Epochs = field(default_factory=dict)
+    version: int = VERSION
 
     @classmethod
-    def load(cls, state: Mapping[str, Any], form: dict[str, Any]) -> SavedState:
-        """Check a state.
+    def load(cls, state: Mapping[str, Any], form: Mapping[str, Any]) -> SavedState:
+        """Check a state: it is of this class, and of a loader of this form.
 
         Raises:
-            UsageError: It is not of this class, or of another loader.
+            UsageError: It is not.
         """
         if not isinstance(state, Mapping) or "randomness" not in state or state.get("version") != VERSION:
             raise UsageError("this is no state of an ff.torch.DataLoader of this version: load one of its state_dict()")
@@ -122,25 +108,18 @@ class SavedState:
                     f"the state is of a loader with {name}={state.get(name)!r}, and this one has {value!r}: make the "
                     "loader with the arguments that it had when the state was saved; num_workers may differ"
                 )
-        sampler = None if state["sampler"] is None else (int(state["sampler"][0]), state["sampler"][1])
-        states = dict(state["randomness"]), dict(state.get("drawn", {}))
-        return cls(state["batches"], *states, sampler, state["dataset"], dict(state.get("epochs", {})), form)
+        return cls(**{each.name: state[each.name] for each in fields(cls) if each.name in state})
 
 
 class TrackedSampler:
-    """Draws the indices of a loader, remembers the states of its sampler, and resumes.
-
-    Args:
-        sampler: Gives indices, or batches of them.
-        every: Number of batches from one saved state of the sampler to the next.
-    """
+    """Draws the indices of a loader, saves the state of its sampler after every so many batches, and resumes."""
 
     def __init__(self, sampler: Any, every: int) -> None:
         self._sampler = sampler
         self._every = every
         self._randomness = Randomness({})
         self._progress = Progress()
-        self._saved: tuple[int, Any] | None = None
+        self._saved: Sequence[Any] | None = None
 
     def __len__(self) -> int:
         return len(self._sampler)
@@ -152,18 +131,18 @@ class TrackedSampler:
             self._progress.unseeded = self._randomness.dump()
         return self._draw(drawn, self._progress, self._saved)
 
-    def begin(self, randomness: Randomness, progress: Progress, saved: tuple[int, Any] | None) -> None:
+    def begin(self, randomness: Randomness, progress: Progress, saved: Sequence[Any] | None) -> None:
         """Let the next iteration be that of this progress, which continues from a saved state of the sampler."""
         self._randomness, self._progress, self._saved = randomness, progress, saved
 
-    def dump(self, progress: Progress | None) -> tuple[int, Any] | None:
+    def dump(self, progress: Progress | None) -> list[Any] | None:
         """Return a number of batches, and the state of the sampler after them; None if it has none."""
         if progress is not None and progress.sampler_states:
-            return progress.sampler_states[0]
+            return list(progress.sampler_states[0])
         owner: Any = next((each for each in (self._sampler, self._inner) if is_stateful(each)), None)
-        return None if owner is None else (0, copy.deepcopy(owner.state_dict()))
+        return None if owner is None else [0, copy.deepcopy(owner.state_dict())]
 
-    def finish(self, saved: tuple[int, Any] | None) -> None:
+    def finish(self, saved: Sequence[Any] | None) -> None:
         """Let the sampler reach the end of an epoch, from a saved state of it."""
         if saved is not None:
             deque(self._draw(iter(self._sampler), Progress(skipped=saved[0]), saved), maxlen=0)
@@ -172,7 +151,7 @@ class TrackedSampler:
     def _inner(self) -> Any:
         return getattr(self._sampler, "sampler", None)
 
-    def _draw(self, drawn: Iterator[Any], progress: Progress, saved: tuple[int, Any] | None) -> Iterator[Any]:
+    def _draw(self, drawn: Iterator[Any], progress: Progress, saved: Sequence[Any] | None) -> Iterator[Any]:
         owner: Any = next((each for each in (self._sampler, drawn, self._inner) if is_stateful(each)), None)
         count = skipped = progress.skipped
         if owner is not None and saved is not None:

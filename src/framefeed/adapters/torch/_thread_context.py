@@ -50,11 +50,7 @@ class _Flag:
 
 
 class _Results(queue.Queue[Any]):
-    """Queue with the methods of multiprocessing's.
-
-    Args:
-        timeout: That of the loader.
-    """
+    """Queue with the methods of multiprocessing's, and the loader's timeout."""
 
     pool: Pool
 
@@ -147,11 +143,7 @@ class _Indices(_Results):
 
 
 class ThreadContext(BaseContext):
-    """Context for ``torch.utils.data.DataLoader(multiprocessing_context=...)`` over a map-style data set.
-
-    Args:
-        timeout: That of the loader.
-    """
+    """Context for ``torch.utils.data.DataLoader(multiprocessing_context=...)`` over a map-style data set."""
 
     _name = "framefeed-threads"
 
