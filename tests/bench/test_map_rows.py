@@ -12,7 +12,7 @@ import pytest
 from framefeed.bench._media import BenchVideo, MediaStore
 from framefeed.bench._runner import Contender, Reading, Rounds, Timings, ready, run_row
 from framefeed.bench.baselines import Peers, load_module
-from framefeed.bench.map import MAP, _functions, _outputs, _rows, _suite
+from framefeed.bench.map import MAP, _functions, _outputs, _rows
 from framefeed.bench.map._outputs import SMALL, check_small, compare_output, write_small
 from framefeed.bench.map._routes import ROUTES, Job
 from framefeed.errors import MissingMedia
@@ -154,13 +154,13 @@ def test_a_route_is_timed_checked_and_described(
 
 
 def test_a_video_of_720_rows_is_chosen_before_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_suite, "LEAST_FRAMES", 12)
+    monkeypatch.setattr(_rows, "LEAST_FRAMES", 12)
     low = write_clip(tmp_path / "a.mp4", ClipSpec(num_frames=12, height=64, width=64))
     high = write_clip(tmp_path / "b.mp4", ClipSpec(num_frames=12, height=720, width=64))
     short = write_clip(tmp_path / "c.mp4", ClipSpec(num_frames=8))
 
     def choose(*media: Path) -> Path:
-        return _suite.choose_video(MediaStore(media, tmp_path / "work", Rounds())).path
+        return _rows.choose_video(MediaStore(media, tmp_path / "work", Rounds())).path
 
     assert choose(low, high) == high
     assert choose(low) == low

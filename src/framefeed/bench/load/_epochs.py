@@ -1,12 +1,13 @@
-"""Rows "epoch", "memory" and "users": whole programs that load clips of many real videos, whose index is ready."""
+"""The rows of ``framefeed bench load``: whole programs that load clips of many real videos, whose index is ready."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from statistics import median
 
+from framefeed._cached import cached_property
 from framefeed._units import format_share
 from framefeed.bench._frames import Reference
 from framefeed.bench._media import BenchVideo, MediaStore
@@ -23,6 +24,7 @@ from framefeed.bench._runner import (
     compare_times,
     ready,
 )
+from framefeed.bench._suites import Begin, BenchOptions, MakeRow, Suite
 from framefeed.bench.baselines import Peers
 from framefeed.bench.load._programs import (
     BATCH,
@@ -31,6 +33,7 @@ from framefeed.bench.load._programs import (
     ClipSet,
     Loop,
     Mark,
+    make_clip_set,
     run_loop,
     take_batches,
 )
@@ -208,3 +211,47 @@ def users_row(clips: ClipSet, peers: Peers) -> Row:
     title = "the same epochs of a data set that a user wrote over TorchCodec, 2 workers"
     check = make_check(clips, loops)
     return Row("users", title, contenders, conclude, unit="clips", check=check, between=lambda: None)
+
+
+class EpochMedia:
+    """The clips of the user's videos, chosen and scanned at the first row that needs them."""
+
+    def __init__(self, options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> None:
+        self._options, self._peers, self._work, self._begin = options, peers, work, begin
+
+    @cached_property
+    def clips(self) -> ClipSet:
+        """Clips that all loops load."""
+        self._begin("choosing videos")
+        store = MediaStore(self._options.media, self._work, self._options.rounds)
+        videos = choose_videos(store, self._options.media)
+        torchcodec = self._peers.modules.get("torchcodec")
+        mappings = {} if torchcodec is None else {str(each.path): torchcodec.frame_mappings(each) for each in videos}
+        folder = self._work / "load"
+        folder.mkdir(parents=True, exist_ok=True)
+        return make_clip_set(videos, folder, mappings)
+
+
+def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> Mapping[str, MakeRow]:
+    """Plan all rows, over the same clips."""
+    media = EpochMedia(options, peers, work, begin)
+    return {
+        "epoch": lambda scratch, stack: epoch_row(media.clips, peers),
+        "memory": lambda scratch, stack: memory_row(media.clips, peers),
+        "users": lambda scratch, stack: users_row(media.clips, peers),
+    }
+
+
+LOAD = Suite(
+    "load",
+    {
+        "epoch": "epochs of random clips of your videos, against loops over other libraries",
+        "memory": "memory of all processes of such a loop",
+        "users": "a data set over TorchCodec under framefeed's DataLoader, against torch's",
+    },
+    ("torch", "decord2", "torchcodec", "spdl"),
+    plan_rows,
+    {"epoch": 300, "memory": 300, "users": 60},
+    7,
+    lambda options: {"workers": 2, "batch_size": 8},
+)
