@@ -69,8 +69,10 @@ def test_tiles_are_put_together_again() -> None:
 
 def test_functions_take_about_as_long_as_asked_and_mark_the_frame() -> None:
     frame = np.full((48, 64, 3), 100, dtype=np.uint8)
-    for function in (_functions.HoldLock.measure(0.002), _functions.FreeLock.measure(0.002)):
-        assert function.turns >= 1
+    for name, work in (("lock", _functions.hold_lock), ("free", _functions.free_lock)):
+        turns = _functions.find_turns(work, 0.002)
+        assert turns >= 1
+        function = _functions.NAMED[name](turns)
         assert function(frame, index=1, pts_seconds=0.0)[-1, -1, 0] == 235
         assert function(frame, index=2, pts_seconds=0.0)[-1, -1, 0] == 16
         assert frame[0, 0, 0] == 100

@@ -15,14 +15,14 @@ from typing import Any
 from framefeed._checks import check_known
 from framefeed._files import name_special_kind, write_errors
 from framefeed._names import is_url
-from framefeed._units import format_count, format_seconds
+from framefeed._units import format_count, format_seconds, format_table
 from framefeed.bench import BenchOptions, Rounds, Suite, describe_closing, describe_row, run_suite
 from framefeed.bench.cache import CACHE, FRAMES, describe_table, refuse_pictures
 from framefeed.bench.decode import DECODE
 from framefeed.bench.load import LOAD
 from framefeed.bench.map import MAP
 from framefeed.cli._arguments import read_at_least, read_positive, read_rectangle
-from framefeed.cli._io import Exit, ensure_folder, format_table, print_error, print_out
+from framefeed.cli._io import Exit, ensure_folder, print_error, print_out
 from framefeed.errors import UsageError
 
 SUITES: Mapping[str, Suite] = {"decode": DECODE, "cache": CACHE, "load": LOAD, "map": MAP}

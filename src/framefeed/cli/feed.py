@@ -12,11 +12,11 @@ from typing import Any
 
 from tqdm import tqdm
 
-from framefeed._units import format_bytes, format_count, format_number, format_seconds, format_share
+from framefeed._units import format_bytes, format_count, format_number, format_seconds, format_share, format_table
 from framefeed.cache import FrameCache
 from framefeed.catalog import Catalog
 from framefeed.cli._arguments import read_at_least, read_milliseconds
-from framefeed.cli._io import Exit, Failed, format_table, list_as_json, print_failed, print_json, print_out
+from framefeed.cli._io import Exit, Failed, list_as_json, print_failed, print_json, print_out
 from framefeed.cli._media import list_plan_failures, make_limits
 from framefeed.cli._plans import (
     add_cache_arguments,
@@ -312,7 +312,7 @@ def _describe_result(plan: EpochPlan, stats: LoadStats, result: FeedResult, advi
         codec = "" if stats.cache.codec is None else f", with {stats.cache.codec}"
         frames_stored = format_count(stats.cache.frames_stored, "frame")
         rows.append(("cache", f"{frames_stored} stored, {format_bytes(stats.cache.bytes_written)}{codec}"))
-    return ["", *format_table(rows, "ll")]
+    return ["", *format_table(rows)]
 
 
 def _describe_workers(stats: LoadStats) -> str:

@@ -1,4 +1,4 @@
-"""Loops of other libraries over the same clips, as users write them; run as a program, which imports no framefeed.
+"""Loops over the same clips, as users write them; run as a program, which imports what a user's script imports.
 
     python -P loops.py LOOP SPECIFICATION
 
@@ -13,7 +13,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 Spec = dict[str, Any]
 Clip = tuple[str, list[int]]
@@ -100,7 +100,23 @@ def prepare_spdl(spec: Spec) -> Begin:
     return begin
 
 
+def prepare_framefeed(spec: Spec, kind: Literal["threads", "processes"]) -> Begin:
+    """Prepare our loader, over the plan that the clips are from."""
+    from framefeed import Catalog, ClipLoader, Dense, plan_clips
+
+    def begin() -> Iterator[Any]:
+        rule, size = Dense(spec["frames"], stride=spec["stride"]), (spec["side"], spec["side"])
+        catalog, clips = Catalog.open(spec["catalog"]), spec["clips_per_video"]
+        plan = plan_clips(catalog, rule, clips_per_video=clips, seed=spec["seed"], size=size)
+        loader = ClipLoader(plan, batch_size=spec["batch"], workers=spec["workers"], kind=kind)
+        return (batch.data for batch in loader)
+
+    return begin
+
+
 LOOPS: dict[str, Callable[[Spec], Begin]] = {
+    "framefeed threads": partial(prepare_framefeed, kind="threads"),
+    "framefeed processes": partial(prepare_framefeed, kind="processes"),
     "decord2": prepare_decord2,
     "torchcodec exact": partial(prepare_torchcodec, resizes_itself=True),
     "torchcodec approximate": partial(prepare_torchcodec, resizes_itself=True, seek_mode="approximate"),

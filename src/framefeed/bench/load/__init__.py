@@ -10,8 +10,7 @@ from framefeed.bench.load._epochs import (
     EpochMedia,
     choose_loops,
     compare_libraries,
-    library_of,
-    time_loop,
+    enter_loops,
 )
 from framefeed.bench.load._programs import ClipSet
 
@@ -24,6 +23,5 @@ __all__ = [
     "EpochMedia",
     "choose_loops",
     "compare_libraries",
-    "library_of",
-    "time_loop",
+    "enter_loops",
 ]

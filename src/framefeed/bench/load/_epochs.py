@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from framefeed._cached import cached_property
-from framefeed._units import format_share
+from framefeed._units import format_count, format_share
 from framefeed.bench._frames import Reference
 from framefeed.bench._media import BenchVideo, MediaStore
 from framefeed.bench._runner import (
@@ -49,10 +49,10 @@ DROP_IN = "framefeed.torch.DataLoader"
 USERS, USERS_OURS = "torchcodec exact, resized by torch", f"the same under {DROP_IN}"
 _EDIT = "from framefeed.torch import DataLoader"
 OWN_LOOPS = (
-    Loop(OURS, "threads", is_own=True),
-    Loop("framefeed, processes", "processes", is_own=True),
+    Loop(OURS, "framefeed threads"),
+    Loop("framefeed, processes", "framefeed processes"),
 )
-OURS_IN_TORCH = Loop(OURS_TORCH, "threads", is_own=True, prelude="import torch", needs=("torch",))
+OURS_IN_TORCH = Loop(OURS_TORCH, "framefeed threads", prelude="import torch", needs=("torch",))
 PEER_LOOPS = (
     Loop("decord2", "decord2", needs=("decord2", "torch")),
     *(
@@ -96,11 +96,6 @@ def choose_loops(loops: Iterable[Loop], peers: Peers) -> list[Loop]:
     return [loop for loop in loops if not set(loop.needs) - peers.modules.keys()]
 
 
-def library_of(loop: Loop) -> str:
-    """The library that may fail without ending the row; none for ours."""
-    return "" if loop.is_own else loop.word.split()[0]
-
-
 def make_check(clips: ClipSet, loops: Sequence[Loop]) -> Callable[[Contender], list[str]]:
     """Compare the first clips that each loop gives with the frames that were asked for."""
     by_name = {loop.name: loop for loop in loops}
@@ -131,6 +126,22 @@ def time_loop(loop: Loop, specification: Path, begin: Mark | None, end: Mark) ->
     return run
 
 
+def enter_loops(
+    loops: Iterable[Loop], specification: Path, begin: Mark | None, end: Mark, amount: float = 1
+) -> list[Contender]:
+    """Make contenders that are timed from one mark to another; the loops of a library compete for being its best."""
+    return [
+        Contender(
+            loop.name,
+            ready(time_loop(loop, specification, begin, end)),
+            loop.library,
+            groups=(loop.library,) if loop.library else (),
+            amount=amount,
+        )
+        for loop in loops
+    ]
+
+
 def compare_libraries(timings: Timings, ours: str) -> dict[str, dict[str, Figure]]:
     """Library -> our speed in times of its fastest loop, by metric."""
     found: dict[str, dict[str, Figure]] = {}
@@ -152,19 +163,11 @@ def epoch_row(clips: ClipSet, peers: Peers) -> Row:
         what = "the speed of its fastest loop"
         return Findings([Comparison(library, f"{what}, {library}", figures) for library, figures in found.items()])
 
-    contenders = [
-        Contender(
-            loop.name,
-            ready(time_loop(loop, specification, "ready", "done")),
-            library_of(loop),
-            groups=() if loop.is_own else (library_of(loop),),
-            amount=amount,
-        )
-        for loop in loops
-    ]
+    contenders = enter_loops(loops, specification, "ready", "done", amount)
+    videos = format_count(len(clips.plan.catalog), "video")
     title = (
-        f"epochs of {amount} random clips of 16 frames 4 apart at 224x224, {len(clips.plan.catalog)} videos, batches "
-        f"of {BATCH}, 2 workers; each epoch is a process of its own, timed from the end of its imports"
+        f"epochs of {amount} random clips of 16 frames 4 apart at 224x224, {videos}, batches of {BATCH}, 2 workers; "
+        "each epoch is a process of its own, timed from the end of its imports"
     )
     return Row("epoch", title, contenders, conclude, unit="clips", check=make_check(clips, loops), between=lambda: None)
 

@@ -26,7 +26,7 @@ from framefeed.bench._runner import (
 )
 from framefeed.bench._suites import Begin, BenchOptions, MakeRow, Suite
 from framefeed.bench.baselines import FileFormat, Peers
-from framefeed.bench.map._functions import FreeLock, HoldLock
+from framefeed.bench.map._functions import find_turns, free_lock, hold_lock
 from framefeed.bench.map._outputs import PSNR_TOLERANCE, Quality, check_small, compare_output, write_small
 from framefeed.bench.map._routes import WORKERS, Job
 from framefeed.errors import MissingMedia
@@ -183,7 +183,7 @@ def need_loop(peers: Peers) -> None:
 def lock_row(key: str, video: BenchVideo, peers: Peers, folder: Path) -> Row:
     """A function that lets no other thread run, against the sequential loop."""
     need_loop(peers)
-    turns = HoldLock.measure(FUNCTION_SECONDS).turns
+    turns = find_turns(hold_lock, FUNCTION_SECONDS)
     ours = start_job(video, folder, "ours", "lock", turns=turns, kind="processes")
     loop = start_job(video, folder, "loop", "lock", turns=turns)
 
@@ -213,7 +213,7 @@ def lock_row(key: str, video: BenchVideo, peers: Peers, folder: Path) -> Row:
 
 def free_row(video: BenchVideo, folder: Path) -> Row:
     """The same with a function that lets other threads run: threads against processes."""
-    turns = FreeLock.measure(FUNCTION_SECONDS).turns
+    turns = find_turns(free_lock, FUNCTION_SECONDS)
 
     def conclude(timings: Timings, outcome: Outcome) -> list[Comparison]:
         figures = compare_times(timings, THREADS, PROCESSES, ("wall", "cpu"))
