@@ -31,8 +31,8 @@ from framefeed.cache import (
     estimate_reuse,
 )
 from framefeed.catalog import Catalog, make_memory_catalog
+from framefeed.cli._arguments import make_limits
 from framefeed.cli._io import Exit, Failed, list_as_json, print_failed, print_json, print_out
-from framefeed.cli._media import list_plan_failures, make_limits
 from framefeed.cli._plans import (
     SIZE,
     add_cache_arguments,
@@ -41,6 +41,7 @@ from framefeed.cli._plans import (
     get_shuffle,
     get_workers,
     ignoring_cache_warnings,
+    list_plan_failures,
     make_cache,
     make_plan,
     open_catalog,
@@ -145,9 +146,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     building.add_argument("folder", metavar="CACHE", help="folder to store frames in; created if missing")
     add_plan_arguments(building, every_frame=True)
     add_cache_arguments(building)
-    building.add_argument(
-        "--no-estimate", dest="estimate", action="store_false", help="do not estimate sizes and speeds first"
-    )
+    building.add_argument("--no-estimate", dest="estimate", action="store_false",
+                          help="do not estimate sizes and speeds first")  # fmt: skip
     others = [
         _add_action(actions, "info", "show what is in a cache", _info),
         _add_action(actions, "verify", "read all stored frames, and list the damaged ones", _verify),
