@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from framefeed.load._batch import BufferPools
-from framefeed.load._costs import ClipCosts
 from framefeed.load._options import LoaderOptions
 from framefeed.load._pending import ApplyTransform
 from framefeed.load._remote import (
@@ -17,7 +16,7 @@ from framefeed.load._remote import (
     ProcessClips,
     check_options_sendable,
 )
-from framefeed.load._work import ClipWorker
+from framefeed.load._work import ClipCosts, ClipWorker
 from framefeed.parallel import Pool, ProcessCounts, ProcessPool, RemoteCalls, SharedMemory, call_each, open_pool
 from framefeed.plan import EpochPlan
 
