@@ -62,7 +62,10 @@ class DecodeTask:
 
 def split_by_source(batch: PendingBatch) -> list[DecodeTask]:
     """Split a batch into tasks, in the order in which their sources first appear."""
-    return [DecodeTask(batch, row, slots) for row, slots in batch.slots_by_row.items()]
+    tasks: dict[int, DecodeTask] = {}
+    for slot, row in enumerate(batch.rows):
+        tasks.setdefault(row, DecodeTask(batch, row, [])).slots.append(slot)
+    return list(tasks.values())
 
 
 class ClipCosts:
