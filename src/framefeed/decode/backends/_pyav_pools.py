@@ -310,7 +310,7 @@ def _close_abandoned() -> None:
 
 def _check_identity(source: MediaSource, index: FrameIndex) -> Hashable:
     # Retried here: after the last picture, the caller has nothing left to decode again.
-    return try_again_in_shortage(lambda: source.check_identity(index.identity), source.name, "decode")
+    return try_again_in_shortage(partial(source.check_identity, index.identity), source.name, "decode")
 
 
 def _count_pixels(decoder: VideoCodecContext) -> int:
