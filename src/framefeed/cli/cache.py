@@ -28,7 +28,6 @@ from framefeed.cache import (
     choose_form,
     count_demand,
     estimate,
-    estimate_reuse,
 )
 from framefeed.catalog import Catalog, make_memory_catalog
 from framefeed.cli._arguments import make_limits
@@ -51,7 +50,7 @@ from framefeed.cli._plans import (
 from framefeed.decode import describe_recipe, find_decoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
-from framefeed.plan import EpochPlan
+from framefeed.plan import EpochPlan, estimate_reuse
 
 _MAX_KINDS = 8
 _MAX_NAMES = 3

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from framefeed.catalog import SourceGroup
 from framefeed.errors import UnreadableMedia, UsageError
@@ -26,6 +26,7 @@ from framefeed.media import PICTURE_SUFFIXES
 from framefeed.parallel import raise_shortage, try_again_in_shortage
 from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, Endings, ScanStats, sort_by_bytes
 
+R = TypeVar("R")
 ImageFolders = Literal["image", "video"]
 # Groups in order; an empty list is filled when its folder is walked.
 _NestedGroups: TypeAlias = "list[SourceGroup | _NestedGroups]"
@@ -135,12 +136,12 @@ class Walk:
 
     def _list(self, folder: _Folder) -> tuple[list[_Folder], list[_Folder]]:
         """Add the rows of a folder, and return its subfolders as `_add`; none if it was listed before."""
-        stat = try_again_in_shortage(partial(os.stat, folder.path), folder.path, "open")
+        stat = _ask_twice(os.stat, folder.path)
         is_new = (stat.st_dev, stat.st_ino) not in self.facts.seen
         if not is_new and not (self._by_parent and not _is_loop(folder)):
             self.facts.stats.repeated_folders += 1
             return [], []
-        entries = _list_entries(folder.path)
+        entries = _ask_twice(_list_entries, folder.path)
         names = _list_file_names(entries)
         files = self._files.sorted_names(names)
         inner, linked = self._add(folder, entries.others, names, files)
@@ -152,8 +153,10 @@ class Walk:
         self.facts.is_relisted = True
         # The rows that the folder's name labels: its files, and folders of pictures in it.
         for subfolder in (*inner, *linked) if self._frames is not None else ():
-            if not _is_loop(subfolder) and self._holds_frames(_list_file_names(_list_entries(subfolder.path))):
-                subfolder.row.append(_make_image_folder_group(subfolder.path))
+            if not _is_loop(subfolder):
+                entries = _ask_twice(_list_entries, subfolder.path)
+                if self._holds_frames(_list_file_names(entries)):
+                    subfolder.row.append(_make_image_folder_group(subfolder.path))
         return [], []
 
     def _holds_frames(self, names: list[str]) -> bool:
@@ -195,19 +198,21 @@ class Walk:
         return here, elsewhere
 
 
-def _list_entries(folder: str) -> _Entries:
-    def read() -> _Entries:
-        listed = _Entries()
-        add = listed.names.append
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_file(follow_symlinks=False):
-                    add(entry.name)
-                else:
-                    listed.others.append(entry)
-        return listed
+def _ask_twice(call: Callable[[str], R], folder: str) -> R:
+    """Ask the system about a folder; in a shortage twice."""
+    return try_again_in_shortage(partial(call, folder), folder, "open")
 
-    return try_again_in_shortage(read, folder, "open")
+
+def _list_entries(folder: str) -> _Entries:
+    listed = _Entries()
+    add = listed.names.append
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                add(entry.name)
+            else:
+                listed.others.append(entry)
+    return listed
 
 
 def _list_file_names(entries: _Entries) -> list[str]:
@@ -358,7 +363,7 @@ class _GlobMatches:
     def _list(self, folder: str) -> _Entries:
         folder = folder or os.sep
         try:
-            return _list_entries(folder)
+            return _ask_twice(_list_entries, folder)
         except (FileNotFoundError, NotADirectoryError):
             pass  # A part without wildcards need not exist in each folder.
         except OSError as error:
