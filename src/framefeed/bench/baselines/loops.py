@@ -1,10 +1,11 @@
-"""Loops over the same clips, as users write them; run as a program, which imports what a user's script imports.
+"""Loops over the same clips, as users write them; run as a program, which itself imports no framefeed.
 
     python -P loops.py LOOP SPECIFICATION
 
 The specification is a JSON file (`bench/load/_programs.py`). The program prints a word at each mark, "ready" after its
-imports, "first" and "done", and waits for a line of input after it, so that the bench can read the clocks. The global
-name ``DataLoader`` may be set beforehand (`runpy`): so the same script runs under another class.
+imports, "first" and "done", and waits for a line of input after it, so that the bench can read the clocks. Global
+names may be set beforehand (`runpy`): ``DataLoader``, so that the same script runs under another class, and
+``framefeed`` for the loops over ours.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 Spec = dict[str, Any]
 Clip = tuple[str, list[int]]
@@ -100,15 +101,15 @@ def prepare_spdl(spec: Spec) -> Begin:
     return begin
 
 
-def prepare_framefeed(spec: Spec, kind: Literal["threads", "processes"]) -> Begin:
-    """Prepare our loader, over the plan that the clips are from."""
-    from framefeed import Catalog, ClipLoader, Dense, plan_clips
+def prepare_framefeed(spec: Spec, kind: str) -> Begin:
+    """Prepare our loader, over the plan that the clips are from; the package is a global name."""
+    framefeed: Any = globals()["framefeed"]
 
     def begin() -> Iterator[Any]:
-        rule, size = Dense(spec["frames"], stride=spec["stride"]), (spec["side"], spec["side"])
-        catalog, clips = Catalog.open(spec["catalog"]), spec["clips_per_video"]
-        plan = plan_clips(catalog, rule, clips_per_video=clips, seed=spec["seed"], size=size)
-        loader = ClipLoader(plan, batch_size=spec["batch"], workers=spec["workers"], kind=kind)
+        rule, size = framefeed.Dense(spec["frames"], stride=spec["stride"]), (spec["side"], spec["side"])
+        catalog, clips = framefeed.Catalog.open(spec["catalog"]), spec["clips_per_video"]
+        plan = framefeed.plan_clips(catalog, rule, clips_per_video=clips, seed=spec["seed"], size=size)
+        loader = framefeed.ClipLoader(plan, batch_size=spec["batch"], workers=spec["workers"], kind=kind)
         return (batch.data for batch in loader)
 
     return begin

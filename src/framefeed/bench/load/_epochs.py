@@ -49,10 +49,10 @@ DROP_IN = "framefeed.torch.DataLoader"
 USERS, USERS_OURS = "torchcodec exact, resized by torch", f"the same under {DROP_IN}"
 _EDIT = "from framefeed.torch import DataLoader"
 OWN_LOOPS = (
-    Loop(OURS, "framefeed threads"),
-    Loop("framefeed, processes", "framefeed processes"),
+    Loop(OURS, "framefeed threads", prelude="import framefeed"),
+    Loop("framefeed, processes", "framefeed processes", prelude="import framefeed"),
 )
-OURS_IN_TORCH = Loop(OURS_TORCH, "framefeed threads", prelude="import torch", needs=("torch",))
+OURS_IN_TORCH = Loop(OURS_TORCH, "framefeed threads", prelude="import torch, framefeed", needs=("torch",))
 PEER_LOOPS = (
     Loop("decord2", "decord2", needs=("decord2", "torch")),
     *(
