@@ -91,8 +91,7 @@ class Workers:
     def begin(self, plan: EpochPlan) -> tuple[ClipWorker | ProcessClips, ApplyTransform]:
         """Return what does the tasks of an iteration, and what calls the transform."""
         if not self.are_processes:
-            options = self._options
-            worker = ClipWorker(plan.whole, options.decoder_for(plan), options.transform, options.fetch_seconds)
+            worker = ClipWorker.of(plan, self._options)
             return worker, worker.apply_transform
         self._iterations += 1
         clips = ProcessClips(self._find_calls(plan), self._iterations, plan.epoch, self._caches)
