@@ -11,19 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from framefeed.catalog import (
-    Chunk,
-    FrameTables,
-    SourceGroup,
-    SurveyOptions,
-    SurveyResult,
-    _chunks,
-    survey,
-    survey_chunk,
-)
+from framefeed.catalog import FrameTables, SurveyOptions, SurveyResult, survey
 from framefeed.errors import UsageError
-from framefeed.scanning import _journal
+from framefeed.scanning import _chunks, _journal
+from framefeed.scanning._chunks import Chunk, survey_chunk
 from framefeed.scanning._journal import WRITE_SECONDS, Journal, JournalWriter
+from framefeed.scanning._rows import SourceGroup
 from framefeed.scanning._scan import ScanRequest, scan, scan_roots
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
@@ -254,3 +247,8 @@ def test_chunks_know_the_number_of_their_first_source() -> None:
     parts = [SourceGroup("", [f"{number}.mp4" for number in range(count)]) for count in (3, 20, 1)]
     made = list(_chunks.cut_into_chunks(parts, SurveyOptions()))
     assert [(chunk.start, len(chunk)) for chunk in made] == [(0, 8), (8, 8), (16, 8)]
+
+
+def test_S17_groups_of_sources_which_messages_name_say_no_names() -> None:
+    group = SourceGroup("", ["https://me:password@h/v.mp4?sig=abc"])
+    assert repr(Chunk((group,))) == "Chunk(groups=(SourceGroup(folder='', kind='files'),), start=0)"

@@ -14,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed._names import make_absolute
-from framefeed.catalog import SourceGroup
 from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._manifests import read_manifest
-from framefeed.scanning._rows import Listing
+from framefeed.scanning._rows import Listing, SourceGroup
 
 
 def read(tmp_path: Path, name: str, content: bytes | str, **options: Any) -> Listing:

@@ -24,11 +24,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from framefeed.catalog import Catalog, SourceGroup, SurveyOptions, _chunks, gather_rows, make_memory_catalog
+from framefeed.catalog import Catalog, SurveyOptions, gather_rows, make_memory_catalog
 from framefeed.errors import UsageError
 from framefeed.index import PROOF_RULES, build_index
-from framefeed.scanning import _journal, _resuming, _scan
+from framefeed.scanning import _chunks, _journal, _resuming, _scan
 from framefeed.scanning._journal import JOURNALED, Journal
+from framefeed.scanning._rows import SourceGroup
 from framefeed.scanning._scan import scan
 from framefeed.testing import ClipSpec
 from tests.catalog.synthetic import same
@@ -108,7 +109,7 @@ def test_a_second_scan_opens_no_file(media: Path, tmp_path: Path) -> None:
 def test_processes_write_what_one_thread_does(media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scan(media, out=tmp_path / "one.parquet", workers=0)
     monkeypatch.setattr(_chunks, "MIN_PICTURES_FOR_PROCESSES", 1)
-    chunks = list(_chunks.cut_into_chunks([_chunks.SourceGroup("", [f"{n}.png" for n in range(40)])], SurveyOptions()))
+    chunks = list(_chunks.cut_into_chunks([SourceGroup("", [f"{n}.png" for n in range(40)])], SurveyOptions()))
     assert _chunks.choose_workers(chunks, SurveyOptions(workers=2)) == (2, "processes")
     scan(media, out=tmp_path / "two.parquet", workers=2)
     assert content(tmp_path / "two.parquet") == content(tmp_path / "one.parquet")
@@ -123,7 +124,7 @@ def test_pictures_are_shared_among_processes_once_there_are_many(
 ) -> None:
     monkeypatch.setattr(_chunks, "MIN_PICTURES_FOR_PROCESSES", 1003)
     names = [*(f"{n}.png" for n in range(pictures)), *(f"{n}.mp4" for n in range(videos))]
-    chunks = list(_chunks.cut_into_chunks([_chunks.SourceGroup("", names)], SurveyOptions()))
+    chunks = list(_chunks.cut_into_chunks([SourceGroup("", names)], SurveyOptions()))
     workers = _chunks.choose_workers(chunks, SurveyOptions(workers=2))
     assert workers == ((0, "threads") if kind == "inline" else (2, kind))
 
@@ -560,7 +561,7 @@ def test_gathered_rows_are_the_selected_rows(sizes: list[int], at_once: int, dat
 
 def test_stat_all_marks_missing_facts(tmp_path: Path) -> None:
     picture(tmp_path / "a.png")
-    parts = [_chunks.SourceGroup(f"{tmp_path}", ["a.png", "no.png"]), _chunks.SourceGroup("", [b"bytes"], "sources")]
+    parts = [SourceGroup(f"{tmp_path}", ["a.png", "no.png"]), SourceGroup("", [b"bytes"], "sources")]
     size, time = _resuming.stat_all(parts)
     facts = (tmp_path / "a.png").stat()
     assert (size.tolist(), time.tolist()) == ([facts.st_size, -1, -1], [facts.st_mtime_ns, -1, -1])

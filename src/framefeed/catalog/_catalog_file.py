@@ -27,7 +27,6 @@ from framefeed._names import make_printable
 from framefeed.catalog._columns import FACTS, Facts, Label, hash_column
 from framefeed.catalog._frame_tables import FrameTables, hash_frame_tables, open_frame_tables, write_frame_tables
 from framefeed.catalog._plan_columns import PlanColumns, make_plan_columns
-from framefeed.catalog._survey import SurveyOptions
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.index import Verify
 from framefeed.parallel import raise_shortage, try_again_in_shortage
@@ -73,11 +72,6 @@ class CatalogHeader:
     assume_fps: str | None = None
     rules: int = 0
     format: int = FORMAT
-
-    def has_settings(self, options: SurveyOptions) -> bool:
-        """Whether a scan with these options would read the same facts."""
-        settings = (options.depth, options.verify, repr(options.limits), format_rate(options.assume_fps))
-        return (self.depth, self.verify, self.limits, self.assume_fps) == settings
 
 
 def format_rate(rate: Fraction | None) -> str | None:

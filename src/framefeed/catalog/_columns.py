@@ -15,12 +15,10 @@ from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import expected
 from framefeed._compute import pc
-from framefeed._names import make_printable
 from framefeed._nearest import did_you_mean
 from framefeed._per_process import PerProcess
 from framefeed.catalog._arrow import Texts, view_ragged
 from framefeed.catalog._plan_columns import PlanColumns, convert_to_numbers, make_plan_columns, number_sources
-from framefeed.catalog._survey import SurveyResult
 from framefeed.errors import UsageError
 
 Label = str | int
@@ -53,6 +51,8 @@ FACTS: dict[str, pa.DataType] = {
 }
 """Columns of every catalog in their order; the label's values are whole numbers where a manifest's labels are."""
 
+SURVEYED = pa.schema([(name, kind) for name, kind in FACTS.items() if name not in ("source", "label")])
+"""Columns of a survey: the facts of a catalog, without those that come from the listing."""
 INFO_COLUMNS = (
     "kind",
     "container",
@@ -68,40 +68,6 @@ INFO_COLUMNS = (
 _SHOWN_CLASSES = 5
 _LOCATION_COLUMNS = frozenset({"source", "mtime_ns", "error"})
 """Columns that differ between copies of the same media, and are left out of a catalog's fingerprint."""
-
-
-def collect_facts(result: SurveyResult) -> dict[str, Any]:
-    """Give the facts of one source by column, without source and label."""
-    facts: dict[str, Any] = {"num_damaged_frames": result.num_damaged_frames}
-    if result.info is not None:
-        facts |= {name: getattr(result.info, name) for name in (*INFO_COLUMNS, "bytes")}
-        facts |= {
-            "num_frames": result.info.num_frames_from_header,
-            "duration_seconds": result.info.duration_seconds_from_header,
-            "average_fps": result.info.average_fps_from_header,
-        }
-    identity = result.identity
-    if identity is not None:
-        facts |= {"bytes": identity.bytes, "mtime_ns": identity.mtime_ns, "fingerprint": identity.fingerprint or None}
-    if result.error is not None:
-        facts |= {"error_type": type(result.error).__name__, "error": make_printable(str(result.error))}
-    index = result.index
-    if index is not None:
-        facts |= {
-            "num_frames": len(index),
-            "num_damaged_frames": index.num_damaged_frames,
-            "num_key_frames": len(index.key_frame_indices),
-            "times_from": index.times_from,
-            # The header's claims are kept in the frame tables.
-            "duration_seconds": None,
-            "average_fps": index.average_fps,
-        }
-    if index is not None and index.has_timestamps:
-        facts |= {
-            "duration_seconds": float((index.end_pts - int(index.pts[0])) * index.time_base),
-            "is_variable_frame_rate": index.is_variable_frame_rate,
-        }
-    return facts
 
 
 def encode_labels(labels: pa.ChunkedArray, classes: Sequence[Label]) -> pa.ChunkedArray:

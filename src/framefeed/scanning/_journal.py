@@ -29,15 +29,16 @@ from framefeed.catalog import (
     ROWS_PER_BATCH,
     SCHEMA,
     SURVEYED,
-    ChunkResult,
     Facts,
     SurveyedSources,
     SurveyResult,
+    collect_results,
     gather_rows,
     number_true,
 )
 from framefeed.errors import FramefeedError, UsageError
 from framefeed.parallel import ClosedByWith, raise_shortage, try_again_in_shortage
+from framefeed.scanning._chunks import ChunkResult
 
 JOURNALED = pa.schema([pa.field("source", pa.string()), *SURVEYED])
 _PART = re.compile(r"(\d{6,})-([0-9a-f]{16})\.part")
@@ -321,8 +322,8 @@ class JournalWriter(ClosedByWith):
     def _write_all(self) -> None:
         if self._waiting:
             numbers = sorted(self._waiting)
-            made = ChunkResult.of(self._waiting[number] for number in numbers)
-            self._collect(self._texts.take(pa.array(numbers)), made.facts, made.frames)
+            facts, frames = collect_results(self._waiting[number] for number in numbers)
+            self._collect(self._texts.take(pa.array(numbers)), facts, frames)
             self._early.update(numbers)
             self._waiting.clear()
         if self._facts:

@@ -21,7 +21,6 @@ from framefeed._arrays import IntArray
 from framefeed._checks import expand_home, expected
 from framefeed._files import describe_dead_link
 from framefeed._names import is_url, make_absolute
-from framefeed.catalog import SourceGroup, select_sources
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._manifests import (
@@ -35,7 +34,9 @@ from framefeed.scanning._rows import (
     ALL_MEDIA_SUFFIXES,
     NO_COLUMN_ROW,
     Listing,
+    SourceGroup,
     get_suffix,
+    select_sources,
 )
 from framefeed.scanning._walk import ImageFolders, Walk, WalkFacts, is_glob, list_glob
 

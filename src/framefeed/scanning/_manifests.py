@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from framefeed._files import stat_regular
 from framefeed._names import escape, escape_invisible, is_url, make_absolute, unescape
-from framefeed.catalog import FACTS, SourceGroup
+from framefeed.catalog import FACTS
 from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
 from framefeed.parallel import try_again_in_shortage
 from framefeed.scanning._list_columns import ListOptions, build_paths, find_path_column, rename_columns
@@ -33,7 +33,7 @@ from framefeed.scanning._list_table import (
     shorten,
 )
 from framefeed.scanning._list_text import CSV_SUFFIXES, read_text, to_utf8
-from framefeed.scanning._rows import NO_COLUMN_ROW, Listing, get_suffix
+from framefeed.scanning._rows import NO_COLUMN_ROW, Listing, SourceGroup, get_suffix
 
 TEXT_SUFFIXES = frozenset({".txt", ".lst", ".list"})
 JSON_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})

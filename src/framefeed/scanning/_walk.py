@@ -20,11 +20,10 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Literal, TypeAlias
 
-from framefeed.catalog import SourceGroup
 from framefeed.errors import UnreadableMedia, UsageError
 from framefeed.media import PICTURE_SUFFIXES
 from framefeed.parallel import raise_shortage, try_again_in_shortage
-from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, Endings, ScanStats, sort_by_bytes
+from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, Endings, ScanStats, SourceGroup, sort_by_bytes
 
 ImageFolders = Literal["image", "video"]
 # Groups in order; an empty list is filled when its folder is walked.
