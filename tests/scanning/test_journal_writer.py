@@ -78,12 +78,13 @@ def test_results_are_written_after_some_seconds_and_once(tmp_path: Path, paths: 
         writer.record(2, found[2])
         assert rows_of(opened) == ["01.mp4", "02.mp4", "03.mp4"]
         writer.record(0, found[0])
+        writer.record(4, found[4])
         assert writer.num_written == 3
         writer.write(0, whole)
         assert writer.num_written == 3
         clock.seconds += WRITE_SECONDS
         writer.write(5, survey_chunk(Chunk((SourceGroup("", paths[5:6]),), 5), options))
-        assert rows_of(opened) == ["01.mp4", "02.mp4", "03.mp4", "00.mp4", "04.mp4", "05.mp4"]
+        assert rows_of(opened) == ["01.mp4", "02.mp4", "03.mp4", "05.mp4", "00.mp4", "04.mp4"]
         writer.record(6, survey(paths[6], options))
         writer.close()
         assert (len(rows_of(opened)), writer.num_written) == (7, 7)

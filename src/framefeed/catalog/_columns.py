@@ -12,13 +12,12 @@ import pyarrow as pa
 import xxhash
 
 from framefeed._arrays import IntArray
-from framefeed._cached import cached_property
 from framefeed._checks import expected
 from framefeed._compute import pc
 from framefeed._nearest import did_you_mean
 from framefeed._per_process import PerProcess
-from framefeed.catalog._arrow import Texts, view_ragged
-from framefeed.catalog._plan_columns import PlanColumns, convert_to_numbers, make_plan_columns, number_sources
+from framefeed.catalog._arrow import view_ragged
+from framefeed.catalog._plan_columns import PlanColumns, make_plan_columns
 from framefeed.errors import UsageError
 
 Label = str | int
@@ -84,12 +83,11 @@ def decode_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
-def compute_label_codes(facts: Facts, classes: Sequence[Label]) -> IntArray:
+def compute_label_codes(column: pa.ChunkedArray, classes: Sequence[Label]) -> IntArray:
     """Compute the number of each row's label in ``classes``, int64 [R]; -1 without a label."""
-    column = facts.column("label")
     if not pa.types.is_dictionary(column.type):
         column = encode_labels(column, classes)
-    codes = np.full(facts.num_rows, -1, np.int64)
+    codes = np.full(len(column), -1, np.int64)
     start = 0
     for chunk in column.chunks:
         # Each chunk of a file may have its own dictionary; the last code, -1, is that of nulls.
@@ -188,8 +186,6 @@ class Facts:
         self._read = read
         self._plan_columns = plan_columns
         self._columns: dict[str, pa.ChunkedArray] = {}
-        self._numbers: dict[str, IntArray] = {}
-        self._texts: dict[str, Texts] = {}
         # Reentrant: a finalizer may read a column while another one is read.
         self._lock = PerProcess(RLock)
 
@@ -234,23 +230,6 @@ class Facts:
                 made = make_plan_columns(self.column)
                 self._plan_columns = PlanColumns(made, self.num_rows, self.num_rows, "the catalog in memory")
             return self._plan_columns
-
-    def numbers(self, name: str) -> IntArray:
-        """Read a column of whole numbers or truth values as int64 [R], nulls as -1."""
-        if name not in self._numbers:
-            self._numbers[name] = convert_to_numbers(self.column(name))
-        return self._numbers[name]
-
-    def texts(self, name: str) -> Texts:
-        """Read a column of strings for fast access by row."""
-        if name not in self._texts:
-            self._texts[name] = Texts(self.column(name))
-        return self._texts[name]
-
-    @cached_property
-    def source_numbers(self) -> IntArray:
-        """Number of each row's source among the distinct sources in the order of their first rows, int64 [R]."""
-        return number_sources(self.column("source").combine_chunks())
 
 
 def find_first_rows(numbers: IntArray) -> IntArray:

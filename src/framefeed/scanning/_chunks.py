@@ -164,13 +164,6 @@ def cut_into_chunks(groups: Iterable[SourceGroup], options: SurveyOptions) -> It
         yield Chunk(tuple(chunk), first)
 
 
-def _make_bar(total: int, num_known: int) -> Any:
-    from tqdm import tqdm  # 30 ms that only a bar needs
-
-    unit_scale = total >= _MIN_FILES_FOR_UNIT_SCALE
-    return tqdm(total=total, initial=num_known, unit="file", unit_scale=unit_scale, file=sys.stderr)
-
-
 def survey_chunks(
     chunks: Sequence[Chunk], options: SurveyOptions, *, num_known: int = 0, record: RecordResult | None = None
 ) -> Generator[ChunkResult]:
@@ -186,8 +179,6 @@ def survey_chunks(
     Raises:
         WorkerLost: A worker process died.
     """
-    total = num_known + sum(map(len, chunks))
-    shown = can_show_bar(options.progress)
     workers, kind = choose_workers(chunks, options)
     work = partial(survey_chunk, options=options)
     results = ordered_map(
@@ -199,15 +190,20 @@ def survey_chunks(
         max_bytes=MAX_BYTES_IN_FLIGHT,
         size_of=lambda surveyed: surveyed.facts.nbytes + sum(batch.nbytes for batch in surveyed.frames),
     )
-    # Not with tqdm's disable=True, which starts a thread, too.
-    bar = _make_bar(total, num_known) if shown else nullcontext()
+    bar: Any = nullcontext()
+    if can_show_bar(options.progress):  # Not with tqdm's disable=True, which starts a thread, too.
+        from tqdm import tqdm  # 30 ms that only a bar needs
+
+        total = num_known + sum(map(len, chunks))
+        unit_scale = total >= _MIN_FILES_FOR_UNIT_SCALE
+        bar = tqdm(total=total, initial=num_known, unit="file", unit_scale=unit_scale, file=sys.stderr)
     read = failed = 0
     with results, bar as visible_bar, _naming_lost_files(chunks):
         for result in results:
             yield result
             if visible_bar is not None:
                 read += result.bytes_read
-                failed += len(result) - pc.sum(result.facts.column("error_type").is_null()).as_py()
+                failed += len(result) - result.facts.column("error_type").null_count
                 visible_bar.set_postfix_str(f"{format_bytes(read)} read, {failed:,} failed", refresh=False)
                 visible_bar.update(len(result))
 

@@ -26,6 +26,7 @@ from framefeed.catalog import (
     find_first_rows,
     format_rate,
     gather_rows,
+    number_sources,
     number_true,
     open_catalog,
 )
@@ -144,7 +145,7 @@ def read_earlier_results(target: str | None, journal: Journal, options: SurveyOp
             facts = known
             if not known.column("source").equals(pa.chunked_array([rows.source_texts])):
                 # Lines of a manifest about one file share its facts.
-                first = find_first_rows(known.source_numbers)
+                first = find_first_rows(number_sources(known.column("source").combine_chunks()))
                 if len(first) < known.num_rows:
                     taken = pa.array(first)
                     facts = Facts(known.schema, len(first), lambda name: known.column(name).take(taken))
@@ -179,8 +180,7 @@ def _has_sequence_rate(facts: Facts, frames: FrameTables | None, fps: Fraction) 
     if frames is None:
         return set(facts.column("average_fps").filter(is_sequence).to_pylist()) <= {float(fps)}
     rows = facts.plan_columns.frame_rows[is_sequence.to_numpy()]
-    index = frames.index(int(rows[rows >= 0][0])) if (rows >= 0).any() else None
-    return index is None or index.time_base == 1 / fps
+    return not (rows >= 0).any() or frames.index(int(rows[rows >= 0][0])).time_base == 1 / fps
 
 
 def survey_sources(

@@ -271,7 +271,9 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
         "rules": PROOF_RULES,
     }
     with Journal(target, settings, _list_arguments(roots, request, settings), request.show_line) as journal:
-        if journal.has_waited and not journal.was_left and _is_result(target, journal, rows, options):
+        has_ended = journal.has_waited and not journal.was_left
+        # The catalog that another process has just made may be that of this scan: its files are not looked at.
+        if has_ended and _is_up_to_date(read_earlier_results(target, journal, options, rows), rows):
             journal.remove()
             stats = replace(listing.stats, known=len(rows.source_texts))
             return _make_result(Catalog.open(target, rows.root), stats, listing)
@@ -323,11 +325,6 @@ def _list_arguments(roots: Sequence[Root], request: ScanRequest, settings: Mappi
         "classes": request.classes,
         "resume": request.resume,
     }
-
-
-def _is_result(target: str, journal: Journal, rows: SourceRows, options: SurveyOptions) -> bool:
-    """Whether the catalog that another process has just made is that of this scan; its files are not looked at."""
-    return _is_up_to_date(read_earlier_results(target, journal, options, rows), rows)
 
 
 def _update_catalog(
