@@ -16,7 +16,6 @@ import pytest
 from framefeed.catalog import Catalog, FrameTables, _catalog_file, _frame_numbers, _frame_tables
 from framefeed.errors import ResourceExhausted
 from framefeed.media import list_folder
-from framefeed.scanning import _manifests
 from framefeed.scanning._scan import scan
 from tests.corpus import clip_file
 from tests.media.faults import Fault
@@ -55,8 +54,8 @@ CALLS: dict[str, tuple[Any, str, Callable[[Path], Any]]] = {
     ),
     "a walk": (os, "scandir", lambda media: _sources(media / "media")),
     "a pattern": (os, "scandir", lambda media: _sources(f"{media}/media/*.mkv")),
-    "a list": (_manifests, "_read_bytes", lambda media: _sources(media / "list.txt")),
-    "a table of text": (_manifests, "_read_bytes", lambda media: _sources(media / "list.csv")),
+    "a list": (Path, "read_bytes", lambda media: _sources(media / "list.txt")),
+    "a table of text": (Path, "read_bytes", lambda media: _sources(media / "list.csv")),
     "a table": (pq, "read_table", lambda media: _sources(media / "list.parquet")),
     "facts": (_catalog_file.pq, "ParquetFile", _facts),
     "a column": (pq.ParquetFile, "read", _facts),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -123,8 +124,7 @@ def _read_table(path: str, options: ListOptions) -> ListTable:
     suffix = get_suffix(path)
     if suffix == ".parquet":
         return _take_columns(pq.read_table(path, use_threads=False))
-    with open(path, "rb") as file:
-        data = to_utf8(file.read())
+    data = to_utf8(Path(path).read_bytes())
     return read_json(data) if suffix in JSON_SUFFIXES else read_text(data, suffix, options)
 
 
