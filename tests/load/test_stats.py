@@ -11,7 +11,6 @@ from framefeed.cache import CacheStats
 from framefeed.decode import DecodeCounts
 from framefeed.errors import CorruptMedia
 from framefeed.load._loader import ClipLoader
-from framefeed.load._remote import add_cache_stats
 from framefeed.load._stats import LoadStats, Meter, WorkCost
 from framefeed.parallel import Gauge, ProcessCounts
 from framefeed.plan import EpochPlan
@@ -22,8 +21,8 @@ from tests.load.media import plan_of
 
 def test_a_cache_is_full_if_it_is_in_any_process() -> None:
     full, other = CacheStats(frames_hit=2, is_full=True, trouble="no space", codec="raw"), CacheStats(frames_hit=1)
-    for parts in ([full, other], [other, full]):
-        assert add_cache_stats(parts) == CacheStats(frames_hit=3, is_full=True, trouble="no space", codec="raw")
+    for total in (full + other, other + full):
+        assert total == CacheStats(frames_hit=3, is_full=True, trouble="no space", codec="raw")
 
 
 @pytest.mark.parametrize("workers", [0, 2])

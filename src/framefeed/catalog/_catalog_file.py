@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
@@ -29,7 +30,7 @@ from framefeed.catalog._frame_tables import FrameTables, hash_frame_tables, open
 from framefeed.catalog._plan_columns import PlanColumns, make_plan_columns
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.index import Verify
-from framefeed.parallel import raise_shortage, try_again_in_shortage
+from framefeed.parallel import find_shortage, raise_shortage, try_again_in_shortage
 
 FORMAT = 6
 """Version of the files. Version 1 had frame tables of 62 bytes a frame, and workers copied every column for planning;
@@ -179,18 +180,22 @@ def open_catalog(path: str) -> tuple[Facts, CatalogHeader, FrameTables | None]:
         UnreadableMedia: It is no catalog, or damaged.
         StaleSource: The frame tables belong to another catalog.
     """
-    try:
-        return _open_both(path)
-    except StaleSource:
-        # Another process may have replaced both files between the two reads.
-        return _open_both(path)
+
+    def open_both() -> tuple[Facts, CatalogHeader, FrameTables | None]:
+        try:
+            return _open_both(path)
+        except StaleSource:
+            # Another process may have replaced both files between the two reads.
+            return _open_both(path)
+
+    return try_again_in_shortage(open_both, path, "open")
 
 
 def _open_both(path: str) -> tuple[Facts, CatalogHeader, FrameTables | None]:
     file, header = _open_parquet(path)
     names = () if header.frames_id is None else (get_frames_path(path), _get_pending_path(path, header.frames_id))
     others = list[str]()
-    for name in filter(os.path.isfile, names):
+    for name in filter(_is_file, names):
         frames, metadata, columns, checksums = open_frame_tables(name)
         if metadata.get(_KEY) == str(header.frames_id).encode():
             plan_columns = PlanColumns(columns, file.metadata.num_rows, len(frames), name, frames.file, checksums)
@@ -209,10 +214,10 @@ def _open_both(path: str) -> tuple[Facts, CatalogHeader, FrameTables | None]:
 def _open_parquet(path: str) -> tuple[pq.ParquetFile, CatalogHeader]:
     if (kind := name_special_kind(path)) is not None:
         raise _unreadable(path, f"is {kind}, not a file")
-    if not os.path.exists(path):
+    if not _is_file(path):
         raise MissingMedia(f"{path}: no such catalog file; {_SCAN_HINT}", source=path)
     try:
-        file = try_again_in_shortage(lambda: pq.ParquetFile(path, page_checksum_verification=True), path, "open")
+        file = pq.ParquetFile(path, page_checksum_verification=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         with suppress(OSError), open(path, "rb") as begun:
             if begun.read(len(_MAGIC)) != _MAGIC:
@@ -223,6 +228,16 @@ def _open_parquet(path: str) -> tuple[pq.ParquetFile, CatalogHeader]:
                 raise _unreadable(path, f"{what}first", hint) from error
         raise _unreadable(path, str(error).rstrip(".")) from error
     return file, _read_header(path, file.schema_arrow)
+
+
+def _is_file(path: str) -> bool:
+    """Whether there is a file; `os.path.isfile` says no in a shortage, too."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except OSError as error:
+        if find_shortage(error) is not None:
+            raise
+        return False
 
 
 def _read_facts(path: str, file: pq.ParquetFile, plan_columns: PlanColumns | None) -> Facts:

@@ -11,7 +11,6 @@ import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import accumulate
 from threading import RLock
 from typing import Any, TypeVar
@@ -38,7 +37,7 @@ from framefeed.catalog._frame_rows import (
 from framefeed.catalog._plan_columns import hash_plan_columns
 from framefeed.errors import UnreadableMedia, UsageError
 from framefeed.index import FrameIndex
-from framefeed.parallel import raise_shortage, try_again_in_shortage
+from framefeed.parallel import raise_shortage
 
 T = TypeVar("T")
 
@@ -347,7 +346,7 @@ def open_frame_tables(path: str) -> Opened:
         UnreadableMedia: Not such a file, damaged, or of another version.
     """
     try:
-        return try_again_in_shortage(partial(_open_frame_tables, path), path, "open")
+        return _open_frame_tables(path)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise UnreadableMedia(
             f"{path}: not readable as frame tables: {error}; delete it and index again", source=path, stage="index"

@@ -28,7 +28,6 @@ from framefeed.cache import (
     choose_form,
     count_demand,
     estimate,
-    estimate_reuse,
 )
 from framefeed.catalog import Catalog, make_memory_catalog
 from framefeed.cli._io import Exit, Failed, format_table, list_as_json, print_failed, print_json, print_out
@@ -50,7 +49,7 @@ from framefeed.cli._plans import (
 from framefeed.decode import describe_recipe, find_decoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
-from framefeed.plan import EpochPlan
+from framefeed.plan import EpochPlan, estimate_reuse
 
 _MAX_KINDS = 8
 _MAX_NAMES = 3

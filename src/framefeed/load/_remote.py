@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import BoolArray
-from framefeed.cache import CacheStats
 from framefeed.decode import Pixels
 from framefeed.errors import FramefeedError, LoadError
 from framefeed.load._batch import BufferPools, SharedArray
@@ -31,6 +29,9 @@ from framefeed.parallel import (
     run_next,
 )
 from framefeed.plan import EpochPlan
+
+if TYPE_CHECKING:
+    from framefeed.cache import CacheStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,22 +223,3 @@ class ProcessClips(RemoteCaller):
             raise outcome.error
         result: npt.NDArray[Any] = outcome.value
         return result
-
-
-def add_cache_stats(parts: Iterable[CacheStats]) -> CacheStats:
-    """Add up the counts of a cache in several processes."""
-    total = CacheStats()
-    for part in parts:
-        sums: dict[str, Any] = {
-            each.name: getattr(total, each.name) + getattr(part, each.name)
-            for each in fields(CacheStats)
-            if each.name.startswith(("frames", "bytes"))
-        }
-        total = replace(
-            total,
-            **sums,
-            codec=part.codec or total.codec,
-            is_full=part.is_full or total.is_full,
-            trouble=part.trouble or total.trouble,
-        )
-    return total

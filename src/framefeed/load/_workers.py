@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from typing import TYPE_CHECKING
 
-from framefeed.cache import CacheStats
 from framefeed.load._batch import BufferPools
 from framefeed.load._costs import ClipCosts
 from framefeed.load._options import LoaderOptions
@@ -15,12 +15,14 @@ from framefeed.load._remote import (
     FlushRequest,
     ProcessCalls,
     ProcessClips,
-    add_cache_stats,
     check_options_sendable,
 )
 from framefeed.load._work import ClipWorker
 from framefeed.parallel import Pool, ProcessCounts, ProcessPool, RemoteCalls, SharedMemory, call_each, open_pool
 from framefeed.plan import EpochPlan
+
+if TYPE_CHECKING:
+    from framefeed.cache import CacheStats
 
 
 class Workers:
@@ -110,7 +112,7 @@ class Workers:
     def cache_stats(self) -> CacheStats | None:
         """Return the counts of the cache in this process and in the workers; None without a cache."""
         cache = self._options.cache
-        return None if cache is None else add_cache_stats([cache.stats(), *self._caches.copy().values()])
+        return None if cache is None else sum(self._caches.copy().values(), cache.stats())
 
     def process_counts(self) -> ProcessCounts:
         """Return the counts of all worker processes so far; with threads, zeros."""

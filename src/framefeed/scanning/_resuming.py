@@ -249,7 +249,7 @@ def _stat_group(group: SourceGroup) -> tuple[IntArray, IntArray]:
     if group.kind == "image_folder":
         # The same facts of folders of pictures as `ImageSequence`, without opening their files.
         for number, path in enumerate(group.paths()):
-            with suppress(MediaError):
+            with suppress(MediaError, OSError):
                 stat = list_folder(path).stat
                 sizes[number], times[number] = stat.bytes, stat.mtime_ns or 0
     elif group.kind == "files":

@@ -18,13 +18,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import Literal
+from typing import Literal, TypeVar
 
 from framefeed.errors import UnreadableMedia, UsageError
 from framefeed.media import PICTURE_SUFFIXES
 from framefeed.parallel import raise_shortage, try_again_in_shortage
 from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, Endings, ScanStats, SourceGroup, sort_by_bytes
 
+R = TypeVar("R")
 ImageFolders = Literal["image", "video"]
 _MEDIA = Endings(ALL_MEDIA_SUFFIXES)
 
@@ -125,12 +126,12 @@ class Walk:
 
     def _list(self, folder: _Folder, groups: list[SourceGroup]) -> tuple[list[_Folder], list[_Folder]]:
         """Add the rows of a folder, and return its real and its linked subfolders; none if it was listed before."""
-        stat = try_again_in_shortage(partial(os.stat, folder.path), folder.path, "open")
+        stat = _ask_twice(os.stat, folder.path)
         is_new = (stat.st_dev, stat.st_ino) not in self.facts.seen
         if not is_new and not (self._by_parent and not _is_loop(folder)):
             self.facts.stats.repeated_folders += 1
             return [], []
-        entries = _list_entries(folder.path)
+        entries = _ask_twice(_list_entries, folder.path)
         names = _list_file_names(entries)
         files = self._files.sorted_names(names)
         if self._holds_frames(names):
@@ -159,8 +160,10 @@ class Walk:
         self.facts.is_relisted = True
         # The rows that the folder's name labels: its files, and folders of pictures in it.
         for subfolder in (*here, *elsewhere) if self._frames is not None else ():
-            if not _is_loop(subfolder) and self._holds_frames(_list_file_names(_list_entries(subfolder.path))):
-                groups.append(_make_image_folder_group(subfolder.path))
+            if not _is_loop(subfolder):
+                entries = _ask_twice(_list_entries, subfolder.path)
+                if self._holds_frames(_list_file_names(entries)):
+                    groups.append(_make_image_folder_group(subfolder.path))
         return [], []
 
     def _holds_frames(self, names: list[str]) -> bool:
@@ -184,19 +187,21 @@ def _get_path(group: SourceGroup, number: int = 0) -> bytes:
     return os.fsencode(os.path.join(group.folder, group.names[number]))
 
 
-def _list_entries(folder: str) -> _Entries:
-    def read() -> _Entries:
-        listed = _Entries()
-        add = listed.names.append
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_file(follow_symlinks=False):
-                    add(entry.name)
-                else:
-                    listed.others.append(entry)
-        return listed
+def _ask_twice(call: Callable[[str], R], folder: str) -> R:
+    """Ask the system about a folder; in a shortage twice."""
+    return try_again_in_shortage(partial(call, folder), folder, "open")
 
-    return try_again_in_shortage(read, folder, "open")
+
+def _list_entries(folder: str) -> _Entries:
+    listed = _Entries()
+    add = listed.names.append
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                add(entry.name)
+            else:
+                listed.others.append(entry)
+    return listed
 
 
 def _list_file_names(entries: _Entries) -> list[str]:
@@ -343,7 +348,7 @@ class _GlobMatches:
     def _list(self, folder: str) -> _Entries:
         folder = folder or os.sep
         try:
-            return _list_entries(folder)
+            return _ask_twice(_list_entries, folder)
         except (FileNotFoundError, NotADirectoryError):
             pass  # A part without wildcards need not exist in each folder.
         except OSError as error:
