@@ -15,7 +15,7 @@ from framefeed.catalog import _catalog_file
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._columns import compute_label_codes, content_fingerprint, hash_column
 from framefeed.catalog._plan_columns import PlanColumns, find_usable_rows, hash_plan_columns, make_plan_columns
-from framefeed.catalog._splitting import assign_rows
+from framefeed.catalog._selecting import assign_rows
 from framefeed.errors import UnreadableMedia
 from tests.catalog.synthetic import catalog, names
 

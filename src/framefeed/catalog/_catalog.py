@@ -29,8 +29,14 @@ from framefeed.catalog._catalog_file import CatalogHeader, format_rate, get_fram
 from framefeed.catalog._catalog_rows import CatalogRows, Verification, verify_rows
 from framefeed.catalog._columns import Facts, content_fingerprint, decode_dictionary
 from framefeed.catalog._frame_tables import FrameTables
-from framefeed.catalog._selecting import explain_filter_error, match_value, read_rows
-from framefeed.catalog._splitting import assign_rows, check_fractions, explain_gaps
+from framefeed.catalog._selecting import (
+    assign_rows,
+    check_fractions,
+    explain_filter_error,
+    explain_gaps,
+    match_value,
+    read_rows,
+)
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.errors import StaleSource, UsageError
 from framefeed.index import FrameIndex
