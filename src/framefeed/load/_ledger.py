@@ -78,11 +78,7 @@ class LedgerEntry:
 
 
 class _Known:
-    """The failures that one process knows.
-
-    Args:
-        lines: File that they are read from, or None.
-    """
+    """The failures that one process knows; ``lines`` is the file that they are read from, or None."""
 
     def __init__(self, lines: SharedLines | None) -> None:
         self._lines = lines
@@ -291,14 +287,7 @@ def check_max_failed(max_failed: int | float | None, on_error: str) -> None:
 
 
 def make_max_failed_error(ledger: Ledger, max_failed: int | float | None, epoch: int, clips: int) -> LoadError | None:
-    """Make the error that ends an epoch if more clips failed than ``max_failed`` allows; else return None.
-
-    Args:
-        ledger: The clips that failed.
-        max_failed: Clips of an epoch that may fail: a count, or a share of ``clips``.
-        epoch: Number of the epoch that is loaded.
-        clips: Number of clips in the epoch.
-    """
+    """Make the error that ends an epoch of so many clips if more failed than ``max_failed`` allows; else None."""
     if max_failed is None:
         return None
     failed = ledger.num_positions(epoch)

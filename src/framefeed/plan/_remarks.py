@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from framefeed._arrays import IntArray
-from framefeed.catalog import Catalog
 from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.index import Timeline
 from framefeed.plan._epoch import EpochPlan
@@ -46,7 +45,7 @@ def _describe_unknown_damage(plan: EpochPlan) -> str | None:
     """Write a warning if ``on_damaged`` cannot work for rows that were not decoded to find damage; else None."""
     catalog = plan.catalog
     # Null, here NaN, means that not all of a file was decoded.
-    count = np.count_nonzero(np.isnan(_count_damaged(catalog)[catalog.usable_rows]))
+    count = np.count_nonzero(np.isnan(catalog.column_values("num_damaged_frames")[catalog.usable_rows]))
     if not count:
         return None
     return (
@@ -61,7 +60,7 @@ def _describe_known_damage(plan: EpochPlan) -> str | None:
     catalog, rows = plan.catalog, _list_rows(plan)
     num_files = num_frames = 0
     first = ""
-    for row in np.unique(rows[_count_damaged(catalog)[rows] > 0]).tolist():
+    for row in np.unique(rows[catalog.column_values("num_damaged_frames")[rows] > 0]).tolist():
         count = _count_damaged_picks(plan, row)
         if count and not num_files:
             first = describe_source(catalog, row)
@@ -76,10 +75,6 @@ def _describe_known_damage(plan: EpochPlan) -> str | None:
         "loader has on_error='skip' (zeros) or 'substitute' (another clip). With on_damaged='skip', plan_clips gives "
         "zeros for these frames alone, with valid False, and with 'deliver' the pictures that the decoder gives"
     )
-
-
-def _count_damaged(catalog: Catalog) -> IntArray:
-    return catalog.column_values("num_damaged_frames")
 
 
 def _count_damaged_picks(plan: EpochPlan, row: int) -> int:
