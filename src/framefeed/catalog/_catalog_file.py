@@ -12,8 +12,8 @@ import json
 import os
 import re
 import stat
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -113,19 +113,17 @@ def write_catalog(path: str, table: pa.Table, header: CatalogHeader, frames: Fra
     created = (new_facts, new_frames, *([pending] if before != header.frames_id else []))
     with ExitStack() as claims:
         try:
-            for name in (new_frames, new_facts):
-                claims.enter_context(holding_file(name))
-            if frames is not None and header.frames_id is not None:
-                columns = make_plan_columns(table.column)
-                write_frame_tables(new_frames, frames.batches, {_KEY: header.frames_id.encode()}, columns)
-                os.replace(new_frames, pending)
-                flush_folder(folder)  # After a power cut, facts must not exist without their frame tables.
-            _write_parquet(new_facts, table.replace_schema_metadata({_KEY: json.dumps(asdict(header)).encode()}))
-            os.replace(new_facts, path)
-        except BaseException as error:
-            _remove(*created)
-            if not isinstance(error, OSError):
-                raise
+            with _removing_on_failure(created):
+                for name in (new_frames, new_facts):
+                    claims.enter_context(holding_file(name))
+                if frames is not None and header.frames_id is not None:
+                    columns = make_plan_columns(table.column)
+                    write_frame_tables(new_frames, frames.batches, {_KEY: header.frames_id.encode()}, columns)
+                    os.replace(new_frames, pending)
+                    flush_folder(folder)  # After a power cut, facts must not exist without their frame tables.
+                _write_parquet(new_facts, table.replace_schema_metadata({_KEY: json.dumps(asdict(header)).encode()}))
+                os.replace(new_facts, path)
+        except OSError as error:
             raise_shortage(error, path, "write")
             raise UsageError(
                 f"cannot write {path}: {error.strerror or error}; nothing was changed: make room on the disk, or "
@@ -143,6 +141,15 @@ def write_catalog(path: str, table: pa.Table, header: CatalogHeader, frames: Fra
     pattern = re.compile(rf"{file}\.\d+(\.frames)?\.tmp|{stem}\.frames\.[0-9a-z]+\.arrow")
     remove_unlocked(folder, pattern, kept=os.path.basename(get_frames_path(path)))
     return header
+
+
+@contextmanager
+def _removing_on_failure(created: Sequence[str]) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        _remove(*created)
+        raise
 
 
 def check_target(path: str) -> None:

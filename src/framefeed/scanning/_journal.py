@@ -166,11 +166,7 @@ class Journal(ClosedByWith):
                     left = left[file.write(left) :]
             digest = xxhash.xxh3_64_hexdigest(data)
             unfinished.rename(self.folder / f"{self._next_number:06d}-{digest}.part")
-        except BaseException as error:
-            with suppress(OSError):
-                unfinished.unlink(missing_ok=True)
-            if not isinstance(error, (OSError, pa.ArrowException)):
-                raise
+        except (OSError, pa.ArrowException) as error:
             raise_shortage(error, os.fspath(self.folder), "write")
             hint = "make room on the disk" if is_full(error) else "make this folder writable"
             following = ": it continues where it stopped" if self._has_rows else ""
@@ -178,6 +174,9 @@ class Journal(ClosedByWith):
                 f"{self.folder}: the scan's journal cannot be written: {getattr(error, 'strerror', None) or error}; "
                 f"{hint} and run the same scan again{following}"
             ) from error
+        finally:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
         self._next_number += 1
         self._has_rows = True
 
