@@ -76,7 +76,7 @@ def test_D01_known_damage_that_the_rule_may_pick_is_one_warning(
         return
     (message,) = shown
     assert message.startswith(f"{frames} damaged frames in {rows} of 3 rows may be in clips of this plan (first video")
-    for part in ("on_damaged='error', the default", "CorruptMedia", "on_error='skip'", "'deliver'"):
+    for part in ("on_damaged='error', the default", "CorruptMedia", "on_error='skip'", "'deliver'", "--on-damaged"):
         assert part in message
 
 

@@ -73,7 +73,8 @@ def _describe_known_damage(plan: EpochPlan) -> str | None:
         f"{found} may be in clips of this plan (first {first}). "
         "With on_damaged='error', the default, loading such a clip raises CorruptMedia; that ends the loop, unless the "
         "loader has on_error='skip' (zeros) or 'substitute' (another clip). With on_damaged='skip', plan_clips gives "
-        "zeros for these frames alone, with valid False, and with 'deliver' the pictures that the decoder gives"
+        "zeros for these frames alone, with valid False, and with 'deliver' the pictures that the decoder gives "
+        "(on the command line: --on-damaged)"
     )
 
 
