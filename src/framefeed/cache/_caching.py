@@ -116,7 +116,7 @@ class CachingDecoder(BaseDecoder):
         report = try_again_in_shortage(clips.decode, source.name, "cache", fallback)
         if self._counts_reads:
             requested, cached = sum(len(slot.indices) for slot in slots), report.counts.frames_cached
-            self._state.counters.add(frames_hit=cached, frames_missed=requested - cached)
+            self._state.count(frames_hit=cached, frames_missed=requested - cached)
         return report
 
     def _decode_damaged_apart(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
@@ -181,7 +181,7 @@ class CachingDecoder(BaseDecoder):
         frames = self._open_frames(source, index, form, output if form == "output" else None)
         new: list[NewFrame] = []
         for ordinal, frame, pixels in self._decode_each(frames, ordinals, output):
-            self._state.counters.add(frames_missed=1)
+            self._state.count(frames_missed=1)
             new += [frame] if frame is not None else []
             is_full = len(new) == _READ_AHEAD
             if is_full or ordinal == ordinals[-1]:

@@ -167,7 +167,7 @@ class FrameCache(ClosedByWith):
 
     def clear(self) -> int:
         """Remove all frames of this cache and no other files; return the number of bytes freed."""
-        self.state.memory.clear()
+        self.state.memory.release_idle()
         return self.store.clear()
 
     def flush(self) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import xxhash
 
 from framefeed.cache.store._directory import read_directory, read_texts
-from framefeed.cache.store._files import Descriptor
 from framefeed.cache.store._folder import Folder
 from framefeed.cache.store._format import FILE, REF_BITS, Kind, OtherFormat, Refused, StoreInfo, Verified, frame_seed
 from framefeed.cache.store._index import Segment, SegmentIndex
@@ -62,8 +61,7 @@ def count_contents(folder: Folder, segments: SegmentIndex, max_bytes: int | None
 def _read_texts(folder: Folder, segment: Segment) -> list[str] | None:
     """Read the descriptions of the streams of a segment; None if they are damaged."""
     try:
-        number, size = folder.open_file(f"{segment.name}.rows")
-        file = Descriptor(number)
+        file, size = folder.open_file(f"{segment.name}.rows")
         return read_texts(file.number, size)
     except Refused:
         return None
@@ -128,8 +126,7 @@ def drop_damaged(folder: Folder, verified: Verified) -> dict[str, int]:
 def _is_torn(folder: Folder, name: str) -> bool:
     """Whether the files of a segment are ours, and neither sound nor those of another version of this package."""
     try:
-        number, size = folder.open_file(f"{name}.rows")
-        file = Descriptor(number)
+        file, size = folder.open_file(f"{name}.rows")
         try:
             data_nbytes = folder.measure(f"{name}.data")
         except FileNotFoundError:

@@ -65,9 +65,10 @@ class SharedLru(Generic[K, V]):
         """Release all values that are not in use; without the lock, because any thread may call it at any time."""
         self._values = self._make()
 
-    def renew_lock(self) -> None:
+    def renew_lock(self) -> SharedLru[K, V]:
         """Replace the lock in a forked process: a thread of the parent may have held it."""
         self._lock = Lock()
+        return self
 
 
 MAX_BUFFERS = 1024

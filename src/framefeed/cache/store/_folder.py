@@ -181,24 +181,21 @@ class Folder:
         """Path of a file in it."""
         return os.path.join(self.path, name)
 
-    def open_file(self, name: str) -> tuple[int, int]:
-        """Open a file for reading, if it is a regular file that can be trusted; return its descriptor and size.
+    def open_file(self, name: str) -> tuple[Descriptor, int]:
+        """Open a file for reading, if it is a regular file that can be trusted; return it and its size.
 
         Raises:
             Refused: It is a link, a folder, a pipe, a device, or another user's.
             OSError: It cannot be opened.
         """
         try:
-            descriptor = os.open(self.file(name), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            file = Descriptor(os.open(self.file(name), flags))
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise Refused(_IS_A_LINK) from error
             raise
-        try:
-            return descriptor, self._check_file(os.fstat(descriptor))
-        except BaseException:
-            os.close(descriptor)
-            raise
+        return file, self._check_file(os.fstat(file.number))
 
     def measure(self, name: str) -> int:
         """Return the size of a file, if it is a regular file that can be trusted.
