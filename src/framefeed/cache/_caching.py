@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import IntArray, WordArray
-from framefeed.cache._clips import OutputsDecode, PlanesDecode, copy_planes_to_store
+from framefeed.cache._clips import copy_planes_to_store, decode_outputs, decode_planes
 from framefeed.cache._keys import Form, Recipe, SourceCheck, make_key
 from framefeed.cache._state import CacheState
 from framefeed.cache._stream_frames import NewFrame, StreamFrames
@@ -98,14 +99,11 @@ class CachingDecoder(BaseDecoder):
             return self._inner.decode(source, index, slots)
         source.check_identity(index.identity)
 
-        def open_frames(output: OutputSpec | None) -> StreamFrames:
-            return self._open_frames(source, index, form, output)
-
-        clips: PlanesDecode | OutputsDecode = (
-            PlanesDecode(self._inner, open_frames, slots)
-            if form == "planes"
-            else OutputsDecode(self._inner, open_frames, by_output, len(slots))
-        )
+        def decode_with_cache() -> DecodeReport:
+            open_frames = partial(self._open_frames, source, index, form)
+            if form == "planes":
+                return decode_planes(self._inner, open_frames, slots)
+            return decode_outputs(self._inner, open_frames, by_output, len(slots))
 
         def decode_without_cache(resource: str) -> DecodeReport:
             self._state.shortage = resource
@@ -113,7 +111,7 @@ class CachingDecoder(BaseDecoder):
 
         # Frames of a lossy codec differ from those of the other decoder.
         fallback = None if self._state.is_lossy else decode_without_cache
-        report = try_again_in_shortage(clips.decode, source.name, "cache", fallback)
+        report = try_again_in_shortage(decode_with_cache, source.name, "cache", fallback)
         if self._counts_reads:
             requested, cached = sum(len(slot.indices) for slot in slots), report.counts.frames_cached
             self._state.count(frames_hit=cached, frames_missed=requested - cached)
