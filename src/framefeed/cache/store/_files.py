@@ -47,17 +47,14 @@ class SharedLru(Generic[K, V]):
         self._lock = Lock()
 
     def get(self, key: K) -> V | None:
-        """Return a value, or None."""
         with self._lock:
             return self._values.get(key)
 
     def put(self, key: K, value: V) -> None:
-        """Keep a value."""
         with self._lock:
             self._values.put(key, value)
 
     def drop(self, key: K) -> None:
-        """Release a value."""
         with self._lock:
             self._values.pop(key)
 

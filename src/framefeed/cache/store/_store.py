@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import compress
 from operator import not_
@@ -261,15 +262,8 @@ class FrameStore(ClosedByWith):
         Raises:
             CacheError: One cannot be removed.
         """
-        try:
+        with self._removing("a damaged file cannot be removed"):
             return drop_damaged(self._folder, verified)
-        except OSError as error:
-            raise CacheError(
-                f"{self._folder.path}: a damaged file cannot be removed: {error.strerror or error}; check that you may "
-                "write to the folder"
-            ) from error
-        finally:
-            self.refresh()
 
     def clear(self) -> int:
         """Remove all segments except those that others are writing; return the number of bytes freed.
@@ -277,15 +271,19 @@ class FrameStore(ClosedByWith):
         Raises:
             CacheError: Some cannot be removed.
         """
-        try:
+        with self._removing("the cache cannot be cleared"):
             before = self._folder.bytes_on_disk()
             self._appender.drop()
             self._folder.clear()
             return before - self._folder.bytes_on_disk()
+
+    @contextmanager
+    def _removing(self, failure: str) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise CacheError(
-                f"{self._folder.path}: the cache cannot be cleared: {error.strerror or error}; check that you may "
-                "write to the folder"
+                f"{self._folder.path}: {failure}: {error.strerror or error}; check that you may write to the folder"
             ) from error
         finally:
             self.refresh()
