@@ -37,14 +37,6 @@ _READ_AHEAD = 16
 """Frames that are looked up, or stored, together if a source is read in order."""
 
 
-def make_planes_error(decoder: Decoder) -> UsageError:
-    """Build the error for form="planes" with a decoder that has no method ``iter_native``."""
-    return UsageError(
-        f'form="planes" needs a decoder that gives pictures before their conversion (method iter_native), which '
-        f'{decoder.name!r} does not: use form="output", or backend="auto"'
-    )
-
-
 class CachingDecoder(BaseDecoder):
     """Read frames from a cache if it has them; else decode them with another decoder, and store them.
 
@@ -198,7 +190,7 @@ class CachingDecoder(BaseDecoder):
     ) -> Iterator[tuple[int, NewFrame | None, Pixels]]:
         """Yield (ordinal, frame to store, pixels) as the other decoder gives them."""
         source, index = frames.source, frames.index
-        if self._choose_form(index, [output]) == "output":
+        if frames.form == "output":
             layout = make_output_layout(output, *index.stream.displayed)
             for ordinal, pixels in self._inner.iter_rgb(source, index, ordinals, output):
                 frame = frames.apply_loss(NewFrame(ordinal, layout, pixels.reshape(-1)))
@@ -249,7 +241,10 @@ class CachingDecoder(BaseDecoder):
             return "planes" if has_planes and any(output.size is None for output in outputs) else "output"
         if self._form == "output" or has_planes:
             return self._form
-        raise make_planes_error(self._inner)
+        raise UsageError(
+            f'form="planes" needs a decoder that gives pictures before their conversion (method iter_native), which '
+            f'{self._inner.name!r} does not: use form="output", or backend="auto"'
+        )
 
     def _open_frames(
         self, source: MediaSource, index: FrameIndex, form: Form, output: OutputSpec | None
@@ -275,7 +270,7 @@ def _can_store(output: OutputSpec, index: FrameIndex) -> bool:
 def _read_stamps_if_possible(check: SourceCheck, ordinals: range) -> WordArray | None:
     """Stamp the files of consecutive frames; None if a resource ran out."""
     try:
-        return check.read_lasting_stamps(np.arange(ordinals.start, ordinals.stop))
+        return check.read_stamps(np.arange(ordinals.start, ordinals.stop), are_lasting=True)
     except OSError as error:
         if find_shortage(error) is None:
             raise

@@ -111,7 +111,7 @@ def _decode_missing_outputs(
             memory = np.empty((len(ordinals), *slot.out.shape[1:]), dtype=np.uint8)
             part = ClipSlot(ordinals, slot.output, memory)
         parts.append(part)
-    stamps = [frames.check.read_lasting_stamps(part.indices) for part in parts]
+    stamps = [frames.check.read_stamps(part.indices, are_lasting=True) for part in parts]
     decoded = inner.decode(frames.source, frames.index, parts)
     report.counts += decoded.counts
     stored: set[int] = set()
@@ -210,7 +210,7 @@ def _decode_missing_planes(
     fill: Callable[[int, Any], None],
 ) -> int:
     """Decode frames, deliver and store them; return the number of stored frames."""
-    stamps = dict(zip(missing.tolist(), frames.check.read_lasting_stamps(missing).tolist(), strict=True))
+    stamps = dict(zip(missing.tolist(), frames.check.read_stamps(missing, are_lasting=True).tolist(), strict=True))
     num_stored, new = 0, list[NewFrame]()
 
     def store() -> int:

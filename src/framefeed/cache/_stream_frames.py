@@ -61,7 +61,7 @@ class StreamFrames:
     def __init__(self, state: CacheState, key: StreamKey, check: SourceCheck, form: Form) -> None:
         self._state = state
         self._key = key
-        self._form: Form = form
+        self.form: Form = form
         self.check = check
         self.source, self.index = check.source, check.index
 
@@ -209,16 +209,16 @@ class StreamFrames:
         """
         if not self._state.is_lossy:
             return frame
-        codec = self._state.select_codec(self._form, frame.layout)
+        codec = self._state.select_codec(self.form, frame.layout)
         data = codec.encode(frame.layout, frame.planes)
         codec.decode_into(memoryview(data), frame.layout, frame.planes)
         return replace(frame, data=data)
 
     def encode(self, frame: NewFrame) -> NewFrame:
         """Encode a frame while its bytes are in the processor's cache, and drop these, if a codec is chosen."""
-        if frame.data is not None or not (self._state.has_codec(self._form) and self._state.is_filling):
+        if frame.data is not None or not (self._state.has_codec(self.form) and self._state.is_filling):
             return frame
-        codec = self._state.select_codec(self._form, frame.layout)
+        codec = self._state.select_codec(self.form, frame.layout)
         return replace(frame, data=bytes(codec.encode(frame.layout, frame.planes)), planes=_NO_PLANES)
 
     def store(self, frames: Sequence[NewFrame], stamps: WordArray) -> int:
@@ -262,7 +262,7 @@ class StreamFrames:
         kept = []
         for i in np.flatnonzero(unchanged & (packets >= 0)).tolist():
             frame = frames[i]
-            codec = state.select_codec(self._form, frame.layout)
+            codec = state.select_codec(self.form, frame.layout)
             data = codec.encode(frame.layout, frame.planes) if frame.data is None else frame.data
             if self.has_memory:
                 data = bytes(data)  # which may be the caller's pixels

@@ -134,14 +134,7 @@ def make_tasks(
 def make_source_tasks(
     row: int, index: FrameIndex, clips: Sequence[DecodeRequest], options: FillOptions
 ) -> Iterator[FillTask]:
-    """Yield tasks of one source, not numbered yet.
-
-    Args:
-        row: Catalog row of the source.
-        index: Index of the source.
-        clips: All clips of the source.
-        options: Size of the tasks.
-    """
+    """Yield tasks for all clips of one source, given by its catalog row and index; they are not numbered yet."""
     seen: dict[OutputSpec | None, set[int]] = {}
     task, nbytes, last_start = FillTask(-1, row), 0, -1
     # Neighbours in the file are decoded together, whichever epoch they are of.
@@ -225,13 +218,7 @@ class PlanDemand:
 
 
 def count_demand(plan: EpochPlan, epochs: int, options: FillOptions) -> PlanDemand:
-    """Count the frames of a plan, or estimate them from a sample of a long plan.
-
-    Args:
-        plan: The plan at its first epoch.
-        epochs: Number of epochs.
-        options: Size of the tasks in which the frames would be stored.
-    """
+    """Count the frames of a plan from its first epoch on, or estimate them from a sample of a long plan."""
     clip_frames = frames = pictures = num_runs = 0
     num_clips, share = len(plan) * epochs, 1.0
     if num_clips <= PLANNED_CLIPS:
@@ -297,42 +284,24 @@ def scatter(count: int) -> list[int]:
 
 
 def order_by_catalog(plan: EpochPlan, later: int = 0) -> EpochPlan:
-    """Return a plan of the clips of all ranks in the order of the catalog, so that neighbours are of one source.
-
-    Args:
-        plan: The plan.
-        later: How many epochs later.
-    """
+    """Return a plan of the clips of all ranks in the order of the catalog, so many epochs later."""
     epoch = plan.epoch + later
     options = replace(plan.options, shuffle=False, rank=0, world_size=1, epoch=epoch)
     return replace(plan, options=options, deliveries=())
-
-
-def find_neighbours(plan: EpochPlan, position: int, most_before: int, most: int) -> range:
-    """Find the positions around one that are of the same source, in a plan in the order of the catalog.
-
-    Args:
-        plan: The plan.
-        position: One of its positions.
-        most_before: Most positions before this one.
-        most: Most positions together.
-    """
-    row = plan.row_at(position)
-    first = stop = position
-    while first > max(0, position - most_before) and plan.row_at(first - 1) == row:
-        first -= 1
-    while stop < min(len(plan), first + most) and plan.row_at(stop) == row:
-        stop += 1
-    return range(first, stop)
 
 
 def _sample_windows(plan: EpochPlan, count: int, most_clips: int) -> Iterator[range]:
     """Yield neighbouring positions of one source each, spread over a plan in the order of the catalog."""
     num_clips = 0
     for number in scatter(count):
-        window = find_neighbours(plan, (2 * number + 1) * len(plan) // (2 * count), _WINDOW // 2, _WINDOW)
-        yield window
-        num_clips += len(window)
+        position = (2 * number + 1) * len(plan) // (2 * count)
+        row, first, stop = plan.row_at(position), position, position
+        while first > max(0, position - _WINDOW // 2) and plan.row_at(first - 1) == row:
+            first -= 1
+        while stop < min(len(plan), first + _WINDOW) and plan.row_at(stop) == row:
+            stop += 1
+        yield range(first, stop)
+        num_clips += stop - first
         if num_clips >= most_clips:
             return
 

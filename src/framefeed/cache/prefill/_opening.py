@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from framefeed._arrays import IntArray
 from framefeed._checks import check_integer, expected
 from framefeed._units import format_share
 from framefeed.cache._caching import CachingDecoder
@@ -71,9 +71,14 @@ def count_planned(plan: EpochPlan, form: Form, epochs: int = 1) -> tuple[int, in
     Returns:
         (frames, bytes).
     """
-    catalog, pictures = plan.catalog, plan.options.pictures
+    catalog, pictures, layout = plan.catalog, plan.options.pictures, plan.tables.layout
     is_stored_once = form == "planes" or (_has_one_box(plan) and plan.tables.pictures == pictures)
-    frames = _count_clip_frames(plan)
+    frames = np.zeros(len(catalog), np.int64)  # of all clips of each row
+    lengths = np.diff(plan.rule.offsets) if isinstance(plan.rule, Requests) else None
+    for first in range(0, len(layout), _POSITIONS_AT_ONCE):
+        positions = np.arange(first, min(first + _POSITIONS_AT_ONCE, len(layout)))
+        own = plan.frames_per_clip or 1 if lengths is None else lengths[positions]
+        np.add.at(frames, layout.find_rows(positions), own)
     if getattr(plan.rule, "is_random", False) or not is_stored_once:
         frames *= epochs
     else:
@@ -98,26 +103,17 @@ def _has_one_box(plan: EpochPlan) -> bool:
     return crop is None or isinstance(crop, (CenterCrop, FixedCrop))
 
 
-def _count_clip_frames(plan: EpochPlan) -> IntArray:
-    """Count the frames of all clips of each catalog row, int64 [R]."""
-    layout, num_rows = plan.tables.layout, len(plan.catalog)
-    counts = np.zeros(num_rows, np.int64)
-    lengths = np.diff(plan.rule.offsets) if isinstance(plan.rule, Requests) else None
-    for first in range(0, len(layout), _POSITIONS_AT_ONCE):
-        positions = np.arange(first, min(first + _POSITIONS_AT_ONCE, len(layout)))
-        own = plan.frames_per_clip or 1 if lengths is None else lengths[positions]
-        np.add.at(counts, layout.find_rows(positions), own)
-    return counts
-
-
 _MUCH_REUSE = 0.9
 """From this share of the next epoch's frames on, a cache saves nearly all of its decoding."""
 
 
 def explain_little_reuse(cache: FrameCache, plan: EpochPlan) -> str | None:
     """Explain that an empty cache saves little, because a plan draws other frames in the next epoch; else None."""
-    if not plan.is_random or _has_files(cache.path):
+    if not plan.is_random:
         return None
+    with suppress(OSError), os.scandir(cache.path) as entries:
+        if next(entries, None) is not None:
+            return None
     by_output = choose_form(plan, cache) == "output"
     share = estimate_reuse(plan, by_output)
     if share >= _MUCH_REUSE:
@@ -129,14 +125,6 @@ def explain_little_reuse(cache: FrameCache, plan: EpochPlan) -> str | None:
         "Uniform, EveryFrame, AtIndices, AtSeconds, Dense and Rates with start=0; or if it has all frames before the "
         f"first epoch: ff.cache.build(ff.plan_clips(catalog, ff.EveryFrame(), ...), cache).{crops}"
     )
-
-
-def _has_files(folder: str) -> bool:
-    try:
-        with os.scandir(folder) as entries:
-            return next(entries, None) is not None
-    except OSError:
-        return False
 
 
 def check_filling(plan: object, cache: object, epochs: Any = 1) -> None:
