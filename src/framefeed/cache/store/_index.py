@@ -30,7 +30,7 @@ from framefeed.cache.store._format import (
     StoreCounts,
 )
 from framefeed.cache.store._segment_writer import SegmentWriter
-from framefeed.cache.store._streams import FrameList, Streams
+from framefeed.cache.store._streams import Streams, list_frames
 from framefeed.parallel import find_shortage, register_releasable
 
 MAX_OPEN = 128
@@ -274,7 +274,7 @@ class SegmentIndex:
         loaded.sort(key=lambda each: each[:2])
         added = []
         for created, name, checksum, frames in loaded:
-            frames.refs[:] += self._register(Segment(name, checksum)) << REF_BITS
+            frames[3] += self._register(Segment(name, checksum)) << REF_BITS
             added.append(frames)
             self.newest = max(self.newest, created)
         self._streams.add(added[::-1])
@@ -404,8 +404,6 @@ class SegmentIndex:
             self._forget_all()
 
 
-def _list_frames(directory: Directory, segment: int) -> FrameList:
-    # Copies, so that the directory can be released.
-    streams, numbers = (directory.rows[name][::-1].copy() for name in ("stream", "number"))
-    first = segment << REF_BITS
-    return FrameList(directory.keys, streams, numbers, np.arange(first, first + len(numbers))[::-1])
+def _list_frames(directory: Directory, segment: int) -> IntArray:
+    rows, first = directory.rows[::-1], segment << REF_BITS
+    return list_frames(directory.keys, rows["stream"], rows["number"], np.arange(first, first + len(rows))[::-1])
