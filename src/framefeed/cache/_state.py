@@ -196,8 +196,10 @@ class CacheState:
 
     def count(self, **counts: int) -> None:
         """Add to some of the counts of ``CacheStats``."""
+        sums = self._counts.value
         with self._counts_lock.value:
-            self._counts.value.update(counts)
+            for name, count in counts.items():
+                sums[name] += count
 
     @property
     def memory(self) -> FrameMemory:
