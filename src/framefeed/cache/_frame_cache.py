@@ -134,7 +134,7 @@ class FrameCache(ClosedByWith):
     def expect(self, count: int, raw_bytes: int) -> None:
         """Tell the cache how many frames will be stored, before the first is: codec="auto" is chosen by it.
 
-        ``ff.cache.make_decoder`` does this for a plan.
+        Loaders and ``ff.cache.make_decoder`` do this for a plan.
 
         Args:
             count: Number of frames, at most.

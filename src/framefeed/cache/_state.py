@@ -6,7 +6,7 @@ import inspect
 import warnings
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from threading import Lock
 from typing import Any, Literal
@@ -62,6 +62,20 @@ class CacheStats:
         """Share of the requested frames that the cache had, from 0 to 1; 0 before the first. Builds do not count."""
         requested = self.frames_hit + self.frames_missed
         return self.frames_hit / requested if requested else 0.0
+
+    def __add__(self, other: CacheStats) -> CacheStats:
+        """Add the counts of the cache in another process."""
+        sums = {
+            each.name: getattr(self, each.name) + getattr(other, each.name)
+            for each in fields(CacheStats)
+            if each.name.startswith(("frames", "bytes"))
+        }
+        return CacheStats(
+            **sums,
+            codec=other.codec or self.codec,
+            is_full=other.is_full or self.is_full,
+            trouble=other.trouble or self.trouble,
+        )
 
 
 AUTO = "auto"

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from framefeed._per_process import PerProcess
-from framefeed._shortage import try_again_in_shortage
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, Pixels, allocate_pixels
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.request import OutputSpec
 
-# Frames planned at once when reading forward.
+# Frames planned at once when reading forward: few at first, because most callers read few.
+_FIRST_FRAMES_PLANNED = 8
 _MAX_FRAMES_PLANNED = 1024
 # A frame at most this far ahead of the last one is reached by decoding on.
 _MAX_FRAMES_AHEAD = 8
@@ -29,6 +29,7 @@ class _OpenStream:
     def __init__(self) -> None:
         self.in_use = threading.Lock()
         self.last = -1
+        self.num_planned = _FIRST_FRAMES_PLANNED
         self.frames: Iterator[tuple[int, Pixels]] | None = None
         self.is_close_requested = False
 
@@ -94,12 +95,12 @@ class ForwardReader:
         own.last = ordinal
         if not is_next or not self._decoder.can_iter_rgb(self._index):
             self._close_stream()
+            own.num_planned = _FIRST_FRAMES_PLANNED
             return None
         if own.frames is None:
             self._open_stream(ordinal)
         else:  # an identity is checked where a file is opened; here it has been open since another call
-            name, identity = self._source.name, self._index.identity
-            try_again_in_shortage(lambda: self._source.check_identity(identity), name, "decode")
+            self._source.check_identity(self._index.identity)
         pixels = self._advance(ordinal)
         if pixels is None:
             self._open_stream(ordinal)
@@ -117,8 +118,12 @@ class ForwardReader:
 
     def _open_stream(self, ordinal: int) -> None:
         self._close_stream()
-        ordinals = range(ordinal, min(ordinal + _MAX_FRAMES_PLANNED, len(self._index)))
-        self._own.value.frames = self._decoder.iter_rgb(self._source, self._index, ordinals, self._output)
+        own, starts = self._own.value, self._index.frame_start[ordinal : ordinal + _MAX_FRAMES_PLANNED]
+        # Up to a frame with a start of its own: the next plan decodes at most that start again.
+        begins = np.flatnonzero(starts[own.num_planned :] != starts[own.num_planned - 1 : -1])
+        stop = ordinal + (own.num_planned + int(begins[0]) if len(begins) else len(starts))
+        own.num_planned = min(8 * own.num_planned, _MAX_FRAMES_PLANNED)
+        own.frames = self._decoder.iter_rgb(self._source, self._index, range(ordinal, stop), self._output)
         for surplus in _OPEN_READERS.value.add(self):
             surplus.close()
 

@@ -22,15 +22,15 @@ from framefeed.cache._keys import Form
 from framefeed.cache._state import choose_codec
 from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.cache.prefill._build import TASK_BYTES, FillCounts, Filler, make_slots
-from framefeed.cache.prefill._demand import FillOptions, FillTask, FrameRun, make_tasks, order_by_catalog, scatter
-from framefeed.cache.prefill._opening import choose_form, count_planned, make_decoder
+from framefeed.cache.prefill._demand import FillOptions, FillTask, FrameRun, make_tasks
+from framefeed.cache.prefill._opening import choose_form, make_decoder
 from framefeed.cache.store._format import ROW
 from framefeed.decode import BaseDecoder, Decoder, PlaneLayout, adapt_decoder, make_output_layout
 from framefeed.errors import CacheError, FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import plan_runs
 from framefeed.media import MediaSource
 from framefeed.parallel import find_shortage, make_shortage_error
-from framefeed.plan import EpochPlan
+from framefeed.plan import EpochPlan, count_planned, order_by_catalog, scatter
 
 MAX_FRAMES = 512
 """Most frames that are stored, about."""

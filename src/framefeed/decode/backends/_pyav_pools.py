@@ -22,7 +22,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from av import CodecContext, VideoCodecContext
 
 from framefeed._lru import Lru
-from framefeed._shortage import register_releasable, try_again_in_shortage
+from framefeed._shortage import register_releasable
 from framefeed._values import ByteReader, Limits, bound_padded_pixels
 from framefeed.bitstreams import Codec
 from framefeed.decode._convert import Converter
@@ -189,14 +189,14 @@ class ThreadPools:
     ) -> Iterator[Feed]:
         """Open the packets of one source, with a decoder for them."""
         _close_abandoned()
-        stamp = _check_identity(source, index)
+        stamp = source.check_identity(index.identity)
         options.limits.check_picture(index.stream.width, index.stream.height, source.name)
         with libav_errors(source.name, "decode"):
             opening = self._opening_direct if options.direct and index.stream.contiguous else self._opening_container
             with opening(source, stamp, index, options, counts) as feed:
                 yield feed
         # If the file was replaced while it was read, the data belong to neither file (D09).
-        _check_identity(source, index)
+        source.check_identity(index.identity)
 
     @contextmanager
     def _opening_direct(
@@ -306,11 +306,6 @@ def _close_abandoned() -> None:
                 continue
             wait_for_threads(abandoned.decoder)
         abandoned.opened.close()
-
-
-def _check_identity(source: MediaSource, index: FrameIndex) -> Hashable:
-    # Retried here: after the last picture, the caller has nothing left to decode again.
-    return try_again_in_shortage(lambda: source.check_identity(index.identity), source.name, "decode")
 
 
 def _count_pixels(decoder: VideoCodecContext) -> int:

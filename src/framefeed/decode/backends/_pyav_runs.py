@@ -3,7 +3,7 @@
 A run goes on as long as the decoder reports nothing. After any report, the frames that have not come yet are decoded
 again: from their own start, by a new decoder, and each after the same packets, whichever other frames are requested.
 
-    RunDecoder.decode     run after run, attempt after attempt
+    RunDecoder.decode     frames, run after run, attempt after attempt
     RunDecoder._attempt   sends packets, yields frames: the only loop over packets
     RunDecoder._report    what an attempt does after a report
     RunDecoder._repeat    which attempts follow
@@ -16,6 +16,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import cast
 
 import av
@@ -112,11 +113,14 @@ class RunDecoder:
 
     def decode(self, runs: DecodeRuns) -> Iterator[NumberedFrame]:
         """Yield (ordinal, picture) of the frames that come out; those of damaged pictures only in damaged runs."""
+        return chain.from_iterable(map(self._attempt, self._plan_attempts(runs)))
+
+    def _plan_attempts(self, runs: DecodeRuns) -> Iterator[_Attempt]:
         for run in runs.runs:
             attempts = self._begin(run)
             while attempts:
                 attempt = attempts.pop(0)
-                yield from self._attempt(attempt)
+                yield attempt
                 attempts = self._repeat(attempt) + attempts
 
     def _begin(self, run: DecodeRun) -> list[_Attempt]:
