@@ -31,7 +31,7 @@ from tests.pictures.reading import Facts, Reads, our_facts, pillow_facts
 
 SMALL = ("exif 6.jpeg", "exif big-endian 8.jpeg", "progressive L.jpeg", "exif 3.png", "late exif 6.png",
          "animation.png", "animation.gif", "own palette.gif", "RGB lossy exif 5.webp", "RGBA lossless xmp.webp",
-         "animation.webp", "P.bmp", "version 84 ff0000 ff000000.bmp", "os2.bmp", "pages.tiff", "tiled >.tiff",
+         "animation.webp", "pages.tiff", "tiled >.tiff",
          "RGB big.tiff", "orientation 6.tiff", *(["mpo.jpeg"] if WRITES_MPO else []))  # fmt: skip
 ONE_OF_EACH = ("exif 6.jpeg", "exif 3.png", "animation.gif", "RGB lossy exif 5.webp", "P.bmp", "tiled >.tiff")
 
@@ -199,7 +199,6 @@ CLAIMS = {
     "tiff beyond files": struct.pack("<4sHHQ", b"II+\0", 8, 0, 2**64 - 5),
     "tiff of entries": struct.pack("<4sQHHQ", b"II+\0", 8, 0, 0, 2**60)[:16] + bytes(99),
     "gif": saved(picture(), "GIF")[:-1] + b"!\xfe" + b"\xff" * 300,
-    "bmp": saved(picture("P"), "BMP"),
 }  # fmt: skip
 
 

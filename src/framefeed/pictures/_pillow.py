@@ -238,7 +238,6 @@ _DECODED = frozenset({*PILLOW_FORMATS, "MPO"})  # Pillow's plug-in for JPEG read
 
 _log = logging.getLogger("framefeed.media")
 
-_BITS = {"1": 1, "I": 32, "F": 32, "I;16": 16, "I;16B": 16, "I;16L": 16}
 _COUNTED_BYTES = 2**22
 """Pictures are counted in files of up to this many bytes: Pillow reads the whole file for it."""
 
@@ -377,8 +376,7 @@ def _read_header(reader: ByteReader, size: int, source_name: str, limits: Limits
         is_counted = name not in ("gif", "tiff") or size <= _COUNTED_BYTES
         num_frames = int(getattr(image, "n_frames", 1)) if is_counted else 0
         codec = "mjpeg" if name in ("jpeg", "mpo") else name
-        bit_depth = _BITS.get(image.mode, 8)
-        return StillHeader(name, codec, width, height, image.mode, bit_depth, orientation, num_frames, num_frames > 1)
+        return StillHeader(name, codec, width, height, image.mode, orientation, num_frames)
 
 
 def _read_orientation(image: Image.Image, name: str) -> int:
