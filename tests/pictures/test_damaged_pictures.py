@@ -199,6 +199,7 @@ CLAIMS = {
     "tiff beyond files": struct.pack("<4sHHQ", b"II+\0", 8, 0, 2**64 - 5),
     "tiff of entries": struct.pack("<4sQHHQ", b"II+\0", 8, 0, 0, 2**60)[:16] + bytes(99),
     "gif": saved(picture(), "GIF")[:-1] + b"!\xfe" + b"\xff" * 300,
+    "bmp": saved(picture("P"), "BMP"),
 }  # fmt: skip
 
 

@@ -151,7 +151,10 @@ def _read_notes(file: FileWindow, notes: tuple[Chunk, ...]) -> tuple[int, int]:
         elif file.read_up_to(at, min(length, _KEYWORD_BYTES)).startswith(_KEYWORDS):
             keyword, text = _read_text(kind, file.read(at, length))
             if keyword == _PROFILE:
-                profile = _unpack_profile(text)
+                try:  # as ImageMagick writes it: an empty line, a name, a length, and lines of digits
+                    profile = bytes.fromhex(b"".join(text.split(b"\n")[3:]).decode("ascii"))
+                except ValueError:
+                    raise OddHeader("a damaged profile") from None
             elif keyword == _XMP:
                 xmp = text
             else:
@@ -188,11 +191,3 @@ def _read_text(kind: int, part: bytes) -> tuple[bytes, bytes]:
     if not unpacking.eof:
         raise OddHeader("long or damaged text")
     return keyword, plain
-
-
-def _unpack_profile(profile: bytes) -> bytes:
-    """Unpack a profile as ImageMagick writes it: an empty line, a name, a length, and lines of digits."""
-    try:
-        return bytes.fromhex(b"".join(profile.split(b"\n")[3:]).decode("ascii"))
-    except ValueError:
-        raise OddHeader("a damaged profile") from None
