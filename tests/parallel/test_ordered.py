@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import pytest
 
 from framefeed._outcome import Err, Ok
-from framefeed.errors import CorruptMedia, DeadlineExceeded, LoadError, UsageError
+from framefeed.errors import DeadlineExceeded, LoadError, UsageError
 from framefeed.parallel._ordered import ordered_outcomes
 from framefeed.parallel._ordered_map import OrderedValues, ordered_map
 from framefeed.parallel._pools import InlinePool, ThreadPool
@@ -35,19 +35,6 @@ def gather(results: OrderedValues[Any, Any]) -> tuple[list[Any], BaseException]:
 
 def raising(error: BaseException) -> NoReturn:
     raise error
-
-
-@EVERY_NUMBER_OF_WORKERS
-@pytest.mark.parametrize("position", [0, 1, 7, 19])
-def test_L05_an_error_at_item_k_comes_after_exactly_k_results(workers: int, position: int) -> None:
-    error = CorruptMedia("frame 3 does not come", frames=[3], source="a.mp4")
-
-    def function(item: int) -> int:
-        return item if item != position else raising(error)
-
-    values, caught = gather(ordered_map(function, range(20), workers=workers, max_in_flight=6))
-    assert values == list(range(position))
-    assert caught is error
 
 
 @EVERY_NUMBER_OF_WORKERS
