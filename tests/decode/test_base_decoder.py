@@ -15,7 +15,6 @@ from framefeed.decode._decoder import (
     Decoder,
     DecodeReport,
     adapt_decoder,
-    can_iter_native,
     describe_recipe,
 )
 from framefeed.decode._registry import as_decoder, find_decoder
@@ -66,7 +65,7 @@ def test_optional_methods_are_found(decoder: Decoder, has_methods: bool, index: 
     adapted = as_decoder(decoder)
     assert isinstance(adapted, BaseDecoder)
     assert adapted is adapt_decoder(adapted)
-    assert (adapted.name, can_iter_native(decoder, index)) == (decoder.name, has_methods)
+    assert (adapted.name, adapted.can_iter_native(index)) == (decoder.name, has_methods)
     auto = AutoDecoder(decoder, StillDecoder())
     assert auto.can_iter_rgb(index) == auto.can_iter_native(index) == adapted.can_iter_rgb(index) == has_methods
 

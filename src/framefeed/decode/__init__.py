@@ -13,7 +13,6 @@ from framefeed.decode._decoder import (
     Pixels,
     adapt_decoder,
     allocate_pixels,
-    can_iter_native,
     describe_recipe,
 )
 from framefeed.decode._frames import Frame, FrameBatch, VideoMetadata
@@ -25,11 +24,10 @@ from framefeed.decode._planes import (
     make_output_layout,
     rebuild_picture,
 )
-from framefeed.decode._queries import NoSuchFrame, RefusedValue, WrongKind, clip_slice, require_times, resample_frames
+from framefeed.decode._queries import RefusedValue, WrongKind, clip_slice, require_times, resample_frames
 from framefeed.decode._registry import as_decoder, find_decoder, make_auto_decoder
 from framefeed.decode._slots import (
     PendingFrames,
-    get_thread_converter,
     make_writer,
     name_picture,
     suggest_next_step,
@@ -48,7 +46,6 @@ __all__ = [
     "Decoder",
     "Frame",
     "FrameBatch",
-    "NoSuchFrame",
     "PendingFrames",
     "Pixels",
     "PlaneLayout",
@@ -59,14 +56,12 @@ __all__ = [
     "adapt_decoder",
     "allocate_pixels",
     "as_decoder",
-    "can_iter_native",
     "check_frame_index",
     "clip_slice",
     "copy_planes",
     "describe_layout",
     "describe_recipe",
     "find_decoder",
-    "get_thread_converter",
     "make_auto_decoder",
     "make_output_layout",
     "make_writer",

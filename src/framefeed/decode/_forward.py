@@ -126,39 +126,23 @@ class ForwardReader:
         stop = ordinal + (own.num_planned + int(begins[0]) if len(begins) else len(starts))
         own.num_planned = min(8 * own.num_planned, _MAX_FRAMES_PLANNED)
         own.frames = self._decoder.iter_rgb(self._source, self._index, range(ordinal, stop), self._output)
-        for surplus in _OPEN_READERS.value.add(self):
-            surplus.close()
+        members = _OPEN_READERS.value
+        members[id(self)] = weakref.ref(self)
+        for key in list(members)[:-_MAX_OPEN_READERS]:
+            reference = members.pop(key, None)
+            surplus = None if reference is None else reference()
+            if surplus is not None:
+                surplus.close()
 
     def _close_stream(self) -> None:
         own = self._own.value
         stream, own.frames = own.frames, None
         if stream is not None:
-            _OPEN_READERS.value.remove(self)
+            _OPEN_READERS.value.pop(id(self), None)
             close = getattr(stream, "close", None)
             if close is not None:
                 close()
 
 
-class _OpenReaders:
-    """Readers with an open stream, the first to open it first; safe without a lock: single operations on a dict."""
-
-    def __init__(self) -> None:
-        self._members: dict[int, weakref.ref[ForwardReader]] = {}
-
-    def add(self, reader: ForwardReader) -> list[ForwardReader]:
-        """Add a reader; return those that are too many now."""
-        self._members[id(reader)] = weakref.ref(reader)
-        surplus = []
-        for key in list(self._members)[: max(0, len(self._members) - _MAX_OPEN_READERS)]:
-            reference = self._members.pop(key, None)
-            other = None if reference is None else reference()
-            if other is not None and other is not reader:
-                surplus.append(other)
-        return surplus
-
-    def remove(self, reader: ForwardReader) -> None:
-        """Remove a reader, if it is there."""
-        self._members.pop(id(reader), None)
-
-
-_OPEN_READERS = PerProcess(_OpenReaders)
+# Readers with an open stream, the first to open it first; safe without a lock: single operations on a dict.
+_OPEN_READERS = PerProcess[dict[int, weakref.ref[ForwardReader]]](dict)

@@ -16,7 +16,7 @@ from framefeed.bitstreams import Codec
 from framefeed.decode._auto import check_kind
 from framefeed.decode._convert import Converter, describe_conversion
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Pixels
-from framefeed.decode._slots import PendingFrames, Write, convert_picture
+from framefeed.decode._slots import PendingFrames, Write, convert_picture, get_thread_converter, make_missing_error
 from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
 from framefeed.decode.backends._pyav_runs import NumberedFrame, RunDecoder
 from framefeed.decode.backends._pyav_starts import find_true_starts
@@ -60,7 +60,7 @@ class PyAVDecoder(BaseDecoder):
         check_kind(self, index, source.name)
         report = DecodeReport(errors=[None] * len(slots))
         limits, size = self._options.limits, (index.stream.width, index.stream.height)
-        converter = Converter(is_accurate=True) if self._is_accurate else get_thread_pools().converter
+        converter = Converter(is_accurate=True) if self._is_accurate else get_thread_converter()
         for with_damage in sorted({slot.accepts_damaged for slot in slots}):
             pending = PendingFrames(slots, report, source, accepts_damaged=with_damage)
             frames = self._decode_frames(source, index, pending.waiting, report.counts, with_damage=with_damage)
@@ -71,7 +71,8 @@ class PyAVDecoder(BaseDecoder):
                     write = partial(self._refuse, (frame.width, frame.height), source.name)
                 pending.fill(ordinal, write)
                 del frame, write
-            pending.report_missing(index)
+            for slot, ordinals in pending.slots_waiting().items():
+                report.errors[slot] = make_missing_error(source, index, ordinals)
         return report
 
     def iter_native(
