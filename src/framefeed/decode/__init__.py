@@ -24,7 +24,7 @@ from framefeed.decode._planes import (
     make_output_layout,
     rebuild_picture,
 )
-from framefeed.decode._queries import RefusedValue, WrongKind, clip_slice, require_times, resample_frames
+from framefeed.decode._queries import NoSuchFrame, RefusedValue, WrongKind, clip_slice, require_times, resample_frames
 from framefeed.decode._registry import as_decoder, find_decoder, make_auto_decoder
 from framefeed.decode._slots import (
     PendingFrames,
@@ -46,6 +46,7 @@ __all__ = [
     "Decoder",
     "Frame",
     "FrameBatch",
+    "NoSuchFrame",
     "PendingFrames",
     "Pixels",
     "PlaneLayout",
