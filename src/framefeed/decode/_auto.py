@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy.typing as npt
-
 from framefeed.decode._decoder import (
     BaseDecoder,
     ClipSlot,
     DecodeCounts,
     Decoder,
     DecodeReport,
+    Ordinals,
     Pixels,
     adapt_decoder,
 )
@@ -56,11 +55,7 @@ class AutoDecoder(BaseDecoder):
         return self._choose(index).iter_rgb(source, index, ordinals, output)
 
     def iter_native(
-        self,
-        source: MediaSource,
-        index: FrameIndex,
-        ordinals: npt.ArrayLike | range,
-        counts: DecodeCounts | None = None,
+        self, source: MediaSource, index: FrameIndex, ordinals: Ordinals, counts: DecodeCounts | None = None
     ) -> Iterator[tuple[int, Any]]:
         """Yield (ordinal, picture) of some frames, not converted; see ``BaseDecoder.iter_native``."""
         return self._choose(index).iter_native(source, index, ordinals, counts)

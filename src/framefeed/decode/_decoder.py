@@ -19,6 +19,7 @@ from framefeed.media import MediaSource
 from framefeed.request import OutputSpec
 
 Pixels = npt.NDArray[np.uint8]
+Ordinals = Sequence[int] | IntArray
 
 
 def allocate_pixels(
@@ -180,11 +181,7 @@ class BaseDecoder:
         raise NotImplementedError
 
     def iter_native(
-        self,
-        source: MediaSource,
-        index: FrameIndex,
-        ordinals: npt.ArrayLike | range,
-        counts: DecodeCounts | None = None,
+        self, source: MediaSource, index: FrameIndex, ordinals: Ordinals, counts: DecodeCounts | None = None
     ) -> Iterator[tuple[int, Any]]:
         """Yield (ordinal, picture) of some frames as the decoder made them, without those that cannot be decoded.
 

@@ -8,14 +8,13 @@ from functools import partial
 
 import av
 import numpy as np
-import numpy.typing as npt
 
 from framefeed._shortage import MAY_BE_SHORTAGES, collect_and_release, find_shortage, raise_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits, is_size_allowed, make_size_error
 from framefeed.bitstreams import Codec
 from framefeed.decode._auto import check_kind
 from framefeed.decode._convert import Converter, describe_conversion
-from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Pixels
+from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Ordinals, Pixels
 from framefeed.decode._slots import PendingFrames, Write, convert_picture, get_thread_converter, make_missing_error
 from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
 from framefeed.decode.backends._pyav_runs import NumberedFrame, RunDecoder
@@ -76,11 +75,7 @@ class PyAVDecoder(BaseDecoder):
         return report
 
     def iter_native(
-        self,
-        source: MediaSource,
-        index: FrameIndex,
-        ordinals: npt.ArrayLike | range,
-        counts: DecodeCounts | None = None,
+        self, source: MediaSource, index: FrameIndex, ordinals: Ordinals, counts: DecodeCounts | None = None
     ) -> Iterator[NumberedFrame]:
         """Yield (ordinal, picture) of some frames before conversion; see ``BaseDecoder.iter_native``.
 
@@ -104,7 +99,7 @@ class PyAVDecoder(BaseDecoder):
         self,
         source: MediaSource,
         index: FrameIndex,
-        ordinals: npt.ArrayLike | range,
+        ordinals: Ordinals,
         counts: DecodeCounts,
         *,
         with_damage: bool = False,
