@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from framefeed.decode._auto import AutoDecoder
 from framefeed.decode._convert import Converter, view_plane
 from framefeed.decode._decoder import (
     BaseDecoder,
@@ -26,7 +25,7 @@ from framefeed.decode._planes import (
     rebuild_picture,
 )
 from framefeed.decode._queries import NoSuchFrame, RefusedValue, WrongKind, clip_slice, require_times, resample_frames
-from framefeed.decode._registry import as_decoder, find_decoder, make_auto_decoder
+from framefeed.decode._registry import AutoDecoder, as_decoder, find_decoder, make_auto_decoder
 from framefeed.decode._slots import (
     PendingFrames,
     make_writer,

@@ -12,9 +12,9 @@ import numpy as np
 from framefeed._shortage import MAY_BE_SHORTAGES, collect_and_release, find_shortage, raise_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits, is_size_allowed, make_size_error
 from framefeed.bitstreams import Codec
-from framefeed.decode._auto import check_kind
 from framefeed.decode._convert import Converter, describe_conversion
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Ordinals, Pixels
+from framefeed.decode._registry import check_kind
 from framefeed.decode._slots import PendingFrames, Write, convert_picture, get_thread_converter, make_missing_error
 from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
 from framefeed.decode.backends._pyav_runs import NumberedFrame, RunDecoder

@@ -22,9 +22,9 @@ from PIL import Image
 
 from framefeed._shortage import try_again_in_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits, make_limit_error, read_bytes
-from framefeed.decode._auto import check_kind
 from framefeed.decode._convert import describe_conversion
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Ordinals, Pixels
+from framefeed.decode._registry import check_kind
 from framefeed.decode._slots import (
     PendingFrames,
     convert_picture,
