@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from framefeed._per_process import PerProcess
-from framefeed._shortage import try_again_in_shortage
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, Pixels, allocate_pixels
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
@@ -102,8 +101,7 @@ class ForwardReader:
         if own.frames is None:
             self._open_stream(ordinal)
         else:  # an identity is checked where a file is opened; here it has been open since another call
-            name, identity = self._source.name, self._index.identity
-            try_again_in_shortage(lambda: self._source.check_identity(identity), name, "decode")
+            self._source.check_identity(self._index.identity)
         pixels = self._advance(ordinal)
         if pixels is None:
             self._open_stream(ordinal)

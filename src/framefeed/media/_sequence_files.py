@@ -7,14 +7,12 @@ import re
 import stat
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import xxhash
 
 from framefeed._arrays import IntArray
 from framefeed._files import stat_regular
-from framefeed._shortage import try_again_in_shortage
 from framefeed._stopping import check_stop
 from framefeed._values import SourceStat, clamp_ns, read_bytes
 from framefeed.errors import MissingMedia, UnreadableMedia
@@ -122,7 +120,7 @@ def list_folder(folder: str) -> SequenceFiles:
         UnreadableMedia: It is not a folder or cannot be listed, or an entry with a picture's ending is not a file.
     """
     try:
-        stamp, names = try_again_in_shortage(partial(_scan_names, folder), folder, "open")
+        stamp, names = _scan_names(folder)
     except FileNotFoundError as error:
         raise MissingMedia(f"{folder}: no such folder", source=folder, stage="open") from error
     except OSError as error:

@@ -14,7 +14,7 @@ from framefeed.cache.store._format import StoredFrame
 from framefeed.cache.store._index import SegmentIndex
 from framefeed.cache.store._segment_writer import SegmentFrames, SegmentWriter
 from framefeed.errors import CacheError, ResourceExhausted
-from framefeed.parallel import find_shortage
+from framefeed.parallel import find_shortage, try_again_in_shortage
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,7 +115,7 @@ class Appender:
         if self.trouble is not None:
             return False
         try:
-            return change()
+            return try_again_in_shortage(change, self._folder.path, "store")
         except BudgetReached as reached:
             if not reached.is_final:
                 # Other writers have reserved the rest, and may not use all of it.

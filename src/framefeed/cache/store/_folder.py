@@ -17,7 +17,7 @@ from framefeed._files import flush_folder, name_special_kind, remove_unlocked
 from framefeed.cache.store._files import Descriptor
 from framefeed.cache.store._format import FILE, Refused, StoreOptions
 from framefeed.errors import CacheError
-from framefeed.parallel import find_shortage, make_shortage_error, try_again_in_shortage
+from framefeed.parallel import find_shortage, try_again_in_shortage
 
 _LOCK = "lock"
 _PATIENCE_SECONDS = 20
@@ -101,13 +101,10 @@ class Folder:
         self.path = path
         self._options = options
         try:
-            self.check()
+            try_again_in_shortage(self.check, path, "open")
         except FileNotFoundError:
             pass  # It is made when it is needed.
         except OSError as error:
-            resource = find_shortage(error)
-            if resource is not None:
-                raise make_shortage_error(resource, path, "open") from error
             raise CacheError(
                 f"{path}: the cache folder cannot be read: {error.strerror or error}; give a folder that this user can "
                 "read and write"
@@ -278,7 +275,7 @@ class Folder:
         Raises:
             OSError: It cannot be done.
         """
-        try_again_in_shortage(lambda: flush_folder(self.path), self.path, "store")
+        flush_folder(self.path)
 
     def drop(self, part: Part) -> None:
         """Remove the files of a part, if it can be done."""
@@ -403,9 +400,9 @@ def make_folder(path: str, *, shared: bool) -> None:
         path: The folder.
         shared: Give the folder the mode that the umask allows; else only its owner may use it.
     """
-    if os.path.isdir(path):
-        return
     above = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path) or above == path:  # In a shortage there seems to be no folder, not even the first one.
+        return
     make_folder(above, shared=True)
     with suppress(FileExistsError):
         os.mkdir(path, 0o777 if shared else 0o700)

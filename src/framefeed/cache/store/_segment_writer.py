@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from functools import partial
 from itertools import accumulate
 
 import numpy as np
@@ -25,7 +24,6 @@ from framefeed.cache.store._format import (
     StoredFrame,
     frame_checksum,
 )
-from framefeed.parallel import try_again_in_shortage
 
 
 class SegmentFrames:
@@ -151,12 +149,12 @@ class SegmentWriter:
         Raises:
             OSError: It cannot be done; the segment cannot be used any more.
         """
-        _flush(self._data)
+        os.fsync(self._data)
         rows = self._rows[: self.num_rows].copy()
         directory = Directory(rows, b"".join(self._streams), self._kinds_seen, self._created, b"")
         parts, checksum = pack_directory(directory, self._texts, self._end)
         _write(self._directory, parts, 0)
-        _flush(self._directory)
+        os.fsync(self._directory)
         return Directory(rows, directory.keys, directory.kinds, self._created, checksum)
 
 
@@ -169,12 +167,7 @@ def _write(descriptor: int, buffers: Sequence[memoryview], offset: int) -> int:
     """Write buffers one after the other; return the offset of their end."""
     left = skip_bytes(buffers, 0)
     while left:
-        write = partial(os.pwritev, descriptor, left[:MAX_BUFFERS], offset)
-        written = try_again_in_shortage(write, "frame cache", "store")
+        written = os.pwritev(descriptor, left[:MAX_BUFFERS], offset)
         offset += written
         left = skip_bytes(left, written)
     return offset
-
-
-def _flush(descriptor: int) -> None:
-    try_again_in_shortage(partial(os.fsync, descriptor), "frame cache", "store")

@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar, cast
 from av import CodecContext, VideoCodecContext
 
 from framefeed._lru import Lru
-from framefeed._shortage import register_releasable, try_again_in_shortage
+from framefeed._shortage import register_releasable
 from framefeed._values import ByteReader, Limits, bound_padded_pixels
 from framefeed.bitstreams import Codec
 from framefeed.decode._decoder import DecodeCounts
@@ -189,7 +189,7 @@ class ThreadPools:
     ) -> Iterator[Feed]:
         """Open the packets of one source, with a decoder for them."""
         _close_abandoned()
-        stamp = _check_identity(source, index)
+        stamp = source.check_identity(index.identity)
         options.limits.check_picture(index.stream.width, index.stream.height, source.name)
         with libav_errors(source.name, "decode"):
             opening = self._open_direct if options.direct and index.stream.contiguous else self._open_container
@@ -207,7 +207,7 @@ class ThreadPools:
                 else:
                     close(is_reusable)
         # If the file was replaced while it was read, the data belong to neither file (D09).
-        _check_identity(source, index)
+        source.check_identity(index.identity)
 
     def _open_direct(
         self, source: MediaSource, stamp: Hashable, index: FrameIndex, options: FeedOptions, counts: DecodeCounts
@@ -294,11 +294,6 @@ def _close_abandoned() -> None:
                 continue
             wait_for_threads(abandoned.decoder)
         abandoned.opened.close()
-
-
-def _check_identity(source: MediaSource, index: FrameIndex) -> Hashable:
-    # Retried here: after the last picture, the caller has nothing left to decode again.
-    return try_again_in_shortage(partial(source.check_identity, index.identity), source.name, "decode")
 
 
 def _count_pixels(decoder: VideoCodecContext) -> int:
