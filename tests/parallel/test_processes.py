@@ -28,9 +28,8 @@ from hypothesis import strategies as st
 from framefeed._outcome import Err, Ok, catch_outcome
 from framefeed.errors import CorruptMedia, DeadlineExceeded, LoadError, UsageError, WorkerLost
 from framefeed.parallel import _child
-from framefeed.parallel._each import call_each
 from framefeed.parallel._ordered import ordered_outcomes
-from framefeed.parallel._ordered_map import ordered_map
+from framefeed.parallel._ordered_map import call_each, ordered_map
 from framefeed.parallel._pools import InlinePool, Pool, ThreadPool
 from framefeed.parallel._processes import ProcessPool, RemoteCalls, _send_argument, open_pool
 from framefeed.parallel._worker import dumps, loads, receive, send

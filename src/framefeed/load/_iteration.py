@@ -23,16 +23,8 @@ from framefeed.plan import EpochPlan
 class BatchIterator(Iterator[ClipBatch]):
     """Batches in order. The error of a clip is raised in place of its batch; the next call returns the next batch.
 
-    Args:
-        plan: As the loader was given it.
-        options: Options of the loader.
-        workers: Threads and buffers of the loader.
-        meter: Statistics of the loader.
-        cursor: First batch, and the plan at the epoch of the iteration; moved when batches are delivered.
-        ledger: List of the clips that were skipped.
-
-    Attributes:
-        has_begun: Whether a batch was asked for.
+    ``cursor`` is the first batch, with the plan at the epoch of the iteration; it moves when batches are delivered.
+    ``plan`` is as the loader was given it.
     """
 
     def __init__(
@@ -270,15 +262,7 @@ def _generate_tasks(
     meter: Meter,
     in_flight: deque[DecodeTask],
 ) -> Iterator[DecodeTask]:
-    """Yield the tasks of each batch.
-
-    Args:
-        plan: At the epoch of the iteration.
-        batches: Positions of the batches.
-        workers: Threads or processes of the loader.
-        meter: Statistics of the loader.
-        in_flight: Queue that each item is appended to before it is yielded.
-    """
+    """Yield the tasks of each batch, and append each to ``in_flight`` before."""
     costs = workers.find_costs(plan)
     for number in range(len(batches)):
         # One by one: NumPy takes three times as long for a batch, after a training step that used the CPU's caches.

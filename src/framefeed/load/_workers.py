@@ -7,18 +7,20 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from framefeed.load._batch import BufferPools
-from framefeed.load._costs import ClipCosts
 from framefeed.load._options import LoaderOptions
 from framefeed.load._pending import ApplyTransform
-from framefeed.load._remote import (
-    ClipProcess,
-    FlushRequest,
-    ProcessCalls,
-    ProcessClips,
-    check_options_sendable,
+from framefeed.load._remote import ClipProcess, FlushRequest, ProcessCalls, ProcessClips
+from framefeed.load._work import ClipCosts, ClipWorker
+from framefeed.parallel import (
+    Pool,
+    ProcessCounts,
+    ProcessPool,
+    RemoteCalls,
+    SharedMemory,
+    call_each,
+    check_sendable,
+    open_pool,
 )
-from framefeed.load._work import ClipWorker
-from framefeed.parallel import Pool, ProcessCounts, ProcessPool, RemoteCalls, SharedMemory, call_each, open_pool
 from framefeed.plan import EpochPlan
 
 if TYPE_CHECKING:
@@ -41,7 +43,9 @@ class Workers:
         self.count = options.num_workers
         self.are_processes = bool(self.count) and options.kind == "processes"
         if self.are_processes:
-            check_options_sendable(options)
+            # The user's objects, which are sent to the processes.
+            check_sendable("transform", options.transform)
+            check_sendable("backend", options.backend)
         self._options = options
         self._pool: Pool | None = None
         self._buffers: BufferPools | None = None
@@ -87,8 +91,7 @@ class Workers:
     def begin(self, plan: EpochPlan) -> tuple[ClipWorker | ProcessClips, ApplyTransform]:
         """Return what does the tasks of an iteration, and what calls the transform."""
         if not self.are_processes:
-            options = self._options
-            worker = ClipWorker(plan.whole, options.decoder_for(plan), options.transform, options.fetch_seconds)
+            worker = ClipWorker.of(plan, self._options)
             return worker, worker.apply_transform
         self._iterations += 1
         clips = ProcessClips(self._find_calls(plan), self._iterations, plan.epoch, self._caches)

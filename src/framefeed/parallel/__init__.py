@@ -27,10 +27,9 @@ from framefeed._stopping import (
 )
 from framefeed.parallel._budget import ThreadBudget, thread_budget
 from framefeed.parallel._child import CallLate, ProcessDied, ProcessEnded, ProcessHung
-from framefeed.parallel._each import call_each
 from framefeed.parallel._gauge import Gauge, WorkerTimes
 from framefeed.parallel._ordered import OrderedOutcomes, ordered_outcomes
-from framefeed.parallel._ordered_map import OrderedValues, ordered_map
+from framefeed.parallel._ordered_map import OrderedValues, call_each, ordered_map
 from framefeed.parallel._pools import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith, InlinePool, Pool, ThreadPool, run_next
 from framefeed.parallel._processes import (
     ProcessCounts,

@@ -43,16 +43,7 @@ def choose_stored_form(plan: EpochPlan, form: Literal["auto", "output", "planes"
 
 
 def count_planned(plan: EpochPlan, form: StoredForm, epochs: int = 1) -> tuple[int, int]:
-    """Count the frames that the clips of all ranks need, at most, and their uncompressed bytes; by arithmetic.
-
-    Args:
-        plan: The plan.
-        form: Form in which they are stored.
-        epochs: Number of epochs.
-
-    Returns:
-        (frames, bytes).
-    """
+    """Count the frames that the clips of all ranks need in some epochs, at most, and their uncompressed bytes."""
     catalog, pictures = plan.catalog, plan.options.pictures
     is_stored_once = form == "planes" or (_has_one_box(plan) and plan.tables.pictures == pictures)
     frames = _count_clip_frames(plan)
@@ -133,12 +124,7 @@ def _list_frames(clips: Sequence[DecodeRequest], by_output: bool) -> list[tuple[
 
 
 def order_by_catalog(plan: EpochPlan, later: int = 0) -> EpochPlan:
-    """Return a plan of the clips of all ranks in the order of the catalog, so that neighbours are of one source.
-
-    Args:
-        plan: The plan.
-        later: How many epochs later.
-    """
+    """Return the plan some epochs later: all ranks' clips in the order of the catalog, those of a source together."""
     options = replace(plan.options, shuffle=False, rank=0, world_size=1, epoch=plan.epoch + later)
     return replace(plan, options=options, deliveries=())
 
