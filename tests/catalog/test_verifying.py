@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from framefeed.catalog._assembly import ListedRows, survey_rows
+from framefeed.catalog._assembly import ListedRows, assemble_rows
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._survey import SurveyOptions, survey
 from framefeed.decode import VideoDecoder
@@ -151,7 +151,7 @@ def test_falsified_tables_are_found(
     index = findings[1].index
     assert index is not None
     findings[1] = replace(findings[1], index=falsify(index))
-    made = survey_rows(ListedRows(pa.array(paths)), findings, SurveyOptions(workers=0))
+    made = assemble_rows(ListedRows(pa.array(paths)), findings, SurveyOptions())
     Catalog(made).to_parquet(tmp_path / "cat.parquet")
     result = Catalog.open(tmp_path / "cat.parquet").verify()
     assert {(found.source, found.what) for found in result.differences} == {(paths[1], what)}
@@ -168,7 +168,7 @@ def test_D01_marks_of_damage_are_compared_where_both_know_them(tmp_path: Path) -
     assert unknown is not None
     for index, differences in ((finding.index, []), (less, ["damaged"]), (unknown, [])):
         changed = replace(finding, index=index)
-        result = Catalog(survey_rows(ListedRows(pa.array([path])), [changed], SurveyOptions(workers=0))).verify()
+        result = Catalog(assemble_rows(ListedRows(pa.array([path])), [changed], SurveyOptions())).verify()
         assert [difference.what for difference in result.differences] == differences
 
 
@@ -177,7 +177,7 @@ def test_a_falsified_column_is_found(data: Path, tmp_path: Path) -> None:
     finding = survey(path, SurveyOptions())
     assert finding.info is not None
     false = replace(finding, info=replace(finding.info, width=63, codec="hevc"))
-    made = Catalog(survey_rows(ListedRows(pa.array([path])), [false], SurveyOptions(workers=0)))
+    made = Catalog(assemble_rows(ListedRows(pa.array([path])), [false], SurveyOptions()))
     result = made.verify()
     assert [(found.what, found.expected) for found in result.differences] == [("codec", "hevc"), ("width", "63")]
 

@@ -689,11 +689,6 @@ def test_a_worker_has_the_path_and_options_of_its_parent_and_nothing_else(monkey
     assert signal.SIGINT in found["blocked"]
 
 
-def test_without_a_number_of_workers_the_thread_budget_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FRAMEFEED_THREADS", "1")
-    assert len(set(ordered_map(functions.process, range(8), kind="processes", max_in_flight=8))) == 1
-
-
 def test_worker_processes_may_have_worker_processes(processes: ProcessPool) -> None:
     assert list(ordered_map(functions.nested, [3], pool=processes, max_in_flight=1)) == [[0, 10, 20]]
 

@@ -16,9 +16,10 @@ import pytest
 from PIL import Image
 
 from framefeed._values import Limits
-from framefeed.catalog import Catalog, _chunks, _survey, make_memory_catalog
+from framefeed.catalog import Catalog, _survey, make_memory_catalog
 from framefeed.errors import MissingMedia, ResourceExhausted, UnreadableMedia, UsageError, WorkerLost
 from framefeed.index import build_index, probe
+from framefeed.scanning import _chunks
 from framefeed.scanning._scan import scan
 from framefeed.testing import ClipSpec, make_folder
 from tests.catalog.synthetic import same

@@ -58,14 +58,14 @@ class CatalogRows:
         if given is not None:
             return given
         path = resolve_name(text, self._data.root)
-        if self._data.frames is None:
+        frames = self._data.frames
+        if frames is None:
             is_sequence = self._scalar("container", row) == SEQUENCE_CONTAINER
             return ImageSequence(path, fps=self._scalar("average_fps", row)) if is_sequence else path
-        frame_row = int(self._data.facts.plan_columns.frame_rows[self._get_data_row(row)])
-        index = None if frame_row < 0 else self._data.frames.index(frame_row)
-        if index is None or index.stream.container != SEQUENCE_CONTAINER:
+        frame_row = self._get_frame_row(row)
+        if frame_row < 0 or frames.index(frame_row).stream.container != SEQUENCE_CONTAINER:
             return path
-        return make_image_sequence(path, index)
+        return make_image_sequence(path, frames.index(frame_row))
 
     def name(self, row: int) -> str:
         """Get the text of the ``source`` column in a row."""
@@ -73,7 +73,8 @@ class CatalogRows:
 
     def error(self, row: int) -> str | None:
         """Get the error message of a row, or None."""
-        return self._data.facts.texts("error")[self._get_data_row(row)]
+        error: str | None = self._scalar("error", row)
+        return error
 
     def frame_index(self, row: int) -> FrameIndex:
         """Read the frame index of a row.
@@ -84,11 +85,10 @@ class CatalogRows:
         """
         if self._data.frames is None:
             raise UsageError(self._data.why_no_frames("call catalog.with_frame_indexes()"))
-        frame_row = int(self._data.facts.plan_columns.frame_rows[self._get_data_row(row)])
-        index = None if frame_row < 0 else self._data.frames.index(frame_row)
-        if index is not None:
-            return index
-        info = None if frame_row >= 0 or self.error(row) is not None else self.info(row)
+        frame_row = self._get_frame_row(row)
+        if frame_row >= 0:
+            return self._data.frames.index(frame_row)
+        info = None if self.error(row) is not None else self.info(row)
         if info is None or info.kind != "image":
             raise UsageError(f"row {row} ({self.name(row)}) has no frame index: {self.error(row)}")
         return build_still_index(info, self._identity(row))
@@ -98,15 +98,10 @@ class CatalogRows:
         facts = {name: self._scalar(name, row) for name in (*INFO_COLUMNS, "bytes")}
         if facts["kind"] is None:
             return None
-        names = ("num_frames", "duration_seconds", "average_fps")
-        frame_row = (
-            -1 if self._data.frames is None else int(self._data.facts.plan_columns.frame_rows[self._get_data_row(row)])
-        )
-        if self._data.frames is not None and frame_row >= 0:
-            claims = self._data.frames.claims(frame_row)
-            facts |= {f"{name}_from_header": getattr(claims, name) for name in names}
-        else:
-            facts |= {f"{name}_from_header": self._scalar(name, row) for name in names}
+        frames = self._data.frames
+        claims = None if frames is None or self._get_frame_row(row) < 0 else frames.claims(self._get_frame_row(row))
+        for name in ("num_frames", "duration_seconds", "average_fps"):
+            facts[f"{name}_from_header"] = self._scalar(name, row) if claims is None else getattr(claims, name)
         return MediaInfo(**facts)
 
     def columns(self, row: int) -> dict[str, Any]:
@@ -115,12 +110,13 @@ class CatalogRows:
 
     def row_fingerprint(self, row: int) -> str | None:
         """Get the hash of the content of the scanned file; None for a failed row."""
-        return self._data.facts.texts("fingerprint")[self._get_data_row(row)]
+        fingerprint: str | None = self._scalar("fingerprint", row)
+        return fingerprint
 
     def row_stat(self, row: int) -> tuple[int, int]:
         """Get (size in bytes, modification time in ns) of the scanned file; -1 where unknown."""
-        data_row = self._get_data_row(row)
-        return int(self._data.facts.numbers("bytes")[data_row]), int(self._data.facts.numbers("mtime_ns")[data_row])
+        nbytes, mtime_ns = self._scalar("bytes", row), self._scalar("mtime_ns", row)
+        return -1 if nbytes is None else nbytes, -1 if mtime_ns is None else mtime_ns
 
     # --- columns --------------------------------------------------------------------------------------
 
@@ -175,14 +171,14 @@ class CatalogRows:
             UsageError: There is no such column; the message lists the columns.
         """
         if name == "label":
-            return self._select(compute_label_codes(self._data.facts, self._data.classes))
+            return self._select(compute_label_codes(self._data.facts.column("label"), self._data.classes))
         column = self._data.facts.column(name)
         kind = column.type
         if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
             values: AnyArray = column.combine_chunks().to_numpy(zero_copy_only=False)
             return self._select(values.astype(np.float64) if values.dtype == object else values)
         try:
-            return self._select(compute_label_codes(Facts.of_table(pa.table({"label": column})), list_distinct(column)))
+            return self._select(compute_label_codes(column, list_distinct(column)))
         except (TypeError, pa.ArrowException) as error:
             raise UsageError(f"column {name!r} holds {kind}, not numbers or strings") from error
 
@@ -210,9 +206,8 @@ class CatalogRows:
     @property
     def failures(self) -> list[tuple[str, str, str]]:
         """List of (source, error type, message) of the rows that failed."""
-        kinds = self._data.facts.texts("error_type")
         return [
-            (source_name(self._path_name(row), row), kinds[self._get_data_row(row)] or "", self.error(row) or "")
+            (source_name(self._path_name(row), row), self._scalar("error_type", row) or "", self.error(row) or "")
             for row in self.failed_rows.tolist()
         ]
 
@@ -256,6 +251,10 @@ class CatalogRows:
     def _get_data_row(self, row: int) -> int:
         checked = check_position("row", row, len(self), "catalog")
         return checked if self._rows is None else int(self._rows[checked])
+
+    def _get_frame_row(self, row: int) -> int:
+        """Get the row of the frame tables; -1 for a row without an index of its own, such as a picture."""
+        return int(self._data.facts.plan_columns.frame_rows[self._get_data_row(row)])
 
     def _identity(self, row: int) -> SourceIdentity:
         """Get the identity of the scanned file."""

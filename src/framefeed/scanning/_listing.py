@@ -21,7 +21,6 @@ from framefeed._arrays import IntArray
 from framefeed._checks import expand_home, expected
 from framefeed._files import describe_dead_link
 from framefeed._names import is_url, make_absolute
-from framefeed.catalog import SourceGroup, select_sources
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._manifests import (
@@ -35,7 +34,9 @@ from framefeed.scanning._rows import (
     ALL_MEDIA_SUFFIXES,
     NO_COLUMN_ROW,
     Listing,
+    SourceGroup,
     get_suffix,
+    select_sources,
 )
 from framefeed.scanning._walk import ImageFolders, Walk, WalkFacts, is_glob, list_glob
 
@@ -229,7 +230,11 @@ def list_roots(
             column_rows.append(np.full(sum(map(len, groups)), NO_COLUMN_ROW))
         else:
             groups, origin, has_list = listed.groups, "name", True
-            column_rows.append(_add_columns(listing, listed))
+            listing.unlistable |= listed.unlistable
+            listing.starts |= listed.starts
+            has_columns = bool(listed.columns.column_names)
+            column_rows.append(listed.column_rows + (listing.columns.num_rows if has_columns else 0))
+            listing.columns = _join_columns(listing.columns, listed.columns) if has_columns else listing.columns
         listing.groups += groups
         # A folder of pictures, or a path as a whole, is compared as if it was named.
         origins += [origin if group.folder and group.kind == "files" else "name" for group in groups]
@@ -241,18 +246,6 @@ def list_roots(
     listing.column_rows = np.concatenate(column_rows)
     drop_repeats(listing, origins, walk.facts, by_parent=by_parent)
     return listing
-
-
-def _add_columns(listing: Listing, listed: Listing) -> IntArray:
-    """Add the columns of a list, and what is known of its lines; return the column row of each of its rows."""
-    first = listing.columns.num_rows
-    listing.unlistable |= listed.unlistable
-    listing.starts |= listed.starts
-    if not listed.columns.column_names:
-        return listed.column_rows
-    listing.columns = _join_columns(listing.columns, listed.columns)
-    rows: IntArray = listed.column_rows + first
-    return rows
 
 
 def _read_list(root: str | pa.Table, lists: ListOptions) -> Listing | None:

@@ -181,8 +181,9 @@ class RunDecoder:
             if packet is not None:
                 counts.packets_sent += 1
             counts.frames_decoded += len(frames)
-            if messages and event is None:
-                event = self._judge(context, messages)
+            if event is None and messages and not is_harmless(messages):
+                self._check_memory(context, messages, None)
+                event = _Event.DAMAGE if is_damage_logged(self._codec, messages) else _Event.LOGGED
             if self._has_threads and _count_logged_errors() != num_errors:
                 self._report(attempt, None, _Event.LOGGED)
             elif event is not None:
@@ -270,13 +271,6 @@ class RunDecoder:
         elif may_repeat:
             attempt.failed_packet = number
             attempt.stop_before(number)
-
-    def _judge(self, context: VideoCodecContext, messages: Sequence[tuple[int, str, str]]) -> _Event | None:
-        """Tell what a decoder's log for one packet says about its pictures."""
-        if is_harmless(messages):
-            return None
-        self._check_memory(context, messages, None)
-        return _Event.DAMAGE if is_damage_logged(self._codec, messages) else _Event.LOGGED
 
     def _check_memory(
         self, context: VideoCodecContext, messages: Sequence[tuple[int, str, str]], error: BaseException | None
