@@ -192,7 +192,6 @@ def test_batches_made_ahead_are_bounded_in_bytes_too() -> None:
         ({"kind": "processes", "workers": 1, "transform": lambda clip, rng: clip}, "transform: .* cannot be sent"),
         ({"kind": "processes", "workers": 1, "backend": FlatDecoder(lambda name: None)}, "backend: .* cannot be sent"),
         ({"kind": "greenlets"}, "kind: expected 'threads' or 'processes'"),
-        ({"cache": "somewhere"}, "cache: expected"),
         ({"backend": "none such"}, "unknown backend"),
         ({"backend": 7}, "backend: expected"),
         ({"transform": 7}, "transform: expected"),

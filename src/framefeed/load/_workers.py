@@ -94,14 +94,11 @@ class Workers:
             worker = ClipWorker.of(plan, self._options)
             return worker, worker.apply_transform
         self._iterations += 1
-        clips = ProcessClips(self._find_calls(plan), self._iterations, plan.epoch, self._caches)
-        return clips, partial(clips.apply_transform, self.pool)
-
-    def _find_calls(self, plan: EpochPlan) -> ProcessCalls:
         # Sent to each process once: the epoch comes with each task, and positions are those of the whole epoch.
         if self._calls is None:
             self._calls = RemoteCalls(ClipProcess(plan, self._options), self._options.deadline_seconds)
-        return self._calls
+        clips = ProcessClips(self._calls, self._iterations, plan.epoch, self._caches)
+        return clips, partial(clips.apply_transform, self.pool)
 
     def flush(self) -> None:
         """Write the frames that the workers have cached, so that other processes see them."""

@@ -99,7 +99,7 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     plan = restore_plan(catalog, _check_rule(catalog, rule, at), options)
     if not len(catalog):
         warnings.warn("the catalog has no rows, so the plan has no clips: check its filter", UserWarning, stacklevel=3)
-    if excluded := plan.tables.num_excluded(catalog):
+    if excluded := len(catalog) - len(catalog.usable_rows) + len(plan.tables.windowless):
         count = f"{excluded} of {len(catalog)} rows"
         message = f"{count} are left out of this plan: plan.excluded lists each with the reason"
         if not len(plan.tables.layout):
