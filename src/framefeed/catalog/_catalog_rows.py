@@ -377,7 +377,12 @@ class Verification:
 
 def verify_rows(catalog: CatalogRows, sample: float | None, workers: int | None, seed: int) -> Verification:
     """Verify rows of a catalog; see `Catalog.verify`."""
-    rows = sample_rows(catalog.usable_rows, sample, seed)
+    check_integer("seed", seed, least=0)
+    rows = catalog.usable_rows
+    if sample is not None:
+        check_count_or_share("sample", sample)
+        count = ceil(sample * len(rows)) if isinstance(sample, float) else int(sample)
+        rows = rows[np.sort(np.random.default_rng(seed).permutation(len(rows))[:count])]
     threads = thread_budget().threads if workers is None else check_integer("workers", workers, least=0)
     differences: list[Difference] = []
     errors: list[Failure] = []
@@ -392,23 +397,6 @@ def verify_rows(catalog: CatalogRows, sample: float | None, workers: int | None,
             differences += [each for each in outcome.value if isinstance(each, Difference)]
             errors += [each for each in outcome.value if isinstance(each, Failure)]
     return Verification(len(rows), tuple(differences), tuple(errors), frozenset(sources))
-
-
-def sample_rows(rows: IntArray, sample: float | None, seed: int) -> IntArray:
-    """Draw some of the rows, ascending.
-
-    Args:
-        rows: int64 [U].
-        sample: Number of rows (int), share of them (float), or None for all.
-        seed: Seed of the draw.
-    """
-    check_integer("seed", seed, least=0)
-    if sample is None:
-        return rows
-    check_count_or_share("sample", sample)
-    count = ceil(sample * len(rows)) if isinstance(sample, float) else int(sample)
-    drawn = np.random.default_rng(seed).permutation(len(rows))[:count]
-    return rows[np.sort(drawn)]
 
 
 def _verify_row(catalog: CatalogRows, row: int) -> list[Difference | Failure]:
