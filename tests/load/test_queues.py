@@ -6,8 +6,6 @@ import threading
 import time
 from collections.abc import Callable
 
-import pytest
-
 from framefeed.load import ClipLoader
 from framefeed.plan import Uniform, plan_clips
 from tests.fakes import FlatDecoder
@@ -46,25 +44,3 @@ def test_each_part_is_a_queue_whose_producers_wait_for_the_consumer(make_loader:
             assert loader.stats().max_ahead == ahead
             assert len(taken) < sum(clips for _, clips in decoders[name].calls) <= len(taken) + ahead < len(loader.plan)
         assert sorted(taken) == list(range(len(loader.plan)))
-
-
-@pytest.mark.parametrize("workers", [1, 4])
-def test_a_consumer_waits_for_its_producers(make_loader: Callable[..., ClipLoader], workers: int) -> None:
-    gate, got = threading.Event(), []
-
-    def wait(name: str) -> None:
-        assert gate.wait(SECONDS)
-
-    plan = plan_clips(catalog(), Uniform(4), seed=0)
-    loader = make_loader(plan, batch_size=BATCH, workers=workers, backend=FlatDecoder(wait))
-
-    def consume() -> None:
-        got.extend(batch.positions.tolist() for batch in loader)
-
-    consumer = threading.Thread(target=consume)
-    consumer.start()
-    wait_until(lambda: loader.stats().running > 0)
-    assert got == []
-    gate.set()
-    consumer.join(SECONDS)
-    assert got == [[0, 1], [2, 3], [4, 5]]

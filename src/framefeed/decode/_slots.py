@@ -91,11 +91,6 @@ class PendingFrames:
                 missing.setdefault(slot, set()).add(ordinal)
         return {slot: sorted(ordinals) for slot, ordinals in missing.items()}
 
-    def report_missing(self, index: FrameIndex) -> None:
-        """Report CorruptMedia for each slot that still lacks a frame."""
-        for slot, ordinals in self.slots_waiting().items():
-            self._report.errors[slot] = make_missing_error(self._source, index, ordinals)
-
 
 def convert_picture(write: Write, output: OutputSpec, shape: tuple[int, ...], source: MediaSource) -> Pixels:
     """Convert one picture to new memory.

@@ -126,9 +126,7 @@ class ClipProcess:
                 # Other workers may now need the frames that this one stored.
                 cache.flush()
             self._plan = self._plan.with_epoch(epoch)
-            decoder = self._options.decoder_for(self._plan)
-            options = self._options
-            self._worker = ClipWorker(self._plan.whole, decoder, options.transform, options.fetch_seconds)
+            self._worker = ClipWorker.of(self._plan, self._options)
             self._iteration = iteration, epoch
         return self._worker
 

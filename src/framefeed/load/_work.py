@@ -17,7 +17,7 @@ from framefeed.decode import ClipSlot, DecodeCounts, Decoder, Pixels, allocate_p
 from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
 from framefeed.index import plan_runs, predict_seconds
 from framefeed.load._batch import BufferPools, ClipBatch
-from framefeed.load._options import Transform
+from framefeed.load._options import LoaderOptions, Transform
 from framefeed.load._pending import PendingBatch
 from framefeed.load._stats import Stopwatch, WorkCost
 from framefeed.media import MediaSource
@@ -117,6 +117,11 @@ class ClipWorker:
         transform: The user's function of (clip [T, C, H, W], rng).
         fetch_seconds: Longest time for the fetches of a task, those by URL, from its start; None for no limit.
     """
+
+    @classmethod
+    def of(cls, plan: EpochPlan, options: LoaderOptions) -> ClipWorker:
+        """Make a worker for the whole epoch of a plan."""
+        return cls(plan.whole, options.decoder_for(plan), options.transform, options.fetch_seconds)
 
     def __init__(
         self,

@@ -91,18 +91,14 @@ class Workers:
     def begin(self, plan: EpochPlan) -> tuple[ClipWorker | ProcessClips, ApplyTransform]:
         """Return what does the tasks of an iteration, and what calls the transform."""
         if not self.are_processes:
-            options = self._options
-            worker = ClipWorker(plan.whole, options.decoder_for(plan), options.transform, options.fetch_seconds)
+            worker = ClipWorker.of(plan, self._options)
             return worker, worker.apply_transform
         self._iterations += 1
-        clips = ProcessClips(self._find_calls(plan), self._iterations, plan.epoch, self._caches)
-        return clips, partial(clips.apply_transform, self.pool)
-
-    def _find_calls(self, plan: EpochPlan) -> ProcessCalls:
         # Sent to each process once: the epoch comes with each task, and positions are those of the whole epoch.
         if self._calls is None:
             self._calls = RemoteCalls(ClipProcess(plan, self._options), self._options.deadline_seconds)
-        return self._calls
+        clips = ProcessClips(self._calls, self._iterations, plan.epoch, self._caches)
+        return clips, partial(clips.apply_transform, self.pool)
 
     def flush(self) -> None:
         """Write the frames that the workers have cached, so that other processes see them."""

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic, perf_counter
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import finalize, proxy, ref
 
 from framefeed._checks import check_integer, expected
@@ -362,7 +362,12 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
             raise StopIteration
         self._pull_items()
         if self._run.is_empty:
-            self._raise_end()
+            self.close()
+            error, self._items_error = self._items_error, None
+            try:
+                raise StopIteration if error is None else error
+            finally:
+                del error
         outcomes = self._run.take(weight)
         if outcomes is None:
             raise StopIteration
@@ -385,14 +390,6 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
             raise pulled.error
         if not isinstance(pulled.error, StopIteration):
             self._items_error = pulled.error
-
-    def _raise_end(self) -> NoReturn:
-        self.close()
-        error, self._items_error = self._items_error, None
-        try:
-            raise StopIteration if error is None else error
-        finally:
-            del error
 
 
 def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for

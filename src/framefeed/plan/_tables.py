@@ -92,10 +92,6 @@ class PlanTables:
             row_costs=_estimate_costs(catalog, rule, options),
         )
 
-    def num_excluded(self, catalog: Catalog) -> int:
-        """Count the rows that are not planned."""
-        return len(catalog) - len(catalog.usable_rows) + len(self.windowless)
-
     def excluded(self, catalog: Catalog) -> list[Excluded]:
         """List the rows that are not planned."""
         failed = [Excluded(source, f"{kind}: {error}") for source, kind, error in catalog.failures]

@@ -103,14 +103,15 @@ def prepare_spdl(spec: Spec) -> Begin:
 
 def prepare_framefeed(spec: Spec, kind: str) -> Begin:
     """Prepare our loader, over the plan that the clips are from; the package is a global name."""
-    framefeed: Any = globals()["framefeed"]
+    package: Any = globals()["framefeed"]
+    # Each is imported at its first use: now, as by a user's script.
+    open_catalog, rule, plan_clips, loader = package.Catalog.open, package.Dense, package.plan_clips, package.ClipLoader
 
     def begin() -> Iterator[Any]:
-        rule, size = framefeed.Dense(spec["frames"], stride=spec["stride"]), (spec["side"], spec["side"])
-        catalog, clips = framefeed.Catalog.open(spec["catalog"]), spec["clips_per_video"]
-        plan = framefeed.plan_clips(catalog, rule, clips_per_video=clips, seed=spec["seed"], size=size)
-        loader = framefeed.ClipLoader(plan, batch_size=spec["batch"], workers=spec["workers"], kind=kind)
-        return (batch.data for batch in loader)
+        options = {"clips_per_video": spec["clips_per_video"], "seed": spec["seed"], "size": (spec["side"],) * 2}
+        plan = plan_clips(open_catalog(spec["catalog"]), rule(spec["frames"], stride=spec["stride"]), **options)
+        batches = loader(plan, batch_size=spec["batch"], workers=spec["workers"], kind=kind)
+        return (batch.data for batch in batches)
 
     return begin
 

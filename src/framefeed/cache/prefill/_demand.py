@@ -131,14 +131,7 @@ def make_tasks(
 def make_source_tasks(
     row: int, index: FrameIndex, clips: Sequence[DecodeRequest], options: FillOptions
 ) -> Iterator[FillTask]:
-    """Yield tasks of one source, not numbered yet.
-
-    Args:
-        row: Catalog row of the source.
-        index: Index of the source.
-        clips: All clips of the source.
-        options: Size of the tasks.
-    """
+    """Yield tasks for all clips of one source, given by its catalog row and index; they are not numbered yet."""
     seen: dict[OutputSpec | None, set[int]] = {}
     task, nbytes, last_start = FillTask(-1, row), 0, -1
     # Neighbours in the file are decoded together, whichever epoch they are of.
@@ -222,13 +215,7 @@ class PlanDemand:
 
 
 def count_demand(plan: EpochPlan, epochs: int, options: FillOptions) -> PlanDemand:
-    """Count the frames of a plan, or estimate them from a sample of a long plan.
-
-    Args:
-        plan: The plan at its first epoch.
-        epochs: Number of epochs.
-        options: Size of the tasks in which the frames would be stored.
-    """
+    """Count the frames of a plan from its first epoch on, or estimate them from a sample of a long plan."""
     clip_frames = frames = pictures = num_runs = 0
     num_clips, share = len(plan) * epochs, 1.0
     if num_clips <= PLANNED_CLIPS:

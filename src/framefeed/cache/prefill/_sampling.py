@@ -104,19 +104,14 @@ class PlanSample:
 
 
 def sample_plan(plan: EpochPlan, cache: FrameCache, inner: Decoder, epochs: int, clips: int) -> PlanSample:
-    """Store and read about so many clips of a plan, spread over it.
-
-    Raises:
-        UsageError: The decoder cannot give frames in the form to be stored.
-        CacheError: The folder of the cache, or the temporary one, cannot be used.
-        ResourceExhausted: A resource ran out.
-    """
+    """Store and read about so many clips of a plan, spread over it; raise the errors of ``estimate``."""
     form = choose_form(plan, cache)
     make_decoder(plan, cache, inner, epochs)  # tells the cache what the plan needs
     counts, done = SampleCounts(), FillCounts()
     if not len(plan):
         return PlanSample(counts)
-    max_frames = _limit_frames(plan, form)
+    num_frames, raw_bytes = count_planned(plan, form)
+    max_frames = max(1, min(MAX_FRAMES, MAX_BYTES * num_frames // max(1, raw_bytes)))
     tasks, list_seconds = _list_tasks(plan, form, epochs, clips, max_frames)
     codec, reason = _choose_codec(plan, cache, form, tasks)
     num_clips, spent, stored, writing = 0, 0.0, list[FillTask](), list[float]()
@@ -165,11 +160,6 @@ def sample_plan(plan: EpochPlan, cache: FrameCache, inner: Decoder, epochs: int,
         list_seconds=list_seconds,
         loader_pictures=_count_loader_pictures(plan, clips),
     )
-
-
-def _limit_frames(plan: EpochPlan, form: Form) -> int:
-    count, raw_bytes = count_planned(plan, form)
-    return max(1, min(MAX_FRAMES, MAX_BYTES * count // max(1, raw_bytes)))
 
 
 def _list_tasks(plan: EpochPlan, form: Form, epochs: int, clips: int, max_frames: int) -> tuple[list[FillTask], float]:

@@ -103,14 +103,7 @@ class SegmentWriter:
         return nbytes <= self._max_bytes and is_small
 
     def append(self, clip: SegmentFrames) -> Rows:
-        """Write a clip.
-
-        Returns:
-            Its rows, ``ROW`` [N].
-
-        Raises:
-            OSError: It cannot be written; the segment cannot be used any more.
-        """
+        """Write a clip, and return its rows, ``ROW`` [N]; after an error the segment cannot be used any more."""
         for kind in clip.kinds:
             self._kinds.setdefault(kind, len(self._kinds))
         if clip.key not in self._streams:
@@ -144,11 +137,7 @@ class SegmentWriter:
         return Directory(self._rows[: self.num_rows], b"", self._kinds_seen, self._created, b"")
 
     def finish(self) -> Directory:
-        """Bring the data to the disk, then write the directory and bring it to the disk.
-
-        Raises:
-            OSError: It cannot be done; the segment cannot be used any more.
-        """
+        """Bring the data to the disk, then write the directory and bring it to the disk."""
         os.fsync(self._data)
         rows = self._rows[: self.num_rows].copy()
         directory = Directory(rows, b"".join(self._streams), self._kinds_seen, self._created, b"")
@@ -159,7 +148,6 @@ class SegmentWriter:
 
 
 def _directory_bytes(num_rows: int, num_streams: int, kinds: Iterable[Kind], texts_nbytes: int) -> int:
-    """Size of a directory, at most."""
     return HEADER.itemsize + ROW.itemsize * num_rows + KEY_BYTES * num_streams + len(kinds_json(kinds)) + texts_nbytes
 
 

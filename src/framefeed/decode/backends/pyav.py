@@ -8,15 +8,14 @@ from functools import partial
 
 import av
 import numpy as np
-import numpy.typing as npt
 
 from framefeed._shortage import MAY_BE_SHORTAGES, collect_and_release, find_shortage, raise_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits, is_size_allowed, make_size_error
 from framefeed.bitstreams import Codec
-from framefeed.decode._auto import check_kind
 from framefeed.decode._convert import Converter, describe_conversion
-from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Pixels
-from framefeed.decode._slots import PendingFrames, Write, convert_picture
+from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Ordinals, Pixels
+from framefeed.decode._registry import check_kind
+from framefeed.decode._slots import PendingFrames, Write, convert_picture, get_thread_converter, make_missing_error
 from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
 from framefeed.decode.backends._pyav_runs import NumberedFrame, RunDecoder
 from framefeed.decode.backends._pyav_starts import find_true_starts
@@ -60,7 +59,7 @@ class PyAVDecoder(BaseDecoder):
         check_kind(self, index, source.name)
         report = DecodeReport(errors=[None] * len(slots))
         limits, size = self._options.limits, (index.stream.width, index.stream.height)
-        converter = Converter(is_accurate=True) if self._is_accurate else get_thread_pools().converter
+        converter = Converter(is_accurate=True) if self._is_accurate else get_thread_converter()
         for with_damage in sorted({slot.accepts_damaged for slot in slots}):
             pending = PendingFrames(slots, report, source, accepts_damaged=with_damage)
             frames = self._decode_frames(source, index, pending.waiting, report.counts, with_damage=with_damage)
@@ -71,15 +70,12 @@ class PyAVDecoder(BaseDecoder):
                     write = partial(self._refuse, (frame.width, frame.height), source.name)
                 pending.fill(ordinal, write)
                 del frame, write
-            pending.report_missing(index)
+            for slot, ordinals in pending.slots_waiting().items():
+                report.errors[slot] = make_missing_error(source, index, ordinals)
         return report
 
     def iter_native(
-        self,
-        source: MediaSource,
-        index: FrameIndex,
-        ordinals: npt.ArrayLike | range,
-        counts: DecodeCounts | None = None,
+        self, source: MediaSource, index: FrameIndex, ordinals: Ordinals, counts: DecodeCounts | None = None
     ) -> Iterator[NumberedFrame]:
         """Yield (ordinal, picture) of some frames before conversion; see ``BaseDecoder.iter_native``.
 
@@ -103,7 +99,7 @@ class PyAVDecoder(BaseDecoder):
         self,
         source: MediaSource,
         index: FrameIndex,
-        ordinals: npt.ArrayLike | range,
+        ordinals: Ordinals,
         counts: DecodeCounts,
         *,
         with_damage: bool = False,
