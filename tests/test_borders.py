@@ -116,7 +116,7 @@ BORDERS: dict[str, tuple[list[tuple[Any, str]], Callable[[Path], Any]]] = {
     "identity of pictures": (STAT, read_pictures),
     "frames": (OPEN + READ, read_frames),
     "pictures": (OPEN + READ, read_pictures),
-    "a walk": ([(os, "scandir")], lambda media: scan(media / "media")),
+    "a walk": ([(os, "scandir"), (os, "stat")], lambda media: scan(media / "media")),
     "a pattern": ([(os, "scandir")], lambda media: scan(f"{media}/media/*.mkv")),
     "a list": ([(Path, "read_bytes")], lambda media: scan(media / "list.txt")),
     "a table of text": ([(Path, "read_bytes")], lambda media: scan(media / "list.csv")),

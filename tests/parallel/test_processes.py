@@ -610,7 +610,7 @@ def test_L19_a_consumer_that_stops_stops_the_workers(processes: ProcessPool, tmp
         buffer = outcomes._run._buffer
         wait_until(lambda: not buffer.startable and not buffer._running)
         # Five results fill it, the sixth is one too many, and as many were running when it came as there are workers.
-        assert 500_000 < buffer.ready_bytes <= 600_000 + (WORKERS - 1) * 100_000
+        assert 500_000 < buffer._ready_bytes <= 600_000 + (WORKERS - 1) * 100_000
         assert len(list(tmp_path.iterdir())) <= 7 + WORKERS
         assert sum(isinstance(outcome, Ok) for outcome in outcomes) == 59
 

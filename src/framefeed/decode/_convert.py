@@ -39,6 +39,8 @@ _EXACTLY_CROPPED_FORMATS = frozenset({"yuv420p", "yuvj420p", "yuv422p", "yuvj422
 _DIRECTLY_SPLIT_FORMATS = frozenset({*_EXACTLY_CROPPED_FORMATS, "yuva420p"})
 # Rows or columns; more than share a chroma sample in any format.
 _PROBE_SIDE = 64
+# The colour planes of gbrp in the order of red, green and blue.
+_GBRP_PLANES = (2, 0, 1)
 # Processors on which the conversion to planes is verified against the conversion to rgb24.
 _IS_PROVEN_PROCESSOR = platform.machine() in {"x86_64", "AMD64"}
 
@@ -121,7 +123,7 @@ class Converter:
             frame, box = _crop_planes(frame, box), (0, 0, *box[2:])
         # Accurate rgb24 takes swscale five times as long as planes.
         if self._is_accurate or (output.dimension_order == "NCHW" and _can_split_directly(frame)):
-            _copy_colours(self._to_planar_rgb(frame), target, box)
+            _copy_colours(self._to_planar_rgb(frame), target, *box[:2])
             return
         top, left, rows, columns = box
         rgb = self._to_packed_rgb(frame)
@@ -153,15 +155,13 @@ def view_plane(plane: Any, row_bytes: int) -> Pixels:
     return rows[::-1] if plane.line_size < 0 else rows
 
 
-def _copy_colours(frame: VideoFrame, target: Pixels, box: Box = (0, 0, 0, 0)) -> None:
+def _copy_colours(frame: VideoFrame, target: Pixels, top: int = 0, left: int = 0) -> None:
     """Copy a part of a gbrp picture of swscale, whose rows run from top to bottom, to uint8 [3, H, W]."""
-    top, left = box[:2]
-    height, width = target.shape[1:]
     planes: Any = frame.planes
-    green, blue, red = planes
-    for channel, plane in zip(target, (red, green, blue), strict=True):
-        rows = np.frombuffer(plane, dtype=np.uint8).reshape(-1, plane.line_size)
-        channel[:] = rows[top : top + height, left : left + width]
+    for channel, number in enumerate(_GBRP_PLANES):
+        plane = planes[number]
+        start, strides = top * plane.line_size + left, (plane.line_size, 1)
+        target[channel] = np.ndarray(target.shape[1:], np.uint8, plane, start, strides)
 
 
 def _turn_to_stored_box(box: Box, stream: StreamFacts) -> Box:

@@ -38,7 +38,7 @@ from framefeed.scanning._rows import (
     get_suffix,
     select_sources,
 )
-from framefeed.scanning._walk import ImageFolders, Walk, WalkFacts, is_glob, list_glob
+from framefeed.scanning._walk import ImageFolders, Walk, WalkFacts, is_folder_path, is_glob, list_glob
 
 _ROWS_AT_ONCE = 4096
 
@@ -255,13 +255,13 @@ def _read_list(root: str | pa.Table, lists: ListOptions) -> Listing | None:
     path = make_absolute(root)
     if get_suffix(path) not in MANIFEST_SUFFIXES or is_url(path) or "\0" in path:
         return None
-    return None if os.path.isdir(path) or is_glob(path) else read_manifest(path, lists)
+    return None if is_folder_path(path) or is_glob(path) else read_manifest(path, lists)
 
 
 def _list_groups(root: str, walk: Walk, without: frozenset[str]) -> tuple[list[SourceGroup], Origin]:
     path = make_absolute(root)
     if not is_url(path) and "\0" not in path:
-        if os.path.isdir(path):
+        if is_folder_path(path):
             return walk.list_folder(path), "walk"
         if is_glob(path):
             return list_glob(path, walk, without), "glob"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
+import stat
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -126,8 +127,8 @@ class Walk:
 
     def _list(self, folder: _Folder, groups: list[SourceGroup]) -> tuple[list[_Folder], list[_Folder]]:
         """Add the rows of a folder, and return its real and its linked subfolders; none if it was listed before."""
-        stat = _ask_twice(os.stat, folder.path)
-        is_new = (stat.st_dev, stat.st_ino) not in self.facts.seen
+        facts = _ask_twice(os.stat, folder.path)
+        is_new = (facts.st_dev, facts.st_ino) not in self.facts.seen
         if not is_new and not (self._by_parent and not _is_loop(folder)):
             self.facts.stats.repeated_folders += 1
             return [], []
@@ -153,7 +154,7 @@ class Walk:
         elsewhere.sort(key=_get_content_key)
         groups += _cut_files(folder.path, files, [*here, *elsewhere])
         if is_new:
-            self.facts.seen.add((stat.st_dev, stat.st_ino))
+            self.facts.seen.add((facts.st_dev, facts.st_ino))
             if len(files) < len(names):
                 self.facts.stats.passed_over.update(_MEDIA.count_others(names))
             return here, elsewhere
@@ -234,7 +235,16 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
     """Whether an entry is a folder, or a link to one."""
     try:
         return entry.is_dir()
-    except OSError:  # A link to itself.
+    except OSError as error:
+        raise_shortage(error, entry.path, "open")
+        return False  # A link to itself.
+
+
+def is_folder_path(path: str) -> bool:
+    """Whether there is a folder at a path; `os.path.isdir` says no in a shortage, too."""
+    try:
+        return stat.S_ISDIR(_ask_twice(os.stat, path).st_mode)
+    except (OSError, ValueError):
         return False
 
 
