@@ -37,7 +37,7 @@ CONCERNS = [
      "index._provers"),
     ("MP4 without FFmpeg", "facts in microseconds, packets read at their offsets, remote files by ranges",
      "mp4 index._movie index._movie_facts"),
-    ("pictures", "image data sets behind the same calls; a header a file in bulk", "pictures catalog._still_rows "
+    ("pictures", "image data sets behind the same calls; a header a file in bulk", "pictures scanning._still_rows "
      "decode.backends.still index._pictures"),
     ("sources and containers", "files, bytes, URLs and every container that FFmpeg reads", "media"),
     ("sequences of pictures", "a folder of numbered frames as a video", "media._sequence media._sequence_files"),

@@ -210,6 +210,13 @@ def test_one_source_needs_no_tables_and_no_plans(use: str, tmp_path: Path) -> No
     assert not loaded & ({"pyarrow"} | rooms)
 
 
+def test_a_loader_without_a_cache_loads_no_module_of_it(tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip.mp4")
+    plan = f"ff.plan_requests([ff.DecodeRequest({str(path)!r}, [0])])"
+    loaded = modules_after(f"import framefeed as ff; next(iter(ff.ClipLoader({plan}, batch_size=1, workers=2)))")
+    assert not loaded & {f"{PACKAGE}.{room}" for room in ("cache", "encode", "scanning", "transcode")}
+
+
 # One intruder a contract: module (under framefeed) -> what it imports.
 INTRUDERS = {
     "layers": {"media.intruder_layers": "framefeed.load"},

@@ -252,14 +252,16 @@ def check_loaders(plan: ff.EpochPlan, texts: Texts, tmp_path: Path) -> None:
     def fail(clip: Any, _: Any) -> Any:
         raise ValueError(f"transform got {plan.catalog.source(0)}")
 
-    dataset = ff.torch.ClipDataset(plan, transform=fail, on_error="skip")
-    texts.call("dataset", list, dataset)
+    dataset = ff.torch.ClipDataset(plan, transform=lambda clip: fail(clip, None), on_error="skip")
+    with pytest.raises(ff.LoadError) as failed:  # its cause is the user's own
+        list(dataset)
+    texts.add("dataset", failed.value, failed.value.source, failed.value.remote_traceback)
     texts.add("ledger of a dataset", dataset, dataset.ledger, *dataset.ledger)
     for on_error in ("raise", "skip", "substitute"):
         with ff.ClipLoader(plan, batch_size=1, workers=1, transform=fail, on_error=on_error) as loader:  # type: ignore[arg-type]
             try:
                 list(loader)
-            except ff.LoadError as error:  # its cause is the user's own
+            except ff.LoadError as error:
                 texts.add("loader", error, error.source, error.remote_traceback)
             texts.add(f"ledger {on_error}", loader, loader.ledger, *loader.ledger)
             loader.ledger.to_jsonl(tmp_path / "ledger.jsonl")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from framefeed.bench import (
     Comparison,
     Figure,
     Findings,
-    PlannedRow,
+    MakeRow,
     Row,
     Suite,
     psnr,
@@ -62,11 +61,11 @@ ROWS: Mapping[str, str] = {
 ROW_SECONDS = dict.fromkeys(ROWS, 8)
 
 
-def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> list[PlannedRow]:
-    """List the rows that are asked for."""
+def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> Mapping[str, MakeRow]:
+    """Plan all rows."""
     rounds, methods = options.rounds, peers.list_all("METHODS")
     store = OwnStore(options.media, work, rounds)
-    makes: dict[str, Callable[[Path, ExitStack], Row]] = {
+    makes: dict[str, MakeRow] = {
         key: lambda scratch, stack, workload=workload: workload_row(workload, store, methods, rounds)
         for key, workload in WORKLOADS.items()
     }
@@ -79,7 +78,7 @@ def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> 
             store.copies(store.short_gop_trailer, COPIES), scratch / "memory.parquet", stride=2
         ),
     }
-    return [PlannedRow(key, make) for key, make in makes.items() if not options.rows or key in options.rows]
+    return makes
 
 
 def resize_row(store: OwnStore, methods: Sequence[Method], peers: Peers) -> Row:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framefeed.bench import METRICS, Comparison, Contender, Figure, Findings, Row, Timings, ready
+from framefeed.bench import METRICS, Comparison, Figure, Findings, Row, Timings
 from framefeed.bench.baselines import Peers
 from framefeed.bench.load import (
     OURS_IN_TORCH,
@@ -11,8 +11,7 @@ from framefeed.bench.load import (
     ClipSet,
     choose_loops,
     compare_libraries,
-    library_of,
-    time_loop,
+    enter_loops,
 )
 
 
@@ -33,14 +32,6 @@ def start_row(clips: ClipSet, peers: Peers) -> Row:
                 comparisons.append(Comparison(f"{ours}: {library}", what, shares))
         return Findings(comparisons)
 
-    contenders = [
-        Contender(
-            loop.name,
-            ready(time_loop(loop, specification, None, "first")),
-            library_of(loop),
-            groups=() if loop.is_own else (library_of(loop),),
-        )
-        for loop in loops
-    ]
+    contenders = enter_loops(loops, specification, None, "first")
     title = "from the start of the process to the first batch, catalog and page cache ready"
     return Row("start", title, contenders, conclude, unit="starts", between=lambda: None, warms_up=True)

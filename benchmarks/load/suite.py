@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from benchmarks.load.light import light_row
 from benchmarks.load.simulation import simulation_row
 from benchmarks.load.start import start_row
 from benchmarks.media import OwnStore
-from framefeed.bench import Begin, BenchOptions, PlannedRow, Row, Suite
+from framefeed.bench import Begin, BenchOptions, MakeRow, Row, Suite
 from framefeed.bench.baselines import Peers
 from framefeed.bench.load import EpochMedia
 from framefeed.errors import MissingMedia
@@ -40,8 +40,8 @@ ROW_SECONDS = {"start": 60, "light": 20, "processes": 60, "tensorflow": 30, "jax
 LARGE_FILES = 4
 
 
-def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> list[PlannedRow]:
-    """List the rows that are asked for."""
+def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> Mapping[str, MakeRow]:
+    """Plan all rows."""
     store = OwnStore(options.media, work, options.rounds)
     media = EpochMedia(options, peers, work, begin)
 
@@ -52,7 +52,7 @@ def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> 
             video = store.plain_video
         return processes_row(store.copies(video, LARGE_FILES), stack)
 
-    makes: dict[str, Callable[[Path, ExitStack], Row]] = {
+    return {
         "start": lambda scratch, stack: start_row(media.clips, peers),
         "light": lambda scratch, stack: light_row(peers, stack),
         "slow": slow_row,
@@ -63,7 +63,6 @@ def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> 
         "jax": lambda scratch, stack: frameworks_row("jax", scratch, stack),
         "simulation": lambda scratch, stack: simulation_row(peers, scratch),
     }
-    return [PlannedRow(key, makes[key]) for key in makes if not options.rows or key in options.rows]
 
 
 SUITE = Suite("load", ROWS, PEERS, plan_rows, ROW_SECONDS, 7, lambda options: {"workers": 2, "batch_size": 8})

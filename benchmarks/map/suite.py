@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.media import OwnStore
-from framefeed.bench import Begin, BenchOptions, BenchVideo, PlannedRow, Row, Suite
+from framefeed.bench import Begin, BenchOptions, BenchVideo, MakeRow, Row, Suite
 from framefeed.bench.baselines import Peers
 from framefeed.bench.map import LEAST_FRAMES, Entry, identity_row, lock_row, start_job
 from framefeed.errors import MissingMedia
@@ -52,14 +51,13 @@ def make_identity_row(video: BenchVideo, peers: Peers, folder: Path) -> Row:
     return identity_row(video, peers, folder, others)
 
 
-def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> list[PlannedRow]:
-    """List the rows that are asked for."""
+def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> Mapping[str, MakeRow]:
+    """Plan all rows."""
     store = OwnStore(options.media, work, options.rounds)
-    makes: dict[str, Callable[[Path, ExitStack], Row]] = {
+    return {
         "lock-1080p": lambda scratch, stack: lock_row("lock-1080p", choose_video(store, 1080), peers, scratch),
         "identity": lambda scratch, stack: make_identity_row(choose_video(store, 720), peers, scratch),
     }
-    return [PlannedRow(key, makes[key]) for key in makes if not options.rows or key in options.rows]
 
 
 SUITE = Suite("map", ROWS, PEERS, plan_rows, ROW_SECONDS, 5, lambda options: {"workers": 2})

@@ -7,7 +7,7 @@ fork server, PyAV in a process and in a pool of processes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from benchmarks.scan.facts import OUR_ENGINES, headers_row, mp4_row
 from benchmarks.scan.large import memory_row, videos_row
 from benchmarks.scan.media import Tree, find_originals, linked_tree, make_videos
 from benchmarks.scan.whole import Pair, scan_row, second_row
-from framefeed.bench import Begin, BenchOptions, PlannedRow, Row, Suite
+from framefeed.bench import Begin, BenchOptions, MakeRow, Row, Suite
 from framefeed.bench.baselines import Peers
 
 FILES = 100_000
@@ -36,8 +36,8 @@ ROW_SECONDS = {"headers": 35, "second": 12, "mp4": 8}
 """Of a row over 2000 files with its first round, about, on two x86-64 cores."""
 
 
-def plan_rows(files: int, options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> list[PlannedRow]:
-    """List the rows that are asked for, over so many pictures."""
+def plan_rows(files: int, options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> Mapping[str, MakeRow]:
+    """Plan all rows, over so many pictures."""
     rounds = options.rounds
     originals = find_originals(options.media, work / "originals", rounds)
     processes, fewest = len(os.sched_getaffinity(0)), len(originals.stills)
@@ -57,7 +57,7 @@ def plan_rows(files: int, options: BenchOptions, peers: Peers, work: Path, begin
         trees = link(scratch, stack, *sizes)
         return scan_row(Pair(*trees[:2]), Pair(*trees[2:]), scratch, processes, stack)
 
-    makes: dict[str, Callable[[Path, ExitStack], Row]] = {
+    return {
         "headers": make_headers,
         "scan": make_scan,
         "second": lambda scratch, stack: second_row(link(scratch, stack, files)[0], scratch),
@@ -65,7 +65,6 @@ def plan_rows(files: int, options: BenchOptions, peers: Peers, work: Path, begin
         "memory": lambda scratch, stack: memory_row(link(scratch, stack, 10 * files)[0], scratch, rounds),
         "videos": lambda scratch, stack: videos_row(10 * files, scratch, rounds),
     }
-    return [PlannedRow(key, make) for key, make in makes.items() if not options.rows or key in options.rows]
 
 
 def make_suite(files: int) -> Suite:

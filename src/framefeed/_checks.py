@@ -164,7 +164,7 @@ def check_position(name: str, number: object, count: int, kind: str) -> int:
         OutOfRange: There is no such index.
         UsageError: It is no integer.
     """
-    whole = check_integer(name, number)
+    whole = number if type(number) is int else check_integer(name, number)
     if not -count <= whole < count:
         allowed = f"expected {-count} to {count - 1}" if count else "it is empty"
         raise OutOfRange(f"{name}: there is no {name} {whole} in a {kind} of length {count}: {allowed}")
@@ -198,12 +198,14 @@ def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
         UsageError: It is none of them.
     """
     choices = tuple(choices)
-    # An array is no choice: comparing it gives one answer for each element.
-    if not any(isinstance(value, type(choice)) and value == choice for choice in choices):
-        *others, last = map(repr, choices)
-        error = expected(name, f"{', '.join(others)} or {last}" if others else last, value)
-        names = (choice for choice in choices if isinstance(choice, str))
-        raise UsageError(f"{error}{did_you_mean(value, names) if isinstance(value, str) else ''}")
+    for choice in choices:
+        # An array is no choice: comparing it gives one answer for each element.
+        if isinstance(value, type(choice)) and value == choice:
+            return
+    *others, last = map(repr, choices)
+    error = expected(name, f"{', '.join(others)} or {last}" if others else last, value)
+    names = (choice for choice in choices if isinstance(choice, str))
+    raise UsageError(f"{error}{did_you_mean(value, names) if isinstance(value, str) else ''}")
 
 
 def check_known(name: str, given: Iterable[str], known: Iterable[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
+from math import inf
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -35,7 +36,7 @@ class Lru(Generic[K, V]):
         max_count: int | None = None,
     ) -> None:
         self.max_weight = max_weight
-        self._weigh = weigh or _weigh_one
+        self._weigh = weigh or (lambda _: 1)
         self._min_count = min_count
         self._max_count = max_count
         self._values: OrderedDict[K, V] = OrderedDict()
@@ -58,10 +59,11 @@ class Lru(Generic[K, V]):
     def put(self, key: K, value: V) -> None:
         """Keep a value as the one used last, and drop those used longest ago until the weight is allowed."""
         self.pop(key)
-        self._values[key] = value
+        values, most = self._values, inf if self._max_count is None else self._max_count
+        values[key] = value
         self.weight += self._weigh(value)
-        while self._is_too_large():
-            self.weight -= self._weigh(self._values.popitem(last=False)[1])
+        while len(values) > most or (self.weight > self.max_weight and len(values) > self._min_count):
+            self.weight -= self._weigh(values.popitem(last=False)[1])
 
     def pop(self, key: K) -> V | None:
         """Remove the value of a key and return it; None if there is none."""
@@ -70,17 +72,7 @@ class Lru(Generic[K, V]):
             self.weight -= self._weigh(value)
         return value
 
-    def _is_too_large(self) -> bool:
-        count = len(self._values)
-        if self._max_count is not None and count > self._max_count:
-            return True
-        return self.weight > self.max_weight and count > self._min_count
-
     def clear(self) -> None:
         """Remove all values."""
         self._values.clear()
         self.weight = 0
-
-
-def _weigh_one(value: object) -> int:
-    return 1

@@ -53,17 +53,13 @@ def _show_match(match: re.Match[str]) -> str:
 def hide_secrets(text: str, url: str) -> str:
     """Hide the secrets of a URL in a text that may have parts of it in any form, such as a library's message."""
     text = show_text(text.replace(url, show_name(url)))
-    for secret in _list_secrets(url):
-        text = text.replace(secret, "...")
-    return text
-
-
-def _list_secrets(url: str) -> list[str]:
-    secrets = []
+    secrets = set[str]()
     for part in url.split("::"):
         user, query = _USER.search(part), _QUERY.search(_USER.sub("", part))
         fields = re.split("[:@]", user[0]) if user else []
         for field in re.split("[?#&;]", query[0]) if query else []:
             fields.append(field.partition("=")[2] or field)
-        secrets += [form for field in fields for form in (field, unquote(field)) if len(form) >= _LEAST_SECRET]
-    return sorted(set(secrets), key=len, reverse=True)
+        secrets.update(form for field in fields for form in (field, unquote(field)) if len(form) >= _LEAST_SECRET)
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "...")
+    return text

@@ -65,17 +65,6 @@ def check_stop() -> None:
         )
 
 
-def check_cancelled() -> None:
-    """Raise Cancelled if the run of the calling thread's work was cancelled."""
-    if _work.is_cancelled is not None and _work.is_cancelled():
-        raise Cancelled
-
-
-def get_fetch_end() -> float:
-    """Get the ``monotonic()`` time at which the calling thread gives up a fetch; infinite without a limit."""
-    return min(_work.until, _work.fetch_until)
-
-
 def check_deadline(seconds: object) -> None:
     """Raise UsageError unless ``deadline_seconds`` is a duration or None."""
     if seconds is not None and not (is_number(seconds) and cast("float", seconds) > 0):
@@ -171,11 +160,12 @@ def call_in_time(function: Callable[[T], R], argument: T, seconds: float, name: 
     """
     outcomes: SimpleQueue[Ok[R] | Err] = SimpleQueue()
     stops, began = StopDetector(), monotonic()
-    silent_at, late_at = began + seconds, get_fetch_end()
+    silent_at, late_at = began + seconds, min(_work.until, _work.fetch_until)
     if began < late_at:
         _start_thread(lambda: outcomes.put(catch_outcome(function, argument)))
     while (left := min(silent_at, late_at) - monotonic()) > 0:
-        check_cancelled()
+        if _work.is_cancelled is not None and _work.is_cancelled():
+            raise Cancelled
         wait_began, wait_seconds = perf_counter(), min(left, _CHECK_SECONDS)
         try:
             return outcomes.get(timeout=wait_seconds)

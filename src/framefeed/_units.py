@@ -1,4 +1,4 @@
-"""Parse sizes, where ``200GB`` is 200 x 1000**3 bytes, and write counts, sizes and durations for people.
+"""Parse sizes, where ``200GB`` is 200 x 1000**3 bytes, and write counts, sizes, durations and tables for people.
 
 A point in time of a video is no duration: messages write it in seconds with as many digits as tell frames apart.
 """
@@ -137,3 +137,25 @@ def format_seconds(seconds: float) -> str:
         return f"{minutes} min {rest:02d} s" if rest else f"{minutes} min"
     hours, rest = divmod(round(seconds / 60), 60)
     return f"{hours:,} h {rest:02d} min" if rest and hours < 100 else f"{round(seconds / 3600):,} h"
+
+
+def format_table(rows: Sequence[Sequence[str]], sides: str = "", *, indent: str = "") -> list[str]:
+    """Align columns, two blanks apart.
+
+    >>> format_table([("CPU", "2 s"), ("wall", "10 s")], "lr")
+    ['CPU    2 s', 'wall  10 s']
+
+    Args:
+        rows: Cells, of one length each.
+        sides: A letter for each column: "r" to the right, any other to the left, as all columns without a letter.
+        indent: Text before each line.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if side == "r" else cell.ljust(width)
+            for cell, width, side in zip(row, widths, sides.ljust(len(widths)), strict=True)
+        ]
+        lines.append(f"{indent}{'  '.join(cells)}".rstrip())
+    return lines

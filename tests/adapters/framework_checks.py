@@ -27,7 +27,7 @@ def making_loaders(batch_size: int) -> Iterator[Callable[..., ClipLoader]]:
 
 
 def assert_bench_measures_whole_epochs(framework: str, loader: ClipLoader) -> None:
-    epochs = load_module(framework).open_epochs(loader)
+    epochs = load_module(f"benchmarks.peers.{framework}").open_epochs(loader)
     assert [len(list(epochs())) for _ in range(2)] == [3, 3]
     assert loader.epoch == 2
 

@@ -26,8 +26,8 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
+from framefeed.adapters.torch import to_device
 from framefeed.adapters.torch._clip_dataset import ClipDataset
-from framefeed.adapters.torch._later import to_device
 from framefeed.errors import CorruptMedia, FrameNotFound, LoadError, StaleSource, UsageError
 from framefeed.load import ClipLoader
 from framefeed.parallel import ordered_map

@@ -61,7 +61,7 @@ def test_a_users_data_set_runs_under_our_class(clips: ClipSet, tmp_path: Path) -
 
 
 def test_a_loop_that_fails_is_named(clips: ClipSet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_programs, "_OWN", Path("nowhere.py"))
+    monkeypatch.setattr(_programs, "_LOOPS", Path("nowhere.py"))
     with pytest.raises(subprocess.SubprocessError, match="framefeed ended with"):
         run_loop(OWN, clips.write())
 

@@ -12,7 +12,7 @@ import pytest
 from framefeed.bench._media import BenchVideo, MediaStore
 from framefeed.bench._runner import Contender, Reading, Rounds, Timings, ready, run_row
 from framefeed.bench.baselines import Peers, load_module
-from framefeed.bench.map import MAP, _functions, _outputs, _rows, _suite
+from framefeed.bench.map import MAP, _functions, _outputs, _rows
 from framefeed.bench.map._outputs import SMALL, check_small, compare_output, write_small
 from framefeed.bench.map._routes import ROUTES, Job
 from framefeed.errors import MissingMedia
@@ -69,8 +69,10 @@ def test_tiles_are_put_together_again() -> None:
 
 def test_functions_take_about_as_long_as_asked_and_mark_the_frame() -> None:
     frame = np.full((48, 64, 3), 100, dtype=np.uint8)
-    for function in (_functions.HoldLock.measure(0.002), _functions.FreeLock.measure(0.002)):
-        assert function.turns >= 1
+    for name, work in (("lock", _functions.hold_lock), ("free", _functions.free_lock)):
+        turns = _functions.find_turns(work, 0.002)
+        assert turns >= 1
+        function = _functions.NAMED[name](turns)
         assert function(frame, index=1, pts_seconds=0.0)[-1, -1, 0] == 235
         assert function(frame, index=2, pts_seconds=0.0)[-1, -1, 0] == 16
         assert frame[0, 0, 0] == 100
@@ -154,13 +156,13 @@ def test_a_route_is_timed_checked_and_described(
 
 
 def test_a_video_of_720_rows_is_chosen_before_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_suite, "LEAST_FRAMES", 12)
+    monkeypatch.setattr(_rows, "LEAST_FRAMES", 12)
     low = write_clip(tmp_path / "a.mp4", ClipSpec(num_frames=12, height=64, width=64))
     high = write_clip(tmp_path / "b.mp4", ClipSpec(num_frames=12, height=720, width=64))
     short = write_clip(tmp_path / "c.mp4", ClipSpec(num_frames=8))
 
     def choose(*media: Path) -> Path:
-        return _suite.choose_video(MediaStore(media, tmp_path / "work", Rounds())).path
+        return _rows.choose_video(MediaStore(media, tmp_path / "work", Rounds())).path
 
     assert choose(low, high) == high
     assert choose(low) == low

@@ -12,11 +12,20 @@ from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._state import PlannedFrames, choose_codec, find_stored_codec
 from framefeed.cache.codecs._registry import known_codecs
 from framefeed.cache.prefill._estimate import estimate
-from framefeed.cache.prefill._opening import count_planned, make_decoder
+from framefeed.cache.prefill._opening import make_decoder
 from framefeed.cache.store._format import Kind, StoreInfo
 from framefeed.decode import RGB_PLANAR, PlaneLayout, find_decoder
 from framefeed.load import ClipLoader
-from framefeed.plan import AtIndices, Dense, EveryFrame, RandomSegments, Uniform, plan_clips, plan_requests
+from framefeed.plan import (
+    AtIndices,
+    Dense,
+    EveryFrame,
+    RandomSegments,
+    Uniform,
+    count_planned,
+    plan_clips,
+    plan_requests,
+)
 from framefeed.request import CenterCrop, DecodeRequest, RandomCrop
 from tests.cache.builders import assert_served, built, clips_through, count_needed
 from tests.fakes import FakeCatalog, steady_index

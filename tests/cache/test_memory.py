@@ -1,4 +1,4 @@
-"""MemoryTier: a dictionary of bounded weight that forgets what was not used for longest."""
+"""The memory of a cache: it holds no more than it may, also where threads put and drop at once."""
 
 from __future__ import annotations
 
@@ -8,43 +8,30 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from framefeed.cache._state import MemoryTier
+from framefeed.cache._state import CacheOptions, CacheState
 from framefeed.cache.store._format import Kind, StoredFrame
 
 KIND = Kind("raw", "rgbp 1x1 2 0 p 0")
 OVERHEAD = 400
-steps = st.lists(
-    st.tuples(st.sampled_from(["put", "get", "drop"]), st.integers(0, 5), st.integers(0, 700)), max_size=60
-)
 
 
-@given(steps, st.integers(0, 4000))
-def test_it_behaves_like_a_dictionary_with_a_budget(script: list[tuple[str, int, int]], budget: int) -> None:
-    tier, model = MemoryTier(budget), OrderedDict[int, bytes]()
-    for what, number, size in script:
-        if what == "put":
-            tier.put(b"k", StoredFrame(number, KIND, bytes(size), size, 1, 2))
-            if size + OVERHEAD <= budget:
-                model.pop(number, None)
-                model[number] = bytes(size)
-                while sum(len(data) + OVERHEAD for data in model.values()) > budget:
-                    model.popitem(last=False)
-        elif what == "drop":
-            tier.drop(b"k", number)
-            model.pop(number, None)
-        else:
-            (held,) = tier.get(b"k", [number])
-            assert (None if held is None else held.data) == model.get(number)
-            if number in model:
-                model.move_to_end(number)
-        assert len(tier) == len(model)
-        assert tier.nbytes == sum(len(data) + OVERHEAD for data in model.values()) <= budget
-    assert tier.get(b"other", list(model)) == [None] * len(model)
-    tier.clear()
-    assert (len(tier), tier.nbytes) == (0, 0)
+def frame_of(number: int, size: int) -> StoredFrame:
+    return StoredFrame(number, KIND, bytes(size), 0, 1, 2)
+
+
+def state_of(memory_bytes: int) -> Any:
+    return CacheState(CacheOptions("unused", memory_bytes=memory_bytes))
+
+
+def test_a_frame_larger_than_the_memory_displaces_none() -> None:
+    state = state_of(1000)
+    for frame in (frame_of(1, 400), frame_of(2, 601)):
+        state.keep_in_memory(b"k", frame)
+    assert [state.memory.get((b"k", number)) is not None for number in (1, 2)] == [True, False]
+    state.keep_in_memory(b"k", frame_of(3, 600))
+    assert [state.memory.get((b"k", number)) is not None for number in (1, 2, 3)] == [False, False, True]
+    assert state.memory.get((b"other", 3)) is None
 
 
 class Meeting(OrderedDict[Any, Any]):
@@ -62,32 +49,33 @@ class Meeting(OrderedDict[Any, Any]):
         super().__setitem__(name, held)
 
 
-def assert_counted(tier: Any) -> None:
-    """The law: after threads have put and dropped at once, the tier weighs what its frames weigh."""
-    frames = tier._frames._values = Meeting()
+def assert_counted(state: Any) -> None:
+    """The law: after threads have put and dropped at once, the memory weighs what its frames weigh."""
+    values = state.memory._values
+    frames = values._values = Meeting()
 
     def work() -> None:
         for number in (1, 2, 3, 1):
-            tier.put(b"k", StoredFrame(number, KIND, bytes(100 + number), 0, 1, 2))
-        tier.drop(b"k", 2)
+            state.keep_in_memory(b"k", frame_of(number, 100 + number))
+        state.memory.drop((b"k", 2))
         frames.is_done.set()
 
-    first = threading.Thread(target=tier.put, args=(b"k", StoredFrame(1, KIND, bytes(150), 0, 1, 2)))
+    first = threading.Thread(target=state.keep_in_memory, args=(b"k", frame_of(1, 150)))
     first.start()
     assert frames.is_inside.wait(20)
     second = threading.Thread(target=work)
     second.start()
     for thread in (first, second):
         thread.join(20)
-    assert tier.nbytes == sum(len(held.data) + OVERHEAD for held in frames.values()) <= tier.max_bytes
+    assert values.weight == sum(len(held.data) + OVERHEAD for held in frames.values()) <= 1600
 
 
 def test_threads_that_put_and_drop_at_once() -> None:
-    assert_counted(MemoryTier(1600))
+    assert_counted(state_of(1600))
 
 
-def test_a_memory_tier_without_its_lock_is_caught() -> None:
-    tier: Any = MemoryTier(1600)
-    tier._lock.value = nullcontext()
+def test_a_memory_without_its_lock_is_caught() -> None:
+    state = state_of(1600)
+    state.memory._lock = nullcontext()
     with pytest.raises(AssertionError):
-        assert_counted(tier)
+        assert_counted(state)

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from framefeed.cache._frame_cache import FrameCache
-from framefeed.cache.prefill._demand import estimate_reuse
-from framefeed.cache.prefill._opening import explain_little_reuse
-from framefeed.plan import AtIndices, Dense, EveryFrame, RandomSegments, Rates, Uniform, plan_clips
+from framefeed.load import explain_useless_cache
+from framefeed.plan import AtIndices, Dense, EveryFrame, RandomSegments, Rates, Uniform, estimate_reuse, plan_clips
 from framefeed.request import RandomCrop
 from tests.fakes import FakeCatalog, steady_index
 
@@ -74,7 +73,7 @@ def test_an_empty_plan_has_nothing_to_save() -> None:
 
 
 def test_a_cache_says_once_what_pays(tmp_path: Path) -> None:
-    message = explain_little_reuse(FrameCache(tmp_path / "c"), plan_of(Dense(10)))
+    message = explain_useless_cache(plan_of(Dense(10)), FrameCache(tmp_path / "c"))
     assert message is not None
     share = re.match(r"cache: about (\d+) % of the next epoch's frames are among those that this epoch stores", message)
     assert share is not None
@@ -92,15 +91,15 @@ def test_a_cache_says_once_what_pays(tmp_path: Path) -> None:
 
 def test_it_is_silent_where_a_cache_pays(tmp_path: Path) -> None:
     empty = FrameCache(tmp_path / "c")
-    assert explain_little_reuse(empty, plan_of(Uniform(8))) is None
-    assert explain_little_reuse(empty, plan_of(Dense(95))) is None
-    assert explain_little_reuse(empty, plan_of(Uniform(8), size=None, crop=RandomCrop(20))) is None
-    stored = explain_little_reuse(FrameCache(tmp_path / "c", form="output"), plan_of(Uniform(8), crop=RandomCrop(20)))
+    assert explain_useless_cache(plan_of(Uniform(8)), empty) is None
+    assert explain_useless_cache(plan_of(Dense(95)), empty) is None
+    assert explain_useless_cache(plan_of(Uniform(8), size=None, crop=RandomCrop(20)), empty) is None
+    stored = explain_useless_cache(plan_of(Uniform(8), crop=RandomCrop(20)), FrameCache(tmp_path / "c", form="output"))
     assert stored is not None
     assert re.match("cache: about [0-4] %", stored)
     assert "A random crop needs form='planes'" in stored
     # Frames that are stored already may be all: what a folder has is not read.
     (tmp_path / "c").mkdir()
-    assert explain_little_reuse(empty, plan_of(Dense(10))) is not None
+    assert explain_useless_cache(plan_of(Dense(10)), empty) is not None
     (tmp_path / "c" / "any").touch()
-    assert explain_little_reuse(empty, plan_of(Dense(10))) is None
+    assert explain_useless_cache(plan_of(Dense(10)), empty) is None

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from framefeed._values import MediaInfo, PacketTable, SourceStat
-from framefeed.catalog._assembly import CatalogData, ListedRows, survey_rows
+from framefeed.catalog._assembly import CatalogData, ListedRows, assemble_rows
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._columns import Facts
 from framefeed.catalog._survey import SurveyOptions, SurveyResult
@@ -88,8 +88,8 @@ def catalog(
     """A catalog in memory: one finding for each distinct text, numbered in order."""
     findings = [failure(n) if n in failed else finding(n) for n, _ in enumerate(dict.fromkeys(texts))]
     column = None if labels is None else pa.chunked_array([pa.array(labels)])
-    rows = ListedRows(pa.array(texts, pa.string()), labels=column, extra=pa.table(dict(extra)) if extra else None)
-    return Catalog(survey_rows(rows, findings, SurveyOptions(workers=0)))
+    rows = ListedRows(pa.array(texts, pa.string()), labels=column, extra=pa.table(dict(extra)))
+    return Catalog(assemble_rows(rows, findings, SurveyOptions()))
 
 
 def names(count: int) -> list[str]:
@@ -105,4 +105,4 @@ def catalog_of_index(source: str, info: MediaInfo, index: FrameIndex, stat: Sour
     """A catalog of one source, with a frame index that the source need not have."""
     fingerprint = index.identity.fingerprint if index.identity else ""
     known = SurveyResult(info, index, SourceIdentity(stat.bytes, stat.mtime_ns, fingerprint))
-    return Catalog(survey_rows(ListedRows(pa.array([source])), [known], SurveyOptions(workers=0)))
+    return Catalog(assemble_rows(ListedRows(pa.array([source])), [known], SurveyOptions()))

@@ -274,14 +274,6 @@ def test_split_depends_on_nothing_but_seed_and_value() -> None:
     assert sorted(int(name[-7:-4]) for name in half)[:12] == [2, 4, 5, 7, 8, 10, 12, 14, 15, 16, 17, 18]
 
 
-def test_split_by_another_column() -> None:
-    person = [number % 7 for number in range(50)]
-    parts = catalog(names(50), person=person).split([0.5, 0.5], seed=0, by="person")
-    one, other = (set(part.column_values("person").tolist()) for part in parts)
-    assert one | other == set(range(7))
-    assert not one & other
-
-
 def test_a_filter_over_an_unknown_column_says_which_was_meant(five: Catalog) -> None:
     with pytest.raises(
         UsageError, match=r"expression: this catalog has no column 'lable': .*did you mean 'label'\?$"
@@ -322,35 +314,11 @@ def test_fractions_are_several(fractions: Any) -> None:
         catalog(names(3)).split(fractions, seed=0)
 
 
-def test_one_part_may_be_everything_or_nothing() -> None:
-    assert [len(part) for part in catalog(names(20)).split([0, 1, 0], seed=0)] == [0, 20, 0]
-
-
 def test_a_part_without_a_row_is_warned_of() -> None:
     with pytest.warns(UserWarning, match=r"of 20 rows, none came into part 'test' \(0.001\)\. .* larger fraction"):
         parts = catalog(names(20)).split({"train": 0.999, "none": 0, "test": 0.001}, seed=0)
     assert [len(part) for part in parts.values()] == [20, 0, 0]
     assert [len(part) for part in catalog([]).split([0.5, 0.5], seed=0)] == [0, 0]
-
-
-def test_a_stratified_split_gives_each_part_its_share_of_every_class() -> None:
-    labels = ["rare"] * 10 + ["common"] * 200
-    made = catalog([f"{number:03d}.mp4" for number in range(210)], labels=labels)
-    parts = made.split({"train": 0.7, "val": 0.2, "test": 0.1}, seed=3, stratify="label")
-    counts = {name: [part.table["label"].to_pylist().count(label) for label in ("rare", "common")]
-              for name, part in parts.items()}  # fmt: skip
-    assert counts == {"train": [7, 140], "val": [2, 40], "test": [1, 20]}
-    assert made.split([0.7, 0.3], seed=3, stratify="label")[0].fingerprint == parts["train"].fingerprint
-    other = made.split([0.7, 0.3], seed=4, stratify="label")[0]
-    assert other.fingerprint != parts["train"].fingerprint
-
-
-def test_a_stratified_split_keeps_groups_together() -> None:
-    names = [f"{number % 20:02d}.mp4" for number in range(60)]
-    made = catalog(names, labels=[f"{number % 3}" for number in range(60)])
-    first, second = made.split([0.5, 0.5], seed=0, stratify="label")
-    assert not set(first.table["source"].to_pylist()) & set(second.table["source"].to_pylist())
-    assert len(first) + len(second) == 60
 
 
 def test_rows_by_mask_slice_and_number() -> None:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from framefeed.catalog import _catalog_file
 from framefeed.catalog._catalog import Catalog
-from framefeed.catalog._columns import Facts, compute_label_codes, content_fingerprint, hash_column
+from framefeed.catalog._columns import compute_label_codes, content_fingerprint, hash_column
 from framefeed.catalog._plan_columns import PlanColumns, find_usable_rows, hash_plan_columns, make_plan_columns
-from framefeed.catalog._splitting import assign_rows
+from framefeed.catalog._selecting import assign_rows
 from framefeed.errors import UnreadableMedia
 from tests.catalog.synthetic import catalog, names
 
@@ -64,9 +64,9 @@ def test_codes_of_labels_whatever_their_dictionaries() -> None:
         pa.DictionaryArray.from_arrays(pa.array([0, 0], pa.int32()), pa.array(["c"])),
         pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array(["gone"])),
     ]
-    coded = compute_label_codes(Facts.of_table(pa.table({"label": pa.chunked_array(chunks)})), ["a", "b", "c"])
+    coded = compute_label_codes(pa.chunked_array(chunks), ["a", "b", "c"])
     assert (coded.dtype, coded.tolist()) == (np.int64, [0, 1, -1, 2, 2, -1])
-    plain = compute_label_codes(Facts.of_table(pa.table({"label": ["c", None, "a"]})), ["a", "b", "c"])
+    plain = compute_label_codes(pa.chunked_array([["c", None, "a"]]), ["a", "b", "c"])
     assert plain.tolist() == [2, -1, 0]
 
 

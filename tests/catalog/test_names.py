@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed._names import escape, make_absolute, make_printable, remove_dots, resolve_name, to_stored_name, unescape
-from framefeed.catalog._chunks import Chunk, SourceGroup
 
 
 @given(st.binary().map(lambda name: name.replace(b"\0", b"\1")))
@@ -80,8 +79,3 @@ def test_names_in_messages_have_no_dots_where_they_need_none(tmp_path: Path) -> 
         ("a..b/c.mp4", "a..b/c.mp4"),
     ]:
         assert remove_dots(path) == shown
-
-
-def test_S17_groups_of_sources_which_messages_name_say_no_names() -> None:
-    group = SourceGroup("", ["https://me:password@h/v.mp4?sig=abc"])
-    assert repr(Chunk((group,))) == "Chunk(groups=(SourceGroup(folder='', kind='files'),), start=0)"

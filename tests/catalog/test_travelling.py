@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 from framefeed.catalog import _catalog
-from framefeed.catalog._assembly import ListedRows, survey_rows
+from framefeed.catalog._assembly import ListedRows, assemble_rows
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.errors import MissingMedia, StaleSource, UsageError
@@ -128,10 +128,10 @@ def rooted(folder: Path) -> Path:
     """A catalog with two sources below ``folder`` and one elsewhere, saved in it."""
     texts = ["a/1.mp4", "\0dce9/2.mp4", "/elsewhere/3.mp4"]
     made = Catalog(
-        survey_rows(
+        assemble_rows(
             ListedRows(pa.array(texts), root=str(folder)),
             [finding(number) for number in range(3)],
-            SurveyOptions(workers=0),
+            SurveyOptions(),
         )
     )
     made.to_parquet(folder / "cat.parquet")

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from framefeed.catalog._assembly import ListedRows, survey_rows
+from framefeed.catalog._assembly import ListedRows, assemble_rows
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._survey import SurveyOptions, survey
 from framefeed.decode import VideoDecoder
@@ -95,10 +95,11 @@ def one_less(index: FrameIndex) -> FrameIndex:
     )  # fmt: skip
 
 
-def later(index: FrameIndex) -> FrameIndex:
-    pts = index.pts.copy()
-    pts[3] += 1
-    return replace(index, pts=pts)
+def raised(column: np.ndarray, at: int, by: int = 1) -> np.ndarray:
+    """A copy with another number at one place."""
+    changed = column.copy()
+    changed[at] += by
+    return changed
 
 
 def other_packet(index: FrameIndex) -> FrameIndex:
@@ -107,22 +108,8 @@ def other_packet(index: FrameIndex) -> FrameIndex:
     return replace(index, frame_packet=packets)
 
 
-def moved_packet(index: FrameIndex) -> FrameIndex:
-    offset = index.packets.offset.copy()
-    offset[2] += 4
-    return replace(index, packets=replace(index.packets, offset=offset))
-
-
-def other_size(index: FrameIndex) -> FrameIndex:
-    size = index.packets.size.copy()
-    size[3] -= 1
-    return replace(index, packets=replace(index.packets, size=size))
-
-
-def later_packet(index: FrameIndex) -> FrameIndex:
-    pts = index.packets.pts.copy()
-    pts[4] += 1
-    return replace(index, packets=replace(index.packets, pts=pts))
+def moved_packet(index: FrameIndex, name: str, at: int, by: int) -> FrameIndex:
+    return replace(index, packets=replace(index.packets, **{name: raised(getattr(index.packets, name), at, by)}))
 
 
 def packet_less(index: FrameIndex) -> FrameIndex:
@@ -134,15 +121,20 @@ def packet_less(index: FrameIndex) -> FrameIndex:
     )  # fmt: skip
 
 
-def slower(index: FrameIndex) -> FrameIndex:
-    return replace(index, time_base=index.time_base * 2)
-
-
 @pytest.mark.parametrize(
     ("falsify", "what"),
-    [(one_less, "frames"), (later, "pts"), (other_packet, "frame_packet"), (moved_packet, "packets"),
-     (other_size, "packets"), (later_packet, "packets"), (packet_less, "packets"), (slower, "time_base")],
-)  # fmt: skip
+    [
+        (one_less, "frames"),
+        (lambda index: replace(index, pts=raised(index.pts, 3)), "pts"),
+        (other_packet, "frame_packet"),
+        (lambda index: moved_packet(index, "offset", 2, 4), "packets"),
+        (lambda index: moved_packet(index, "size", 3, -1), "packets"),
+        (lambda index: moved_packet(index, "pts", 4, 1), "packets"),
+        (packet_less, "packets"),
+        (lambda index: replace(index, time_base=index.time_base * 2), "time_base"),
+    ],
+    ids=["one_less", "later", "other_packet", "moved_packet", "other_size", "later_packet", "packet_less", "slower"],
+)
 def test_falsified_tables_are_found(
     data: Path, falsify: Callable[[FrameIndex], FrameIndex], what: str, tmp_path: Path
 ) -> None:
@@ -151,7 +143,7 @@ def test_falsified_tables_are_found(
     index = findings[1].index
     assert index is not None
     findings[1] = replace(findings[1], index=falsify(index))
-    made = survey_rows(ListedRows(pa.array(paths)), findings, SurveyOptions(workers=0))
+    made = assemble_rows(ListedRows(pa.array(paths)), findings, SurveyOptions())
     Catalog(made).to_parquet(tmp_path / "cat.parquet")
     result = Catalog.open(tmp_path / "cat.parquet").verify()
     assert {(found.source, found.what) for found in result.differences} == {(paths[1], what)}
@@ -168,7 +160,7 @@ def test_D01_marks_of_damage_are_compared_where_both_know_them(tmp_path: Path) -
     assert unknown is not None
     for index, differences in ((finding.index, []), (less, ["damaged"]), (unknown, [])):
         changed = replace(finding, index=index)
-        result = Catalog(survey_rows(ListedRows(pa.array([path])), [changed], SurveyOptions(workers=0))).verify()
+        result = Catalog(assemble_rows(ListedRows(pa.array([path])), [changed], SurveyOptions())).verify()
         assert [difference.what for difference in result.differences] == differences
 
 
@@ -177,7 +169,7 @@ def test_a_falsified_column_is_found(data: Path, tmp_path: Path) -> None:
     finding = survey(path, SurveyOptions())
     assert finding.info is not None
     false = replace(finding, info=replace(finding.info, width=63, codec="hevc"))
-    made = Catalog(survey_rows(ListedRows(pa.array([path])), [false], SurveyOptions(workers=0)))
+    made = Catalog(assemble_rows(ListedRows(pa.array([path])), [false], SurveyOptions()))
     result = made.verify()
     assert [(found.what, found.expected) for found in result.differences] == [("codec", "hevc"), ("width", "63")]
 

@@ -7,15 +7,18 @@ import pty
 import subprocess
 import sys
 import termios
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SECONDS = 60
 """Far more than anything here takes; a hang is a failure."""
 
 Result = subprocess.CompletedProcess[bytes]
+Answer = Callable[..., Any]
+"""The fixture ``answer``: the command in this process."""
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -7,18 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from framefeed.cli import main
+from tests.cli.running import Answer
 from tests.corpus import clip_file
 
 SMALL = ["--rows", "own,original", "--pairs", "2", "--frames", "2"]
 
 
 def test_bench_all_lists_its_measurements_and_prints_progress_without_a_terminal(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, answer: Answer
 ) -> None:
     video, report = clip_file("good.mp4"), tmp_path / "all.json"
-    assert main(["bench", "all", *SMALL, "--json", os.fspath(report), os.fspath(video)]) == 0
-    out, err = capfd.readouterr()
+    out, err = answer("bench", "all", *SMALL, "--json", report, video)
     assert out.startswith(
         f"2 measurements of {video}, within 3 min (--minutes): measurements that would take longer are not started\n"
     )
@@ -36,27 +35,20 @@ def test_bench_all_lists_its_measurements_and_prints_progress_without_a_terminal
     assert sorted(os.listdir(tmp_path)) == ["all.json"]
 
 
-def test_bench_all_starts_no_measurement_after_its_time(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "all", "--minutes", "1e-9", os.fspath(clip_file("good.mp4"))]) == 0
-    out, err = capfd.readouterr()
+def test_bench_all_starts_no_measurement_after_its_time(answer: Answer) -> None:
+    out, err = answer("bench", "all", "--minutes", "1e-9", clip_file("good.mp4"))
     assert err == ""
     rows = re.findall(r"not run: (\S+): no time was left: raise --minutes", out)
     assert rows == ["own:clip_good.mp4-4", "table", "original"]
 
 
-def test_bench_all_generates_media_only_with_generated(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_bench_all_generates_media_only_with_generated(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
     monkeypatch.delenv("FRAMEFEED_MEDIA", raising=False)
-    assert main(["bench", "all"]) == 1
-    assert "--generated to measure a generated video" in capfd.readouterr().err
-    assert main(["bench", "map", "--generated"]) == 1
-    assert "'bench all'" in capfd.readouterr().err
+    assert "--generated to measure a generated video" in answer("bench", "all", code=1).err
+    assert "'bench all'" in answer("bench", "map", "--generated", code=1).err
 
 
-def test_help_lists_only_benches_of_this_version(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "--help"]) == 0
-    out, _ = capfd.readouterr()
+def test_help_lists_only_benches_of_this_version(answer: Answer) -> None:
+    out, _ = answer("bench", "--help")
     assert "decode, cache, load, map, or all" in " ".join(out.split())
-    assert main(["--help"]) == 0
-    assert not re.search(r"^\s+(proxy)\b", capfd.readouterr().out, re.MULTILINE)
+    assert not re.search(r"^\s+(proxy)\b", answer("--help").out, re.MULTILINE)

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from framefeed.cli import main
 from framefeed.testing import make_folder
-from tests.cli.running import SECONDS, environment, only_line, run, run_script
+from tests.cli.running import SECONDS, Answer, environment, only_line, run, run_script
 from tests.corpus import corpus_file
 from tests.programs import running
 
@@ -77,20 +76,18 @@ def test_demo_of_a_folder_lists_its_bad_files_and_leaves_clips_out_that_cannot_b
 
 @pytest.mark.parametrize("words", [["missing"], ["empty"], ["-o", "file"], ["a", "b"], ["--epochs", "3"]])
 def test_wrong_arguments_are_one_line(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                  capfd: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+                  answer: Answer) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("")
-    assert main(["demo", *words]) == 1
-    out, err = capfd.readouterr()
+    out, err = answer("demo", *words, code=1)
     assert "Traceback" not in out
     only_line(err)
 
 
-def test_a_folder_without_readable_videos_is_described(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_readable_videos_is_described(tmp_path: Path, answer: Answer) -> None:
     (tmp_path / "bad.mp4").write_text("no film")
-    assert main(["demo", os.fspath(tmp_path), "-o", os.fspath(tmp_path / "out")]) == 3
-    assert "is text, not media" in only_line(capfd.readouterr().err)
+    assert "is text, not media" in only_line(answer("demo", tmp_path, "-o", tmp_path / "out", code=3).err)
 
 
 def test_missing_pytorch_is_named() -> None:

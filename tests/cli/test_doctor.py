@@ -8,13 +8,12 @@ import pytest
 
 import framefeed.cli.doctor
 from framefeed.bitstreams import CODECS
-from framefeed.cli import main
 from framefeed.cli._versions import Requirement, find_version, list_requirements
+from tests.cli.running import Answer
 
 
-def test_versions_limits_and_codecs_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor"]) == 0
-    out, err = capsys.readouterr()
+def test_versions_limits_and_codecs_are_printed(answer: Answer) -> None:
+    out, err = answer("doctor")
     assert err == ""
     first_words = {line.split()[0] for line in out.splitlines() if line}
     assert {"framefeed", "python", "numpy", "av", "pillow", "ffmpeg", "libavcodec", "h264", "av1", "vp9"} <= first_words
@@ -22,9 +21,8 @@ def test_versions_limits_and_codecs_are_printed(capsys: pytest.CaptureFixture[st
     assert "/dev/shm: " in out
 
 
-def test_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
+def test_json(answer: Answer) -> None:
+    facts = json.loads(answer("doctor", "--json").out)
     assert facts["threads"]["budget"] >= 1
     assert facts["threads"]["reasons"]
     assert facts["codecs"]["h264"]["decoders"] == ["h264"]
@@ -49,14 +47,13 @@ def test_version_floors(installed: str | None, floor: str, is_too_old: bool) -> 
     assert Requirement("package", floor, "", installed).is_too_old is is_too_old
 
 
-def test_warnings(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_warnings(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
     rows = [("numpy", "2.4", "", "1.26"), ("av", "18.1", "", None), ("ray", "2", "x", None)]
     old = [Requirement(*row) for row in rows]
     monkeypatch.setattr(framefeed.cli.doctor, "list_requirements", lambda: old)
     monkeypatch.setattr(framefeed.cli.doctor, "MIN_OPEN_FILES", 1 << 62)
     monkeypatch.setattr(framefeed.cli.doctor, "MIN_SHARED_BYTES", 1 << 62)
-    assert main(["doctor"]) == 0
-    out = capsys.readouterr().out
+    out = answer("doctor").out
     assert "warning: numpy 1.26 is older than 2.4" in out
     assert "warning: av is missing" in out
     assert "files can be open at once" in out
@@ -78,23 +75,19 @@ def test_the_last_sentence_agrees_with_the_list(
     rows: list[tuple[str, str, str, str | None]],
     closing: str,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    answer: Answer,
 ) -> None:
     monkeypatch.setattr(framefeed.cli.doctor, "list_requirements", lambda: [Requirement(*row) for row in rows])
     monkeypatch.setattr(framefeed.cli.doctor, "CODECS", {"h264": CODECS["h264"]})
     monkeypatch.setattr(framefeed.cli.doctor, "MIN_OPEN_FILES", 0)
     monkeypatch.setattr(framefeed.cli.doctor, "MIN_SHARED_BYTES", 0)
-    assert main(["doctor"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == closing
+    assert answer("doctor").out.splitlines()[-1] == closing
 
 
-def test_the_last_line_names_codecs_without_a_decoder(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_last_line_names_codecs_without_a_decoder(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
     unknown = replace(CODECS["h264"], name="none_such")
     monkeypatch.setattr(framefeed.cli.doctor, "CODECS", {"h264": CODECS["h264"], "none_such": unknown})
-    assert main(["doctor"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].endswith("; codecs that cannot be decoded here: none_such")
+    assert answer("doctor").out.splitlines()[-1].endswith("; codecs that cannot be decoded here: none_such")
 
 
 def test_tensorflow_is_there_under_either_name(monkeypatch: pytest.MonkeyPatch) -> None:

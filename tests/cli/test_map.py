@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 
 import framefeed as ff
-from framefeed.cli import main
 from framefeed.cli._functions import import_function, importing_from_current_folder
 from framefeed.cli._map_jobs import Job, list_jobs
 from framefeed.cli._map_ledger import LEDGER, MapLedger
 from framefeed.errors import MediaError, UsageError
 from framefeed.testing import ClipSpec, read_stamps
-from tests.cli.running import only_line, run
+from tests.cli.running import Answer, only_line, run
 from tests.corpus import clip_file
 
 SPEC = ClipSpec(num_frames=30, height=64, width=128, fps=25, gop=10)
@@ -256,47 +255,44 @@ def test_another_file_is_no_ledger(text: str) -> None:
 # --- one video ------------------------------------------------------------------------------------
 
 
-def map_and_read(capfd: pytest.CaptureFixture[str], *words: str, code: int = 0) -> tuple[str, str]:
-    assert main(["map", *words]) == code
-    out, err = capfd.readouterr()
+def map_and_read(answer: Answer, *words: str, code: int = 0) -> tuple[str, str]:
+    out, err = answer("map", *words, code=code)
     return out, err
 
 
-def test_tiles_are_a_mosaic_or_four_videos_or_pictures(capfd: pytest.CaptureFixture[str]) -> None:
+def test_tiles_are_a_mosaic_or_four_videos_or_pictures(answer: Answer) -> None:
     video()
     words = ["--function", "mymodel:tiles", "--workers", "2"]
-    out, err = map_and_read(capfd, "in.mp4", "out.mp4", *words)
+    out, err = map_and_read(answer, "in.mp4", "out.mp4", *words)
     assert out.startswith("out.mp4: 30 pictures of 30 frames in ")
     assert err == ""
     assert stamps("out.mp4") == list(range(30))
-    map_and_read(capfd, "in.mp4", "tile{picture}.mkv", *words)
+    map_and_read(answer, "in.mp4", "tile{picture}.mkv", *words)
     assert ff.probe("tile3.mkv").width == 64
-    map_and_read(capfd, "in.mp4", "frames", *words, "--images", "jpg", "--quality", "80")
+    map_and_read(answer, "in.mp4", "frames", *words, "--images", "jpg", "--quality", "80")
     assert len(os.listdir("frames")) == 120
     assert {name[-4:] for name in os.listdir("frames")} == {".jpg"}
 
 
-def test_options_reach_the_video(capfd: pytest.CaptureFixture[str]) -> None:
+def test_options_reach_the_video(answer: Answer) -> None:
     video()
     map_and_read(
-        capfd, "in.mp4", "--function", "mymodel:batched", "out.mkv", "--batch-size", "4", "--codec", "mpeg4",
+        answer, "in.mp4", "--function", "mymodel:batched", "out.mkv", "--batch-size", "4", "--codec", "mpeg4",
         "--quality", "2", "--gop", "5", "--fps", "50", "--pixel-format", "yuv420p",
     )  # fmt: skip
     info, index = ff.probe("out.mkv"), ff.build_index("out.mkv")
     assert (info.codec, info.pixel_format, len(index), float(index.average_fps or 0)) == ("mpeg4", "yuv420p", 60, 50.0)
     assert index.key_frame_indices[1] <= 5
-    document = json.loads(map_and_read(capfd, "in.mp4", "out.mp4", "--function", "mymodel:counts", "--setup",
+    document = json.loads(map_and_read(answer, "in.mp4", "out.mp4", "--function", "mymodel:counts", "--setup",
                                        "mymodel:make_state", "--json")[0])  # fmt: skip
     assert document["written"][0]["num_pictures"] == 30
     assert document["failed"] == []
 
 
-def test_a_function_that_fails_stops_with_its_traceback_and_goes_on_after_a_fix(
-    model: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_function_that_fails_stops_with_its_traceback_and_goes_on_after_a_fix(model: Path, answer: Answer) -> None:
     video()
     words = ["in.mp4", "out.mp4", "--function", "mymodel:fails", "--workers", "1"]
-    out, err = map_and_read(capfd, *words, code=1)
+    out, err = map_and_read(answer, *words, code=1)
     assert out == ""
     lines = err.splitlines()
     assert lines[0] == "framefeed: Traceback (most recent call last):"
@@ -307,15 +303,15 @@ def test_a_function_that_fails_stops_with_its_traceback_and_goes_on_after_a_fix(
     assert not Path("out.mp4").exists()
     (model / "mymodel.py").write_text(MODULE.replace("index == 7", "index == 70"))
     del sys.modules["mymodel"]
-    map_and_read(capfd, *words)
+    map_and_read(answer, *words)
     assert stamps("out.mp4") == list(range(30))
 
 
 @pytest.mark.parametrize(("on_error", "shown"), [("skip", [*range(7), *range(8, 30)]), ("keep", list(range(30)))])
-def test_frames_that_fail_are_listed(on_error: str, shown: list[int], capfd: pytest.CaptureFixture[str]) -> None:
+def test_frames_that_fail_are_listed(on_error: str, shown: list[int], answer: Answer) -> None:
     video()
     words = ["in.mp4", "out.mp4", "--function", "mymodel:fails", "--on-error", on_error]
-    out, err = map_and_read(capfd, *words, code=3)
+    out, err = map_and_read(answer, *words, code=3)
     assert f"{len(shown)} pictures of 30 frames" in out
     action = "skipped" if on_error == "skip" else "kept"
     assert only_line(err) == f"framefeed: in.mp4: frame 7 (0.280000 s): {action} (function): ValueError: seven"
@@ -335,9 +331,9 @@ def test_frames_that_fail_are_listed(on_error: str, shown: list[int], capfd: pyt
         (["in.mp4", "out.mp4", "--workers", "two"], "expected auto, or an integer"),
     ],
 )
-def test_mistakes_are_one_line(words: list[str], said: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_one_line(words: list[str], said: str, answer: Answer) -> None:
     video()
-    _, err = map_and_read(capfd, *words, "--function", "mymodel:same", code=1)
+    _, err = map_and_read(answer, *words, "--function", "mymodel:same", code=1)
     assert said in only_line(err)
     assert set(os.listdir()) - {"__pycache__"} == {"in.mp4", "mymodel.py"}
 
@@ -345,11 +341,11 @@ def test_mistakes_are_one_line(words: list[str], said: str, capfd: pytest.Captur
 # --- many videos ----------------------------------------------------------------------------------
 
 
-def test_a_folder_is_mapped_with_one_ledger_and_only_once(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_is_mapped_with_one_ledger_and_only_once(answer: Answer) -> None:
     first, second = video("v/a.mp4"), video("v/b/c.mkv", ClipSpec(num_frames=12, height=64, width=128, first_stamp=9))
     Path("v/bad.mp4").write_text("no film")
     words = ["v", "out", "--function", "mymodel:same"]
-    out, err = map_and_read(capfd, *words, code=3)
+    out, err = map_and_read(answer, *words, code=3)
     assert "[1 of 3] out/a.mp4: 30 pictures of 30 frames" in out
     assert out.splitlines()[-1] == "2 of 3 videos mapped; ledger: out/framefeed-map.jsonl"
     assert only_line(err).endswith("v/bad.mp4: is text, not media (UnreadableMedia)")
@@ -361,189 +357,181 @@ def test_a_folder_is_mapped_with_one_ledger_and_only_once(capfd: pytest.CaptureF
     calls = sys.modules["mymodel"].CALLS
     calls.clear()
     shutil.copy(first, "v/bad.mp4")
-    out, _ = map_and_read(capfd, *words)
+    out, _ = map_and_read(answer, *words)
     assert len(calls) == 30
     assert out.startswith("[3 of 3] out/bad.mp4: ")
     assert "2 videos finished by an earlier run and unchanged since: --no-resume maps them again" in out
     calls.clear()
     shutil.copy(first, second)
-    document = json.loads(map_and_read(capfd, *words, "--json")[0])
+    document = json.loads(map_and_read(answer, *words, "--json")[0])
     assert (len(calls), document["finished_before"]) == (30, 2)
     assert [os.path.relpath(each["source"]) for each in document["written"]] == ["v/b/c.mkv"]
     calls.clear()
-    map_and_read(capfd, *words, "--quality", "30")
+    map_and_read(answer, *words, "--quality", "30")
     assert len(calls) == 90
     calls.clear()
-    map_and_read(capfd, *words, "--quality", "30", "--no-resume")
+    map_and_read(answer, *words, "--quality", "30", "--no-resume")
     assert len(calls) == 90
 
 
-def test_frames_that_fail_are_lines_of_the_ledger(capfd: pytest.CaptureFixture[str]) -> None:
+def test_frames_that_fail_are_lines_of_the_ledger(answer: Answer) -> None:
     video("v/a.mp4")
     video("v/b.mp4", ClipSpec(num_frames=5, height=64, width=128))
     words = ["v", "out/{name}.mkv", "--function", "mymodel:fails"]
-    _, err = map_and_read(capfd, *words, code=3)
+    _, err = map_and_read(answer, *words, code=3)
     assert "ValueError: seven" in err
     assert [(Path(line["file"]).name, line["action"]) for line in lines_of("out")] == [
         ("a.mp4", "failed"),
         ("b.mp4", "written"),
     ]
-    map_and_read(capfd, *words, "--on-error", "skip", code=3)
+    map_and_read(answer, *words, "--on-error", "skip", code=3)
     assert [(Path(line["file"]).name, line["frame"], line["action"]) for line in lines_of("out")] == [
         ("a.mp4", 7, "skipped"),
         ("a.mp4", None, "written"),
         ("b.mp4", None, "written"),
     ]
-    out, err = map_and_read(capfd, *words, "--on-error", "skip", code=3)
+    out, err = map_and_read(answer, *words, "--on-error", "skip", code=3)
     assert out.splitlines()[-1] == "2 of 2 videos mapped; ledger: out/framefeed-map.jsonl"
     assert only_line(err) == "framefeed: 1 frame of them failed: the ledger lists them"
 
 
-def test_what_all_videos_would_fail_of_stops_the_command(capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_all_videos_would_fail_of_stops_the_command(answer: Answer) -> None:
     video("v/a.mp4")
     video("v/b.mp4")
-    _, err = map_and_read(capfd, "v", "out", "--function", "mymodel:same", "--codec", "prores", code=1)
+    _, err = map_and_read(answer, "v", "out", "--function", "mymodel:same", "--codec", "prores", code=1)
     assert "does not hold prores" in only_line(err)
     assert lines_of("out") == []
 
 
-def test_files_that_are_no_outputs_are_not_overwritten(capfd: pytest.CaptureFixture[str]) -> None:
+def test_files_that_are_no_outputs_are_not_overwritten(answer: Answer) -> None:
     first = video("v/a.mp4")
     Path("out").mkdir()
     footage = video("out/a.mp4", ClipSpec(num_frames=3, height=64, width=128))
     before = footage.read_bytes()
-    _, err = map_and_read(capfd, "v", "out", "--function", "mymodel:same", code=1)
+    _, err = map_and_read(answer, "v", "out", "--function", "mymodel:same", code=1)
     said = "out/a.mp4: this file is already there and was not written by 'framefeed map' with the ledger out/"
     assert said in only_line(err)
     assert "choose another folder, or give --overwrite" in err
     assert footage.read_bytes() == before
-    map_and_read(capfd, "v", "out", "--function", "mymodel:same", "--overwrite")
+    map_and_read(answer, "v", "out", "--function", "mymodel:same", "--overwrite")
     assert stamps("out/a.mp4") == list(range(30))
     first.unlink()
     video("v/a.mp4", ClipSpec(num_frames=3, height=64, width=128))
-    map_and_read(capfd, "v", "out", "--function", "mymodel:same")
+    map_and_read(answer, "v", "out", "--function", "mymodel:same")
     assert stamps("out/a.mp4") == [0, 1, 2]
 
 
-def test_a_setup_that_fails_stops_the_command_at_the_first_video(
-    model: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_setup_that_fails_stops_the_command_at_the_first_video(model: Path, answer: Answer) -> None:
     (model / "mymodel.py").write_text(MODULE.replace("make_state = list", "def make_state():\n    return 1 / 0"))
     video("v/a.mp4")
     video("v/b.mp4")
     words = ["--function", "mymodel:counts", "--setup", "mymodel:make_state"]
     for given in (["v", "out"], ["v/a.mp4", "out.mp4"]):
-        _, err = map_and_read(capfd, *given, *words, code=1)
+        _, err = map_and_read(answer, *given, *words, code=1)
         assert "framefeed: ZeroDivisionError: division by zero" in err.splitlines()
         assert "setup raised ZeroDivisionError" in err.splitlines()[-1]
 
 
-def test_outputs_stay_the_commands_own_when_they_are_not_made_again(capfd: pytest.CaptureFixture[str]) -> None:
+def test_outputs_stay_the_commands_own_when_they_are_not_made_again(answer: Answer) -> None:
     video("v/a.mp4")
     video("v/b.mp4", ClipSpec(num_frames=5, height=64, width=128))
-    map_and_read(capfd, "v", "out", "--function", "mymodel:same")
+    map_and_read(answer, "v", "out", "--function", "mymodel:same")
     words = ["v", "out", "--function", "mymodel:fails"]
     for _ in range(2):
-        map_and_read(capfd, *words, code=3)
+        map_and_read(answer, *words, code=3)
         kinds = sorted((Path(line["file"]).name, line["action"]) for line in lines_of("out"))
         assert kinds == [("a.mp4", "failed"), ("a.mp4", "written"), ("b.mp4", "written")]
-    map_and_read(capfd, *words, "--on-error", "keep", code=3)
+    map_and_read(answer, *words, "--on-error", "keep", code=3)
     kinds = sorted((Path(line["file"]).name, line["action"]) for line in lines_of("out"))
     assert kinds == [("a.mp4", "kept"), ("a.mp4", "written"), ("b.mp4", "written")]
 
 
-def test_a_command_that_was_stopped_goes_on_over_outputs_of_other_options(
-    model: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_that_was_stopped_goes_on_over_outputs_of_other_options(model: Path, answer: Answer) -> None:
     (model / "stops.py").write_text(MODULE.replace('ValueError("seven")', "KeyboardInterrupt"))
     video("v/a.mp4")
     video("v/b.mp4", ClipSpec(num_frames=5, height=64, width=128))
     words = ["v", "out", "--function", "stops:fails", "--workers", "0"]
-    map_and_read(capfd, "v", "out", "--function", "stops:same")
-    map_and_read(capfd, *words, code=130)
+    map_and_read(answer, "v", "out", "--function", "stops:same")
+    map_and_read(answer, *words, code=130)
     (model / "stops.py").write_text(MODULE)
     del sys.modules["stops"]
-    map_and_read(capfd, *words, "--on-error", "keep", code=3)
+    map_and_read(answer, *words, "--on-error", "keep", code=3)
 
 
-def test_one_output_replaces_no_file_but_that_of_an_interrupted_run(capfd: pytest.CaptureFixture[str]) -> None:
+def test_one_output_replaces_no_file_but_that_of_an_interrupted_run(answer: Answer) -> None:
     video()
     words = ["in.mp4", "out.mp4", "--function", "mymodel:fails", "--workers", "1", "--fps", "5"]
     Path("out.mp4").write_bytes(b"notes")
-    _, err = map_and_read(capfd, *words, code=1)
+    _, err = map_and_read(answer, *words, code=1)
     assert only_line(err) == (
         "framefeed: out.mp4: this file is already there, and is not overwritten: choose another name, or give "
         "--overwrite"
     )
-    map_and_read(capfd, *words, "--overwrite")
+    map_and_read(answer, *words, "--overwrite")
     assert len(stamps("out.mp4")) == 6
-    _, err = map_and_read(capfd, "in.mp4", "out.mp4", "--function", "mymodel:fails", code=1)
+    _, err = map_and_read(answer, "in.mp4", "out.mp4", "--function", "mymodel:fails", code=1)
     assert "--overwrite" in only_line(err), "it cannot know that it wrote it"
     Path("out.mp4").write_bytes(b"")
-    map_and_read(capfd, *words)
+    map_and_read(answer, *words)
 
 
-def test_a_run_that_continues_need_not_be_allowed_to_overwrite_again(
-    model: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_continues_need_not_be_allowed_to_overwrite_again(model: Path, answer: Answer) -> None:
     video("in.mp4", ClipSpec(num_frames=80, height=64, width=128, gop=10))
     Path("out.mp4").write_bytes(b"notes")
     (model / "mymodel.py").write_text(MODULE.replace("index == 7", "index == 70"))
     words = ["in.mp4", "out.mp4", "--function", "mymodel:fails", "--workers", "1"]
-    map_and_read(capfd, *words, "--overwrite", code=1)
+    map_and_read(answer, *words, "--overwrite", code=1)
     assert Path("out.mp4").read_bytes() == b"notes"
     (model / "mymodel.py").write_text(MODULE.replace("index == 7", "index == 700"))
     del sys.modules["mymodel"]
-    out, _ = map_and_read(capfd, *words)
+    out, _ = map_and_read(answer, *words)
     assert "80 pictures of 80 frames" in out
     assert "of them by an earlier run" in out
 
 
-def test_one_of_several_outputs_is_not_overwritten(capfd: pytest.CaptureFixture[str]) -> None:
+def test_one_of_several_outputs_is_not_overwritten(answer: Answer) -> None:
     video("v/in.mp4")
     video("tile1.mkv")
     shutil.copy("tile1.mkv", "tile0.mkv")
     words = ["--function", "mymodel:tiles"]
-    _, err = map_and_read(capfd, "v/in.mp4", "tile{picture}.mkv", *words, code=1)
+    _, err = map_and_read(answer, "v/in.mp4", "tile{picture}.mkv", *words, code=1)
     assert "tile0.mkv: this file is already there, and is not overwritten" in only_line(err)
-    _, err = map_and_read(capfd, "v", "{name}{picture}.mkv", *words)
+    _, err = map_and_read(answer, "v", "{name}{picture}.mkv", *words)
     assert err == ""
 
 
-def test_a_function_with_other_parameters_is_a_mistake(model: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_function_with_other_parameters_is_a_mistake(model: Path, answer: Answer) -> None:
     (model / "plain.py").write_text("def grey(frame):\n    return frame\n")
     video()
-    _, err = map_and_read(capfd, "in.mp4", "out.mp4", "--function", "plain:grey", code=1)
+    _, err = map_and_read(answer, "in.mp4", "out.mp4", "--function", "plain:grey", code=1)
     assert only_line(err) == (
         "framefeed: function: expected function(frame, *, index, pts_seconds), got plain:grey(frame): got an "
         "unexpected keyword argument 'index'"
     )
 
 
-def test_what_a_function_prints_is_no_json(model: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_a_function_prints_is_no_json(model: Path, answer: Answer) -> None:
     (model / "loud.py").write_text(MODULE.replace("CALLS.append(index)", "print(index)"))
     video()
-    out, err = map_and_read(capfd, "in.mp4", "out.mp4", "--function", "loud:same", "--json")
+    out, err = map_and_read(answer, "in.mp4", "out.mp4", "--function", "loud:same", "--json")
     assert json.loads(out)["written"][0]["num_frames"] == 30
     assert sorted(map(int, err.split())) == list(range(30))
 
 
-def test_a_bar_shows_the_number_of_the_video_on_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bar_shows_the_number_of_the_video_on_a_terminal(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
     video("v/a.mp4")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    _, err = map_and_read(capfd, "v", "out", "--function", "mymodel:same")
+    _, err = map_and_read(answer, "v", "out", "--function", "mymodel:same")
     assert "[1 of 1]: " in err
 
 
-def test_an_interrupt_says_how_to_continue(model: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_says_how_to_continue(model: Path, answer: Answer) -> None:
     (model / "stops.py").write_text(MODULE.replace('ValueError("seven")', "KeyboardInterrupt"))
     video("v/a.mp4")
     words = ["--function", "stops:fails", "--workers", "0"]
-    _, err = map_and_read(capfd, "v", "out", *words, code=130)
+    _, err = map_and_read(answer, "v", "out", *words, code=130)
     assert only_line(err).endswith("v/a.mp4, 1 of 1; run the same command again to continue")
-    _, err = map_and_read(capfd, "v/a.mp4", "out.mp4", *words, code=130)
+    _, err = map_and_read(answer, "v/a.mp4", "out.mp4", *words, code=130)
     assert only_line(err) == "framefeed: interrupted; run the same command again to continue"
 
 

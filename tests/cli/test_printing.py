@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.cli._io import MAX_LINE, format_table, make_printable, print_error, print_json, print_out
+from framefeed._units import format_table
+from framefeed.cli._io import MAX_LINE, make_printable, print_error, print_json, print_out
 
 
 @given(st.text())

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from framefeed.cli import main
 from framefeed.scanning import scan
 from framefeed.testing import make_folder
-from tests.cli.running import only_line, run
+from tests.cli.running import Answer, only_line, run
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +32,10 @@ def test_one_line_describes_the_page(scanned: Path, tmp_path: Path) -> None:
 
 
 def test_json_title_and_the_default_path(scanned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                          capfd: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+                                          answer: Answer) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     catalog = os.fspath(scanned / "cat.parquet")
-    assert main(["report", catalog, "--title", "Red & blue", "--json"]) == 0
-    out, err = capfd.readouterr()
+    out, err = answer("report", catalog, "--title", "Red & blue", "--json")
     assert err == ""
     size = (tmp_path / "report.html").stat().st_size
     assert json.loads(out) == {
@@ -63,13 +61,12 @@ def test_no_media_is_needed(scanned: Path, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_arguments_are_one_line(words: list[str], scanned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                               capfd: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+                               answer: Answer) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     for name in ("cat.parquet", "cat.frames.arrow"):
         shutil.copy(scanned / name, tmp_path)
     (tmp_path / "text.parquet").write_text("not a catalog")
-    assert main(["report", *words]) == 1
-    out, err = capfd.readouterr()
+    out, err = answer("report", *words, code=1)
     assert out == ""
     only_line(err)
     assert (tmp_path / "text.parquet").read_text() == "not a catalog"

@@ -13,7 +13,7 @@ from framefeed.cli import main
 from framefeed.cli._io import print_failed
 from framefeed.report import make_page
 from framefeed.testing import make_folder
-from tests.cli.running import only_line, run, run_on_terminal
+from tests.cli.running import Answer, only_line, run, run_on_terminal
 from tests.corpus import corpus_file
 from tests.damaged import damaged_clip
 from tests.media.pictures import write_folder
@@ -27,10 +27,9 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_summary_of_a_scan(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_summary_of_a_scan(videos: Path, tmp_path: Path, answer: Answer) -> None:
     path = tmp_path / "cat.parquet"
-    assert main(["scan", os.fspath(videos), "-o", os.fspath(path), "--label-from", "parent"]) == 0
-    out, err = capfd.readouterr()
+    out, err = answer("scan", videos, "-o", path, "--label-from", "parent")
     assert err == ""
     lines = out.splitlines()
     size = format_bytes(sum(each.stat().st_size for each in videos.rglob("*.mp4")))
@@ -42,16 +41,14 @@ def test_the_summary_of_a_scan(videos: Path, tmp_path: Path, capfd: pytest.Captu
     ]
     assert lines[4].startswith("opened 4 files in ")
     assert lines[5:] == [f"saved as {path}"]
-    assert main(["scan", os.fspath(videos), "-o", os.fspath(path), "--label-from", "parent"]) == 0
-    assert "opened 0 files" in capfd.readouterr().out
+    assert "opened 0 files" in answer("scan", videos, "-o", path, "--label-from", "parent").out
     assert Catalog.open(path).classes == ["blue", "red"]
 
 
-def test_json(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_json(videos: Path, tmp_path: Path, answer: Answer) -> None:
     path = os.fspath(tmp_path / "cat.parquet")
     words = ["scan", os.fspath(videos), "-o", path, "--headers-only", "--root", os.fspath(videos), "--json"]
-    assert main(words) == 0
-    out, err = capfd.readouterr()
+    out, err = answer(*words)
     assert err == ""
     document = json.loads(out)
     assert (document["catalog"], document["files"], document["usable"], document["depth"]) == (path, 4, 4, "header")
@@ -68,62 +65,51 @@ def test_options_reach_the_scan(words: list[str], videos: Path, tmp_path: Path) 
     assert Catalog.open(path)[0].frame_index is not None
 
 
-def test_D01_damaged_files_are_readable_and_counted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_D01_damaged_files_are_readable_and_counted(tmp_path: Path, answer: Answer) -> None:
     clip = damaged_clip("damage.mp4", (12, 13, 14, 15, 16, 30))
     words = ["scan", os.fspath(clip), "--verify", "full"]
-    assert main(words) == 0
-    lines = capfd.readouterr().out.splitlines()
+    lines = answer(*words).out.splitlines()
     assert lines[0].startswith("1 of 1 file can be read")
     assert (
         "damaged: 3 frames in 1 file that can be read: --on-damaged of clip, feed and cache build says what is "
         "delivered for them (in Python: plan_clips(on_damaged=...))" in lines
     )
-    assert main([*words, "--json"]) == 0
-    document = json.loads(capfd.readouterr().out)
+    document = json.loads(answer(*words, "--json").out)
     assert (document["damaged_files"], document["damaged_frames"], document["failed"]) == (1, 3, [])
 
 
-def test_links_are_rows_of_their_own_labels_or_counted(
-    videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_links_are_rows_of_their_own_labels_or_counted(videos: Path, tmp_path: Path, answer: Answer) -> None:
     for label in ("run", "jump"):
         (tmp_path / "ml" / label).mkdir(parents=True)
     shutil.copy(videos / "red" / "video_000.mp4", tmp_path / "ml" / "run" / "a.mp4")
     (tmp_path / "ml" / "jump" / "a.mp4").symlink_to("../run/a.mp4")
     (tmp_path / "ml" / "again").symlink_to("run")
     words = ["scan", os.fspath(tmp_path / "ml"), "--json"]
-    assert main([*words, "--label-from", "parent"]) == 0
-    document = json.loads(capfd.readouterr().out)
+    document = json.loads(answer(*words, "--label-from", "parent").out)
     assert (document["files"], document["classes"]) == (3, ["again", "jump", "run"])
-    assert main([*words, "-o", os.fspath(tmp_path / "cat.parquet")]) == 0
-    document = json.loads(capfd.readouterr().out)
+    document = json.loads(answer(*words, "-o", tmp_path / "cat.parquet").out)
     assert (document["files"], document["scan"]["repeated_files"], document["scan"]["repeated_folders"]) == (1, 1, 1)
     assert Catalog.open(tmp_path / "cat.parquet").source(0) == os.fspath(tmp_path / "ml" / "run" / "a.mp4")
-    assert main(words[:-1]) == 0
     message = "counted once: 1 file and 1 folder found again, through a link or a second name"
-    assert message in capfd.readouterr().out.splitlines()
+    assert message in answer(*words[:-1]).out.splitlines()
 
 
-def test_a_line_that_does_not_fit_is_a_failed_file(
-    videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_line_that_does_not_fit_is_a_failed_file(videos: Path, tmp_path: Path, answer: Answer) -> None:
     labels = ["1", "2", "x", "3"]
     lines = [f"{video} {label}" for video, label in zip(sorted(videos.glob("*/*.mp4")), labels, strict=True)]
     (tmp_path / "list.txt").write_text("\n".join(lines))
-    assert main(["scan", os.fspath(tmp_path / "list.txt"), "--json"]) == 3
-    done = json.loads(capfd.readouterr().out)
+    done = json.loads(answer("scan", tmp_path / "list.txt", "--json", code=3).out)
     assert (done["classes"], [each["source"] for each in done["failed"]]) == (
         [1, 2, 3],
         [f"{tmp_path}/list.txt line 3"],
     )
 
 
-def test_where_relative_paths_start_is_printed_on_standard_error(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_where_relative_paths_start_is_printed_on_standard_error(tmp_path: Path, answer: Answer) -> None:
     (tmp_path / "list.txt").write_text("a.mp4\nb.mp4\n")
-    assert main(["scan", os.fspath(tmp_path / "list.txt"), "--json"]) == 3
-    assert f"none of the listed files exists, for example {tmp_path}/a.mp4" in only_line(capfd.readouterr().err)
+    assert f"none of the listed files exists, for example {tmp_path}/a.mp4" in only_line(
+        answer("scan", tmp_path / "list.txt", "--json", code=3).err
+    )
 
 
 def test_the_name_of_a_url_is_said_once(capfd: pytest.CaptureFixture[str]) -> None:
@@ -135,17 +121,14 @@ def test_the_name_of_a_url_is_said_once(capfd: pytest.CaptureFixture[str]) -> No
     )
 
 
-def test_an_empty_folder_is_a_mistake(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["scan", os.fspath(tmp_path)]) == 1
-    assert "no media found in" in only_line(capfd.readouterr().err)
+def test_an_empty_folder_is_a_mistake(tmp_path: Path, answer: Answer) -> None:
+    assert "no media found in" in only_line(answer("scan", tmp_path, code=1).err)
 
 
-def test_a_scan_warns_about_facts_it_will_lose(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_scan_warns_about_facts_it_will_lose(videos: Path, tmp_path: Path, answer: Answer) -> None:
     words = ["scan", os.fspath(videos), "-o", os.fspath(tmp_path / "cat.parquet")]
-    assert main([*words, "--verify", "full"]) == 0
-    assert capfd.readouterr().err == ""
-    assert main(words) == 0
-    assert "its counts of damaged frames are not kept" in only_line(capfd.readouterr().err)
+    assert answer(*words, "--verify", "full").err == ""
+    assert "its counts of damaged frames are not kept" in only_line(answer(*words).err)
 
 
 def test_failed_files_are_listed_and_the_others_kept(videos: Path, tmp_path: Path) -> None:
@@ -180,79 +163,66 @@ def tiers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_M07_origins_of_times_are_printed(tiers: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_M07_origins_of_times_are_printed(tiers: Path, tmp_path: Path, answer: Answer) -> None:
     out = os.fspath(tmp_path / "cat.parquet")
-    assert main(["scan", os.fspath(tiers), "-o", out]) == 0
     message = (
         "times come from: presentation times in the file (1 video); decoding times in the file, because presentation "
         "times are wrong or missing (1 video); no times are known (1 video); for clips by time, scan the files without "
         "times with --assume-fps"
     )
-    assert message in capfd.readouterr().out.splitlines()
-    assert main(["doctor", out]) == 0
-    lines = capfd.readouterr().out.splitlines()
+    assert message in answer("scan", tiers, "-o", out).out.splitlines()
+    lines = answer("doctor", out).out.splitlines()
     assert lines[lines.index(f"catalog {out}") + 1].startswith("  3 of 3 files can be read")
     assert f"  {message}" in lines
-    assert main(["doctor", out, "--json"]) == 0
-    assert json.loads(capfd.readouterr().out)["catalog"]["times_from"] == {"pts": 1, "dts": 1, "none": 1}
+    assert json.loads(answer("doctor", out, "--json").out)["catalog"]["times_from"] == {"pts": 1, "dts": 1, "none": 1}
 
 
-def test_files_of_other_endings_are_counted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_files_of_other_endings_are_counted(tmp_path: Path, answer: Answer) -> None:
     shutil.copy(corpus_file("base.mp4"), tmp_path / "base.mp4")
     (tmp_path / "inner").mkdir()
     for name in ("notes.TXT", "inner/more.txt", "film.jsv", "inner/README"):
         (tmp_path / name).write_text("x")
     words = ["scan", os.fspath(tmp_path), "-o", os.fspath(tmp_path / "cat.parquet")]
     for others in ("4 files", "6 files"):  # then with the catalog's own
-        assert main(words) == 0
-        assert f"not scanned: {others} with other endings than media: .txt (2), " in capfd.readouterr().out
-    assert main(["scan", os.fspath(tmp_path / "base.mp4")]) == 0
-    assert "not scanned" not in capfd.readouterr().out
+        assert f"not scanned: {others} with other endings than media: .txt (2), " in answer(*words).out
+    assert "not scanned" not in answer("scan", tmp_path / "base.mp4").out
 
 
-def test_json_counts_files_of_other_endings_by_ending(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_json_counts_files_of_other_endings_by_ending(tmp_path: Path, answer: Answer) -> None:
     shutil.copy(corpus_file("base.mp4"), tmp_path / "base.mp4")
     for name in ("one.arrow", "two.arrow", "README"):
         (tmp_path / name).write_text("x")
     Path(os.fsdecode(os.fsencode(tmp_path / "x.") + b"\xff")).write_text("x")
-    assert main(["scan", os.fspath(tmp_path), "--json"]) == 0
-    document = json.loads(capfd.readouterr().out)
+    document = json.loads(answer("scan", tmp_path, "--json").out)
     assert document["scan"]["passed_over"] == {".arrow": 2, "": 1, ".\x00dcff": 1}
 
 
-def test_M07_a_length_that_is_not_known_is_not_0(tiers: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["scan", os.fspath(tiers / "raw.h264")]) == 0
-    assert "frames, length of the video unknown, " in capfd.readouterr().out
+def test_M07_a_length_that_is_not_known_is_not_0(tiers: Path, answer: Answer) -> None:
+    assert "frames, length of the video unknown, " in answer("scan", tiers / "raw.h264").out
 
 
-def test_M07_an_assumed_rate_is_printed(tiers: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_M07_an_assumed_rate_is_printed(tiers: Path, tmp_path: Path, answer: Answer) -> None:
     out = os.fspath(tmp_path / "cat.parquet")
-    assert main(["scan", os.fspath(tiers), "-o", out, "--assume-fps", "30000/1001"]) == 0
-    lines = capfd.readouterr().out.splitlines()
+    lines = answer("scan", tiers, "-o", out, "--assume-fps", "30000/1001").out.splitlines()
     assert "--assume-fps 30000/1001: used for 1 video, not for 2 that have their own times" in lines
     assert any(line.endswith("the rate that was given as assume_fps (1 video)") for line in lines)
     assert Catalog.open(out).table.column("times_from").to_pylist() == ["pts", "dts", "assumed"]
-    assert main(["scan", os.fspath(tiers / "base.mp4"), "--assume-fps", "25", "--json"]) == 0
-    document = json.loads(capfd.readouterr().out)
+    document = json.loads(answer("scan", tiers / "base.mp4", "--assume-fps", "25", "--json").out)
     assert document["times_from"] == {"pts": 1}
-    assert main(["scan", os.fspath(tiers), "--headers-only", "--assume-fps", "25"]) == 0
     kept = "--assume-fps 25: saved for Catalog.with_frame_indexes, because headers have no times of frames"
-    assert kept in capfd.readouterr().out.splitlines()
-    assert main(["scan", os.fspath(tiers), "--assume-fps", "0"]) == 1
-    assert "frames per second" in only_line(capfd.readouterr().err)
+    assert kept in answer("scan", tiers, "--headers-only", "--assume-fps", "25").out.splitlines()
+    assert "frames per second" in only_line(answer("scan", tiers, "--assume-fps", "0", code=1).err)
 
 
-def test_scan_doctor_and_report_have_the_same_totals(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_scan_doctor_and_report_have_the_same_totals(tmp_path: Path, answer: Answer) -> None:
     folder = tmp_path / "mixed"
     make_folder(folder, videos_per_class=1, seconds=1)
     write_folder(folder / "pictures", 3)
     (folder / "bad.mp4").write_text("no video here")
     path = os.fspath(tmp_path / "cat.parquet")
-    assert main(["scan", os.fspath(folder), "-o", path]) == 3
-    first = capfd.readouterr().out.splitlines()[0]
+    first = answer("scan", folder, "-o", path, code=3).out.splitlines()[0]
     assert "3 pictures (only headers were read) and 2 videos, 60 frames, 2 s of video" in first
-    assert main(["doctor", path]) == 0
-    out = capfd.readouterr().out
+    out = answer("doctor", path).out
     assert first in out
     assert "frames found by: reading the headers of all packets (2 videos)" in out
     shown = Page(make_page(Catalog.open(path), "T")).text
@@ -260,49 +230,39 @@ def test_scan_doctor_and_report_have_the_same_totals(tmp_path: Path, capfd: pyte
     assert "\npackets+proof (reading the headers of all packets)\n" in shown
     usable = sum(entry.info.bytes for entry in Catalog.open(path) if entry.info is not None)
     assert f"\nBytes, usable files\n{format_bytes(usable)}\n" in shown
-    assert main(["scan", os.fspath(folder / "pictures"), "--verify", "full"]) == 0
-    assert "3 of 3 files can be read: 3 decoded pictures, " in capfd.readouterr().out
+    assert (
+        "3 of 3 files can be read: 3 decoded pictures, " in answer("scan", folder / "pictures", "--verify", "full").out
+    )
 
 
 def test_facts_of_a_catalog_without_its_frame_tables_are_not_called_claims(
-    videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    videos: Path, tmp_path: Path, answer: Answer
 ) -> None:
     path = tmp_path / "cat.parquet"
-    assert main(["scan", os.fspath(videos), "-o", os.fspath(path)]) == 0
+    answer("scan", videos, "-o", path)
     (tmp_path / "cat.frames.arrow").unlink()
-    capfd.readouterr()
-    assert main(["doctor", os.fspath(path)]) == 0
-    out = capfd.readouterr().out
+    out = answer("doctor", path).out
     assert "4 of 4 files can be read: 120 frames, 4 s of video" in out
     assert "according to headers" not in out
     assert f"the frame tables are missing, there is no file {tmp_path / 'cat.frames.arrow'}: restore it" in out
 
 
-def test_files_that_another_scan_found_are_counted_as_left_out(
-    videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_files_that_another_scan_found_are_counted_as_left_out(videos: Path, tmp_path: Path, answer: Answer) -> None:
     out = os.fspath(tmp_path / "cat.parquet")
     first, *others = sorted(os.fspath(path) for path in videos.rglob("*.mp4"))
-    assert main(["scan", first, *others, "-o", out]) == 0
-    capfd.readouterr()
-    assert main(["scan", first, "-o", out]) == 0
+    answer("scan", first, *others, "-o", out)
     left_out = f"; {len(others)} files of the earlier catalog left out, because they were removed or are not among"
-    assert left_out in capfd.readouterr().out
+    assert left_out in answer("scan", first, "-o", out).out
 
 
-def test_messages_about_classes_name_the_option(
-    videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_messages_about_classes_name_the_option(videos: Path, tmp_path: Path, answer: Answer) -> None:
     plain, train = (os.fspath(tmp_path / name) for name in ("plain.parquet", "train.parquet"))
     folder = sorted(os.fspath(path) for path in videos.iterdir())[0]
-    assert main(["scan", folder, "-o", plain]) == 0
-    assert main(["scan", folder, "-o", train, "--label-from", "parent"]) == 0
-    capfd.readouterr()
+    answer("scan", folder, "-o", plain)
+    answer("scan", folder, "-o", train, "--label-from", "parent")
     words = ["scan", os.fspath(videos), "--label-from", "parent", "--classes-of"]
-    assert main([*words, plain]) == 1
-    line = only_line(capfd.readouterr().err)
+    line = only_line(answer(*words, plain, code=1).err)
     assert line.startswith(f"framefeed: --classes-of {plain}: this catalog has no labels: ")
-    assert main([*words, train]) == 1
-    line = only_line(capfd.readouterr().err)
+    line = only_line(answer(*words, train, code=1).err)
     assert "labels found are not in it, for example" in line
     assert line.endswith("(on the command line: name a catalog with all labels in --classes-of, or leave it out)")

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 import framefeed as ff
 from framefeed.cache import find_codec
-from framefeed.cli import main
 from framefeed.decode import find_decoder
+from tests.cli.running import Answer
 from tests.corpus import clip_file
 
 
@@ -26,18 +25,16 @@ from tests.corpus import clip_file
         (["scan", "x", "--verify", "proofs"], "'proof'"),
     ],
 )
-def test_the_nearest_word_is_named(words: list[str], meant: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(words) == 1
-    out, err = capfd.readouterr()
+def test_the_nearest_word_is_named(words: list[str], meant: str, answer: Answer) -> None:
+    out, err = answer(*words, code=1)
     assert out == ""
     assert f"did you mean {meant}?" in err
     assert len(err.splitlines()) == 1
 
 
-def test_a_word_unlike_all_others_gets_no_suggestion(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_word_unlike_all_others_gets_no_suggestion(answer: Answer) -> None:
     for words in (["xyzzy"], ["doctor", "--xyzzy"]):
-        assert main(words) == 1
-        assert "did you mean" not in capfd.readouterr().err
+        assert "did you mean" not in answer(*words, code=1).err
 
 
 def test_arguments_in_python_get_suggestions_too() -> None:
@@ -51,9 +48,7 @@ def test_arguments_in_python_get_suggestions_too() -> None:
         ff.Uniform(2, policy="repeat-last")  # type: ignore[arg-type]
 
 
-def test_files_may_stand_behind_options(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_files_may_stand_behind_options(tmp_path: Path, answer: Answer) -> None:
     first, second = clip_file("good.mp4"), clip_file("good.mkv")
-    assert main(["scan", os.fspath(first), "--workers", "0", os.fspath(second)]) == 0
-    assert capfd.readouterr().out.startswith("2 of 2 files can be read")
-    assert main(["bench", "all", "--minutes", "1", os.fspath(tmp_path / "none")]) == 1
-    assert "none: no such file or folder" in capfd.readouterr().err
+    assert answer("scan", first, "--workers", "0", second).out.startswith("2 of 2 files can be read")
+    assert "none: no such file or folder" in answer("bench", "all", "--minutes", "1", tmp_path / "none", code=1).err

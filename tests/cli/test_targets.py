@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from framefeed.catalog import Catalog
-from framefeed.cli import main
 from framefeed.scanning import scan
 from framefeed.testing import make_folder
-from tests.cli.running import only_line, run
+from tests.cli.running import Answer, only_line, run
 from tests.corpus import clip_file
 
 # Nobody can make a file there.
@@ -41,10 +40,9 @@ def words_of(command: str, folder: Path, out: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", WRITERS)
-def test_a_folder_that_may_not_be_written_to(command: str, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_may_not_be_written_to(command: str, folder: Path, answer: Answer) -> None:
     words = words_of(command, folder, f"{UNWRITABLE}/wanted")
-    assert main(words) == 1
-    out, err = capfd.readouterr()
+    out, err = answer(*words, code=1)
     line = only_line(err)
     assert f"cannot write {words[-1]}: " in line
     assert "; choose another name, in a folder that may be written to" in line
@@ -54,64 +52,52 @@ def test_a_folder_that_may_not_be_written_to(command: str, folder: Path, capfd: 
 
 
 @pytest.mark.parametrize("command", WRITERS)
-def test_a_fifo_is_named_as_such(command: str, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_fifo_is_named_as_such(command: str, folder: Path, tmp_path: Path, answer: Answer) -> None:
     words = words_of(command, folder, f"{tmp_path}/pipe")
     os.mkfifo(words[-1])
-    assert main(words) == 1
-    assert f"cannot write {words[-1]}: a FIFO is already there" in only_line(capfd.readouterr().err)
+    assert f"cannot write {words[-1]}: a FIFO is already there" in only_line(answer(*words, code=1).err)
     assert Path(words[-1]).is_fifo()
 
 
 @pytest.mark.parametrize("target", ["fifo", "file", "unwritable"])
-def test_frames_go_to_a_folder(target: str, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_frames_go_to_a_folder(target: str, folder: Path, tmp_path: Path, answer: Answer) -> None:
     positions = {"fifo": tmp_path / "fifo", "file": folder / "cat.parquet", "unwritable": Path(UNWRITABLE) / "wanted"}
     os.mkfifo(positions["fifo"])
-    assert main(["clip", os.fspath(clip_file("good.mp4")), "--at", "0", "-o", os.fspath(positions[target])]) == 1
-    line = only_line(capfd.readouterr().err)
+    line = only_line(answer("clip", clip_file("good.mp4"), "--at", "0", "-o", positions[target], code=1).err)
     assert f"cannot make the folder {positions[target]}: " in line
     assert {"fifo": "a FIFO is already there", "file": "a file is already there"}.get(
         target, "choose another one"
     ) in line
 
 
-def test_a_full_standard_output_is_one_line(
-    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_standard_output_is_one_line(folder: Path, answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
     with open("/dev/full", "w") as full, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
-        assert main(["report", os.fspath(folder / "cat.parquet"), "-o", os.fspath(folder / "r.html"), "--json"]) == 1
-    assert "cannot write standard output: No space left on device; make room" in only_line(capfd.readouterr().err)
+        line = only_line(answer("report", folder / "cat.parquet", "-o", folder / "r.html", "--json", code=1).err)
+    assert "cannot write standard output: No space left on device; make room" in line
 
 
 @pytest.mark.parametrize("words", [["report", "{}"], ["feed", "{}", "--rates", "1:2"], ["bench", "decode", "{}"]])
 @pytest.mark.parametrize("kind", ["FIFO", "device"])
-def test_a_file_to_read_must_be_a_regular_file(
-    words: list[str], kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_to_read_must_be_a_regular_file(words: list[str], kind: str, tmp_path: Path, answer: Answer) -> None:
     path = "/dev/zero" if kind == "device" else os.fspath(tmp_path / "pipe")
     if kind == "FIFO":
         os.mkfifo(path)
-    assert main([word.format(path) for word in words]) == 1
-    assert f"is a {kind}, not a file" in only_line(capfd.readouterr().err)
+    assert f"is a {kind}, not a file" in only_line(answer(*[word.format(path) for word in words], code=1).err)
 
 
-def test_a_cache_must_be_a_folder(tmp_path: Path, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_cache_must_be_a_folder(tmp_path: Path, folder: Path, answer: Answer) -> None:
     os.mkfifo(tmp_path / "pipe")
     for words in (["info"], ["build", os.fspath(folder / "cat.parquet")]):
-        assert main(["cache", *words, os.fspath(tmp_path / "pipe")]) == 1
-        line = only_line(capfd.readouterr().err)
+        line = only_line(answer("cache", *words, tmp_path / "pipe", code=1).err)
         assert all(word in line for word in ("pipe: ", "a FIFO", "folder")), line
 
 
-def test_frame_tables_that_are_missing_are_named(
-    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_frame_tables_that_are_missing_are_named(folder: Path, tmp_path: Path, answer: Answer) -> None:
     path, missing = tmp_path / "cat.parquet", f"there is no file {tmp_path / 'cat.frames.arrow'}"
     path.write_bytes((folder / "cat.parquet").read_bytes())
-    assert main(["feed", os.fspath(path), "--rates", "1:2"]) == 1
-    assert f"{missing}: put it back, or scan again" in only_line(capfd.readouterr().err)
-    assert main(["report", os.fspath(path), "-o", os.fspath(tmp_path / "r.html")]) == 0
-    assert missing in only_line(capfd.readouterr().err)
+    assert f"{missing}: put it back, or scan again" in only_line(answer("feed", path, "--rates", "1:2", code=1).err)
+    assert missing in only_line(answer("report", path, "-o", tmp_path / "r.html").err)
     with pytest.raises(ValueError, match=missing):
         Catalog.open(path).frame_index(0)
 
@@ -126,12 +112,9 @@ def test_a_name_that_is_not_utf8_is_printed_once(tmp_path: Path) -> None:
     assert rb"caf\xe9.mp4: is text, not media (UnreadableMedia)" in result.stderr
 
 
-def test_an_error_of_the_system_is_printed_without_its_number(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_of_the_system_is_printed_without_its_number(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
     def fail(*_: Any) -> None:
         raise PermissionError(13, "Permission denied", "some/file")
 
     monkeypatch.setattr("framefeed.cli._dispatch", fail)
-    assert main(["doctor"]) == 1
-    assert only_line(capfd.readouterr().err) == "framefeed: some/file: Permission denied"
+    assert only_line(answer("doctor", code=1).err) == "framefeed: some/file: Permission denied"

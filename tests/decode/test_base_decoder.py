@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.decode._auto import AutoDecoder
 from framefeed.decode._decoder import (
     BaseDecoder,
     ClipSlot,
     Decoder,
     DecodeReport,
     adapt_decoder,
-    can_iter_native,
     describe_recipe,
 )
-from framefeed.decode._registry import as_decoder, find_decoder
+from framefeed.decode._registry import AutoDecoder, as_decoder, find_decoder
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.decode.backends.still import StillDecoder
@@ -66,7 +64,7 @@ def test_optional_methods_are_found(decoder: Decoder, has_methods: bool, index: 
     adapted = as_decoder(decoder)
     assert isinstance(adapted, BaseDecoder)
     assert adapted is adapt_decoder(adapted)
-    assert (adapted.name, can_iter_native(decoder, index)) == (decoder.name, has_methods)
+    assert (adapted.name, adapted.can_iter_native(index)) == (decoder.name, has_methods)
     auto = AutoDecoder(decoder, StillDecoder())
     assert auto.can_iter_rgb(index) == auto.can_iter_native(index) == adapted.can_iter_rgb(index) == has_methods
 
@@ -84,3 +82,19 @@ def test_reading_forward_with_and_without_pictures(kind: type[Minimal], slots: i
         for own, other in zip(ours, plain, strict=True):
             np.testing.assert_array_equal(own, other)
     assert decoder.slots == slots
+
+
+@pytest.mark.parametrize(
+    ("name", "plans"), [("base.mp4", [range(25), range(25, 100)]), ("closed_gop.ts", [range(100)])]
+)
+def test_reading_forward_plans_few_frames_first_but_not_through_a_container(name: str, plans: list[range]) -> None:
+    planned: list[Any] = []
+
+    class Noting(PyAVDecoder):
+        def iter_rgb(self, source: Any, index: Any, ordinals: Any, output: Any) -> Iterator[Any]:
+            planned.append(ordinals)
+            return super().iter_rgb(source, index, ordinals, output)
+
+    with VideoDecoder(corpus_file(name), backend=Noting()) as decoder:
+        assert sum(1 for _ in decoder) == 100
+    assert planned == plans

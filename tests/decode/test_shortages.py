@@ -52,7 +52,7 @@ def failing(kind: str, fault: Fault) -> Iterator[None]:
 
 @contextmanager
 def failing_conversions(fault: Fault) -> Iterator[None]:
-    real = Converter._write
+    real = Converter._write_unscaled
 
     def write(*given: Any) -> None:
         if fault.is_due:
@@ -61,7 +61,7 @@ def failing_conversions(fault: Fault) -> Iterator[None]:
         real(*given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Converter, "_write", write)
+        patch.setattr(Converter, "_write_unscaled", write)
         yield
 
 

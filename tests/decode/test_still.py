@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from PIL import ExifTags, Image, ImageFile, ImageOps
 
 from framefeed._values import DEFAULT_LIMITS, Limits
-from framefeed.decode._auto import AutoDecoder
 from framefeed.decode._decoder import ClipSlot, Decoder, DecodeReport
-from framefeed.decode._registry import find_decoder, list_decoders
+from framefeed.decode._registry import AutoDecoder, find_decoder, list_decoders
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.decode.backends.still import StillDecoder

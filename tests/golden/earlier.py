@@ -1,7 +1,8 @@
 """A catalog, two caches and states of loaders as commit c6d7a09f wrote them, and what reads them again.
 
 They are in the folder ``earlier``. Written by
-``PYTHONPATH=CHECKOUT_OF_C6D7A09F/src python tests/golden/earlier.py`` and never again: new code opens what is there.
+``PYTHONPATH=CHECKOUT_OF_C6D7A09F/src python tests/golden/earlier.py`` and never again: new code opens what is there,
+and writes the same names.
 """
 
 from __future__ import annotations
@@ -74,12 +75,16 @@ def libraries() -> dict[str, str]:
     return {"av": av.__version__, "libavcodec": ".".join(map(str, av.library_versions["libavcodec"]))}
 
 
-def _write(folder: Path) -> None:
+def _write_media(folder: Path) -> None:
     for name, spec in _MEDIA.items():
         (folder / "media" / name).parent.mkdir(parents=True, exist_ok=True)
         write_clip(folder / "media" / name, spec)
     data = (folder / "media/a/h264.mp4").read_bytes()
     (folder / "media/a/cut.mp4").write_bytes(data[: len(data) // 3])
+
+
+def write(folder: Path) -> None:
+    """Write the catalog, the caches and the states of the media that lie in a folder."""
     catalog = ff.scan(folder / "media", out=folder / CATALOG, label_from="parent", root=folder, workers=1)
     for codec, form in CACHES.items():
         cache: Any = ff.FrameCache(folder / codec, codec=codec, form=form)
@@ -109,4 +114,5 @@ def _save_states(folder: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    _write(FOLDER)
+    _write_media(FOLDER)
+    write(FOLDER)

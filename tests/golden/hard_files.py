@@ -20,6 +20,7 @@ from PIL import Image
 import framefeed as ff
 from framefeed.testing import clip_bytes
 from tests.bitstreams.vpx_cases import MUTANTS
+from tests.bitstreams.vpx_mutants import ivf
 from tests.cli.bad_media import BAD, READS_OTHERS
 from tests.codec_clips import CODECS
 from tests.corpus import clip_file, corpus_file
@@ -121,6 +122,8 @@ def _damaged(folder: Path) -> Iterator[tuple[str, Any]]:
 def _mutants(folder: Path) -> Iterator[tuple[str, Any]]:
     for name, mutant in MUTANTS.items():
         yield f"mutant: {name}", _put(folder, "clip.ivf", mutant.make())
+    for codec in ("vp8", "av1"):
+        yield f"mutant: {codec} without packets", _put(folder, "clip.ivf", ivf(codec, []))
 
 
 def _streams(folder: Path) -> Iterator[tuple[str, Any]]:

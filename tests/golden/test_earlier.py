@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import framefeed as ff
 from tests.golden.earlier import (
     CACHES,
+    CATALOG,
     EPOCH,
     FOLDER,
     LOADERS,
@@ -24,10 +28,13 @@ from tests.golden.earlier import (
     open_loader,
     open_torch_loader,
     plan_of,
+    write,
 )
 
 SAVED = json.loads((FOLDER / STATES).read_text(encoding="utf-8"))
 OF_THIS_RUN = ["mtime_ns", "error"]
+ADDED = {"catalog.parquet: framefeed/rules", *(f"states.json: {name}/state/plan/tail" for name in LOADERS)}
+"""Names that are written since then. None is taken away: older versions look for it."""
 
 
 @pytest.fixture
@@ -120,3 +127,36 @@ def test_torchs_loader_goes_on_where_a_state_was_saved(earlier: Path) -> None:
     for (clips, targets), (expected, labels) in zip(resumed, whole[STEPS:], strict=True):
         assert clips.equal(expected)
         assert targets.equal(labels)
+
+
+def _keys(value: Any, path: str) -> Iterator[str]:
+    """Yield the keys of a JSON document, each with those above it."""
+    for key, item in value.items() if isinstance(value, dict) else ():
+        yield f"{path}{key}"
+        yield from _keys(item, f"{path}{key}/")
+
+
+def _names(folder: Path) -> set[str]:
+    """List what readers look for by name: files, columns, keys, and what the files of a cache begin with."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    names = {re.sub("[0-9a-f]{32}", "ID", str(path.relative_to(folder))) for path in files}
+    names |= {f"{path.parent.name}/*{path.suffix}: {path.read_bytes()[:8]!r}" for path in folder.glob("*/frames-*")}
+    with pa.memory_map(str(folder / "catalog.frames.arrow")) as file:
+        schemas = {CATALOG: pq.read_schema(folder / CATALOG), "catalog.frames.arrow": pa.ipc.open_file(file).schema}
+    documents = [(f"{STATES}: ", json.loads((folder / STATES).read_text(encoding="utf-8")))]
+    for name, schema in schemas.items():
+        names |= {f"{name}: {column.name} {column.type}" for column in schema}
+        texts = {key.decode(): text for key, text in schema.metadata.items()}
+        names |= {f"{name}: {key}" for key in texts}
+        documents += [(f"{name}: {key}/", json.loads(text)) for key, text in texts.items() if text.startswith(b"{")]
+    for codec in CACHES:
+        with ff.FrameCache(folder / codec) as cache:
+            documents += [(f"{codec}: ", json.loads(text)) for text in cache.info().descriptions.values()]
+    return names | {key for name, document in documents for key in _keys(document, name)}
+
+
+def test_what_is_written_has_the_names_that_older_versions_look_for(earlier: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    shutil.copytree(earlier / "media", tmp_path / "now" / "media")
+    write(tmp_path / "now")
+    assert _names(tmp_path / "now") == _names(earlier) | ADDED

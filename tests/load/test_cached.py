@@ -17,7 +17,7 @@ from framefeed.load._loader import ClipLoader
 from framefeed.plan import Dense, RandomSegments, Uniform
 from framefeed.request import CenterCrop, RandomCrop, RandomResizedCrop
 from tests.load.laws import check_resume, content, run
-from tests.load.media import assert_stamps, plan_of
+from tests.load.media import plan_of
 
 # tests/cache/test_reuse.py is about the warning of plans that draw other frames in each epoch.
 pytestmark = pytest.mark.filterwarnings("ignore:cache. about")
@@ -141,14 +141,6 @@ def test_transforms_get_cached_clips_as_they_get_others(tmp_path: Path, make_loa
     with FrameCache(tmp_path / "c", memory_bytes="1MB") as cache:
         for _ in range(2):
             assert collect_epochs(make_loader(plan, batch_size=4, transform=noisy, cache=cache), 1) == expected
-
-
-def test_stamps_of_cached_clips_name_their_ordinals(tmp_path: Path, make_loader: MakeLoader) -> None:
-    plan = plan_of(Uniform(5))
-    with FrameCache(tmp_path / "c") as cache:
-        for _ in range(2):
-            for number, batch in enumerate(make_loader(plan, batch_size=1, cache=cache)):
-                assert_stamps(plan, number, batch.data[0])
 
 
 def test_forms_follow_from_the_plan(tmp_path: Path) -> None:

@@ -11,11 +11,10 @@ import pytest
 
 from framefeed.catalog import Catalog
 from framefeed.load import _stats
-from framefeed.load._costs import ClipCosts
 from framefeed.load._iteration import BatchIterator
 from framefeed.load._loader import ClipLoader
 from framefeed.load._pending import PendingBatch
-from framefeed.load._work import split_by_source
+from framefeed.load._work import ClipCosts, split_by_source
 from framefeed.load._workers import Workers
 from framefeed.plan import EpochPlan, EveryFrame, Uniform, plan_clips
 from framefeed.scanning import scan

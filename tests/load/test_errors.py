@@ -26,12 +26,12 @@ from framefeed.errors import (
     StaleSource,
     UsageError,
 )
-from framefeed.load import _costs, _pending
+from framefeed.load import _pending, _work
 from framefeed.load._batch import BufferPools, ClipBatch
-from framefeed.load._costs import ClipCosts
 from framefeed.load._loader import ClipLoader
 from framefeed.load._memory import make_memory
 from framefeed.load._pending import PendingBatch, find_clip_length
+from framefeed.load._work import ClipCosts
 from framefeed.parallel import OrderedOutcomes, RemoteCalls, check_sendable, is_sendable
 from framefeed.plan import AtIndices, EpochPlan, plan_requests
 from framefeed.request import DecodeRequest
@@ -258,7 +258,7 @@ def test_L15_work_of_the_main_thread_passes_ctrl_c_on(call: Any, monkeypatch: py
     plan = plan_requests([DecodeRequest(source=catalog()[0], indices=[0] * count) for count in (2, 2, 3)])
     request = plan[0]
     monkeypatch.setattr(EpochPlan, "__getitem__", _raise_stop)
-    monkeypatch.setattr(_costs, "plan_runs", _raise_stop)
+    monkeypatch.setattr(_work, "plan_runs", _raise_stop)
     monkeypatch.setattr(_pending, "find_clip_length", lambda plan, positions: 2)
     with pytest.raises(KeyboardInterrupt):
         call(plan, request)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping
 from functools import cache
@@ -19,7 +18,7 @@ from framefeed.plan import EveryFrame, plan_clips, plan_requests
 from framefeed.request import DecodeRequest
 from framefeed.scanning import scan
 from tests.fakes import FlatDecoder
-from tests.load.laws import MakeLoader, check_resume, check_successive, content, dump_state, run, run_resumed
+from tests.load.laws import MakeLoader, check_resume, check_successive, content, dump_state, run
 from tests.load.media import catalog, plan_of
 
 
@@ -127,31 +126,6 @@ def _loader(batch_size: int, **options: Any) -> ClipLoader:
     return ClipLoader(plan_of(clips_per_video=4, **options), batch_size=batch_size, workers=0, backend=FlatDecoder())
 
 
-@pytest.mark.parametrize(("batch_size", "world_size"), [(2, 1), (8, 1), (4, 2), (1, 4), (2, 4), (1, 8)])
-def test_L13_resume_with_another_batch_size_and_number_of_ranks(batch_size: int, world_size: int) -> None:
-    whole = _positions(_loader(1))
-    first = _loader(4)
-    iterator = iter(first)
-    next(iterator), next(iterator)
-    iterate_to_end: dict[int, list[int]] = {}
-    for rank in range(world_size):
-        loader = _loader(batch_size, rank=rank, world_size=world_size)
-        loader.load_state_dict(first.state_dict())
-        iterate_to_end[rank] = _positions(loader)
-    together = [iterate_to_end[i % world_size][i // world_size] for i in range(24 - 8)]
-    assert together == whole[8:]
-
-
-def test_L13_the_end_of_an_epoch_is_its_end_for_another_batch_size_too() -> None:
-    first = _loader(5)
-    iterator = iter(first)
-    for _ in range(len(first)):
-        next(iterator)
-    other = _loader(7)
-    other.load_state_dict(first.state_dict())
-    assert (_positions(other), other.epoch) == ([], 1)
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -175,11 +149,6 @@ def test_L13_a_foreign_or_damaged_state_is_refused(change: dict[str, Any]) -> No
     assert dump_state(loader) == before
 
 
-def test_L13_another_seed_is_another_plan() -> None:
-    with pytest.raises(ValueError, match="another plan"):
-        _loader(4).load_state_dict(_loader(4, seed=8).state_dict())
-
-
 def test_epoch_rises_when_exhausted_and_not_when_broken_off() -> None:
     loader = _loader(10)
     contents = [content(batch) for batch in loader]
@@ -193,37 +162,7 @@ def test_epoch_rises_when_exhausted_and_not_when_broken_off() -> None:
     assert again == [content(batch) for batch in _loader(10, epoch=1)]
 
 
-def test_a_restored_position_is_used_once() -> None:
-    first, second = _loader(10), _loader(10)
-    next(iter(first))
-    second.load_state_dict(first.state_dict())
-    assert len(list(zip(second, range(1), strict=False))) == 1
-    assert len(_positions(second)) == 24
-
-
-def test_a_resumed_run_counts_the_batches_before_it() -> None:
-    first, second = _loader(4), _loader(4)
-    iterator = iter(first)
-    next(iterator), next(iterator)
-    second.load_state_dict(first.state_dict())
-    next(iter(second))
-    assert (second.state_dict()["delivered"], len(second)) == (3, 6)
-
-
 def test_exhausting_twice_raises_the_epoch_once() -> None:
     loader = _loader(10)
     iterator = iter(loader)
     assert [len(list(iterator)), len(list(iterator)), loader.epoch] == [3, 0, 1]
-
-
-def test_a_state_saved_behind_the_last_batch_resumes_before_the_next_epoch() -> None:
-    make = find_maker("clips")
-    with make(0) as loader:
-        iterator = iter(loader)
-        for _ in range(len(loader)):
-            next(iterator)
-        state = dump_state(loader)
-    with make(0) as loader:
-        loader.load_state_dict(json.loads(state))
-        assert (list(loader), loader.epoch) == ([], 1)
-    assert run_resumed(make, state) == [item for item in run(make) if item[0] == 1]

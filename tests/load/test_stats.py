@@ -8,12 +8,9 @@ from typing import Literal
 import pytest
 
 from framefeed.cache import CacheStats
-from framefeed.decode import DecodeCounts
 from framefeed.errors import CorruptMedia
 from framefeed.load._loader import ClipLoader
-from framefeed.load._remote import add_cache_stats
-from framefeed.load._stats import LoadStats, Meter, WorkCost
-from framefeed.parallel import Gauge, ProcessCounts
+from framefeed.load._stats import LoadStats
 from framefeed.plan import EpochPlan
 from framefeed.request import DecodeRequest
 from tests.fakes import FlatDecoder
@@ -22,8 +19,8 @@ from tests.load.media import plan_of
 
 def test_a_cache_is_full_if_it_is_in_any_process() -> None:
     full, other = CacheStats(frames_hit=2, is_full=True, trouble="no space", codec="raw"), CacheStats(frames_hit=1)
-    for parts in ([full, other], [other, full]):
-        assert add_cache_stats(parts) == CacheStats(frames_hit=3, is_full=True, trouble="no space", codec="raw")
+    for total in (full + other, other + full):
+        assert total == CacheStats(frames_hit=3, is_full=True, trouble="no space", codec="raw")
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -103,20 +100,6 @@ def test_failed_clips_are_not_counted_as_delivered() -> None:
     stats = LoadStats(batches=2, clips=29, failed_clips=5, wait_seconds=0.5, outside_seconds=0.5)
     assert stats.clips_per_second == 24.0
     assert "29 clips, 5 failed, 24.00 clips/s" in repr(stats)
-
-
-def test_a_meter_adds_costs_and_batches() -> None:
-    meter = Meter(3)
-    cost = WorkCost(plan=1.0, decode=2.0, transform=3.0, counts=DecodeCounts(frames_decoded=7, frames_delivered=2))
-    meter.restart(Gauge(3))
-    meter.begin_wait()
-    meter.end_wait([cost, cost])
-    meter.count_batch(4, 1)
-    stats = meter.snapshot(ProcessCounts(1, 0.5), None)
-    assert (stats.lost_workers, stats.start_seconds) == (1, 0.5)
-    assert (stats.plan_seconds, stats.decode_seconds, stats.transform_seconds) == (2.0, 4.0, 6.0)
-    assert (stats.decoded_frames_per_delivered_frame, stats.counts.frames_decoded) == (3.5, 14)
-    assert (stats.batches, stats.clips, stats.failed_clips, stats.workers) == (1, 4, 1, 3)
 
 
 @pytest.mark.parametrize(

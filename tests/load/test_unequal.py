@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,17 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
 
 def plan_of(catalog: Catalog, **options: Any) -> EpochPlan:
     return plan_clips(catalog, Uniform(1), **{"seed": 0, "shuffle": False, "unequal": True, **options})
+
+
+def fail_rows(pictures: Catalog, rows: Iterable[int]) -> FlatDecoder:
+    """A decoder that reads all pictures but those of some rows."""
+    bad = {pictures.source(row) for row in rows}
+
+    def check(name: str) -> None:
+        if name in bad:
+            raise ff.CorruptMedia("cut")
+
+    return FlatDecoder(before=check)
 
 
 def decode_each(plan: EpochPlan) -> list[npt.NDArray[np.uint8]]:
@@ -101,14 +113,8 @@ def test_a_transform_may_return_any_shape(pictures: Catalog, workers: int) -> No
 
 
 def test_a_clip_that_fails_is_zeros_of_its_own_shape(pictures: Catalog) -> None:
-    bad = pictures.source(1)
-
-    def check(name: str) -> None:
-        if name == bad:
-            raise ff.CorruptMedia("cut")
-
     options: dict[str, Any] = {"batch_size": 6, "workers": 0, "on_error": "skip"}
-    with ClipLoader(plan_of(pictures), backend=FlatDecoder(before=check), **options) as loader:
+    with ClipLoader(plan_of(pictures), backend=fail_rows(pictures, [1]), **options) as loader:
         (batch,) = loader
     assert [clip.shape[2:] for clip in batch.data] == SIZES
     assert not batch.data[1].any()
@@ -120,18 +126,13 @@ def test_with_a_transform_a_clip_that_fails_is_zeros_like_its_result(
     pictures: Catalog, rows: set[int], workers: int
 ) -> None:
     """As in a ClipDataset, so that a transform that makes all clips equal makes them stackable."""
-    bad = {pictures.source(row) for row in rows}
-
-    def check(name: str) -> None:
-        if name in bad:
-            raise ff.CorruptMedia("cut")
 
     def cut(clip: npt.NDArray[np.uint8], rng: np.random.Generator) -> npt.NDArray[np.float32]:
         return clip[0, :, :20, :20].astype(np.float32) + 1
 
     plan = plan_of(pictures)
     options: dict[str, Any] = {"batch_size": 6, "workers": workers, "on_error": "skip", "transform": cut}
-    with ClipLoader(plan, backend=FlatDecoder(before=check), **options) as loader:
+    with ClipLoader(plan, backend=fail_rows(pictures, rows), **options) as loader:
         (batch,) = loader
     stacked = np.stack(batch.data)
     assert (stacked.dtype, stacked.shape) == (np.float32, (6, 3, 20, 20))
@@ -140,14 +141,8 @@ def test_with_a_transform_a_clip_that_fails_is_zeros_like_its_result(
 
 @pytest.mark.parametrize("rows", [[1], list(range(len(SIZES)))])
 def test_D04_a_substitute_has_its_own_shape(pictures: Catalog, rows: list[int]) -> None:
-    bad = {pictures.source(row) for row in rows}
-
-    def check(name: str) -> None:
-        if name in bad:
-            raise ff.CorruptMedia("cut")
-
     options: dict[str, Any] = {"batch_size": 6, "workers": 0, "on_error": "substitute"}
-    with ClipLoader(plan_of(pictures), backend=FlatDecoder(before=check), **options) as loader:
+    with ClipLoader(plan_of(pictures), backend=fail_rows(pictures, rows), **options) as loader:
         (batch,) = loader
     assert batch.ok.all() == (rows == [1])
     assert [clip.shape[2:] for clip in batch.data] == [SIZES[row] for row in batch.rows]

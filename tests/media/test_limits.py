@@ -268,14 +268,6 @@ def test_S04_an_index_made_under_wider_limits_does_not_widen_a_decoders(name: st
         list(decoder.iter_native(source, build_index(source), [0]))
 
 
-@pytest.mark.parametrize("codec", ["av1", "vp9", "vp8", "ffv1", "mjpeg", "rawvideo", "png", "gif"])
-def test_S04_other_codecs_obey_as_well(codec: str) -> None:
-    clip = CODECS[codec]
-    path = clip_file(codec + clip.suffix, clip.spec)
-    with pytest.raises(LimitExceeded):
-        probe(path, limits=SMALL)
-
-
 def test_S04_the_limits_of_an_index_do_not_bind_its_reader() -> None:
     # Frames that a smaller index does not have are not in it, whatever the file holds.
     index = build_index(corpus_file("size_change.ts"), limits=SMALL)

@@ -144,31 +144,6 @@ def test_L16_close_waits_for_the_running_call_and_not_for_ever() -> None:
         assert finished == [1]
 
 
-def test_L16_two_iterators_do_not_disturb_each_other() -> None:
-    with ThreadPool(2) as pool:
-        first = ordered_map(abs, range(20), pool=pool, max_in_flight=4)
-        second = ordered_map(abs, range(20), pool=pool, max_in_flight=4)
-        next(first)
-        next(second)
-        del first
-        assert list(second) == list(range(1, 20))
-
-
-def test_closing_from_another_thread_ends_a_waiting_consumer() -> None:
-    begun, release = threading.Event(), threading.Event()
-
-    def function(item: int) -> None:
-        begun.set()
-        release.wait(PATIENCE)
-
-    results = ordered_map(function, range(3), workers=1, max_in_flight=3)
-    closer = threading.Thread(target=lambda: (begun.wait(PATIENCE), results.close(wait_seconds=0)))
-    closer.start()
-    assert list(results) == []
-    release.set()
-    closer.join()
-
-
 PREFETCHING = """
 import sys, threading
 from itertools import count

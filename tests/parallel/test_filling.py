@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
-import pytest
-
 from framefeed.parallel import Ok, ThreadPool, ordered_outcomes
 
 
@@ -33,18 +31,6 @@ def test_calls_begin_with_fill_and_as_many_as_may_be_in_flight() -> None:
         assert read == [0, 1, 2, 3, 4]
         assert list(outcomes) == [Ok(number) for number in range(1, 6)]
         outcomes.fill()
-
-
-def test_an_error_of_the_items_comes_after_the_outcomes_before_it() -> None:
-    def items() -> Iterator[int]:
-        yield 1
-        raise KeyError("items")
-
-    with ordered_outcomes(abs, items(), workers=1, max_in_flight=4) as outcomes:
-        outcomes.fill()
-        assert next(outcomes) == Ok(1)
-        with pytest.raises(KeyError):
-            next(outcomes)
 
 
 def test_an_ended_iteration_is_not_filled() -> None:

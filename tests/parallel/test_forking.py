@@ -24,7 +24,7 @@ EXEMPT = {
     ("load/_pending.py", "PendingBatch"): "of one batch in the making; a child has none of the workers that make it",
     ("load/_batch.py", "Stack"): "of one batch in the making; a child has none of the workers that make it",
     ("transcode/_running.py", "SegmentRun"): "of one call, which a child does not go on with",
-    ("parallel/_each.py", "_CallsAtOnce"): "of one call, which a child does not go on with",
+    ("parallel/_ordered_map.py", "_CallsAtOnce"): "of one call, which a child does not go on with",
     ("parallel/_ordered.py", "OrderedOutcomes"): "of one iteration, which a child is refused before it takes the lock",
     ("parallel/_ordered.py", "OrderedRun"): "of one iteration, which a child neither waits for nor closes",
     ("parallel/_shared_memory.py", "SharedMemory"): "of the workers of one process; a child makes memory of its own",

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import pytest
 
 from framefeed._outcome import Err, Ok
-from framefeed.errors import CorruptMedia, DeadlineExceeded, LoadError, UsageError
+from framefeed.errors import DeadlineExceeded, LoadError, UsageError
 from framefeed.parallel._ordered import ordered_outcomes
 from framefeed.parallel._ordered_map import OrderedValues, ordered_map
 from framefeed.parallel._pools import InlinePool, ThreadPool
@@ -35,19 +35,6 @@ def gather(results: OrderedValues[Any, Any]) -> tuple[list[Any], BaseException]:
 
 def raising(error: BaseException) -> NoReturn:
     raise error
-
-
-@EVERY_NUMBER_OF_WORKERS
-@pytest.mark.parametrize("position", [0, 1, 7, 19])
-def test_L05_an_error_at_item_k_comes_after_exactly_k_results(workers: int, position: int) -> None:
-    error = CorruptMedia("frame 3 does not come", frames=[3], source="a.mp4")
-
-    def function(item: int) -> int:
-        return item if item != position else raising(error)
-
-    values, caught = gather(ordered_map(function, range(20), workers=workers, max_in_flight=6))
-    assert values == list(range(position))
-    assert caught is error
 
 
 @EVERY_NUMBER_OF_WORKERS
@@ -103,25 +90,6 @@ def test_L05_an_error_arrives_as_the_object_that_was_raised(workers: int) -> Non
     assert isinstance(outcome, Err)
     assert outcome.error is awkward
     assert "Awkward" in repr(outcome)
-
-
-@EVERY_NUMBER_OF_WORKERS
-@pytest.mark.parametrize("kind", [SystemExit, GeneratorExit, MemoryError, BaseException])
-def test_L05_no_class_of_error_hangs_or_ends_the_iteration(workers: int, kind: type[BaseException]) -> None:
-    error = kind("stop")
-    outcomes = list(ordered_outcomes(lambda item: item or raising(error), [1, 0, 2], workers=workers, max_in_flight=2))
-    assert outcomes == [Ok(1), Err(error), Ok(2)]
-
-
-@EVERY_NUMBER_OF_WORKERS
-def test_L05_an_interrupt_is_raised_at_its_position_and_ends_the_iteration(workers: int) -> None:
-    outcomes = ordered_outcomes(
-        lambda item: item or raising(KeyboardInterrupt()), [1, 2, 0, 3], workers=workers, max_in_flight=4
-    )
-    assert [next(outcomes), next(outcomes)] == [Ok(1), Ok(2)]
-    with pytest.raises(KeyboardInterrupt):
-        next(outcomes)
-    assert list(outcomes) == []
 
 
 @EVERY_NUMBER_OF_WORKERS
@@ -292,15 +260,6 @@ def test_L19_finished_bytes_hold_back_further_work() -> None:
             assert drained.wait(PATIENCE)
             assert len(started) == taken + 3  # three of 10 bytes are the first to pass 25
         assert list(results) == list(range(5, 50))
-
-
-@EVERY_NUMBER_OF_WORKERS
-@pytest.mark.parametrize("max_bytes", [0, 5])
-def test_L19_a_result_larger_than_the_bound_passes(workers: int, max_bytes: int) -> None:
-    results = ordered_map(
-        lambda item: item, range(20), workers=workers, max_in_flight=4, max_bytes=max_bytes, size_of=lambda _: 10
-    )
-    assert list(results) == list(range(20))
 
 
 @EVERY_NUMBER_OF_WORKERS

@@ -28,9 +28,8 @@ from hypothesis import strategies as st
 from framefeed._outcome import Err, Ok, catch_outcome
 from framefeed.errors import CorruptMedia, DeadlineExceeded, LoadError, UsageError, WorkerLost
 from framefeed.parallel import _child
-from framefeed.parallel._each import call_each
 from framefeed.parallel._ordered import ordered_outcomes
-from framefeed.parallel._ordered_map import ordered_map
+from framefeed.parallel._ordered_map import call_each, ordered_map
 from framefeed.parallel._pools import InlinePool, Pool, ThreadPool
 from framefeed.parallel._processes import ProcessPool, RemoteCalls, _send_argument, open_pool
 from framefeed.parallel._worker import dumps, loads, receive, send
@@ -611,7 +610,7 @@ def test_L19_a_consumer_that_stops_stops_the_workers(processes: ProcessPool, tmp
         buffer = outcomes._run._buffer
         wait_until(lambda: not buffer.startable and not buffer._running)
         # Five results fill it, the sixth is one too many, and as many were running when it came as there are workers.
-        assert 500_000 < buffer.ready_bytes <= 600_000 + (WORKERS - 1) * 100_000
+        assert 500_000 < buffer._ready_bytes <= 600_000 + (WORKERS - 1) * 100_000
         assert len(list(tmp_path.iterdir())) <= 7 + WORKERS
         assert sum(isinstance(outcome, Ok) for outcome in outcomes) == 59
 
@@ -688,11 +687,6 @@ def test_a_worker_has_the_path_and_options_of_its_parent_and_nothing_else(monkey
     assert found["input"] == "/dev/null"
     assert found["main"].endswith("_worker.py")
     assert signal.SIGINT in found["blocked"]
-
-
-def test_without_a_number_of_workers_the_thread_budget_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FRAMEFEED_THREADS", "1")
-    assert len(set(ordered_map(functions.process, range(8), kind="processes", max_in_flight=8))) == 1
 
 
 def test_worker_processes_may_have_worker_processes(processes: ProcessPool) -> None:

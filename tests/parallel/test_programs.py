@@ -270,7 +270,8 @@ def test_L23_no_time_passes_for_a_deadline_while_all_processes_are_stopped(progr
     os.mkfifo(program.folder / "release")
     (program.folder / "clock").write_text("0")
     started = program.start(f"""
-from framefeed.parallel import _child, _ordered, _stopping
+from framefeed import _stopping
+from framefeed.parallel import _child, _ordered
 
 def read_clock():
     now = Path(__file__).with_name("clock").read_text()

@@ -89,7 +89,7 @@ class Walk(RuleBasedStateMachine):
         assert self.buffer.has_room == (weight < 6)
         assert weight - self.weights.get(self.admitted - 1, 0) < 6
         assert self.buffer.ready_weight == sum(self.weights[position] for position in self.ready)
-        assert self.buffer.ready_bytes == sum(self.ready.values())
+        assert self.buffer._ready_bytes == sum(self.ready.values())
         assert self.buffer.head == self.taken
 
     @invariant()

@@ -71,7 +71,7 @@ def made() -> dict[str, bytes]:
 
 @lru_cache(maxsize=1)
 def _made() -> tuple[tuple[str, bytes], ...]:
-    return (*_jpegs(), *_pngs(), *_gifs(), *_webps(), *_bmps(), *_tiffs())
+    return (*_jpegs(), *_pngs(), *_gifs(), *_webps(), *_tiffs(), ("P.bmp", saved(picture("P"), "BMP")))
 
 
 def _jpegs() -> Iterator[tuple[str, bytes]]:
@@ -212,34 +212,6 @@ def _webps() -> Iterator[tuple[str, bytes]]:
     for frame in clear:
         frame.putalpha(100)
     yield "clear animation.webp", saved(clear[0], "WEBP", save_all=True, append_images=clear[1:], lossless=True)
-
-
-def _bmps() -> Iterator[tuple[str, bytes]]:
-    for mode in ("1", "L", "P", "RGB", "RGBA"):
-        yield f"{mode}.bmp", saved(picture(mode), "BMP")
-    pixels = bytes(4 * WIDTH * HEIGHT)
-
-    def bmp(header: bytes, rest: bytes = b"") -> bytes:
-        start = 18 + len(header) + len(rest)
-        return struct.pack("<2sIIII", b"BM", start + len(pixels), 0, start, len(header) + 4) + header + rest + pixels
-
-    def info(bits: int, compression: int = 0, colors: int = 0, height: int = HEIGHT) -> bytes:
-        return struct.pack("<iiHHIIiiII", WIDTH, height, 1, bits, compression, 0, 0, 0, colors, 0)
-
-    yield "os2.bmp", bmp(struct.pack("<HHHH", WIDTH, HEIGHT, 1, 8), bytes(range(256)) * 3)
-    yield "os2 grey.bmp", bmp(struct.pack("<HHHH", WIDTH, HEIGHT, 1, 4), bytes(i // 3 for i in range(48)))
-    yield "from the top.bmp", bmp(info(24, height=-HEIGHT))
-    yield "16 bits.bmp", bmp(info(16))
-    yield "565.bmp", bmp(info(16, 3), struct.pack("<III", 0xF800, 0x7E0, 0x1F))
-    yield "rle8.bmp", bmp(info(8, 1), bytes(1024))
-    yield "rle4.bmp", bmp(info(4, 2, 7), bytes(28))
-    yield "few colours.bmp", bmp(info(8, 0, 2), b"\0\0\0\0\xff\xff\xff\0")
-    for extra in (12, 16, 68, 84):
-        for masks in ((0xFF0000, 0xFF00, 0xFF, 0xFF000000), (0xFF0000, 0xFF00, 0xFF, 0), (0, 0, 0, 0)):
-            if extra > 12 or not masks[3]:
-                rest = struct.pack("<4I", *masks).ljust(extra, b"\0")[:extra]
-                yield f"version {extra} {masks[0]:x} {masks[3]:x}.bmp", bmp(info(32, 3) + rest)
-    yield "os2 version 2.bmp", bmp(info(24) + bytes(24))
 
 
 def _tiffs() -> Iterator[tuple[str, bytes]]:

@@ -31,7 +31,7 @@ from tests.pictures.reading import Facts, Reads, our_facts, pillow_facts
 
 SMALL = ("exif 6.jpeg", "exif big-endian 8.jpeg", "progressive L.jpeg", "exif 3.png", "late exif 6.png",
          "animation.png", "animation.gif", "own palette.gif", "RGB lossy exif 5.webp", "RGBA lossless xmp.webp",
-         "animation.webp", "P.bmp", "version 84 ff0000 ff000000.bmp", "os2.bmp", "pages.tiff", "tiled >.tiff",
+         "animation.webp", "pages.tiff", "tiled >.tiff",
          "RGB big.tiff", "orientation 6.tiff", *(["mpo.jpeg"] if WRITES_MPO else []))  # fmt: skip
 ONE_OF_EACH = ("exif 6.jpeg", "exif 3.png", "animation.gif", "RGB lossy exif 5.webp", "P.bmp", "tiled >.tiff")
 

@@ -33,11 +33,6 @@ def _turned(data: bytes, right: StillHeader) -> StillHeader:
     return right._replace(width=right.height, height=right.width)
 
 
-def _from_the_top(data: bytes, right: StillHeader) -> StillHeader:
-    """Takes the height of a BMP as an unsigned number."""
-    return right._replace(height=struct.unpack_from("<I", data, 22)[0]) if right.container == "bmp" else right
-
-
 def _by_control(data: bytes, right: StillHeader) -> StillHeader:
     """Forgets the default picture of an animated PNG."""
     at = data.find(b"acTL")
@@ -55,7 +50,7 @@ def _by_commas(data: bytes, right: StillHeader) -> StillHeader:
     return right._replace(num_frames=data.count(b",")) if right.container == "gif" else right
 
 
-WRONG = [_of_thumbnail, _in_other_order, _turned, _from_the_top, _by_control, _without_data, _by_commas]
+WRONG = [_of_thumbnail, _in_other_order, _turned, _by_control, _without_data, _by_commas]
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__)

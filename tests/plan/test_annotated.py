@@ -17,7 +17,7 @@ from framefeed.errors import UsageError
 from framefeed.plan._epoch import EpochPlan
 from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._plan_requests import plan_requests
-from framefeed.plan._rules import AtIndices, EveryFrame, Uniform
+from framefeed.plan._rules import EveryFrame, Uniform
 from framefeed.request import DecodeRequest
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec
@@ -144,6 +144,7 @@ def test_a_plan_travels_as_the_name_of_its_column(tmp_path: Path) -> None:
     ("values", "message"),
     [
         (["1;5;9", "2", "3"], r"column 'frame' holds text such as '1;5;9': expected integers .* plan_requests"),
+        (["99.5", "1/2", "3"], "text such as '1/2'"),
         ([True, False, True], "holds bool"),
         ([[[1]], [[2]], [[3]]], "holds list"),
         (
@@ -179,34 +180,18 @@ def test_wrong_calls(tmp_path: Path, plan: Callable[[Catalog], EpochPlan], messa
         plan(catalog)
 
 
-def test_two_rules_over_one_catalog_are_two_plans(tmp_path: Path) -> None:
-    catalog = scan_list(tmp_path, frame=[1, 1, 1])
-    assert frames(plan_at(catalog)) == frames(plan_clips(catalog, AtIndices([1]), seed=0, shuffle=False))
-
-
-def test_integers_in_a_column_named_as_times_are_warned_of(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["start_seconds", "valid_time", "time_framed"])
+def test_integers_in_a_column_named_as_times_are_warned_of(tmp_path: Path, name: str) -> None:
     with pytest.warns(UserWarning, match="integers are frame numbers, not seconds"):
-        assert frames(plan_at(scan_list(tmp_path, start_seconds=[1, 2, 3]), "start_seconds")) == [[1], [2], [3]]
-    plan_at(scan_list(tmp_path, start_seconds=[0.0, 0.04, 0.08]), "start_seconds")
-    plan_at(scan_list(tmp_path, timestep=[1, 2, 3]), "timestep")
+        assert frames(plan_at(scan_list(tmp_path, **{name: [1, 2, 3]}), name)) == [[1], [2], [3]]
+    plan_at(scan_list(tmp_path, **{name: [0.0, 0.04, 0.08]}), name)
 
 
 @pytest.mark.parametrize(
-    "name", ["timestamp_frame", "seconds_frames", "time_idx", "second_id", "time_index", "Time ID"]
+    "name", ["timestamp_frame", "seconds_frames", "time_idx", "second_id", "time_index", "Time ID", "timestep"]
 )
 def test_integers_in_a_column_named_as_numbers_are_not_warned_of(tmp_path: Path, name: str) -> None:
     plan_at(scan_list(tmp_path, **{name: [1, 2, 3]}), name)
-
-
-@pytest.mark.parametrize("name", ["valid_time", "time_framed"])
-def test_only_whole_words_of_a_name_count(tmp_path: Path, name: str) -> None:
-    with pytest.warns(UserWarning, match="integers are frame numbers, not seconds"):
-        plan_at(scan_list(tmp_path, **{name: [1, 2, 3]}), name)
-
-
-def test_the_value_that_makes_a_column_text_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="text such as '1/2'"):
-        plan_at(scan_list(tmp_path, frame=["99.5", "1/2", "3"]))
 
 
 WHOLE = "floats, which are seconds, but all of them are whole numbers"

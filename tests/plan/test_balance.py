@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from hashlib import blake2b
 from itertools import chain
@@ -188,23 +187,6 @@ def test_L13_the_rest_of_a_balanced_epoch_is_what_no_rank_delivered(
         rest = rest.without(Delivery(world_size, tuple(clips), True), unit, order)
         remaining = [position for position in remaining if position not in own]
         assert rest.select(np.arange(len(rest))).tolist() == remaining
-
-
-@pytest.mark.parametrize("after", [None, "cost"])
-@pytest.mark.parametrize("world_size", [1, 2, 4])
-def test_L13_a_balanced_epoch_is_resumed_with_and_without_balance(world_size: int, after: str | None) -> None:
-    share = list_shares(3)
-    rest = plan_of(0, 3).without(5)
-    state = json.loads(json.dumps(rest.state_dict()))
-    assert len(json.dumps(state)) < 700
-    remaining = sorted(set(range(42)) - {position for each in share for position in each[:5]})
-    plans = [plan_of(rank, world_size, balance=after, tail="drop").with_state(state) for rank in range(world_size)]
-    shares = [plan.global_position(np.arange(len(plan))).tolist() for plan in plans]
-    together = list(chain(*shares))
-    assert len(set(together)) == len(together) == len(remaining) // world_size * world_size
-    assert set(together) <= set(remaining)
-    if after is None:
-        assert [shares[i % world_size][i // world_size] for i in range(len(together))] == remaining[: len(together)]
 
 
 def test_blocks_are_ordered_once(monkeypatch: pytest.MonkeyPatch) -> None:

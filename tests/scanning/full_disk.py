@@ -9,9 +9,8 @@ import signal
 import sys
 from typing import Any
 
-from framefeed.catalog import _chunks
 from framefeed.errors import FramefeedError
-from framefeed.scanning import _journal
+from framefeed.scanning import _chunks, _journal
 from framefeed.scanning._scan import scan
 
 

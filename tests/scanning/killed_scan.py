@@ -17,8 +17,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from framefeed.catalog import _chunks
-from framefeed.scanning import _journal
+from framefeed.scanning import _chunks, _journal
 from framefeed.scanning._scan import scan
 
 _chunks.CHUNK_WEIGHT = 8  # many chunks of few files: many places to be killed at

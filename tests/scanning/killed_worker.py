@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
-from framefeed.catalog import SurveyOptions, _chunks
+from framefeed.catalog import SurveyOptions
+from framefeed.scanning import _chunks
 
 
 def survey_chunk(chunk: _chunks.Chunk, options: SurveyOptions) -> _chunks.ChunkResult:

@@ -6,9 +6,8 @@ import json
 import os
 import sys
 
-from framefeed.catalog import _chunks
 from framefeed.errors import WorkerLost
-from framefeed.scanning import _journal
+from framefeed.scanning import _chunks, _journal
 from framefeed.scanning._scan import scan
 from tests.scanning import killed_worker
 

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from framefeed.catalog import Catalog, _chunks
+from framefeed.catalog import Catalog
 from framefeed.errors import FramefeedError
-from framefeed.scanning import _journal
+from framefeed.scanning import _chunks, _journal
 from framefeed.scanning._scan import scan
 
 _chunks.CHUNK_WEIGHT = 8  # several chunks of few files

@@ -11,19 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from framefeed.catalog import (
-    Chunk,
-    FrameTables,
-    SourceGroup,
-    SurveyOptions,
-    SurveyResult,
-    _chunks,
-    survey,
-    survey_chunk,
-)
+from framefeed.catalog import FrameTables, SurveyOptions, SurveyResult, survey
 from framefeed.errors import UsageError
-from framefeed.scanning import _journal
+from framefeed.scanning import _chunks, _journal
+from framefeed.scanning._chunks import Chunk, survey_chunk
 from framefeed.scanning._journal import WRITE_SECONDS, Journal, JournalWriter
+from framefeed.scanning._rows import SourceGroup
 from framefeed.scanning._scan import ScanRequest, scan, scan_roots
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
@@ -85,12 +78,13 @@ def test_results_are_written_after_some_seconds_and_once(tmp_path: Path, paths: 
         writer.record(2, found[2])
         assert rows_of(opened) == ["01.mp4", "02.mp4", "03.mp4"]
         writer.record(0, found[0])
+        writer.record(4, found[4])
         assert writer.num_written == 3
         writer.write(0, whole)
         assert writer.num_written == 3
         clock.seconds += WRITE_SECONDS
         writer.write(5, survey_chunk(Chunk((SourceGroup("", paths[5:6]),), 5), options))
-        assert rows_of(opened) == ["01.mp4", "02.mp4", "03.mp4", "00.mp4", "04.mp4", "05.mp4"]
+        assert rows_of(opened) == ["01.mp4", "02.mp4", "03.mp4", "05.mp4", "00.mp4", "04.mp4"]
         writer.record(6, survey(paths[6], options))
         writer.close()
         assert (len(rows_of(opened)), writer.num_written) == (7, 7)
@@ -254,3 +248,8 @@ def test_chunks_know_the_number_of_their_first_source() -> None:
     parts = [SourceGroup("", [f"{number}.mp4" for number in range(count)]) for count in (3, 20, 1)]
     made = list(_chunks.cut_into_chunks(parts, SurveyOptions()))
     assert [(chunk.start, len(chunk)) for chunk in made] == [(0, 8), (8, 8), (16, 8)]
+
+
+def test_S17_groups_of_sources_which_messages_name_say_no_names() -> None:
+    group = SourceGroup("", ["https://me:password@h/v.mp4?sig=abc"])
+    assert repr(Chunk((group,))) == "Chunk(groups=(SourceGroup(folder='', kind='files'),), start=0)"

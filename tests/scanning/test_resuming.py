@@ -24,11 +24,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from framefeed.catalog import Catalog, SourceGroup, SurveyOptions, _chunks, gather_rows, make_memory_catalog
+from framefeed.catalog import Catalog, SurveyOptions, gather_rows, make_memory_catalog
 from framefeed.errors import UsageError
 from framefeed.index import PROOF_RULES, build_index
-from framefeed.scanning import _journal, _resuming, _scan
+from framefeed.scanning import _chunks, _journal, _resuming, _scan
 from framefeed.scanning._journal import JOURNALED, Journal
+from framefeed.scanning._rows import SourceGroup
 from framefeed.scanning._scan import scan
 from framefeed.testing import ClipSpec
 from tests.catalog.synthetic import same
@@ -90,25 +91,30 @@ def content(path: Path) -> list[bytes]:
     return [path.read_bytes(), path.with_suffix(".frames.arrow").read_bytes()]
 
 
+def touched_by(media: Path, target: Path, **options: Any) -> set[str]:
+    """Scan again; the files of the media that are opened for it."""
+    with opened() as names:
+        scan(media, out=target, **options)
+    return {
+        os.path.relpath(name, media) for name in names if name.startswith(f"{media}{os.sep}") and os.path.isfile(name)
+    }
+
+
 def test_a_second_scan_opens_no_file(media: Path, tmp_path: Path) -> None:
     target = tmp_path / "cat.parquet"
     first = scan(media, out=target)
     before = content(target), target.stat().st_mtime_ns
-    with opened() as names:
-        second = scan(media, out=target)
-    assert [name for name in names if name.startswith(os.fspath(media) + os.sep) and os.path.isfile(name)] == []
+    assert touched_by(media, target) == set()
     assert (content(target), target.stat().st_mtime_ns) == before
-    assert second.table.equals(first.table)
-    with opened() as names:
-        scan(media, out=target, resume=False)
-    assert sum(name.startswith(os.fspath(media)) and name.endswith((".png", ".mp4")) for name in names) >= 44
+    assert Catalog.open(target).table.equals(first.table)
+    assert len(touched_by(media, target, resume=False)) == 46
     assert content(target) == before[0]
 
 
 def test_processes_write_what_one_thread_does(media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scan(media, out=tmp_path / "one.parquet", workers=0)
     monkeypatch.setattr(_chunks, "MIN_PICTURES_FOR_PROCESSES", 1)
-    chunks = list(_chunks.cut_into_chunks([_chunks.SourceGroup("", [f"{n}.png" for n in range(40)])], SurveyOptions()))
+    chunks = list(_chunks.cut_into_chunks([SourceGroup("", [f"{n}.png" for n in range(40)])], SurveyOptions()))
     assert _chunks.choose_workers(chunks, SurveyOptions(workers=2)) == (2, "processes")
     scan(media, out=tmp_path / "two.parquet", workers=2)
     assert content(tmp_path / "two.parquet") == content(tmp_path / "one.parquet")
@@ -123,7 +129,7 @@ def test_pictures_are_shared_among_processes_once_there_are_many(
 ) -> None:
     monkeypatch.setattr(_chunks, "MIN_PICTURES_FOR_PROCESSES", 1003)
     names = [*(f"{n}.png" for n in range(pictures)), *(f"{n}.mp4" for n in range(videos))]
-    chunks = list(_chunks.cut_into_chunks([_chunks.SourceGroup("", names)], SurveyOptions()))
+    chunks = list(_chunks.cut_into_chunks([SourceGroup("", names)], SurveyOptions()))
     workers = _chunks.choose_workers(chunks, SurveyOptions(workers=2))
     assert workers == ((0, "threads") if kind == "inline" else (2, kind))
 
@@ -158,10 +164,7 @@ def test_changed_files_are_surveyed_again(media: Path, tmp_path: Path, change: s
 def test_only_what_changed_is_opened(media: Path, tmp_path: Path) -> None:
     scan(media, out=tmp_path / "cat.parquet")
     picture(media / "b" / "p01.png", 777)
-    with opened() as names:
-        scan(media, out=tmp_path / "cat.parquet")
-    touched = {name for name in names if name.startswith(os.fspath(media) + os.sep) and os.path.isfile(name)}
-    assert touched == {os.fspath(media / "b" / "p01.png")}
+    assert touched_by(media, tmp_path / "cat.parquet") == {"b/p01.png"}
 
 
 def test_other_settings_survey_again(media: Path, tmp_path: Path) -> None:
@@ -182,15 +185,6 @@ def with_rules(target: Path, rules: int | None) -> None:
     if rules is None:
         del header["rules"]
     pq.write_table(table.replace_schema_metadata({b"framefeed": json.dumps(header).encode()}), target)
-
-
-def touched_by(media: Path, target: Path) -> set[str]:
-    """Scan again; the files of the media that are opened for it."""
-    with opened() as names:
-        scan(media, out=target)
-    return {
-        os.path.relpath(name, media) for name in names if name.startswith(f"{media}{os.sep}") and os.path.isfile(name)
-    }
 
 
 @pytest.mark.parametrize("rules", [None, 0, PROOF_RULES + 1])
@@ -217,14 +211,15 @@ def test_damaged_videos_are_indexed_anew_under_other_rules(tmp_path: Path) -> No
     made = scan(media, out=target, verify="full")
     assert made.table.column("num_damaged_frames").to_pylist() == [3, 0]
     with_rules(target, 0)
-    with opened() as names:
-        scan(media, out=target, verify="full")
-    assert {name for name in names if name.startswith(f"{media}{os.sep}")} == {str(media / "damaged.mp4")}
+    assert touched_by(media, target, verify="full") == {"damaged.mp4"}
 
 
-def test_a_journal_of_other_rules_is_not_read(media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("module", "name"), [(_scan, "PROOF_RULES"), (_journal, "FORMAT")])
+def test_a_journal_of_other_rules_or_another_version_is_not_read(
+    media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: Any, name: str
+) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(_scan, "PROOF_RULES", 0)
+        patched.setattr(module, name, getattr(module, name) + 1)
         assert journal_of(media, tmp_path / "cat.parquet", monkeypatch)
     assert len(touched_by(media, tmp_path / "cat.parquet")) == 46
 
@@ -291,11 +286,8 @@ def test_an_interrupted_scan_continues(
         with pytest.raises(KeyboardInterrupt):
             scan(media, out=target, workers=workers)
     assert not target.exists()
-    with opened() as names:
-        made = scan(media, out=target)
-    again = {name for name in names if name.startswith(os.fspath(media) + os.sep) and os.path.isfile(name)}
-    assert (len(again) < 46) == (after > 0)
-    assert made.table.equals(scan(media).table)
+    assert (len(touched_by(media, target)) < 46) == (after > 0)
+    assert Catalog.open(target).table.equals(scan(media).table)
     assert sorted(os.listdir(tmp_path)) == ["cat.frames.arrow", "cat.parquet", "media"]
 
 
@@ -401,13 +393,9 @@ def test_D10_odd_names_are_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         interrupted(patched, 2, KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
             scan(media, out=target, workers=0, root=tmp_path)
-    with opened() as names:
-        made = scan(media, out=target, root=tmp_path)
-    assert 0 < len({name for name in names if name.startswith(os.fspath(media) + os.sep)}) < 16
-    assert made.table.equals(scan(media, root=tmp_path).table)
-    with opened() as names:
-        scan(media, out=target, root=tmp_path)
-    assert not [name for name in names if name.startswith(os.fspath(media) + os.sep)]
+    assert 0 < len(touched_by(media, target, root=tmp_path)) < 16
+    assert Catalog.open(target).table.equals(scan(media, root=tmp_path).table)
+    assert touched_by(media, target, root=tmp_path) == set()
 
 
 def test_a_glob_does_not_match_what_is_written(media: Path) -> None:
@@ -449,9 +437,7 @@ def test_files_of_long_ago_and_of_far_ahead(media: Path, tmp_path: Path, year: i
         os.utime(path, (0, year * 365.25 * 86400))
     made = scan(media, out=tmp_path / "cat.parquet")
     assert len(made.failures) == 2
-    with opened() as names:
-        scan(media, out=tmp_path / "cat.parquet")
-    assert not [name for name in names if name.startswith(os.fspath(media) + os.sep) and os.path.isfile(name)]
+    assert touched_by(media, tmp_path / "cat.parquet") == set()
     assert make_memory_catalog([made[0]]).num_frames.tolist() == [5]
 
 
@@ -459,14 +445,9 @@ def test_failures_in_a_moved_folder_name_its_new_path(media: Path, tmp_path: Pat
     target = tmp_path / "cat.parquet"
     scan(media, out=target, root=media)
     moved = media.rename(tmp_path / "moved")
-    with opened() as names:
-        made = scan(moved, out=target, root=moved)
-    touched = {os.path.basename(name) for name in names if name.startswith(os.fspath(moved)) and os.path.isfile(name)}
-    assert touched == {"broken.jpg", "text.mp4"}
-    assert made.table.equals(scan(moved, root=moved).table)
-    with opened() as names:
-        scan(moved, out=target, root=moved)
-    assert not [name for name in names if name.startswith(os.fspath(moved) + os.sep) and os.path.isfile(name)]
+    assert touched_by(moved, target, root=moved) == {"b/broken.jpg", "b/text.mp4"}
+    assert Catalog.open(target, moved).table.equals(scan(moved, root=moved).table)
+    assert touched_by(moved, target, root=moved) == set()
 
 
 def test_a_journal_that_is_removed_while_another_scan_locks_it(
@@ -504,12 +485,12 @@ def test_without_rows_the_message_promises_no_continuation(
             UsageError, match=rf"cannot write .*cat\.parquet: {os.strerror(number)}; {advice}"
         ) as raised:
             scan(media, out=tmp_path / "cat.parquet")
-    assert "goes on" not in str(raised.value)
+    assert "continues" not in str(raised.value)
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", refuse)
         with pytest.raises(UsageError, match=os.strerror(number)) as raised:
             scan(media, out=tmp_path / "cat.parquet")
-    assert "goes on" not in str(raised.value)
+    assert "continues" not in str(raised.value)
     assert "Errno" not in str(raised.value)
 
 
@@ -561,7 +542,7 @@ def test_gathered_rows_are_the_selected_rows(sizes: list[int], at_once: int, dat
 
 def test_stat_all_marks_missing_facts(tmp_path: Path) -> None:
     picture(tmp_path / "a.png")
-    parts = [_chunks.SourceGroup(f"{tmp_path}", ["a.png", "no.png"]), _chunks.SourceGroup("", [b"bytes"], "sources")]
+    parts = [SourceGroup(f"{tmp_path}", ["a.png", "no.png"]), SourceGroup("", [b"bytes"], "sources")]
     size, time = _resuming.stat_all(parts)
     facts = (tmp_path / "a.png").stat()
     assert (size.tolist(), time.tolist()) == ([facts.st_size, -1, -1], [facts.st_mtime_ns, -1, -1])
@@ -610,15 +591,6 @@ def test_a_journal_of_another_rate_is_not_read(tmp_path: Path, monkeypatch: pyte
     made = as_videos(tmp_path / "media", tmp_path / "cat.parquet", fps=5)
     assert made.table.equals(as_videos(tmp_path / "media", fps=5).table)
     assert made.frame_index(0).time_base == Fraction(1, 5)
-
-
-def test_a_journal_of_another_version_is_not_read(media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(_journal, "FORMAT", _journal.FORMAT + 1)
-        assert journal_of(media, tmp_path / "cat.parquet", monkeypatch)
-    with opened() as names:
-        scan(media, out=tmp_path / "cat.parquet")
-    assert len({name for name in names if name.startswith(os.fspath(media) + os.sep) and os.path.isfile(name)}) == 46
 
 
 def test_the_table_is_written_in_the_order_of_paths(media: Path, tmp_path: Path) -> None:

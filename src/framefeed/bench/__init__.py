@@ -33,7 +33,7 @@ from framefeed.bench._runner import (
     settle,
     take_time,
 )
-from framefeed.bench._suites import Begin, BenchOptions, PlannedRow, Suite, run_suite
+from framefeed.bench._suites import Begin, BenchOptions, MakeRow, Suite, run_suite
 from framefeed.bench.baselines import SIZE
 
 __all__ = [
@@ -53,8 +53,8 @@ __all__ = [
     "Contender",
     "Figure",
     "Findings",
+    "MakeRow",
     "MediaStore",
-    "PlannedRow",
     "Reading",
     "Reference",
     "Rounds",

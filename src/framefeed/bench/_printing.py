@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from framefeed._units import format_table
+
 Row = Mapping[str, Any]
 
 
@@ -36,14 +38,6 @@ def describe_closing(report: Row) -> list[str]:
     ]
 
 
-def align(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
-    """Columns to the left, as wide as needed."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
-    return [
-        indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
-
-
 def _table(row: Row, entries: Sequence[Row]) -> list[str]:
     columns = list(dict.fromkeys(name for each in entries for name in each["facts"]))
     opens = any("opening_cpu_seconds" in each for each in entries)
@@ -60,7 +54,8 @@ def _table(row: Row, entries: Sequence[Row]) -> list[str]:
             *([f"{each['opening_cpu_seconds']:.2f}"] if opens else []),
             *([f"{each['num_wrong']} WRONG" if each["num_wrong"] else "right" * each["is_checked"]] * checks),
         ])  # fmt: skip
-    return align(rows, "    ") + [f"      {each['name']}: {line}" for each in entries for line in each["wrong"]]
+    lines = format_table(rows, indent="    ")
+    return lines + [f"      {each['name']}: {line}" for each in entries for line in each["wrong"]]
 
 
 def _rate(value: float) -> str:

@@ -48,21 +48,8 @@ class BenchOptions:
     crops: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedRow:
-    """A row that is not made yet.
-
-    Attributes:
-        key: Short name.
-        make: Makes it, with an empty folder, and a stack for what must be closed after it has run.
-        lack: Why it cannot be run at all.
-    """
-
-    key: str
-    make: Callable[[Path, ExitStack], Row]
-    lack: str = ""
-
-
+MakeRow = Callable[[Path, ExitStack], Row]
+"""Makes a row, with an empty folder, and a stack for what must be closed after it has run."""
 Begin = Callable[[str], object]
 """Called with each step before it begins."""
 
@@ -75,7 +62,8 @@ class Suite:
         name: Such as "decode".
         rows: Key -> what the row measures.
         peers: Modules of the baselines that it loads.
-        plan: Its rows with these options, the installed peers, and a folder; raises MissingMedia where none can run.
+        plan: Key -> makes a row, with these options, the installed peers, and a folder; raises MissingMedia where none
+            can run. What follows a colon in a key is not in ``rows``.
         row_seconds: Key -> least seconds that the row takes; it is not begun with less time left.
         pairs: Rounds unless the user says otherwise.
         settings: Further settings for the report.
@@ -85,7 +73,7 @@ class Suite:
     name: str
     rows: Mapping[str, str]
     peers: Sequence[str]
-    plan: Callable[[BenchOptions, Peers, Path, Begin], Sequence[PlannedRow]]
+    plan: Callable[[BenchOptions, Peers, Path, Begin], Mapping[str, MakeRow]]
     row_seconds: Mapping[str, float]
     pairs: int
     settings: Callable[[BenchOptions], Mapping[str, Any]]
@@ -132,28 +120,28 @@ def run_suite(
         work.mkdir(parents=True, exist_ok=True)
         folder = options.disk if suite.measures_disk and options.disk else work
         try:
-            rows = suite.plan(options, peers, work, begin)
+            made_by = suite.plan(options, peers, work, begin)
         except MissingMedia as error:
             report["skipped"] = dict.fromkeys(options.rows or suite.rows, str(error))
             return report
-        for number, row in enumerate(rows, 1):
-            kind = row.key.partition(":")[0]
-            lack = row.lack if options.rounds.has(suite.row_seconds.get(kind, 0)) else NO_TIME
-            if lack:
-                report["skipped"][row.key] = lack
+        asked = [key for key in made_by if not options.rows or key.partition(":")[0] in options.rows]
+        for number, key in enumerate(asked, 1):
+            kind = key.partition(":")[0]
+            if not options.rounds.has(suite.row_seconds.get(kind, 0)):
+                report["skipped"][key] = NO_TIME
                 continue
-            begin(f"{suite.name}, row {number} of {len(rows)}, {row.key}: {suite.rows[kind]}")
+            begin(f"{suite.name}, row {number} of {len(asked)}, {key}: {suite.rows[kind]}")
             try:
                 with TemporaryDirectory(prefix="framefeed-bench-", dir=folder) as scratch, ExitStack() as stack:
-                    made_row = row.make(Path(scratch), stack)
-                    if made_row.contenders and not options.rounds.has(0):
+                    row = made_by[key](Path(scratch), stack)
+                    if row.contenders and not options.rounds.has(0):
                         raise MissingMedia(NO_TIME)
-                    result = run_row(made_row, options.rounds)
+                    result = run_row(row, options.rounds)
             except MissingMedia as error:
-                report["skipped"][row.key] = str(error)
+                report["skipped"][key] = str(error)
             except (FramefeedError, SubprocessError) as error:
                 # What the other rows have measured is not lost.
-                report["skipped"][row.key] = f"{type(error).__name__}: {error}"
+                report["skipped"][key] = f"{type(error).__name__}: {error}"
             else:
                 report["rows"].append(result)
                 tell(result)

@@ -16,9 +16,9 @@ from framefeed.cache.codecs._registry import (
     list_codecs,
 )
 from framefeed.cache.prefill._build import LOCK_FILE_NAME, TASK_BYTES, BuildReport, build
-from framefeed.cache.prefill._demand import FillOptions, count_demand, estimate_reuse
+from framefeed.cache.prefill._demand import FillOptions, count_demand
 from framefeed.cache.prefill._estimate import CacheEstimate, estimate
-from framefeed.cache.prefill._opening import choose_form, explain_little_reuse, make_decoder
+from framefeed.cache.prefill._opening import choose_form, make_decoder
 from framefeed.cache.store._format import Kind, StoredFrame, StoreOptions, Verified
 from framefeed.cache.store._store import FrameStore
 
@@ -46,8 +46,6 @@ __all__ = [
     "choose_form",
     "count_demand",
     "estimate",
-    "estimate_reuse",
-    "explain_little_reuse",
     "find_codec",
     "find_codec_for",
     "find_exact_codecs",

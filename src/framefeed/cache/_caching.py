@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import IntArray, WordArray
-from framefeed.cache._clips import OutputsDecode, PlanesDecode, copy_planes_to_store
+from framefeed.cache._clips import copy_planes_to_store, decode_outputs, decode_planes
 from framefeed.cache._keys import Form, Recipe, SourceCheck, make_key
 from framefeed.cache._state import CacheState
 from framefeed.cache._stream_frames import NewFrame, StreamFrames
@@ -34,14 +35,6 @@ from framefeed.request import OutputSpec
 
 _READ_AHEAD = 16
 """Frames that are looked up, or stored, together if a source is read in order."""
-
-
-def make_planes_error(decoder: Decoder) -> UsageError:
-    """Build the error for form="planes" with a decoder that has no method ``iter_native``."""
-    return UsageError(
-        f'form="planes" needs a decoder that gives pictures before their conversion (method iter_native), which '
-        f'{decoder.name!r} does not: use form="output", or backend="auto"'
-    )
 
 
 class CachingDecoder(BaseDecoder):
@@ -98,14 +91,11 @@ class CachingDecoder(BaseDecoder):
             return self._inner.decode(source, index, slots)
         source.check_identity(index.identity)
 
-        def open_frames(output: OutputSpec | None) -> StreamFrames:
-            return self._open_frames(source, index, form, output)
-
-        clips: PlanesDecode | OutputsDecode = (
-            PlanesDecode(self._inner, open_frames, slots)
-            if form == "planes"
-            else OutputsDecode(self._inner, open_frames, by_output, len(slots))
-        )
+        def decode_with_cache() -> DecodeReport:
+            open_frames = partial(self._open_frames, source, index, form)
+            if form == "planes":
+                return decode_planes(self._inner, open_frames, slots)
+            return decode_outputs(self._inner, open_frames, by_output, len(slots))
 
         def decode_without_cache(resource: str) -> DecodeReport:
             self._state.shortage = resource
@@ -113,10 +103,10 @@ class CachingDecoder(BaseDecoder):
 
         # Frames of a lossy codec differ from those of the other decoder.
         fallback = None if self._state.is_lossy else decode_without_cache
-        report = try_again_in_shortage(clips.decode, source.name, "cache", fallback)
+        report = try_again_in_shortage(decode_with_cache, source.name, "cache", fallback)
         if self._counts_reads:
             requested, cached = sum(len(slot.indices) for slot in slots), report.counts.frames_cached
-            self._state.counters.add(frames_hit=cached, frames_missed=requested - cached)
+            self._state.count(frames_hit=cached, frames_missed=requested - cached)
         return report
 
     def _decode_damaged_apart(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
@@ -181,7 +171,7 @@ class CachingDecoder(BaseDecoder):
         frames = self._open_frames(source, index, form, output if form == "output" else None)
         new: list[NewFrame] = []
         for ordinal, frame, pixels in self._decode_each(frames, ordinals, output):
-            self._state.counters.add(frames_missed=1)
+            self._state.count(frames_missed=1)
             new += [frame] if frame is not None else []
             is_full = len(new) == _READ_AHEAD
             if is_full or ordinal == ordinals[-1]:
@@ -200,7 +190,7 @@ class CachingDecoder(BaseDecoder):
     ) -> Iterator[tuple[int, NewFrame | None, Pixels]]:
         """Yield (ordinal, frame to store, pixels) as the other decoder gives them."""
         source, index = frames.source, frames.index
-        if self._choose_form(index, [output]) == "output":
+        if frames.form == "output":
             layout = make_output_layout(output, *index.stream.displayed)
             for ordinal, pixels in self._inner.iter_rgb(source, index, ordinals, output):
                 frame = frames.apply_loss(NewFrame(ordinal, layout, pixels.reshape(-1)))
@@ -251,7 +241,10 @@ class CachingDecoder(BaseDecoder):
             return "planes" if has_planes and any(output.size is None for output in outputs) else "output"
         if self._form == "output" or has_planes:
             return self._form
-        raise make_planes_error(self._inner)
+        raise UsageError(
+            f'form="planes" needs a decoder that gives pictures before their conversion (method iter_native), which '
+            f'{self._inner.name!r} does not: use form="output", or backend="auto"'
+        )
 
     def _open_frames(
         self, source: MediaSource, index: FrameIndex, form: Form, output: OutputSpec | None
@@ -277,7 +270,7 @@ def _can_store(output: OutputSpec, index: FrameIndex) -> bool:
 def _read_stamps_if_possible(check: SourceCheck, ordinals: range) -> WordArray | None:
     """Stamp the files of consecutive frames; None if a resource ran out."""
     try:
-        return check.read_lasting_stamps(np.arange(ordinals.start, ordinals.stop))
+        return check.read_stamps(np.arange(ordinals.start, ordinals.stop), are_lasting=True)
     except OSError as error:
         if find_shortage(error) is None:
             raise

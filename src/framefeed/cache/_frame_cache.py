@@ -72,7 +72,11 @@ class FrameCache(ClosedByWith):
     ) -> None:
         budget = None if max_bytes is None else parse_bytes(max_bytes, "max_bytes")
         memory = 0 if isinstance(memory_bytes, int) and memory_bytes == 0 else parse_bytes(memory_bytes, "memory_bytes")
-        self.state = CacheState(CacheOptions(_check_folder(path), codec, budget, form, memory, strict, shared))
+        name = os.fsdecode(path) if isinstance(path, (str, os.PathLike)) and not isinstance(path, type) else ""
+        if not name or "\0" in name:
+            raise expected("path", "a folder such as 'cache/'", path)
+        folder = os.path.abspath(expand_home(name))
+        self.state = CacheState(CacheOptions(folder, codec, budget, form, memory, strict, shared))
 
     def __repr__(self) -> str:
         options = self.options
@@ -119,7 +123,8 @@ class FrameCache(ClosedByWith):
             CacheError: The path is a file, or a folder that others may write to.
             UsageError: ``inner`` is not a decoder, or there is no such form.
         """
-        _check_inner(inner)
+        if isinstance(inner, type) or not isinstance(inner, Decoder):
+            raise expected("inner", "an ff.Decoder: an object with name, decode() and close()", inner)
         if form not in (None, *FORMS):
             raise expected("form", '"output", "planes" or None', form)
         self.state.store.refresh()
@@ -129,7 +134,7 @@ class FrameCache(ClosedByWith):
     def expect(self, count: int, raw_bytes: int) -> None:
         """Tell the cache how many frames will be stored, before the first is: codec="auto" is chosen by it.
 
-        ``ff.cache.make_decoder`` does this for a plan.
+        Loaders and ``ff.cache.make_decoder`` do this for a plan.
 
         Args:
             count: Number of frames, at most.
@@ -167,7 +172,7 @@ class FrameCache(ClosedByWith):
 
     def clear(self) -> int:
         """Remove all frames of this cache and no other files; return the number of bytes freed."""
-        self.state.memory.clear()
+        self.state.memory.release_idle()
         return self.store.clear()
 
     def flush(self) -> None:
@@ -177,15 +182,3 @@ class FrameCache(ClosedByWith):
     def close(self) -> None:
         """Flush, and release files and memory; the cache can be used again after that."""
         self.state.close()
-
-
-def _check_inner(inner: object) -> None:
-    if isinstance(inner, type) or not isinstance(inner, Decoder):
-        raise expected("inner", "an ff.Decoder: an object with name, decode() and close()", inner)
-
-
-def _check_folder(path: object) -> str:
-    name = os.fsdecode(path) if isinstance(path, (str, os.PathLike)) and not isinstance(path, type) else ""
-    if not name or "\0" in name:
-        raise expected("path", "a folder such as 'cache/'", path)
-    return os.path.abspath(expand_home(name))

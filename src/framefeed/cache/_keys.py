@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -124,20 +124,14 @@ class SourceCheck:
         self.source = source
         self.index = index
 
-    @property
-    def stamp(self) -> int:
-        """Stamp of the file that all frames are from; ``NO_STAMP`` if it is not one file."""
-        return read_stamp(self.source.path) if self.source.kind == "path" else NO_STAMP
+    def read_stamps(self, ordinals: IntArray, *, are_lasting: bool = False) -> WordArray:
+        """Stamp the file of each frame, uint64 [N]; ``NO_STAMP`` if it is not a file.
 
-    def read_stamps(self, ordinals: IntArray) -> WordArray:
-        """Stamp the file of each frame, uint64 [N]; ``NO_STAMP`` if it is not a file."""
-        return self._stamp_files(ordinals, read_stamp)
-
-    def read_lasting_stamps(self, ordinals: IntArray) -> WordArray:
-        """Stamp the file of each frame before it is decoded, uint64 [N]; see ``read_lasting_stamp``."""
-        return self._stamp_files(ordinals, read_lasting_stamp)
-
-    def _stamp_files(self, ordinals: IntArray, stamp: Callable[[str], int]) -> WordArray:
+        Args:
+            ordinals: Of the frames, int64 [N].
+            are_lasting: Stamp as ``read_lasting_stamp`` does, before the frames are decoded.
+        """
+        stamp = read_lasting_stamp if are_lasting else read_stamp
         if isinstance(self.source, SequenceSource):
             paths = self.source.files().paths
             files = [paths[number] for number in self.index.frame_packet[ordinals].tolist()]
@@ -164,7 +158,7 @@ class SourceCheck:
             return True
         if source.kind != "path":
             return source.fingerprint() == fingerprint
-        stamp = self.stamp
+        stamp = read_stamp(source.path)
         confirmed = (source.path, stamp, fingerprint)
         if confirmed in _CONFIRMED:
             return True

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Sequence
+from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from threading import Lock
 from typing import Any, Literal
 
@@ -17,13 +18,11 @@ from framefeed._units import format_bytes
 from framefeed.cache._keys import EXACT, FORMS, Form
 from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.cache.codecs._registry import find_codec, find_codec_for
+from framefeed.cache.store._files import SharedLru
 from framefeed.cache.store._format import StoredFrame, StoreInfo, StoreOptions
 from framefeed.cache.store._store import FrameStore
 from framefeed.decode import PlaneLayout
 from framefeed.errors import MissingDependency, UsageError
-
-_ENTRY_NBYTES = 400
-"""Memory of a frame besides its bytes, about: two dictionary entries, the key, the objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,74 +63,19 @@ class CacheStats:
         requested = self.frames_hit + self.frames_missed
         return self.frames_hit / requested if requested else 0.0
 
-
-class CacheCounters:
-    """Counts of a cache in one process, added by several threads."""
-
-    def __init__(self) -> None:
-        self._sums: dict[str, Any] = {}
-        self._lock = Lock()
-
-    def add(self, **counts: int) -> None:
-        """Add to some of the counts of ``CacheStats``."""
-        with self._lock:
-            for name, count in counts.items():
-                self._sums[name] = self._sums.get(name, 0) + count
-
-    @property
-    def stats(self) -> CacheStats:
-        """The sums so far."""
-        with self._lock:
-            return replace(CacheStats(), **self._sums)
-
-
-class MemoryTier:
-    """The last used frames, by stream key and packet number. Safe to share between threads.
-
-    Args:
-        max_bytes: Largest size of all together; 0 keeps none.
-    """
-
-    def __init__(self, max_bytes: int) -> None:
-        self.max_bytes = max_bytes
-        self._frames = Lru[tuple[bytes, int], StoredFrame](max_bytes, _count_frame_bytes)
-        self._lock = PerProcess(Lock)
-
-    def __len__(self) -> int:
-        return len(self._frames)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all frames."""
-        return self._frames.weight
-
-    def get(self, key: bytes, packets: Sequence[int]) -> list[StoredFrame | None]:
-        """Look up frames of one stream."""
-        if not len(self._frames):
-            return [None] * len(packets)
-        with self._lock.value:
-            return [self._frames.get((key, packet)) for packet in packets]
-
-    def put(self, key: bytes, frame: StoredFrame) -> None:
-        """Keep a frame whose data are its own bytes, and remove the least recently used ones for it."""
-        if _count_frame_bytes(frame) > self.max_bytes:
-            return
-        with self._lock.value:
-            self._frames.put((key, frame.number), frame)
-
-    def drop(self, key: bytes, packet: int) -> None:
-        """Remove a frame."""
-        with self._lock.value:
-            self._frames.pop((key, packet))
-
-    def clear(self) -> None:
-        """Remove all frames."""
-        with self._lock.value:
-            self._frames.clear()
-
-
-def _count_frame_bytes(frame: StoredFrame) -> int:
-    return len(frame.data) + _ENTRY_NBYTES
+    def __add__(self, other: CacheStats) -> CacheStats:
+        """Add the counts of the cache in another process."""
+        sums = {
+            each.name: getattr(self, each.name) + getattr(other, each.name)
+            for each in fields(CacheStats)
+            if each.name.startswith(("frames", "bytes"))
+        }
+        return CacheStats(
+            **sums,
+            codec=other.codec or self.codec,
+            is_full=other.is_full or self.is_full,
+            trouble=other.trouble or self.trouble,
+        )
 
 
 AUTO = "auto"
@@ -225,6 +169,15 @@ def find_stored_codec(layout: PlaneLayout, info: StoreInfo) -> FrameCodec | None
     return None
 
 
+_ENTRY_NBYTES = 400
+"""Memory of a frame besides its bytes, about: two dictionary entries, the key, the objects."""
+FrameMemory = SharedLru[tuple[bytes, int], StoredFrame]
+
+
+def _count_frame_bytes(frame: StoredFrame) -> int:
+    return len(frame.data) + _ENTRY_NBYTES
+
+
 class CacheState:
     """State of one cache in one process, and in processes that are forked from it.
 
@@ -233,7 +186,6 @@ class CacheState:
 
     Attributes:
         options: Of the cache.
-        memory: The frames in memory.
         pixels: "exact", or the recipe of a lossy codec. It is part of every key, so frames of a lossy codec are found
             only with that codec.
         planned: What will be stored, if that is known; codec="auto" chooses by it.
@@ -242,8 +194,10 @@ class CacheState:
 
     def __init__(self, options: CacheOptions) -> None:
         self.options = options
-        self.memory = MemoryTier(options.memory_bytes)
-        self._counters = PerProcess(CacheCounters)
+        make_memory = partial(FrameMemory, partial(Lru, options.memory_bytes, _count_frame_bytes))
+        self._memory = PerProcess(make_memory, FrameMemory.renew_lock)
+        self._counts = PerProcess(Counter[str])
+        self._counts_lock = PerProcess(Lock)
         given = None if options.codec == AUTO else find_codec(options.codec)
         self._codecs: dict[Form, FrameCodec] = {} if given is None else dict.fromkeys(FORMS, given)
         self._codec: FrameCodec | None = given
@@ -254,10 +208,22 @@ class CacheState:
         self._has_warned = False
         self._lock = PerProcess(Lock)
 
+    def count(self, **counts: int) -> None:
+        """Add to some of the counts of ``CacheStats``."""
+        sums = self._counts.value
+        with self._counts_lock.value:
+            for name, count in counts.items():
+                sums[name] += count
+
     @property
-    def counters(self) -> CacheCounters:
-        """Counts of this process."""
-        return self._counters.value
+    def memory(self) -> FrameMemory:
+        """The last used frames, by key of the stream and packet number."""
+        return self._memory.value
+
+    def keep_in_memory(self, key: bytes, frame: StoredFrame) -> None:
+        """Keep a frame whose data are its own bytes, unless it is larger than all that may be kept."""
+        if _count_frame_bytes(frame) <= self.options.memory_bytes:
+            self.memory.put((key, frame.number), frame)
 
     @property
     def store(self) -> FrameStore:
@@ -281,7 +247,7 @@ class CacheState:
 
     def close(self) -> None:
         """Flush, and release files and memory."""
-        self.memory.clear()
+        self.memory.release_idle()
         if self._store is not None:
             self._store.close()
 
@@ -342,7 +308,9 @@ class CacheState:
 
     def stats(self) -> CacheStats:
         """Return the counts of this process, and whether more frames are stored."""
-        own = replace(self.counters.stats, codec=None if self._codec is None else self._codec.label)
+        with self._counts_lock.value:
+            counts: dict[str, Any] = dict(self._counts.value)
+        own = CacheStats(codec=None if self._codec is None else self._codec.label, **counts)
         if self._store is None:
             return own
         disk = self._store.counts

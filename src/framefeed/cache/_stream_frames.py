@@ -61,7 +61,7 @@ class StreamFrames:
     def __init__(self, state: CacheState, key: StreamKey, check: SourceCheck, form: Form) -> None:
         self._state = state
         self._key = key
-        self._form: Form = form
+        self.form: Form = form
         self.check = check
         self.source, self.index = check.source, check.index
 
@@ -90,11 +90,11 @@ class StreamFrames:
             ordinals, packets = ordinals[asked], packets[asked]
         locations = self._state.store.find(self._key.digest, packets)
         usable: list[int] = np.flatnonzero(self._find_usable(locations, ordinals, layout)).tolist()
-        codes, sizes = locations.kind.tolist(), locations.nbytes.tolist()
+        codes, sizes = locations.rows["kind"].tolist(), locations.rows["nbytes"].tolist()
         is_direct = [False] * len(sizes)
         if targets is not None:
             raw = [kind.codec == RAW for kind in locations.kinds]
-            raw_sizes = locations.raw_nbytes.tolist()
+            raw_sizes = locations.rows["raw_nbytes"].tolist()
             for i in usable:
                 is_direct[i] = raw[codes[i]] and sizes[i] == raw_sizes[i]
         for part in _split_by_bytes(usable, [0 if is_direct[i] else sizes[i] for i in usable]):
@@ -109,7 +109,10 @@ class StreamFrames:
             for i, buffer, is_sound in zip(part, buffers, sound, strict=True):
                 if is_sound:
                     if self.has_memory:
-                        self._keep(locations, i, bytes(buffer))
+                        row, kind = locations.rows[i], locations.kinds[codes[i]]
+                        facts = (int(row[name]) for name in ("raw_nbytes", "stamp", "content"))
+                        frame = StoredFrame(int(locations.numbers[i]), kind, bytes(buffer), *facts)
+                        self._state.keep_in_memory(self._key.digest, frame)
                     yield asked[i], locations.kinds[codes[i]], None if is_direct[i] else buffer
 
     def _number(self, ordinals: IntArray) -> IntArray:
@@ -127,13 +130,7 @@ class StreamFrames:
     @property
     def has_memory(self) -> bool:
         """Whether frames are kept in memory too, where they are looked up first."""
-        return self._state.memory.max_bytes > 0
-
-    def _keep(self, locations: FrameLocations, i: int, data: bytes) -> None:
-        """Keep a frame in memory that was read from disk."""
-        kind = locations.kinds[int(locations.kind[i])]
-        facts = int(locations.raw_nbytes[i]), int(locations.stamp[i]), int(locations.content[i])
-        self._state.memory.put(self._key.digest, StoredFrame(int(locations.numbers[i]), kind, data, *facts))
+        return self._state.options.memory_bytes > 0
 
     def find_missing(self, ordinals: IntArray, layout: PlaneLayout | None) -> npt.NDArray[np.bool_]:
         """Find the frames that are not on disk, or whose source has changed, bool [N]."""
@@ -142,13 +139,14 @@ class StreamFrames:
 
     def reject(self, ordinal: int) -> None:
         """Count a frame as damaged whose stored bytes, though intact, do not match their codec and layout."""
-        self._state.memory.drop(self._key.digest, int(self.index.frame_packet[ordinal]))
-        self._state.counters.add(frames_damaged=1)
+        self._state.memory.drop((self._key.digest, int(self.index.frame_packet[ordinal])))
+        self._state.count(frames_damaged=1)
 
     def _read_memory(self, packets: IntArray, ordinals: IntArray, layout: PlaneLayout | None) -> dict[int, StoredFrame]:
         """Find usable frames in memory, by their indices."""
-        frames = self._state.memory.get(self._key.digest, packets.tolist())
-        usable = {i: frame for i, frame in enumerate(frames) if frame is not None and _has_layout(frame.kind, layout)}
+        memory, key = self._state.memory, self._key.digest
+        frames = enumerate([memory.get((key, packet)) for packet in packets.tolist()])
+        usable = {i: frame for i, frame in frames if frame is not None and _has_layout(frame.kind, layout)}
         if not usable:
             return usable
         stamps = np.array([frame.stamp for frame in usable.values()], dtype=np.uint64)
@@ -156,9 +154,9 @@ class StreamFrames:
         matches = self._compare_with_source(ordinals[list(usable)], stamps, contents).tolist()
         for i, is_match in zip(list(usable), matches, strict=True):
             if not is_match:
-                self._state.memory.drop(self._key.digest, int(packets[i]))
+                memory.drop((key, int(packets[i])))
                 del usable[i]
-        self._state.counters.add(frames_from_memory=len(usable))
+        self._state.count(frames_from_memory=len(usable))
         return usable
 
     def _find_usable(
@@ -166,20 +164,20 @@ class StreamFrames:
     ) -> npt.NDArray[np.bool_]:
         """Check whether frames are on disk, of the right layout and of the source as it is now, bool [N]."""
         usable: npt.NDArray[np.bool_] = locations.is_there
+        rows = locations.rows
         if layout is not None and usable.any():
             right = np.array([_has_layout(kind, layout) for kind in locations.kinds], dtype=np.bool_)
-            usable = usable & right[np.where(usable, locations.kind, 0)] & (locations.raw_nbytes == layout.nbytes)
+            usable = usable & right[np.where(usable, rows["kind"], 0)] & (rows["raw_nbytes"] == layout.nbytes)
         if self._state.options.strict:  # Others are unknown, not outdated.
-            usable = usable & (locations.content != NO_CONTENT)
+            usable = usable & (rows["content"] != NO_CONTENT)
         indices = np.flatnonzero(usable)
         if len(indices):
             usable = usable.copy()
-            usable[indices] = self._compare_with_source(
-                ordinals[indices], locations.stamp[indices], locations.content[indices]
-            )
+            stamps, contents = rows["stamp"][indices], rows["content"][indices]
+            usable[indices] = self._compare_with_source(ordinals[indices], stamps, contents)
             num_outdated = len(indices) - int(np.count_nonzero(usable))
             if num_outdated:
-                self._state.counters.add(frames_outdated=num_outdated)
+                self._state.count(frames_outdated=num_outdated)
         return usable
 
     def _compare_with_source(self, ordinals: IntArray, stamps: WordArray, contents: WordArray) -> npt.NDArray[np.bool_]:
@@ -211,16 +209,16 @@ class StreamFrames:
         """
         if not self._state.is_lossy:
             return frame
-        codec = self._state.select_codec(self._form, frame.layout)
+        codec = self._state.select_codec(self.form, frame.layout)
         data = codec.encode(frame.layout, frame.planes)
         codec.decode_into(memoryview(data), frame.layout, frame.planes)
         return replace(frame, data=data)
 
     def encode(self, frame: NewFrame) -> NewFrame:
         """Encode a frame while its bytes are in the processor's cache, and drop these, if a codec is chosen."""
-        if frame.data is not None or not (self._state.has_codec(self._form) and self._state.is_filling):
+        if frame.data is not None or not (self._state.has_codec(self.form) and self._state.is_filling):
             return frame
-        codec = self._state.select_codec(self._form, frame.layout)
+        codec = self._state.select_codec(self.form, frame.layout)
         return replace(frame, data=bytes(codec.encode(frame.layout, frame.planes)), planes=_NO_PLANES)
 
     def store(self, frames: Sequence[NewFrame], stamps: WordArray) -> int:
@@ -247,21 +245,24 @@ class StreamFrames:
         if not frames or not (self.has_memory or state.is_filling):
             return 0
         ordinals = np.array([frame.ordinal for frame in frames], dtype=np.int64)
+        contents = np.full(len(ordinals), NO_CONTENT, dtype=np.uint64)
         try:
-            contents = self._hash_contents(ordinals)
+            # Without a hash, frames are valid for any file with the fingerprint in their key: so this one must have it.
+            if state.options.strict or self.check.is_known_by_content:
+                contents = self.check.hash_contents(ordinals)
+            elif not self.check.has_fingerprint():
+                return 0
             # After the source was read, so that nothing changed meanwhile.
             unchanged = self.check.read_stamps(ordinals) == stamps
         except _READ_ERRORS as error:
             if find_shortage(error) is not None:
                 raise
             return 0
-        if contents is None:
-            return 0
         packets = self._number(ordinals)
         kept = []
         for i in np.flatnonzero(unchanged & (packets >= 0)).tolist():
             frame = frames[i]
-            codec = state.select_codec(self._form, frame.layout)
+            codec = state.select_codec(self.form, frame.layout)
             data = codec.encode(frame.layout, frame.planes) if frame.data is None else frame.data
             if self.has_memory:
                 data = bytes(data)  # which may be the caller's pixels
@@ -269,21 +270,12 @@ class StreamFrames:
             kept.append(StoredFrame(int(packets[i]), kind, data, nbytes, int(stamps[i]), int(contents[i])))
         if self.has_memory:
             for each in kept:
-                state.memory.put(self._key.digest, each)
+                state.keep_in_memory(self._key.digest, each)
         if not kept or not state.is_filling:
             return 0
         num_stored = len(kept) if state.store.add(self._key.digest, self._key.description, kept) else 0
         state.warn_of_trouble()
         return num_stored
-
-    def _hash_contents(self, ordinals: IntArray) -> WordArray | None:
-        """Hash the bytes of frames to store, uint64 [N]; None if the source is not the one that their key names.
-
-        Without a hash, frames are valid for any file with the fingerprint in their key: so this one must have it.
-        """
-        if self._state.options.strict or self.check.is_known_by_content:
-            return self.check.hash_contents(ordinals)
-        return np.full(len(ordinals), NO_CONTENT, dtype=np.uint64) if self.check.has_fingerprint() else None
 
 
 def _has_layout(kind: Kind, layout: PlaneLayout | None) -> bool:

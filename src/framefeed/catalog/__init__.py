@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framefeed.catalog._arrow import gather_rows
-from framefeed.catalog._assembly import ListedRows, SurveyedSources, build_catalog_data
+from framefeed.catalog._assembly import ListedRows, SurveyedSources, build_catalog_data, collect_results
 from framefeed.catalog._catalog import Catalog, CatalogEntry
 from framefeed.catalog._catalog_file import (
     FORMAT,
@@ -15,17 +15,9 @@ from framefeed.catalog._catalog_file import (
     write_catalog,
 )
 from framefeed.catalog._catalog_rows import explain_missing_frames, explain_relative_path, get_missing_frames_path
-from framefeed.catalog._chunks import (
-    Chunk,
-    ChunkResult,
-    SourceGroup,
-    cut_into_chunks,
-    select_sources,
-    survey_chunk,
-    survey_chunks,
-)
 from framefeed.catalog._columns import (
     FACTS,
+    SURVEYED,
     Facts,
     Label,
     check_classes,
@@ -41,7 +33,6 @@ from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA, FrameTableBu
 from framefeed.catalog._memory_catalog import make_memory_catalog
 from framefeed.catalog._plan_columns import PLAN_COLUMNS, number_sources, number_true
 from framefeed.catalog._row_lists import BUILT_FROM_IN_WORDS, RowLists, count_built_from
-from framefeed.catalog._still_rows import SURVEYED, to_time_column
 from framefeed.catalog._survey import Depth, SurveyOptions, SurveyResult, survey
 
 __all__ = [
@@ -56,8 +47,6 @@ __all__ = [
     "Catalog",
     "CatalogEntry",
     "CatalogHeader",
-    "Chunk",
-    "ChunkResult",
     "Depth",
     "Facts",
     "FrameTableBuilder",
@@ -65,16 +54,15 @@ __all__ = [
     "Label",
     "ListedRows",
     "RowLists",
-    "SourceGroup",
     "SurveyOptions",
     "SurveyResult",
     "SurveyedSources",
     "build_catalog_data",
     "check_classes",
     "check_target",
+    "collect_results",
     "content_fingerprint",
     "count_built_from",
-    "cut_into_chunks",
     "decode_dictionary",
     "encode_labels",
     "explain_missing_frames",
@@ -90,10 +78,6 @@ __all__ = [
     "number_sources",
     "number_true",
     "open_catalog",
-    "select_sources",
     "survey",
-    "survey_chunk",
-    "survey_chunks",
-    "to_time_column",
     "write_catalog",
 ]

@@ -1,32 +1,40 @@
-"""CatalogData: the facts, frame tables and settings of a catalog, built from listed rows and surveyed sources."""
+"""CatalogData: the facts, frame tables and settings of a catalog, built from rows and the results of their survey."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
+from itertools import islice
+from typing import Any
 
 import pyarrow as pa
 
 from framefeed._arrays import IntArray
-from framefeed._cached import cached_property
+from framefeed._names import make_printable
 from framefeed._values import DEFAULT_LIMITS
-from framefeed.catalog._chunks import ChunkResult, SourceGroup, cut_into_chunks, survey_chunks
 from framefeed.catalog._columns import (
     FACTS,
+    INFO_COLUMNS,
+    SURVEYED,
     Facts,
     Label,
     encode_labels,
     find_classes,
-    find_first_rows,
     normalize_labels,
 )
-from framefeed.catalog._frame_tables import FrameTables
+from framefeed.catalog._frame_rows import HeaderClaims
+from framefeed.catalog._frame_tables import FrameTableBuilder, FrameTables
 from framefeed.catalog._plan_columns import number_sources
-from framefeed.catalog._still_rows import SURVEYED
-from framefeed.catalog._survey import SurveyOptions, SurveyResult
+from framefeed.catalog._survey import SurveyOptions, SurveyResult, survey
 from framefeed.index import PROOF_RULES, Verify
 from framefeed.media import ImageSequence
+from framefeed.parallel import ordered_map, thread_budget
+
+_IN_FLIGHT_PER_WORKER = 4
+_RESULTS_AT_ONCE = 64
+"""Results that become columns at once: few, because an index may take megabytes."""
 
 
 @dataclass(frozen=True)
@@ -35,28 +43,22 @@ class ListedRows:
 
     Attributes:
         texts: Values of the ``source`` column, [R].
-        sources: The distinct sources to open, [S], in the order of their first rows.
-        numbers: Number of each row's source among these, int64 [R]; None if every row has its own.
+        numbers: Number of each row's source among the distinct sources, which are in the order of their first rows,
+            int64 [R]; None if every row has its own.
         labels: Label of each row, or None.
-        extra: The manifest's own columns, or None.
+        extra: The manifest's own columns; maybe none.
         root: Folder that relative texts are resolved against.
         buffers: Media in memory, and `ImageSequence` objects, by text.
         classes: All labels in the order of their numbers; None for the labels of the rows, sorted.
     """
 
     texts: pa.Array
-    sources: Sequence[SourceGroup] = ()
     numbers: IntArray | None = None
     labels: pa.ChunkedArray | None = None
-    extra: pa.Table | None = None
+    extra: pa.Table = field(default_factory=lambda: pa.table({}))
     root: str | None = None
     buffers: Mapping[str, bytes | ImageSequence] = field(default_factory=dict)
     classes: tuple[Label, ...] | None = None
-
-    @cached_property
-    def source_texts(self) -> pa.Array:
-        """The texts of the distinct sources, [S]."""
-        return self.texts if self.numbers is None else self.texts.take(pa.array(find_first_rows(self.numbers)))
 
     def plain_labels(self) -> pa.ChunkedArray:
         """Convert the labels to whole numbers or strings; null for a row without one."""
@@ -78,12 +80,12 @@ class SurveyedSources:
     frames: Sequence[pa.RecordBatch]
 
     @classmethod
-    def of(cls, chunks: Iterable[ChunkResult]) -> SurveyedSources:
-        """Join the results of chunks."""
+    def of(cls, parts: Iterable[tuple[pa.RecordBatch, Sequence[pa.RecordBatch]]]) -> SurveyedSources:
+        """Join the facts and the frame tables of parts."""
         facts, frames = list[pa.RecordBatch](), list[pa.RecordBatch]()
-        for chunk in chunks:
-            facts.append(chunk.facts)
-            frames += chunk.frames
+        for facts_of_part, frames_of_part in parts:
+            facts.append(facts_of_part)
+            frames += frames_of_part
         return cls(Facts.of_table(pa.Table.from_batches(facts, SURVEYED)), frames)
 
 
@@ -131,20 +133,82 @@ class CatalogData:
         )
 
 
+def collect_results(results: Iterable[SurveyResult]) -> tuple[pa.RecordBatch, list[pa.RecordBatch]]:
+    """Convert results to facts, a row of ``SURVEYED`` each, and frame tables, a row for each that has an index."""
+    facts, frames = list[dict[str, Any]](), list[pa.RecordBatch]()
+    tables = FrameTableBuilder(frames.append)
+    for result in results:
+        facts.append(_collect_facts(result))
+        if result.index is not None:
+            info = result.info
+            claims = None if info is None else HeaderClaims(
+                info.num_frames_from_header, info.duration_seconds_from_header, info.average_fps_from_header
+            )  # fmt: skip
+            tables.append(result.index, claims)
+    tables.finish()
+    return pa.RecordBatch.from_pylist(facts, schema=SURVEYED), frames
+
+
+def _collect_facts(result: SurveyResult) -> dict[str, Any]:
+    facts: dict[str, Any] = {"num_damaged_frames": result.num_damaged_frames}
+    if result.info is not None:
+        facts |= {name: getattr(result.info, name) for name in (*INFO_COLUMNS, "bytes")}
+        facts |= {
+            "num_frames": result.info.num_frames_from_header,
+            "duration_seconds": result.info.duration_seconds_from_header,
+            "average_fps": result.info.average_fps_from_header,
+        }
+    identity = result.identity
+    if identity is not None:
+        facts |= {"bytes": identity.bytes, "mtime_ns": identity.mtime_ns, "fingerprint": identity.fingerprint or None}
+    if result.error is not None:
+        facts |= {"error_type": type(result.error).__name__, "error": make_printable(str(result.error))}
+    index = result.index
+    if index is not None:
+        facts |= {
+            "num_frames": len(index),
+            "num_damaged_frames": index.num_damaged_frames,
+            "num_key_frames": len(index.key_frame_indices),
+            "times_from": index.times_from,
+            # The header's claims are kept in the frame tables.
+            "duration_seconds": None,
+            "average_fps": index.average_fps,
+        }
+    if index is not None and index.has_timestamps:
+        facts |= {
+            "duration_seconds": float((index.end_pts - int(index.pts[0])) * index.time_base),
+            "is_variable_frame_rate": index.is_variable_frame_rate,
+        }
+    return facts
+
+
 def survey_rows(
-    rows: ListedRows, sources: Sequence[str | bytes | ImageSequence | SurveyResult], options: SurveyOptions
+    rows: ListedRows, sources: Sequence[str | bytes | ImageSequence], options: SurveyOptions
 ) -> CatalogData:
-    """Survey the sources of rows, and build a catalog.
+    """Survey the sources of rows in threads, and build a catalog.
 
     Args:
-        rows: Their ``sources`` and ``numbers`` are set here.
-        sources: Source of each distinct text, in the order of their first rows; or its result, if it is known.
+        rows: Their ``numbers`` are set here.
+        sources: Source of each distinct text, in the order of their first rows.
         options: Depth of the survey, and its number of threads.
     """
-    groups = [SourceGroup("", list(sources), "sources")]
-    rows = replace(rows, sources=groups, numbers=number_sources(rows.texts))
-    chunks = list(cut_into_chunks(groups, options))
-    return build_catalog_data(rows, SurveyedSources.of(survey_chunks(chunks, options)), options)
+    workers = min(thread_budget().threads if options.workers is None else options.workers, len(sources))
+    surveyed = ordered_map(
+        partial(survey, options=options),
+        sources,
+        workers=workers if workers > 1 else 0,
+        max_in_flight=_IN_FLIGHT_PER_WORKER * max(1, workers),
+    )
+    with surveyed:
+        return assemble_rows(rows, surveyed, options)
+
+
+def assemble_rows(rows: ListedRows, results: Iterable[SurveyResult], options: SurveyOptions) -> CatalogData:
+    """Build a catalog of rows and the result of each distinct text, in the order of their first rows."""
+    left = iter(results)
+    parts = iter(lambda: list(islice(left, _RESULTS_AT_ONCE)), [])
+    surveyed = SurveyedSources.of(map(collect_results, parts))
+    return build_catalog_data(replace(rows, numbers=number_sources(rows.texts)), surveyed, options)
 
 
 def build_catalog_data(rows: ListedRows, surveyed: SurveyedSources, options: SurveyOptions) -> CatalogData:
@@ -155,7 +219,7 @@ def build_catalog_data(rows: ListedRows, surveyed: SurveyedSources, options: Sur
     if rows.numbers is not None:  # Rows of one source share its facts.
         columns = {name: column.take(pa.array(rows.numbers)) for name, column in columns.items()}
     columns |= {"source": pa.chunked_array([rows.texts]), "label": encode_labels(labels, classes)}
-    extra = {} if rows.extra is None else {name: rows.extra.column(name) for name in rows.extra.column_names}
+    extra = {name: rows.extra.column(name) for name in rows.extra.column_names}
     return CatalogData(
         Facts.of_table(pa.table({name: columns[name] for name in FACTS} | extra)),
         FrameTables(surveyed.frames) if options.depth == "frames" else None,

@@ -29,8 +29,14 @@ from framefeed.catalog._catalog_file import CatalogHeader, format_rate, get_fram
 from framefeed.catalog._catalog_rows import CatalogRows, Verification, verify_rows
 from framefeed.catalog._columns import Facts, content_fingerprint, decode_dictionary
 from framefeed.catalog._frame_tables import FrameTables
-from framefeed.catalog._selecting import explain_filter_error, match_value, read_rows
-from framefeed.catalog._splitting import assign_rows, check_fractions, explain_gaps
+from framefeed.catalog._selecting import (
+    assign_rows,
+    check_fractions,
+    explain_filter_error,
+    explain_gaps,
+    match_value,
+    read_rows,
+)
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.errors import StaleSource, UsageError
 from framefeed.index import FrameIndex
@@ -343,7 +349,8 @@ class Catalog(CatalogRows):
         shares = check_fractions(fractions)
         if not (stratify is None or stratify is False or isinstance(stratify, str)):
             raise expected("stratify", "the name of a column, None or False", stratify)
-        classes = stratify or ("label" if stratify is None and self._has_labels() else None)
+        has_labels = self.table.column("label").null_count < len(self)
+        classes = stratify or ("label" if stratify is None and has_labels else None)
         columns = [by] if classes is None else [by, classes]
         for name in columns:
             self._data.facts.column(name)
@@ -373,9 +380,6 @@ class Catalog(CatalogRows):
             )
         parts = [self.take(rows) for rows in rows_of_parts]
         return dict(zip(fractions, parts, strict=True)) if isinstance(fractions, Mapping) else parts
-
-    def _has_labels(self) -> bool:
-        return bool(self.table.column("label").null_count < len(self))
 
     def with_frame_indexes(self, workers: int | None = None, *, limits: Limits | None = None) -> Catalog:
         """Give a catalog with frame indexes, as `scan` at depth "frames" makes; this one if it has them.

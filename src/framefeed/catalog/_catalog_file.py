@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -27,10 +28,9 @@ from framefeed._names import make_printable
 from framefeed.catalog._columns import FACTS, Facts, Label, hash_column
 from framefeed.catalog._frame_tables import FrameTables, hash_frame_tables, open_frame_tables, write_frame_tables
 from framefeed.catalog._plan_columns import PlanColumns, make_plan_columns
-from framefeed.catalog._survey import SurveyOptions
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.index import Verify
-from framefeed.parallel import raise_shortage, try_again_in_shortage
+from framefeed.parallel import find_shortage, raise_shortage, try_again_in_shortage
 
 FORMAT = 6
 """Version of the files. Version 1 had frame tables of 62 bytes a frame, and workers copied every column for planning;
@@ -74,11 +74,6 @@ class CatalogHeader:
     rules: int = 0
     format: int = FORMAT
 
-    def has_settings(self, options: SurveyOptions) -> bool:
-        """Whether a scan with these options would read the same facts."""
-        settings = (options.depth, options.verify, repr(options.limits), format_rate(options.assume_fps))
-        return (self.depth, self.verify, self.limits, self.assume_fps) == settings
-
 
 def format_rate(rate: Fraction | None) -> str | None:
     """Write a rate as an exact fraction."""
@@ -106,6 +101,7 @@ def write_catalog(path: str, table: pa.Table, header: CatalogHeader, frames: Fra
         UsageError: It cannot be written there: no such folder, a file that is no catalog, a full disk.
     """
     check_target(path)
+    folder = os.path.dirname(path) or "."
     try:
         before = _open_parquet(path)[1].frames_id
     except UnreadableMedia:  # Also a catalog of another format: its frame tables have their own name.
@@ -116,43 +112,41 @@ def write_catalog(path: str, table: pa.Table, header: CatalogHeader, frames: Fra
     # Under the same id as before, the pending tables may be the only copy of the old catalog's tables.
     created = (new_facts, new_frames, *([pending] if before != header.frames_id else []))
     with ExitStack() as claims:
-        with _removing_on_failure(path, created):
-            for name in (new_frames, new_facts):
-                claims.enter_context(holding_file(name))
-            if frames is not None and header.frames_id is not None:
-                columns = make_plan_columns(table.column)
-                write_frame_tables(new_frames, frames.batches, {_KEY: header.frames_id.encode()}, columns)
-                os.replace(new_frames, pending)
-                flush_folder(
-                    os.path.dirname(path) or "."
-                )  # After a power cut, facts must not exist without their frame tables.
-            _write_parquet(new_facts, table.replace_schema_metadata({_KEY: json.dumps(asdict(header)).encode()}))
-            os.replace(new_facts, path)
-        flush_folder(os.path.dirname(path) or ".")
+        try:
+            with _removing_on_failure(created):
+                for name in (new_frames, new_facts):
+                    claims.enter_context(holding_file(name))
+                if frames is not None and header.frames_id is not None:
+                    columns = make_plan_columns(table.column)
+                    write_frame_tables(new_frames, frames.batches, {_KEY: header.frames_id.encode()}, columns)
+                    os.replace(new_frames, pending)
+                    flush_folder(folder)  # After a power cut, facts must not exist without their frame tables.
+                _write_parquet(new_facts, table.replace_schema_metadata({_KEY: json.dumps(asdict(header)).encode()}))
+                os.replace(new_facts, path)
+        except OSError as error:
+            raise_shortage(error, path, "write")
+            raise UsageError(
+                f"cannot write {path}: {error.strerror or error}; nothing was changed: make room on the disk, or "
+                "choose another folder"
+            ) from error
+        flush_folder(folder)
         if header.frames_id is None:
             _remove(get_frames_path(path))
         else:
             with suppress(FileNotFoundError):  # Another process that wrote the same catalog was faster.
                 os.replace(pending, get_frames_path(path))
-        flush_folder(os.path.dirname(path) or ".")
+        flush_folder(folder)
     # Files of killed writers of this catalog, and the pending tables of an older one.
     file, stem = re.escape(os.path.basename(path)), re.escape(os.path.basename(path).removesuffix(".parquet"))
     pattern = re.compile(rf"{file}\.\d+(\.frames)?\.tmp|{stem}\.frames\.[0-9a-z]+\.arrow")
-    remove_unlocked(os.path.dirname(path) or ".", pattern, kept=os.path.basename(get_frames_path(path)))
+    remove_unlocked(folder, pattern, kept=os.path.basename(get_frames_path(path)))
     return header
 
 
 @contextmanager
-def _removing_on_failure(path: str, created: Sequence[str]) -> Iterator[None]:
+def _removing_on_failure(created: Sequence[str]) -> Iterator[None]:
     try:
         yield
-    except OSError as error:
-        _remove(*created)
-        raise_shortage(error, path, "write")
-        raise UsageError(
-            f"cannot write {path}: {error.strerror or error}; nothing was changed: make room on the disk, or choose "
-            "another folder"
-        ) from error
     except BaseException:
         _remove(*created)
         raise
@@ -193,18 +187,22 @@ def open_catalog(path: str) -> tuple[Facts, CatalogHeader, FrameTables | None]:
         UnreadableMedia: It is no catalog, or damaged.
         StaleSource: The frame tables belong to another catalog.
     """
-    try:
-        return _open_both(path)
-    except StaleSource:
-        # Another process may have replaced both files between the two reads.
-        return _open_both(path)
+
+    def open_both() -> tuple[Facts, CatalogHeader, FrameTables | None]:
+        try:
+            return _open_both(path)
+        except StaleSource:
+            # Another process may have replaced both files between the two reads.
+            return _open_both(path)
+
+    return try_again_in_shortage(open_both, path, "open")
 
 
 def _open_both(path: str) -> tuple[Facts, CatalogHeader, FrameTables | None]:
     file, header = _open_parquet(path)
     names = () if header.frames_id is None else (get_frames_path(path), _get_pending_path(path, header.frames_id))
     others = list[str]()
-    for name in filter(os.path.isfile, names):
+    for name in filter(_is_file, names):
         frames, metadata, columns, checksums = open_frame_tables(name)
         if metadata.get(_KEY) == str(header.frames_id).encode():
             plan_columns = PlanColumns(columns, file.metadata.num_rows, len(frames), name, frames.file, checksums)
@@ -223,27 +221,30 @@ def _open_both(path: str) -> tuple[Facts, CatalogHeader, FrameTables | None]:
 def _open_parquet(path: str) -> tuple[pq.ParquetFile, CatalogHeader]:
     if (kind := name_special_kind(path)) is not None:
         raise _unreadable(path, f"is {kind}, not a file")
-    if not os.path.exists(path):
+    if not _is_file(path):
         raise MissingMedia(f"{path}: no such catalog file; {_SCAN_HINT}", source=path)
     try:
-        file = try_again_in_shortage(lambda: pq.ParquetFile(path, page_checksum_verification=True), path, "open")
+        file = pq.ParquetFile(path, page_checksum_verification=True)
     except (pa.ArrowException, OSError, ValueError) as error:
-        if not _is_parquet(path):
-            what = (
-                "a catalog is a Parquet file, and this file is not one; if it is a list or a media file, scan it first"
-            )
-            raise _unreadable(path, what, f"framefeed scan {path} -o cat.parquet, or framefeed.scan") from error
+        with suppress(OSError), open(path, "rb") as begun:
+            if begun.read(len(_MAGIC)) != _MAGIC:
+                what = (
+                    "a catalog is a Parquet file, and this file is not one; if it is a list or a media file, scan it "
+                )
+                hint = f"framefeed scan {path} -o cat.parquet, or framefeed.scan"
+                raise _unreadable(path, f"{what}first", hint) from error
         raise _unreadable(path, str(error).rstrip(".")) from error
     return file, _read_header(path, file.schema_arrow)
 
 
-def _is_parquet(path: str) -> bool:
-    """Whether a file begins as Parquet files do; True if it cannot be read."""
+def _is_file(path: str) -> bool:
+    """Whether there is a file; `os.path.isfile` says no in a shortage, too."""
     try:
-        with open(path, "rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC
-    except OSError:
-        return True
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except OSError as error:
+        if find_shortage(error) is not None:
+            raise
+        return False
 
 
 def _read_facts(path: str, file: pq.ParquetFile, plan_columns: PlanColumns | None) -> Facts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
@@ -58,14 +59,14 @@ class CatalogRows:
         if given is not None:
             return given
         path = resolve_name(text, self._data.root)
-        if self._data.frames is None:
+        frames = self._data.frames
+        if frames is None:
             is_sequence = self._scalar("container", row) == SEQUENCE_CONTAINER
             return ImageSequence(path, fps=self._scalar("average_fps", row)) if is_sequence else path
-        frame_row = int(self._data.facts.plan_columns.frame_rows[self._get_data_row(row)])
-        index = None if frame_row < 0 else self._data.frames.index(frame_row)
-        if index is None or index.stream.container != SEQUENCE_CONTAINER:
+        frame_row = self._get_frame_row(row)
+        if frame_row < 0 or frames.index(frame_row).stream.container != SEQUENCE_CONTAINER:
             return path
-        return make_image_sequence(path, index)
+        return make_image_sequence(path, frames.index(frame_row))
 
     def name(self, row: int) -> str:
         """Get the text of the ``source`` column in a row."""
@@ -73,7 +74,8 @@ class CatalogRows:
 
     def error(self, row: int) -> str | None:
         """Get the error message of a row, or None."""
-        return self._data.facts.texts("error")[self._get_data_row(row)]
+        error: str | None = self._scalar("error", row)
+        return error
 
     def frame_index(self, row: int) -> FrameIndex:
         """Read the frame index of a row.
@@ -84,43 +86,38 @@ class CatalogRows:
         """
         if self._data.frames is None:
             raise UsageError(self._data.why_no_frames("call catalog.with_frame_indexes()"))
-        frame_row = int(self._data.facts.plan_columns.frame_rows[self._get_data_row(row)])
-        index = None if frame_row < 0 else self._data.frames.index(frame_row)
-        if index is not None:
-            return index
-        info = None if frame_row >= 0 or self.error(row) is not None else self.info(row)
+        frame_row = self._get_frame_row(row)
+        if frame_row >= 0:
+            return self._data.frames.index(frame_row)
+        info = None if self.error(row) is not None else self.info(row)
         if info is None or info.kind != "image":
             raise UsageError(f"row {row} ({self.name(row)}) has no frame index: {self.error(row)}")
         return build_still_index(info, self._identity(row))
 
     def info(self, row: int) -> MediaInfo | None:
         """Get the claims of a row's header; None for a file that could not be read."""
-        facts = {name: self._scalar(name, row) for name in (*INFO_COLUMNS, "bytes")}
+        facts = self._scalars(row, (*INFO_COLUMNS, "bytes"))
         if facts["kind"] is None:
             return None
-        names = ("num_frames", "duration_seconds", "average_fps")
-        frame_row = (
-            -1 if self._data.frames is None else int(self._data.facts.plan_columns.frame_rows[self._get_data_row(row)])
-        )
-        if self._data.frames is not None and frame_row >= 0:
-            claims = self._data.frames.claims(frame_row)
-            facts |= {f"{name}_from_header": getattr(claims, name) for name in names}
-        else:
-            facts |= {f"{name}_from_header": self._scalar(name, row) for name in names}
+        frames = self._data.frames
+        claims = None if frames is None or self._get_frame_row(row) < 0 else frames.claims(self._get_frame_row(row))
+        for name in ("num_frames", "duration_seconds", "average_fps"):
+            facts[f"{name}_from_header"] = self._scalar(name, row) if claims is None else getattr(claims, name)
         return MediaInfo(**facts)
 
     def columns(self, row: int) -> dict[str, Any]:
         """Get the label and the manifest's columns of a row as a dict."""
-        return {name: self._scalar(name, row) for name in ("label", *self._data.facts.extra_names)}
+        return self._scalars(row, ("label", *self._data.facts.extra_names))
 
     def row_fingerprint(self, row: int) -> str | None:
         """Get the hash of the content of the scanned file; None for a failed row."""
-        return self._data.facts.texts("fingerprint")[self._get_data_row(row)]
+        fingerprint: str | None = self._scalar("fingerprint", row)
+        return fingerprint
 
     def row_stat(self, row: int) -> tuple[int, int]:
         """Get (size in bytes, modification time in ns) of the scanned file; -1 where unknown."""
-        data_row = self._get_data_row(row)
-        return int(self._data.facts.numbers("bytes")[data_row]), int(self._data.facts.numbers("mtime_ns")[data_row])
+        nbytes, mtime_ns = self._scalars(row, ("bytes", "mtime_ns")).values()
+        return -1 if nbytes is None else nbytes, -1 if mtime_ns is None else mtime_ns
 
     # --- columns --------------------------------------------------------------------------------------
 
@@ -175,14 +172,14 @@ class CatalogRows:
             UsageError: There is no such column; the message lists the columns.
         """
         if name == "label":
-            return self._select(compute_label_codes(self._data.facts, self._data.classes))
+            return self._select(compute_label_codes(self._data.facts.column("label"), self._data.classes))
         column = self._data.facts.column(name)
         kind = column.type
         if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
             values: AnyArray = column.combine_chunks().to_numpy(zero_copy_only=False)
             return self._select(values.astype(np.float64) if values.dtype == object else values)
         try:
-            return self._select(compute_label_codes(Facts.of_table(pa.table({"label": column})), list_distinct(column)))
+            return self._select(compute_label_codes(column, list_distinct(column)))
         except (TypeError, pa.ArrowException) as error:
             raise UsageError(f"column {name!r} holds {kind}, not numbers or strings") from error
 
@@ -210,9 +207,8 @@ class CatalogRows:
     @property
     def failures(self) -> list[tuple[str, str, str]]:
         """List of (source, error type, message) of the rows that failed."""
-        kinds = self._data.facts.texts("error_type")
         return [
-            (source_name(self._path_name(row), row), kinds[self._get_data_row(row)] or "", self.error(row) or "")
+            (source_name(self._path_name(row), row), self._scalar("error_type", row) or "", self.error(row) or "")
             for row in self.failed_rows.tolist()
         ]
 
@@ -257,6 +253,10 @@ class CatalogRows:
         checked = check_position("row", row, len(self), "catalog")
         return checked if self._rows is None else int(self._rows[checked])
 
+    def _get_frame_row(self, row: int) -> int:
+        """Get the row of the frame tables; -1 for a row without an index of its own, such as a picture."""
+        return int(self._data.facts.plan_columns.frame_rows[self._get_data_row(row)])
+
     def _identity(self, row: int) -> SourceIdentity:
         """Get the identity of the scanned file."""
         nbytes, mtime_ns = self.row_stat(row)
@@ -264,7 +264,11 @@ class CatalogRows:
         return SourceIdentity(nbytes, None if mtime_ns == -1 else mtime_ns, self.row_fingerprint(row) or "")
 
     def _scalar(self, name: str, row: int) -> Any:
-        return self._data.facts.column(name)[self._get_data_row(row)].as_py()
+        return self._scalars(row, [name])[name]
+
+    def _scalars(self, row: int, names: Iterable[str]) -> dict[str, Any]:
+        data_row = self._get_data_row(row)
+        return {name: self._data.facts.column(name)[data_row].as_py() for name in names}
 
     def _select(self, values: AnyArray) -> AnyArray:
         return values if self._rows is None else values[self._rows]
@@ -378,7 +382,12 @@ class Verification:
 
 def verify_rows(catalog: CatalogRows, sample: float | None, workers: int | None, seed: int) -> Verification:
     """Verify rows of a catalog; see `Catalog.verify`."""
-    rows = sample_rows(catalog.usable_rows, sample, seed)
+    check_integer("seed", seed, least=0)
+    rows = catalog.usable_rows
+    if sample is not None:
+        check_count_or_share("sample", sample)
+        count = ceil(sample * len(rows)) if isinstance(sample, float) else int(sample)
+        rows = rows[np.sort(np.random.default_rng(seed).permutation(len(rows))[:count])]
     threads = thread_budget().threads if workers is None else check_integer("workers", workers, least=0)
     differences: list[Difference] = []
     errors: list[Failure] = []
@@ -393,23 +402,6 @@ def verify_rows(catalog: CatalogRows, sample: float | None, workers: int | None,
             differences += [each for each in outcome.value if isinstance(each, Difference)]
             errors += [each for each in outcome.value if isinstance(each, Failure)]
     return Verification(len(rows), tuple(differences), tuple(errors), frozenset(sources))
-
-
-def sample_rows(rows: IntArray, sample: float | None, seed: int) -> IntArray:
-    """Draw some of the rows, ascending.
-
-    Args:
-        rows: int64 [U].
-        sample: Number of rows (int), share of them (float), or None for all.
-        seed: Seed of the draw.
-    """
-    check_integer("seed", seed, least=0)
-    if sample is None:
-        return rows
-    check_count_or_share("sample", sample)
-    count = ceil(sample * len(rows)) if isinstance(sample, float) else int(sample)
-    drawn = np.random.default_rng(seed).permutation(len(rows))[:count]
-    return rows[np.sort(drawn)]
 
 
 def _verify_row(catalog: CatalogRows, row: int) -> list[Difference | Failure]:

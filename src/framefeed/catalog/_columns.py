@@ -12,15 +12,12 @@ import pyarrow as pa
 import xxhash
 
 from framefeed._arrays import IntArray
-from framefeed._cached import cached_property
 from framefeed._checks import expected
 from framefeed._compute import pc
-from framefeed._names import make_printable
 from framefeed._nearest import did_you_mean
 from framefeed._per_process import PerProcess
-from framefeed.catalog._arrow import Texts, view_ragged
-from framefeed.catalog._plan_columns import PlanColumns, convert_to_numbers, make_plan_columns, number_sources
-from framefeed.catalog._survey import SurveyResult
+from framefeed.catalog._arrow import view_ragged
+from framefeed.catalog._plan_columns import PlanColumns, make_plan_columns
 from framefeed.errors import UsageError
 
 Label = str | int
@@ -53,6 +50,8 @@ FACTS: dict[str, pa.DataType] = {
 }
 """Columns of every catalog in their order; the label's values are whole numbers where a manifest's labels are."""
 
+SURVEYED = pa.schema([(name, kind) for name, kind in FACTS.items() if name not in ("source", "label")])
+"""Columns of a survey: the facts of a catalog, without those that come from the listing."""
 INFO_COLUMNS = (
     "kind",
     "container",
@@ -70,40 +69,6 @@ _LOCATION_COLUMNS = frozenset({"source", "mtime_ns", "error"})
 """Columns that differ between copies of the same media, and are left out of a catalog's fingerprint."""
 
 
-def collect_facts(result: SurveyResult) -> dict[str, Any]:
-    """Give the facts of one source by column, without source and label."""
-    facts: dict[str, Any] = {"num_damaged_frames": result.num_damaged_frames}
-    if result.info is not None:
-        facts |= {name: getattr(result.info, name) for name in (*INFO_COLUMNS, "bytes")}
-        facts |= {
-            "num_frames": result.info.num_frames_from_header,
-            "duration_seconds": result.info.duration_seconds_from_header,
-            "average_fps": result.info.average_fps_from_header,
-        }
-    identity = result.identity
-    if identity is not None:
-        facts |= {"bytes": identity.bytes, "mtime_ns": identity.mtime_ns, "fingerprint": identity.fingerprint or None}
-    if result.error is not None:
-        facts |= {"error_type": type(result.error).__name__, "error": make_printable(str(result.error))}
-    index = result.index
-    if index is not None:
-        facts |= {
-            "num_frames": len(index),
-            "num_damaged_frames": index.num_damaged_frames,
-            "num_key_frames": len(index.key_frame_indices),
-            "times_from": index.times_from,
-            # The header's claims are kept in the frame tables.
-            "duration_seconds": None,
-            "average_fps": index.average_fps,
-        }
-    if index is not None and index.has_timestamps:
-        facts |= {
-            "duration_seconds": float((index.end_pts - int(index.pts[0])) * index.time_base),
-            "is_variable_frame_rate": index.is_variable_frame_rate,
-        }
-    return facts
-
-
 def encode_labels(labels: pa.ChunkedArray, classes: Sequence[Label]) -> pa.ChunkedArray:
     """Encode labels as numbers in ``classes``; the dictionary holds all classes, also unused ones."""
     kind = pa.int64() if classes and isinstance(classes[0], int) else pa.string()
@@ -118,12 +83,11 @@ def decode_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
-def compute_label_codes(facts: Facts, classes: Sequence[Label]) -> IntArray:
+def compute_label_codes(column: pa.ChunkedArray, classes: Sequence[Label]) -> IntArray:
     """Compute the number of each row's label in ``classes``, int64 [R]; -1 without a label."""
-    column = facts.column("label")
     if not pa.types.is_dictionary(column.type):
         column = encode_labels(column, classes)
-    codes = np.full(facts.num_rows, -1, np.int64)
+    codes = np.full(len(column), -1, np.int64)
     start = 0
     for chunk in column.chunks:
         # Each chunk of a file may have its own dictionary; the last code, -1, is that of nulls.
@@ -222,8 +186,6 @@ class Facts:
         self._read = read
         self._plan_columns = plan_columns
         self._columns: dict[str, pa.ChunkedArray] = {}
-        self._numbers: dict[str, IntArray] = {}
-        self._texts: dict[str, Texts] = {}
         # Reentrant: a finalizer may read a column while another one is read.
         self._lock = PerProcess(RLock)
 
@@ -248,11 +210,11 @@ class Facts:
         Raises:
             UsageError: There is none of this name; the message lists the known.
         """
-        if name not in self.names:
-            known, meant = ", ".join(self.names), did_you_mean(str(name), self.names)
-            raise UsageError(f"this catalog has no column {name!r}: its columns are {known}{meant}")
         with self._lock.value:
             if name not in self._columns:
+                if name not in self.names:
+                    known, meant = ", ".join(self.names), did_you_mean(str(name), self.names)
+                    raise UsageError(f"this catalog has no column {name!r}: its columns are {known}{meant}")
                 self._columns[name] = self._read(name)
             return self._columns[name]
 
@@ -268,23 +230,6 @@ class Facts:
                 made = make_plan_columns(self.column)
                 self._plan_columns = PlanColumns(made, self.num_rows, self.num_rows, "the catalog in memory")
             return self._plan_columns
-
-    def numbers(self, name: str) -> IntArray:
-        """Read a column of whole numbers or truth values as int64 [R], nulls as -1."""
-        if name not in self._numbers:
-            self._numbers[name] = convert_to_numbers(self.column(name))
-        return self._numbers[name]
-
-    def texts(self, name: str) -> Texts:
-        """Read a column of strings for fast access by row."""
-        if name not in self._texts:
-            self._texts[name] = Texts(self.column(name))
-        return self._texts[name]
-
-    @cached_property
-    def source_numbers(self) -> IntArray:
-        """Number of each row's source among the distinct sources in the order of their first rows, int64 [R]."""
-        return number_sources(self.column("source").combine_chunks())
 
 
 def find_first_rows(numbers: IntArray) -> IntArray:

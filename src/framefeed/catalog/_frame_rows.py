@@ -1,7 +1,7 @@
 """Store one frame index as bytes with a checksum; values that follow from other columns are not stored.
 
-Layout, little-endian: checksum, flags, the header's claims if any; if there is an index: fixed fields, lengths of
-texts, texts, columns (see ``_pack_columns``).
+Layout, little-endian: checksum, flags, the header's claims if any, fixed fields, lengths of texts, texts, columns (see
+``_pack_columns``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NUMBER_FIELDS: Mapping[str, type[int]] = {
 }
 """Fields of StreamFacts that are columns, to be asked for of all rows at once: a new field becomes one by itself."""
 NUMBERS = np.dtype([("present", "<i4"), *((name, "<i4") for name in NUMBER_FIELDS)])
-"""The same with ``present``, which is 1 for a row with an index; side by side, so that those of a row are one read."""
+"""The same with ``present``, which is 1 in each row; side by side, so that those of a row are one read."""
 _NUMBERS = struct.Struct(f"<{1 + len(NUMBER_FIELDS)}i")
 _TEXT_FIELDS = tuple(name for name in _STREAM if name not in NUMBER_FIELDS)
 
@@ -51,6 +51,7 @@ _LENGTHS = struct.Struct(f"<{len(_TEXT_FIELDS) + 1}q")
 _BUILT_FROM: tuple[BuiltFrom, ...] = get_args(BuiltFrom)
 _TIMES_FROM: tuple[TimesFrom, ...] = get_args(TimesFrom)
 _NONE = -1
+_FINGERPRINT = "fingerprint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +63,11 @@ class HeaderClaims:
     average_fps: float | None = None
 
 
-def pack_row(index: FrameIndex | None, claims: HeaderClaims) -> tuple[bytes, bytes]:
+def pack_row(index: FrameIndex, claims: HeaderClaims) -> tuple[bytes, bytes]:
     """Store the row of one source.
 
     Args:
-        index: None where it has none.
+        index: Its index.
         claims: Of its header.
 
     Returns:
@@ -76,22 +77,24 @@ def pack_row(index: FrameIndex | None, claims: HeaderClaims) -> tuple[bytes, byt
         LimitExceeded: It has more than ``MOST_ITEMS`` frames or packets.
         UsageError: A number of its stream does not fit into 32 bits.
     """
-    flags, parts, numbers = 0, list[bytes](), bytes(_NUMBERS.size)
+    predictions, columns = _pack_columns(index)
+    flags, parts = _PRESENT | predictions, list[bytes]()
     if claims != HeaderClaims():
         flags |= _CLAIMS
         values = (claims.num_frames, claims.duration_seconds, claims.average_fps)
         absent = (-1, np.nan, np.nan)
         parts.append(_CLAIMED.pack(*(no if value is None else value for value, no in zip(values, absent, strict=True))))
-    if index is not None:
-        try:
-            numbers = _NUMBERS.pack(1, *(int(getattr(index.stream, name)) for name in NUMBER_FIELDS))
-        except struct.error as error:
-            raise UsageError(f"{index.stream} cannot be stored: its numbers must fit into 32 bits") from error
-        predictions, columns = _pack_columns(index)
-        flags |= _PRESENT | predictions
-        if index.identity is not None:
-            flags |= _IDENTITY | _MTIME * (index.identity.mtime_ns is not None)
-        parts += [_pack_fixed_fields(index), _pack_texts(index), columns]
+    if index.identity is not None:
+        flags |= _IDENTITY | _MTIME * (index.identity.mtime_ns is not None)
+    try:
+        numbers = _NUMBERS.pack(1, *(int(getattr(index.stream, name)) for name in NUMBER_FIELDS))
+    except struct.error as error:
+        raise UsageError(f"{index.stream} cannot be stored: its numbers must fit into 32 bits") from error
+    given = [getattr(index.stream, name) for name in _TEXT_FIELDS]
+    given.append("" if index.identity is None else index.identity.fingerprint)
+    texts = [text.encode() if isinstance(text, str) else text for text in given]
+    lengths = _LENGTHS.pack(*(_NONE if text is None else len(text) for text in texts))
+    parts += [_pack_fixed_fields(index), lengths, *(text for text in texts if text), columns]
     body = _FLAGS.pack(flags) + b"".join(parts)
     return numbers, _CHECKSUM.pack(zlib.crc32(body, zlib.crc32(numbers))) + body
 
@@ -105,7 +108,7 @@ def read_claims(numbers: bytes, data: memoryview) -> HeaderClaims:
     return _open_row(numbers, data)[2]
 
 
-def read_index(numbers: bytes, data: memoryview) -> FrameIndex | None:
+def read_index(numbers: bytes, data: memoryview) -> FrameIndex:
     """Read the index of a row, as `pack_row` gave it, each number checked that could lead a reader out of its tables.
 
     Raises:
@@ -113,7 +116,7 @@ def read_index(numbers: bytes, data: memoryview) -> FrameIndex | None:
     """
     cursor, flags, _ = _open_row(numbers, data)
     if not flags & _PRESENT:
-        return None
+        raise Damaged("it has no index")
     values = zip(NUMBER_FIELDS.items(), _NUMBERS.unpack(numbers)[1:], strict=True)
     facts: dict[str, Any] = {name: kind(value) for (name, kind), value in values}
     built_from, times_from, shift, numerator, denominator, size, mtime, *counts = cursor.fields(_FIXED)
@@ -142,9 +145,6 @@ def read_index(numbers: bytes, data: memoryview) -> FrameIndex | None:
 def read_built_from_codes(rows: Ragged) -> IntArray:
     """Read ``built_from`` of many rows without reading the rest, as numbers of ``BuiltFrom``, int64 [R].
 
-    Returns:
-        -1 where a row has no index.
-
     Raises:
         ValueError: A row is damaged.
     """
@@ -153,12 +153,10 @@ def read_built_from_codes(rows: Ragged) -> IntArray:
     if len(starts) and (starts.min() < 0 or ends.max() > len(rows.values) or (ends - starts).min() < body):
         raise Damaged("a row breaks off")
     flags = rows.values[starts + _CHECKSUM.size]
-    present = np.flatnonzero(flags & _PRESENT)
-    offsets = starts[present] + body + np.where(flags[present] & _CLAIMS, _CLAIMED.size, 0)
-    if (offsets >= ends[present]).any():
+    offsets = starts + body + np.where(flags & _CLAIMS, _CLAIMED.size, 0)
+    if not (flags & _PRESENT).all() or (offsets >= ends).any():
         raise Damaged("a row breaks off")
-    codes = np.full(len(starts), -1, np.int64)
-    codes[present] = rows.values[offsets]
+    codes: IntArray = rows.values[offsets].astype(np.int64)
     if codes.max(initial=-1) >= len(_BUILT_FROM):
         raise Damaged(f"built from {codes.max()}")
     return codes
@@ -200,14 +198,6 @@ def _pack_fixed_fields(index: FrameIndex) -> bytes:
         raise UsageError(f"an index with time base {time_base} and identity {identity} cannot be stored") from error
 
 
-def _pack_texts(index: FrameIndex) -> bytes:
-    values = [getattr(index.stream, name) for name in _TEXT_FIELDS]
-    values.append("" if index.identity is None else index.identity.fingerprint)
-    texts = [value.encode() if isinstance(value, str) else value for value in values]
-    lengths = (_NONE if text is None else len(text) for text in texts)
-    return _LENGTHS.pack(*lengths) + b"".join(text for text in texts if text)
-
-
 def _read_texts(cursor: ByteCursor) -> tuple[dict[str, Any], str]:
     """Read the text fields of the stream, and the identity's fingerprint."""
     lengths = cursor.fields(_LENGTHS)
@@ -215,15 +205,14 @@ def _read_texts(cursor: ByteCursor) -> tuple[dict[str, Any], str]:
         raise Damaged("a text of negative length")
     texts = [None if length == _NONE else bytes(cursor.take(length)) for length in lengths]
     read: dict[str, Any] = {}
-    for name, text in zip(_TEXT_FIELDS, texts, strict=False):
-        read[name] = text if _STREAM[name] == "bytes | None" else _decode_text(text)
-    return read, _decode_text(texts[-1])
-
-
-def _decode_text(text: bytes | None) -> str:
-    if text is None:
-        raise Damaged("a text is missing")
-    return text.decode()
+    for name, text in zip((*_TEXT_FIELDS, _FINGERPRINT), texts, strict=True):
+        if _STREAM.get(name) == "bytes | None":
+            read[name] = text
+        elif text is None:
+            raise Damaged("a text is missing")
+        else:
+            read[name] = text.decode()
+    return read, read.pop(_FINGERPRINT)
 
 
 # --- columns ----------------------------------------------------------------------------------------
@@ -239,7 +228,9 @@ def _pack_columns(index: FrameIndex) -> tuple[int, bytes]:
         flags, duration = flags | _STEPPED, stepped
     offset = pack(packets.offset)
     # Most packets begin at the end of the packet before, except for bytes of other streams between them.
-    chained = pack(packets.offset - _compute_ends(packets))
+    ends = np.zeros(len(packets), np.int64)
+    ends[1:] = packets.offset[:-1] + packets.size[:-1]
+    chained = pack(packets.offset - ends)
     if len(chained) <= len(offset):
         flags, offset = flags | _CHAINED, chained
     pts = pack(packets.pts)
@@ -307,13 +298,6 @@ def _compute_steps(pts: IntArray) -> IntArray:
         steps[:-1] = pts[1:] - pts[:-1]
         steps[-1] = steps[-2]
     return steps
-
-
-def _compute_ends(packets: PacketTable) -> IntArray:
-    """Compute the end of the packet before each packet, modulo 2**64; 0 for the first."""
-    ends = np.zeros(len(packets), np.int64)
-    ends[1:] = packets.offset[:-1] + packets.size[:-1]
-    return ends
 
 
 def _scatter_times(pts: IntArray, frame_packet: IntArray, num_packets: int) -> IntArray:

@@ -11,7 +11,6 @@ import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import accumulate
 from threading import RLock
 from typing import Any, TypeVar
@@ -38,7 +37,7 @@ from framefeed.catalog._frame_rows import (
 from framefeed.catalog._plan_columns import hash_plan_columns
 from framefeed.errors import UnreadableMedia, UsageError
 from framefeed.index import FrameIndex
-from framefeed.parallel import raise_shortage, try_again_in_shortage
+from framefeed.parallel import raise_shortage
 
 T = TypeVar("T")
 
@@ -84,8 +83,8 @@ class FrameTableBuilder:
         self._rows: list[bytes] = []
         self._bytes = 0
 
-    def append(self, index: FrameIndex | None, claims: HeaderClaims | None = None) -> None:
-        """Add the row of one source; None where it has no index.
+    def append(self, index: FrameIndex, claims: HeaderClaims | None = None) -> None:
+        """Add the row of one source.
 
         Raises:
             LimitExceeded: It has more frames or packets than a table holds.
@@ -162,8 +161,8 @@ class FrameTables:
         """Bytes of all batches."""
         return sum(batch.nbytes for batch in self._batches)
 
-    def index(self, row: int) -> FrameIndex | None:
-        """Read the index of one source; None where it has none.
+    def index(self, row: int) -> FrameIndex:
+        """Read the index of one source.
 
         Raises:
             UnreadableMedia: The row is damaged.
@@ -174,15 +173,12 @@ class FrameTables:
         if cached is not None:
             return cached
         index = self._read(row, read_index)
-        if index is None:
-            return None
         with recent.lock:
             # Another thread may have read the same row: all threads share one object.
             cached = recent.indexes.get(row)
-            if cached is not None:
-                return cached
-            recent.indexes.put(row, index)
-            return index
+            if cached is None:
+                recent.indexes.put(row, index)
+            return cached or index
 
     def claims(self, row: int) -> HeaderClaims:
         """Read the header's claims of one source.
@@ -199,18 +195,17 @@ class FrameTables:
             name: An int or bool field of StreamFacts, such as "rotation" or "color_space".
 
         Returns:
-            int64 [rows]; -1 where a source has no index.
+            int64 [rows].
 
         Raises:
             UsageError: There is no such field; the message lists the known.
         """
         if name not in NUMBER_FIELDS:
             raise UsageError(f"no column {name!r} of numbers in frame tables; they have {', '.join(NUMBER_FIELDS)}")
-        parts = (self._view(number)[0] for number in range(len(self._batches)))
-        return self._join(np.where(numbers["present"] != 0, numbers[name], -1) for numbers in parts)
+        return self._join(self._view(number)[0][name] for number in range(len(self._batches)))
 
     def built_from(self) -> IntArray:
-        """Read ``built_from`` of each source as numbers of ``BuiltFrom``, int64 [rows]; -1 without an index.
+        """Read ``built_from`` of each source as numbers of ``BuiltFrom``, int64 [rows].
 
         Raises:
             UnreadableMedia: A batch is damaged.
@@ -351,7 +346,7 @@ def open_frame_tables(path: str) -> Opened:
         UnreadableMedia: Not such a file, damaged, or of another version.
     """
     try:
-        return try_again_in_shortage(partial(_open_frame_tables, path), path, "open")
+        return _open_frame_tables(path)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise UnreadableMedia(
             f"{path}: not readable as frame tables: {error}; delete it and index again", source=path, stage="index"

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from framefeed._names import escape
 from framefeed._values import Limits, resolve_limits
-from framefeed.catalog._assembly import ListedRows, survey_rows
+from framefeed.catalog._assembly import ListedRows, assemble_rows
 from framefeed.catalog._catalog import Catalog, CatalogEntry
 from framefeed.catalog._survey import SurveyOptions, SurveyResult, survey
 from framefeed.errors import UsageError
@@ -31,7 +31,7 @@ def make_memory_catalog(sources: Sequence[Source], limits: Limits | None = None,
         MediaError: A source cannot be indexed.
         UsageError: One of them is no source.
     """
-    options = SurveyOptions(verify=verify, workers=0, limits=resolve_limits(limits))
+    options = SurveyOptions(verify=verify, limits=resolve_limits(limits))
     texts: list[str] = []
     results: dict[str, SurveyResult] = {}
     buffers: dict[str, bytes | ImageSequence] = {}
@@ -50,7 +50,7 @@ def make_memory_catalog(sources: Sequence[Source], limits: Limits | None = None,
         if result.error is not None:
             raise result.error
     rows = ListedRows(pa.array(texts, pa.string()), buffers=buffers)
-    return Catalog(survey_rows(rows, list(results.values()), options))
+    return Catalog(assemble_rows(rows, results.values(), options))
 
 
 def _identify(source: Source) -> tuple[str, str | bytes | ImageSequence]:

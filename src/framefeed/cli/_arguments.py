@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeVar
 
 from framefeed._nearest import did_you_mean
 from framefeed._units import parse_bytes
+from framefeed._values import DEFAULT_LIMITS, Limits
 from framefeed.errors import UsageError
 
 Item = TypeVar("Item")
@@ -45,6 +46,31 @@ class Parser(argparse.ArgumentParser):
         if choices and value not in choices:
             known, nearest = ", ".join(map(str, choices)), did_you_mean(value, choices)
             raise argparse.ArgumentError(action, f"expected one of {known}, got {value!r}{nearest}")
+
+
+def add_workers_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--workers``, of threads."""
+    parser.add_argument("--workers", type=read_workers, metavar="N",
+                        help="number of threads, or auto (default: auto, the thread budget)")  # fmt: skip
+
+
+def add_root_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--root``, of a catalog that is opened."""
+    parser.add_argument("--root", metavar="FOLDER",
+                        help="folder that relative paths in the catalog start from (default: the folder of the "
+                        "catalog)")  # fmt: skip
+
+
+def add_limit_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the limits that intact files may exceed."""
+    parser.add_argument("--max-pixels", type=read_at_least(1), default=DEFAULT_LIMITS.max_pixels, metavar="N",
+                        help="largest picture that is opened, in pixels (width times height) "
+                        f"(default: {DEFAULT_LIMITS.max_pixels}, which is 8192 x 8192)")  # fmt: skip
+
+
+def make_limits(args: argparse.Namespace) -> Limits:
+    """Make the limits from the options."""
+    return Limits(max_pixels=args.max_pixels)
 
 
 def join_negative_numbers(words: Sequence[str]) -> list[str]:

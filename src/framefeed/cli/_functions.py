@@ -87,11 +87,8 @@ def _explain_failure(name: str, error: BaseException) -> str:
             f"{name} ends the program when it is imported: put what it runs under if __name__ == '__main__', so that "
             "only its functions are left"
         )
-    line = f"{error.filename}:{error.lineno}" if isinstance(error, SyntaxError) else _find_line(error)
-    return f"importing {name} failed at {line}: {type(error).__name__}: {error}"
-
-
-def _find_line(error: BaseException) -> str:
-    """Name the last line of a traceback."""
     frames = traceback.extract_tb(error.__traceback__)
-    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown line"
+    line = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown line"
+    if isinstance(error, SyntaxError):
+        line = f"{error.filename}:{error.lineno}"
+    return f"importing {name} failed at {line}: {type(error).__name__}: {error}"

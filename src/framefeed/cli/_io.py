@@ -78,23 +78,6 @@ def _naming_standard_output() -> Iterator[None]:
         raise make_write_error("standard output", error) from error
 
 
-def format_table(rows: Sequence[Sequence[str]], alignment: str, indent: str = "") -> list[str]:
-    """Align columns.
-
-    Args:
-        rows: Cells, of one length each.
-        alignment: One letter for each column: "l" left, "r" right.
-        indent: Text before each line.
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        sides = zip(row, widths, alignment, strict=True)
-        cells = [cell.rjust(width) if side == "r" else cell.ljust(width) for cell, width, side in sides]
-        lines.append(f"{indent}{'  '.join(cells)}".rstrip())
-    return lines
-
-
 def flush_or_discard_output() -> None:
     """Flush standard streams, or discard those whose readers have closed them, which Python would report at exit."""
     for stream in (sys.stdout, sys.stderr):

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +16,19 @@ import pyarrow as pa
 from framefeed._units import format_count
 from framefeed.cache import FORMS, FrameCache, list_codecs
 from framefeed.catalog import Catalog, explain_missing_frames
-from framefeed.cli._arguments import read_at_least, read_byte_size, read_rates, read_size, read_times, read_workers
-from framefeed.cli._io import print_error
-from framefeed.cli._media import add_limit_arguments, make_plan_quietly
+from framefeed.cli._arguments import (
+    add_limit_arguments,
+    add_root_argument,
+    add_workers_argument,
+    read_at_least,
+    read_byte_size,
+    read_rates,
+    read_size,
+    read_times,
+)
+from framefeed.cli._io import Failed, print_error
 from framefeed.errors import UsageError
-from framefeed.plan import EpochPlan, EveryFrame, Rates, Shuffle
+from framefeed.plan import ClipRule, EpochPlan, EveryFrame, Rates, Shuffle, find_remarks, plan_clips
 from framefeed.request import DecodeRequest
 
 SIZE = (224, 224)
@@ -45,44 +53,23 @@ def add_plan_arguments(parser: argparse.ArgumentParser, *, every_frame: bool = F
                         )  # fmt: skip
     parser.add_argument("--start", type=_read_start, metavar="random|SECONDS",
                         help="time at which clips start (default: random, so each epoch has other frames)")  # fmt: skip
-    parser.add_argument(
-        "--clips-per-video",
-        type=read_at_least(1),
-        default=1,
-        metavar="N",
-        help="number of clips from each video in an epoch (default: 1)",
-    )
+    parser.add_argument("--clips-per-video", type=read_at_least(1), default=1, metavar="N",
+                        help="number of clips from each video in an epoch (default: 1)")  # fmt: skip
     parser.add_argument("--size", type=read_size, metavar="SIZE",
                         help="size of the pictures: short side, or HEIGHTxWIDTH; output says WIDTHxHEIGHT "
                         f"(default: {without[1]})")  # fmt: skip
     parser.add_argument("--on-damaged", choices=["error", "skip", "deliver"], default="error",
                         help="for frames that a full scan found damaged: error (default) fails, skip gives zeros, "
-                        "deliver gives the damaged picture",
-                        )  # fmt: skip
+                        "deliver gives the damaged picture")  # fmt: skip
     add_limit_arguments(parser)
-    parser.add_argument(
-        "--workers",
-        type=read_workers,
-        metavar="N",
-        help="number of threads, or auto (default: auto, the thread budget)",
-    )
+    add_workers_argument(parser)
     parser.add_argument("--epochs", type=read_at_least(1), default=1, metavar="N", help="number of epochs (default: 1)")
-    parser.add_argument(
-        "--seed",
-        type=read_at_least(0),
-        default=0,
-        metavar="N",
-        help="seed of the order and of random clips (default: 0)",
-    )
+    parser.add_argument("--seed", type=read_at_least(0), default=0, metavar="N",
+                        help="seed of the order and of random clips (default: 0)")  # fmt: skip
     parser.add_argument("--shuffle", choices=list(SHUFFLES),
                         help="shuffle of the plan, as in plan_clips: yes (default, shuffle=True), no (shuffle=False), "
-                        "videos (shuffle='videos'); the frames of random starts depend on it",
-                        )  # fmt: skip
-    parser.add_argument(
-        "--root",
-        metavar="FOLDER",
-        help="folder that relative paths in the catalog start from (default: the folder of the catalog)",
-    )
+                        "videos (shuffle='videos'); the frames of random starts depend on it")  # fmt: skip
+    add_root_argument(parser)
 
 
 def _read_start(text: str) -> Literal["random"] | Fraction:
@@ -132,6 +119,21 @@ def open_catalog(path: str, root: str | None) -> Catalog:
     return catalog
 
 
+def make_plan_quietly(catalog: Catalog, rule: ClipRule, *, shows_remarks: bool = True, **options: Any) -> EpochPlan:
+    """Make a plan; print its warnings as lines, but for that of failed rows, which are listed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        plan = plan_clips(catalog, rule, **options)
+    if shows_remarks:
+        print_error(*find_remarks(plan))
+    return plan
+
+
+def list_plan_failures(plan: EpochPlan) -> list[Failed]:
+    """List the rows that a plan leaves out, those that failed in the scan first."""
+    return [(source, *error.split(": ", 1)) for source, error in plan.excluded]  # type: ignore[misc]
+
+
 def make_plan(args: argparse.Namespace, catalog: Catalog) -> EpochPlan:
     """Make the plan that the options describe."""
     if args.rates is None:
@@ -159,11 +161,9 @@ def add_cache_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of a cache."""
     parser.add_argument("--codec", metavar="CODEC",
                         help=f"how frames are stored: {list_codecs()}; default: raw for outputs, lz4 for planes and "
-                        "if outputs would not fit into --max-bytes raw",
-                        )  # fmt: skip
-    parser.add_argument(
-        "--max-bytes", type=read_byte_size, metavar="SIZE", help="largest size of the cache, such as 200GB"
-    )
+                        "if outputs would not fit into --max-bytes raw")  # fmt: skip
+    parser.add_argument("--max-bytes", type=read_byte_size, metavar="SIZE",
+                        help="largest size of the cache, such as 200GB")  # fmt: skip
     parser.add_argument("--form", choices=["auto", *FORMS],
                         help="what is stored: output, the pixels that a clip needs; planes, whole pictures as decoded; "
                         "auto, chosen by the plan (default)")  # fmt: skip

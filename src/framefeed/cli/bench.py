@@ -15,14 +15,14 @@ from typing import Any
 from framefeed._checks import check_known
 from framefeed._files import name_special_kind, write_errors
 from framefeed._names import is_url
-from framefeed._units import format_count, format_seconds
+from framefeed._units import format_count, format_seconds, format_table
 from framefeed.bench import BenchOptions, Rounds, Suite, describe_closing, describe_row, run_suite
 from framefeed.bench.cache import CACHE, FRAMES, describe_table, refuse_pictures
 from framefeed.bench.decode import DECODE
 from framefeed.bench.load import LOAD
 from framefeed.bench.map import MAP
 from framefeed.cli._arguments import read_at_least, read_positive, read_rectangle
-from framefeed.cli._io import Exit, ensure_folder, format_table, print_error, print_out
+from framefeed.cli._io import Exit, ensure_folder, print_error, print_out
 from framefeed.errors import UsageError
 
 SUITES: Mapping[str, Suite] = {"decode": DECODE, "cache": CACHE, "load": LOAD, "map": MAP}
@@ -54,9 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "generated video; 'bench all' needs MEDIA or --generated)")  # fmt: skip
     parser.add_argument("--media", dest="named_media", action="append", default=[], metavar="MEDIA",
                         help="the same as MEDIA")  # fmt: skip
-    parser.add_argument(
-        "--work", type=Path, metavar="FOLDER", help="keep generated files in this folder, and use them again"
-    )
+    parser.add_argument("--work", type=Path, metavar="FOLDER",
+                        help="keep generated files in this folder, and use them again")  # fmt: skip
     parser.add_argument("--rows", metavar="ROW,...",
                         help="only these rows; "
                         + "; ".join(f"{name}: {', '.join(suite.rows)}" for name, suite in SUITES.items()))  # fmt: skip
@@ -82,8 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cache.add_argument("--workers", type=read_at_least(1), metavar="N",
                        help="number of DataLoader workers and of threads (default: one for each core)")  # fmt: skip
     cache.add_argument("--disk", type=Path, metavar="FOLDER",
-                       help="folder on the disk to measure (default: the folder of temporary files)",
-                       )  # fmt: skip
+                       help="folder on the disk to measure (default: the folder of temporary files)")  # fmt: skip
     cache.add_argument("--crops", type=Path, metavar="FOLDER",
                        help="write a contact sheet to this folder that shows the loss of lossy formats")  # fmt: skip
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 from tqdm import tqdm
 
 from framefeed._files import name_special_kind
-from framefeed._units import format_bytes, format_count, format_seconds, format_share
+from framefeed._units import format_bytes, format_count, format_seconds, format_share, format_table
 from framefeed.cache import (
     KEY_VERSION,
     LOCK_FILE_NAME,
@@ -28,11 +28,10 @@ from framefeed.cache import (
     choose_form,
     count_demand,
     estimate,
-    estimate_reuse,
 )
 from framefeed.catalog import Catalog, make_memory_catalog
-from framefeed.cli._io import Exit, Failed, format_table, list_as_json, print_failed, print_json, print_out
-from framefeed.cli._media import list_plan_failures, make_limits
+from framefeed.cli._arguments import make_limits
+from framefeed.cli._io import Exit, Failed, list_as_json, print_failed, print_json, print_out
 from framefeed.cli._plans import (
     SIZE,
     add_cache_arguments,
@@ -41,6 +40,7 @@ from framefeed.cli._plans import (
     get_shuffle,
     get_workers,
     ignoring_cache_warnings,
+    list_plan_failures,
     make_cache,
     make_plan,
     open_catalog,
@@ -50,7 +50,7 @@ from framefeed.cli._plans import (
 from framefeed.decode import describe_recipe, find_decoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
-from framefeed.plan import EpochPlan
+from framefeed.plan import EpochPlan, estimate_reuse
 
 _MAX_KINDS = 8
 _MAX_NAMES = 3
@@ -132,7 +132,7 @@ def describe_facts(folder: str, facts: Mapping[str, Any]) -> list[str]:
     for why, names in by_reason.items():
         more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
         rows.append(("refused", f"{min(names)}{more}: {why}"))
-    return [f"{folder}: {head}", *(format_table(rows, "ll", indent="  ") if rows else [])]
+    return [f"{folder}: {head}", *(format_table(rows, indent="  ") if rows else [])]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -145,9 +145,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     building.add_argument("folder", metavar="CACHE", help="folder to store frames in; created if missing")
     add_plan_arguments(building, every_frame=True)
     add_cache_arguments(building)
-    building.add_argument(
-        "--no-estimate", dest="estimate", action="store_false", help="do not estimate sizes and speeds first"
-    )
+    building.add_argument("--no-estimate", dest="estimate", action="store_false",
+                          help="do not estimate sizes and speeds first")  # fmt: skip
     others = [
         _add_action(actions, "info", "show what is in a cache", _info),
         _add_action(actions, "verify", "read all stored frames, and list the damaged ones", _verify),

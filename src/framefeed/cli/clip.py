@@ -21,6 +21,8 @@ from framefeed._units import format_bytes, format_count, format_seconds
 from framefeed._values import Limits
 from framefeed.catalog import Catalog, CatalogEntry, make_memory_catalog
 from framefeed.cli._arguments import (
+    add_limit_arguments,
+    make_limits,
     read_at_least,
     read_indices,
     read_interval,
@@ -30,8 +32,7 @@ from framefeed.cli._arguments import (
     read_times,
 )
 from framefeed.cli._io import Exit, ensure_folder, make_printable, print_error, print_json, print_out
-from framefeed.cli._media import add_limit_arguments, make_limits, make_plan_quietly
-from framefeed.cli._plans import make_captions
+from framefeed.cli._plans import make_captions, make_plan_quietly
 from framefeed.decode import AutoDecoder, ClipSlot, Pixels, VideoDecoder, VideoMetadata, find_decoder, require_times
 from framefeed.encode import (
     MAX_FRAMES,
@@ -68,12 +69,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="one frame every TIME over the whole video, such as 1s, 500ms or 0.5")  # fmt: skip
     which.add_argument("--fps", type=read_rate, metavar="FPS",
                        help="frames per second over the whole video, such as 1 or 30000/1001")  # fmt: skip
-    which.add_argument(
-        "--at", type=read_times, metavar="SECONDS", help="times in seconds from the first frame, such as 1.5,2.0"
-    )
-    which.add_argument(
-        "--indices", type=read_indices, metavar="FRAMES", help="frame numbers, such as 0,30,-1 (-1 is the last frame)"
-    )
+    which.add_argument("--at", type=read_times, metavar="SECONDS",
+                       help="times in seconds from the first frame, such as 1.5,2.0")  # fmt: skip
+    which.add_argument("--indices", type=read_indices, metavar="FRAMES",
+                       help="frame numbers, such as 0,30,-1 (-1 is the last frame)")  # fmt: skip
     which.add_argument("--rates", type=read_rates, metavar="FPS:FRAMES,...",
                        help="from the first frame on: 1:8,2:8 means 8 frames at 1 per second, then 8 at 2")  # fmt: skip
     parser.add_argument("-o", "--out", metavar="FOLDER", help="folder to write the frames to; created if missing")
@@ -82,19 +81,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         )  # fmt: skip
     parser.add_argument("--quality", type=read_at_least(1), metavar="1-100",
                         help=f"quality of --format jpg and webp (default: {QUALITY})")  # fmt: skip
-    parser.add_argument(
-        "--sheet", metavar="PICTURE", help="file to write a contact sheet of the frames to, such as sheet.png"
-    )
-    parser.add_argument(
-        "--size",
-        type=read_size,
-        metavar="SIZE",
-        help="size of the frames: short side, or HEIGHTxWIDTH; output says WIDTHxHEIGHT",
-    )
+    parser.add_argument("--sheet", metavar="PICTURE",
+                        help="file to write a contact sheet of the frames to, such as sheet.png")  # fmt: skip
+    parser.add_argument("--size", type=read_size, metavar="SIZE",
+                        help="size of the frames: short side, or HEIGHTxWIDTH; output says WIDTHxHEIGHT")  # fmt: skip
     parser.add_argument("--on-damaged", choices=["error", "skip", "deliver"], default="error",
                         help="for damaged frames: error (default) fails, skip writes no file (black on the sheet), "
-                        "deliver writes the damaged picture; skip and deliver decode the whole video first",
-                        )  # fmt: skip
+                        "deliver writes the damaged picture; skip and deliver decode the whole video "
+                        "first")  # fmt: skip
     add_limit_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print the frames and their files as JSON")
 

@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from framefeed._units import format_count, format_number, format_seconds, format_share
+from framefeed._units import format_count, format_number, format_seconds, format_share, format_table
 from framefeed.adapters.torch import ClipDataset
 from framefeed.catalog import Catalog
-from framefeed.cli._io import Exit, Failed, Stages, ensure_folder, format_table, make_printable, print_failed, print_out
-from framefeed.cli._media import make_plan_quietly
-from framefeed.cli._plans import make_captions
+from framefeed.cli._io import Exit, Failed, Stages, ensure_folder, make_printable, print_failed, print_out
+from framefeed.cli._plans import make_captions, make_plan_quietly
 from framefeed.cli._versions import describe_version
 from framefeed.cli.scan import describe_summary, summarise
 from framefeed.decode import Pixels

@@ -9,10 +9,10 @@ import resource
 from collections.abc import Iterator
 from typing import Any
 
-from framefeed._units import format_bytes, format_count
+from framefeed._units import format_bytes, format_count, format_table
 from framefeed.bitstreams import CODECS
 from framefeed.catalog import Catalog
-from framefeed.cli._io import Exit, format_table, make_printable, print_json, print_out
+from framefeed.cli._io import Exit, make_printable, print_json, print_out
 from framefeed.cli._versions import Requirement, describe_version, find_version, list_requirements
 from framefeed.cli.scan import describe_summary, summarise
 from framefeed.encode import list_codec_support, read_ffmpeg_versions
@@ -89,7 +89,7 @@ def _list_warnings(required: list[Requirement], open_files: int, shared: int | N
 
 
 def _describe_facts(facts: dict[str, Any]) -> Iterator[str]:
-    yield from format_table(list(facts["versions"].items()), "ll")
+    yield from format_table(list(facts["versions"].items()))
     yield ""
     threads = facts["threads"]
     yield f"thread budget: {threads['budget']}"
@@ -100,7 +100,7 @@ def _describe_facts(facts: dict[str, Any]) -> Iterator[str]:
     yield f"{SHARED_MEMORY}: {'none' if shared is None else format_bytes(shared)}"
     yield ""
     rows = [[name, *(", ".join(names) or "none" for names in has.values())] for name, has in facts["codecs"].items()]
-    yield from format_table([["codec", "decoders", "encoders"], *rows], "lll")
+    yield from format_table([["codec", "decoders", "encoders"], *rows])
     yield ""
     for extra, packages in facts["extras"].items():
         parts = [f"{name} {version}" if version else f"{name} missing" for name, version in packages.items()]

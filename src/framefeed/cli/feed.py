@@ -12,18 +12,18 @@ from typing import Any
 
 from tqdm import tqdm
 
-from framefeed._units import format_bytes, format_count, format_number, format_seconds, format_share
+from framefeed._units import format_bytes, format_count, format_number, format_seconds, format_share, format_table
 from framefeed.cache import FrameCache
 from framefeed.catalog import Catalog
-from framefeed.cli._arguments import read_at_least, read_milliseconds
-from framefeed.cli._io import Exit, Failed, format_table, list_as_json, print_failed, print_json, print_out
-from framefeed.cli._media import list_plan_failures, make_limits
+from framefeed.cli._arguments import make_limits, read_at_least, read_milliseconds
+from framefeed.cli._io import Exit, Failed, list_as_json, print_failed, print_json, print_out
 from framefeed.cli._plans import (
     add_cache_arguments,
     add_plan_arguments,
     describe_contents,
     get_workers,
     ignoring_cache_warnings,
+    list_plan_failures,
     make_cache,
     make_plan,
     open_catalog,
@@ -61,24 +61,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("catalog", metavar="CATALOG", help="catalog from 'framefeed scan', such as cat.parquet")
     add_plan_arguments(parser)
-    parser.add_argument(
-        "--batch-size", type=read_at_least(1), default=16, metavar="N", help="clips per batch (default: 16)"
-    )
-    parser.add_argument(
-        "--max-batches", type=read_at_least(1), metavar="N", help="stop each epoch after this many batches"
-    )
+    parser.add_argument("--batch-size", type=read_at_least(1), default=16, metavar="N",
+                        help="clips per batch (default: 16)")  # fmt: skip
+    parser.add_argument("--max-batches", type=read_at_least(1), metavar="N",
+                        help="stop each epoch after this many batches")  # fmt: skip
     parser.add_argument("--step-ms", type=read_milliseconds, default=0.0, metavar="MS",
                         help="duration of a simulated training step in milliseconds (default: 0)")  # fmt: skip
-    parser.add_argument(
-        "--cache", metavar="FOLDER", help="store decoded frames in this folder, and read stored frames from it"
-    )
+    parser.add_argument("--cache", metavar="FOLDER",
+                        help="store decoded frames in this folder, and read stored frames from it")  # fmt: skip
     add_cache_arguments(parser)
-    parser.add_argument(
-        "--kind",
-        choices=["threads", "processes"],
-        default="threads",
-        help="what decodes: threads (default) or processes",
-    )
+    parser.add_argument("--kind", choices=["threads", "processes"], default="threads",
+                        help="what decodes: threads (default) or processes")  # fmt: skip
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the measurements as JSON (default if piped)")
     form.add_argument("--text", action="store_true", help="print the measurements as text (default on a terminal)")
@@ -312,7 +305,7 @@ def _describe_result(plan: EpochPlan, stats: LoadStats, result: FeedResult, advi
         codec = "" if stats.cache.codec is None else f", with {stats.cache.codec}"
         frames_stored = format_count(stats.cache.frames_stored, "frame")
         rows.append(("cache", f"{frames_stored} stored, {format_bytes(stats.cache.bytes_written)}{codec}"))
-    return ["", *format_table(rows, "ll")]
+    return ["", *format_table(rows)]
 
 
 def _describe_workers(stats: LoadStats) -> str:

@@ -6,10 +6,11 @@ import argparse
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from functools import partial
+from typing import Any, NamedTuple, NoReturn, cast
 
 from tqdm import tqdm
 
@@ -32,7 +33,9 @@ from framefeed.errors import FramefeedError, LoadError, MediaError, TimeUnavaila
 from framefeed.parallel import find_shortage
 from framefeed.transcode import MapResult, has_unfinished_run, map_video
 
-Progress = bool | Callable[[int, int], object] | None
+Progress = bool | Callable[[int, int], object]
+Map = Callable[..., MapResult]
+"""``map_video`` with all arguments but source, ``out`` and ``progress``."""
 
 _AGAIN = "run the same command again to continue"
 _AFTER_FIX = (
@@ -41,6 +44,9 @@ _AFTER_FIX = (
 _FUNCTION, _SETUP = "function", "setup"
 """Stages of errors of the user's functions."""
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# Options that make another output of the same source.
+_SETTINGS = ("function", "setup", "batch_size", "codec", "quality", "pixel_format", "gop", "fps", "audio", "images",
+             "on_error")  # fmt: skip
 # Frames that are listed on standard error; the ledger and ``--json`` have them all.
 _MAX_FRAMES = 10
 
@@ -104,14 +110,14 @@ def run(args: argparse.Namespace) -> int:
     with importing_from_current_folder(), _printing_to_stderr() if args.json else nullcontext():
         function = import_function("--function", args.function)
         setup = None if args.setup is None else import_function("--setup", args.setup)
-        work = _Work(function, {**_make_options(args), "setup": setup})
+        work = cast(Map, partial(map_video, function=function, setup=setup, **_make_options(args)))
         jobs = list_jobs(inputs, out, as_pictures=args.images is not None)
         if jobs.folder is None:
             if not args.overwrite:
                 _check_existing(jobs.jobs[0])
             done = _map_one(jobs.jobs[0], work, as_json=args.json)
         else:
-            done = _map_many(jobs, work, _name_settings(args), as_json=args.json, overwrite=args.overwrite)
+            done = _map_many(jobs, work, args)
     if args.json:
         print_json(done.make_document())
     else:
@@ -144,26 +150,7 @@ def _make_options(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _name_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Name all that makes another output of the same source."""
-    names = ("function", "setup", "batch_size", "codec", "quality", "pixel_format", "gop", "fps", "audio", "images",
-             "on_error")  # fmt: skip
-    return {name: getattr(args, name) for name in names}
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """What is done to every video."""
-
-    function: Callable[..., Any]
-    options: Mapping[str, Any]
-
-    def map(self, job: Job, progress: Progress = None) -> MapResult:
-        return map_video(job.source, self.function, job.out, progress=progress, **self.options)
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
+class _Written(NamedTuple):
     job: Job
     result: MapResult
 
@@ -221,8 +208,11 @@ class _Done:
             )
         if self.num_known_faults:
             print_error(f"{format_count(self.num_known_faults, 'frame')} of them failed: the ledger lists them")
-        for each in self.written:
-            print_error(*_list_faults(each))
+        for job, result in self.written:
+            lines = [f"{job.name}: {fault}" for fault in result.ledger[:_MAX_FRAMES]]
+            if rest := len(result.ledger) - len(lines):
+                lines.append(f"{job.name}: {format_count(rest, 'more frame')}, not shown")
+            print_error(*lines)
         print_failed(self.failed)
         if self.ledger is not None:
             count = len(self.written) + self.num_known
@@ -230,17 +220,10 @@ class _Done:
             print_out(f"{count:,} of {format_count(total, 'video')} mapped; ledger: {self.ledger}")
 
 
-def _list_faults(written: _Written) -> list[str]:
-    ledger = written.result.ledger
-    lines = [f"{written.job.name}: {fault}" for fault in ledger[:_MAX_FRAMES]]
-    rest = len(ledger) - len(lines)
-    return [*lines, *([f"{written.job.name}: {format_count(rest, 'frame')} more, not shown"] if rest else [])]
-
-
-def _map_one(job: Job, work: _Work, *, as_json: bool) -> _Done:
+def _map_one(job: Job, work: Map, *, as_json: bool) -> _Done:
     try:
         with _explaining_interrupts(""):
-            written = _Written(job, work.map(job))
+            written = _Written(job, work(job.source, out=job.out, progress=None))
     except LoadError as error:
         _raise_failure(error)
     if not as_json:
@@ -267,14 +250,13 @@ def _check_existing(job: Job, ledger: MapLedger | None = None) -> None:
         )
 
 
-def _map_many(jobs: Jobs, work: _Work, settings: Mapping[str, Any], *, as_json: bool, overwrite: bool) -> _Done:
+def _map_many(jobs: Jobs, work: Map, args: argparse.Namespace) -> _Done:
     """Map each video that is not finished; one that fails is listed, and the others are mapped."""
     assert jobs.folder is not None
-    ledger = MapLedger(ensure_folder(jobs.folder), settings)
-    resumes = work.options["resume"]
-    known = {job for job in jobs.jobs if resumes and ledger.find_finished(job) is not None}
+    ledger = MapLedger(ensure_folder(jobs.folder), {name: getattr(args, name) for name in _SETTINGS})
+    known = {job for job in jobs.jobs if args.resume and ledger.find_finished(job) is not None}
     todo = [job for job in jobs.jobs if job not in known]
-    if not overwrite:
+    if not args.overwrite:
         for job in todo:
             _check_existing(job, ledger)
     ledger.begin(job.name for job in jobs.jobs)
@@ -285,7 +267,7 @@ def _map_many(jobs: Jobs, work: _Work, settings: Mapping[str, Any], *, as_json: 
         ensure_folder(os.path.dirname(job.out) or os.curdir)
         try:
             with _explaining_interrupts(f" at {job.name}, {count}"), _showing(f"[{count}]") as progress:
-                result = work.map(job, progress)
+                result = work(job.source, out=job.out, progress=progress)
         except (MediaError, LoadError, TimeUnavailable, UsageError) as error:
             _check_is_of_file(error, is_first=not (done.written or known))
             if type(error) is LoadError and not any(kind == LoadError.__name__ for _, kind, _ in done.failed):
@@ -296,7 +278,7 @@ def _map_many(jobs: Jobs, work: _Work, settings: Mapping[str, Any], *, as_json: 
         done.written.append(_Written(job, result))
         counts = {"num_frames": result.num_frames, "num_pictures": result.num_pictures}
         ledger.add_written(job, result.outputs, counts, [fault.to_json() for fault in result.ledger])
-        if not as_json:
+        if not args.json:
             print_out(f"[{count}] {_describe(done.written[-1])}")
     return done
 

@@ -7,6 +7,7 @@ import os
 
 from framefeed._units import format_bytes, format_count
 from framefeed.catalog import Catalog, get_missing_frames_path
+from framefeed.cli._arguments import add_root_argument
 from framefeed.cli._io import Exit, make_printable, print_error, print_json, print_out
 from framefeed.cli._plans import check_media
 from framefeed.report import write_report
@@ -15,15 +16,10 @@ from framefeed.report import write_report
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("catalog", metavar="CATALOG", help="catalog from 'framefeed scan', such as cat.parquet")
-    parser.add_argument(
-        "-o", "--out", metavar="PAGE", default="report.html", help="file to write (default: %(default)s)"
-    )
+    parser.add_argument("-o", "--out", metavar="PAGE", default="report.html",
+                        help="file to write (default: %(default)s)")  # fmt: skip
     parser.add_argument("--title", metavar="TEXT", help="heading of the page (default: the name of the catalog)")
-    parser.add_argument(
-        "--root",
-        metavar="FOLDER",
-        help="folder that relative paths in the catalog start from (default: the folder of the catalog)",
-    )
+    add_root_argument(parser)
     parser.add_argument("--no-thumbnails", dest="thumbnails", action="store_false",
                         help="open no media file: leave out the pictures of three files of each label")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print the counts as JSON")

@@ -23,9 +23,15 @@ from framefeed.catalog import (
     count_built_from,
     get_missing_frames_path,
 )
-from framefeed.cli._arguments import read_columns, read_positive, read_rate, read_workers
+from framefeed.cli._arguments import (
+    add_limit_arguments,
+    add_workers_argument,
+    make_limits,
+    read_columns,
+    read_positive,
+    read_rate,
+)
 from framefeed.cli._io import Exit, list_as_json, make_printable, print_error, print_failed, print_json, print_out
-from framefeed.cli._media import add_limit_arguments, make_limits
 from framefeed.errors import UsageError
 from framefeed.index import TIMES_FROM_IN_WORDS
 from framefeed.media import parse_rate
@@ -66,23 +72,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                              "of each video; full, by decoding all of it; none, not at all")  # fmt: skip
     parser.add_argument("--assume-fps", type=read_rate, metavar="FPS",
                         help="frames per second of videos without usable times; others keep theirs")  # fmt: skip
-    parser.add_argument(
-        "--workers",
-        type=read_workers,
-        metavar="N",
-        help="number of threads, or auto (default: auto, the thread budget)",
-    )
-    parser.add_argument(
-        "--root", metavar="FOLDER", help="store paths relative to this folder; relative paths in lists start from it"
-    )
+    add_workers_argument(parser)
+    parser.add_argument("--root", metavar="FOLDER",
+                        help="store paths relative to this folder; relative paths in lists start from it")  # fmt: skip
     parser.add_argument("--image-folders", choices=["image", "video"], default="image",
                         help="image: a row for each picture (default); video: a folder is one video")  # fmt: skip
-    parser.add_argument(
-        "--fps",
-        type=read_rate,
-        metavar="FPS",
-        help="frames per second of folders of pictures, with --image-folders video",
-    )
+    parser.add_argument("--fps", type=read_rate, metavar="FPS",
+                        help="frames per second of folders of pictures, with --image-folders video")  # fmt: skip
     parser.add_argument("--deadline-seconds", type=read_positive("seconds"), default=60, metavar="S",
                         help="longest time for one file (default: 60), after which it is listed as failed")  # fmt: skip
     add_limit_arguments(parser)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from framefeed.decode._auto import AutoDecoder
 from framefeed.decode._convert import Converter, view_plane
 from framefeed.decode._decoder import (
     BaseDecoder,
@@ -10,10 +9,10 @@ from framefeed.decode._decoder import (
     DecodeCounts,
     Decoder,
     DecodeReport,
+    Ordinals,
     Pixels,
     adapt_decoder,
     allocate_pixels,
-    can_iter_native,
     describe_recipe,
 )
 from framefeed.decode._frames import Frame, FrameBatch, VideoMetadata
@@ -26,10 +25,9 @@ from framefeed.decode._planes import (
     rebuild_picture,
 )
 from framefeed.decode._queries import NoSuchFrame, RefusedValue, WrongKind, clip_slice, require_times, resample_frames
-from framefeed.decode._registry import as_decoder, find_decoder, make_auto_decoder
+from framefeed.decode._registry import AutoDecoder, as_decoder, find_decoder, make_auto_decoder
 from framefeed.decode._slots import (
     PendingFrames,
-    get_thread_converter,
     make_writer,
     name_picture,
     suggest_next_step,
@@ -49,6 +47,7 @@ __all__ = [
     "Frame",
     "FrameBatch",
     "NoSuchFrame",
+    "Ordinals",
     "PendingFrames",
     "Pixels",
     "PlaneLayout",
@@ -59,14 +58,12 @@ __all__ = [
     "adapt_decoder",
     "allocate_pixels",
     "as_decoder",
-    "can_iter_native",
     "check_frame_index",
     "clip_slice",
     "copy_planes",
     "describe_layout",
     "describe_recipe",
     "find_decoder",
-    "get_thread_converter",
     "make_auto_decoder",
     "make_output_layout",
     "make_writer",

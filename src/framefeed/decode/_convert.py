@@ -39,10 +39,10 @@ _EXACTLY_CROPPED_FORMATS = frozenset({"yuv420p", "yuvj420p", "yuv422p", "yuvj422
 _DIRECTLY_SPLIT_FORMATS = frozenset({*_EXACTLY_CROPPED_FORMATS, "yuva420p"})
 # Rows or columns; more than share a chroma sample in any format.
 _PROBE_SIDE = 64
-# Processors on which the conversion to planes is verified against the conversion to rgb24.
-_IS_PROVEN_PROCESSOR = platform.machine() in {"x86_64", "AMD64"}
 # The colour planes of gbrp in the order of red, green and blue.
 _GBRP_PLANES = (2, 0, 1)
+# Processors on which the conversion to planes is verified against the conversion to rgb24.
+_IS_PROVEN_PROCESSOR = platform.machine() in {"x86_64", "AMD64"}
 
 
 def describe_conversion(*, is_accurate: bool = False) -> str:
@@ -80,17 +80,6 @@ class Converter:
             UnsupportedCodec: swscale does not convert pictures of this format.
             UsageError: The crop lies outside the picture, or ``out`` has another shape.
         """
-        try:
-            self._write(frame, stream, output, out)
-        except LIBAV_EXCEPTIONS as error:
-            if find_shortage(error) is not None:
-                raise
-            raise UnsupportedCodec(
-                f"pictures of {frame.width}x{frame.height} in pixel format {frame.format.name} cannot be converted to "
-                f"RGB: {error}: convert the file to a common pixel format such as yuv420p"
-            ) from error
-
-    def _write(self, frame: VideoFrame, stream: StreamFacts, output: OutputSpec, out: Pixels) -> None:
         if (frame.width, frame.height) != (stream.width, stream.height) and (output.crop or not output.size):
             height, width = stream.displayed
             raise FormatChanged(
@@ -99,8 +88,7 @@ class Converter:
                 f"(on the command line: --size HEIGHTxWIDTH, such as --size {height}x{width}); for map_video, which "
                 "takes no size, convert the file to one size first"
             )
-        planar = output.dimension_order == "NCHW"
-        target = out if planar else out.transpose(2, 0, 1)
+        target = out if output.dimension_order == "NCHW" else out.transpose(2, 0, 1)
         # In the orientation of the stored picture, so that writing the view turns the picture.
         target = target[:, :, ::-1] if stream.mirrored else target
         target = np.rot90(target, -(stream.rotation // 90), axes=(1, 2)) if stream.rotation else target
@@ -110,31 +98,34 @@ class Converter:
                 f"crop: expected a box inside the picture, {frame.height} rows x {frame.width} columns as stored, got "
                 f"(top, left, height, width) {box}"
             )
-        if target.shape[1:] == box[2:]:
-            self._write_unscaled(frame, box, target, planar)
-        elif output.size is None:
-            rows, columns = target.shape[1:]
+        rows, columns = target.shape[1:]
+        if output.size is None and (rows, columns) != box[2:]:
             raise UsageError(
                 f"out: expected memory for {box[2]} rows x {box[3]} columns as stored, got {rows} x {columns}"
             )
-        else:
-            rows, columns = target.shape[1:]
-            frame = self._crop(frame, box)
-            small = self._scaler.reformat(frame, columns, rows, "gbrp", interpolation=self._flags, threads=1)
-            for channel, plane in enumerate(_GBRP_PLANES):
-                target[channel] = view_plane(small.planes[plane], columns)
+        try:
+            if (rows, columns) == box[2:]:
+                self._write_unscaled(frame, box, target, output)
+                return
+            part = frame if output.crop is None else self._crop(frame, box)
+            small = self._scaler.reformat(part, columns, rows, "gbrp", interpolation=self._flags, threads=1)
+            _copy_colours(small, target)
+        except LIBAV_EXCEPTIONS as error:
+            if find_shortage(error) is not None:
+                raise
+            raise UnsupportedCodec(
+                f"pictures of {frame.width}x{frame.height} in pixel format {frame.format.name} cannot be converted to "
+                f"RGB: {error}: convert the file to a common pixel format such as yuv420p"
+            ) from error
 
-    def _write_unscaled(self, frame: VideoFrame, box: Box, target: Pixels, planar: bool) -> None:
+    def _write_unscaled(self, frame: VideoFrame, box: Box, target: Pixels, output: OutputSpec) -> None:
         if not self._is_accurate and _can_crop_exactly(frame, box):
             frame, box = _crop_planes(frame, box), (0, 0, *box[2:])
-        top, left, rows, columns = box
         # Accurate rgb24 takes swscale five times as long as planes.
-        if self._is_accurate or (planar and _can_split_directly(frame)):
-            split = self._to_planar_rgb(frame)
-            for channel, plane in enumerate(_GBRP_PLANES):
-                part = view_plane(split.planes[plane], frame.width)
-                target[channel] = part[top : top + rows, left : left + columns]
+        if self._is_accurate or (output.dimension_order == "NCHW" and _can_split_directly(frame)):
+            _copy_colours(self._to_planar_rgb(frame), target, *box[:2])
             return
+        top, left, rows, columns = box
         rgb = self._to_packed_rgb(frame)
         whole = view_plane(rgb.planes[0], 3 * frame.width).reshape(frame.height, frame.width, 3)
         target[:] = whole[top : top + rows, left : left + columns].transpose(2, 0, 1)
@@ -162,6 +153,15 @@ def view_plane(plane: Any, row_bytes: int) -> Pixels:
     # A negative line size means rows from bottom to top; the buffer begins at the lowest address.
     rows = flat.reshape(plane.height, abs(plane.line_size))[:, :row_bytes]
     return rows[::-1] if plane.line_size < 0 else rows
+
+
+def _copy_colours(frame: VideoFrame, target: Pixels, top: int = 0, left: int = 0) -> None:
+    """Copy a part of a gbrp picture of swscale, whose rows run from top to bottom, to uint8 [3, H, W]."""
+    planes: Any = frame.planes
+    for channel, number in enumerate(_GBRP_PLANES):
+        plane = planes[number]
+        start, strides = top * plane.line_size + left, (plane.line_size, 1)
+        target[channel] = np.ndarray(target.shape[1:], np.uint8, plane, start, strides)
 
 
 def _turn_to_stored_box(box: Box, stream: StreamFacts) -> Box:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, cast, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from framefeed.media import MediaSource
 from framefeed.request import OutputSpec
 
 Pixels = npt.NDArray[np.uint8]
+Ordinals = Sequence[int] | IntArray
 
 
 def allocate_pixels(
@@ -180,11 +181,7 @@ class BaseDecoder:
         raise NotImplementedError
 
     def iter_native(
-        self,
-        source: MediaSource,
-        index: FrameIndex,
-        ordinals: npt.ArrayLike | range,
-        counts: DecodeCounts | None = None,
+        self, source: MediaSource, index: FrameIndex, ordinals: Ordinals, counts: DecodeCounts | None = None
     ) -> Iterator[tuple[int, Any]]:
         """Yield (ordinal, picture) of some frames as the decoder made them, without those that cannot be decoded.
 
@@ -210,39 +207,21 @@ class _AdaptedDecoder(BaseDecoder):
     """A decoder of another package, which may have any of the optional methods without being a BaseDecoder."""
 
     def __init__(self, decoder: Any) -> None:
-        self.name = decoder.name
-        self._inner = decoder
-
-    def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
-        report: DecodeReport = self._inner.decode(source, index, slots)
-        return report
-
-    def close(self) -> None:
-        self._inner.close()
-
-    def iter_rgb(
-        self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
-    ) -> Iterator[tuple[int, Pixels]]:
-        return cast("Iterator[tuple[int, Pixels]]", self._inner.iter_rgb(source, index, ordinals, output))
-
-    def iter_native(
-        self,
-        source: MediaSource,
-        index: FrameIndex,
-        ordinals: npt.ArrayLike | range,
-        counts: DecodeCounts | None = None,
-    ) -> Iterator[tuple[int, Any]]:
-        return cast("Iterator[tuple[int, Any]]", self._inner.iter_native(source, index, ordinals, counts))
+        self.name, self._inner = decoder.name, decoder
+        for name in ("decode", "close", "iter_rgb", "iter_native"):
+            if hasattr(decoder, name):
+                setattr(self, name, getattr(decoder, name))
 
     def can_iter_rgb(self, index: FrameIndex) -> bool:
-        if hasattr(self._inner, "can_iter_rgb"):
-            return bool(self._inner.can_iter_rgb(index))
-        return hasattr(self._inner, "iter_rgb")
+        return self._can("iter_rgb", index)
 
     def can_iter_native(self, index: FrameIndex) -> bool:
-        if hasattr(self._inner, "can_iter_native"):  # a wrapper, such as a cache, whose inner decoder decides it
-            return bool(self._inner.can_iter_native(index))
-        return hasattr(self._inner, "iter_native")
+        return self._can("iter_native", index)
+
+    def _can(self, name: str, index: FrameIndex) -> bool:
+        # For a wrapper, such as a cache, its inner decoder decides.
+        decide = getattr(self._inner, f"can_{name}", None)
+        return hasattr(self._inner, name) if decide is None else bool(decide(index))
 
     def recipe(self, index: FrameIndex) -> str:
         return str(self._inner.recipe(index)) if hasattr(self._inner, "recipe") else _name_class(self._inner)
@@ -251,11 +230,6 @@ class _AdaptedDecoder(BaseDecoder):
 def adapt_decoder(decoder: Decoder) -> BaseDecoder:
     """Give any decoder the optional methods; a BaseDecoder is returned itself."""
     return decoder if isinstance(decoder, BaseDecoder) else _AdaptedDecoder(decoder)
-
-
-def can_iter_native(decoder: Decoder, index: FrameIndex) -> bool:
-    """Whether a decoder gives pictures of a source of this kind as it made them, before conversion to RGB."""
-    return adapt_decoder(decoder).can_iter_native(index)
 
 
 def describe_recipe(decoder: Decoder, index: FrameIndex) -> str:

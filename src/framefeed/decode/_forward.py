@@ -9,13 +9,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from framefeed._per_process import PerProcess
-from framefeed._shortage import try_again_in_shortage
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, Pixels, allocate_pixels
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.request import OutputSpec
 
-# Frames planned at once when reading forward.
+# Frames planned at once when reading forward: few at first, because most callers read few. Through a container, each
+# plan costs a seek.
+_FIRST_FRAMES_PLANNED = 8
 _MAX_FRAMES_PLANNED = 1024
 # A frame at most this far ahead of the last one is reached by decoding on.
 _MAX_FRAMES_AHEAD = 8
@@ -29,6 +30,7 @@ class _OpenStream:
     def __init__(self) -> None:
         self.in_use = threading.Lock()
         self.last = -1
+        self.num_planned = 0
         self.frames: Iterator[tuple[int, Pixels]] | None = None
         self.is_close_requested = False
 
@@ -94,12 +96,12 @@ class ForwardReader:
         own.last = ordinal
         if not is_next or not self._decoder.can_iter_rgb(self._index):
             self._close_stream()
+            own.num_planned = 0
             return None
         if own.frames is None:
             self._open_stream(ordinal)
         else:  # an identity is checked where a file is opened; here it has been open since another call
-            name, identity = self._source.name, self._index.identity
-            try_again_in_shortage(lambda: self._source.check_identity(identity), name, "decode")
+            self._source.check_identity(self._index.identity)
         pixels = self._advance(ordinal)
         if pixels is None:
             self._open_stream(ordinal)
@@ -117,41 +119,31 @@ class ForwardReader:
 
     def _open_stream(self, ordinal: int) -> None:
         self._close_stream()
-        ordinals = range(ordinal, min(ordinal + _MAX_FRAMES_PLANNED, len(self._index)))
-        self._own.value.frames = self._decoder.iter_rgb(self._source, self._index, ordinals, self._output)
-        for surplus in _OPEN_READERS.value.add(self):
-            surplus.close()
+        own, starts = self._own.value, self._index.frame_start[ordinal : ordinal + _MAX_FRAMES_PLANNED]
+        is_direct = self._index.stream.contiguous
+        least = own.num_planned or (_FIRST_FRAMES_PLANNED if is_direct else _MAX_FRAMES_PLANNED)
+        # Up to a frame with a start of its own: the next plan decodes at most that start again.
+        begins = np.flatnonzero(starts[least:] != starts[least - 1 : -1])
+        stop = ordinal + (least + int(begins[0]) if len(begins) else len(starts))
+        own.num_planned = min(8 * least, _MAX_FRAMES_PLANNED)
+        own.frames = self._decoder.iter_rgb(self._source, self._index, range(ordinal, stop), self._output)
+        members = _OPEN_READERS.value
+        members[id(self)] = weakref.ref(self)
+        for key in list(members)[:-_MAX_OPEN_READERS]:
+            reference = members.pop(key, None)
+            surplus = None if reference is None else reference()
+            if surplus is not None:
+                surplus.close()
 
     def _close_stream(self) -> None:
         own = self._own.value
         stream, own.frames = own.frames, None
         if stream is not None:
-            _OPEN_READERS.value.remove(self)
+            _OPEN_READERS.value.pop(id(self), None)
             close = getattr(stream, "close", None)
             if close is not None:
                 close()
 
 
-class _OpenReaders:
-    """Readers with an open stream, the first to open it first; safe without a lock: single operations on a dict."""
-
-    def __init__(self) -> None:
-        self._members: dict[int, weakref.ref[ForwardReader]] = {}
-
-    def add(self, reader: ForwardReader) -> list[ForwardReader]:
-        """Add a reader; return those that are too many now."""
-        self._members[id(reader)] = weakref.ref(reader)
-        surplus = []
-        for key in list(self._members)[: max(0, len(self._members) - _MAX_OPEN_READERS)]:
-            reference = self._members.pop(key, None)
-            other = None if reference is None else reference()
-            if other is not None and other is not reader:
-                surplus.append(other)
-        return surplus
-
-    def remove(self, reader: ForwardReader) -> None:
-        """Remove a reader, if it is there."""
-        self._members.pop(id(reader), None)
-
-
-_OPEN_READERS = PerProcess(_OpenReaders)
+# Readers with an open stream, the first to open it first; safe without a lock: single operations on a dict.
+_OPEN_READERS = PerProcess[dict[int, weakref.ref[ForwardReader]]](dict)

@@ -246,20 +246,15 @@ class ChromaLocationProbe:
             return 0  # swscale does not convert this format, so the location makes no difference
         key = (side, small.interlaced_frame, self._convert_pattern(small))
         if key not in self._locations:
-            self._locations.update(self._measure_locations(side, small.interlaced_frame))
+            for location in range(len(CHROMA_LOCATIONS)):
+                layout = PlaneLayout("yuv420p", side, side, interlaced=small.interlaced_frame, chroma_location=location)
+                (pattern,) = make_raw_video_decoder(layout).decode(Packet(layout.nbytes))
+                pattern.make_writable()
+                self._locations.setdefault((*key[:2], self._convert_pattern(pattern)), location)
         try:
             return self._locations[key]
         except KeyError:
             raise UsageError(f"the chroma samples of {frame} have a location that FFmpeg does not name") from None
-
-    def _measure_locations(self, side: int, interlaced: bool) -> dict[tuple[int, bool, bytes], int]:
-        locations: dict[tuple[int, bool, bytes], int] = {}
-        for location in range(len(CHROMA_LOCATIONS)):
-            layout = PlaneLayout("yuv420p", side, side, interlaced=interlaced, chroma_location=location)
-            (frame,) = make_raw_video_decoder(layout).decode(Packet(layout.nbytes))
-            frame.make_writable()
-            locations.setdefault((side, interlaced, self._convert_pattern(frame)), location)
-        return locations
 
     def _convert_pattern(self, frame: VideoFrame) -> bytes:
         for number, plane in enumerate(frame.planes):
@@ -338,7 +333,11 @@ def rebuild_picture(layout: PlaneLayout, data: Pixels) -> VideoFrame:
     if layout.pixel_format == RGB_PLANAR:
         raise UsageError(f"layout: expected the layout of a decoded picture, got that of output pixels, {layout.text}")
     packet = Packet(cast("bytes", data))  # PyAV takes any buffer; its stub names bytes only
-    (frame,) = _local.get_decoder(layout).decode(packet)
+    decoder = _local.decoders.get(layout)
+    if decoder is None:
+        decoder = make_raw_video_decoder(layout)
+        _local.decoders.put(layout, decoder)
+    (frame,) = decoder.decode(packet)
     is_read_in_place = layout.pixel_format in _READ_IN_PLACE and not data.ctypes.data % _ALIGNMENT
     if not is_read_in_place or any(row_bytes % _ALIGNMENT for _, row_bytes in layout.planes):
         # This copies, because the packet holds the memory too.
@@ -356,15 +355,7 @@ class _ThreadState(threading.local):
 
     def __init__(self) -> None:
         self.chroma_location = ChromaLocationProbe()
-        self._decoders = Lru[PlaneLayout, VideoCodecContext](_MAX_CONTEXTS)
-
-    def get_decoder(self, layout: PlaneLayout) -> VideoCodecContext:
-        """Get a decoder of raw video; the ones used last are kept."""
-        context = self._decoders.get(layout)
-        if context is None:
-            context = make_raw_video_decoder(layout)
-            self._decoders.put(layout, context)
-        return context
+        self.decoders = Lru[PlaneLayout, VideoCodecContext](_MAX_CONTEXTS)
 
 
 _local = _ThreadState()

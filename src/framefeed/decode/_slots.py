@@ -36,7 +36,7 @@ class PendingFrames:
         slots: The clips to write.
         report: Receives errors and counts.
         source: Source of the frames, for messages.
-        slot_numbers: Numbers of the slots to fill; None for all.
+        accepts_damaged: Write only to slots that accept damaged pictures, or only to the others; None for all.
     """
 
     def __init__(
@@ -44,14 +44,17 @@ class PendingFrames:
         slots: Sequence[ClipSlot],
         report: DecodeReport,
         source: MediaSource,
-        slot_numbers: Sequence[int] | None = None,
+        *,
+        accepts_damaged: bool | None = None,
     ) -> None:
         self._slots = slots
         self._source = source
         self._report = report
         self._targets: dict[int, list[tuple[int, int]]] = {}
-        for slot in range(len(slots)) if slot_numbers is None else slot_numbers:
-            for number, ordinal in enumerate(slots[slot].indices.tolist()):
+        for slot, clip in enumerate(slots):
+            if accepts_damaged not in (None, clip.accepts_damaged):
+                continue
+            for number, ordinal in enumerate(clip.indices.tolist()):
                 self._targets.setdefault(ordinal, []).append((slot, number))
 
     @property
@@ -62,26 +65,23 @@ class PendingFrames:
     def fill(self, ordinal: int, write: Write) -> None:
         """Convert a frame once for each output form, and copy it to all its targets."""
         first_targets: dict[object, tuple[int, int]] = {}
+        errors, counts = self._report.errors, self._report.counts
         for slot, number in self._targets.pop(ordinal):
-            output, out = self._slots[slot].output, self._slots[slot].out
+            output, out = self._slots[slot].output, self._slots[slot].out[number]
             first = first_targets.setdefault(output, (slot, number))
-            if self._report.errors[slot] is not None:
+            if errors[slot] is not None:
                 continue
-            if first != (slot, number) and self._report.errors[first[0]] is None:
-                out[number] = self._slots[first[0]].out[first[1]]
-            else:
-                self._convert(write, slot, number)
-            self._report.counts.frames_delivered += 1
-
-    def _convert(self, write: Write, slot: int, number: int) -> None:
-        output, out = self._slots[slot].output, self._slots[slot].out[number]
-        try:
-            write_frame(write, output, out, self._source)
-            self._report.counts.frames_converted += 1
-        except ResourceExhausted:  # not an error of this picture
-            raise
-        except FramefeedError as error:
-            self._report.errors[slot] = error
+            counts.frames_delivered += 1
+            if first != (slot, number) and errors[first[0]] is None:
+                out[:] = self._slots[first[0]].out[first[1]]
+                continue
+            try:
+                write_frame(write, output, out, self._source)
+                counts.frames_converted += 1
+            except ResourceExhausted:  # not an error of this picture
+                raise
+            except FramefeedError as error:
+                errors[slot] = error
 
     def slots_waiting(self) -> dict[int, list[int]]:
         """Group the ordinals by slot, ascending."""
@@ -90,11 +90,6 @@ class PendingFrames:
             for slot, _ in targets:
                 missing.setdefault(slot, set()).add(ordinal)
         return {slot: sorted(ordinals) for slot, ordinals in missing.items()}
-
-    def report_missing(self, index: FrameIndex) -> None:
-        """Report CorruptMedia for each slot that still lacks a frame."""
-        for slot, ordinals in self.slots_waiting().items():
-            self._report.errors[slot] = make_missing_error(self._source, index, ordinals)
 
 
 def convert_picture(write: Write, output: OutputSpec, shape: tuple[int, ...], source: MediaSource) -> Pixels:

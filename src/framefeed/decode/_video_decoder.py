@@ -13,7 +13,6 @@ from framefeed._cached import cached_property
 from framefeed._checks import check_choice, expected, refuse_names
 from framefeed._nearest import make_absence
 from framefeed._values import Limits, MediaInfo, resolve_limits
-from framefeed.decode._auto import check_kind
 from framefeed.decode._decoder import ClipSlot, Decoder, Pixels, allocate_pixels
 from framefeed.decode._forward import ForwardReader
 from framefeed.decode._frames import Frame, FrameBatch, VideoMetadata, make_metadata
@@ -28,7 +27,7 @@ from framefeed.decode._queries import (
     require_times,
     resample_frames,
 )
-from framefeed.decode._registry import as_decoder
+from framefeed.decode._registry import as_decoder, check_kind
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, Timeline, has_picture_files, index_media, probe
 from framefeed.media import MediaSource, describe_picture_stream, read_stream_details

@@ -203,7 +203,13 @@ class VideoOptions:
             raise expected("pixel_format", "a name such as 'yuv420p'", self.pixel_format)
         if self.codec is not None:
             _check_quality(CODECS[self.codec], self.quality)
-            _check_pixel_format(CODECS[self.codec], self.pixel_format)
+        if self.codec is not None and self.pixel_format is not None:
+            known = [form.name for form in open_encoder(CODECS[self.codec]).video_formats or []]
+            if self.pixel_format not in known:
+                raise UsageError(
+                    f"pixel_format: expected one of {', '.join(known)} for {self.codec}, got "
+                    f"{self.pixel_format!r}{did_you_mean(self.pixel_format, known)}"
+                )
 
     @property
     def rule(self) -> CodecRule:
@@ -422,15 +428,4 @@ def _check_quality(rule: CodecRule, quality: int | None) -> None:
         scale = "crf" if rule.scale == _CRF else "qscale"
         raise UsageError(
             f"quality: expected {least} to {most} for {rule.name} ({scale}; smaller is better), got {quality}"
-        )
-
-
-def _check_pixel_format(rule: CodecRule, pixel_format: str | None) -> None:
-    if pixel_format is None:
-        return
-    known = [form.name for form in open_encoder(rule).video_formats or []]
-    if pixel_format not in known:
-        raise UsageError(
-            f"pixel_format: expected one of {', '.join(known)} for {rule.name}, got "
-            f"{pixel_format!r}{did_you_mean(pixel_format, known)}"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import cast
 
@@ -34,6 +35,29 @@ def limit_rate(rate: Fraction) -> Fraction:
     return max(rate.limit_denominator(1001), Fraction(1, 1001))
 
 
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """All that decides a written file but its pictures.
+
+    Attributes:
+        path: Of the file.
+        options: Codec, quality, pixel format and distance of key frames.
+        tags: Tags that fit these options.
+        time_base: Seconds in one tick.
+        rate: Frames a second for the encoder.
+        size: (height, width) of all pictures.
+        threads: Threads of the encoder.
+    """
+
+    path: str
+    options: VideoOptions
+    tags: VideoTags
+    time_base: Fraction
+    rate: Fraction
+    size: tuple[int, int]
+    threads: int
+
+
 class Encoder:
     """Adds a video stream to a container, and encodes pictures for it.
 
@@ -42,40 +66,29 @@ class Encoder:
 
     Args:
         container: Open for writing, without a header yet.
-        options: Codec, quality, pixel format and distance of key frames.
-        tags: Tags that fit these options.
-        size: (height, width) of all pictures.
-        rate: Frames a second.
-        threads: Threads of the encoder.
+        recipe: All that decides the file but its pictures.
 
     Attributes:
         stream: The new stream.
     """
 
-    def __init__(
-        self,
-        container: OutputContainer,
-        options: VideoOptions,
-        tags: VideoTags,
-        size: tuple[int, int],
-        rate: Fraction,
-        threads: int,
-    ) -> None:
+    def __init__(self, container: OutputContainer, recipe: Recipe) -> None:
+        options, rate = recipe.options, recipe.rate
         if options.rule.name == "mpeg4" and rate.numerator > _MOST_TICKS:
             rate = Fraction(round(rate))
-        self._options, self._tags, self._rate = options, tags, rate
+        self._options, self._tags, self._rate = options, recipe.tags, rate
         self._reformatter = VideoReformatter()
         self._count = 0
         stream = cast("VideoStream", container.add_stream(options.rule.encoder, rate=rate))
         self.stream = stream
-        stream.height, stream.width = size
+        stream.height, stream.width = recipe.size
         stream.pix_fmt = options.coded_format
         context = stream.codec_context
-        context.options = options.encoder_options(threads)
+        context.options = options.encoder_options(recipe.threads)
         context.flags |= _GLOBAL_HEADER
         context.time_base = 1 / rate
-        context.thread_count = threads
-        tag_context(context, tags)
+        context.thread_count = recipe.threads
+        tag_context(context, recipe.tags)
 
     def open(self) -> None:
         """Open the encoder, so that its parameter sets are known."""

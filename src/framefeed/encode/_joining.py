@@ -40,25 +40,27 @@ def join_segments(segments: Sequence[_Path], path: _Path, *, audio_from: MediaSo
     name = os.fsdecode(path)
     container = find_container(name)
     with ExitStack() as stack:
-        audio = None if audio_from is None else _open_audio(audio_from, name, stack)
+        audio = None
+        if audio_from is not None:
+            source = stack.enter_context(VideoContainer(MediaSource.of(audio_from)))
+            stream = source.first_audio
+            if stream is not None:
+                check_audio(name, stream.codec_context.codec.canonical_name)
+                audio = _Audio(source, stream)
         with SegmentReader(segments[0]) as first, mux_errors(name):
-            joined = _JoinedVideo(name, container, first, _find_rate(segments[0], first), audio)
+            rate = first.header.rate
+            if rate is None:  # its writer was given none
+                with SegmentReader(segments[0]) as reader:
+                    times = [pts for _, pts in reader.packets()]
+                    rate = limit_rate(len(times) / ((reader.end - times[0]) * reader.header.time_base))
+            joined = _JoinedVideo(name, container, first, rate, audio)
             try:
                 for segment in segments:
                     joined.add(segment)
                 joined.finish()
             except BaseException:
-                joined.discard()
+                joined.output.discard()
                 raise
-
-
-def _find_rate(segment: _Path, first: SegmentReader) -> Fraction:
-    """Return the frames a second of all segments: as given to their writer, else of the first of them."""
-    if first.header.rate is not None:
-        return first.header.rate
-    with SegmentReader(segment) as reader:
-        times = [pts for _, pts in reader.packets()]
-        return limit_rate(len(times) / ((reader.end - times[0]) * reader.header.time_base))
 
 
 class _Audio:
@@ -85,17 +87,12 @@ class _Audio:
             self._next = next(self._packets, None)
 
 
-def _open_audio(source: MediaSource | _Path, name: str, stack: ExitStack) -> _Audio | None:
-    container = stack.enter_context(VideoContainer(MediaSource.of(source)))
-    stream = container.first_audio
-    if stream is None:
-        return None
-    check_audio(name, stream.codec_context.codec.canonical_name)
-    return _Audio(container, stream)
-
-
 class _JoinedVideo:
-    """The video that segments are joined to."""
+    """The video that segments are joined to.
+
+    Attributes:
+        output: Its file.
+    """
 
     def __init__(
         self, name: str, container: ContainerRule, first: SegmentReader, rate: Fraction, audio: _Audio | None
@@ -108,9 +105,9 @@ class _JoinedVideo:
         self._timeline = Timeline(container, name, time_base, rate)
         rate_of_samples = 1 if audio is None else audio.template.codec_context.sample_rate
         options = make_muxer_options(container, time_base, max(1, rate_of_samples))
-        self._output = Output(name, container.format, options)
+        self.output = Output(name, container.format, options)
         try:
-            target = self._output.container
+            target = self.output.container
             self._stream: VideoStream = target.add_stream_from_template(first.stream, opaque=True)
             context = self._stream.codec_context
             tag_context(context, first.header.tags)
@@ -122,9 +119,9 @@ class _JoinedVideo:
             self._sound = None if audio is None else target.add_stream_from_template(audio.template, opaque=True)
             target.start_encoding()
         except BaseException:
-            self._output.discard()
+            self.output.discard()
             raise
-        self._queue = PacketQueue(self._output, self._stream, self._timeline)
+        self._queue = PacketQueue(self.output, self._stream, self._timeline)
         self._last: tuple[str, int] | None = None
         self._duration = 1
 
@@ -166,14 +163,10 @@ class _JoinedVideo:
     def _mux_audio(self, seconds: Fraction | None) -> None:
         if self._audio is not None:
             shift = self._timeline.shift * self._timeline.time_base
-            self._audio.mux_until(seconds, self._output, self._sound, shift)
+            self._audio.mux_until(seconds, self.output, self._sound, shift)
 
     def finish(self) -> None:
         """Write the end of the file, which then appears."""
         self._queue.finish(self._duration)
         self._mux_audio(None)
-        self._output.commit()
-
-    def discard(self) -> None:
-        """Remove the file."""
-        self._output.discard()
+        self.output.commit()

@@ -55,11 +55,9 @@ class _ScratchFile:
         return len(data)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move the position."""
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
-        """Give the position."""
         return self._file.tell()
 
     @property

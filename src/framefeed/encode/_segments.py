@@ -144,7 +144,10 @@ class SegmentReader:
                 if packet.stream_index == self.stream.index:
                     videos.append(packet)
                 else:
-                    times.append(self._read_time(bytes(packet)))
+                    try:
+                        times.append(int(bytes(packet)))
+                    except ValueError as error:
+                        raise self._make_error("has a damaged time") from error
                 if videos and times:
                     yield videos.popleft(), times.popleft()
         if videos or len(times) != 1:
@@ -155,12 +158,6 @@ class SegmentReader:
         # The log is not collected while the caller works: it belongs to the thread.
         with libav_log() as lines, libav_errors(self.name, "open", log=lines):
             return next((packet for packet in demuxed if packet.size), None)
-
-    def _read_time(self, data: bytes) -> int:
-        try:
-            return int(data)
-        except ValueError as error:
-            raise self._make_error("has a damaged time") from error
 
     def _make_error(self, what: str) -> UnreadableMedia:
         return UnreadableMedia(f"{self.name}: {what}: remove it and write it again", source=self.name, stage="open")

@@ -12,9 +12,9 @@ import numpy as np
 from framefeed._arrays import ByteArray
 from framefeed._checks import check_integer, check_path, expected
 from framefeed.encode._codecs import CONTAINERS, SEGMENT_CONTAINER, ContainerRule, VideoOptions
-from framefeed.encode._encoder import limit_rate
+from framefeed.encode._encoder import Recipe, limit_rate
 from framefeed.encode._muxing import mux_errors
-from framefeed.encode._sinks import FinalSink, Recipe, SegmentSink, Sink
+from framefeed.encode._sinks import FinalSink, SegmentSink, Sink
 from framefeed.encode._tags import VideoTags, resolve_video
 from framefeed.errors import UsageError
 
@@ -134,24 +134,22 @@ class VideoWriter:
             is_array = isinstance(picture, np.ndarray)
             given = f"{picture.dtype} {list(picture.shape)}" if is_array else type(picture).__name__
             raise UsageError(f"picture {number}: expected uint8 [H, W, 3], got {given}")
+        height, width = picture.shape[:2]
         if number == 0:
-            self._check_size(*picture.shape[:2])
+            rows, columns = self._options.chroma_step
+            if height % rows or width % columns:
+                raise UsageError(
+                    f"the pictures have {width} x {height} pixels (width x height), and {self._options.coded_format} "
+                    f"needs a width divisible by {columns} and a height divisible by {rows}: crop or pad them, or give "
+                    'pixel_format="yuv444p" (with a codec that has it, such as h264)'
+                )
         elif picture.shape != self._shape:
             raise UsageError(
-                f"picture {number} has {picture.shape[1]} x {picture.shape[0]} pixels (width x height), and those "
+                f"picture {number} has {width} x {height} pixels (width x height), and those "
                 f"before it {self._shape[1]} x {self._shape[0]}: a video has one size"
             )
         elif pts <= self._last_pts:
             raise UsageError(f"pts: expected more than {self._last_pts} for picture {number}, got {pts}")
-
-    def _check_size(self, height: int, width: int) -> None:
-        rows, columns = self._options.chroma_step
-        if height % rows or width % columns:
-            raise UsageError(
-                f"the pictures have {width} x {height} pixels (width x height), and {self._options.coded_format} needs "
-                f"a width divisible by {columns} and a height divisible by {rows}: crop or pad them, or give "
-                'pixel_format="yuv444p" (with a codec that has it, such as h264)'
-            )
 
     def _open(self, size: tuple[int, int], duration: int) -> Sink:
         first = 1 / (duration * self._time_base)

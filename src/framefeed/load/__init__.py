@@ -6,7 +6,14 @@ from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._iteration import BatchIterator
 from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
 from framefeed.load._loader import ClipLoader
-from framefeed.load._options import MAX_SUBSTITUTES, OnError, check_on_error
+from framefeed.load._options import (
+    MAX_SUBSTITUTES,
+    OnError,
+    check_cache,
+    check_on_error,
+    explain_useless_cache,
+    wrap_in_cache,
+)
 from framefeed.load._pending import suggest_skipping, with_position
 from framefeed.load._spec import SHAPED_KEYS, ArraySpec, BatchSpec, list_arrays
 from framefeed.load._stats import LoadStats
@@ -25,10 +32,13 @@ __all__ = [
     "LedgerEntry",
     "LoadStats",
     "OnError",
+    "check_cache",
     "check_on_error",
+    "explain_useless_cache",
     "list_arrays",
     "load_batch",
     "make_max_failed_error",
     "suggest_skipping",
     "with_position",
+    "wrap_in_cache",
 ]

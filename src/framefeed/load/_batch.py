@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import threading
 import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -123,14 +122,7 @@ _Block = npt.NDArray[np.uint8] | SharedBlock
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedArray:
-    """An array in shared memory, to be sent to a worker process.
-
-    Attributes:
-        block: The block that has it.
-        shape: Shape of the array.
-        dtype: Type of its elements.
-        start: Its first byte in the block.
-    """
+    """An array in shared memory, to be sent to a worker process; ``start`` is its first byte in the block."""
 
     block: SharedRange
     shape: tuple[int, ...]
@@ -177,12 +169,7 @@ class BufferPool:
         return sum(block.nbytes for block in tuple(self._idle))
 
     def lease(self, shape: Sequence[int], dtype: npt.DTypeLike = np.uint8) -> npt.NDArray[Any]:
-        """Lend memory as an array of any content, C-contiguous and writable.
-
-        Args:
-            shape: Shape of the array; its block of memory may be larger.
-            dtype: Type of the elements, without Python objects.
-        """
+        """Lend memory as an array of any content, C-contiguous and writable; its block may be larger."""
         return self.lease_shared(shape, dtype)[0]
 
     def lease_shared(
@@ -225,8 +212,6 @@ class BufferPools:
         shared: Memory that worker processes can write to; None for memory of this process.
 
     Attributes:
-        batches: Lends memory for batches.
-        clips: Lends memory for clips that are transformed; None without a transform.
         singles: Lends memory for clips of any size.
         form: Shape and dtype of the last result of the transform; None before the first.
     """
@@ -236,74 +221,6 @@ class BufferPools:
         self.clips = None if clips is None else BufferPool(clips, "a clip")
         self.singles = BufferPool(0, "a clip", shared)
         self.form: Form | None = None
-
-
-class Stack:
-    """The results of a transform as one array [B, ...], copied there by the workers.
-
-    The array is made for the form of the result that is ready first, which depends on chance, or for the form that a
-    worker process is given. Results of another form are kept apart, and ``finish`` chooses the form of the first clip.
-
-    Args:
-        count: Number of clips, B.
-        pool: Lends the memory.
-    """
-
-    def __init__(self, count: int, pool: BufferPool) -> None:
-        self._count = count
-        self._pool = pool
-        self._array: AnyArray | None = None
-        self._shared: SharedArray | None = None
-        self._unequal: dict[int, AnyArray] = {}
-        self._allocating = threading.Lock()
-
-    def prepare(self, form: Form) -> SharedArray | None:
-        """Make the array, for results of a form, if there is none; return it for worker processes."""
-        with self._allocating:
-            if self._array is None:
-                shape, dtype = form
-                self._array, self._shared = self._pool.lease_shared((self._count, *shape), dtype)
-        return self._shared
-
-    def put(self, slot: int, result: AnyArray) -> None:
-        """Copy the result of one clip; called by workers, each for its own slots."""
-        self.prepare(get_form(result))
-        assert self._array is not None
-        if get_form(result) == get_form(self._array[0]):
-            self._array[slot] = result
-        else:
-            self._unequal[slot] = result
-
-    def finish(self, slots: list[int]) -> tuple[AnyArray | None, list[int]]:
-        """Return the array in the form of the first result, and the slots whose results have another form.
-
-        Args:
-            slots: Slots that have a result, ascending. The others are zeros.
-        """
-        if not slots or self._array is None:
-            return None, []
-        forms = {slot: get_form(self._unequal.get(slot, self._array[0])) for slot in slots}
-        form = forms[slots[0]]
-        misfits = [slot for slot in slots if forms[slot] != form]
-        array = self._array
-        if form != get_form(array[0]):
-            array = self._lease(form)
-            for slot in slots:
-                if slot not in misfits:
-                    array[slot] = self._unequal[slot]
-        for slot in set(range(self._count)).difference(slots).union(misfits):
-            array[slot] = 0
-        return array, misfits
-
-    def zeros(self, like: AnyArray) -> AnyArray:
-        """Make zeros [B, ...] for results like ``like``."""
-        array = self._lease(get_form(like))
-        array[...] = 0
-        return array
-
-    def _lease(self, form: Form) -> AnyArray:
-        shape, dtype = form
-        return self._pool.lease((self._count, *shape), dtype)
 
 
 def get_form(result: AnyArray) -> Form:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Iterator
 from operator import attrgetter
@@ -17,22 +16,14 @@ from framefeed.load._stats import Meter, WorkCost
 from framefeed.load._work import DecodeTask, split_by_source
 from framefeed.load._workers import Workers
 from framefeed.parallel import CLOSE_SECONDS, Err, Ok, OrderedOutcomes, ordered_outcomes, run_next
-from framefeed.plan import EpochPlan
+from framefeed.plan import EpochPlan, mean_picture_bytes
 
 
 class BatchIterator(Iterator[ClipBatch]):
     """Batches in order. The error of a clip is raised in place of its batch; the next call returns the next batch.
 
-    Args:
-        plan: As the loader was given it.
-        options: Options of the loader.
-        workers: Threads and buffers of the loader.
-        meter: Statistics of the loader.
-        cursor: First batch, and the plan at the epoch of the iteration; moved when batches are delivered.
-        ledger: List of the clips that were skipped.
-
-    Attributes:
-        has_begun: Whether a batch was asked for.
+    ``cursor`` is the first batch, with the plan at the epoch of the iteration; it moves when batches are delivered.
+    ``plan`` is as the loader was given it.
     """
 
     def __init__(
@@ -63,7 +54,7 @@ class BatchIterator(Iterator[ClipBatch]):
         self._work, self._apply_transform = workers.begin(plan)
         self._tasks: deque[DecodeTask] = deque()
         self._taken = 0
-        batch_bytes = options.batch_size * (plan.frames_per_clip or 1) * _mean_picture_bytes(plan)
+        batch_bytes = options.batch_size * (plan.frames_per_clip or 1) * mean_picture_bytes(plan)
         # No bound method of this iterator, which would keep it alive: an abandoned iterator must end its work.
         tasks = _generate_tasks(plan, self._batches, workers, meter, self._tasks)
         self._outcomes: OrderedOutcomes[DecodeTask, WorkCost] = ordered_outcomes(
@@ -248,21 +239,6 @@ class BatchIterator(Iterator[ClipBatch]):
         return batch
 
 
-_SAMPLED_PICTURES = 100
-
-
-def _mean_picture_bytes(plan: EpochPlan) -> int:
-    """Compute the bytes of a picture; of unequal pictures, the mean of a sample."""
-    if not len(plan):
-        return 0
-    if not plan.options.unequal:
-        return math.prod(plan.picture_shape)
-    rows = plan.catalog.usable_rows[:: -(-len(plan.catalog.usable_rows) // _SAMPLED_PICTURES)]
-    sizes = zip(plan.catalog.heights[rows].tolist(), plan.catalog.widths[rows].tolist(), strict=True)
-    shapes = [plan.options.pictures.shape(*size) for size in sizes]
-    return sum(map(math.prod, shapes)) // len(shapes)
-
-
 def _generate_tasks(
     plan: EpochPlan,
     batches: BatchRanges,
@@ -270,15 +246,7 @@ def _generate_tasks(
     meter: Meter,
     in_flight: deque[DecodeTask],
 ) -> Iterator[DecodeTask]:
-    """Yield the tasks of each batch.
-
-    Args:
-        plan: At the epoch of the iteration.
-        batches: Positions of the batches.
-        workers: Threads or processes of the loader.
-        meter: Statistics of the loader.
-        in_flight: Queue that each item is appended to before it is yielded.
-    """
+    """Yield the tasks of each batch, and append each to ``in_flight`` before."""
     costs = workers.find_costs(plan)
     for number in range(len(batches)):
         # One by one: NumPy takes three times as long for a batch, after a training step that used the CPU's caches.

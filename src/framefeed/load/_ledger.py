@@ -78,11 +78,7 @@ class LedgerEntry:
 
 
 class _Known:
-    """The failures that one process knows.
-
-    Args:
-        lines: File that they are read from, or None.
-    """
+    """The failures that one process knows; ``lines`` is the file that they are read from, or None."""
 
     def __init__(self, lines: SharedLines | None) -> None:
         self._lines = lines
@@ -142,32 +138,24 @@ class Ledger(Sequence[LedgerEntry]):
         return Ledger, (self._lines, self._appended_to)
 
     def __repr__(self) -> str:
-        failed = self.num_failed
-        listed = (
-            "" if failed == len(self._known.value.entries) else f", {len(self._known.value.entries)} of them listed"
-        )
-        return f"Ledger({failed} failed clips{listed})"
+        failed, listed = self.num_failed, len(self)
+        return f"Ledger({failed} failed clips{'' if failed == listed else f', {listed} of them listed'})"
 
     def __str__(self) -> str:
-        failed = self.num_failed
+        failed, entries = self.num_failed, self[:]
         if not failed:
             return "no clip failed"
-        clips: Counter[tuple[str, str, str]] = Counter()
-        first: dict[tuple[str, str, str], LedgerEntry] = {}
-        for entry in self._known.value.entries:
+        groups: dict[tuple[str, str, str], list[LedgerEntry]] = {}
+        for entry in entries:
             key = entry.opened or entry.source, entry.action, entry.reason.partition(":")[0]
-            clips[key] += 1
-            first.setdefault(key, entry)
-        shown = list(first)[:_PRINTED_FILES]
-        lines = [
-            f"{format_count(failed, 'failed clip')} of "
-            f"{format_count(len({entry.opened or entry.source for entry in self._known.value.entries}), 'file')}"
-        ]
-        lines += [_format_line(first[key], clips[key]) for key in shown]
-        if len(first) > len(shown):
-            lines.append(f"  ... and {len(first) - len(shown):,} more")
-        if failed > len(self._known.value.entries):
-            lines.append(f"  only the first {len(self._known.value.entries):,} failures are listed")
+            groups.setdefault(key, []).append(entry)
+        num_files = len({name for name, _, _ in groups})
+        lines = [f"{format_count(failed, 'failed clip')} of {format_count(num_files, 'file')}"]
+        lines += [_format_line(group[0], len(group)) for group in list(groups.values())[:_PRINTED_FILES]]
+        if len(groups) > _PRINTED_FILES:
+            lines.append(f"  ... and {len(groups) - _PRINTED_FILES:,} more")
+        if failed > len(entries):
+            lines.append(f"  only the first {len(entries):,} failures are listed")
         return "\n".join(lines)
 
     def __len__(self) -> int:
@@ -291,14 +279,7 @@ def check_max_failed(max_failed: int | float | None, on_error: str) -> None:
 
 
 def make_max_failed_error(ledger: Ledger, max_failed: int | float | None, epoch: int, clips: int) -> LoadError | None:
-    """Make the error that ends an epoch if more clips failed than ``max_failed`` allows; else return None.
-
-    Args:
-        ledger: The clips that failed.
-        max_failed: Clips of an epoch that may fail: a count, or a share of ``clips``.
-        epoch: Number of the epoch that is loaded.
-        clips: Number of clips in the epoch.
-    """
+    """Make the error that ends an epoch of so many clips if more failed than ``max_failed`` allows; else None."""
     if max_failed is None:
         return None
     failed = ledger.num_positions(epoch)

@@ -5,22 +5,24 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from framefeed._checks import check_integer, expected
 from framefeed._values import Limits
-from framefeed.cache import FrameCache, explain_little_reuse
 from framefeed.decode import Decoder
 from framefeed.errors import UsageError
 from framefeed.load._iteration import BatchIterator
 from framefeed.load._ledger import Ledger
-from framefeed.load._options import LoaderOptions, OnError, Transform, refuse_torch_names
+from framefeed.load._options import LoaderOptions, OnError, Transform, explain_useless_cache, refuse_torch_names
 from framefeed.load._spec import BatchSpec, describe_batches
 from framefeed.load._state import BatchCursor, dump_cursor, load_cursor
 from framefeed.load._stats import LoadStats, Meter
 from framefeed.load._workers import Workers
 from framefeed.parallel import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith
 from framefeed.plan import EpochPlan
+
+if TYPE_CHECKING:
+    from framefeed.cache import FrameCache
 
 
 class ClipLoader(ClosedByWith):
@@ -90,7 +92,7 @@ class ClipLoader(ClosedByWith):
         if not isinstance(plan, EpochPlan):
             raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
         options.decoder_for(plan)
-        if cache is not None and (remark := explain_little_reuse(cache, plan)) is not None:
+        if (remark := explain_useless_cache(plan, cache)) is not None:
             warnings.warn(remark, UserWarning, stacklevel=3)
         self._plan = plan
         self._options = options

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from framefeed._arrays import AnyArray
 from framefeed.decode import Pixels
-from framefeed.load._batch import BufferPool, BufferPools, SharedArray, Stack, get_form
+from framefeed.load._batch import BufferPool, BufferPools, Form, SharedArray, get_form
 from framefeed.parallel import Ok, catch_error
 
 MakeResult = Callable[[Pixels], AnyArray]
 """Calls the transform on a black clip."""
 
 
-class ClipMemory(Protocol):
+class ClipMemory:
     """Memory of a batch; each slot is written by one worker."""
 
     def lease(self, slot: int) -> Pixels:
         """Lend the memory that a clip is decoded into, uint8 [T, C, H, W] of any content."""
+        raise NotImplementedError
 
     def share(self, slot: int) -> SharedArray | None:
         """Return the memory that a worker process writes a clip or its result to; None if it must send it."""
+        return None
 
     def put(self, slot: int, result: AnyArray) -> None:
-        """Store a result of the transform, or a clip that a worker process sent."""
+        """Copy a result of the transform, or a clip that a worker process sent."""
+        raise NotImplementedError
 
     def clear(self, slot: int) -> None:
-        """Replace a clip that failed by zeros."""
+        """Replace a clip that failed by zeros, unless ``finish`` does."""
 
     def reshape(self, slot: int, shape: tuple[int, ...]) -> None:
-        """Expect a clip of another shape."""
+        """Expect a clip of another shape, if clips may differ in it."""
 
     def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Any, list[int]]:
         """Return the pixels of the batch, and the slots whose results do not fit into it.
@@ -41,16 +45,11 @@ class ClipMemory(Protocol):
             slots: Slots that did not fail, ascending.
             make_result: Needed for the results of a transform.
         """
+        raise NotImplementedError
 
 
 def make_memory(shapes: Sequence[tuple[int, ...]], buffers: BufferPools, *, unequal: bool) -> ClipMemory:
-    """Make the memory of a batch.
-
-    Args:
-        shapes: Shape of each clip; all the same unless ``unequal``.
-        buffers: Buffers of the loader.
-        unequal: Whether each clip has memory of its own.
-    """
+    """Make the memory of a batch, from the shape of each clip; all are the same unless ``unequal``."""
     if unequal:
         return UnequalMemory(shapes, buffers)
     if buffers.clips is None:
@@ -58,7 +57,7 @@ def make_memory(shapes: Sequence[tuple[int, ...]], buffers: BufferPools, *, uneq
     return StackMemory(len(shapes), shapes[0], buffers)
 
 
-class BatchMemory:
+class BatchMemory(ClipMemory):
     """One array that the clips are decoded into."""
 
     def __init__(self, count: int, shape: tuple[int, ...], pool: BufferPool) -> None:
@@ -81,57 +80,83 @@ class BatchMemory:
         """Set a clip to zeros."""
         self._array[slot] = 0
 
-    def reshape(self, slot: int, shape: tuple[int, ...]) -> None:
-        """Do nothing: all clips have one shape, or the request has it."""
-
     def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Any, list[int]]:
         """Return the array."""
         return self._array, []
 
 
-class StackMemory:
-    """Clips to be transformed, and one array of the results."""
+class StackMemory(ClipMemory):
+    """Clips to be transformed, and one array [B, ...] of the results.
+
+    The array is made for the form of the result that is ready first, which depends on chance, or for the form that a
+    worker process is given. Results of another form are kept apart, and ``finish`` chooses the form of the first clip.
+    """
 
     def __init__(self, count: int, shape: tuple[int, ...], buffers: BufferPools) -> None:
+        self._count = count
         self._shape = shape
         self._buffers = buffers
-        self._stack = Stack(count, buffers.batches)
+        self._array: AnyArray | None = None
+        self._shared: SharedArray | None = None
+        self._misfits: dict[int, AnyArray] = {}
+        self._allocating = threading.Lock()
 
     def lease(self, slot: int) -> Pixels:
         """Lend memory for a clip."""
         assert self._buffers.clips is not None
         return self._buffers.clips.lease(self._shape)
 
+    def _prepare(self, form: Form) -> AnyArray:
+        """Make the array, for results of a form, if there is none."""
+        with self._allocating:
+            if self._array is None:
+                shape, dtype = form
+                self._array, self._shared = self._buffers.batches.lease_shared((self._count, *shape), dtype)
+            return self._array
+
     def share(self, slot: int) -> SharedArray | None:
         """Return memory for a result of the form that the last result had."""
-        shared = None if self._buffers.form is None else self._stack.prepare(self._buffers.form)
-        return None if shared is None else shared[slot]
+        if self._buffers.form is not None:
+            self._prepare(self._buffers.form)
+        return None if self._shared is None else self._shared[slot]
 
     def put(self, slot: int, result: AnyArray) -> None:
-        """Copy a result into the array."""
-        self._buffers.form = get_form(result)
-        self._stack.put(slot, result)
-
-    def clear(self, slot: int) -> None:
-        """Do nothing: the slots without a result are set to zeros at the end."""
-
-    def reshape(self, slot: int, shape: tuple[int, ...]) -> None:
-        """Do nothing: all clips have one shape, or the request has it."""
+        """Copy a result into the array, or keep it apart."""
+        self._buffers.form = form = get_form(result)
+        array = self._prepare(form)
+        if form == get_form(array[0]):
+            array[slot] = result
+        else:
+            self._misfits[slot] = result
 
     def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Any, list[int]]:
-        """Return the array of the results."""
-        array, misfits = self._stack.finish(slots)
-        if array is not None:
-            return array, misfits
+        """Return the array of the results, in the form of the first; zeros for clips that failed."""
+        if not slots or self._array is None:
+            return self._make_zeros(make_result), []
+        array, forms = self._array, {slot: get_form(self._misfits.get(slot, self._array[0])) for slot in slots}
+        shape, dtype = form = forms[slots[0]]
+        fitting = [slot for slot in slots if forms[slot] == form]
+        if form != get_form(array[0]):
+            array = self._buffers.batches.lease((self._count, *shape), dtype)
+            for slot in fitting:
+                array[slot] = self._misfits[slot]
+        for slot in set(range(self._count)).difference(fitting):
+            array[slot] = 0
+        return array, [slot for slot in slots if forms[slot] != form]
+
+    def _make_zeros(self, make_result: MakeResult | None) -> AnyArray:
         # Every clip failed: the result for a black clip has the form of the missing ones.
         clip = self.lease(0)
         clip[...] = 0
         assert make_result is not None
         outcome = catch_error(make_result, clip)
-        return self._stack.zeros(outcome.value if isinstance(outcome, Ok) else clip), []
+        shape, dtype = get_form(outcome.value if isinstance(outcome, Ok) else clip)
+        zeros = self._buffers.batches.lease((self._count, *shape), dtype)
+        zeros[...] = 0
+        return zeros
 
 
-class UnequalMemory:
+class UnequalMemory(ClipMemory):
     """Memory of its own for each clip."""
 
     def __init__(self, shapes: Sequence[tuple[int, ...]], buffers: BufferPools) -> None:
@@ -173,13 +198,13 @@ class UnequalMemory:
         return self._clips, []
 
 
-class TaskMemory:
+class TaskMemory(ClipMemory):
     """In a worker process: memory of the process that asked, and results that are sent to it.
 
     Args:
         shapes: Shape of each clip.
         shared: Memory for each clip or result, in the process that asked; None if it must be sent.
-        buffers: Buffers of this process.
+        buffers: Of this process.
 
     Attributes:
         results: Results to be sent, by slot.
@@ -203,9 +228,6 @@ class TaskMemory:
         clip = self.results[slot] = self._buffers.singles.lease(self._shapes[slot])
         return clip
 
-    def share(self, slot: int) -> SharedArray | None:
-        """Return None: the process that asked has shared its memory."""
-
     def put(self, slot: int, result: AnyArray) -> None:
         """Copy a result to where it is expected in this form, else keep it to be sent."""
         shared = self._shared[slot]
@@ -218,10 +240,3 @@ class TaskMemory:
     def clear(self, slot: int) -> None:
         """Send nothing: the process that asked clears its memory."""
         self.results.pop(slot, None)
-
-    def reshape(self, slot: int, shape: tuple[int, ...]) -> None:
-        """Do nothing: all clips have one shape, or the request has it."""
-
-    def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Mapping[int, AnyArray], list[int]]:
-        """Return the results to be sent."""
-        return self.results, []

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy.typing as npt
 from numpy.random import Generator
 
 from framefeed._checks import check_choice, check_integer, check_transform, expected, refuse_names
 from framefeed._values import Limits
-from framefeed.cache import FrameCache, make_decoder
 from framefeed.decode import Decoder, as_decoder
 from framefeed.load._ledger import check_max_failed
 from framefeed.parallel import check_deadline, thread_budget
-from framefeed.plan import EpochPlan
+from framefeed.plan import EpochPlan, choose_stored_form, count_planned, explain_little_reuse
+
+if TYPE_CHECKING:
+    # A loader without a cache loads no module of it: one that has a cache was given it.
+    from framefeed.cache import FrameCache
 
 Transform = Callable[[npt.NDArray[Any], Generator], Any]
 OnError = Literal["raise", "skip", "substitute"]
@@ -66,8 +70,7 @@ class LoaderOptions:
         if self.workers != "auto":
             self._set_integer("workers", 0, ', or "auto"')
         check_choice("kind", self.kind, ("threads", "processes"))
-        if self.cache is not None and not isinstance(self.cache, FrameCache):
-            raise expected("cache", "an ff.FrameCache or None", self.cache)
+        check_cache(self.cache)
         check_transform(self.transform, "clip", "rng", advice="ff.torch.ClipDataset calls it with the clip alone")
         check_on_error(self.on_error, self.max_failed)
         check_deadline(self.deadline_seconds)
@@ -97,7 +100,7 @@ class LoaderOptions:
             UsageError: There is no decoder of that name, or it takes no limits.
         """
         decoder = as_decoder(self.backend, self.limits)
-        return decoder if self.cache is None else make_decoder(plan, self.cache, decoder)
+        return decoder if self.cache is None else wrap_in_cache(plan, self.cache, decoder)
 
     def batches_ahead(self, batch_bytes: int) -> int:
         """Limit ``prefetch`` to the batches that fit into `MAX_PREFETCH_BYTES`, and at least one."""
@@ -112,3 +115,34 @@ def check_on_error(on_error: str, max_failed: int | float | None) -> None:
     """
     check_choice("on_error", on_error, get_args(OnError))
     check_max_failed(max_failed, on_error)
+
+
+def check_cache(cache: object) -> None:
+    """Check that a cache is an `ff.FrameCache` or None.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    if cache is not None and (isinstance(cache, type) or not hasattr(cache, "expect")):
+        raise expected("cache", "an ff.FrameCache or None", cache)
+
+
+def wrap_in_cache(plan: EpochPlan, cache: FrameCache, decoder: Decoder) -> Decoder:
+    """Wrap a decoder in a cache, in the form that suits a plan; tell the cache how many frames the plan needs."""
+    form = choose_stored_form(plan, cache.options.form)
+    if cache.options.max_bytes is not None:
+        cache.expect(*count_planned(plan, form))
+    return cache.decoder(decoder, form)
+
+
+def explain_useless_cache(plan: EpochPlan, cache: FrameCache | None) -> str | None:
+    """Explain that an empty cache saves little, because the plan draws other frames in the next epoch; else None."""
+    if cache is None or not plan.is_random:
+        return None
+    try:
+        with os.scandir(cache.path) as entries:
+            if next(entries, None) is not None:
+                return None
+    except OSError:
+        pass  # there is no folder yet
+    return explain_little_reuse(plan, choose_stored_form(plan, cache.options.form))

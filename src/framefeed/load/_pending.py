@@ -98,14 +98,9 @@ ApplyTransform = Callable[[tuple[Pixels, int]], npt.NDArray[Any]]
 class PendingBatch:
     """A batch that workers fill; each slot is written by one worker.
 
-    Args:
-        plan: At the epoch of the batch.
-        positions: Positions of the plan, one for each slot.
-        memory: Memory for the pixels.
-        length: Number of frames of each clip.
-
     Attributes:
-        positions: Positions of the plan, one for each slot; of a substitute, its own.
+        positions: Positions of the plan, which is at the epoch of the batch; of a substitute, its own.
+        rows: Row of the catalog of each slot.
         memory: Memory for the pixels.
         length: Number of frames of each clip.
         pts_seconds: Time of each frame, float64 [B, T]; NaN if unknown or if the clip failed.
@@ -125,7 +120,7 @@ class PendingBatch:
         self._global_positions = np.array([plan.global_position(each) for each in positions], dtype=np.int64)
         self.pts_seconds = np.full((count, length), np.nan)
         self.valid = np.zeros((count, length), dtype=np.bool_)
-        self._rows = [plan.row_at(position) for position in positions]
+        self.rows = [plan.row_at(position) for position in positions]
         self.errors: list[FramefeedError | None] = [None] * count
 
     @classmethod
@@ -137,19 +132,6 @@ class PendingBatch:
 
     def __len__(self) -> int:
         return len(self.positions)
-
-    @property
-    def rows(self) -> Sequence[int]:
-        """Row of the catalog of each slot."""
-        return self._rows
-
-    @property
-    def slots_by_row(self) -> dict[int, list[int]]:
-        """Slots of each source, by its row of the catalog, in the order in which the sources first appear."""
-        slots: dict[int, list[int]] = {}
-        for slot, row in enumerate(self._rows):
-            slots.setdefault(row, []).append(slot)
-        return slots
 
     # --- called by workers ----------------------------------------------------------------------------
 
@@ -194,7 +176,7 @@ class PendingBatch:
             raise error
         position, name = self.identify(slot)
         if isinstance(error, MissingMedia) and error.position is None:
-            error.args = (f"{error}{explain_relative_path(self._plan.catalog, self._rows[slot])}",)
+            error.args = (f"{error}{explain_relative_path(self._plan.catalog, self.rows[slot])}",)
         self.set_error(slot, with_position(error, position=position, source=name, stage=stage))
 
     def set_error(self, slot: int, error: FramefeedError) -> None:
@@ -230,7 +212,7 @@ class PendingBatch:
 
     def _set_clip(self, slot: int, position: int) -> None:
         self.positions[slot] = position
-        self._rows[slot] = self._plan.row_at(position)
+        self.rows[slot] = self._plan.row_at(position)
         if self._requests is not None:
             self._requests[slot] = None
         self.memory.reshape(slot, find_shapes(self._plan, [position], self.length)[0])
@@ -239,18 +221,14 @@ class PendingBatch:
         """Return what opens the source of a clip."""
         # That of a request is at hand; the catalog has to find it.
         request = None if self._requests is None else self._requests[slot]
-        return self._plan.catalog.source(self._rows[slot]) if request is None else request.source
+        return self._plan.catalog.source(self.rows[slot]) if request is None else request.source
 
     def identify(self, slot: int) -> tuple[int, str]:
         """Return the global position of a clip, and its source's name for messages."""
         return int(self._global_positions[slot]), source_name(self.get_source(slot))
 
     def finish(self, apply_transform: ApplyTransform | None = None) -> ClipBatch:
-        """Make the batch, after the last worker has written.
-
-        Args:
-            apply_transform: Needed if results of a transform are stacked.
-        """
+        """Make the batch, after the last worker has written; results of a transform may need ``apply_transform``."""
         make_result = None if apply_transform is None else lambda clip: apply_transform((clip, self.positions[0]))
         slots = [slot for slot, error in enumerate(self.errors) if error is None]
         data, misfits = self.memory.finish(slots, make_result)
@@ -263,25 +241,22 @@ class PendingBatch:
         # Moved, not shared: the traceback of one error refers to this object, and would keep all its errors alive.
         errors, self.errors = self.errors, []
         sources = [self.get_source(slot) for slot in range(len(self))]
+        values = [self._plan.columns_at(position) for position in self.positions]
+        columns = {name: np.array([each[name] for each in values]) for name in values[0]}
+        for name, column in columns.items():
+            if column.dtype.kind in "iu":
+                columns[name] = column.astype(np.int64)
         return ClipBatch(
             data=data,
             pts_seconds=self.pts_seconds,
             valid=self.valid,
             positions=self._global_positions,
-            rows=np.array(self._rows, dtype=np.int64),
-            columns=self._collect_columns(),
+            rows=np.array(self.rows, dtype=np.int64),
+            columns=columns,
             sources=[source.name if isinstance(source, ImageSequence) else source for source in sources],
             ok=np.array([error is None for error in errors]),
             errors=errors,
         )
-
-    def _collect_columns(self) -> dict[str, npt.NDArray[Any]]:
-        clips = [self._plan.columns_at(position) for position in self.positions]
-        columns = {name: np.array([values[name] for values in clips]) for name in clips[0]}
-        for name, column in columns.items():
-            if column.dtype.kind in "iu":
-                columns[name] = column.astype(np.int64)
-        return columns
 
 
 def find_shapes(plan: EpochPlan, positions: Sequence[int], length: int) -> list[tuple[int, ...]]:

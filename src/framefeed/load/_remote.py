@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import BoolArray
-from framefeed.cache import CacheStats
 from framefeed.decode import Pixels
 from framefeed.errors import FramefeedError, LoadError
 from framefeed.load._batch import BufferPools, SharedArray
@@ -20,17 +18,11 @@ from framefeed.load._options import LoaderOptions
 from framefeed.load._pending import PendingBatch, find_shapes
 from framefeed.load._stats import WorkCost
 from framefeed.load._work import ClipWorker, DecodeTask
-from framefeed.parallel import (
-    Err,
-    Pool,
-    RemoteCaller,
-    RemoteCalls,
-    check_sendable,
-    is_sendable,
-    ordered_outcomes,
-    run_next,
-)
+from framefeed.parallel import Err, Pool, RemoteCaller, RemoteCalls, is_sendable, ordered_outcomes, run_next
 from framefeed.plan import EpochPlan
+
+if TYPE_CHECKING:
+    from framefeed.cache import CacheStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +31,6 @@ class ClipRequest:
 
     Attributes:
         iteration: Number of the iteration in its loader.
-        epoch: Number of the epoch.
         row: The source's row of the catalog.
         positions: Global positions of the clips.
         length: Number of frames of each clip.
@@ -56,14 +47,7 @@ class ClipRequest:
 
 @dataclass(frozen=True, slots=True)
 class TransformRequest:
-    """A clip to be transformed by a worker process.
-
-    Attributes:
-        iteration: Number of the iteration in its loader.
-        epoch: Number of the epoch.
-        clip: The clip.
-        position: Its global position.
-    """
+    """A clip to be transformed by a worker process, and its global position."""
 
     iteration: int
     epoch: int
@@ -80,11 +64,9 @@ class FlushRequest:
 class ClipAnswer:
     """What a worker process returns for a task.
 
+    Arrays and errors are as in a batch, for the clips of the task.
+
     Attributes:
-        cost: Seconds and counts.
-        pts_seconds: As in a batch, for the clips of the task.
-        valid: As in a batch, for the clips of the task.
-        errors: Error of each clip, or None.
         results: Clips or results that are not in shared memory, by their number in the task.
         process: Number of the process.
         cache: Counts of the cache in the process, if there is one.
@@ -103,12 +85,7 @@ ProcessRequest = ClipRequest | TransformRequest | FlushRequest
 
 
 class ClipProcess:
-    """Plans, decodes and transforms clips in a worker process, to which it is sent once.
-
-    Args:
-        plan: At any epoch.
-        options: Options of the loader.
-    """
+    """Plans, decodes and transforms clips in a worker process, to which it is sent once; the plan is at any epoch."""
 
     def __init__(self, plan: EpochPlan, options: LoaderOptions) -> None:
         self._plan = plan
@@ -149,9 +126,7 @@ class ClipProcess:
                 # Other workers may now need the frames that this one stored.
                 cache.flush()
             self._plan = self._plan.with_epoch(epoch)
-            decoder = self._options.decoder_for(self._plan)
-            options = self._options
-            self._worker = ClipWorker(self._plan.whole, decoder, options.transform, options.fetch_seconds)
+            self._worker = ClipWorker.of(self._plan, self._options)
             self._iteration = iteration, epoch
         return self._worker
 
@@ -164,16 +139,6 @@ def _make_sendable(error: FramefeedError) -> FramefeedError:
     return LoadError(f"{type(error).__name__}: {error}", **context)  # type: ignore[arg-type]
 
 
-def check_options_sendable(options: LoaderOptions) -> None:
-    """Check that the user's objects can be sent to worker processes.
-
-    Raises:
-        UsageError: One of them cannot; the message names the argument.
-    """
-    for name in ("transform", "backend"):
-        check_sendable(name, getattr(options, name))
-
-
 ProcessCalls = RemoteCalls[ProcessRequest, Any]
 """Calls of a `ClipProcess`."""
 
@@ -184,7 +149,7 @@ class ProcessClips(RemoteCaller):
     Args:
         calls: Of a `ClipProcess` with the plan of the tasks.
         iteration: Number of the iteration in its loader.
-        epoch: Number of the epoch.
+        epoch: That of the tasks.
         caches: Counts of the cache in each process, by its number.
     """
 
@@ -222,22 +187,3 @@ class ProcessClips(RemoteCaller):
             raise outcome.error
         result: npt.NDArray[Any] = outcome.value
         return result
-
-
-def add_cache_stats(parts: Iterable[CacheStats]) -> CacheStats:
-    """Add up the counts of a cache in several processes."""
-    total = CacheStats()
-    for part in parts:
-        sums: dict[str, Any] = {
-            each.name: getattr(total, each.name) + getattr(part, each.name)
-            for each in fields(CacheStats)
-            if each.name.startswith(("frames", "bytes"))
-        }
-        total = replace(
-            total,
-            **sums,
-            codec=part.codec or total.codec,
-            is_full=part.is_full or total.is_full,
-            trouble=part.trouble or total.trouble,
-        )
-    return total

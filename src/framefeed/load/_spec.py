@@ -87,14 +87,11 @@ def describe_batches(cursor: BatchCursor, options: LoaderOptions, *, is_restored
         "valid": ArraySpec((length, frames), np.dtype(np.bool_)),
         "positions": ArraySpec((length,), np.dtype(np.int64)),
         "ok": ArraySpec((length,), np.dtype(np.bool_)),
-        **{name: ArraySpec((length,), _column_dtype(plan.tables.columns[name])) for name in plan.columns},
     }
+    for name, values in plan.tables.columns.items():
+        arrays[name] = ArraySpec((length,), np.dtype(np.int64) if values.dtype.kind in "iu" else values.dtype)
     lengths = tuple(len(batches[number]) for number in sorted({0, len(batches) - 1})) if len(batches) else ()
     return BatchSpec(arrays, lengths, len(batches), is_restored)
-
-
-def _column_dtype(values: AnyArray) -> np.dtype[Any]:
-    return np.dtype(np.int64) if values.dtype.kind in "iu" else values.dtype
 
 
 def _find_result_form(plan: EpochPlan, options: LoaderOptions) -> Form:

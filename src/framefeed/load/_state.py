@@ -18,14 +18,7 @@ _COUNTS_BATCHES = 1
 
 @dataclass(frozen=True, slots=True)
 class BatchRanges:
-    """The batches of an iteration, as positions of this rank; a sequence of ranges.
-
-    Attributes:
-        first: Position of the first clip.
-        last: Number of positions of the plan.
-        size: Clips of a batch.
-        drop_last: Whether a smaller last batch is left out.
-    """
+    """The batches of an iteration, as positions of this rank from ``first`` up to ``last``; a sequence of ranges."""
 
     first: int
     last: int
@@ -90,12 +83,9 @@ class _RankState:
     Attributes:
         plan: The plan that its ranks shared, dealt to the ranks of this loader.
         rank: Number of the rank; None in states that do not say it.
-        world_size: Number of its ranks.
         clips: Clips that it delivered.
         delivered: Batches of the epoch that were delivered.
         is_finished: Whether it delivered its last batch of the epoch.
-        balance: How clips were dealt to its ranks.
-        tail: What its ranks got of what did not divide evenly.
     """
 
     plan: EpochPlan

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from framefeed._units import format_share
-from framefeed.cache import CacheStats
 from framefeed.decode import DecodeCounts
 from framefeed.parallel import Gauge, ProcessCounts, WorkerTimes
+
+if TYPE_CHECKING:
+    from framefeed.cache import CacheStats
 
 HIDDEN_SHARE = 0.1
 """Share of the loop's time; a loop that waits less gains less than this from any faster loader."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,16 @@ import numpy.typing as npt
 
 from framefeed._arrays import BoolArray
 from framefeed._checks import describe_value
+from framefeed.catalog import Catalog
 from framefeed.decode import ClipSlot, DecodeCounts, Decoder, Pixels, allocate_pixels
 from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
+from framefeed.index import plan_runs, predict_seconds
 from framefeed.load._batch import BufferPools, ClipBatch
-from framefeed.load._options import Transform
+from framefeed.load._options import LoaderOptions, Transform
 from framefeed.load._pending import PendingBatch
 from framefeed.load._stats import Stopwatch, WorkCost
 from framefeed.media import MediaSource
-from framefeed.parallel import Err, Ok, catch_outcome, fetch_limit
+from framefeed.parallel import Err, Ok, catch_error, catch_outcome, fetch_limit
 from framefeed.plan import EpochPlan
 from framefeed.request import DecodeRequest
 
@@ -59,7 +62,50 @@ class DecodeTask:
 
 def split_by_source(batch: PendingBatch) -> list[DecodeTask]:
     """Split a batch into tasks, in the order in which their sources first appear."""
-    return [DecodeTask(batch, row, slots) for row, slots in batch.slots_by_row.items()]
+    tasks: dict[int, DecodeTask] = {}
+    for slot, row in enumerate(batch.rows):
+        tasks.setdefault(row, DecodeTask(batch, row, [])).slots.append(slot)
+    return list(tasks.values())
+
+
+class ClipCosts:
+    """Predicted CPU seconds of a clip of each source, which is that of its first clip.
+
+    Sources differ much more than the clips of one: of 236 clips of 60 real videos, the standard deviation of the
+    logarithm was 1.7 over all, and 0.1 within a video.
+
+    Args:
+        catalog: The sources.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._seconds = np.zeros(len(catalog), dtype=np.float32)
+        """0 if it is not known."""
+        self._sum = 0.0
+        self._known = 0
+
+    def learn(self, row: int, request: DecodeRequest | None) -> None:
+        """Predict the cost of the clips of a source from one of them; None, which cannot be planned, costs nothing."""
+        outcome = None if request is None else catch_error(partial(self._predict, row), request)
+        if isinstance(outcome, Ok):
+            self._seconds[row] = outcome.value
+            self._sum += outcome.value
+            self._known += 1
+
+    def _predict(self, row: int, request: DecodeRequest) -> float:
+        index = self._catalog.frame_index(row)
+        ordinals = request.ordinals if request.skipped is None else request.ordinals[~request.skipped]
+        return predict_seconds(index, plan_runs(index, ordinals))
+
+    def predict(self, task: DecodeTask) -> float:
+        """Predict the seconds of a task; if its source is not known, as many as the mean of the others."""
+        seconds = float(self._seconds[task.row]) or self._sum / max(1, self._known)
+        return seconds * len(task.slots)
+
+    def is_known(self, row: int) -> bool:
+        """Whether the cost of a source is known."""
+        return bool(self._seconds[row])
 
 
 class ClipWorker:
@@ -71,6 +117,11 @@ class ClipWorker:
         transform: The user's function of (clip [T, C, H, W], rng).
         fetch_seconds: Longest time for the fetches of a task, those by URL, from its start; None for no limit.
     """
+
+    @classmethod
+    def of(cls, plan: EpochPlan, options: LoaderOptions) -> ClipWorker:
+        """Make a worker for the whole epoch of a plan."""
+        return cls(plan.whole, options.decoder_for(plan), options.transform, options.fetch_seconds)
 
     def __init__(
         self,

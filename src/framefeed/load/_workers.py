@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from typing import TYPE_CHECKING
 
-from framefeed.cache import CacheStats
 from framefeed.load._batch import BufferPools
-from framefeed.load._costs import ClipCosts
 from framefeed.load._options import LoaderOptions
 from framefeed.load._pending import ApplyTransform
-from framefeed.load._remote import (
-    ClipProcess,
-    FlushRequest,
-    ProcessCalls,
-    ProcessClips,
-    add_cache_stats,
-    check_options_sendable,
+from framefeed.load._remote import ClipProcess, FlushRequest, ProcessCalls, ProcessClips
+from framefeed.load._work import ClipCosts, ClipWorker
+from framefeed.parallel import (
+    Pool,
+    ProcessCounts,
+    ProcessPool,
+    RemoteCalls,
+    SharedMemory,
+    call_each,
+    check_sendable,
+    open_pool,
 )
-from framefeed.load._work import ClipWorker
-from framefeed.parallel import Pool, ProcessCounts, ProcessPool, RemoteCalls, SharedMemory, call_each, open_pool
 from framefeed.plan import EpochPlan
+
+if TYPE_CHECKING:
+    from framefeed.cache import CacheStats
 
 
 class Workers:
@@ -39,7 +43,9 @@ class Workers:
         self.count = options.num_workers
         self.are_processes = bool(self.count) and options.kind == "processes"
         if self.are_processes:
-            check_options_sendable(options)
+            # The user's objects, which are sent to the processes.
+            check_sendable("transform", options.transform)
+            check_sendable("backend", options.backend)
         self._options = options
         self._pool: Pool | None = None
         self._buffers: BufferPools | None = None
@@ -85,18 +91,14 @@ class Workers:
     def begin(self, plan: EpochPlan) -> tuple[ClipWorker | ProcessClips, ApplyTransform]:
         """Return what does the tasks of an iteration, and what calls the transform."""
         if not self.are_processes:
-            options = self._options
-            worker = ClipWorker(plan.whole, options.decoder_for(plan), options.transform, options.fetch_seconds)
+            worker = ClipWorker.of(plan, self._options)
             return worker, worker.apply_transform
         self._iterations += 1
-        clips = ProcessClips(self._find_calls(plan), self._iterations, plan.epoch, self._caches)
-        return clips, partial(clips.apply_transform, self.pool)
-
-    def _find_calls(self, plan: EpochPlan) -> ProcessCalls:
         # Sent to each process once: the epoch comes with each task, and positions are those of the whole epoch.
         if self._calls is None:
             self._calls = RemoteCalls(ClipProcess(plan, self._options), self._options.deadline_seconds)
-        return self._calls
+        clips = ProcessClips(self._calls, self._iterations, plan.epoch, self._caches)
+        return clips, partial(clips.apply_transform, self.pool)
 
     def flush(self) -> None:
         """Write the frames that the workers have cached, so that other processes see them."""
@@ -110,7 +112,7 @@ class Workers:
     def cache_stats(self) -> CacheStats | None:
         """Return the counts of the cache in this process and in the workers; None without a cache."""
         cache = self._options.cache
-        return None if cache is None else add_cache_stats([cache.stats(), *self._caches.copy().values()])
+        return None if cache is None else sum(self._caches.copy().values(), cache.stats())
 
     def process_counts(self) -> ProcessCounts:
         """Return the counts of all worker processes so far; with threads, zeros."""

@@ -385,22 +385,20 @@ class VideoContainer:
             self._input.raise_error()
         return batch
 
-    def seek(self, offset: int, *, by_byte: bool = False) -> None:
-        """Seek to a key frame at or before ``offset``, in ticks or bytes; the caller verifies the position."""
+    def try_seek(self, offset: int) -> bool:
+        """Seek to a key frame at or before ``offset`` ticks; return False if the container cannot.
+
+        The caller verifies the position.
+        """
         self._is_fresh = False
         self._input.remove_bound()
         try:
             with libav_log(), libav_errors(self.source.name, "decode", self.limits.max_packet_bytes):
-                self._container.seek(offset, stream=self.stream, backward=True, unsupported_byte_offset=by_byte)
-        finally:
-            self._input.raise_error()
-
-    def try_seek(self, offset: int) -> bool:
-        """Seek as ``seek`` does; return False if the container cannot."""
-        try:
-            self.seek(offset)
+                self._container.seek(offset, stream=self.stream, backward=True)
         except CorruptMedia:
             return False
+        finally:
+            self._input.raise_error()
         return True
 
     def decoder(self) -> av.VideoCodecContext:

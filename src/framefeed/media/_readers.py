@@ -20,6 +20,11 @@ from framefeed.media._urls import BLOCK_BYTES, fetch, open_url
 
 R = TypeVar("R")
 
+# Locks on the positions of the file objects that have readers. By id: file objects need be neither hashable nor weakly
+# referable. A reader keeps its file, and so its id, alive.
+_POSITION_LOCKS: weakref.WeakValueDictionary[int, PerProcess[Any]] = weakref.WeakValueDictionary()
+_ADDING_LOCK = PerProcess(threading.RLock)
+
 
 class FileReader:
     """Reads a regular file with positioned reads, which threads and forked children can share."""
@@ -118,7 +123,11 @@ class ObjectReader:
 
     def __init__(self, file: IO[bytes], pid: int | None = None) -> None:
         self._file = file
-        self._position = _POSITION_LOCKS.lock_for(file)
+        with _ADDING_LOCK.value:
+            position = _POSITION_LOCKS.get(id(file))
+            if position is None:
+                position = _POSITION_LOCKS[id(file)] = PerProcess(threading.RLock)
+        self._position = position
         # A descriptor has one position for all processes; an object in memory has one in each process.
         self._pid = (os.getpid() if pid is None else pid) if _has_descriptor(file) else None
 
@@ -233,23 +242,3 @@ def _has_descriptor(file: IO[bytes]) -> bool:
         return isinstance(file.fileno(), int)
     except (AttributeError, OSError, ValueError):  # io.UnsupportedOperation is both of the latter
         return False
-
-
-class _PositionLocks:
-    """Locks on the positions of the file objects that have readers."""
-
-    def __init__(self) -> None:
-        self._locks: weakref.WeakValueDictionary[int, PerProcess[Any]] = weakref.WeakValueDictionary()
-        self._lock = PerProcess(threading.RLock)
-
-    def lock_for(self, file: IO[bytes]) -> PerProcess[Any]:
-        # By id: file objects need be neither hashable nor weakly referable. A reader keeps its file, and so its id,
-        # alive.
-        with self._lock.value:
-            position_lock = self._locks.get(id(file))
-            if position_lock is None:
-                position_lock = self._locks[id(file)] = PerProcess(threading.RLock)
-            return position_lock
-
-
-_POSITION_LOCKS = _PositionLocks()

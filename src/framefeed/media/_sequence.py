@@ -242,11 +242,8 @@ class SequenceSource(MediaSource):
         files = self.files()
         return SourceIdentity(files.stat.bytes, files.stat.mtime_ns, files.fingerprint())
 
-    def check_identity(self, indexed: SourceIdentity | None) -> Hashable:
-        """Check that the files are still those that were indexed; see `MediaSource.check_identity`.
-
-        New, removed and renamed files are noticed here; a file that was written again is noticed when it is read.
-        """
+    def _compare_identity(self, indexed: SourceIdentity | None) -> Hashable:
+        # New, removed and renamed files are noticed here; a file that was written again is noticed when it is read.
         try:
             files = self.files()
         except MediaError as error:

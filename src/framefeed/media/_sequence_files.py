@@ -7,14 +7,12 @@ import re
 import stat
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import xxhash
 
 from framefeed._arrays import IntArray
 from framefeed._files import stat_regular
-from framefeed._shortage import try_again_in_shortage
 from framefeed._stopping import check_stop
 from framefeed._values import SourceStat, clamp_ns, read_bytes
 from framefeed.errors import MissingMedia, UnreadableMedia
@@ -122,7 +120,11 @@ def list_folder(folder: str) -> SequenceFiles:
         UnreadableMedia: It is not a folder or cannot be listed, or an entry with a picture's ending is not a file.
     """
     try:
-        stamp, names = try_again_in_shortage(partial(_scan_names, folder), folder, "open")
+        # Taken before the listing: a change during it is then noticed the next time.
+        stamp = stamp_folder(folder)
+        with os.scandir(folder) as entries:
+            pictures = [entry for entry in entries if os.path.splitext(entry.name)[1].lower() in PICTURE_SUFFIXES]
+            names = [entry.name for entry in pictures if not entry.is_dir()]
     except FileNotFoundError as error:
         raise MissingMedia(f"{folder}: no such folder", source=folder, stage="open") from error
     except OSError as error:
@@ -130,14 +132,6 @@ def list_folder(folder: str) -> SequenceFiles:
         raise UnreadableMedia(message, source=folder, stage="open") from error
     names.sort(key=make_natural_key)
     return stat_files([os.path.join(folder, name) for name in names], stamp)
-
-
-def _scan_names(folder: str) -> tuple[Hashable, list[str]]:
-    # Taken before the listing: a change during it is then noticed the next time.
-    stamp = stamp_folder(folder)
-    with os.scandir(folder) as entries:
-        pictures = [entry for entry in entries if os.path.splitext(entry.name)[1].lower() in PICTURE_SUFFIXES]
-        return stamp, [entry.name for entry in pictures if not entry.is_dir()]
 
 
 def stat_files(paths: Sequence[str], folder: Hashable = None) -> SequenceFiles:

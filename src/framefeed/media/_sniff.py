@@ -59,33 +59,26 @@ def sniff(head: bytes, name: str) -> Kind:
         raise UnreadableMedia(f"{name}: is empty (0 bytes)", source=name, stage="open")
     if head.startswith(b"YUV4MPEG2 "):
         return "video"
-    if (archive := _name_archive(head)) is not None:
+    archive = next((kind for magic, kind in _ARCHIVES.items() if head.startswith(magic)), None)
+    if head[_TAR_OFFSET:].startswith(_TAR_MAGIC):
+        archive = "a TAR archive"
+    elif _BZIP2.match(head):
+        archive = "compressed by bzip2"
+    if archive is not None:
         raise UnreadableMedia(f"{name}: is {archive}: unpack it first", source=name, stage="open")
     if (table := next((kind for magic, kind in _TABLES.items() if head.startswith(magic)), None)) is not None:
         raise UnreadableMedia(f"{name}: is {table}", source=name, stage="open")
     if _NETPBM.match(head):  # P1 to P3 are text
         return "image"
     if all(byte in _TEXT_BYTES for byte in head) and not head.startswith(_IMAGE_MAGIC):
-        raise UnreadableMedia(f"{name}: is {_describe_text(head)}", source=name, stage="open")
+        text, what = head.lstrip(b"\xef\xbb\xbf \t\r\n"), "text, not media"
+        if text.startswith(b"version https://git-lfs"):
+            what = "a Git LFS pointer: run 'git lfs pull' to get the file"
+        elif text.startswith(_PLAYLISTS):
+            what = "a playlist, which names other files: give those files"
+        raise UnreadableMedia(f"{name}: is {what}", source=name, stage="open")
     if head.startswith((*_IMAGE_MAGIC, *OTHER_PICTURES)) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP"):
         return "image"
     if head[4:8] == b"ftyp" and head[8:12] in IMAGE_BRANDS:
         return "image"
     return "video"
-
-
-def _name_archive(head: bytes) -> str | None:
-    if head[_TAR_OFFSET:].startswith(_TAR_MAGIC):
-        return "a TAR archive"
-    if _BZIP2.match(head):
-        return "compressed by bzip2"
-    return next((name for magic, name in _ARCHIVES.items() if head.startswith(magic)), None)
-
-
-def _describe_text(head: bytes) -> str:
-    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if text.startswith(b"version https://git-lfs"):
-        return "a Git LFS pointer: run 'git lfs pull' to get the file"
-    if text.startswith(_PLAYLISTS):
-        return "a playlist, which names other files: give those files"
-    return "text, not media"

@@ -7,12 +7,14 @@ import os
 from collections.abc import Hashable
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import IO, Any, Literal
 
 import xxhash
 
 from framefeed._checks import expand_home, expected, refuse_catalog
 from framefeed._files import stat_regular
+from framefeed._shortage import try_again_in_shortage
 from framefeed._shown import show_name
 from framefeed._values import HEAD_BYTES, ByteReader, BytesReader, SourceStat, clamp_ns, read_bytes
 from framefeed.errors import StaleSource, UsageError
@@ -162,7 +164,11 @@ class MediaSource:
 
         Raises:
             StaleSource: Another size, or another time and other bytes.
+            ResourceExhausted: Memory or file descriptors ran out, twice.
         """
+        return try_again_in_shortage(partial(self._compare_identity, indexed), self.name, "open")
+
+    def _compare_identity(self, indexed: SourceIdentity | None) -> Hashable:
         if self.kind == "url":
             if indexed is None:
                 return (self.kind, self.path)

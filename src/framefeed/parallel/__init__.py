@@ -25,12 +25,11 @@ from framefeed._stopping import (
     fetch_limit,
     time_limit,
 )
-from framefeed.parallel._budget import ThreadBudget, thread_budget
+from framefeed.parallel._budget import thread_budget
 from framefeed.parallel._child import CallLate, ProcessDied, ProcessEnded, ProcessHung
-from framefeed.parallel._each import call_each
 from framefeed.parallel._gauge import Gauge, WorkerTimes
 from framefeed.parallel._ordered import OrderedOutcomes, ordered_outcomes
-from framefeed.parallel._ordered_map import OrderedValues, ordered_map
+from framefeed.parallel._ordered_map import call_each, ordered_map
 from framefeed.parallel._pools import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith, InlinePool, Pool, ThreadPool, run_next
 from framefeed.parallel._processes import (
     ProcessCounts,
@@ -41,7 +40,6 @@ from framefeed.parallel._processes import (
     is_sendable,
     open_pool,
 )
-from framefeed.parallel._reorder import ReorderBuffer
 from framefeed.parallel._shared_lines import SharedLines
 from framefeed.parallel._shared_memory import SharedBlock, SharedMemory, SharedRange
 
@@ -57,7 +55,6 @@ __all__ = [
     "InlinePool",
     "Ok",
     "OrderedOutcomes",
-    "OrderedValues",
     "Pool",
     "ProcessCounts",
     "ProcessDied",
@@ -66,13 +63,11 @@ __all__ = [
     "ProcessPool",
     "RemoteCaller",
     "RemoteCalls",
-    "ReorderBuffer",
     "SharedBlock",
     "SharedLines",
     "SharedMemory",
     "SharedRange",
     "StopDetector",
-    "ThreadBudget",
     "ThreadPool",
     "WorkerTimes",
     "allocate",

@@ -39,18 +39,6 @@ class ThreadBudget:
     threads: int
     reasons: tuple[str, ...]
 
-    def __post_init__(self) -> None:
-        if self.threads < 1:
-            raise UsageError(f"threads: expected at least 1, got {self.threads}")
-
-    def __str__(self) -> str:
-        noun = "thread" if self.threads == 1 else "threads"
-        return "\n".join([f"{self.threads} {noun}", *(f"  {reason}" for reason in self.reasons)])
-
-    def share(self, consumers: int) -> int:
-        """Divide the budget by a number of consumers that work at the same time, such as decoders; at least 1 each."""
-        return max(1, self.threads // max(1, consumers))
-
 
 def thread_budget() -> ThreadBudget:
     """Compute the thread budget of this process. Each call computes it again, because quotas can change.

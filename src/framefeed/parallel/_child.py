@@ -17,7 +17,7 @@ from subprocess import DEVNULL, Popen, TimeoutExpired
 from time import perf_counter
 
 from framefeed._per_process import PerProcess
-from framefeed._shortage import raise_shortage, try_again_in_shortage
+from framefeed._shortage import find_shortage, try_again_in_shortage
 from framefeed._stopping import StopDetector, check_stop
 from framefeed.parallel import _worker
 from framefeed.parallel._shared_memory import SharedMemory
@@ -279,7 +279,8 @@ class Child:
                 )
         except OSError as error:
             self._running.value.close_sockets()
-            raise_shortage(error, "a worker process", STAGE)
+            if find_shortage(error) is not None:
+                raise
             raise _NotStarted(f"cannot start a worker process: {error}") from error
 
     def _write(self, data: Buffer) -> int:

@@ -24,8 +24,9 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from time import monotonic, perf_counter
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import finalize, proxy, ref
 
 from framefeed._checks import check_integer, expected
@@ -226,7 +227,8 @@ class OrderedRun(Generic[T, R]):
     def _call_and_measure(self, job: tuple[int, T]) -> tuple[R, int]:
         position, item = job
         try:
-            with cancelled_by(lambda: self._cancelled):
+            # Asked at every packet: no Python function.
+            with cancelled_by(partial(getattr, self, "_cancelled")):
                 value = self._function(item)
         except ProcessHung as hang:
             advice = f"; {_LATE_ADVICE}" if isinstance(hang, CallLate) else ""
@@ -360,7 +362,12 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
             raise StopIteration
         self._pull_items()
         if self._run.is_empty:
-            self._raise_end()
+            self.close()
+            error, self._items_error = self._items_error, None
+            try:
+                raise StopIteration if error is None else error
+            finally:
+                del error
         outcomes = self._run.take(weight)
         if outcomes is None:
             raise StopIteration
@@ -383,14 +390,6 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
             raise pulled.error
         if not isinstance(pulled.error, StopIteration):
             self._items_error = pulled.error
-
-    def _raise_end(self) -> NoReturn:
-        self.close()
-        error, self._items_error = self._items_error, None
-        try:
-            raise StopIteration if error is None else error
-        finally:
-            del error
 
 
 def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for

@@ -162,7 +162,13 @@ class ThreadPool(ClosedByWith):
     def __init__(
         self, workers: int, name: str = "worker", around: Callable[[], AbstractContextManager[None]] = nullcontext
     ) -> None:
-        _check_interpreter()
+        is_gil_enabled = getattr(sys, "_is_gil_enabled", None)  # of Python 3.13 and later
+        if is_gil_enabled is not None and not is_gil_enabled():
+            raise UsageError(
+                "this interpreter runs without its global lock (GIL), and the threads of framefeed are not tested "
+                "without it: start Python with PYTHON_GIL=1 in the environment, or use workers=0, which starts no "
+                "threads"
+            )
         if workers < 1:
             raise UsageError(f"workers: expected at least 1, got {workers}; to run without threads, use InlinePool()")
         self._workers = workers
@@ -215,7 +221,7 @@ class ThreadPool(ClosedByWith):
             self._start_thread()
         if is_urgent:
             self._urgent.append(task)
-            task = _do_nothing
+            task = int  # a task that does nothing
         self._tasks.put(task)
 
     def stop(self, worker: threading.Thread) -> None:
@@ -265,16 +271,6 @@ class ThreadPool(ClosedByWith):
                 self._threads.append(thread)
 
 
-def _check_interpreter() -> None:
-    # Of Python 3.13 and later.
-    is_gil_enabled = getattr(sys, "_is_gil_enabled", None)
-    if is_gil_enabled is not None and not is_gil_enabled():
-        raise UsageError(
-            "this interpreter runs without its global lock (GIL), and the threads of framefeed are not tested without "
-            "it: start Python with PYTHON_GIL=1 in the environment, or use workers=0, which starts no threads"
-        )
-
-
 def _closed_error(pool: Pool) -> UsageError:
     return UsageError(f"{pool!r} is closed and takes no more work: make a new pool")
 
@@ -296,10 +292,6 @@ class _NextInLine:
 def run_next(pool: Pool) -> Pool:
     """Return a pool that runs its tasks before those that are queued in another one, in the same threads."""
     return _NextInLine(pool) if isinstance(pool, ThreadPool) else pool
-
-
-def _do_nothing() -> None:
-    pass
 
 
 def _run_tasks(

@@ -100,11 +100,6 @@ class ReorderBuffer(Generic[T, R]):
         return self._head
 
     @property
-    def ready_bytes(self) -> int:
-        """Bytes of the results that are finished and not yet taken."""
-        return self._ready_bytes
-
-    @property
     def ready_weight(self) -> int:
         """Weight of the items whose results are finished and not yet taken."""
         return self._ready_weight

@@ -90,7 +90,11 @@ class SharedMemory:
     """
 
     def __init__(self) -> None:
-        self.descriptor = _open_file()
+        if hasattr(os, "memfd_create"):
+            self.descriptor = os.memfd_create("framefeed")
+        else:
+            self.descriptor, path = tempfile.mkstemp(prefix="framefeed-")
+            os.unlink(path)
         self._size = 0
         self._allocating = threading.Lock()
         finalize(self, os.close, self.descriptor).atexit = False
@@ -132,14 +136,6 @@ def _free(mapping: _Mapping, owner: int) -> None:
     # In a forked process the pages are still those of its parent.
     if _MADV_REMOVE is not None and os.getpid() == owner:
         _libc.madvise(mapping.address, mapping.nbytes, _MADV_REMOVE)
-
-
-def _open_file() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("framefeed")
-    descriptor, path = tempfile.mkstemp(prefix="framefeed-")
-    os.unlink(path)
-    return descriptor
 
 
 def _make_error(number: Any, nbytes: int) -> OSError | MemoryError:

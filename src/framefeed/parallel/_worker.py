@@ -127,17 +127,13 @@ def _make_answer(loaded: tuple[Any, BaseException | None], parts: Parts) -> Mess
         return UNUSABLE, dumps(_describe(error))
     value, error = _attempt(function, item)
     if error is not None:
-        return _make_failure(error)
+        answer, unsendable = _attempt(dumps, (error, _describe(error)[1]))
+        if unsendable is None:
+            # Many exceptions can be pickled and not rebuilt: those with an __init__ of their own.
+            _, unsendable = _attempt(loads, answer)
+        return (ERROR, answer) if unsendable is None else (FOREIGN, dumps(_describe(error)))
     answer, error = _attempt(dumps, value)
     return (VALUE, answer) if error is None else (UNSENDABLE, dumps(_describe(error)))
-
-
-def _make_failure(error: BaseException) -> Message:
-    answer, unsendable = _attempt(dumps, (error, _describe(error)[1]))
-    if unsendable is None:
-        # Many exceptions can be pickled and not rebuilt: those with an __init__ of their own.
-        _, unsendable = _attempt(loads, answer)
-    return (ERROR, answer) if unsendable is None else (FOREIGN, dumps(_describe(error)))
 
 
 def _describe(error: BaseException) -> tuple[str, str]:

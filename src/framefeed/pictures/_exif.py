@@ -146,7 +146,6 @@ _TURNS = {
     7: (90, True),
     8: (90, False),
 }
-_ORIENTATIONS = {turn: value for value, turn in _TURNS.items()}
 
 
 def convert_exif_orientation(exif_value: int) -> tuple[int, bool]:

@@ -55,7 +55,7 @@ class _BlockWalk:
         if not num_frames or not width or not height:
             raise OddHeader("no picture")
         mode = "P" if needs_palette else "L"
-        return _new(StillHeader, ("gif", "gif", width, height, mode, 8, 1, num_frames, num_frames > 1))
+        return _new(StillHeader, ("gif", "gif", width, height, mode, 1, num_frames))
 
     def _read_palette(self, flags: int) -> bool:
         """Read a palette; return whether it has more than the shades of grey in order."""

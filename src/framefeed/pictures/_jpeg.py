@@ -101,7 +101,7 @@ def read_jpeg_header(head: bytes, more: More, size: int) -> StillHeader:
         orientation = 1
     count = 1 if pictures is _NO_NOTE else _count_pictures(head, more, pictures, texts)
     name = "jpeg" if count == 1 else "mpo"
-    return _new(StillHeader, (name, "mjpeg", width, height, _MODES[layers], 8, orientation, count, count > 1))
+    return _new(StillHeader, (name, "mjpeg", width, height, _MODES[layers], orientation, count))
 
 
 def _find_edge(window: bytes) -> int:

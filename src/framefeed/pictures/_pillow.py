@@ -238,7 +238,6 @@ _DECODED = frozenset({*PILLOW_FORMATS, "MPO"})  # Pillow's plug-in for JPEG read
 
 _log = logging.getLogger("framefeed.media")
 
-_BITS = {"1": 1, "I": 32, "F": 32, "I;16": 16, "I;16B": 16, "I;16L": 16}
 _COUNTED_BYTES = 2**22
 """Pictures are counted in files of up to this many bytes: Pillow reads the whole file for it."""
 
@@ -371,24 +370,19 @@ def _read_header(reader: ByteReader, size: int, source_name: str, limits: Limits
         if isinstance(image, TiffImageFile):  # of which some versions of Pillow give the size as displayed
             width, height = int(image.tag_v2[ExifTags.Base.ImageWidth]), int(image.tag_v2[ExifTags.Base.ImageLength])
         limits.check_picture(width, height, source_name)
-        orientation = _read_orientation(image, source_name)
+        if image.format == "PNG" and "exif" not in image.info:
+            image.load()  # EXIF may be behind the pixels, which must be whole then
+        try:
+            tag = _find_missed_orientation(image) or int(image.getexif().get(_ORIENTATION, 1))
+        except PILLOW_ERRORS as error:
+            _log.debug("%s: damaged EXIF, taken as upright: %s", source_name, error)
+            tag = 1
         name = str(image.format).lower()
         # Counting the pictures of a large animation, or of a ring of pages, has no bound: 0 means "not counted".
         is_counted = name not in ("gif", "tiff") or size <= _COUNTED_BYTES
         num_frames = int(getattr(image, "n_frames", 1)) if is_counted else 0
         codec = "mjpeg" if name in ("jpeg", "mpo") else name
-        bit_depth = _BITS.get(image.mode, 8)
-        return StillHeader(name, codec, width, height, image.mode, bit_depth, orientation, num_frames, num_frames > 1)
-
-
-def _read_orientation(image: Image.Image, name: str) -> int:
-    if image.format == "PNG" and "exif" not in image.info:
-        image.load()  # EXIF may be behind the pixels, which must be whole then
-    try:
-        return check_orientation(_find_missed_orientation(image) or int(image.getexif().get(_ORIENTATION, 1)))
-    except PILLOW_ERRORS as error:
-        _log.debug("%s: damaged EXIF, taken as upright: %s", name, error)
-        return 1
+        return StillHeader(name, codec, width, height, image.mode, check_orientation(tag), num_frames)
 
 
 def _find_missed_orientation(image: Image.Image) -> int | None:

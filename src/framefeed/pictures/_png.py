@@ -17,23 +17,15 @@ _NUMBER = struct.Struct(">I").unpack_from
 _FIRST_CHUNK = 33
 _CHUNK_FRAME_BYTES = 12
 """Length, type and checksum of a chunk; all of the last one (IEND)."""
-# By bit depth and colour type: Pillow's mode, and the bits of a channel; those of a palette's colours are 8.
+# Pillow's mode by bit depth and colour type.
 _MODES = {
-    0x0100: ("1", 1),
-    0x0200: ("L", 2),
-    0x0400: ("L", 4),
-    0x0800: ("L", 8),
-    0x1000: ("I;16", 16),
-    0x0802: ("RGB", 8),
-    0x1002: ("RGB", 16),
-    0x0103: ("P", 8),
-    0x0203: ("P", 8),
-    0x0403: ("P", 8),
-    0x0803: ("P", 8),
-    0x0804: ("LA", 8),
-    0x1004: ("RGBA", 16),
-    0x0806: ("RGBA", 8),
-    0x1006: ("RGBA", 16),
+    **dict.fromkeys((0x0200, 0x0400, 0x0800), "L"),
+    **dict.fromkeys((0x0103, 0x0203, 0x0403, 0x0803), "P"),
+    **dict.fromkeys((0x0802, 0x1002), "RGB"),
+    **dict.fromkeys((0x1004, 0x0806, 0x1006), "RGBA"),
+    0x0100: "1",
+    0x1000: "I;16",
+    0x0804: "LA",
 }
 _DATA, _END, _EXIF, _CONTROL, _FRAME_CONTROL, _TEXT, _PACKED_TEXT, _INTERNATIONAL_TEXT = (
     int.from_bytes(kind, "big") for kind in (b"IDAT", b"IEND", b"eXIf", b"acTL", b"fcTL", b"tEXt", b"zTXt", b"iTXt")
@@ -61,11 +53,11 @@ def read_png_header(head: bytes, more: More, size: int) -> StillHeader:
     width, height, pixels, _, filtering, _, checksum, length, kind = _HEADER(head, 16)
     if not head.startswith(_START) or _crc32(head[12:29]) != checksum:
         raise OddHeader("no plain IHDR at its beginning")
-    mode, bit_depth = _MODES[pixels]
+    mode = _MODES[pixels]
     if filtering or not width or not height:
         raise OddHeader("no pixels, or filtered in another way")
     if kind == _DATA and length + _FIRST_CHUNK + 2 * _CHUNK_FRAME_BYTES == size:
-        return _new(StillHeader, ("png", "png", width, height, mode, bit_depth, 1, 1, False))
+        return _new(StillHeader, ("png", "png", width, height, mode, 1, 1))
     at, edge, file = _FIRST_CHUNK, len(head) - 8, None
     notes: tuple[Chunk, ...] = ()
     while kind != _DATA:
@@ -83,10 +75,9 @@ def read_png_header(head: bytes, more: More, size: int) -> StillHeader:
         file = file or FileWindow(head, more, _MAX_READS)
         notes += _find_notes_behind(file, at, length, size, {kind for kind, _, _ in notes})
     if not notes:
-        return _new(StillHeader, ("png", "png", width, height, mode, bit_depth, 1, 1, False))
+        return _new(StillHeader, ("png", "png", width, height, mode, 1, 1))
     orientation, num_frames = _read_notes(file or FileWindow(head, more, _MAX_READS), notes)
-    animated = num_frames > 1
-    return _new(StillHeader, ("png", "png", width, height, mode, bit_depth, orientation, num_frames, animated))
+    return _new(StillHeader, ("png", "png", width, height, mode, orientation, num_frames))
 
 
 def _find_notes_behind(file: FileWindow, at: int, length: int, size: int, types_before: set[int]) -> tuple[Chunk, ...]:
@@ -160,7 +151,10 @@ def _read_notes(file: FileWindow, notes: tuple[Chunk, ...]) -> tuple[int, int]:
         elif file.read_up_to(at, min(length, _KEYWORD_BYTES)).startswith(_KEYWORDS):
             keyword, text = _read_text(kind, file.read(at, length))
             if keyword == _PROFILE:
-                profile = _unpack_profile(text)
+                try:  # as ImageMagick writes it: an empty line, a name, a length, and lines of digits
+                    profile = bytes.fromhex(b"".join(text.split(b"\n")[3:]).decode("ascii"))
+                except ValueError:
+                    raise OddHeader("a damaged profile") from None
             elif keyword == _XMP:
                 xmp = text
             else:
@@ -197,11 +191,3 @@ def _read_text(kind: int, part: bytes) -> tuple[bytes, bytes]:
     if not unpacking.eof:
         raise OddHeader("long or damaged text")
     return keyword, plain
-
-
-def _unpack_profile(profile: bytes) -> bytes:
-    """Unpack a profile as ImageMagick writes it: an empty line, a name, a length, and lines of digits."""
-    try:
-        return bytes.fromhex(b"".join(profile.split(b"\n")[3:]).decode("ascii"))
-    except ValueError:
-        raise OddHeader("a damaged profile") from None

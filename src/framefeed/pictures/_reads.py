@@ -29,10 +29,8 @@ class StillHeader(NamedTuple):
         width: Columns as stored.
         height: Rows as stored.
         mode: Pillow's mode of the picture: its colour type.
-        bit_depth: Bits of one channel; of a palette, those of its colours.
         orientation: Orientation for display, 1 to 8 as in EXIF; 1 if the file has none.
         num_frames: Pictures that the header claims.
-        is_animated: Whether that is more than one.
     """
 
     container: str
@@ -40,10 +38,8 @@ class StillHeader(NamedTuple):
     width: int
     height: int
     mode: str
-    bit_depth: int
     orientation: int
     num_frames: int
-    is_animated: bool
 
 
 class OddHeader(Exception):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 
-from framefeed.pictures._bmp import read_bmp_header
 from framefeed.pictures._gif import read_gif_header
 from framefeed.pictures._jpeg import read_jpeg_header
 from framefeed.pictures._png import read_png_header
@@ -17,14 +16,13 @@ _READERS = {
     b"\x89P": read_png_header,
     b"GI": read_gif_header,
     b"RI": read_webp_header,
-    b"BM": read_bmp_header,
     b"II": read_tiff_header,
     b"MM": read_tiff_header,
 }
 
 
 def read_still_header(head: bytes, more: More, size: int = 0) -> StillHeader:
-    """Read what the header of a JPEG, PNG, GIF, WebP, BMP or TIFF claims, as Pillow understands it.
+    """Read what the header of a JPEG, PNG, GIF, WebP or TIFF claims, as Pillow understands it.
 
     Args:
         head: The first ``HEAD_BYTES`` bytes, or the whole of a shorter file.

@@ -57,13 +57,12 @@ def read_tiff_header(head: bytes, more: More, size: int) -> StillHeader:
     width, height = page.read_number(_WIDTH, 0), page.read_number(_LENGTH, 0)
     if not width or not height:
         raise OddHeader("no pixels")
-    mode, bit_depth = _find_mode(page, head[:2])
+    mode = _find_mode(page, head[:2])
     orientation = page.read_number(_ORIENTATION, -1)
     if orientation < 0 and _XMP in page.entries:
         orientation = find_xmp_orientation(page.read_part(_XMP)) or 1
     pages = _count_pages(file, layout, begin)
-    what = (width, height, mode, bit_depth, check_orientation(orientation), pages, pages > 1)
-    return _new(StillHeader, ("tiff", "tiff", *what))
+    return _new(StillHeader, ("tiff", "tiff", width, height, mode, check_orientation(orientation), pages))
 
 
 class _Directory:
@@ -116,8 +115,8 @@ class _Directory:
         return self._file.read(self._layout.offset.unpack(value)[0], count)
 
 
-def _find_mode(page: _Directory, order: bytes) -> tuple[str, int]:
-    """Find Pillow's mode, by the rules of its own reader, and the bits of a channel."""
+def _find_mode(page: _Directory, order: bytes) -> str:
+    """Find Pillow's mode, by the rules of its own reader."""
     compression = COMPRESSION_INFO.get(page.read_number(_COMPRESSION, 1), "tiff_jpeg")
     photometric, fill_order = page.read_number(_PHOTOMETRIC, 0), page.read_number(_FILL_ORDER, 1)
     if compression == "tiff_jpeg" or page.read_number(_PLANES, 1) != 1 or _MEDIA_PHOTO in page.entries:
@@ -138,7 +137,7 @@ def _find_mode(page: _Directory, order: bytes) -> tuple[str, int]:
         mode in ("P", "PA") and _PALETTE not in page.entries
     ):
         raise OddHeader("no pixels or no palette")
-    return mode, 8 if mode in ("P", "PA") else bits[0]
+    return mode
 
 
 def _count_pages(file: FileWindow, layout: _Layout, begin: int) -> int:

@@ -67,7 +67,7 @@ def _read_jpeg(file: FileWindow) -> Undecoded | None:
                 kind = "JPEG picture of a rare process"
             if not width or not height:
                 raise OddHeader("no picture has a side of 0")
-            return kind, StillHeader("jpeg", "mjpeg", width, height, "", bits, orientation, 1, is_animated=False)
+            return kind, StillHeader("jpeg", "mjpeg", width, height, "", orientation, 1)
         elif marker == _START_OF_SCAN or marker <= 0xFF01:
             return None
         at += length + 2

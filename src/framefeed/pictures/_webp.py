@@ -30,10 +30,10 @@ def read_webp_header(head: bytes, more: More, size: int) -> StillHeader:
         raise OddHeader("no whole RIFF file of form WEBP")
     if kind == b"VP8 ":
         width, height = _read_lossy_size(head[20:30], length)
-        return _new(StillHeader, ("webp", "webp", width, height, "RGB", 8, 1, 1, False))
+        return _new(StillHeader, ("webp", "webp", width, height, "RGB", 1, 1))
     if kind == b"VP8L":
         width, height, has_alpha = _read_lossless_size(head[20:25])
-        return _new(StillHeader, ("webp", "webp", width, height, "RGBA" if has_alpha else "RGB", 8, 1, 1, False))
+        return _new(StillHeader, ("webp", "webp", width, height, "RGBA" if has_alpha else "RGB", 1, 1))
     if kind != b"VP8X" or length != 10 or len(head) < 30:
         raise OddHeader("an unknown first chunk")
     return _read_extended(FileWindow(head, more, _MAX_READS), end)
@@ -93,6 +93,5 @@ def _read_extended(file: FileWindow, end: int) -> StillHeader:
     orientation = find_part_orientation(parts.get(b"EXIF", b""))
     if orientation is None:
         orientation = find_xmp_orientation(parts.get(b"XMP ", b""))
-    mode, num_frames = "RGBA" if has_alpha else "RGB", num_frames or 1
-    what = (width, height, mode, 8, check_orientation(orientation), num_frames, num_frames > 1)
-    return _new(StillHeader, ("webp", "webp", *what))
+    mode, orientation = "RGBA" if has_alpha else "RGB", check_orientation(orientation)
+    return _new(StillHeader, ("webp", "webp", width, height, mode, orientation, num_frames or 1))

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from framefeed.plan._description import SAMPLED_CLIPS
 from framefeed.plan._epoch import STATE_VERSION, EpochPlan
 from framefeed.plan._options import Balance, Shuffle
-from framefeed.plan._plan_clips import plan_clips
+from framefeed.plan._plan_clips import find_remarks, plan_clips
 from framefeed.plan._plan_requests import plan_requests
-from framefeed.plan._remarks import find_remarks
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
 from framefeed.plan._shard import Tail
+from framefeed.plan._storing import (
+    choose_stored_form,
+    count_planned,
+    estimate_reuse,
+    explain_little_reuse,
+    list_requests,
+    mean_picture_bytes,
+    order_by_catalog,
+    sample_windows,
+    scatter,
+)
 from framefeed.plan._tables import check_targets
 
 __all__ = [
-    "SAMPLED_CLIPS",
     "STATE_VERSION",
     "AtIndices",
     "AtSeconds",
@@ -30,7 +38,16 @@ __all__ = [
     "Tail",
     "Uniform",
     "check_targets",
+    "choose_stored_form",
+    "count_planned",
+    "estimate_reuse",
+    "explain_little_reuse",
     "find_remarks",
+    "list_requests",
+    "mean_picture_bytes",
+    "order_by_catalog",
     "plan_clips",
     "plan_requests",
+    "sample_windows",
+    "scatter",
 ]

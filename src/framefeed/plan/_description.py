@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -16,7 +15,8 @@ from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._units import format_seconds
 from framefeed.catalog import Catalog
 from framefeed.errors import FrameNotFound, TimeUnavailable
-from framefeed.index import plan_runs, predict_seconds
+from framefeed.index import DecodeRuns, FrameIndex, plan_runs, predict_seconds
+from framefeed.plan._options import TOLD_OPTIONS
 from framefeed.plan._shard import Shard
 from framefeed.request import DecodeRequest
 
@@ -125,13 +125,7 @@ class Plan(Protocol):
 
 
 def describe_plan(plan: Plan, unit: int, waits: Waits | None = None) -> PlanDescription:
-    """Estimate the cost of a plan.
-
-    Args:
-        plan: Plan to describe.
-        unit: Number of consecutive positions that are of one video, and so are decoded together.
-        waits: How unequal the ranks are.
-    """
+    """Estimate the cost of a plan, of which ``unit`` consecutive positions are of one video, and decoded together."""
     # Whole units at equal distances, so that clips that are decoded together are sampled together.
     num_units = len(plan) // unit
     num_sampled = min(num_units, max(1, SAMPLED_CLIPS // unit))
@@ -140,19 +134,10 @@ def describe_plan(plan: Plan, unit: int, waits: Waits | None = None) -> PlanDesc
     num_clips = delivered = decoded = damaged = past_end = 0
     seconds = 0.0
     for positions in groups:
-        clips: list[DecodeRequest] = []
-        by_row: dict[int, list[IntArray]] = {}
-        for position in positions:
-            with suppress(FrameNotFound, TimeUnavailable):  # a clip that raises an error costs nothing
-                clip = plan[position]
-                clips.append(clip)
-                by_row.setdefault(plan.row_at(position), []).append(_list_decoded(clip))
-        for row, parts in by_row.items():
-            index = plan.catalog.frame_index(row)
-            runs = plan_runs(index, np.concatenate(parts))
-            decoded += runs.num_decoded
-            seconds += predict_seconds(index, runs)
+        clips, runs = _plan_together(plan, positions)
         num_clips += len(clips)
+        decoded += sum(each.num_decoded for _, each in runs)
+        seconds += sum(predict_seconds(index, each) for index, each in runs)
         for clip in clips:
             delivered += len(clip)
             damaged += _count_true(clip.damaged)
@@ -173,17 +158,24 @@ def describe_plan(plan: Plan, unit: int, waits: Waits | None = None) -> PlanDesc
     )
 
 
-def _list_decoded(clip: DecodeRequest) -> IntArray:
-    return clip.ordinals if clip.skipped is None else clip.ordinals[~clip.skipped]
+def _plan_together(
+    plan: Plan, positions: Iterable[int]
+) -> tuple[list[DecodeRequest], list[tuple[FrameIndex, DecodeRuns]]]:
+    """Plan clips that are decoded together if they are of one video: those that can be, and the runs of each video."""
+    clips: list[DecodeRequest] = []
+    frames: dict[int, list[IntArray]] = {}
+    for position in positions:
+        with suppress(FrameNotFound, TimeUnavailable):  # a clip that raises an error costs nothing
+            clip = plan[position]
+            clips.append(clip)
+            decoded = clip.ordinals if clip.skipped is None else clip.ordinals[~clip.skipped]
+            frames.setdefault(plan.row_at(position), []).append(decoded)
+    indexes = {row: plan.catalog.frame_index(row) for row in frames}
+    return clips, [(indexes[row], plan_runs(indexes[row], np.concatenate(parts))) for row, parts in frames.items()]
 
 
 def predict_steps(whole: Plan, shards: Sequence[Shard]) -> FloatArray:
-    """Predict the CPU seconds of some steps on every rank, float64 [S, ranks].
-
-    Args:
-        whole: The whole epoch on one rank.
-        shards: The share of each rank.
-    """
+    """Predict the CPU seconds of some steps on every rank, float64 [S, ranks], from the whole epoch on one rank."""
     unit = shards[0].unit
     num_units = len(shards[0]) // unit
     num_sampled = min(num_units, max(_LEAST_STEPS, SAMPLED_CLIPS // (unit * len(shards))))
@@ -192,21 +184,8 @@ def predict_steps(whole: Plan, shards: Sequence[Shard]) -> FloatArray:
         first = step * num_units // num_sampled * unit
         for rank, shard in enumerate(shards):
             positions = [shard.global_position(first + i) for i in range(min(unit, SAMPLED_CLIPS))]
-            seconds[step, rank] = _predict_together(whole, positions)
-    return seconds
-
-
-def _predict_together(plan: Plan, positions: Sequence[int]) -> float:
-    """Predict the seconds of some clips that are decoded together if they are of one video."""
-    frames: dict[int, list[IntArray]] = {}
-    for position in positions:
-        with suppress(FrameNotFound, TimeUnavailable):
-            clip = plan[position]
-            frames.setdefault(plan.row_at(position), []).append(_list_decoded(clip))
-    seconds = 0.0
-    for row, ordinals in frames.items():
-        index = plan.catalog.frame_index(row)
-        seconds += predict_seconds(index, plan_runs(index, np.concatenate(ordinals)))
+            _, runs = _plan_together(whole, positions)
+            seconds[step, rank] = sum(predict_seconds(index, each) for index, each in runs)
     return seconds
 
 
@@ -218,6 +197,9 @@ _MOST_TEXT = 120
 """Characters of a rule or of options, so that a state is under 1 KiB."""
 _HEAD = 90
 _CUT = re.compile(r"\.\.\. \(hash [0-9a-f]{8}\)$")
+_NAMES = "|".join(TOLD_OPTIONS)
+_OPTION = re.compile(rf"(?:^|, )({_NAMES})=(.*?)(?=, (?:{_NAMES})=|$)")
+"""An option and its value in `PlanOptions.text`."""
 
 
 def shorten(text: str) -> str:
@@ -228,12 +210,7 @@ def shorten(text: str) -> str:
 
 
 def find_differences(state: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
-    """Name the parts in which two states of plans differ; older states have fewer parts.
-
-    Args:
-        state: State of the checkpoint.
-        here: State of this plan.
-    """
+    """Name the parts in which a checkpoint's state differs from that of the plan here; older states have fewer."""
     for name, word in (("seed", "seed"), ("num_clips", "number of clips"), ("rule", "rule"), ("options", "options")):
         if name in state and state[name] != here[name]:
             there, now = shorten(str(state[name])), str(here[name])
@@ -245,27 +222,14 @@ def find_differences(state: Mapping[str, Any], here: Mapping[str, Any]) -> Itera
 
 
 def _keep_differing(there: str, here: str) -> tuple[str, str]:
-    """Keep the options that differ in two texts.
-
-    Args:
-        there: Options of the checkpoint. If they are cut, "..." stands for the options after the cut.
-        here: Options of this plan.
-    """
-    was, is_now, is_cut = _parse_options(there), _parse_options(here), _CUT.search(there) is not None
+    """Keep the options that differ in two texts; if the checkpoint's are cut, "..." stands for those after the cut."""
+    is_cut = _CUT.search(there) is not None
+    was, is_now = (dict(_OPTION.findall(text)) for text in (there, here))
+    if is_cut and was:
+        was.popitem()  # the option that is cut
     names = [name for name in (was if is_cut else {**was, **is_now}) if was.get(name) != is_now.get(name)]
     if not names:
         return there, here
     more = ", ..." if is_cut else ""
     before, now = (", ".join(f"{name}={of.get(name)}" for name in names) for of in (was, is_now))
     return before + more, now + more
-
-
-def _parse_options(text: str) -> dict[str, str]:
-    """Parse ``name=value, name=value``; of a text that is cut, the complete pairs."""
-    while text:
-        with suppress(SyntaxError):
-            call = ast.parse(f"options({text})", mode="eval").body
-            if isinstance(call, ast.Call):
-                return {each.arg: ast.unparse(each.value) for each in call.keywords if each.arg}
-        text = text.rpartition(", ")[0]
-    return {}

@@ -138,10 +138,7 @@ class EpochPlan:
                     f"position: expected 0 to {len(self) - 1}, got positions from {position.min()} to {position.max()}"
                 )
             return self._shard.global_position(position)
-        return self._shard.global_position(self._checked(position))
-
-    def _checked(self, position: SupportsIndex) -> int:
-        return check_position("position", position, len(self), "plan")
+        return self._locate(position)[0]
 
     @cached_property
     def _locations(self) -> dict[int, tuple[int, ClipLocation]]:
@@ -150,10 +147,10 @@ class EpochPlan:
     def _locate(self, position: SupportsIndex) -> tuple[int, ClipLocation]:
         """Find the global position and the clip of a position of this rank."""
         # Remembered: callers read a clip's request, its row and its columns one after the other.
-        key = check_integer("position", position)
+        key = position if type(position) is int else check_integer("position", position)
         located = self._locations.get(key)
         if located is None:
-            global_position = self._shard.global_position(self._checked(position))
+            global_position = self._shard.global_position(check_position("position", key, len(self), "plan"))
             size = self.options.unit
             unit, number = divmod(global_position, size)
             unshuffled_unit = unit if self._permutation is None else self._permutation(unit)

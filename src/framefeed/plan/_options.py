@@ -12,6 +12,8 @@ from framefeed.request import Crop, OnDamaged, PictureRule, Size, as_crop, check
 
 Shuffle = bool | Literal["videos"]
 Balance = Literal["cost"]
+TOLD_OPTIONS = ("shuffle", "clips_per_video", "size", "crop", "within", "on_damaged")
+"""Options that determine the clips besides the seed."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,8 @@ class PlanOptions:
 
     @property
     def text(self) -> str:
-        """The options that determine the clips besides the seed, as text; None is left out."""
-        names = ("shuffle", "clips_per_video", "size", "crop", "within", "on_damaged")
-        given = {name: getattr(self, name) for name in names}
+        """The values of `TOLD_OPTIONS` as text; None is left out."""
+        given = {name: getattr(self, name) for name in TOLD_OPTIONS}
         return ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
 
     @property

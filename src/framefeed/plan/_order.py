@@ -132,12 +132,7 @@ class Layout(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VideoClips:
-    """The same number of clips of each row, those of a row one after the other.
-
-    Attributes:
-        rows: Rows of the catalog, int64 [V].
-        clips_per_video: c; position p is clip p % c of video p // c.
-    """
+    """The same number of clips of each row, int64 [V]: position p is clip p % c of video p // c."""
 
     rows: IntArray
     clips_per_video: int
@@ -189,11 +184,7 @@ class VideoFrames:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestRows:
-    """The user's own requests, one for each position.
-
-    Attributes:
-        rows: Row of the catalog of each request, int64 [R].
-    """
+    """The user's own requests, one for each position, by their rows of the catalog, int64 [R]."""
 
     rows: IntArray
 

@@ -1,19 +1,24 @@
-"""Plan the clips of a catalog by a clip rule."""
+"""Plan the clips of a catalog by a clip rule, and warn of likely mistakes and known damage."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+import numpy as np
+
+from framefeed._arrays import IntArray
 from framefeed._checks import expected, refuse_names
 from framefeed.catalog import Catalog
-from framefeed.errors import UsageError
+from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
+from framefeed.index import Timeline
 from framefeed.plan._epoch import EpochPlan, restore_plan
 from framefeed.plan._options import Balance, PlanOptions, Shuffle
-from framefeed.plan._remarks import find_remarks
-from framefeed.plan._rules import ClipRule
+from framefeed.plan._request_rule import Requests, find_mistakes
+from framefeed.plan._rules import ClipRule, EveryFrame
 from framefeed.plan._shard import Tail
-from framefeed.request import Crop, OnDamaged, Size
+from framefeed.plan._tables import describe_source
+from framefeed.request import ClipContext, Crop, OnDamaged, Size
 
 
 @refuse_names(
@@ -94,7 +99,7 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     plan = restore_plan(catalog, _check_rule(catalog, rule, at), options)
     if not len(catalog):
         warnings.warn("the catalog has no rows, so the plan has no clips: check its filter", UserWarning, stacklevel=3)
-    if excluded := plan.tables.num_excluded(catalog):
+    if excluded := len(catalog) - len(catalog.usable_rows) + len(plan.tables.windowless):
         count = f"{excluded} of {len(catalog)} rows"
         message = f"{count} are left out of this plan: plan.excluded lists each with the reason"
         if not len(plan.tables.layout):
@@ -121,3 +126,83 @@ def _check_rule(catalog: object, rule: ClipRule | None, at: str | None) -> ClipR
     if isinstance(rule, type) or not hasattr(rule, "choose"):
         raise expected("rule", "a clip rule such as ff.Uniform(8)", rule)
     return rule
+
+
+def find_remarks(plan: EpochPlan) -> Iterator[str]:
+    """Yield a warning for each matter; no media are opened, and nothing is drawn."""
+    catalog = plan.catalog
+    if isinstance(plan.rule, Requests) and plan.rule.at is not None:
+        yield from find_mistakes(catalog, plan.rule)
+    remark = _describe_known_damage(plan) if plan.options.on_damaged == "error" else _describe_unknown_damage(plan)
+    if remark is not None:
+        yield remark
+    if (remark := explain_enlarged_crop(plan)) is not None:
+        yield remark
+
+
+def explain_enlarged_crop(plan: EpochPlan) -> str | None:
+    """Write a warning if the crop is smaller than the size; else None."""
+    rows, catalog = _list_rows(plan), plan.catalog
+    if not len(rows):
+        return None
+    return plan.options.pictures.explain_enlarging(int(catalog.heights[rows[0]]), int(catalog.widths[rows[0]]))
+
+
+def _list_rows(plan: EpochPlan) -> IntArray:
+    """List the rows that clips come from; of requests, the row of each."""
+    return plan.rule.rows if isinstance(plan.rule, Requests) else plan.catalog.usable_rows
+
+
+def _describe_unknown_damage(plan: EpochPlan) -> str | None:
+    """Write a warning if ``on_damaged`` cannot work for rows that were not decoded to find damage; else None."""
+    catalog = plan.catalog
+    # Null, here NaN, means that not all of a file was decoded.
+    count = np.count_nonzero(np.isnan(catalog.column_values("num_damaged_frames")[catalog.usable_rows]))
+    if not count:
+        return None
+    return (
+        f"on_damaged={plan.options.on_damaged!r}: damage is not known for {count} of {len(catalog.usable_rows)} rows, "
+        "because they were not scanned with verify='full' (on the command line: framefeed scan --verify full); loading "
+        "a damaged frame of these rows raises CorruptMedia"
+    )
+
+
+def _describe_known_damage(plan: EpochPlan) -> str | None:
+    """Write a warning if frames that the rule may pick are known to be damaged; else None."""
+    catalog, rows = plan.catalog, _list_rows(plan)
+    num_files = num_frames = 0
+    first = ""
+    for row in np.unique(rows[catalog.column_values("num_damaged_frames")[rows] > 0]).tolist():
+        count = _count_damaged_picks(plan, row)
+        if count and not num_files:
+            first = describe_source(catalog, row)
+        num_files += count > 0
+        num_frames += count
+    if not num_files:
+        return None
+    found = f"{num_frames} damaged frames in {num_files} of {len(catalog)} rows"
+    return (
+        f"{found} may be in clips of this plan (first {first}). "
+        "With on_damaged='error', the default, loading such a clip raises CorruptMedia; that ends the loop, unless the "
+        "loader has on_error='skip' (zeros) or 'substitute' (another clip). With on_damaged='skip', plan_clips gives "
+        "zeros for these frames alone, with valid False, and with 'deliver' the pictures that the decoder gives "
+        "(on the command line: --on-damaged)"
+    )
+
+
+def _count_damaged_picks(plan: EpochPlan, row: int) -> int:
+    """Count the damaged frames of a row that the rule may pick."""
+    index, rule, windows = plan.catalog.frame_index(row), plan.rule, plan.tables.windows
+    try:
+        timeline = Timeline.whole(index) if windows is None else windows.timeline(index, row)
+        if getattr(rule, "is_random", False) or isinstance(rule, EveryFrame):
+            ordinals = timeline.first + np.arange(len(timeline))
+        else:
+            numbers = np.arange(plan.options.clips_per_video)
+            if isinstance(rule, Requests):
+                numbers = np.flatnonzero(rule.rows == row)
+            contexts = [ClipContext(plan.seed, plan.epoch, 0, number) for number in numbers.tolist()]
+            ordinals = np.unique(np.concatenate([rule.choose(timeline, context).ordinals for context in contexts]))
+    except (FrameNotFound, TimeUnavailable):
+        return 0  # Its clips raise this error.
+    return int(np.count_nonzero(index.is_damaged(ordinals)))

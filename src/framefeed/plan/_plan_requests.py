@@ -15,7 +15,7 @@ from framefeed.index import Pick
 from framefeed.media import ImageSequence
 from framefeed.plan._epoch import EpochPlan
 from framefeed.plan._options import PlanOptions
-from framefeed.plan._remarks import explain_enlarged_crop
+from framefeed.plan._plan_clips import explain_enlarged_crop
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._shard import Tail
 from framefeed.plan._tables import PlanTables

@@ -12,33 +12,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Literal, Protocol, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed._checks import check_choice, check_integer, expected
 from framefeed.errors import UsageError
+from framefeed.plan._balance import CostOrder
 
 Tail = Literal["pad", "drop"]
 
 _MOST_APART = 1 << 27
 """Clips from the first to the last that are looked at one by one: 32 bytes each."""
-
-
-class DealOrder(Protocol):
-    """An order of units in which ranks get them: a permutation within blocks of whole rows of ``world_size`` units."""
-
-    @property
-    def block(self) -> int:
-        """Units of a block."""
-
-    @overload
-    def __call__(self, dealt: int) -> int: ...
-    @overload
-    def __call__(self, dealt: IntArray) -> IntArray: ...
-    def __call__(self, dealt: int | IntArray) -> int | IntArray:
-        """Map the number of a dealt unit to that of a unit of the sequence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +109,7 @@ class Rest:
             return later
         return np.where(numbers < before, self.before[np.minimum(numbers, before - 1)], later)
 
-    def without(self, delivery: Delivery, unit: int, order: DealOrder | None = None) -> Rest:
+    def without(self, delivery: Delivery, unit: int, order: CostOrder | None = None) -> Rest:
         """Remove what the ranks of a run delivered.
 
         Args:
@@ -175,7 +161,7 @@ class Shard:
     tail: Tail = "pad"
     unit: int = 1
     rest: Rest | None = None
-    order: DealOrder | None = None
+    order: CostOrder | None = None
 
     def __post_init__(self) -> None:
         if self.world_size < 1:

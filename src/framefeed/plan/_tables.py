@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,32 +19,17 @@ from framefeed.plan._options import PlanOptions
 from framefeed.plan._order import Layout, RequestRows, VideoClips, VideoFrames
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._rules import ClipRule, EveryFrame
-from framefeed.request import ClipContext, OutputSpec, PictureRule, Size
+from framefeed.request import OutputSpec, PictureRule, Size
 
 ROWS_AT_ONCE = 65_536
 """Rows whose shapes are compared at once, 0.5 MB for each column."""
 
 
 class Excluded(NamedTuple):
-    """A row that is not planned.
-
-    Attributes:
-        source: Path or name.
-        error: Type and message of its error.
-    """
+    """A row that is not planned: path or name, and type and message of the error."""
 
     source: str
     error: str
-
-
-class Pictures(Protocol):
-    """Crop and size of the pictures."""
-
-    def output(self, height: int, width: int, context: ClipContext) -> OutputSpec:
-        """Choose the crop and size of one clip in a displayed picture of height x width."""
-
-    def common_picture(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> Size | None:
-        """Find the one (height, width) of all delivered pictures."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +52,7 @@ class PlanTables:
     columns: Mapping[str, npt.NDArray[Any]]
     classes: tuple[Any, ...]
     windows: Windows | None
-    pictures: Pictures
+    pictures: PictureRule | Requests
     picture: Size | None
     windowless: tuple[Excluded, ...] = ()
     row_costs: FloatArray | None = None
@@ -106,10 +91,6 @@ class PlanTables:
             windowless=windowless,
             row_costs=_estimate_costs(catalog, rule, options),
         )
-
-    def num_excluded(self, catalog: Catalog) -> int:
-        """Count the rows that are not planned."""
-        return len(catalog) - len(catalog.usable_rows) + len(self.windowless)
 
     def excluded(self, catalog: Catalog) -> list[Excluded]:
         """List the rows that are not planned."""
@@ -156,13 +137,11 @@ def _make_request_tables(catalog: Catalog, rule: Requests, options: PlanOptions)
     own_forms = any(output != OutputSpec() for output in rule.outputs)
     if own_forms and (options.size is not None or options.crop is not None):
         raise UsageError("give size= and crop= either to plan_requests, or as output= of its requests, but not both")
-    pictures: Pictures
+    pictures: PictureRule | Requests = rule if own_forms else options.pictures
     if own_forms:
-        pictures = rule
-        picture = pictures.common_picture(catalog.heights, catalog.widths, lambda row: describe_source(catalog, row))
+        picture = rule.common_picture(catalog.heights, catalog.widths, lambda row: describe_source(catalog, row))
     else:
-        pictures = options.pictures
-        picture = _find_common_picture(catalog, pictures, np.unique(rule.rows))
+        picture = _find_common_picture(catalog, options.pictures, np.unique(rule.rows))
     windowless: tuple[Excluded, ...] = ()
     if rule.at is not None:
         missing = np.setdiff1d(catalog.usable_rows, rule.rows)

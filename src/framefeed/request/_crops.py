@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from framefeed._arrays import IntArray
+from framefeed._cached import cached_property
 from framefeed._checks import check_integer, expected
 from framefeed.errors import UsageError
 from framefeed.request._random import ClipContext
@@ -269,12 +270,19 @@ class PictureRule:
         """
         if min(height, width) < 1 and (self.crop is not None or not isinstance(self.size, tuple)):
             raise UsageError("the size of this picture is not known: use size=(height, width) without a crop")
+        if self.crop is None and not isinstance(self.size, int):
+            return self._whole
         box = None if self.crop is None else self.crop.box(height, width, context)
         if self.crop is not None and self.crop.resizes and self.size is None:
             return OutputSpec(self.crop.size, box)
         rows, columns = (height, width) if box is None else box[2:]
         size = scale_short_side(self.size, rows, columns) if isinstance(self.size, int) else self.size
         return OutputSpec(size, box)
+
+    @cached_property
+    def _whole(self) -> OutputSpec:
+        assert not isinstance(self.size, int)
+        return OutputSpec(self.size)
 
     def explain_enlarging(self, height: int, width: int) -> str | None:
         """Explain that the crop is enlarged, if it is smaller than ``size``, and which box was meant; else None.

@@ -13,7 +13,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
@@ -26,18 +26,16 @@ import xxhash
 from framefeed._files import is_full, lock_folder, write_errors
 from framefeed.catalog import (
     FORMAT,
-    ROWS_PER_BATCH,
     SCHEMA,
     SURVEYED,
-    ChunkResult,
     Facts,
     SurveyedSources,
     SurveyResult,
-    gather_rows,
-    number_true,
+    collect_results,
 )
 from framefeed.errors import FramefeedError, UsageError
 from framefeed.parallel import ClosedByWith, raise_shortage, try_again_in_shortage
+from framefeed.scanning._chunks import ChunkResult
 
 JOURNALED = pa.schema([pa.field("source", pa.string()), *SURVEYED])
 _PART = re.compile(r"(\d{6,})-([0-9a-f]{16})\.part")
@@ -91,7 +89,6 @@ class Journal(ClosedByWith):
             except BaseException:
                 self.close()  # Otherwise this process would wait for itself.
                 raise
-        self._has_rows = self.was_left
         self._next_number = max((int(name.split("-")[0]) for name in self._list_parts()), default=-1) + 1
 
     def _wait_for_lock(self, target: str, given: Mapping[str, str], show_line: Callable[[str], object] | None) -> int:
@@ -100,7 +97,10 @@ class Journal(ClosedByWith):
         while True:
             with suppress(BlockingIOError):
                 return lock_folder(self.folder, _LOCK)
-            before, others = others, self._find_other_arguments(given)
+            before, others = others, []
+            with suppress(OSError, ValueError, AttributeError):  # It is not written whole yet.
+                there = json.loads((self.folder / _ARGUMENTS).read_bytes())
+                others = [name for name in {**given, **there} if given.get(name) != there.get(name)]
             # Twice, because the file of a killed scan may lie there until the next one has written its own.
             if others and others == before:
                 raise UsageError(
@@ -112,13 +112,6 @@ class Journal(ClosedByWith):
                 is_shown = True
             self.has_waited = True
             sleep(WAIT_SECONDS)
-
-    def _find_other_arguments(self, given: Mapping[str, str]) -> list[str]:
-        """Find the names of arguments that differ from those of the process that scans."""
-        with suppress(OSError, ValueError, AttributeError):  # It is not written whole yet.
-            there = json.loads((self.folder / _ARGUMENTS).read_bytes())
-            return [name for name in {**given, **there} if given.get(name) != there.get(name)]
-        return []
 
     def read_parts(self) -> Iterator[SurveyedSources]:
         """Read the results of earlier scans, the oldest first, but for damaged parts and those of other settings.
@@ -159,29 +152,31 @@ class Journal(ClosedByWith):
             UsageError: It cannot be written: the disk is full. Earlier parts remain.
         """
         unfinished = self.folder / _UNFINISHED
-        with _explaining_write_errors(self.folder, self._has_rows):
-            try:
-                sink = pa.BufferOutputStream()
-                for schema, batches in (
-                    (JOURNALED.with_metadata({_SETTINGS: self._settings}), facts),
-                    (SCHEMA, frames),
-                ):
-                    with pa.ipc.new_stream(sink, schema, options=_COMPRESSED) as stream:
-                        for batch in batches:
-                            stream.write_batch(batch)
-                data = left = memoryview(sink.getvalue())
-                with open(unfinished, "wb", buffering=0) as file:
-                    # A write may take a part of the bytes only; the next one then says why.
-                    while left:
-                        left = left[file.write(left) :]
-                digest = xxhash.xxh3_64_hexdigest(data)
-                unfinished.rename(self.folder / f"{self._next_number:06d}-{digest}.part")
-            except BaseException:
-                with suppress(OSError):
-                    unfinished.unlink(missing_ok=True)
-                raise
-            self._next_number += 1
-            self._has_rows = True
+        try:
+            sink = pa.BufferOutputStream()
+            for schema, batches in ((JOURNALED.with_metadata({_SETTINGS: self._settings}), facts), (SCHEMA, frames)):
+                with pa.ipc.new_stream(sink, schema, options=_COMPRESSED) as stream:
+                    for batch in batches:
+                        stream.write_batch(batch)
+            data = left = memoryview(sink.getvalue())
+            with open(unfinished, "wb", buffering=0) as file:
+                # A write may take a part of the bytes only; the next one then says why.
+                while left:
+                    left = left[file.write(left) :]
+            digest = xxhash.xxh3_64_hexdigest(data)
+            unfinished.rename(self.folder / f"{self._next_number:06d}-{digest}.part")
+        except (OSError, pa.ArrowException) as error:
+            raise_shortage(error, os.fspath(self.folder), "write")
+            hint = "make room on the disk" if is_full(error) else "make this folder writable"
+            following = ": it continues where it stopped" if self._next_number else ""
+            raise UsageError(
+                f"{self.folder}: the scan's journal cannot be written: {getattr(error, 'strerror', None) or error}; "
+                f"{hint} and run the same scan again{following}"
+            ) from error
+        finally:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+        self._next_number += 1
 
     def close(self) -> None:
         """Unlock the journal for other processes, and keep its content."""
@@ -208,20 +203,6 @@ class Journal(ClosedByWith):
         return [match[0] for match in sorted(matches, key=lambda match: int(match[1]))]
 
 
-@contextmanager
-def _explaining_write_errors(folder: Path, has_rows: bool) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        raise_shortage(error, os.fspath(folder), "write")
-        hint = "make room on the disk" if is_full(error) else "make this folder writable"
-        reason = getattr(error, "strerror", None) or error
-        following = ": it continues where it stopped" if has_rows else ""
-        raise UsageError(
-            f"{folder}: the scan's journal cannot be written: {reason}; {hint} and run the same scan again{following}"
-        ) from error
-
-
 WRITE_SECONDS = 2.0
 """A crash loses the results of so many seconds at most."""
 WRITE_ROWS = 65_536
@@ -229,9 +210,10 @@ WRITE_ROWS = 65_536
 
 
 class JournalWriter(ClosedByWith):
-    """Thread-safe writer of results to a journal: chunks when they are done, and slow files before their chunk is done.
+    """Thread-safe writer of results to a journal: chunks when they are done, and single files before that.
 
-    Each source is written once.
+    Each source is written once. Of a chunk from a thread all files are recorded on their own but for pictures whose
+    headers are read in batches; of a chunk from a process none.
 
     Args:
         journal: The journal.
@@ -253,9 +235,9 @@ class JournalWriter(ClosedByWith):
         # Chunks that are done, to be written.
         self._facts: list[pa.RecordBatch] = []
         self._frames: list[pa.RecordBatch] = []
-        # Sources of unfinished chunks, by number: results to be written, and sources that are written.
+        # Results of single sources, by number, to be written; and such sources of chunks that are not done.
         self._waiting: dict[int, SurveyResult] = {}
-        self._early: set[int] = set()
+        self._recorded: set[int] = set()
 
     def record(self, number: int, result: SurveyResult) -> None:
         """Record the result of one source; write all if the last write is ``WRITE_SECONDS`` ago.
@@ -268,10 +250,11 @@ class JournalWriter(ClosedByWith):
         with self._lock:
             if self._is_open:
                 self._waiting[number] = result
+                self._recorded.add(number)
                 self._write_if_due()
 
     def write(self, start: int, surveyed: ChunkResult) -> None:
-        """Record a chunk, without the sources that are written already.
+        """Record a chunk, without the sources that were recorded on their own.
 
         Args:
             start: Number of its first source.
@@ -281,24 +264,16 @@ class JournalWriter(ClosedByWith):
             UsageError: The journal cannot be written.
         """
         with self._lock:
-            early, waiting = (
-                [number for number in numbers if start <= number < start + len(surveyed)]
-                for numbers in (self._early, self._waiting)
-            )
-            texts = self._texts.slice(start, len(surveyed))
-            if not early:
-                self._collect(texts, surveyed.facts, surveyed.frames)
-            elif len(early) < len(surveyed):
+            recorded = [number for number in self._recorded if start <= number < start + len(surveyed)]
+            texts, facts, frames = self._texts.slice(start, len(surveyed)), surveyed.facts, surveyed.frames
+            if recorded:
+                # Left are pictures whose headers were read in batches: they have no frame tables.
                 is_left = np.ones(len(surveyed), dtype=bool)
-                is_left[[number - start for number in early]] = False
-                has_index = surveyed.facts.column("num_key_frames").is_valid().to_numpy(zero_copy_only=False)
-                frame_rows = number_true(has_index)[has_index & is_left]
-                frames = list(gather_rows(surveyed.frames, frame_rows, ROWS_PER_BATCH))
-                mask = pa.array(is_left)
-                self._collect(texts.filter(mask), surveyed.facts.filter(mask), frames)
-            self._early.difference_update(early)
-            for number in waiting:
-                del self._waiting[number]
+                is_left[np.array(recorded) - start] = False
+                texts, facts, frames = texts.filter(pa.array(is_left)), facts.filter(pa.array(is_left)), ()
+            if len(texts):
+                self._collect(texts, facts, frames)
+            self._recorded.difference_update(recorded)
             self._write_if_due()
 
     def close(self) -> None:
@@ -321,9 +296,8 @@ class JournalWriter(ClosedByWith):
     def _write_all(self) -> None:
         if self._waiting:
             numbers = sorted(self._waiting)
-            made = ChunkResult.of(self._waiting[number] for number in numbers)
-            self._collect(self._texts.take(pa.array(numbers)), made.facts, made.frames)
-            self._early.update(numbers)
+            facts, frames = collect_results(self._waiting[number] for number in numbers)
+            self._collect(self._texts.take(pa.array(numbers)), facts, frames)
             self._waiting.clear()
         if self._facts:
             try:

@@ -113,18 +113,14 @@ def rename_columns(listed: ListTable, options: ListOptions) -> ListTable:
         names = [LABEL if at in alike else name for at, name in enumerate(names)]
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
-        raise _two_of_one_name(twice, old, options.columns or {}, listed.has_header)
+        asked = {new: each for new, each in (options.columns or {}).items() if new == twice}
+        other: str | int = twice if listed.has_header else int(twice.removeprefix("column_"))
+        example = _to_json({**asked, f"other_{twice}": other})
+        raise UsageError(
+            f"columns={_to_json(asked)} would give two columns one name, {twice!r}: the list has a column {other!r} "
+            f"too (it has {', '.join(map(repr, old))}): give that one another name, as in columns={example}"
+        )
     return replace(listed, columns=dict(zip(names, listed.columns.values(), strict=True)))
-
-
-def _two_of_one_name(twice: str, old: Sequence[str], columns: Mapping[str, str | int], has_header: bool) -> UsageError:
-    asked = {new: each for new, each in columns.items() if new == twice}
-    other: str | int = twice if has_header else int(twice.removeprefix("column_"))
-    example = _to_json({**asked, f"other_{twice}": other})
-    return UsageError(
-        f"columns={_to_json(asked)} would give two columns one name, {twice!r}: the list has a column {other!r} too "
-        f"(it has {', '.join(map(repr, old))}): give that one another name, as in columns={example}"
-    )
 
 
 def _find_column(listed: ListTable, old: str | int, new: str) -> int:
@@ -132,8 +128,14 @@ def _find_column(listed: ListTable, old: str | int, new: str) -> int:
     if isinstance(old, int):
         if -len(names) <= old < len(names):
             return old % len(names)
-        count = f"{len(names)} column{'' if len(names) == 1 else 's'}, 0 to {len(names) - 1}"
-        raise UsageError(f"it has {count}, and no column {old}{_describe_first_row(listed)}")
+        count, first = f"{len(names)} column{'' if len(names) == 1 else 's'}, 0 to {len(names) - 1}", ""
+        row = next((row for row in range(len(listed)) if row not in listed.bad), None)
+        if row is not None and listed.is_text and not listed.has_header:
+            cells = [column[row] for column in listed.columns.values()]
+            values = [unescape(cell if isinstance(cell, str) else cell.as_py()) for cell in cells]
+            hint = "; blanks separate values only if all are numbers: use tabs or commas" if " " in values[-1] else ""
+            first = f" ({listed.describe_row(row)} is read as {', '.join(map(repr, values))}{hint})"
+        raise UsageError(f"it has {count}, and no column {old}{first}")
     if not listed.has_header:
         raise UsageError(
             f"it has no header, and so no column {old!r}: give its number from 0, as in columns={{{_to_json(new)}: 0}}"
@@ -149,17 +151,6 @@ def _find_column(listed: ListTable, old: str | int, new: str) -> int:
             f"then the name in the list: columns={_to_json({old: new})}"
         )
     raise _unknown_column(names, old)
-
-
-def _describe_first_row(listed: ListTable) -> str:
-    """Describe how the first valid row was split, and how values are separated."""
-    row = next((row for row in range(len(listed)) if row not in listed.bad), None)
-    if row is None or not listed.is_text or listed.has_header:
-        return ""
-    first = [column[row] for column in listed.columns.values()]
-    values = [unescape(value if isinstance(value, str) else value.as_py()) for value in first]
-    hint = "; blanks separate values only if all are numbers: use tabs or commas" if " " in values[-1] else ""
-    return f" ({listed.describe_row(row)} is read as {', '.join(map(repr, values))}{hint})"
 
 
 def _unknown_column(names: Sequence[str], old: str) -> UsageError:
@@ -217,7 +208,13 @@ def build_paths(listed: ListTable, renamed: ListTable, options: ListOptions) -> 
     known = {**renamed.columns, **listed.columns} if listed.has_header else renamed.columns
     for field in fields:
         if field not in known:
-            raise _unknown_field(field, list((listed if listed.has_header else renamed).columns))
+            names = list((listed if listed.has_header else renamed).columns)
+            if not field.isdecimal() or int(field) >= len(names):
+                raise _unknown_column(names, field)
+            raise UsageError(
+                f"path_template takes the names of columns, not their numbers: write {{{names[int(field)]}}} in place "
+                f"of {{{field}}}"
+            )
     columns = [column if isinstance(column := known[name], list) else column.to_pylist() for name in fields]
     for number, values in enumerate(zip(*columns, strict=True)):
         row = {name: _to_template_value(value, listed) for name, value in zip(fields, values, strict=True)}
@@ -229,15 +226,6 @@ def build_paths(listed: ListTable, renamed: ListTable, options: ListOptions) -> 
             yield fill_template(parts, row)
         except UsageError as error:
             yield UsageError(f"{listed.describe_row(number)}: {error}")
-
-
-def _unknown_field(field: str, names: Sequence[str]) -> UsageError:
-    if not field.isdecimal() or int(field) >= len(names):
-        return _unknown_column(names, field)
-    return UsageError(
-        f"path_template takes the names of columns, not their numbers: write {{{names[int(field)]}}} in place of "
-        f"{{{field}}}"
-    )
 
 
 def _to_template_value(value: Any, listed: ListTable) -> Any:

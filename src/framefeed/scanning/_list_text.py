@@ -11,9 +11,9 @@ import csv
 import io
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -277,33 +277,29 @@ def _read_csv(lines: _Lines, separator: str, names: Sequence[str]) -> ListTable:
         # "007" stays "007".
         convert_options=pcsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
     )
-    num_rows = len(table) + len(invalid)
-    if num_rows < len(lines.texts) - lines.texts.count(""):
-        _check_quotes(lines, separator)
-    find_lines = cache(partial(_find_lines, lines, separator))
+    if len(table) + len(invalid) < len(lines.texts) - lines.texts.count(""):
+        for start, end, is_whole in _iterate_rows(lines, separator):
+            # A quote stays open over the end of its line, to the end of the list or up to another value.
+            if not is_whole and end - start > 1:
+                raise UsageError(f"{lines.describe(start)}: {_OPEN_QUOTE}")
+
+    @cache
+    def find_lines() -> list[int]:
+        return [lines.numbers[start] for start, _, _ in _iterate_rows(lines, separator)]
 
     def line_of(row: int) -> int:
         return find_lines()[row]
 
     bad = {
-        row: f"line {line_of(row)} ({quote(unescape(each.text))}): expected {_format_count(each.expected_columns)}, "
-        f"found {each.actual_columns}: correct the line"
+        row: f"line {line_of(row)} ({quote(unescape(each.text))}): expected {each.expected_columns} "
+        f"field{'s' * (each.expected_columns > 1)}, found {each.actual_columns}: correct the line"
         for row, each in invalid.items()
     }
-    table = _insert_null_rows(table, bad)
+    if bad:  # Rows of nulls in their place.
+        is_null = np.zeros(len(table) + len(bad), np.bool_)
+        is_null[list(bad)] = True
+        table = table.take(pa.array(np.cumsum(~is_null) - 1, mask=is_null))
     return ListTable(dict(zip(names, table.columns, strict=True)), bad=bad, line_of=line_of)
-
-
-def _format_count(count: int) -> str:
-    return "1 field" if count == 1 else f"{count} fields"
-
-
-def _insert_null_rows(table: pa.Table, rows: Collection[int]) -> pa.Table:
-    if not rows:
-        return table
-    is_null = np.zeros(len(table) + len(rows), np.bool_)
-    is_null[list(rows)] = True
-    return table.take(pa.array(np.cumsum(~is_null) - 1, mask=is_null))
 
 
 def _iterate_rows(lines: _Lines, separator: str) -> Iterator[tuple[int, int, bool]]:
@@ -320,18 +316,3 @@ def _iterate_rows(lines: _Lines, separator: str) -> Iterator[tuple[int, int, boo
         if row:
             yield start, reader.line_num, is_whole
         start = reader.line_num
-
-
-def _find_lines(lines: _Lines, separator: str) -> list[int]:
-    return [lines.numbers[start] for start, _, _ in _iterate_rows(lines, separator)]
-
-
-def _check_quotes(lines: _Lines, separator: str) -> None:
-    """Refuse CSV in which a quote stays open over the end of its line, to the end of the list or up to another value.
-
-    Raises:
-        UsageError: There is one.
-    """
-    for start, end, is_whole in _iterate_rows(lines, separator):
-        if not is_whole and end - start > 1:
-            raise UsageError(f"{lines.describe(start)}: {_OPEN_QUOTE}")

@@ -21,7 +21,6 @@ from framefeed._arrays import IntArray
 from framefeed._checks import expand_home, expected
 from framefeed._files import describe_dead_link
 from framefeed._names import is_url, make_absolute
-from framefeed.catalog import SourceGroup, select_sources
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._manifests import (
@@ -35,9 +34,11 @@ from framefeed.scanning._rows import (
     ALL_MEDIA_SUFFIXES,
     NO_COLUMN_ROW,
     Listing,
+    SourceGroup,
     get_suffix,
+    select_sources,
 )
-from framefeed.scanning._walk import ImageFolders, Walk, WalkFacts, is_glob, list_glob
+from framefeed.scanning._walk import ImageFolders, Walk, WalkFacts, is_folder_path, is_glob, list_glob
 
 _ROWS_AT_ONCE = 4096
 
@@ -229,7 +230,11 @@ def list_roots(
             column_rows.append(np.full(sum(map(len, groups)), NO_COLUMN_ROW))
         else:
             groups, origin, has_list = listed.groups, "name", True
-            column_rows.append(_add_columns(listing, listed))
+            listing.unlistable |= listed.unlistable
+            listing.starts |= listed.starts
+            has_columns = bool(listed.columns.column_names)
+            column_rows.append(listed.column_rows + (listing.columns.num_rows if has_columns else 0))
+            listing.columns = _join_columns(listing.columns, listed.columns) if has_columns else listing.columns
         listing.groups += groups
         # A folder of pictures, or a path as a whole, is compared as if it was named.
         origins += [origin if group.folder and group.kind == "files" else "name" for group in groups]
@@ -243,18 +248,6 @@ def list_roots(
     return listing
 
 
-def _add_columns(listing: Listing, listed: Listing) -> IntArray:
-    """Add the columns of a list, and what is known of its lines; return the column row of each of its rows."""
-    first = listing.columns.num_rows
-    listing.unlistable |= listed.unlistable
-    listing.starts |= listed.starts
-    if not listed.columns.column_names:
-        return listed.column_rows
-    listing.columns = _join_columns(listing.columns, listed.columns)
-    rows: IntArray = listed.column_rows + first
-    return rows
-
-
 def _read_list(root: str | pa.Table, lists: ListOptions) -> Listing | None:
     """Read a root that is a list; None for any other."""
     if isinstance(root, pa.Table):
@@ -262,13 +255,13 @@ def _read_list(root: str | pa.Table, lists: ListOptions) -> Listing | None:
     path = make_absolute(root)
     if get_suffix(path) not in MANIFEST_SUFFIXES or is_url(path) or "\0" in path:
         return None
-    return None if os.path.isdir(path) or is_glob(path) else read_manifest(path, lists)
+    return None if is_folder_path(path) or is_glob(path) else read_manifest(path, lists)
 
 
 def _list_groups(root: str, walk: Walk, without: frozenset[str]) -> tuple[list[SourceGroup], Origin]:
     path = make_absolute(root)
     if not is_url(path) and "\0" not in path:
-        if os.path.isdir(path):
+        if is_folder_path(path):
             return walk.list_folder(path), "walk"
         if is_glob(path):
             return list_glob(path, walk, without), "glob"

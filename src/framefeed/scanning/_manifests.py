@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 
 from framefeed._files import stat_regular
 from framefeed._names import escape, escape_invisible, is_url, make_absolute, unescape
-from framefeed.catalog import FACTS, SourceGroup
+from framefeed.catalog import FACTS
 from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
 from framefeed.parallel import try_again_in_shortage
 from framefeed.scanning._list_columns import ListOptions, build_paths, find_path_column, rename_columns
@@ -33,7 +34,7 @@ from framefeed.scanning._list_table import (
     shorten,
 )
 from framefeed.scanning._list_text import CSV_SUFFIXES, read_text, to_utf8
-from framefeed.scanning._rows import NO_COLUMN_ROW, Listing, get_suffix
+from framefeed.scanning._rows import NO_COLUMN_ROW, Listing, SourceGroup, get_suffix
 
 TEXT_SUFFIXES = frozenset({".txt", ".lst", ".list"})
 JSON_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
@@ -123,13 +124,8 @@ def _read_table(path: str, options: ListOptions) -> ListTable:
     suffix = get_suffix(path)
     if suffix == ".parquet":
         return _take_columns(pq.read_table(path, use_threads=False))
-    data = to_utf8(_read_bytes(path))
+    data = to_utf8(Path(path).read_bytes())
     return read_json(data) if suffix in JSON_SUFFIXES else read_text(data, suffix, options)
-
-
-def _read_bytes(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def _take_columns(table: pa.Table) -> ListTable:
@@ -144,16 +140,12 @@ def _take_columns(table: pa.Table) -> ListTable:
         names = [name for name in names if name in ("source", LABEL) or name not in FACTS]
     columns = {name: _normalize(table.column(name)) for name in names}
     for name, column in columns.items():
-        _check_type(name, column.type)
+        try:  # A column that cannot be written fails here, before hours of scanning.
+            pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([pa.field(name, column.type)])).close()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            problem = f"column {name!r} holds {column.type}, which a catalog cannot hold"
+            raise UsageError(f"{problem}: leave the column out") from error
     return ListTable(dict(columns), has_header=names != [""], is_table=True)
-
-
-def _check_type(name: str, kind: pa.DataType) -> None:
-    """Check before hours of scanning that a column can be written."""
-    try:
-        pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([pa.field(name, kind)])).close()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise UsageError(f"column {name!r} holds {kind}, which a catalog cannot hold: leave the column out") from error
 
 
 def _normalize(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -262,7 +254,17 @@ def _convert_columns(listed: ListTable, path_name: str) -> pa.Table:
         if name != path_name:
             values = to_column(column) if isinstance(column, list) else column
             columns[name] = _remove_empty(_infer_type(listed, name, values) if listed.is_text else values)
-    return pa.table(_rename_facts(columns))
+    # Columns with the names of facts get other names.
+    facts = FACTS.keys() - {LABEL}
+    used = columns.keys() | facts
+    renamed = dict[str, pa.ChunkedArray]()
+    for name, column in columns.items():
+        new = name
+        while new in used and (new != name or new in facts):
+            new = f"manifest_{new}"
+        used |= {new}
+        renamed[new] = column
+    return pa.table(renamed)
 
 
 def _infer_type(listed: ListTable, name: str, texts: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -298,20 +300,6 @@ def _remove_empty(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_string(column.type):
         return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
     return column
-
-
-def _rename_facts(columns: dict[str, pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
-    """Give other names to columns that have the names of facts."""
-    facts = FACTS.keys() - {LABEL}
-    used = columns.keys() | facts
-    renamed = dict[str, pa.ChunkedArray]()
-    for name, column in columns.items():
-        new = name
-        while new in used and (new != name or new in facts):
-            new = f"manifest_{new}"
-        used |= {new}
-        renamed[new] = column
-    return renamed
 
 
 def _join_folder(names: list[str], folder: str) -> SourceGroup:

@@ -19,27 +19,24 @@ from framefeed.catalog import (
     ROWS_PER_BATCH,
     SURVEYED,
     CatalogHeader,
-    ChunkResult,
     Facts,
     FrameTables,
-    ListedRows,
-    SourceGroup,
     SurveyedSources,
     SurveyOptions,
-    cut_into_chunks,
     find_first_rows,
+    format_rate,
     gather_rows,
+    number_sources,
     number_true,
     open_catalog,
-    select_sources,
-    survey_chunks,
-    to_time_column,
 )
 from framefeed.errors import MediaError
 from framefeed.index import PROOF_RULES, BuiltFrom
 from framefeed.media import SEQUENCE_CONTAINER, list_folder
+from framefeed.scanning._chunks import ChunkResult, cut_into_chunks, survey_chunks
 from framefeed.scanning._journal import JOURNALED, Journal, JournalWriter
-from framefeed.scanning._rows import ScanStats
+from framefeed.scanning._rows import ScanStats, SourceGroup, SourceRows, select_sources
+from framefeed.scanning._still_rows import to_time_column
 
 _BELIEVED = [get_args(BuiltFrom).index(name) for name in ("packets+proof", "packets+ends")]
 
@@ -54,7 +51,7 @@ class RunResults:
     """
 
     def __init__(
-        self, rows: ListedRows, runs: Iterable[SurveyedSources], old: tuple[Facts, CatalogHeader] | None = None
+        self, rows: SourceRows, runs: Iterable[SurveyedSources], old: tuple[Facts, CatalogHeader] | None = None
     ) -> None:
         self.rows = rows
         self.runs = [run for run in runs if run.facts.num_rows]
@@ -129,7 +126,7 @@ class RunResults:
         return numbers
 
 
-def read_earlier_results(target: str | None, journal: Journal, options: SurveyOptions, rows: ListedRows) -> RunResults:
+def read_earlier_results(target: str | None, journal: Journal, options: SurveyOptions, rows: SourceRows) -> RunResults:
     """Read the results of earlier runs: those of the journal, the newest first, then the catalog at ``target``.
 
     Args:
@@ -143,12 +140,12 @@ def read_earlier_results(target: str | None, journal: Journal, options: SurveyOp
         return RunResults(rows, runs)
     with suppress(MediaError):  # An unreadable catalog is ignored.
         known, header, frames = open_catalog(target)
-        has_all = header.has_settings(options) and not (frames is None and header.frames_id is not None)
+        has_all = _has_settings(header, options) and not (frames is None and header.frames_id is not None)
         if has_all and (options.fps is None or _has_sequence_rate(known, frames, options.fps)):
             facts = known
             if not known.column("source").equals(pa.chunked_array([rows.source_texts])):
                 # Lines of a manifest about one file share its facts.
-                first = find_first_rows(known.source_numbers)
+                first = find_first_rows(number_sources(known.column("source").combine_chunks()))
                 if len(first) < known.num_rows:
                     taken = pa.array(first)
                     facts = Facts(known.schema, len(first), lambda name: known.column(name).take(taken))
@@ -156,6 +153,12 @@ def read_earlier_results(target: str | None, journal: Journal, options: SurveyOp
             runs.append(run if header.rules == PROOF_RULES else _leave_out_believed(run))
             return RunResults(rows, runs, (known, header))
     return RunResults(rows, runs)
+
+
+def _has_settings(header: CatalogHeader, options: SurveyOptions) -> bool:
+    """Whether a scan with these options would read the same facts as that of a catalog."""
+    settings = (options.depth, options.verify, repr(options.limits), format_rate(options.assume_fps))
+    return (header.depth, header.verify, header.limits, header.assume_fps) == settings
 
 
 def _leave_out_believed(run: SurveyedSources) -> SurveyedSources:
@@ -177,8 +180,7 @@ def _has_sequence_rate(facts: Facts, frames: FrameTables | None, fps: Fraction) 
     if frames is None:
         return set(facts.column("average_fps").filter(is_sequence).to_pylist()) <= {float(fps)}
     rows = facts.plan_columns.frame_rows[is_sequence.to_numpy()]
-    index = frames.index(int(rows[rows >= 0][0])) if (rows >= 0).any() else None
-    return index is None or index.time_base == 1 / fps
+    return not (rows >= 0).any() or frames.index(int(rows[rows >= 0][0])).time_base == 1 / fps
 
 
 def survey_sources(
@@ -213,12 +215,14 @@ def survey_sources(
                 if writer is not None:
                     writer.write(start, result)
                 start += len(result)
-                stats.count(result)
+                stats.surveyed += len(result)
+                stats.bytes_read += result.bytes_read
+                stats.by_library += result.by_library
                 yield result
 
     try:
         with closing(survey_and_record()) as results:
-            new = SurveyedSources.of(results)
+            new = SurveyedSources.of((each.facts, each.frames) for each in results)
     except KeyboardInterrupt as interrupt:
         if journal is None or writer is None:
             raise
@@ -245,7 +249,7 @@ def _stat_group(group: SourceGroup) -> tuple[IntArray, IntArray]:
     if group.kind == "image_folder":
         # The same facts of folders of pictures as `ImageSequence`, without opening their files.
         for number, path in enumerate(group.paths()):
-            with suppress(MediaError):
+            with suppress(MediaError, OSError):
                 stat = list_folder(path).stat
                 sizes[number], times[number] = stat.bytes, stat.mtime_ns or 0
     elif group.kind == "files":

@@ -1,25 +1,63 @@
-"""Listing: the rows of a scan, without a Python path for each row; and the endings of media files."""
+"""Listing: the rows of a scan, as groups of sources, without a Python path for each; and the endings of media files."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from framefeed._arrays import IntArray
+from framefeed._arrays import BoolArray, IntArray
+from framefeed._cached import cached_property
 from framefeed._names import escape, to_stored_name
-from framefeed.catalog import ChunkResult, SourceGroup
+from framefeed.catalog import ListedRows, find_first_rows
 from framefeed.errors import UnreadableMedia
 from framefeed.media import PICTURE_SUFFIXES
 
 NO_COLUMN_ROW = -1
 """Column row of a row that comes from no manifest, or from one without columns."""
 _ROWS_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class SourceGroup:
+    """Consecutive sources of one folder and kind, from their listing to their survey.
+
+    Attributes:
+        folder: Absolute path without a trailing slash, or "" if the names are complete paths or URLs.
+        names: Path of each source relative to the folder: its name if a walk listed it; a manifest may name files in
+            subfolders. With kind "sources": paths, and `SurveyResult` objects of sources that could not be listed.
+        kind: "image_folder" if the names are folders whose pictures are the frames of one video.
+    """
+
+    folder: str
+    names: list[Any] = field(repr=False)
+    kind: Literal["files", "sources", "image_folder"] = "files"
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def paths(self) -> Iterator[Any]:
+        """Iterate over the complete paths or URLs."""
+        prefix = self.folder and self.folder + os.sep
+        return (prefix + name for name in self.names) if prefix else iter(self.names)
+
+
+def select_sources(groups: Iterable[SourceGroup], is_selected: BoolArray) -> Iterator[SourceGroup]:
+    """Select sources of groups by a mask over all of them."""
+    start = 0
+    for group in groups:
+        selected = np.flatnonzero(is_selected[start : start + len(group)]).tolist()
+        start += len(group)
+        if len(selected) == len(group):
+            yield group
+        elif selected:
+            yield replace(group, names=[group.names[number] for number in selected])
 
 
 @dataclass(slots=True)
@@ -46,11 +84,21 @@ class ScanStats:
     repeated_folders: int = 0
     passed_over: Counter[str] = field(default_factory=Counter)
 
-    def count(self, surveyed: ChunkResult) -> None:
-        """Add a chunk."""
-        self.surveyed += len(surveyed)
-        self.bytes_read += surveyed.bytes_read
-        self.by_library += surveyed.by_library
+
+@dataclass(frozen=True)
+class SourceRows(ListedRows):
+    """The rows of a scan, and the sources to open.
+
+    Attributes:
+        sources: The distinct sources, [S], in the order of their first rows.
+    """
+
+    sources: Sequence[SourceGroup] = ()
+
+    @cached_property
+    def source_texts(self) -> pa.Array:
+        """The texts of the distinct sources, [S]."""
+        return self.texts if self.numbers is None else self.texts.take(pa.array(find_first_rows(self.numbers)))
 
 
 @dataclass(slots=True)

@@ -24,8 +24,6 @@ from framefeed.catalog import (
     Catalog,
     Depth,
     Label,
-    ListedRows,
-    SourceGroup,
     SurveyOptions,
     SurveyResult,
     build_catalog_data,
@@ -39,7 +37,6 @@ from framefeed.catalog import (
     hash_column,
     number_sources,
     open_catalog,
-    select_sources,
 )
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.index import PROOF_RULES, TimesFrom, Verify
@@ -48,7 +45,7 @@ from framefeed.scanning._journal import Journal
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._listing import Root, Roots, check_roots, list_roots
 from framefeed.scanning._resuming import RunResults, read_earlier_results, survey_sources
-from framefeed.scanning._rows import Listing, ScanStats
+from framefeed.scanning._rows import Listing, ScanStats, SourceGroup, SourceRows, select_sources
 from framefeed.scanning._walk import ImageFolders
 
 StrPath = str | os.PathLike[str]
@@ -274,7 +271,9 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
         "rules": PROOF_RULES,
     }
     with Journal(target, settings, _list_arguments(roots, request, settings), request.show_line) as journal:
-        if journal.has_waited and not journal.was_left and _is_result(target, journal, rows, options):
+        has_ended = journal.has_waited and not journal.was_left
+        # The catalog that another process has just made may be that of this scan: its files are not looked at.
+        if has_ended and _is_up_to_date(read_earlier_results(target, journal, options, rows), rows):
             journal.remove()
             stats = replace(listing.stats, known=len(rows.source_texts))
             return _make_result(Catalog.open(target, rows.root), stats, listing)
@@ -328,15 +327,10 @@ def _list_arguments(roots: Sequence[Root], request: ScanRequest, settings: Mappi
     }
 
 
-def _is_result(target: str, journal: Journal, rows: ListedRows, options: SurveyOptions) -> bool:
-    """Whether the catalog that another process has just made is that of this scan; its files are not looked at."""
-    return _is_up_to_date(read_earlier_results(target, journal, options, rows), rows)
-
-
 def _update_catalog(
     target: str,
     journal: Journal,
-    rows: ListedRows,
+    rows: SourceRows,
     options: SurveyOptions,
     stats: ScanStats,
     *,
@@ -387,7 +381,7 @@ def check_fps(image_folders: str, fps: float | Fraction | None) -> Fraction | No
     return None if fps is None else parse_rate(fps)
 
 
-def _make_rows(listing: Listing, request: ScanRequest) -> ListedRows:
+def _make_rows(listing: Listing, request: ScanRequest) -> SourceRows:
     """Make the rows of the catalog, and the distinct sources to open."""
     root = request.lists.folder
     columns = listing.get_columns()
@@ -414,19 +408,16 @@ def _make_rows(listing: Listing, request: ScanRequest) -> ListedRows:
         is_first = np.zeros(len(texts), dtype=bool)
         is_first[find_first_rows(numbers)] = True
         sources = list(select_sources(sources, is_first))
-    return ListedRows(
-        texts, sources, numbers, labels, extra if extra.column_names else None, root, classes=request.classes
-    )
+    return SourceRows(texts, numbers, labels, extra, root, classes=request.classes, sources=sources)
 
 
-def _is_up_to_date(earlier: RunResults, rows: ListedRows) -> bool:
+def _is_up_to_date(earlier: RunResults, rows: SourceRows) -> bool:
     """Whether the old catalog has these rows and labels; its settings and the facts of its sources are the same."""
     with suppress(MediaError):
         if earlier.old is None:
             return False
         facts, header = earlier.old
-        labels = rows.plain_labels()
-        extra = pa.table({}) if rows.extra is None else rows.extra
+        labels, extra = rows.plain_labels(), rows.extra
         if tuple(header.classes) != find_classes(labels, rows.classes) or facts.extra_names != extra.column_names:
             return False
         columns = {"source": pa.chunked_array([rows.texts]), "label": labels}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
+import stat
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,17 +19,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import Literal, TypeAlias
+from typing import Literal, TypeVar
 
-from framefeed.catalog import SourceGroup
 from framefeed.errors import UnreadableMedia, UsageError
 from framefeed.media import PICTURE_SUFFIXES
 from framefeed.parallel import raise_shortage, try_again_in_shortage
-from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, Endings, ScanStats, sort_by_bytes
+from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, Endings, ScanStats, SourceGroup, sort_by_bytes
 
+R = TypeVar("R")
 ImageFolders = Literal["image", "video"]
-# Groups in order; an empty list is filled when its folder is walked.
-_NestedGroups: TypeAlias = "list[SourceGroup | _NestedGroups]"
 _MEDIA = Endings(ALL_MEDIA_SUFFIXES)
 
 
@@ -68,12 +67,10 @@ class WalkFacts:
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """A folder to walk: its real path, and the lists for its own row and the rows of its content."""
+    """A folder to walk, and its real path."""
 
     path: str
     real: str
-    row: _NestedGroups = field(default_factory=list)
-    content: _NestedGroups = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,107 +104,105 @@ class Walk:
         Real subfolders come before linked ones, and linked ones in the order of their discovery: so a file with several
         paths is listed by the path with the fewest links. A folder that cannot be listed is a row.
         """
-        top, links = _Folder(path, os.path.realpath(path)), deque[_Folder]()
-        folders = [top]
+        folders, links = [_Folder(path, os.path.realpath(path))], deque[_Folder]()
+        groups = list[SourceGroup]()
         while folders or links:
             folder = folders.pop() if folders else links.popleft()
             try:
-                inner, linked = self._list(folder)
+                inner, linked = self._list(folder, groups)
             except OSError as error:
-                folder.row.append(self.facts.unlistable_row(folder.path, error))
+                groups.append(self.facts.unlistable_row(folder.path, error))
                 continue
             folders += reversed(inner)
             links += linked
-        # Join neighbours of the same folder and kind.
-        nested: _NestedGroups = [top.row, top.content]
-        groups, iterators = list[SourceGroup](), [iter(nested)]
-        while iterators:
-            part = next(iterators[-1], None)
-            if part is None:
-                iterators.pop()
-            elif isinstance(part, list):
-                iterators.append(iter(part))
-            elif groups and (groups[-1].folder, groups[-1].kind) == (part.folder, part.kind):
-                groups[-1].names.extend(part.names)
-            elif part.names:
-                groups.append(part)
-        return groups
+        # Each folder's files are cut where a subfolder comes between them; neighbours that stay together are joined.
+        groups.sort(key=_get_path)
+        joined = list[SourceGroup]()
+        for group in groups:
+            if joined and (joined[-1].folder, joined[-1].kind) == (group.folder, group.kind):
+                joined[-1].names.extend(group.names)
+            else:
+                joined.append(group)
+        return joined
 
-    def _list(self, folder: _Folder) -> tuple[list[_Folder], list[_Folder]]:
-        """Add the rows of a folder, and return its subfolders as `_add`; none if it was listed before."""
-        stat = try_again_in_shortage(partial(os.stat, folder.path), folder.path, "open")
-        is_new = (stat.st_dev, stat.st_ino) not in self.facts.seen
+    def _list(self, folder: _Folder, groups: list[SourceGroup]) -> tuple[list[_Folder], list[_Folder]]:
+        """Add the rows of a folder, and return its real and its linked subfolders; none if it was listed before."""
+        facts = _ask_twice(os.stat, folder.path)
+        is_new = (facts.st_dev, facts.st_ino) not in self.facts.seen
         if not is_new and not (self._by_parent and not _is_loop(folder)):
             self.facts.stats.repeated_folders += 1
             return [], []
-        entries = _list_entries(folder.path)
+        entries = _ask_twice(_list_entries, folder.path)
         names = _list_file_names(entries)
         files = self._files.sorted_names(names)
-        inner, linked = self._add(folder, entries.others, names, files)
+        if self._holds_frames(names):
+            groups.append(_make_image_folder_group(folder.path))
+        self.facts.note(
+            folder.path, folder.real, {entry.name for entry in entries.others if entry.is_symlink()}.intersection(files)
+        )
+        here = [
+            _Folder(entry.path, os.path.join(folder.real, entry.name))
+            for entry in entries.others
+            if entry.is_dir(follow_symlinks=False)
+        ]
+        elsewhere = [
+            _Folder(entry.path, os.path.realpath(entry.path))
+            for entry in entries.others
+            if entry.is_symlink() and is_folder(entry)
+        ]
+        here.sort(key=_get_content_key)
+        elsewhere.sort(key=_get_content_key)
+        groups += _cut_files(folder.path, files, [*here, *elsewhere])
         if is_new:
-            self.facts.seen.add((stat.st_dev, stat.st_ino))
+            self.facts.seen.add((facts.st_dev, facts.st_ino))
             if len(files) < len(names):
                 self.facts.stats.passed_over.update(_MEDIA.count_others(names))
-            return inner, linked
+            return here, elsewhere
         self.facts.is_relisted = True
         # The rows that the folder's name labels: its files, and folders of pictures in it.
-        for subfolder in (*inner, *linked) if self._frames is not None else ():
-            if not _is_loop(subfolder) and self._holds_frames(_list_file_names(_list_entries(subfolder.path))):
-                subfolder.row.append(_make_image_folder_group(subfolder.path))
+        for subfolder in (*here, *elsewhere) if self._frames is not None else ():
+            if not _is_loop(subfolder):
+                entries = _ask_twice(_list_entries, subfolder.path)
+                if self._holds_frames(_list_file_names(entries)):
+                    groups.append(_make_image_folder_group(subfolder.path))
         return [], []
 
     def _holds_frames(self, names: list[str]) -> bool:
         return self._frames is not None and any(map(self._frames.has_ending, names))
 
-    def _add(
-        self, folder: _Folder, others: Sequence[os.DirEntry[str]], names: list[str], files: list[str]
-    ) -> tuple[list[_Folder], list[_Folder]]:
-        """Add the rows of a folder to its lists, and return its real and its linked subfolders.
 
-        Its files and subfolders are ordered by the bytes of their paths: ``a-b`` < ``a/b`` < ``ab``.
-        """
-        path = folder.path
-        if self._holds_frames(names):
-            folder.row.append(_make_image_folder_group(path))
-        links = {entry.name for entry in others if entry.is_symlink()}.intersection(files)
-        self.facts.note(path, folder.real, links)
-        here = [
-            _Folder(entry.path, os.path.join(folder.real, entry.name))
-            for entry in others
-            if entry.is_dir(follow_symlinks=False)
-        ]
-        elsewhere = [
-            _Folder(entry.path, os.path.realpath(entry.path))
-            for entry in others
-            if entry.is_symlink() and is_folder(entry)
-        ]
-        here.sort(key=_get_content_key)
-        elsewhere.sort(key=_get_content_key)
-        keyed = [(os.fsencode(subfolder.path), subfolder.row) for subfolder in (*here, *elsewhere)]
-        keyed += [(_get_content_key(subfolder), subfolder.content) for subfolder in (*here, *elsewhere)]
-        prefix_size = len(os.fsencode(os.path.join(path, "")))
-        start = 0
-        for key, parts in sorted(keyed, key=itemgetter(0)):
-            end = bisect_left(files, key[prefix_size:], lo=start, key=os.fsencode)
-            folder.content.extend([make_files_group(path, files[start:end]), parts])
-            start = end
-        folder.content.append(make_files_group(path, files[start:] if start else files))
-        return here, elsewhere
+def _cut_files(folder: str, files: list[str], subfolders: Sequence[_Folder]) -> Iterator[SourceGroup]:
+    """Cut the files of a folder where subfolders come between them: by their bytes, ``a-b`` < ``a/b`` < ``ab``."""
+    prefix_size = len(os.fsencode(os.path.join(folder, "")))
+    start = 0
+    for key in sorted(key for each in subfolders for key in (os.fsencode(each.path), _get_content_key(each))):
+        end = bisect_left(files, key[prefix_size:], lo=start, key=os.fsencode)
+        if start < end:
+            yield make_files_group(folder, files[start:end])
+        start = end
+    if start < len(files):
+        yield make_files_group(folder, files[start:] if start else files)
+
+
+def _get_path(group: SourceGroup, number: int = 0) -> bytes:
+    return os.fsencode(os.path.join(group.folder, group.names[number]))
+
+
+def _ask_twice(call: Callable[[str], R], folder: str) -> R:
+    """Ask the system about a folder; in a shortage twice."""
+    return try_again_in_shortage(partial(call, folder), folder, "open")
 
 
 def _list_entries(folder: str) -> _Entries:
-    def read() -> _Entries:
-        listed = _Entries()
-        add = listed.names.append
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_file(follow_symlinks=False):
-                    add(entry.name)
-                else:
-                    listed.others.append(entry)
-        return listed
-
-    return try_again_in_shortage(read, folder, "open")
+    listed = _Entries()
+    add = listed.names.append
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                add(entry.name)
+            else:
+                listed.others.append(entry)
+    return listed
 
 
 def _list_file_names(entries: _Entries) -> list[str]:
@@ -240,7 +235,16 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
     """Whether an entry is a folder, or a link to one."""
     try:
         return entry.is_dir()
-    except OSError:  # A link to itself.
+    except OSError as error:
+        raise_shortage(error, entry.path, "open")
+        return False  # A link to itself.
+
+
+def is_folder_path(path: str) -> bool:
+    """Whether there is a folder at a path; `os.path.isdir` says no in a shortage, too."""
+    try:
+        return stat.S_ISDIR(_ask_twice(os.stat, path).st_mode)
+    except (OSError, ValueError):
         return False
 
 
@@ -282,13 +286,9 @@ def list_glob(pattern: str, walk: Walk, without: frozenset[str] = frozenset()) -
             f"{pattern}: this pattern matches no file: check the names of its folders, and put it in quotes in a shell"
         )
     groups += [group for folder in globbing.matched_folders for group in walk.list_folder(folder)]
-
     # By the bytes of the paths; each group is sorted already.
-    def get_path(group: SourceGroup, number: int = 0) -> bytes:
-        return os.fsencode(os.path.join(group.folder, group.names[number]))
-
-    groups.sort(key=get_path)
-    if all(get_path(group, -1) < get_path(later) for group, later in pairwise(groups)):
+    groups.sort(key=_get_path)
+    if all(_get_path(group, -1) < _get_path(later) for group, later in pairwise(groups)):
         return groups
     # Files of a subfolder come between those of its folder.
     rows = [
@@ -358,7 +358,7 @@ class _GlobMatches:
     def _list(self, folder: str) -> _Entries:
         folder = folder or os.sep
         try:
-            return _list_entries(folder)
+            return _ask_twice(_list_entries, folder)
         except (FileNotFoundError, NotADirectoryError):
             pass  # A part without wildcards need not exist in each folder.
         except OSError as error:

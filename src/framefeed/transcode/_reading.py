@@ -13,7 +13,6 @@ from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia, FramefeedError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
-from framefeed.parallel import try_again_in_shortage
 from framefeed.request import OutputSpec
 from framefeed.transcode._results import FrameFault, describe_fault
 
@@ -56,8 +55,7 @@ class FrameReader:
             StaleSource: The file is not the one that was indexed.
             FramefeedError: The frames cannot be decoded for another reason than damage.
         """
-        name = self._source.name
-        try_again_in_shortage(lambda: self._source.check_identity(self._index.identity), name, "decode")
+        self._source.check_identity(self._index.identity)
         if self._stream is None or self._next != ordinals[0]:
             self._open(ordinals, following)
         self._next = -1

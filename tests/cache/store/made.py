@@ -57,14 +57,17 @@ def read_all(store: FrameStore, key: bytes, numbers: Sequence[int]) -> dict[int,
     locations = store.find(key, np.array(numbers, np.int64))
     assert len(locations) == len(numbers)
     where = np.flatnonzero(locations.segment != MISS).tolist()
-    buffers = [memoryview(bytearray(int(locations.nbytes[at]))) for at in where]
+    buffers = [memoryview(bytearray(int(locations.rows["nbytes"][at]))) for at in where]
     got = {}
     for at, buffer, is_sound in zip(where, buffers, store.read(locations, where, buffers), strict=True):
         if is_sound:
             frame = frame_of(key, numbers[at])
-            assert locations.kinds[locations.kind[at]] == frame.kind
-            assert int(locations.raw_nbytes[at]) == frame.raw_nbytes
-            assert (int(locations.stamp[at]), int(locations.content[at])) == (frame.stamp, frame.content)
+            assert locations.kinds[locations.rows["kind"][at]] == frame.kind
+            assert int(locations.rows["raw_nbytes"][at]) == frame.raw_nbytes
+            assert (int(locations.rows["stamp"][at]), int(locations.rows["content"][at])) == (
+                frame.stamp,
+                frame.content,
+            )
             got[numbers[at]] = bytes(buffer)
     return got
 

@@ -285,7 +285,7 @@ def test_C09_a_file_that_shrinks_while_it_is_open_is_missing(tmp_path: Path) -> 
         assert len(read_all(store, KEYS[0], range(40))) == 40
         (path,) = segments(tmp_path)
         locations = store.find(KEYS[0], np.arange(40))
-        os.truncate(path, int(locations.offset[20]))
+        os.truncate(path, int(locations.rows["offset"][20]))
         assert read_all(store, KEYS[0], range(40)).keys() == set(range(20))
         assert store.counts.frames_damaged == 20
         os.truncate(path, 0)
@@ -317,7 +317,7 @@ def test_damaged_frames_are_not_found_again_but_their_duplicates_are(tmp_path: P
         locations = store.find(KEYS[0], np.arange(10))
         newest = max(segments(tmp_path), key=lambda path: path.read_bytes().count(data_of(KEYS[0], 4, 2)))
         content = newest.read_bytes()
-        newest.write_bytes(flipped(content, int(locations.offset[4]), 1))
+        newest.write_bytes(flipped(content, int(locations.rows["offset"][4]), 1))
         assert 4 not in read_all(store, KEYS[0], range(10))
         assert read_all(store, KEYS[0], [4, 5]) == {4: data_of(KEYS[0], 4, 1), 5: data_of(KEYS[0], 5, 2)}
         assert store.counts.frames_damaged == 1
@@ -336,7 +336,7 @@ def test_C01_of_several_frames_the_damaged_one_alone_is_not_found_again(tmp_path
     path.write_bytes(content)
     with FrameStore(os.fspath(tmp_path)) as store:
         locations = store.find(KEYS[0], np.arange(4))
-        buffers = [memoryview(bytearray(int(locations.nbytes[index]))) for index in (1, 2)]
+        buffers = [memoryview(bytearray(int(locations.rows["nbytes"][index]))) for index in (1, 2)]
         assert store.read(locations, [1, 2], buffers) == [True, False]
         assert store.find(KEYS[0], np.arange(4)).is_there.tolist() == [True, True, False, True]
         assert (store.counts.frames_read, store.counts.frames_damaged) == (1, 1)
@@ -351,7 +351,7 @@ def test_verify_names_what_is_damaged(tmp_path: Path) -> None:
         for number in (3, 17):
             (path,) = (p for p in segments(tmp_path) if data_of(KEYS[0], number) in p.read_bytes())
             content = path.read_bytes()
-            path.write_bytes(flipped(content, int(locations.offset[number]), 4))
+            path.write_bytes(flipped(content, int(locations.rows["offset"][number]), 4))
         (refused,) = {path.name for path in segments(tmp_path) if data_of(KEYS[0], 5) in path.read_bytes()}
         directory_of(tmp_path / refused).write_bytes(b"something else" * 50)
     with FrameStore(os.fspath(tmp_path)) as store:
@@ -400,7 +400,7 @@ def test_segments_by_the_specification_are_read(tmp_path: Path) -> None:
     assert read_frames_of_any(store, KEY, range(5)) == FRAMES
     locations = store.find(KEY, np.arange(4))
     assert locations.kinds == (Kind("raw", "rgb24 1x1 2 0 p"),)
-    assert locations.raw_nbytes.tolist() == [100, 101, 102, 103]
+    assert locations.rows["raw_nbytes"].tolist() == [100, 101, 102, 103]
     assert store.info().descriptions == {KEY.hex(): "a stream"}
 
 
@@ -434,7 +434,7 @@ def read_frames_of_any(store: FrameStore, key: bytes, numbers: Sequence[int]) ->
     """Those that are sound, of frames that are not made by ``frame_of``."""
     locations = store.find(key, np.array(numbers))
     where = np.flatnonzero(locations.is_there).tolist()
-    buffers = [memoryview(bytearray(int(locations.nbytes[at]))) for at in where]
+    buffers = [memoryview(bytearray(int(locations.rows["nbytes"][at]))) for at in where]
     sound = store.read(locations, where, buffers)
     return {numbers[at]: bytes(buffer) for at, buffer, ok in zip(where, buffers, sound, strict=True) if ok}
 

@@ -327,7 +327,7 @@ def test_frames_do_not_begin_where_copying_is_slow(tmp_path: Path) -> None:
         for first in (0, 4, 8):
             frames = [frame_of(KEYS[0], n, data=bytes(16 * 16 * 3)) for n in range(first, first + 4)]
             store.add(KEYS[0], "", frames)
-        offsets = store.find(KEYS[0], np.arange(12)).offset
+        offsets = store.find(KEYS[0], np.arange(12)).rows["offset"]
     for begin in (0, 16, 64):
         assert not (((begin - offsets) % 256 > 0) & ((begin - offsets) % 256 < 64)).any()
 
@@ -439,7 +439,7 @@ def test_many_kinds_and_rows_seal_a_segment(tmp_path: Path, monkeypatch: pytest.
         assert not store.add(KEYS[0], "", [frames[0]] * 41)
         assert store.trouble is None
         locations = store.find(KEYS[0], np.arange(30))
-    assert [locations.kinds[kind] for kind in locations.kind] == [frame.kind for frame in frames.values()]
+    assert [locations.kinds[kind] for kind in locations.rows["kind"]] == [frame.kind for frame in frames.values()]
     assert len(segments(tmp_path)) > 3
 
 

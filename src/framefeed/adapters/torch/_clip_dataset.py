@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, SupportsIndex, get_args
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,6 @@ from framefeed._per_process import PerProcess
 from framefeed._values import Limits
 from framefeed.adapters import IGNORED_TARGET, check_target
 from framefeed.adapters.torch._drawing import drawing_from
-from framefeed.cache import FrameCache, explain_little_reuse, make_decoder
 from framefeed.decode import Decoder, as_decoder
 from framefeed.encode import make_image
 from framefeed.errors import FramefeedError, ResourceExhausted, UsageError
@@ -28,15 +27,21 @@ from framefeed.load import (
     Ledger,
     LedgerEntry,
     OnError,
+    check_cache,
     check_on_error,
+    explain_useless_cache,
     load_batch,
     make_max_failed_error,
     suggest_skipping,
     with_position,
+    wrap_in_cache,
 )
 from framefeed.media import source_name
 from framefeed.parallel import Err, Ok, catch_outcome
 from framefeed.plan import EpochPlan
+
+if TYPE_CHECKING:
+    from framefeed.cache import FrameCache
 
 Output = Literal["tensor", "numpy", "pil"]
 TRANSFORM_INPUTS = {
@@ -172,9 +177,8 @@ class ClipDataset(Dataset[Any]):
         check_on_error(on_error, max_failed)
         check_choice("output", output, get_args(Output))
         as_decoder(backend, limits)
-        if cache is not None and not isinstance(cache, FrameCache):
-            raise expected("cache", "an ff.FrameCache or None", cache)
-        if cache is not None and (remark := explain_little_reuse(cache, plan)) is not None:
+        check_cache(cache)
+        if (remark := explain_useless_cache(plan, cache)) is not None:
             warnings.warn(remark, UserWarning, stacklevel=2)
         self._cache = cache
         self._plan = plan
@@ -305,7 +309,7 @@ class ClipDataset(Dataset[Any]):
         if len(self._delivered) < _MOST_REMEMBERED:
             self._delivered.update(numbers)
         if self._cached_decoder is None:
-            self._cached_decoder = make_decoder(plan, self._cache, as_decoder(self._backend, self._limits))
+            self._cached_decoder = wrap_in_cache(plan, self._cache, as_decoder(self._backend, self._limits))
         return self._cached_decoder
 
     def _make_item(self, plan: EpochPlan, batch: ClipBatch, slot: int, number: int) -> Any:

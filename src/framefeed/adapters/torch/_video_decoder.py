@@ -206,8 +206,15 @@ class VideoDecoder:
         check_device(device)
         self._dtype = as_dtype(output_dtype)
         bounds = resolve_limits(limits)
-        decoder = _choose_backend(backend, as_thread_count(num_ffmpeg_threads), bounds)
-        verify = _choose_verify(seek_mode, custom_frame_mappings)
+        threads = as_thread_count(num_ffmpeg_threads)
+        if threads != 1 and backend != "auto":
+            raise UsageError(f"num_ffmpeg_threads={threads} needs backend='auto', got backend={backend!r}")
+        decoder = backend if threads == 1 else make_auto_decoder(PyAVDecoder(threads=threads, limits=bounds), bounds)
+        if seek_mode not in ("exact", "approximate"):
+            raise UsageError(f"seek_mode must be 'exact' or 'approximate', got {seek_mode!r}")
+        if custom_frame_mappings is not None and seek_mode == "approximate":
+            raise UsageError("custom_frame_mappings is incompatible with seek_mode='approximate'")
+        verify: Literal["proof", "none"] = "proof" if seek_mode == "exact" else "none"
         media, number = as_source(source), as_stream(stream_index)
         check_frame_index(frame_index)
         index = frame_index or build_index(media, verify, stream_index=number, limits=bounds)
@@ -348,19 +355,3 @@ class VideoDecoder:
             torch.from_numpy(batch.duration_seconds),
             cast("Any", torch.from_numpy(np.array(batch.indices))),
         )
-
-
-def _choose_backend(backend: str | Decoder, threads: int, limits: Limits) -> str | Decoder:
-    if threads == 1:
-        return backend
-    if backend != "auto":
-        raise UsageError(f"num_ffmpeg_threads={threads} needs backend='auto', got backend={backend!r}")
-    return make_auto_decoder(PyAVDecoder(threads=threads, limits=limits), limits)
-
-
-def _choose_verify(seek_mode: str, mappings: Any) -> Literal["proof", "none"]:
-    if seek_mode not in ("exact", "approximate"):
-        raise UsageError(f"seek_mode must be 'exact' or 'approximate', got {seek_mode!r}")
-    if mappings is not None and seek_mode == "approximate":
-        raise UsageError("custom_frame_mappings is incompatible with seek_mode='approximate'")
-    return "proof" if seek_mode == "exact" else "none"

@@ -1,10 +1,11 @@
-"""Loops of other libraries over the same clips, as users write them; run as a program, which imports no framefeed.
+"""Loops over the same clips, as users write them; run as a program, which itself imports no framefeed.
 
     python -P loops.py LOOP SPECIFICATION
 
 The specification is a JSON file (`bench/load/_programs.py`). The program prints a word at each mark, "ready" after its
-imports, "first" and "done", and waits for a line of input after it, so that the bench can read the clocks. The global
-name ``DataLoader`` may be set beforehand (`runpy`): so the same script runs under another class.
+imports, "first" and "done", and waits for a line of input after it, so that the bench can read the clocks. Global
+names may be set beforehand (`runpy`): ``DataLoader``, so that the same script runs under another class, and
+``framefeed`` for the loops over ours.
 """
 
 from __future__ import annotations
@@ -100,7 +101,24 @@ def prepare_spdl(spec: Spec) -> Begin:
     return begin
 
 
+def prepare_framefeed(spec: Spec, kind: str) -> Begin:
+    """Prepare our loader, over the plan that the clips are from; the package is a global name."""
+    package: Any = globals()["framefeed"]
+    # Each is imported at its first use: now, as by a user's script.
+    open_catalog, rule, plan_clips, loader = package.Catalog.open, package.Dense, package.plan_clips, package.ClipLoader
+
+    def begin() -> Iterator[Any]:
+        options = {"clips_per_video": spec["clips_per_video"], "seed": spec["seed"], "size": (spec["side"],) * 2}
+        plan = plan_clips(open_catalog(spec["catalog"]), rule(spec["frames"], stride=spec["stride"]), **options)
+        batches = loader(plan, batch_size=spec["batch"], workers=spec["workers"], kind=kind)
+        return (batch.data for batch in batches)
+
+    return begin
+
+
 LOOPS: dict[str, Callable[[Spec], Begin]] = {
+    "framefeed threads": partial(prepare_framefeed, kind="threads"),
+    "framefeed processes": partial(prepare_framefeed, kind="processes"),
     "decord2": prepare_decord2,
     "torchcodec exact": partial(prepare_torchcodec, resizes_itself=True),
     "torchcodec approximate": partial(prepare_torchcodec, resizes_itself=True, seek_mode="approximate"),

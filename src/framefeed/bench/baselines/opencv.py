@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -13,8 +14,9 @@ from framefeed.bench._media import BenchVideo
 from framefeed.bench.baselines import SIZE, FileFormat, Method, ReadFrames
 from framefeed.decode import Pixels
 
-_CODEC = next((line.split()[-2] for line in cv2.getBuildInformation().splitlines() if "avcodec:" in line), "")
-VERSIONS = {"opencv": cv2.__version__, "opencv's avcodec": _CODEC.strip("()")}
+# As in "avcodec:   YES (62.28.101)", with more words in some builds.
+_CODEC = re.search(r"avcodec:.*?(\d[\d.]*)", cv2.getBuildInformation())
+VERSIONS = {"opencv": cv2.__version__, "opencv's avcodec": _CODEC[1] if _CODEC else "none"}
 
 
 def _open_capture(video: BenchVideo) -> Any:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from framefeed.bench._runner import Rounds
 from framefeed.bench.baselines import FileFormat, Peers
@@ -24,6 +23,7 @@ from framefeed.decode import (
     ClipSlot,
     DecodeCounts,
     DecodeReport,
+    Ordinals,
     Pixels,
     PlaneLayout,
     rebuild_picture,
@@ -179,11 +179,7 @@ class SampledDecoder(BaseDecoder):
         self._like = PyAVDecoder()
 
     def iter_native(
-        self,
-        source: MediaSource,
-        index: FrameIndex,
-        ordinals: npt.ArrayLike | range,
-        counts: DecodeCounts | None = None,
+        self, source: MediaSource, index: FrameIndex, ordinals: Ordinals, counts: DecodeCounts | None = None
     ) -> Iterator[tuple[int, Any]]:
         """Yield (ordinal, picture); see ``BaseDecoder.iter_native``."""
         for ordinal in np.asarray(ordinals, dtype=np.int64).tolist():

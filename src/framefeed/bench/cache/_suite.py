@@ -9,13 +9,14 @@ from functools import partial
 from pathlib import Path
 
 from framefeed.bench._runner import NO_TIME, Findings, Row
-from framefeed.bench._suites import Begin, BenchOptions, PlannedRow, Suite
+from framefeed.bench._suites import Begin, BenchOptions, MakeRow, Suite
 from framefeed.bench.baselines import Peers
 from framefeed.bench.cache._passes import batches_row, filling_row, second_row
 from framefeed.bench.cache._reads import checksums_row, exact_row, original_row
 from framefeed.bench.cache._sample import take_sample, video_of
 from framefeed.bench.cache._stored import Scene
 from framefeed.bench.cache._table import measure_formats
+from framefeed.errors import MissingMedia
 
 FRAMES = 64
 # The fewest whose interval holds the median in 95 of 100 cases.
@@ -35,15 +36,15 @@ PEERS = ("opencv", "joblib", "blosc2", "pillow", "jpegxl", "torchcodec", "decord
 ROW_SECONDS = {TABLE: 30, "original": 20}
 
 
-def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> list[PlannedRow]:
-    """List the rows that are asked for, and decode the frames that all of them read.
+def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> Mapping[str, MakeRow]:
+    """Decode the frames that all rows read, and plan the rows.
 
     Raises:
         MissingMedia: Media are named, and none is a video; or no time is left.
     """
-    asked, rounds = options.rows or tuple(ROWS), options.rounds
-    if not rounds.has(min(ROW_SECONDS.get(key, 0) for key in asked)):
-        return [PlannedRow(key, lambda scratch, stack: Row("", ""), lack=NO_TIME) for key in asked]
+    rounds = options.rounds
+    if not rounds.has(min(ROW_SECONDS.get(key, 0) for key in options.rows or ROWS)):
+        raise MissingMedia(NO_TIME)
     begin(f"decoding {options.frames} frames")
     sample = take_sample(video_of(options.media, work, rounds), options.frames, options.size, rounds)
     makes: Mapping[str, Callable[[Scene, ExitStack], Row]] = {
@@ -59,7 +60,7 @@ def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> 
     def make(key: str, scratch: Path, stack: ExitStack) -> Row:
         return makes[key](Scene(sample, scratch, peers, rounds, _count_workers(options)), stack)
 
-    return [PlannedRow(key, partial(make, key)) for key in asked]
+    return {key: partial(make, key) for key in makes}
 
 
 def _count_workers(options: BenchOptions) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from framefeed.bench._printing import align
+from framefeed._units import format_table
 from framefeed.bench._runner import NO_TIME, Reading, read_clocks, take_time
 from framefeed.bench.cache._checking import Checked, FrameSquare, check, draw_crops
 from framefeed.bench.cache._codec_figures import measure_codec
@@ -162,8 +162,7 @@ def _measure_codec(stored: FileSample | CachedSample) -> dict[str, Any]:
     if isinstance(stored, FileSample) or not stored.is_exact:
         return {}
     frames = [layout_and_bytes(frame, stored.stores) for frame in stored.sample.frames[:CLIP]]
-    figures = asdict(measure_codec(find_codec(stored.codec), frames))
-    return {"codec_figures": {name: value for name, value in figures.items() if name not in ("codec", "is_exact")}}
+    return {"codec_figures": asdict(measure_codec(find_codec(stored.codec), frames))}
 
 
 def _measure_reading(stored: FileSample | CachedSample, scene: Scene) -> dict[str, Any]:
@@ -316,13 +315,13 @@ def _count_fps(entry: Mapping[str, Any], workers: int, disk_mb: float = math.inf
 
 def describe_choice(rows: Sequence[Mapping[str, Any]], workers: int) -> list[str]:
     """Show what ``choose_codecs`` chose, a line each."""
-    header = ["to store", "read from", "codec", "frames a second", "times the original"]
-    cells = [
-        [f"{USES[row['form']]} (form={row['form']!r})", row["from"], row["codec"] or "no cache: it is hardly faster",
-         _number(row["fps"]), _number(row["gain"])]
-        for row in rows
-    ]  # fmt: skip
-    return ["", f"the exact codec that reads fastest, with {workers} threads", *align([header, *cells])] if rows else []
+    if not rows:
+        return []
+    table = [["to store", "read from", "codec", "frames a second", "times the original"]]
+    for row in rows:
+        use, codec = f"{USES[row['form']]} (form={row['form']!r})", row["codec"] or "no cache: it is hardly faster"
+        table.append([use, row["from"], codec, _number(row["fps"]), _number(row["gain"])])
+    return ["", f"the exact codec that reads fastest, with {workers} threads", *format_table(table, indent="  ")]
 
 
 def _save_crops(table: FormatTable, path: Path | None) -> str | None:
@@ -332,7 +331,7 @@ def _save_crops(table: FormatTable, path: Path | None) -> str | None:
         checked, name = table.checks[entry["title"]], entry["name"]
         if checked.worst is not None:
             worst.append((f"{name}: {checked.psnr_worst:.1f} dB in this frame", checked.worst))
-            caption = f"{name}: {checked.psnr_mean:.1f} dB in all, {entry['mb_whole']:,.0f} MB"
+            caption = f"{name}: {checked.psnr_mean:.1f} dB in all, {_number(entry['mb_whole'])} MB"
             same.append((caption, checked.same or checked.worst))
     if path is None or not worst:
         return None
@@ -362,7 +361,7 @@ def describe_table(row: Mapping[str, Any], crops: Path | None = None) -> list[st
     lines = [*describe_choice(table["advice"], workers), "", row["title"], f"  {table['note']}"]
     header = ["", "exact", "MB", "write FPS", "read FPS: cold", "warm", "DataLoader 0", f"DataLoader {workers}",
               f"{workers} threads", f"to {table['size']}", "PSNR dB: mean", "worst"]  # fmt: skip
-    lines += align([header, *(_cells(entry, workers) for entry in table["entries"])])
+    lines += format_table([header, *(_cells(entry, workers) for entry in table["entries"])], indent="  ")
     lines.append(f"  {_COLUMNS.format(workers=workers, size=table['size'])}")
     for entry in table["entries"]:
         lines += [f"  WRONG: {entry['title']}: {what}" for what in entry["wrong"]]
@@ -384,7 +383,7 @@ def _cells(entry: Mapping[str, Any], workers: int) -> list[str]:
     return [
         entry["title"],
         exact,
-        f"{entry['mb_whole']:,.0f}",
+        _number(entry["mb_whole"]),
         _number(entry.get("write_fps")),
         *(_number(rates.get(name)) for name in names),
         *("" if entry["is_exact"] or psnr.get(which) is None else f"{psnr[which]:.1f}" for which in ("mean", "worst")),

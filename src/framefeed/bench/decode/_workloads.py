@@ -1,11 +1,16 @@
-"""Random clips of videos: which clips of which media, under which rules of play, and the rows that compare them."""
+"""Random clips of videos: which clips of which media, under which rules of play, and the rows that compare them.
+
+At the end, the rows of ``framefeed bench decode``.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
@@ -27,7 +32,9 @@ from framefeed.bench._runner import (
     compare_times,
     take_time,
 )
-from framefeed.bench.baselines import Method
+from framefeed.bench._suites import Begin, BenchOptions, MakeRow, Suite
+from framefeed.bench.baselines import Method, Peers
+from framefeed.errors import MissingMedia
 from framefeed.index import Verify, build_index
 
 COPIES = 12
@@ -269,3 +276,31 @@ def pays_after(index_seconds: float, ours: float, best: float) -> int | None:
         best: CPU seconds of a clip by the best peer, which opens the file for each.
     """
     return None if best <= ours else math.ceil(index_seconds / (best - ours))
+
+
+def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> dict[str, MakeRow]:
+    """Plan a row for each video and distance of frames.
+
+    Raises:
+        MissingMedia: No video is long enough.
+    """
+    store, methods = MediaStore(options.media, work, options.rounds), peers.list_all("METHODS")
+
+    def make(workload: Workload, scratch: Path, stack: ExitStack) -> Row:
+        return workload_row(workload, store, methods, options.rounds)
+
+    rows: dict[str, MakeRow] = {workload.key: partial(make, workload) for workload in own_workloads(store)}
+    if not rows:
+        raise MissingMedia("MEDIA has no video of 65 frames that can be read: name a longer one")
+    return rows
+
+
+DECODE = Suite(
+    "decode",
+    {"own": "random clips of your videos, against other installed decoders"},
+    ("torchcodec", "decord2", "spdl", "opencv"),
+    plan_rows,
+    {"own": 8},  # About, on two x86-64 cores, with its first round.
+    20,
+    lambda options: {"seed": SEED, "threads": 1},
+)

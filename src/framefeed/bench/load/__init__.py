@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from framefeed.bench.load._epochs import (
+    LOAD,
     OURS_IN_TORCH,
     OWN_LOOPS,
     PEER_LOOPS,
+    EpochMedia,
     choose_loops,
     compare_libraries,
-    library_of,
-    time_loop,
+    enter_loops,
 )
 from framefeed.bench.load._programs import ClipSet
-from framefeed.bench.load._suite import LOAD, EpochMedia
 
 __all__ = [
     "LOAD",
@@ -23,6 +23,5 @@ __all__ = [
     "EpochMedia",
     "choose_loops",
     "compare_libraries",
-    "library_of",
-    "time_loop",
+    "enter_loops",
 ]

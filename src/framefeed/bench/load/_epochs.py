@@ -1,13 +1,14 @@
-"""Rows "epoch", "memory" and "users": whole programs that load clips of many real videos, whose index is ready."""
+"""The rows of ``framefeed bench load``: whole programs that load clips of many real videos, whose index is ready."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from statistics import median
 
-from framefeed._units import format_share
+from framefeed._cached import cached_property
+from framefeed._units import format_count, format_share
 from framefeed.bench._frames import Reference
 from framefeed.bench._media import BenchVideo, MediaStore
 from framefeed.bench._runner import (
@@ -23,6 +24,7 @@ from framefeed.bench._runner import (
     compare_times,
     ready,
 )
+from framefeed.bench._suites import Begin, BenchOptions, MakeRow, Suite
 from framefeed.bench.baselines import Peers
 from framefeed.bench.load._programs import (
     BATCH,
@@ -31,6 +33,7 @@ from framefeed.bench.load._programs import (
     ClipSet,
     Loop,
     Mark,
+    make_clip_set,
     run_loop,
     take_batches,
 )
@@ -46,10 +49,10 @@ DROP_IN = "framefeed.torch.DataLoader"
 USERS, USERS_OURS = "torchcodec exact, resized by torch", f"the same under {DROP_IN}"
 _EDIT = "from framefeed.torch import DataLoader"
 OWN_LOOPS = (
-    Loop(OURS, "threads", is_own=True),
-    Loop("framefeed, processes", "processes", is_own=True),
+    Loop(OURS, "framefeed threads", prelude="import framefeed"),
+    Loop("framefeed, processes", "framefeed processes", prelude="import framefeed"),
 )
-OURS_IN_TORCH = Loop(OURS_TORCH, "threads", is_own=True, prelude="import torch", needs=("torch",))
+OURS_IN_TORCH = Loop(OURS_TORCH, "framefeed threads", prelude="import torch, framefeed", needs=("torch",))
 PEER_LOOPS = (
     Loop("decord2", "decord2", needs=("decord2", "torch")),
     *(
@@ -93,11 +96,6 @@ def choose_loops(loops: Iterable[Loop], peers: Peers) -> list[Loop]:
     return [loop for loop in loops if not set(loop.needs) - peers.modules.keys()]
 
 
-def library_of(loop: Loop) -> str:
-    """The library that may fail without ending the row; none for ours."""
-    return "" if loop.is_own else loop.word.split()[0]
-
-
 def make_check(clips: ClipSet, loops: Sequence[Loop]) -> Callable[[Contender], list[str]]:
     """Compare the first clips that each loop gives with the frames that were asked for."""
     by_name = {loop.name: loop for loop in loops}
@@ -128,6 +126,22 @@ def time_loop(loop: Loop, specification: Path, begin: Mark | None, end: Mark) ->
     return run
 
 
+def enter_loops(
+    loops: Iterable[Loop], specification: Path, begin: Mark | None, end: Mark, amount: float = 1
+) -> list[Contender]:
+    """Make contenders that are timed from one mark to another; the loops of a library compete for being its best."""
+    return [
+        Contender(
+            loop.name,
+            ready(time_loop(loop, specification, begin, end)),
+            loop.library,
+            groups=(loop.library,) if loop.library else (),
+            amount=amount,
+        )
+        for loop in loops
+    ]
+
+
 def compare_libraries(timings: Timings, ours: str) -> dict[str, dict[str, Figure]]:
     """Library -> our speed in times of its fastest loop, by metric."""
     found: dict[str, dict[str, Figure]] = {}
@@ -149,19 +163,11 @@ def epoch_row(clips: ClipSet, peers: Peers) -> Row:
         what = "the speed of its fastest loop"
         return Findings([Comparison(library, f"{what}, {library}", figures) for library, figures in found.items()])
 
-    contenders = [
-        Contender(
-            loop.name,
-            ready(time_loop(loop, specification, "ready", "done")),
-            library_of(loop),
-            groups=() if loop.is_own else (library_of(loop),),
-            amount=amount,
-        )
-        for loop in loops
-    ]
+    contenders = enter_loops(loops, specification, "ready", "done", amount)
+    videos = format_count(len(clips.plan.catalog), "video")
     title = (
-        f"epochs of {amount} random clips of 16 frames 4 apart at 224x224, {len(clips.plan.catalog)} videos, batches "
-        f"of {BATCH}, 2 workers; each epoch is a process of its own, timed from the end of its imports"
+        f"epochs of {amount} random clips of 16 frames 4 apart at 224x224, {videos}, batches of {BATCH}, 2 workers; "
+        "each epoch is a process of its own, timed from the end of its imports"
     )
     return Row("epoch", title, contenders, conclude, unit="clips", check=make_check(clips, loops), between=lambda: None)
 
@@ -208,3 +214,47 @@ def users_row(clips: ClipSet, peers: Peers) -> Row:
     title = "the same epochs of a data set that a user wrote over TorchCodec, 2 workers"
     check = make_check(clips, loops)
     return Row("users", title, contenders, conclude, unit="clips", check=check, between=lambda: None)
+
+
+class EpochMedia:
+    """The clips of the user's videos, chosen and scanned at the first row that needs them."""
+
+    def __init__(self, options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> None:
+        self._options, self._peers, self._work, self._begin = options, peers, work, begin
+
+    @cached_property
+    def clips(self) -> ClipSet:
+        """Clips that all loops load."""
+        self._begin("choosing videos")
+        store = MediaStore(self._options.media, self._work, self._options.rounds)
+        videos = choose_videos(store, self._options.media)
+        torchcodec = self._peers.modules.get("torchcodec")
+        mappings = {} if torchcodec is None else {str(each.path): torchcodec.frame_mappings(each) for each in videos}
+        folder = self._work / "load"
+        folder.mkdir(parents=True, exist_ok=True)
+        return make_clip_set(videos, folder, mappings)
+
+
+def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> Mapping[str, MakeRow]:
+    """Plan all rows, over the same clips."""
+    media = EpochMedia(options, peers, work, begin)
+    return {
+        "epoch": lambda scratch, stack: epoch_row(media.clips, peers),
+        "memory": lambda scratch, stack: memory_row(media.clips, peers),
+        "users": lambda scratch, stack: users_row(media.clips, peers),
+    }
+
+
+LOAD = Suite(
+    "load",
+    {
+        "epoch": "epochs of random clips of your videos, against loops over other libraries",
+        "memory": "memory of all processes of such a loop",
+        "users": "a data set over TorchCodec under framefeed's DataLoader, against torch's",
+    },
+    ("torch", "decord2", "torchcodec", "spdl"),
+    plan_rows,
+    {"epoch": 300, "memory": 300, "users": 60},
+    7,
+    lambda options: {"workers": 2, "batch_size": 8},
+)

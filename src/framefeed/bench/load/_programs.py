@@ -34,8 +34,7 @@ SPAN = (FRAMES - 1) * STRIDE + 1
 FILES, CLIPS = 25, 6
 """Videos, and clips of each."""
 CHECKED_BATCHES = 2
-_OWN = Path(__file__).with_name("_own_loop.py")
-_PEERS = Path(__file__).parent.parent / "baselines" / "loops.py"
+_LOOPS = Path(__file__).parent.parent / "baselines" / "loops.py"
 # Seconds between two looks at memory.
 _WATCH = 0.02
 
@@ -47,20 +46,23 @@ class Loop:
     Attributes:
         name: Unique within a row.
         word: What the program calls it.
-        is_own: Whether it is framefeed's.
         prelude: Python that is run before the program, such as an import.
         needs: Modules of the baselines without which it cannot run.
     """
 
     name: str
     word: str
-    is_own: bool = False
     prelude: str = ""
     needs: tuple[str, ...] = ()
 
+    @property
+    def library(self) -> str:
+        """The library that may fail without ending the row; empty for ours."""
+        return self.word.split()[0].removeprefix("framefeed")
+
     def command(self, specification: Path) -> list[str]:
         """The command line; nothing of its folder can be imported."""
-        path = os.fspath(_OWN if self.is_own else _PEERS)
+        path = os.fspath(_LOOPS)
         if not self.prelude:
             return [sys.executable, "-P", path, self.word, os.fspath(specification)]
         code = f"import runpy, sys; {self.prelude}; runpy.run_path({path!r}, globals(), '__main__')"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from framefeed.bench.map._routes import WORKERS, X264, Job, time_route
-from framefeed.bench.map._rows import Entry, identity_row, lock_row, start_job
-from framefeed.bench.map._suite import LEAST_FRAMES, MAP
+from framefeed.bench.map._rows import LEAST_FRAMES, MAP, Entry, identity_row, lock_row, start_job
 
 __all__ = [
     "LEAST_FRAMES",

@@ -9,6 +9,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -49,53 +50,25 @@ def find_turns(work: Callable[[int], object], seconds: float) -> int:
     return max(1, round(turns * seconds / median(time_turns(turns) for _ in range(_TRIALS))))
 
 
-@dataclass(frozen=True)
-class HoldLock:
-    """Holds the interpreter's lock: NumPy on small arrays.
+def hold_lock(turns: int) -> None:
+    """Compute with the interpreter's lock: NumPy on small arrays."""
+    small = np.ones(_SMALL)
+    for _ in range(turns):
+        small = small * 0.5 + 1.0
 
-    Attributes:
-        turns: How often.
-    """
 
-    turns: int
-
-    @classmethod
-    def measure(cls, seconds: float) -> HoldLock:
-        """Choose the turns that take so many CPU seconds."""
-        return cls(find_turns(cls.work, seconds))
-
-    @staticmethod
-    def work(turns: int) -> None:
-        """Compute."""
-        small = np.ones(_SMALL)
-        for _ in range(turns):
-            small = small * 0.5 + 1.0
-
-    def __call__(self, frame: Pixels, *, index: int, pts_seconds: float) -> Pixels:
-        self.work(self.turns)
-        return draw_mark(frame, index)
+def free_lock(turns: int) -> None:
+    """Let other threads run meanwhile: hashes of large blocks."""
+    for _ in range(turns):
+        hashlib.sha256(_BLOCK)
 
 
 @dataclass(frozen=True)
-class FreeLock:
-    """Lets other threads run meanwhile: hashes of large blocks.
+class Working:
+    """Works for some turns, and marks the frame."""
 
-    Attributes:
-        turns: Blocks.
-    """
-
+    work: Callable[[int], None]
     turns: int
-
-    @classmethod
-    def measure(cls, seconds: float) -> FreeLock:
-        """Choose the turns that take so many CPU seconds."""
-        return cls(find_turns(cls.work, seconds))
-
-    @staticmethod
-    def work(turns: int) -> None:
-        """Compute."""
-        for _ in range(turns):
-            hashlib.sha256(_BLOCK)
 
     def __call__(self, frame: Pixels, *, index: int, pts_seconds: float) -> Pixels:
         self.work(self.turns)
@@ -131,8 +104,8 @@ def keep_frame(frame: Pixels, *, index: int, pts_seconds: float) -> Pixels:
 
 
 NAMED: dict[str, Callable[[int], Function]] = {
-    "lock": HoldLock,
-    "free": FreeLock,
+    "lock": partial(Working, hold_lock),
+    "free": partial(Working, free_lock),
     "tiles": lambda turns: split_tiles,
     "identity": lambda turns: keep_frame,
 }

@@ -17,7 +17,7 @@ class BrokenFrame(Exception):
 
 
 class FrameCodec(Protocol):
-    """Interface of a codec for the planes of one picture. Several threads may call it at once.
+    """Interface of a codec for the planes of one picture, and its usual answers. Several threads may call it at once.
 
     A codec need not detect damaged bytes, because the cache has checksums. Decoding damaged bytes gives any picture of
     the layout, or ``BrokenFrame``; never another error, and never takes more memory than the layout needs.
@@ -31,21 +31,21 @@ class FrameCodec(Protocol):
     @property
     def is_exact(self) -> bool:
         """Whether decoding gives back the planes bit for bit."""
-        ...
+        return True
 
     @property
     def recipe(self) -> str:
         """Library, version, quality and subsampling, which decide the pixels of a lossy codec; empty if lossless."""
-        ...
+        return ""
 
     @property
     def label(self) -> str:
         """Text that is stored with each frame; ``find_codec`` finds the codec that reads it."""
-        ...
+        return self.name
 
     def can_store(self, layout: PlaneLayout) -> bool:
         """Whether the codec can store planes of this layout."""
-        ...
+        return True
 
     def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes | memoryview:
         """Encode planes.
@@ -81,7 +81,9 @@ class FrameCodec(Protocol):
         Raises:
             BrokenFrame: The bytes are not such planes.
         """
-        ...
+        out = allocate_memory(layout.nbytes)
+        self.decode_into(data, layout, out)
+        return out
 
 
 def check_planes(codec: FrameCodec, layout: PlaneLayout, planes: Pixels) -> None:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from framefeed.cache.codecs._codec import PACKED, BrokenFrame, allocate_memory, check_planes, view_channels
+from framefeed.cache.codecs._codec import PACKED, BrokenFrame, FrameCodec, check_planes, view_channels
 from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout
 from framefeed.errors import MissingDependency
 
@@ -46,7 +46,7 @@ def make_jpeg(quality: int) -> JpegCodec:
 
 
 @dataclass(frozen=True, slots=True)
-class JpegCodec:
+class JpegCodec(FrameCodec):
     """Compress RGB into one baseline JPEG picture, and other planes into one picture each.
 
     Attributes:
@@ -59,22 +59,18 @@ class JpegCodec:
 
     @property
     def label(self) -> str:
-        """Name and quality."""
         return f"{self.name}:{self.quality}"
 
     @property
     def recipe(self) -> str:
-        """Library, version, quality and chroma subsampling."""
         from importlib.metadata import version  # with the package email, 15 ms that only this codec needs
 
         return f"simplejpeg {version('simplejpeg')}, quality {self.quality}, RGB as 4:4:4, YUV planes apart"
 
     def can_store(self, layout: PlaneLayout) -> bool:
-        """Accept 8-bit planes of YUV and grey in the usual formats, and RGB."""
         return layout.pixel_format in _PLANES_APART or layout.pixel_format in _RGB
 
     def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes:
-        """Compress; see ``FrameCodec.encode``."""
         check_planes(self, layout, planes)
         channels = view_channels(layout, planes)
         order = _RGB.get(layout.pixel_format)
@@ -86,7 +82,6 @@ class JpegCodec:
         return b"".join([_SIZE.pack(len(picture)) + picture for picture in pictures])
 
     def decode_into(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
-        """Decompress; see ``FrameCodec.decode_into``."""
         if not self.can_store(layout):
             raise BrokenFrame(f"{layout.text} is not stored as JPEG")
         channels = view_channels(layout, out)
@@ -100,12 +95,6 @@ class JpegCodec:
         _decompress(picture, self.quality, pixels)
         for number, target in enumerate(order):
             channels[target][:] = pixels[:, :, number]
-
-    def decode(self, data: memoryview, layout: PlaneLayout) -> Pixels:
-        """Decompress; see ``FrameCodec.decode``."""
-        out = allocate_memory(layout.nbytes)
-        self.decode_into(data, layout, out)
-        return out
 
 
 def _compress(pixels: Pixels, quality: int) -> bytes:

@@ -21,7 +21,7 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 
 from framefeed._lru import Lru
-from framefeed.cache.codecs._codec import PACKED, BrokenFrame, allocate_memory, check_planes, view_channels
+from framefeed.cache.codecs._codec import PACKED, BrokenFrame, FrameCodec, check_planes, view_channels
 from framefeed.cache.codecs._plain import compress_block, decompress_block
 from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout, view_plane
 from framefeed.errors import MissingDependency
@@ -70,20 +70,15 @@ def make_magicyuv() -> MagicYuvCodec:
 
 
 @dataclass(frozen=True, slots=True)
-class MagicYuvCodec:
+class MagicYuvCodec(FrameCodec):
     """Compress 8-bit YUV 4:2:0, 4:2:2 and 4:4:4, RGB and grey with MagicYUV, and the result with LZ4."""
 
     name: str = "magicyuv"
-    is_exact: bool = True
-    recipe: str = ""
-    label: str = "magicyuv"
 
     def can_store(self, layout: PlaneLayout) -> bool:
-        """Accept 8-bit planes of YUV and grey in the usual formats, and RGB."""
         return layout.pixel_format in _CARRIERS
 
     def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes:
-        """Compress; see ``FrameCodec.encode``."""
         check_planes(self, layout, planes)
         carrier = _make_carrier(layout)
         picture = VideoFrame(carrier.width, carrier.height, carrier.pixel_format)
@@ -95,7 +90,6 @@ class MagicYuvCodec:
         return len(padded).to_bytes(_LENGTH_BYTES, "little") + compress_block(padded, _LZ4_LEVEL)
 
     def decode_into(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
-        """Decompress; see ``FrameCodec.decode_into``."""
         if not self.can_store(layout):
             raise BrokenFrame(f"{layout.text} is not stored as MagicYUV")
         carrier = _make_carrier(layout)
@@ -108,12 +102,6 @@ class MagicYuvCodec:
         picture = _contexts.decode(carrier, padded[:-_PADDING])
         for plane, channel in zip(picture.planes, _order_channels(layout, out), strict=True):
             channel[:] = view_plane(plane, channel.shape[1])
-
-    def decode(self, data: memoryview, layout: PlaneLayout) -> Pixels:
-        """Decompress; see ``FrameCodec.decode``."""
-        out = allocate_memory(layout.nbytes)
-        self.decode_into(data, layout, out)
-        return out
 
 
 @lru_cache(maxsize=256)

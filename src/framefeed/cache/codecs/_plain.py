@@ -8,77 +8,48 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from framefeed.cache.codecs._codec import BrokenFrame, allocate_memory, check_planes
+from framefeed.cache.codecs._codec import BrokenFrame, FrameCodec, allocate_memory, check_planes
 from framefeed.decode import Pixels, PlaneLayout
 
 
 @dataclass(frozen=True, slots=True)
-class RawCodec:
+class RawCodec(FrameCodec):
     """Store planes without compression."""
 
     name: str = "raw"
-    is_exact: bool = True
-    recipe: str = ""
-    label: str = "raw"
-
-    def can_store(self, layout: PlaneLayout) -> bool:
-        """Accept every layout."""
-        return True
 
     def encode(self, layout: PlaneLayout, planes: Pixels) -> memoryview:
-        """Return the memory of the planes itself."""
         check_planes(self, layout, planes)
         return planes.data
 
     def decode_into(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
-        """Copy the planes; see ``FrameCodec.decode_into``."""
         if len(data) != layout.nbytes:
             raise BrokenFrame(f"{len(data)} bytes stored raw, where {layout.text} has {layout.nbytes}")
         out[:] = np.frombuffer(data, np.uint8)
-
-    def decode(self, data: memoryview, layout: PlaneLayout) -> Pixels:
-        """Copy the planes; see ``FrameCodec.decode``."""
-        out = allocate_memory(layout.nbytes)
-        self.decode_into(data, layout, out)
-        return out
 
 
 _HASH_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Lz4Codec:
+class Lz4Codec(FrameCodec):
     """Compress planes into one LZ4 block with a hash. A higher level is slower to write and as fast to read.
 
     Attributes:
-        level: Of LZ4; from 3 on it is its "HC" compressor.
+        level: Of LZ4; from 3 on it is its "HC" compressor. It is no part of the label: all levels are read alike.
     """
 
-    name: str
     level: int
-    is_exact: bool = True
-    recipe: str = ""
-
-    @property
-    def label(self) -> str:
-        """Name without the level: frames of all levels are read in the same way."""
-        return self.name
-
-    def can_store(self, layout: PlaneLayout) -> bool:
-        """Accept every layout."""
-        return True
+    name: str = "lz4"
 
     def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes:
-        """Compress; see ``FrameCodec.encode``."""
         check_planes(self, layout, planes)
         return compress_block(planes, self.level)
 
     def decode_into(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
-        """Decompress; see ``FrameCodec.decode_into``."""
         out[:] = decompress_block(data, layout.nbytes)
 
     def decode(self, data: memoryview, layout: PlaneLayout) -> Pixels:
-        """Decompress; see ``FrameCodec.decode``."""
         return decompress_block(data, layout.nbytes)
 
 
@@ -118,7 +89,7 @@ def decompress_block(data: memoryview, nbytes: int) -> Pixels:
 
 
 @dataclass(frozen=True, slots=True)
-class ZstdCodec:
+class ZstdCodec(FrameCodec):
     """Compress planes into one Zstandard frame, without its optional checksum.
 
     Attributes:
@@ -127,31 +98,21 @@ class ZstdCodec:
 
     level: int
     name: str = "zstd"
-    is_exact: bool = True
-    recipe: str = ""
 
     @property
     def label(self) -> str:
-        """Name and level."""
         return f"{self.name}:{self.level}"
 
-    def can_store(self, layout: PlaneLayout) -> bool:
-        """Accept every layout."""
-        return True
-
     def encode(self, layout: PlaneLayout, planes: Pixels) -> bytes:
-        """Compress; see ``FrameCodec.encode``."""
         check_planes(self, layout, planes)
         # As bytes, because Arrow's buffer also gives access to memory behind its end.
         data: bytes = pa.Codec("zstd", compression_level=self.level).compress(planes, asbytes=True)
         return data
 
     def decode_into(self, data: memoryview, layout: PlaneLayout, out: Pixels) -> None:
-        """Decompress; see ``FrameCodec.decode_into``."""
         out[:] = self.decode(data, layout)
 
     def decode(self, data: memoryview, layout: PlaneLayout) -> Pixels:
-        """Decompress; see ``FrameCodec.decode``."""
         # With the expected size, so that no memory is allocated for the size or window that the frame claims.
         try:
             return np.frombuffer(pa.Codec("zstd").decompress(data, layout.nbytes), np.uint8)

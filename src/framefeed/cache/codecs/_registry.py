@@ -37,8 +37,8 @@ class CodecEntry:
 
 CODECS: Mapping[str, CodecEntry] = {
     "raw": CodecEntry(lambda _: RawCodec()),
-    "lz4": CodecEntry(lambda _: Lz4Codec("lz4", level=1)),
-    "lz4hc": CodecEntry(lambda _: Lz4Codec("lz4hc", level=4)),
+    "lz4": CodecEntry(lambda _: Lz4Codec(level=1)),
+    "lz4hc": CodecEntry(lambda _: Lz4Codec(level=4, name="lz4hc")),
     "magicyuv": CodecEntry(lambda _: make_magicyuv()),
     "zstd": CodecEntry(ZstdCodec, "level", range(1, 20), default=1),
     "jpeg": CodecEntry(make_jpeg, "quality", range(1, 101), default=90, is_exact=False),

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import takewhile
 from time import monotonic, perf_counter, sleep
-from types import TracebackType
 from typing import Literal, Self
 
 import numpy as np
@@ -76,9 +75,7 @@ class Claims:
             self._file = os.open(path, flags, file_mode(shared=self._shared))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -165,9 +162,6 @@ class Filler:
         cache: The cache to fill.
         inner: Decodes the missing frames.
         epochs: Number of epochs.
-
-    Attributes:
-        form: Form in which frames are stored.
     """
 
     def __init__(self, plan: EpochPlan, cache: FrameCache, inner: Decoder, epochs: int = 1) -> None:
@@ -179,27 +173,24 @@ class Filler:
     def __call__(self, task: FillTask) -> FillCounts:
         """Do a task. A request to stop, a wrong call and a shortage are raised; all other errors are counted."""
         counts = FillCounts(task.clip_frames)
-        name = self._name_row(task.row)
+        name = source_name(self._plan.catalog.source(task.row), task.row)
         for error in task.errors:
             counts.add_failure(name, error)
         if not self._cache.is_filling or not task.runs:
             return counts
-        outcome = catch_outcome(lambda _: self._fill(task, counts), None)
+        outcome = catch_outcome(lambda _: self._fill(task, counts, name), None)
         if isinstance(outcome, Err):
             if isinstance(outcome.error, UsageError) or not isinstance(outcome.error, Exception):
                 raise outcome.error
-            resource = find_shortage(outcome.error)
             if isinstance(outcome.error, ResourceExhausted):
                 raise outcome.error
+            resource = find_shortage(outcome.error)
             if resource is not None:
                 raise make_shortage_error(resource, name, "cache") from outcome.error
             counts.add_failure(name, outcome.error, task.num_frames - counts.present - counts.stored)
         return counts
 
-    def _name_row(self, row: int) -> str:
-        return source_name(self._plan.catalog.source(row), row)
-
-    def _fill(self, task: FillTask, counts: FillCounts) -> None:
+    def _fill(self, task: FillTask, counts: FillCounts, name: str) -> None:
         catalog = self._plan.catalog
         source, index = MediaSource.of(catalog.source(task.row)), catalog.frame_index(task.row)
         self._cache.store.refresh()  # A process that claimed the task before may have sealed it only now.
@@ -211,7 +202,7 @@ class Filler:
             # Nothing is stored of a clip that fails, so its frames are decoded one by one.
             single = [FrameRun(run.ordinals[[i]], run.output) for run, _ in errors for i in range(len(run))]
             errors = self._decode(source, index, single, counts)
-        num_left, name = 0, self._name_row(task.row)
+        num_left = 0
         if counts.stored < num_missing:
             # Other processes may have stored some meanwhile.
             num_left = sum(len(self._find_missing(source, index, run)) for run in missing)
@@ -264,8 +255,6 @@ def make_slots(runs: Sequence[FrameRun], index: FrameIndex, form: Form) -> list[
     return slots
 
 
-Show = Callable[[int, int | None], object]
-
 TASK_BYTES = 256 << 20
 """Pixels that one worker decodes together."""
 
@@ -309,7 +298,7 @@ def build(
     workers: int | Literal["auto"] = "auto",
     backend: str | Decoder = "auto",
     epochs: int = 1,
-    progress: bool | Show | None = None,
+    progress: bool | Callable[[int, int | None], object] | None = None,
     limits: Limits | None = None,
 ) -> BuildReport:
     """Decode and store all frames that this rank's clips need and the cache lacks.
@@ -347,12 +336,10 @@ def build(
     before, begin = replace(cache.store.counts), perf_counter()
     count = thread_budget().threads if workers == "auto" else check_integer("workers", workers, least=0)
     done = FillCounts()
+    total = None if plan.frames_per_clip is None else len(plan) * plan.frames_per_clip * epochs
     try:
         filler = Filler(plan, cache, as_decoder(backend, limits), epochs)
-        results = _fill_plan(filler, plan, epochs, cache, count)
-        per_clip = plan.frames_per_clip
-        total = None if per_clip is None else len(plan) * per_clip * epochs
-        with _showing(total, progress) as show, closing(results):
+        with _showing(total, progress) as show, closing(_fill_plan(filler, plan, epochs, cache, count)) as results:
             for result in results:
                 done += result
                 show(done.clip_frames)
@@ -422,7 +409,9 @@ def _do_tasks(filler: Filler, tasks: Iterable[FillTask], cache: FrameCache, work
 
 
 @contextmanager
-def _showing(total: int | None, progress: bool | Show | None) -> Iterator[Callable[[int], object]]:
+def _showing(
+    total: int | None, progress: bool | Callable[[int, int | None], object] | None
+) -> Iterator[Callable[[int], object]]:
     """Yield a function that shows the number of frames done; ``total`` is None if clips differ in length."""
     if callable(progress):
         yield lambda done: progress(done, total)

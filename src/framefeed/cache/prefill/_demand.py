@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count, pairwise
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from framefeed._arrays import IntArray
 from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.index import FrameIndex, plan_runs
-from framefeed.plan import SAMPLED_CLIPS, EpochPlan
+from framefeed.plan import EpochPlan, estimate_reuse, list_requests, order_by_catalog, sample_windows
 from framefeed.request import DecodeRequest, OutputSpec
 
 JOINED_FRAMES = 16
@@ -25,10 +25,7 @@ _MAX_GROUPS_JOINED = 4
 
 PLANNED_CLIPS = 4096
 """Plans up to this length are counted completely, in about a second; longer ones are sampled."""
-_WINDOW = 512
-"""Most neighbouring positions of one source that are counted together."""
 _WINDOWS = 64
-_GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,14 +131,7 @@ def make_tasks(
 def make_source_tasks(
     row: int, index: FrameIndex, clips: Sequence[DecodeRequest], options: FillOptions
 ) -> Iterator[FillTask]:
-    """Yield tasks of one source, not numbered yet.
-
-    Args:
-        row: Catalog row of the source.
-        index: Index of the source.
-        clips: All clips of the source.
-        options: Size of the tasks.
-    """
+    """Yield tasks for all clips of one source, given by its catalog row and index; they are not numbered yet."""
     seen: dict[OutputSpec | None, set[int]] = {}
     task, nbytes, last_start = FillTask(-1, row), 0, -1
     # Neighbours in the file are decoded together, whichever epoch they are of.
@@ -225,26 +215,20 @@ class PlanDemand:
 
 
 def count_demand(plan: EpochPlan, epochs: int, options: FillOptions) -> PlanDemand:
-    """Count the frames of a plan, or estimate them from a sample of a long plan.
-
-    Args:
-        plan: The plan at its first epoch.
-        epochs: Number of epochs.
-        options: Size of the tasks in which the frames would be stored.
-    """
+    """Count the frames of a plan from its first epoch on, or estimate them from a sample of a long plan."""
     clip_frames = frames = pictures = num_runs = 0
     num_clips, share = len(plan) * epochs, 1.0
     if num_clips <= PLANNED_CLIPS:
         tasks = make_tasks(plan, epochs, options)
     else:
         plans = [order_by_catalog(plan, number) for number in range(epochs)]
-        windows = list(_sample_windows(plans[0], _WINDOWS, PLANNED_CLIPS // epochs))
+        windows = list(sample_windows(plans[0], _WINDOWS, PLANNED_CLIPS // epochs))
         share = len(plan) / sum(map(len, windows))
         rows = [plans[0].row_at(window.start) for window in windows]
         tasks = (
             task
             for row, window in zip(rows, windows, strict=True)
-            for task in make_source_tasks(row, plan.catalog.frame_index(row), _make_requests(plans, window), options)
+            for task in make_source_tasks(row, plan.catalog.frame_index(row), list_requests(plans, window), options)
         )
     for task in tasks:
         clip_frames += task.clip_frames
@@ -263,86 +247,3 @@ def count_demand(plan: EpochPlan, epochs: int, options: FillOptions) -> PlanDema
         varies=estimate_reuse(plan, options.by_output) < 1,
         frames_at_most=None if is_endless else int(plan.catalog.num_frames[plan.catalog.usable_rows].sum()),
     )
-
-
-def estimate_reuse(plan: EpochPlan, by_output: bool, epochs: int = 1) -> float:
-    """Estimate the share of the frames that the next epoch requests that some epochs' frames are, from 0 to 1.
-
-    A sample of clips is planned, and no file is read.
-
-    Args:
-        plan: The plan at the first of the epochs.
-        by_output: Whether outputs are stored, not whole pictures.
-        epochs: Number of epochs.
-    """
-    if not plan.is_random:
-        return 1.0
-    *stored, later = (order_by_catalog(plan, number) for number in range(epochs + 1))
-    num_frames = num_found = 0
-    for window in _sample_windows(later, min(len(later), SAMPLED_CLIPS), SAMPLED_CLIPS):
-        known = set(_list_frames(_make_requests(stored, window), by_output))
-        requested = _list_frames(_make_requests([later], window), by_output)
-        num_frames += len(requested)
-        num_found += sum(frame in known for frame in requested)
-    return num_found / num_frames if num_frames else 1.0
-
-
-def _list_frames(clips: Sequence[DecodeRequest], by_output: bool) -> list[tuple[int, OutputSpec | None]]:
-    return [(ordinal, clip.output if by_output else None) for clip in clips for ordinal in clip.storable.tolist()]
-
-
-def scatter(count: int) -> list[int]:
-    """Order the numbers below ``count`` so that any few consecutive ones lie far apart."""
-    return sorted(range(count), key=lambda number: number * _GOLDEN_RATIO % 1)
-
-
-def order_by_catalog(plan: EpochPlan, later: int = 0) -> EpochPlan:
-    """Return a plan of the clips of all ranks in the order of the catalog, so that neighbours are of one source.
-
-    Args:
-        plan: The plan.
-        later: How many epochs later.
-    """
-    epoch = plan.epoch + later
-    options = replace(plan.options, shuffle=False, rank=0, world_size=1, epoch=epoch)
-    return replace(plan, options=options, deliveries=())
-
-
-def find_neighbours(plan: EpochPlan, position: int, most_before: int, most: int) -> range:
-    """Find the positions around one that are of the same source, in a plan in the order of the catalog.
-
-    Args:
-        plan: The plan.
-        position: One of its positions.
-        most_before: Most positions before this one.
-        most: Most positions together.
-    """
-    row = plan.row_at(position)
-    first = stop = position
-    while first > max(0, position - most_before) and plan.row_at(first - 1) == row:
-        first -= 1
-    while stop < min(len(plan), first + most) and plan.row_at(stop) == row:
-        stop += 1
-    return range(first, stop)
-
-
-def _sample_windows(plan: EpochPlan, count: int, most_clips: int) -> Iterator[range]:
-    """Yield neighbouring positions of one source each, spread over a plan in the order of the catalog."""
-    num_clips = 0
-    for number in scatter(count):
-        window = find_neighbours(plan, (2 * number + 1) * len(plan) // (2 * count), _WINDOW // 2, _WINDOW)
-        yield window
-        num_clips += len(window)
-        if num_clips >= most_clips:
-            return
-
-
-def _make_requests(plans: Sequence[EpochPlan], positions: range) -> list[DecodeRequest]:
-    requests = []
-    for plan in plans:
-        for position in positions:
-            try:
-                requests.append(plan[position])
-            except (FrameNotFound, TimeUnavailable):
-                continue
-    return requests

@@ -186,14 +186,7 @@ def estimate(
 
 
 def scale_up(demand: PlanDemand, form: Form, sample: PlanSample, room: Room) -> CacheEstimate:
-    """Scale the measurements of a sample up to a plan; pure.
-
-    Args:
-        demand: Clips and frames of the plan.
-        form: Form in which frames are stored.
-        sample: Counts, bytes and times of the sample.
-        room: Memory, disk space and threads.
-    """
+    """Scale the measurements of a sample up to a plan; pure."""
     counts, clip_frames = sample.counts, demand.clip_frames / max(1, demand.clips)
     # The pictures are counted by plan_runs, as for EpochPlan.describe; what each takes here is measured, not predicted.
     pictures = demand.pictures / max(1, counts.pictures)

@@ -1,27 +1,15 @@
-"""Open a cache for a plan: the form of its frames, how many there are, and whether a cache pays."""
+"""Open a cache for a plan."""
 
 from __future__ import annotations
 
-import math
-import os
 from typing import Any
 
-import numpy as np
-
-from framefeed._arrays import IntArray
 from framefeed._checks import check_integer, expected
-from framefeed._units import format_share
 from framefeed.cache._caching import CachingDecoder
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._keys import Form
-from framefeed.cache.prefill._demand import estimate_reuse
 from framefeed.decode import Decoder
-from framefeed.plan import EpochPlan, Requests
-from framefeed.request import CenterCrop, FixedCrop, PictureRule
-
-_POSITIONS_AT_ONCE = 1 << 20
-_MAX_SIZES = 512
-"""Rows whose output size is computed if outputs differ in size; they stand for their neighbours."""
+from framefeed.plan import EpochPlan, choose_stored_form, count_planned
 
 
 def make_decoder(plan: EpochPlan, cache: FrameCache, inner: Decoder, epochs: int = 1) -> CachingDecoder:
@@ -53,90 +41,7 @@ def choose_form(plan: EpochPlan, cache: FrameCache) -> Form:
     Planes suit random crops and whole pictures; outputs suit all others.
     """
     check_filling(plan, cache)
-    form = cache.options.form
-    if form != "auto":
-        return form
-    pictures = plan.options.pictures
-    return "planes" if pictures == PictureRule() or not _has_one_box(plan) else "output"
-
-
-def count_planned(plan: EpochPlan, form: Form, epochs: int = 1) -> tuple[int, int]:
-    """Count the frames that the clips of all ranks need, at most, and their uncompressed bytes; by arithmetic.
-
-    Args:
-        plan: The plan.
-        form: Form in which they are stored.
-        epochs: Number of epochs.
-
-    Returns:
-        (frames, bytes).
-    """
-    catalog, pictures = plan.catalog, plan.options.pictures
-    is_stored_once = form == "planes" or (_has_one_box(plan) and plan.tables.pictures == pictures)
-    frames = _count_clip_frames(plan)
-    if getattr(plan.rule, "is_random", False) or not is_stored_once:
-        frames *= epochs
-    else:
-        frames //= plan.options.clips_per_video  # which all have the same frames
-    if is_stored_once:
-        frames = np.where(catalog.num_frames > 0, np.minimum(frames, catalog.num_frames), frames)
-    rows = np.flatnonzero((frames > 0) & (np.minimum(catalog.heights, catalog.widths) > 0))
-    heights, widths = catalog.heights[rows], catalog.widths[rows]
-    if form == "planes":
-        nbytes = heights * widths * 3 // 2  # 4:2:0, as nearly all videos are
-    elif plan.options.unequal and len(rows):
-        step = -(-len(rows) // _MAX_SIZES)
-        some = zip(heights[::step].tolist(), widths[::step].tolist(), strict=True)
-        nbytes = np.repeat([math.prod(pictures.shape(*size)) for size in some], step)[: len(rows)]
-    else:
-        nbytes = np.full(len(rows), math.prod(plan.picture_shape) if len(rows) else 0)
-    return int(frames.sum()), int((frames[rows] * nbytes).sum())
-
-
-def _has_one_box(plan: EpochPlan) -> bool:
-    crop = plan.options.pictures.crop
-    return crop is None or isinstance(crop, (CenterCrop, FixedCrop))
-
-
-def _count_clip_frames(plan: EpochPlan) -> IntArray:
-    """Count the frames of all clips of each catalog row, int64 [R]."""
-    layout, num_rows = plan.tables.layout, len(plan.catalog)
-    counts = np.zeros(num_rows, np.int64)
-    lengths = np.diff(plan.rule.offsets) if isinstance(plan.rule, Requests) else None
-    for first in range(0, len(layout), _POSITIONS_AT_ONCE):
-        positions = np.arange(first, min(first + _POSITIONS_AT_ONCE, len(layout)))
-        own = plan.frames_per_clip or 1 if lengths is None else lengths[positions]
-        np.add.at(counts, layout.find_rows(positions), own)
-    return counts
-
-
-_MUCH_REUSE = 0.9
-"""From this share of the next epoch's frames on, a cache saves nearly all of its decoding."""
-
-
-def explain_little_reuse(cache: FrameCache, plan: EpochPlan) -> str | None:
-    """Explain that an empty cache saves little, because a plan draws other frames in the next epoch; else None."""
-    if not plan.is_random or _has_files(cache.path):
-        return None
-    by_output = choose_form(plan, cache) == "output"
-    share = estimate_reuse(plan, by_output)
-    if share >= _MUCH_REUSE:
-        return None
-    crops = " A random crop needs form='planes'." if by_output and plan.options.crop is not None else ""
-    return (
-        f"cache: about {format_share(share)} of the next epoch's frames are among those that this epoch stores, "
-        "because the plan draws others in each epoch. A cache pays with rules that take the same frames again: "
-        "Uniform, EveryFrame, AtIndices, AtSeconds, Dense and Rates with start=0; or if it has all frames before the "
-        f"first epoch: ff.cache.build(ff.plan_clips(catalog, ff.EveryFrame(), ...), cache).{crops}"
-    )
-
-
-def _has_files(folder: str) -> bool:
-    try:
-        with os.scandir(folder) as entries:
-            return next(entries, None) is not None
-    except OSError:
-        return False
+    return choose_stored_form(plan, cache.options.form)
 
 
 def check_filling(plan: object, cache: object, epochs: Any = 1) -> None:

@@ -22,15 +22,15 @@ from framefeed.cache._keys import Form
 from framefeed.cache._state import choose_codec
 from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.cache.prefill._build import TASK_BYTES, FillCounts, Filler, make_slots
-from framefeed.cache.prefill._demand import FillOptions, FillTask, FrameRun, make_tasks, order_by_catalog, scatter
-from framefeed.cache.prefill._opening import choose_form, count_planned, make_decoder
+from framefeed.cache.prefill._demand import FillOptions, FillTask, FrameRun, make_tasks
+from framefeed.cache.prefill._opening import choose_form, make_decoder
 from framefeed.cache.store._format import ROW
 from framefeed.decode import BaseDecoder, Decoder, PlaneLayout, adapt_decoder, make_output_layout
 from framefeed.errors import CacheError, FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import plan_runs
 from framefeed.media import MediaSource
 from framefeed.parallel import find_shortage, make_shortage_error
-from framefeed.plan import EpochPlan
+from framefeed.plan import EpochPlan, count_planned, order_by_catalog, scatter
 
 MAX_FRAMES = 512
 """Most frames that are stored, about."""
@@ -104,19 +104,14 @@ class PlanSample:
 
 
 def sample_plan(plan: EpochPlan, cache: FrameCache, inner: Decoder, epochs: int, clips: int) -> PlanSample:
-    """Store and read about so many clips of a plan, spread over it.
-
-    Raises:
-        UsageError: The decoder cannot give frames in the form to be stored.
-        CacheError: The folder of the cache, or the temporary one, cannot be used.
-        ResourceExhausted: A resource ran out.
-    """
+    """Store and read about so many clips of a plan, spread over it; raise the errors of ``estimate``."""
     form = choose_form(plan, cache)
     make_decoder(plan, cache, inner, epochs)  # tells the cache what the plan needs
     counts, done = SampleCounts(), FillCounts()
     if not len(plan):
         return PlanSample(counts)
-    max_frames = _limit_frames(plan, form)
+    num_frames, raw_bytes = count_planned(plan, form)
+    max_frames = max(1, min(MAX_FRAMES, MAX_BYTES * num_frames // max(1, raw_bytes)))
     tasks, list_seconds = _list_tasks(plan, form, epochs, clips, max_frames)
     codec, reason = _choose_codec(plan, cache, form, tasks)
     num_clips, spent, stored, writing = 0, 0.0, list[FillTask](), list[float]()
@@ -165,11 +160,6 @@ def sample_plan(plan: EpochPlan, cache: FrameCache, inner: Decoder, epochs: int,
         list_seconds=list_seconds,
         loader_pictures=_count_loader_pictures(plan, clips),
     )
-
-
-def _limit_frames(plan: EpochPlan, form: Form) -> int:
-    count, raw_bytes = count_planned(plan, form)
-    return max(1, min(MAX_FRAMES, MAX_BYTES * count // max(1, raw_bytes)))
 
 
 def _list_tasks(plan: EpochPlan, form: Form, epochs: int, clips: int, max_frames: int) -> tuple[list[FillTask], float]:

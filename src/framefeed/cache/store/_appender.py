@@ -5,22 +5,15 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from multiprocessing.util import Finalize
 from threading import Lock
 
-from framefeed.cache.store._folder import BudgetReached, Folder, Part
-from framefeed.cache.store._format import StoredFrame
-from framefeed.cache.store._index import SegmentIndex
+from framefeed.cache.store._folder import BudgetReached, Folder
+from framefeed.cache.store._format import StoreCounts, StoredFrame
+from framefeed.cache.store._index import OpenSegment, SegmentIndex
 from framefeed.cache.store._segment_writer import SegmentFrames, SegmentWriter
 from framefeed.errors import CacheError, ResourceExhausted
-from framefeed.parallel import find_shortage
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _OpenSegment:
-    part: Part
-    writer: SegmentWriter
+from framefeed.parallel import find_shortage, try_again_in_shortage
 
 
 class Appender:
@@ -28,36 +21,35 @@ class Appender:
 
     Args:
         folder: The folder.
-        segments: Its segments.
+        segments: Its segments; the open one is written here alone.
+        counts: Counts of this process.
 
     Attributes:
         trouble: Why no more frames are stored, or None.
         is_full: Whether the budget is the reason.
         needed_bytes: If the budget is too small even for an empty folder, the bytes that the frames need, else None.
         shortage: Resource that ran out at the last attempt to store frames, or None; the next attempt may succeed.
-        frames_lost: Frames that were added, and lost with a segment that could not be finished.
-        lost_by: The shortage by which frames were lost last, or None.
+        lost_by: The shortage by which stored frames were lost last, or None.
     """
 
-    def __init__(self, folder: Folder, segments: SegmentIndex) -> None:
+    def __init__(self, folder: Folder, segments: SegmentIndex, counts: StoreCounts) -> None:
         self._folder = folder
         self._segments = segments
+        self._counts = counts
         self._lock = Lock()
-        self._open: _OpenSegment | None = None
         self._at_exit: Finalize | None = None
         self.trouble: str | None = None
         self.is_full = False
         self.needed_bytes: int | None = None
         self.shortage: str | None = None
-        self.frames_lost = 0
         self.lost_by: str | None = None
-        self._sealed_frames = 0
-        self._sealed_bytes = 0
+        self._has_new_names = False
+        """Whether the folder is to be flushed."""
 
     def __del__(self) -> None:
         # May run inside the cyclic collector, while this thread holds any locks: so it takes no lock, its own
         # included, which is safe because nothing else refers to this object any more.
-        opened, self._open = self._open, None
+        opened = self._segments.open
         if opened is not None:
             try:
                 opened.writer.finish()
@@ -67,18 +59,6 @@ class Appender:
                 self._folder.drop(opened.part)
         if self._at_exit is not None:
             self._at_exit.cancel()
-
-    @property
-    def frames_written(self) -> int:
-        """Stored frames, those of the open segment included."""
-        opened = self._open
-        return self._sealed_frames + (0 if opened is None else opened.writer.num_rows)
-
-    @property
-    def bytes_written(self) -> int:
-        """Bytes of these frames."""
-        opened = self._open
-        return self._sealed_bytes + (0 if opened is None else opened.writer.num_bytes)
 
     def add(self, key: bytes, description: str, frames: Sequence[StoredFrame]) -> bool:
         """Add a clip; return whether it was stored."""
@@ -103,19 +83,18 @@ class Appender:
             self._drop()
             self.trouble, self.is_full, self.needed_bytes, self.shortage = None, False, None, None
 
-    def begin_in_child(self) -> None:
-        """Leave the open segment to the parent, in a forked process; only this copy of its lock is dropped."""
+    def begin_in_child(self, counts: StoreCounts) -> None:
+        """Replace what belongs to the parent in a forked process; the index leaves the open segment to it."""
         self._lock = Lock()
         self._at_exit = None
-        self._open = None
-        self.frames_lost = self._sealed_frames = self._sealed_bytes = 0
+        self._counts = counts
 
     def _safely(self, change: Callable[[], bool]) -> bool:
         """Change the open segment; an error of its file ends it and all storing, a shortage ends only the segment."""
         if self.trouble is not None:
             return False
         try:
-            return change()
+            return try_again_in_shortage(change, self._folder.path, "store")
         except BudgetReached as reached:
             if not reached.is_final:
                 # Other writers have reserved the rest, and may not use all of it.
@@ -126,7 +105,8 @@ class Appender:
             self.trouble = str(error)
         except (OSError, MemoryError, ResourceExhausted) as error:
             self.shortage = find_shortage(error)
-            if self.shortage is not None and self._open is not None and self._open.writer.num_rows:
+            opened = self._segments.open
+            if self.shortage is not None and opened is not None and opened.writer.num_rows:
                 self.lost_by = self.shortage
             if self.shortage is None:
                 self.trouble = (
@@ -155,17 +135,19 @@ class Appender:
             )
 
     def _append(self, clip: SegmentFrames) -> bool:
-        if self._open is not None and not self._open.writer.takes(clip):
+        opened = self._segments.open
+        if opened is not None and not opened.writer.takes(clip):
             self._seal()
-        if self._open is None:
-            self._open = self._begin(clip.most_bytes)
-        writer = self._open.writer
-        rows = writer.append(clip)
+        opened = self._segments.open or self._begin(clip.most_bytes)
+        rows = opened.writer.append(clip)
+        # Counted first: after a shortage of memory the clip is written once more, or the segment dropped with it.
+        self._counts.frames_written += len(rows)
+        self._counts.bytes_written += clip.data_nbytes
         self._segments.append(clip.key, rows)
         self.shortage = None
         return True
 
-    def _begin(self, needed: int) -> _OpenSegment:
+    def _begin(self, needed: int) -> OpenSegment:
         if self._at_exit is None:
             self._at_exit = Finalize(None, _flush_at_exit, (weakref.ref(self),), exitpriority=0)
         self._segments.refresh(thorough=True)  # so that the new segment is newer than all others
@@ -173,37 +155,38 @@ class Appender:
         try:
             created = max(time.time_ns(), self._segments.newest + 1)
             writer = SegmentWriter(part.data.number, part.directory.number, part.max_bytes, created)
-            self._segments.begin(part.name, writer, part.data)
-            return _OpenSegment(part, writer)
+            return self._segments.begin(part, writer)
         except BaseException:
             self._folder.drop(part)
             self._segments.give_up()
             raise
 
     def _seal(self) -> bool:
-        opened = self._open
+        opened = self._segments.open
         if opened is not None:
             directory = opened.writer.finish()
             self._folder.seal(opened.part)
             # From here on every process finds its frames, even if the next calls fail.
-            self._sealed_frames += opened.writer.num_rows
-            self._sealed_bytes += opened.writer.num_bytes
-            self._open = None
+            self._has_new_names = True
             try:
                 self._segments.settle(directory)
             except BaseException:
                 self._segments.give_up()
                 raise
+        if self._has_new_names:
             self._folder.flush()
+            self._has_new_names = False
         return True
 
     def _drop(self) -> None:
-        opened = self._open
+        opened = self._segments.open
         if opened is not None:
             self._folder.drop(opened.part)
             self._segments.give_up()
-            self.frames_lost += opened.writer.num_rows
-            self._open = None
+            num_rows = opened.writer.num_rows
+            self._counts.frames_lost += num_rows
+            self._counts.frames_written -= num_rows
+            self._counts.bytes_written -= opened.writer.num_bytes
 
 
 def _flush_at_exit(appender: weakref.ref[Appender]) -> None:

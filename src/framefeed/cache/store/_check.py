@@ -9,7 +9,6 @@ import numpy as np
 import xxhash
 
 from framefeed.cache.store._directory import read_directory, read_texts
-from framefeed.cache.store._files import Descriptor
 from framefeed.cache.store._folder import Folder
 from framefeed.cache.store._format import FILE, REF_BITS, Kind, OtherFormat, Refused, StoreInfo, Verified, frame_seed
 from framefeed.cache.store._index import Segment, SegmentIndex
@@ -62,8 +61,7 @@ def count_contents(folder: Folder, segments: SegmentIndex, max_bytes: int | None
 def _read_texts(folder: Folder, segment: Segment) -> list[str] | None:
     """Read the descriptions of the streams of a segment; None if they are damaged."""
     try:
-        number, size = folder.open_file(f"{segment.name}.rows")
-        file = Descriptor(number)
+        file, size = folder.open_file(f"{segment.name}.rows")
         return read_texts(file.number, size)
     except Refused:
         return None
@@ -74,13 +72,7 @@ def _read_texts(folder: Folder, segment: Segment) -> list[str] | None:
 
 
 def check_all(folder: Folder, segments: SegmentIndex, progress: Callable[[int], object] | None) -> Verified:
-    """Read every stored byte.
-
-    Args:
-        folder: Where they are.
-        segments: Segments to read.
-        progress: Called with the number of bytes checked since its last call.
-    """
+    """Read every stored byte; ``progress`` is called with the number of bytes checked since its last call."""
     damaged: dict[str, list[int]] = {}
     num_frames = num_bytes = num_segments = 0
     for number, segment in segments.sealed():
@@ -103,18 +95,7 @@ def check_all(folder: Folder, segments: SegmentIndex, progress: Callable[[int], 
 
 
 def drop_damaged(folder: Folder, verified: Verified) -> dict[str, int]:
-    """Remove segments with damaged frames, and those that are torn.
-
-    Args:
-        folder: Where they are.
-        verified: Result of a check. Of the refused ones, those of another format, links and other users' files stay.
-
-    Returns:
-        Name of the data file -> bytes freed, of each segment that was removed.
-
-    Raises:
-        OSError: One cannot be removed.
-    """
+    """Remove segments with damaged frames, and those that are torn; see ``FrameStore.drop_damaged``."""
     removed: dict[str, int] = {}
     for file in {**verified.damaged, **verified.refused}:
         met = FILE.fullmatch(file)
@@ -128,23 +109,18 @@ def drop_damaged(folder: Folder, verified: Verified) -> dict[str, int]:
 def _is_torn(folder: Folder, name: str) -> bool:
     """Whether the files of a segment are ours, and neither sound nor those of another version of this package."""
     try:
-        number, size = folder.open_file(f"{name}.rows")
-        file = Descriptor(number)
-        try:
-            data_nbytes = folder.measure(f"{name}.data")
-        except FileNotFoundError:
-            return True
+        file, size = folder.open_file(f"{name}.rows")
+        data_nbytes = folder.measure(f"{name}.data") if os.path.lexists(folder.file(f"{name}.data")) else None
     except (Refused, OSError):
         return False
     try:
-        read_directory(file.number, size, data_nbytes)
-    except OtherFormat:
+        if data_nbytes is not None:
+            read_directory(file.number, size, data_nbytes)
+    except (OtherFormat, OSError):
         return False
     except Refused:
         return True
-    except OSError:
-        return False
-    return False  # It is complete now.
+    return data_nbytes is None  # else it is complete now
 
 
 def _is_sound(descriptor: int, key: bytes, row: np.void) -> bool:

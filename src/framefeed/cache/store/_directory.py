@@ -56,17 +56,14 @@ class Directory:
         return self.rows.nbytes + len(self.keys) + 256 * len(self.kinds)
 
     def key(self, stream: int) -> bytes:
-        """Return the key of a stream."""
         return self.keys[stream * KEY_BYTES : (stream + 1) * KEY_BYTES]
 
 
 def kinds_json(kinds: Iterable[Kind]) -> bytes:
-    """Write kinds as a directory has them."""
     return json.dumps([[kind.codec, kind.layout] for kind in kinds]).encode()
 
 
 def texts_json(texts: Sequence[str]) -> bytes:
-    """Write descriptions as a directory has them."""
     return json.dumps(texts).encode()
 
 
@@ -107,7 +104,6 @@ def read_directory(descriptor: int, size: int, data_nbytes: int) -> Directory:
 
     Raises:
         Refused: It is no sound segment of this version.
-        OSError: It cannot be read.
     """
     data = os.pread(descriptor, _FIRST_BYTES, 0)
     header = _Header.read(data, size)
@@ -127,12 +123,7 @@ def read_directory(descriptor: int, size: int, data_nbytes: int) -> Directory:
 
 
 def read_texts(descriptor: int, size: int) -> list[str]:
-    """Read the descriptions of streams in a directory; as many as it has streams.
-
-    Raises:
-        Refused: They are damaged.
-        OSError: They cannot be read.
-    """
+    """Read the descriptions of streams in a directory, as many as it has streams; raise Refused if they are damaged."""
     header = _Header.read(os.pread(descriptor, HEADER.itemsize, 0), size)
     data = os.pread(descriptor, header.texts_nbytes, header.kinds_at + header.kinds_nbytes)
     texts = _read_json(data) if xxhash.xxh3_128_digest(data) == header.texts_checksum else None

@@ -47,17 +47,14 @@ class SharedLru(Generic[K, V]):
         self._lock = Lock()
 
     def get(self, key: K) -> V | None:
-        """Return a value, or None."""
         with self._lock:
             return self._values.get(key)
 
     def put(self, key: K, value: V) -> None:
-        """Keep a value."""
         with self._lock:
             self._values.put(key, value)
 
     def drop(self, key: K) -> None:
-        """Release a value."""
         with self._lock:
             self._values.pop(key)
 
@@ -65,9 +62,10 @@ class SharedLru(Generic[K, V]):
         """Release all values that are not in use; without the lock, because any thread may call it at any time."""
         self._values = self._make()
 
-    def renew_lock(self) -> None:
+    def renew_lock(self) -> SharedLru[K, V]:
         """Replace the lock in a forked process: a thread of the parent may have held it."""
         self._lock = Lock()
+        return self
 
 
 MAX_BUFFERS = 1024

@@ -1,4 +1,7 @@
-"""Manage the folder of a store: its owner and modes, its files, and its budget."""
+"""Manage the folder of a store: its owner and modes, its files, and its budget.
+
+Errors of the system are raised as they are, unless a docstring says otherwise.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from framefeed._files import flush_folder, name_special_kind, remove_unlocked
 from framefeed.cache.store._files import Descriptor
 from framefeed.cache.store._format import FILE, Refused, StoreOptions
 from framefeed.errors import CacheError
-from framefeed.parallel import find_shortage, make_shortage_error, try_again_in_shortage
+from framefeed.parallel import find_shortage, try_again_in_shortage
 
 _LOCK = "lock"
 _PATIENCE_SECONDS = 20
@@ -80,10 +83,8 @@ class FolderFiles:
     @property
     def sealed_files(self) -> list[str]:
         """Names of the files of sealed segments, and of those of format 1."""
-        return [f"{name}{ending}" for name in self.sealed for ending in (".rows", ".data")] + [
-            *self.old,
-            *self.old_parts,
-        ]
+        sealed = [f"{name}{ending}" for name in self.sealed for ending in (".rows", ".data")]
+        return [*sealed, *self.old, *self.old_parts]
 
 
 class Folder:
@@ -101,25 +102,17 @@ class Folder:
         self.path = path
         self._options = options
         try:
-            self.check()
+            try_again_in_shortage(self.check, path, "open")
         except FileNotFoundError:
             pass  # It is made when it is needed.
         except OSError as error:
-            resource = find_shortage(error)
-            if resource is not None:
-                raise make_shortage_error(resource, path, "open") from error
             raise CacheError(
                 f"{path}: the cache folder cannot be read: {error.strerror or error}; give a folder that this user can "
                 "read and write"
             ) from error
 
     def check(self) -> os.stat_result:
-        """Make sure that no other user can put files here; return the facts of the folder.
-
-        Raises:
-            CacheError: Another user can.
-            OSError: There is no such folder.
-        """
+        """Return the facts of the folder; raise CacheError if another user can put files here."""
         facts = os.stat(self.path)
         if not stat.S_ISDIR(facts.st_mode):
             raise CacheError(
@@ -143,8 +136,7 @@ class Folder:
     def stamp(self) -> tuple[int, int, int] | None:
         """Return facts that change when a file is added or removed; None if there is no folder, or it is not trusted.
 
-        Raises:
-            OSError: A resource ran out.
+        An error that is raised says that a resource ran out.
         """
         try:
             facts = self.check()
@@ -155,11 +147,7 @@ class Folder:
         return facts.st_dev, facts.st_ino, facts.st_mtime_ns
 
     def list_segments(self) -> FolderFiles:
-        """List the segments; none if there is no folder.
-
-        Raises:
-            OSError: The folder cannot be read.
-        """
+        """List the segments; none if there is no folder."""
         try:
             with os.scandir(self.path) as entries:
                 names = [entry.name for entry in entries]
@@ -181,32 +169,23 @@ class Folder:
         """Path of a file in it."""
         return os.path.join(self.path, name)
 
-    def open_file(self, name: str) -> tuple[int, int]:
-        """Open a file for reading, if it is a regular file that can be trusted; return its descriptor and size.
+    def open_file(self, name: str) -> tuple[Descriptor, int]:
+        """Open a file for reading; return it and its size.
 
         Raises:
             Refused: It is a link, a folder, a pipe, a device, or another user's.
-            OSError: It cannot be opened.
         """
         try:
-            descriptor = os.open(self.file(name), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            file = Descriptor(os.open(self.file(name), flags))
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise Refused(_IS_A_LINK) from error
             raise
-        try:
-            return descriptor, self._check_file(os.fstat(descriptor))
-        except BaseException:
-            os.close(descriptor)
-            raise
+        return file, self._check_file(os.fstat(file.number))
 
     def measure(self, name: str) -> int:
-        """Return the size of a file, if it is a regular file that can be trusted.
-
-        Raises:
-            Refused: It is not.
-            OSError: It cannot be looked at.
-        """
+        """Return the size of a file; raise Refused as ``open_file`` does."""
         return self._check_file(os.lstat(self.file(name)))
 
     def _check_file(self, facts: os.stat_result) -> int:
@@ -221,11 +200,7 @@ class Folder:
         return facts.st_size
 
     def bytes_on_disk(self) -> int:
-        """Bytes of all segments, unfinished ones and those of format 1 included.
-
-        Raises:
-            OSError: The folder cannot be read.
-        """
+        """Bytes of all segments, unfinished ones and those of format 1 included."""
         listing = self.list_segments()
         unfinished = [name for files, _ in listing.unfinished.values() for name in files]
         return self._count_bytes([*listing.sealed_files, *unfinished])
@@ -246,7 +221,6 @@ class Folder:
         Raises:
             BudgetReached: The budget has no space for them.
             CacheError: The folder cannot be trusted.
-            OSError: It cannot be written to.
         """
         make_folder(self.path, shared=self._options.shared)
         self.check()
@@ -265,20 +239,12 @@ class Folder:
         return part
 
     def seal(self, part: Part) -> None:
-        """Make a part visible whose files are complete and on disk.
-
-        Raises:
-            OSError: It cannot be done.
-        """
+        """Make a part visible whose files are complete and on disk."""
         os.rename(self.file(f"{part.name}.{part.max_bytes}.new"), self.file(f"{part.name}.rows"))
 
     def flush(self) -> None:
-        """Flush the folder, so that the names of files survive a loss of power.
-
-        Raises:
-            OSError: It cannot be done.
-        """
-        try_again_in_shortage(lambda: flush_folder(self.path), self.path, "store")
+        """Flush the folder, so that the names of files survive a loss of power."""
+        flush_folder(self.path)
 
     def drop(self, part: Part) -> None:
         """Remove the files of a part, if it can be done."""
@@ -290,11 +256,7 @@ class Folder:
             self._unlink(f"{name}.{max_bytes}.new")
 
     def remove(self, name: str) -> int:
-        """Remove a sealed segment; return the bytes freed.
-
-        Raises:
-            OSError: It cannot be done.
-        """
+        """Remove a sealed segment; return the bytes freed."""
         return self._unlink(f"{name}.data") + self._unlink(f"{name}.rows")
 
     def _unlink(self, name: str) -> int:
@@ -309,11 +271,7 @@ class Folder:
         return 0
 
     def clear(self) -> None:
-        """Remove all segments except those that are being written.
-
-        Raises:
-            OSError: It cannot be done.
-        """
+        """Remove all segments except those that are being written."""
         if not os.path.exists(self.path):
             return
         with self._locked():
@@ -374,15 +332,21 @@ class Folder:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keep other processes from beginning or removing parts.
-
-        Raises:
-            OSError: It cannot be done, or another process keeps the lock: that takes milliseconds, unless it hangs.
-        """
+        """Keep other processes from beginning or removing parts; one that has the lock needs milliseconds."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self.file(_LOCK), flags, file_mode(shared=self._options.shared))
+        patience = monotonic() + _PATIENCE_SECONDS
         try:
-            _lock(descriptor)
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if monotonic() > patience:
+                        # Not chained: its errno (EAGAIN) would be taken for a shortage.
+                        why = "another process holds the lock of the cache folder"
+                        raise TimeoutError(errno.ETIMEDOUT, why) from None
+                    sleep(_PAUSE_SECONDS)
             yield
         finally:
             with suppress(OSError):
@@ -403,24 +367,11 @@ def make_folder(path: str, *, shared: bool) -> None:
         path: The folder.
         shared: Give the folder the mode that the umask allows; else only its owner may use it.
     """
-    if os.path.isdir(path):
-        return
     above = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path) or above == path:  # In a shortage there seems to be no folder, not even the first one.
+        return
     make_folder(above, shared=True)
     with suppress(FileExistsError):
         os.mkdir(path, 0o777 if shared else 0o700)
     with suppress(OSError):  # One that may be entered, but not read, cannot be flushed.
         flush_folder(above)
-
-
-def _lock(descriptor: int) -> None:
-    patience = monotonic() + _PATIENCE_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if monotonic() > patience:
-                # Not chained: its errno (EAGAIN) would be taken for a shortage.
-                raise TimeoutError(errno.ETIMEDOUT, "another process holds the lock of the cache folder") from None
-            sleep(_PAUSE_SECONDS)

@@ -69,7 +69,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from framefeed._arrays import IntArray, WordArray
+from framefeed._arrays import IntArray
 
 FORMAT = 2
 MAGIC = b"ff rows\n"
@@ -170,7 +170,7 @@ class FrameLocations:
         key: Stream key, 16 bytes.
         numbers: Requested packet numbers, int64.
         refs: Row references, int64: number of the segment within this process in the upper half, row in the lower
-            half; ``MISS`` if the store does not have the frame; then the other columns have no meaning.
+            half; ``MISS`` if the store does not have the frame; then its row has no meaning.
         rows: ``ROW``, with ``kind`` as index into ``kinds``.
         kinds: Codecs and layouts.
     """
@@ -194,45 +194,6 @@ class FrameLocations:
         """Whether the store has each frame, bool."""
         there: npt.NDArray[np.bool_] = self.refs != MISS
         return there
-
-    @property
-    def offset(self) -> IntArray:
-        """Byte position in the segment's data file, int64."""
-        return self._column("offset")
-
-    @property
-    def nbytes(self) -> npt.NDArray[np.int32]:
-        """Stored bytes, int32."""
-        return self._column("nbytes")
-
-    @property
-    def raw_nbytes(self) -> npt.NDArray[np.int32]:
-        """Bytes once decoded, int32."""
-        return self._column("raw_nbytes")
-
-    @property
-    def checksum(self) -> WordArray:
-        """Of the stored bytes, uint64."""
-        return self._column("checksum")
-
-    @property
-    def stamp(self) -> WordArray:
-        """See ``StoredFrame``; uint64."""
-        return self._column("stamp")
-
-    @property
-    def content(self) -> WordArray:
-        """See ``StoredFrame``; uint64."""
-        return self._column("content")
-
-    @property
-    def kind(self) -> npt.NDArray[np.int32]:
-        """Index into ``kinds``, int32."""
-        return self._column("kind")
-
-    def _column(self, name: str) -> npt.NDArray[Any]:
-        column: npt.NDArray[Any] = self.rows[name]
-        return column
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,8 @@
-"""Keep track of the segments in a folder, and find frames in them."""
+"""Keep track of the segments in a folder, and find frames in them.
+
+Files that are missing, damaged or hostile are left out. An ``OSError`` that is raised here tells that a resource ran
+out.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from framefeed._arrays import IntArray
 from framefeed._lru import Lru
 from framefeed.cache.store._directory import Directory, read_directory
 from framefeed.cache.store._files import Descriptor, SharedLru
-from framefeed.cache.store._folder import Folder, FolderFiles
+from framefeed.cache.store._folder import Folder, FolderFiles, Part
 from framefeed.cache.store._format import (
     MISS,
     REF_BITS,
@@ -23,9 +27,10 @@ from framefeed.cache.store._format import (
     OtherFormat,
     Refused,
     Rows,
+    StoreCounts,
 )
 from framefeed.cache.store._segment_writer import SegmentWriter
-from framefeed.cache.store._streams import FrameList, Streams
+from framefeed.cache.store._streams import Streams, list_frames
 from framefeed.parallel import find_shortage, register_releasable
 
 MAX_OPEN = 128
@@ -67,14 +72,14 @@ class OpenSegment:
 
     Attributes:
         number: Of the segment.
+        part: Its files.
         writer: Has its rows.
-        data: Its data file.
         refs: Key of a stream -> packet number -> row reference. They come to the others when the segment is sealed.
     """
 
     number: int
+    part: Part
     writer: SegmentWriter
-    data: Descriptor
     refs: dict[bytes, dict[int, int]] = field(default_factory=dict)
 
 
@@ -85,16 +90,17 @@ class SegmentIndex:
 
     Args:
         folder: Where they are.
+        counts: Counts of this process.
 
     Attributes:
         open: The segment that this process writes, or None.
         refused: Maps names of data files, and of files of other versions, to the reason why they cannot be used.
-        num_refused: Number of segments refused so far.
         newest: Latest time of creation of a segment so far.
     """
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Folder, counts: StoreCounts) -> None:
         self._folder = folder
+        self._counts = counts
         self._forget_all()
         register_releasable(self)
 
@@ -102,7 +108,6 @@ class SegmentIndex:
         self._lock = RLock()
         self.open: OpenSegment | None = None
         self.refused: dict[str, str] = {}
-        self.num_refused = 0
         self.newest = 0
         self._segments: list[Segment] = []
         self._numbers: dict[str, int] = {}
@@ -124,15 +129,7 @@ class SegmentIndex:
     # --- finding --------------------------------------------------------------------------------------
 
     def find(self, key: bytes, numbers: IntArray) -> FrameLocations:
-        """Find frames of one stream in the known segments.
-
-        Args:
-            key: Of the stream, 16 bytes.
-            numbers: Of the frames, int64 [N].
-
-        Raises:
-            OSError: A resource ran out.
-        """
+        """Find frames of one stream, by their packet numbers, in the known segments."""
         refs = self._find_refs(key, numbers)
         listed: list[int] = refs.tolist()
         if listed and listed[0] != MISS and listed == list(range(listed[0], listed[0] + len(listed))):
@@ -171,11 +168,7 @@ class SegmentIndex:
         return FrameLocations(key, numbers, refs, rows, kinds)
 
     def directory(self, segment: int) -> Directory | None:
-        """Return the directory of a segment, or None if it cannot be read.
-
-        Raises:
-            OSError: A resource ran out.
-        """
+        """Return the directory of a segment, or None if it cannot be read."""
         opened = self.open
         if opened is not None and opened.number == segment:
             return opened.writer.directory()
@@ -202,8 +195,7 @@ class SegmentIndex:
         return directory
 
     def _read_directory(self, name: str) -> Directory:
-        number, size = self._folder.open_file(f"{name}.rows")
-        file = Descriptor(number)
+        file, size = self._folder.open_file(f"{name}.rows")
         try:
             data_nbytes = self._folder.measure(f"{name}.data")
         except FileNotFoundError as error:
@@ -211,18 +203,14 @@ class SegmentIndex:
         return read_directory(file.number, size, data_nbytes)
 
     def descriptor(self, segment: int) -> Descriptor | None:
-        """Return the open data file of a segment, or None if it cannot be opened.
-
-        Raises:
-            OSError: A resource ran out.
-        """
+        """Return the open data file of a segment, or None if it cannot be opened."""
         opened = self.open
         if opened is not None and opened.number == segment:
-            return opened.data
+            return opened.part.data
         descriptor = self._descriptors.get(segment)
         if descriptor is None and segment >= 0 and self._segments[segment].is_there:
             try:
-                descriptor = Descriptor(self._folder.open_file(self._segments[segment].file)[0])
+                descriptor, _ = self._folder.open_file(self._segments[segment].file)
             except (Refused, FileNotFoundError):
                 self._lose(segment)
                 return None
@@ -242,10 +230,8 @@ class SegmentIndex:
             thorough: List it even if it changed so recently that its time may not show a later change.
 
         Returns:
-            Whether segments were added or removed.
-
-        Raises:
-            OSError: A resource ran out; nothing changes, and the next call lists the folder again.
+            Whether segments were added or removed. After an error nothing has changed, and the next call lists the
+            folder again.
         """
         if self._is_current(thorough):
             return False
@@ -288,7 +274,7 @@ class SegmentIndex:
         loaded.sort(key=lambda each: each[:2])
         added = []
         for created, name, checksum, frames in loaded:
-            frames.refs[:] += self._register(Segment(name, checksum)) << REF_BITS
+            frames[3] += self._register(Segment(name, checksum)) << REF_BITS
             added.append(frames)
             self.newest = max(self.newest, created)
         self._streams.add(added[::-1])
@@ -327,7 +313,7 @@ class SegmentIndex:
         return tuple(number for each in facts for number in (each.st_ino, each.st_size, each.st_mtime_ns))
 
     def _refuse(self, file: str, why: str) -> None:
-        self.num_refused += file not in self.refused
+        self._counts.segments_refused += file not in self.refused
         self.refused[file] = why
 
     def _register(self, segment: Segment) -> int:
@@ -356,16 +342,11 @@ class SegmentIndex:
 
     # --- the open segment -----------------------------------------------------------------------------
 
-    def begin(self, name: str, writer: SegmentWriter, data: Descriptor) -> None:
-        """Register a segment that this process begins to write.
-
-        Args:
-            name: Of its files, without an ending.
-            writer: Writes it.
-            data: Its data file.
-        """
+    def begin(self, part: Part, writer: SegmentWriter) -> OpenSegment:
+        """Register a segment that this process begins to write."""
         with self._lock:
-            self.open = OpenSegment(self._register(Segment(name, b"")), writer, data)
+            self.open = OpenSegment(self._register(Segment(part.name, b"")), part, writer)
+            return self.open
 
     def append(self, key: bytes, rows: Rows) -> None:
         """Add the last rows of the segment that this process writes; they are of one stream."""
@@ -410,21 +391,19 @@ class SegmentIndex:
         """Close all data files that are not in use; without a lock, because any thread may call it at any time."""
         self._descriptors.release_idle()
 
-    def begin_in_child(self) -> None:
+    def begin_in_child(self, counts: StoreCounts) -> None:
         """Continue in a forked process: replace locks, and leave the segment that the parent writes to the parent."""
+        self._counts = counts
         if self._lock.acquire(blocking=False):
             self._lock = RLock()
             self._directories.renew_lock()
             self._descriptors.renew_lock()
             self.give_up()
-            self.num_refused = 0
         else:
             # Another thread of the parent was changing it.
             self._forget_all()
 
 
-def _list_frames(directory: Directory, segment: int) -> FrameList:
-    # Copies, so that the directory can be released.
-    streams, numbers = (directory.rows[name][::-1].copy() for name in ("stream", "number"))
-    first = segment << REF_BITS
-    return FrameList(directory.keys, streams, numbers, np.arange(first, first + len(numbers))[::-1])
+def _list_frames(directory: Directory, segment: int) -> IntArray:
+    rows, first = directory.rows[::-1], segment << REF_BITS
+    return list_frames(directory.keys, rows["stream"], rows["number"], np.arange(first, first + len(rows))[::-1])

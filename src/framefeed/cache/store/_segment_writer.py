@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from functools import partial
 from itertools import accumulate
 
 import numpy as np
@@ -25,7 +24,6 @@ from framefeed.cache.store._format import (
     StoredFrame,
     frame_checksum,
 )
-from framefeed.parallel import try_again_in_shortage
 
 
 class SegmentFrames:
@@ -105,14 +103,7 @@ class SegmentWriter:
         return nbytes <= self._max_bytes and is_small
 
     def append(self, clip: SegmentFrames) -> Rows:
-        """Write a clip.
-
-        Returns:
-            Its rows, ``ROW`` [N].
-
-        Raises:
-            OSError: It cannot be written; the segment cannot be used any more.
-        """
+        """Write a clip, and return its rows, ``ROW`` [N]; after an error the segment cannot be used any more."""
         for kind in clip.kinds:
             self._kinds.setdefault(kind, len(self._kinds))
         if clip.key not in self._streams:
@@ -146,22 +137,17 @@ class SegmentWriter:
         return Directory(self._rows[: self.num_rows], b"", self._kinds_seen, self._created, b"")
 
     def finish(self) -> Directory:
-        """Bring the data to the disk, then write the directory and bring it to the disk.
-
-        Raises:
-            OSError: It cannot be done; the segment cannot be used any more.
-        """
-        _flush(self._data)
+        """Bring the data to the disk, then write the directory and bring it to the disk."""
+        os.fsync(self._data)
         rows = self._rows[: self.num_rows].copy()
         directory = Directory(rows, b"".join(self._streams), self._kinds_seen, self._created, b"")
         parts, checksum = pack_directory(directory, self._texts, self._end)
         _write(self._directory, parts, 0)
-        _flush(self._directory)
+        os.fsync(self._directory)
         return Directory(rows, directory.keys, directory.kinds, self._created, checksum)
 
 
 def _directory_bytes(num_rows: int, num_streams: int, kinds: Iterable[Kind], texts_nbytes: int) -> int:
-    """Size of a directory, at most."""
     return HEADER.itemsize + ROW.itemsize * num_rows + KEY_BYTES * num_streams + len(kinds_json(kinds)) + texts_nbytes
 
 
@@ -169,12 +155,7 @@ def _write(descriptor: int, buffers: Sequence[memoryview], offset: int) -> int:
     """Write buffers one after the other; return the offset of their end."""
     left = skip_bytes(buffers, 0)
     while left:
-        write = partial(os.pwritev, descriptor, left[:MAX_BUFFERS], offset)
-        written = try_again_in_shortage(write, "frame cache", "store")
+        written = os.pwritev(descriptor, left[:MAX_BUFFERS], offset)
         offset += written
         left = skip_bytes(left, written)
     return offset
-
-
-def _flush(descriptor: int) -> None:
-    try_again_in_shortage(partial(os.fsync, descriptor), "frame cache", "store")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import compress
 from operator import not_
@@ -40,17 +41,17 @@ class _OwnState:
     """What one process has of a store."""
 
     def __init__(self, folder: Folder) -> None:
-        self.segments = SegmentIndex(folder)
-        self.appender = Appender(folder, self.segments)
-        self.lock = Lock()
         self.counts = StoreCounts()
+        self.segments = SegmentIndex(folder, self.counts)
+        self.appender = Appender(folder, self.segments, self.counts)
+        self.lock = Lock()
 
     def begin_in_child(self) -> _OwnState:
         """Continue in a forked child with the sealed segments; leave the open one to the parent."""
         self.lock = Lock()
         self.counts = StoreCounts()
-        self.appender.begin_in_child()
-        self.segments.begin_in_child()
+        self.appender.begin_in_child(self.counts)
+        self.segments.begin_in_child(self.counts)
         return self
 
 
@@ -93,11 +94,7 @@ class FrameStore(ClosedByWith):
     @property
     def counts(self) -> StoreCounts:
         """Counts of this process."""
-        counts, appender = self._state.value.counts, self._appender
-        counts.segments_refused = self._segments.num_refused
-        counts.frames_written, counts.bytes_written = appender.frames_written, appender.bytes_written
-        counts.frames_lost = appender.frames_lost
-        return counts
+        return self._state.value.counts
 
     @property
     def trouble(self) -> str | None:
@@ -152,7 +149,7 @@ class FrameStore(ClosedByWith):
         Args:
             locations: Locations of frames.
             indices: Indices of the frames to read.
-            buffers: Memory for their bytes, of exactly ``locations.nbytes`` bytes each.
+            buffers: Memory for their bytes, of exactly ``nbytes`` of their rows each.
 
         Returns:
             Whether each frame is undamaged. A damaged frame is counted, and not found again.
@@ -162,10 +159,11 @@ class FrameStore(ClosedByWith):
             OSError: A resource ran out.
         """
         sizes, sound = [buffer.nbytes for buffer in buffers], [False] * len(buffers)
-        if sizes != _select(locations.nbytes, indices):
-            raise UsageError(f"buffers: expected {locations.nbytes[indices].tolist()} bytes, got {sizes}")
-        numbers, checksums = _select(locations.numbers, indices), _select(locations.checksum, indices)
-        segments, offsets = _select(locations.segment, indices), _select(locations.offset, indices)
+        expected_sizes = _select(locations.rows["nbytes"], indices)
+        if sizes != expected_sizes:
+            raise UsageError(f"buffers: expected {expected_sizes} bytes, got {sizes}")
+        numbers, checksums = _select(locations.numbers, indices), _select(locations.rows["checksum"], indices)
+        segments, offsets = _select(locations.segment, indices), _select(locations.rows["offset"], indices)
         for part in find_parts(segments, offsets, sizes):
             file = self._segments.descriptor(segments[part[0]])
             if file is None:
@@ -264,15 +262,8 @@ class FrameStore(ClosedByWith):
         Raises:
             CacheError: One cannot be removed.
         """
-        try:
+        with self._removing("a damaged file cannot be removed"):
             return drop_damaged(self._folder, verified)
-        except OSError as error:
-            raise CacheError(
-                f"{self._folder.path}: a damaged file cannot be removed: {error.strerror or error}; check that you may "
-                "write to the folder"
-            ) from error
-        finally:
-            self.refresh()
 
     def clear(self) -> int:
         """Remove all segments except those that others are writing; return the number of bytes freed.
@@ -280,15 +271,19 @@ class FrameStore(ClosedByWith):
         Raises:
             CacheError: Some cannot be removed.
         """
-        try:
+        with self._removing("the cache cannot be cleared"):
             before = self._folder.bytes_on_disk()
             self._appender.drop()
             self._folder.clear()
             return before - self._folder.bytes_on_disk()
+
+    @contextmanager
+    def _removing(self, failure: str) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise CacheError(
-                f"{self._folder.path}: the cache cannot be cleared: {error.strerror or error}; check that you may "
-                "write to the folder"
+                f"{self._folder.path}: {failure}: {error.strerror or error}; check that you may write to the folder"
             ) from error
         finally:
             self.refresh()

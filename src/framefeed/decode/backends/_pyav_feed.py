@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 from av import VideoCodecContext
@@ -33,27 +33,6 @@ def wait_for_threads(decoder: VideoCodecContext) -> None:
         decoder.flush_buffers()
 
 
-class Feed(Protocol):
-    """Packets of one source by number; each packet's pts is its number."""
-
-    def start(self, number: int, *, with_new_decoder: bool = False) -> VideoCodecContext:
-        """Begin a run whose first packet is ``number``; return a flushed decoder.
-
-        Args:
-            number: Of the packet.
-            with_new_decoder: Return a decoder that has decoded nothing yet.
-        """
-        ...
-
-    def packets(self, numbers: Sequence[int]) -> Iterator[Packet]:
-        """Yield exactly these packets, ascending."""
-        ...
-
-    def drop_decoder(self) -> None:
-        """Begin the next run with another decoder: flushing does not clear all state of this one."""
-        ...
-
-
 class DirectFeed:
     """Reads each packet at its offset in the file, without a container and without seeks that could fail.
 
@@ -65,6 +44,7 @@ class DirectFeed:
         counts: Receives the costs.
 
     Attributes:
+        opened: The reader.
         decoder: The decoder in use; None if the next run needs another.
     """
 
@@ -79,12 +59,17 @@ class DirectFeed:
         self.decoder: VideoCodecContext | None = None
         self._source = source
         self._table = index.packets
-        self._reader = reader
+        self.opened = reader
         self._make_decoder = make_decoder
         self._counts = counts
 
     def start(self, number: int, *, with_new_decoder: bool = False) -> VideoCodecContext:
-        """Flush the decoder, or make one; see ``Feed.start``."""
+        """Begin a run whose first packet is ``number``; return a flushed decoder.
+
+        Args:
+            number: Of the packet.
+            with_new_decoder: Return a decoder that has decoded nothing yet.
+        """
         if with_new_decoder:
             self.drop_decoder()
         if self.decoder is None:
@@ -99,7 +84,7 @@ class DirectFeed:
         offsets, sizes = self._table.offset[rows].tolist(), self._table.size[rows].tolist()
         for number, offset, size in zip(numbers, offsets, sizes, strict=True):
             buffer = memoryview(bytearray(size + _PADDING))
-            if self._reader.read_into(buffer[:size], offset) != size:
+            if self.opened.read_into(buffer[:size], offset) != size:
                 raise StaleSource(
                     f"{self._source.name}: the file ends before packet {number} of the frame index: it was cut or "
                     "replaced since it was indexed; index it again with ff.scan or ff.build_index",
@@ -113,7 +98,7 @@ class DirectFeed:
             yield packet
 
     def drop_decoder(self) -> None:
-        """Begin the next run with another decoder."""
+        """Begin the next run with another decoder: flushing does not clear all state of this one."""
         if self.decoder is not None:
             wait_for_threads(self.decoder)
         self.decoder = None
@@ -130,6 +115,7 @@ class ContainerFeed:
         seeks: Whether it may seek; else all packets before a run are read.
 
     Attributes:
+        opened: The container.
         needs_decoder: Whether the next run needs another decoder, so that the container must be opened again. For a
             silent codec, decoders are made apart from the container, which stays open.
     """
@@ -146,7 +132,7 @@ class ContainerFeed:
         self.needs_decoder = False
         self._seeks = seeks
         self._index = index
-        self._container = container
+        self.opened = container
         self._set_up = set_up
         self._counts = counts
         self._is_silent = Codec.of(index.stream.codec).is_silent
@@ -154,20 +140,25 @@ class ContainerFeed:
         self._packets: Iterator[Packet] = iter(())
         self._is_at_next = False
 
+    @property
+    def decoder(self) -> VideoCodecContext:
+        """The container's own decoder."""
+        return self.opened.decoder()
+
     def start(self, number: int, *, with_new_decoder: bool = False) -> VideoCodecContext:
-        """Go to packet ``number`` or one before it: forward, or by a verified seek; see ``Feed.start``."""
+        """Go to packet ``number`` or one before it: forward, or by a verified seek; see ``DirectFeed.start``."""
         if not self._is_silent and (self.needs_decoder or with_new_decoder):
             self._reopen()
         can_go_forward = self._is_at_next and self._next <= number < self._next + _MAX_PACKETS_AHEAD
         if not can_go_forward and not self._seek(number):
             self._reopen()
-            self._set_packets(0, self._container.packets())
+            self._set_packets(0, self.opened.packets())
         if self._is_silent:
             self._counts.contexts_made += 1
-            return self._container.make_decoder()
+            return self.opened.make_decoder()
         if number:
-            self._container.learn_encoder()
-        context = self._container.decoder()
+            self.opened.learn_encoder()
+        context = self.decoder
         context.flush_buffers()
         return context
 
@@ -189,11 +180,11 @@ class ContainerFeed:
         self.needs_decoder = not self._is_silent
 
     def _reopen(self) -> None:
-        wait_for_threads(self._container.decoder())
-        if self._container.reopen():
+        wait_for_threads(self.decoder)
+        if self.opened.reopen():
             self._counts.opens += 1
             self._counts.contexts_made += 1
-            self._set_up(self._container)
+            self._set_up(self.opened)
         self.needs_decoder = self._is_at_next = False
 
     def _set_packets(self, number: int, packets: Iterator[Packet]) -> None:
@@ -203,15 +194,19 @@ class ContainerFeed:
         table = self._index.packets
         if not self._seeks or (number == 0 and not self._is_silent):
             return False
-        if self._container.format_name in STREAM_FORMATS or table.pts[number] == MISSING_PTS:
+        if self.opened.format_name in STREAM_FORMATS or table.pts[number] == MISSING_PTS:
             return False
         for preroll in _PREROLL_SECONDS:
-            target = int(table.pts[number]) - round(preroll / (self._container.stream.time_base or 1))
-            if self._container.try_seek(target):
-                numbered = number_after_seek(self._container.packets(), table.offset, table.size)
+            target = int(table.pts[number]) - round(preroll / (self.opened.stream.time_base or 1))
+            if self.opened.try_seek(target):
+                numbered = number_after_seek(self.opened.packets(), table.offset, table.size)
                 if numbered is not None and numbered[0] <= number:
                     self._set_packets(numbered[0], iter(numbered[1]))
                     return True
             if target < int(table.pts[0]):
                 return False
         return False
+
+
+Feed = DirectFeed | ContainerFeed
+"""Packets of one source by number; each packet's pts is its number."""

@@ -17,15 +17,14 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from av import CodecContext, VideoCodecContext
 
 from framefeed._lru import Lru
-from framefeed._shortage import register_releasable, try_again_in_shortage
+from framefeed._shortage import register_releasable
 from framefeed._values import ByteReader, Limits, bound_padded_pixels
 from framefeed.bitstreams import Codec
-from framefeed.decode._convert import Converter
 from framefeed.decode._decoder import DecodeCounts
 from framefeed.decode.backends._pyav_feed import ContainerFeed, DirectFeed, Feed, wait_for_threads
 from framefeed.index import FrameIndex
@@ -44,6 +43,8 @@ MAX_READERS = 8
 MAX_SOURCES = 256
 
 T = TypeVar("T")
+# Ends the use of a feed; with True, what it used is kept for the next one.
+_Close = Callable[[bool], None]
 
 
 # The one place of the package that asks the collector. A generator that is closed in order gives its file and decoder
@@ -159,7 +160,6 @@ class ThreadPools:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self.converter = Converter()
         self._contexts: IdlePool[VideoCodecContext] = IdlePool(MAX_CONTEXTS, wait_for_threads, _count_pixels)
         self._containers: IdlePool[VideoContainer] = IdlePool(
             MAX_CONTAINERS, VideoContainer.close, lambda opened: _count_pixels(opened.decoder())
@@ -189,19 +189,29 @@ class ThreadPools:
     ) -> Iterator[Feed]:
         """Open the packets of one source, with a decoder for them."""
         _close_abandoned()
-        stamp = _check_identity(source, index)
+        stamp = source.check_identity(index.identity)
         options.limits.check_picture(index.stream.width, index.stream.height, source.name)
         with libav_errors(source.name, "decode"):
-            opening = self._opening_direct if options.direct and index.stream.contiguous else self._opening_container
-            with opening(source, stamp, index, options, counts) as feed:
+            opening = self._open_direct if options.direct and index.stream.contiguous else self._open_container
+            feed, close = opening(source, stamp, index, options, counts)
+            is_reusable = False
+            try:
                 yield feed
+                is_reusable = True
+            except GeneratorExit:
+                is_reusable = True
+                raise
+            finally:
+                if is_collecting() or self.pid != os.getpid():
+                    _ABANDONED.append(_Abandoned(self.pid, feed.opened, feed.decoder))
+                else:
+                    close(is_reusable)
         # If the file was replaced while it was read, the data belong to neither file (D09).
-        _check_identity(source, index)
+        source.check_identity(index.identity)
 
-    @contextmanager
-    def _opening_direct(
+    def _open_direct(
         self, source: MediaSource, stamp: Hashable, index: FrameIndex, options: FeedOptions, counts: DecodeCounts
-    ) -> Iterator[Feed]:
+    ) -> tuple[DirectFeed, _Close]:
         stream = index.stream
         # Parameter sets among the pictures stay in a decoder, which can then be used for this source alone.
         context_key = (stream.codec, stream.extradata, options, stamp if stream.inband_parameters else None)
@@ -211,30 +221,22 @@ class ThreadPools:
             counts.opens += 1
         feed = DirectFeed(source, index, reader, lambda: make_decoder(index, options), counts)
         feed.decoder = self._contexts.take(context_key)
-        is_reusable = False
-        try:
-            yield feed
-            is_reusable = True
-        except GeneratorExit:
-            is_reusable = True
-            raise
-        finally:
-            if self._can_give_back():
-                if is_reusable:
-                    self._readers.give(stamp, reader)
-                else:
-                    reader.close()
-                if is_reusable and feed.decoder is not None and options.threads == 1:
-                    self._contexts.give(context_key, feed.decoder)
-                elif feed.decoder is not None:
-                    wait_for_threads(feed.decoder)
-            else:
-                _ABANDONED.append(_Abandoned(self.pid, reader, feed.decoder))
 
-    @contextmanager
-    def _opening_container(
+        def close(is_reusable: bool) -> None:
+            if is_reusable:
+                self._readers.give(stamp, reader)
+            else:
+                reader.close()
+            if is_reusable and feed.decoder is not None and options.threads == 1:
+                self._contexts.give(context_key, feed.decoder)
+            elif feed.decoder is not None:
+                wait_for_threads(feed.decoder)
+
+        return feed, close
+
+    def _open_container(
         self, source: MediaSource, stamp: Hashable, index: FrameIndex, options: FeedOptions, counts: DecodeCounts
-    ) -> Iterator[Feed]:
+    ) -> tuple[ContainerFeed, _Close]:
         key = (stamp, index.stream.stream_index, options)
 
         def set_up(opened: VideoContainer) -> None:
@@ -247,30 +249,16 @@ class ThreadPools:
             counts.opens += 1
             counts.contexts_made += 1
         feed = ContainerFeed(index, container, set_up, counts, seeks=options.seeks)
-        is_reusable = False
-        try:
-            yield feed
-            is_reusable = True
-        except GeneratorExit:
-            is_reusable = True
-            raise
-        finally:
-            if not self._can_give_back():
-                _ABANDONED.append(_Abandoned(self.pid, container, container.decoder()))
-            elif is_reusable and not feed.needs_decoder and options.threads == 1:
+
+        def close(is_reusable: bool) -> None:
+            if is_reusable and not feed.needs_decoder and options.threads == 1:
                 self._containers.give(key, container)
             else:
                 # After an error, the container may be closed already.
                 wait_for_threads(container.decoder())
                 container.close()
 
-    def _can_give_back(self) -> bool:
-        """Whether this is ordinary code of this process, and not a finaliser or a forked child."""
-        return not is_collecting() and self.pid == os.getpid()
-
-
-class _Closable(Protocol):
-    def close(self) -> None: ...
+        return feed, close
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -284,7 +272,7 @@ class _Abandoned:
     """
 
     pid: int
-    opened: _Closable
+    opened: ByteReader | VideoContainer
     decoder: VideoCodecContext | None
 
 
@@ -306,11 +294,6 @@ def _close_abandoned() -> None:
                 continue
             wait_for_threads(abandoned.decoder)
         abandoned.opened.close()
-
-
-def _check_identity(source: MediaSource, index: FrameIndex) -> Hashable:
-    # Retried here: after the last picture, the caller has nothing left to decode again.
-    return try_again_in_shortage(lambda: source.check_identity(index.identity), source.name, "decode")
 
 
 def _count_pixels(decoder: VideoCodecContext) -> int:

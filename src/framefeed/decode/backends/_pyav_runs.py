@@ -3,7 +3,7 @@
 A run goes on as long as the decoder reports nothing. After any report, the frames that have not come yet are decoded
 again: from their own start, by a new decoder, and each after the same packets, whichever other frames are requested.
 
-    RunDecoder.decode     run after run, attempt after attempt
+    RunDecoder.decode     frames, run after run, attempt after attempt
     RunDecoder._attempt   sends packets, yields frames: the only loop over packets
     RunDecoder._report    what an attempt does after a report
     RunDecoder._repeat    which attempts follow
@@ -11,11 +11,11 @@ again: from their own start, by a new decoder, and each after the same packets, 
 
 from __future__ import annotations
 
-import enum
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import cast
 
 import av
@@ -50,13 +50,6 @@ FrameKey = tuple[int, int]
 _MAX_REORDERED = 16
 
 
-class _Event(enum.Enum):
-    """A decoder's report about a picture: a message in its log, or damage."""
-
-    LOGGED = 1
-    DAMAGE = 2
-
-
 @dataclass(slots=True)
 class _Attempt:
     """One decoding of frames that have one start.
@@ -70,7 +63,7 @@ class _Attempt:
         limit: Frames of this packet and of later ones are dropped.
         is_over: Whether no more packets are sent.
         is_lost: Whether no more frames are delivered.
-        failed_packet: The packet whose event ended it, if another attempt may give the frames after it.
+        failed_packet: The packet whose report ended it, if another attempt may give the frames after it.
         damaged_packets: Packets whose frames are dropped.
     """
 
@@ -112,11 +105,14 @@ class RunDecoder:
 
     def decode(self, runs: DecodeRuns) -> Iterator[NumberedFrame]:
         """Yield (ordinal, picture) of the frames that come out; those of damaged pictures only in damaged runs."""
+        return chain.from_iterable(map(self._attempt, self._plan_attempts(runs)))
+
+    def _plan_attempts(self, runs: DecodeRuns) -> Iterator[_Attempt]:
         for run in runs.runs:
             attempts = self._begin(run)
             while attempts:
                 attempt = attempts.pop(0)
-                yield from self._attempt(attempt)
+                yield attempt
                 attempts = self._repeat(attempt) + attempts
 
     def _begin(self, run: DecodeRun) -> list[_Attempt]:
@@ -154,38 +150,39 @@ class RunDecoder:
         return [_Attempt(RunKind.UNDAMAGED, start, frames) for start, frames in by_start.items()]
 
     def _attempt(self, attempt: _Attempt) -> Iterator[NumberedFrame]:
-        """Send the packets of an attempt; yield its frames up to an event that ends it."""
+        """Send the packets of an attempt; yield its frames up to a report that ends it."""
         counts, missing = self._counts, attempt.missing
         counts.runs += 1
         send = self._choose_packets(attempt) if attempt.send is None else attempt.send
         is_pooled = attempt.send is not None and attempt.kind is RunKind.UNDAMAGED
         context = self._feed.start(attempt.start, with_new_decoder=not is_pooled)
         num_errors = _count_logged_errors()
-        most_held = self._count_held(attempt, send)
+        most_held = self._count_held(attempt)
         packets, came = self._feed.packets(send), dict[int, int]()
         held: deque[tuple[FrameKey, VideoFrame]] = deque()
         while True:
             check_stop()
             packet = None if attempt.is_over else next(packets, None)
-            event = None
+            is_damage: bool | None = None  # None: the decoder reports nothing
             with libav_log() as messages:
                 try:
                     frames = context.decode(packet)
                 except LIBAV_EXCEPTIONS as error:
                     self._check_memory(context, messages, error)
-                    frames, event = [], _Event.DAMAGE
+                    frames, is_damage = [], True
             if packet is not None:
                 counts.packets_sent += 1
             counts.frames_decoded += len(frames)
-            if messages and event is None:
-                event = self._judge(context, messages)
+            if is_damage is None and messages and not is_harmless(messages):
+                self._check_memory(context, messages, None)
+                is_damage = is_damage_logged(self._codec, messages)
             if self._has_threads and _count_logged_errors() != num_errors:
-                self._report(attempt, None, _Event.LOGGED)
-            elif event is not None:
-                self._report(attempt, None if packet is None else packet.pts, event)
+                self._report(attempt, None, is_damage=False)
+            elif is_damage is not None:
+                self._report(attempt, None if packet is None else packet.pts, is_damage=is_damage)
             for frame in frames:
                 if frame.is_corrupt:
-                    self._report(attempt, frame.pts, _Event.DAMAGE)
+                    self._report(attempt, frame.pts, is_damage=True)
                     if attempt.kind is not RunKind.DAMAGED:
                         continue
                 # A decoder may give the picture of a packet twice.
@@ -220,7 +217,7 @@ class RunDecoder:
             return list(numbers)
         return [number for number in numbers if number in requested or not self._is_disposable(number)]
 
-    def _count_held(self, attempt: _Attempt, send: Sequence[int]) -> int:
+    def _count_held(self, attempt: _Attempt) -> int:
         """Count the pictures to hold back.
 
         A damaged picture is flagged when it comes out, which may be after pictures that refer to it. Decoders with
@@ -236,13 +233,13 @@ class RunDecoder:
         rank = self._index.frame_packet[min(ordinals) : max(ordinals) + _MAX_REORDERED + 1].argsort(kind="stable")
         return int((np.maximum.accumulate(rank) - rank).max())
 
-    def _report(self, attempt: _Attempt, number: int | None, event: _Event) -> None:
-        """Note an event about the picture of a packet; decide what the attempt still sends and delivers."""
+    def _report(self, attempt: _Attempt, number: int | None, *, is_damage: bool) -> None:
+        """Note damage or a message about the picture of a packet; decide what the attempt still sends and delivers."""
         self._feed.drop_decoder()
         if attempt.kind is RunKind.DAMAGED:
             return
         if attempt.kind is RunKind.SHARED:
-            attempt.is_lost |= event is _Event.DAMAGE
+            attempt.is_lost |= is_damage
             return
         # Decoding of a leading picture of the first key frame must start before it (M04).
         if number is not None and find_packet_start(self._index, number) < attempt.start:
@@ -252,27 +249,20 @@ class RunDecoder:
             return
         if number is None:
             return
-        if event is _Event.DAMAGE:
+        if is_damage:
             attempt.damaged_packets.add(number)
         may_repeat = not attempt.is_whole and attempt.failed_packet is None
         if self._is_disposable(number):
             if may_repeat:
                 attempt.failed_packet = number
                 attempt.stop_before(number + 1)
-        elif event is _Event.DAMAGE and (self._index.frame_packet == number).any():
+        elif is_damage and (self._index.frame_packet == number).any():
             # Later frames may refer to the damage (D01). A packet without a frame in the index failed when the index
             # was built too: the index then marks the frames that may refer to it.
             attempt.stop_before(number)
         elif may_repeat:
             attempt.failed_packet = number
             attempt.stop_before(number)
-
-    def _judge(self, context: VideoCodecContext, messages: Sequence[tuple[int, str, str]]) -> _Event | None:
-        """Tell what a decoder's log for one packet says about its pictures."""
-        if is_harmless(messages):
-            return None
-        self._check_memory(context, messages, None)
-        return _Event.DAMAGE if is_damage_logged(self._codec, messages) else _Event.LOGGED
 
     def _check_memory(
         self, context: VideoCodecContext, messages: Sequence[tuple[int, str, str]], error: BaseException | None

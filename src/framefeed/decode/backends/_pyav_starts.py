@@ -20,9 +20,6 @@ from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
 from framefeed.index import FrameIndex, StreamFacts, find_frame_starts
 from framefeed.media import LIBAV_EXCEPTIONS, MediaSource, libav_log
 
-# Finds whether decoding can start at each of some packets.
-StartCheck = Callable[[Iterable[int]], dict[int, bool]]
-
 
 def find_true_starts(
     source: MediaSource, index: FrameIndex, ordinals: IntArray, options: FeedOptions, counts: DecodeCounts
@@ -47,14 +44,19 @@ def find_true_starts(
     return move_false_starts(index, ordinals, pools.get_starts(index), check)
 
 
-def move_false_starts(index: FrameIndex, ordinals: IntArray, known: dict[int, bool], check: StartCheck) -> FrameIndex:
+def move_false_starts(
+    index: FrameIndex,
+    ordinals: IntArray,
+    known: dict[int, bool],
+    check: Callable[[Iterable[int]], dict[int, bool]],
+) -> FrameIndex:
     """Move the starts of some frames to packets at which decoding can start, at last to packet 0.
 
     Args:
         index: Index built from tables.
         ordinals: Frames, int64 [T].
         known: Results of earlier checks by packet; receives new ones.
-        check: Checks packets.
+        check: Finds whether decoding can start at each of some packets.
     """
     keys, reach = np.flatnonzero(index.packets.flags & KEY), 1
     while True:

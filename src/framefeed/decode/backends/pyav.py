@@ -8,15 +8,14 @@ from functools import partial
 
 import av
 import numpy as np
-import numpy.typing as npt
 
 from framefeed._shortage import MAY_BE_SHORTAGES, collect_and_release, find_shortage, raise_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits, is_size_allowed, make_size_error
 from framefeed.bitstreams import Codec
-from framefeed.decode._auto import check_kind
 from framefeed.decode._convert import Converter, describe_conversion
-from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Pixels
-from framefeed.decode._slots import PendingFrames, Write, convert_picture
+from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Ordinals, Pixels
+from framefeed.decode._registry import check_kind
+from framefeed.decode._slots import PendingFrames, Write, convert_picture, get_thread_converter, make_missing_error
 from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
 from framefeed.decode.backends._pyav_runs import NumberedFrame, RunDecoder
 from framefeed.decode.backends._pyav_starts import find_true_starts
@@ -59,28 +58,24 @@ class PyAVDecoder(BaseDecoder):
         """Decode the clips of one source; see ``Decoder.decode``."""
         check_kind(self, index, source.name)
         report = DecodeReport(errors=[None] * len(slots))
-        converter = Converter(is_accurate=True) if self._is_accurate else get_thread_pools().converter
-        for with_damage in (False, True):
-            slot_numbers = [number for number, slot in enumerate(slots) if slot.accepts_damaged == with_damage]
-            if not slot_numbers:
-                continue
-            pending = PendingFrames(slots, report, source, slot_numbers)
+        limits, size = self._options.limits, (index.stream.width, index.stream.height)
+        converter = Converter(is_accurate=True) if self._is_accurate else get_thread_converter()
+        for with_damage in sorted({slot.accepts_damaged for slot in slots}):
+            pending = PendingFrames(slots, report, source, accepts_damaged=with_damage)
             frames = self._decode_frames(source, index, pending.waiting, report.counts, with_damage=with_damage)
             for ordinal, frame in frames:
                 write: Write = partial(converter.write, frame, index.stream)
-                if not is_size_allowed(self._options.limits, frame.width, frame.height):
+                # Of the stream's own size, it is known since the source was opened.
+                if (frame.width, frame.height) != size and not is_size_allowed(limits, frame.width, frame.height):
                     write = partial(self._refuse, (frame.width, frame.height), source.name)
                 pending.fill(ordinal, write)
                 del frame, write
-            pending.report_missing(index)
+            for slot, ordinals in pending.slots_waiting().items():
+                report.errors[slot] = make_missing_error(source, index, ordinals)
         return report
 
     def iter_native(
-        self,
-        source: MediaSource,
-        index: FrameIndex,
-        ordinals: npt.ArrayLike | range,
-        counts: DecodeCounts | None = None,
+        self, source: MediaSource, index: FrameIndex, ordinals: Ordinals, counts: DecodeCounts | None = None
     ) -> Iterator[NumberedFrame]:
         """Yield (ordinal, picture) of some frames before conversion; see ``BaseDecoder.iter_native``.
 
@@ -104,7 +99,7 @@ class PyAVDecoder(BaseDecoder):
         self,
         source: MediaSource,
         index: FrameIndex,
-        ordinals: npt.ArrayLike | range,
+        ordinals: Ordinals,
         counts: DecodeCounts,
         *,
         with_damage: bool = False,
@@ -115,16 +110,24 @@ class PyAVDecoder(BaseDecoder):
         have not come yet are decoded again.
         """
         missing = dict.fromkeys(np.asarray(ordinals, dtype=np.int64).tolist())
-        options, is_second_try = self._options, False
+        options, is_second_try, feed = self._options, False, None
         if with_damage or Codec.of(index.stream.codec).is_silent or index.shares_packet is not None:
             options = replace(options, threads=1)
         while True:
             try:
-                for ordinal, frame in self._decode_missing(source, index, list(missing), counts, options, with_damage):
-                    del missing[ordinal]
-                    is_second_try = False
-                    yield ordinal, frame
-                    del frame  # returns its memory to the decoder at once
+                numbers = np.array(list(missing), dtype=np.int64)
+                if index.num_damaged_frames and not with_damage:
+                    numbers = numbers[~index.is_damaged(numbers)]
+                index = find_true_starts(source, index, numbers, options, counts)
+                runs = plan_runs(index, numbers, skip=self._skip, with_damage=with_damage)
+                if not runs:
+                    return
+                with get_thread_pools().opening_feed(source, index, options, counts) as feed:
+                    for ordinal, frame in RunDecoder(index, feed, counts, options).decode(runs):
+                        del missing[ordinal]
+                        is_second_try = False
+                        yield ordinal, frame
+                        del frame  # returns its memory to the decoder at once
                 if options.threads == 1 or not missing:
                     return
                 options = replace(options, threads=1)
@@ -142,25 +145,8 @@ class PyAVDecoder(BaseDecoder):
                     raise
                 is_second_try = True
             # Outside the handler: the traceback of the error, which refers to decoders and files, is freed.
+            feed = None
             collect_and_release()
-
-    def _decode_missing(
-        self,
-        source: MediaSource,
-        index: FrameIndex,
-        ordinals: Sequence[int],
-        counts: DecodeCounts,
-        options: FeedOptions,
-        with_damage: bool,
-    ) -> Iterator[NumberedFrame]:
-        numbers = np.array(ordinals, dtype=np.int64)
-        if index.num_damaged_frames and not with_damage:
-            numbers = numbers[~index.is_damaged(numbers)]
-        index = find_true_starts(source, index, numbers, options, counts)
-        runs = plan_runs(index, numbers, skip=self._skip, with_damage=with_damage)
-        if runs:
-            with get_thread_pools().opening_feed(source, index, options, counts) as feed:
-                yield from RunDecoder(index, feed, counts, options).decode(runs)
 
     def iter_rgb(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec

@@ -16,16 +16,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import PIL
 from av.video.frame import VideoFrame
 from PIL import Image
 
 from framefeed._shortage import try_again_in_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits, make_limit_error, read_bytes
-from framefeed.decode._auto import check_kind
 from framefeed.decode._convert import describe_conversion
-from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Pixels
+from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Ordinals, Pixels
+from framefeed.decode._registry import check_kind
 from framefeed.decode._slots import (
     PendingFrames,
     convert_picture,
@@ -76,11 +75,7 @@ class StillDecoder(BaseDecoder):
         return report
 
     def iter_native(
-        self,
-        source: MediaSource,
-        index: FrameIndex,
-        ordinals: npt.ArrayLike | range,
-        counts: DecodeCounts | None = None,
+        self, source: MediaSource, index: FrameIndex, ordinals: Ordinals, counts: DecodeCounts | None = None
     ) -> Iterator[tuple[int, VideoFrame]]:
         """Yield (ordinal, picture) of some frames, not converted; see ``BaseDecoder.iter_native``."""
         distinct = list(dict.fromkeys(np.asarray(ordinals, dtype=np.int64).tolist()))

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from framefeed._values import Limits
-from framefeed.catalog._still_rows import StillRows
 from framefeed.errors import LimitExceeded
 from framefeed.parallel import DEADLINE, Cancelled, cancelled_by
+from framefeed.scanning._still_rows import StillRows
 from tests.media.faults import Fault, failing_calls
 from tests.pictures.made import made, picture, saved
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from framefeed._arrays import IntArray
 from framefeed._compute import pc
 from framefeed._values import DEFAULT_LIMITS, HEAD_BYTES, Limits, clamp_ns
-from framefeed.catalog._columns import FACTS
+from framefeed.catalog import SURVEYED
 from framefeed.errors import LimitExceeded
 from framefeed.media import HEAD_FINGERPRINT_PREFIX, hash_head
 from framefeed.parallel import check_stop
@@ -32,9 +32,6 @@ from framefeed.pictures import (
     convert_exif_orientation,
     read_still_header,
 )
-
-SURVEYED = pa.schema([(name, kind) for name, kind in FACTS.items() if name not in ("source", "label")])
-"""Columns of a survey: the facts of a catalog, without those that come from the listing."""
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _FILES_PER_BATCH = 64

@@ -2,67 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from framefeed._arrays import BoolArray
 from framefeed._checks import can_show_bar
 from framefeed._compute import pc
 from framefeed._names import make_printable
 from framefeed._units import format_bytes
-from framefeed.catalog._columns import collect_facts
-from framefeed.catalog._frame_rows import HeaderClaims
-from framefeed.catalog._frame_tables import FrameTableBuilder
-from framefeed.catalog._still_rows import SURVEYED, StillRows
-from framefeed.catalog._survey import SurveyOptions, SurveyResult, survey
+from framefeed.catalog import SurveyOptions, SurveyResult, collect_results, survey
 from framefeed.errors import WorkerLost
 from framefeed.media import ImageSequence
 from framefeed.parallel import ordered_map, thread_budget
-
-
-@dataclass(frozen=True, slots=True)
-class SourceGroup:
-    """Consecutive sources of one folder and kind, from their listing to their survey.
-
-    Attributes:
-        folder: Absolute path without a trailing slash, or "" if the names are complete paths or URLs.
-        names: Path of each source relative to the folder: its name if a walk listed it; a manifest may name files in
-            subfolders. With kind "sources": paths, encoded bytes and `SurveyResult` objects.
-        kind: "image_folder" if the names are folders whose pictures are the frames of one video.
-    """
-
-    folder: str
-    names: list[Any] = field(repr=False)
-    kind: Literal["files", "sources", "image_folder"] = "files"
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def paths(self) -> Iterator[Any]:
-        """Iterate over the complete paths or URLs."""
-        prefix = self.folder and self.folder + os.sep
-        return (prefix + name for name in self.names) if prefix else iter(self.names)
-
-
-def select_sources(groups: Iterable[SourceGroup], is_selected: BoolArray) -> Iterator[SourceGroup]:
-    """Select sources of groups by a mask over all of them."""
-    start = 0
-    for group in groups:
-        selected = np.flatnonzero(is_selected[start : start + len(group)]).tolist()
-        start += len(group)
-        if len(selected) == len(group):
-            yield group
-        elif selected:
-            yield replace(group, names=[group.names[number] for number in selected])
+from framefeed.scanning._rows import SourceGroup
+from framefeed.scanning._still_rows import StillRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,28 +57,12 @@ class ChunkResult:
     """
 
     facts: pa.RecordBatch
-    frames: tuple[pa.RecordBatch, ...] = ()
+    frames: Sequence[pa.RecordBatch] = ()
     bytes_read: int = 0
     by_library: int = 0
 
     def __len__(self) -> int:
         return int(self.facts.num_rows)
-
-    @classmethod
-    def of(cls, results: Iterable[SurveyResult]) -> ChunkResult:
-        """Convert results to columns."""
-        facts, batches = list[dict[str, Any]](), list[pa.RecordBatch]()
-        tables = FrameTableBuilder(batches.append)
-        for result in results:
-            facts.append(collect_facts(result))
-            if result.index is not None:
-                info = result.info
-                claims = None if info is None else HeaderClaims(
-                    info.num_frames_from_header, info.duration_seconds_from_header, info.average_fps_from_header
-                )  # fmt: skip
-                tables.append(result.index, claims)
-        tables.finish()
-        return cls(pa.RecordBatch.from_pylist(facts, schema=SURVEYED), tuple(batches))
 
 
 def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | None = None) -> ChunkResult:
@@ -151,17 +95,17 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
             if record is not None:
                 record(chunk.start + position, result)
 
-    others = ChunkResult.of(survey_others())
+    others, frames = collect_results(survey_others())
     pictures = stills.to_batch(count_one_frame=options.depth == "frames")
-    by_library = pc.sum(pc.equal(others.facts.column("kind"), "image")).as_py() or 0
+    by_library = pc.sum(pc.equal(others.column("kind"), "image")).as_py() or 0
     facts = pictures
     if slow:
         is_picture = np.ones(len(pictures) + len(others), dtype=bool)
         is_picture[list(slow)] = False
         order = np.argsort(np.append(np.flatnonzero(is_picture), list(slow)))
-        table = pa.Table.from_batches([pictures, others.facts]).take(pa.array(order))
+        table = pa.Table.from_batches([pictures, others]).take(pa.array(order))
         facts = table.combine_chunks().to_batches()[0]
-    return ChunkResult(facts, others.frames, count_bytes_read_by_thread() - before, by_library)
+    return ChunkResult(facts, frames, count_bytes_read_by_thread() - before, by_library)
 
 
 def count_bytes_read_by_thread() -> int:
@@ -220,13 +164,6 @@ def cut_into_chunks(groups: Iterable[SourceGroup], options: SurveyOptions) -> It
         yield Chunk(tuple(chunk), first)
 
 
-def _make_bar(total: int, num_known: int) -> Any:
-    from tqdm import tqdm  # 30 ms that only a bar needs
-
-    unit_scale = total >= _MIN_FILES_FOR_UNIT_SCALE
-    return tqdm(total=total, initial=num_known, unit="file", unit_scale=unit_scale, file=sys.stderr)
-
-
 def survey_chunks(
     chunks: Sequence[Chunk], options: SurveyOptions, *, num_known: int = 0, record: RecordResult | None = None
 ) -> Generator[ChunkResult]:
@@ -242,8 +179,6 @@ def survey_chunks(
     Raises:
         WorkerLost: A worker process died.
     """
-    total = num_known + sum(map(len, chunks))
-    shown = can_show_bar(options.progress)
     workers, kind = choose_workers(chunks, options)
     work = partial(survey_chunk, options=options)
     results = ordered_map(
@@ -255,15 +190,20 @@ def survey_chunks(
         max_bytes=MAX_BYTES_IN_FLIGHT,
         size_of=lambda surveyed: surveyed.facts.nbytes + sum(batch.nbytes for batch in surveyed.frames),
     )
-    # Not with tqdm's disable=True, which starts a thread, too.
-    bar = _make_bar(total, num_known) if shown else nullcontext()
+    bar: Any = nullcontext()
+    if can_show_bar(options.progress):  # Not with tqdm's disable=True, which starts a thread, too.
+        from tqdm import tqdm  # 30 ms that only a bar needs
+
+        total = num_known + sum(map(len, chunks))
+        unit_scale = total >= _MIN_FILES_FOR_UNIT_SCALE
+        bar = tqdm(total=total, initial=num_known, unit="file", unit_scale=unit_scale, file=sys.stderr)
     read = failed = 0
     with results, bar as visible_bar, _naming_lost_files(chunks):
         for result in results:
             yield result
             if visible_bar is not None:
                 read += result.bytes_read
-                failed += len(result) - pc.sum(result.facts.column("error_type").is_null()).as_py()
+                failed += len(result) - result.facts.column("error_type").null_count
                 visible_bar.set_postfix_str(f"{format_bytes(read)} read, {failed:,} failed", refresh=False)
                 visible_bar.update(len(result))
 

@@ -1,0 +1,166 @@
+"""What a cache would store of a plan: the form, how many frames, and how many of them the next epoch finds.
+
+By arithmetic, or from a sample of clips in the order of the catalog; no file is read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from framefeed._arrays import IntArray
+from framefeed._units import format_share
+from framefeed.errors import FrameNotFound, TimeUnavailable
+from framefeed.plan._description import SAMPLED_CLIPS
+from framefeed.plan._epoch import EpochPlan
+from framefeed.plan._request_rule import Requests
+from framefeed.request import CenterCrop, DecodeRequest, FixedCrop, OutputSpec, PictureRule
+
+StoredForm = Literal["output", "planes"]
+
+_POSITIONS_AT_ONCE = 1 << 20
+_SAMPLED_PICTURES = 512
+_MUCH_REUSE = 0.9
+"""From this share of the next epoch's frames on, a cache saves nearly all of its decoding."""
+_WINDOW = 512
+"""Most neighbouring positions of one source that are sampled together."""
+_GOLDEN_RATIO = (5**0.5 - 1) / 2
+
+
+def choose_stored_form(plan: EpochPlan, form: Literal["auto", "output", "planes"]) -> StoredForm:
+    """Choose the form in which frames of a plan are stored: that of the cache unless it is "auto".
+
+    Planes suit random crops and whole pictures; outputs suit all others.
+    """
+    if form != "auto":
+        return form
+    return "planes" if plan.options.pictures == PictureRule() or not _has_one_box(plan) else "output"
+
+
+def count_planned(plan: EpochPlan, form: StoredForm, epochs: int = 1) -> tuple[int, int]:
+    """Count the frames that the clips of all ranks need in some epochs, at most, and their uncompressed bytes."""
+    catalog, pictures = plan.catalog, plan.options.pictures
+    is_stored_once = form == "planes" or (_has_one_box(plan) and plan.tables.pictures == pictures)
+    frames = _count_clip_frames(plan)
+    if getattr(plan.rule, "is_random", False) or not is_stored_once:
+        frames *= epochs
+    else:
+        frames //= plan.options.clips_per_video  # which all have the same frames
+    if is_stored_once:
+        frames = np.where(catalog.num_frames > 0, np.minimum(frames, catalog.num_frames), frames)
+    known = (frames > 0) & (np.minimum(catalog.heights, catalog.widths) > 0)
+    # Planes of 4:2:0, as nearly all videos are.
+    nbytes = catalog.heights * catalog.widths * 3 // 2 if form == "planes" else mean_picture_bytes(plan)
+    return int(frames.sum()), int((frames * nbytes)[known].sum())
+
+
+def mean_picture_bytes(plan: EpochPlan) -> int:
+    """Compute the bytes of a delivered picture; of unequal pictures, the mean of a sample of the rows."""
+    if not len(plan):
+        return 0
+    if not plan.options.unequal:
+        return math.prod(plan.picture_shape)
+    rows = plan.catalog.usable_rows[:: -(-len(plan.catalog.usable_rows) // _SAMPLED_PICTURES)]
+    sizes = zip(plan.catalog.heights[rows].tolist(), plan.catalog.widths[rows].tolist(), strict=True)
+    return sum(math.prod(plan.options.pictures.shape(*size)) for size in sizes) // len(rows)
+
+
+def _has_one_box(plan: EpochPlan) -> bool:
+    crop = plan.options.pictures.crop
+    return crop is None or isinstance(crop, (CenterCrop, FixedCrop))
+
+
+def _count_clip_frames(plan: EpochPlan) -> IntArray:
+    """Count the frames of all clips of each catalog row, int64 [R]."""
+    layout, num_rows = plan.tables.layout, len(plan.catalog)
+    counts = np.zeros(num_rows, np.int64)
+    lengths = np.diff(plan.rule.offsets) if isinstance(plan.rule, Requests) else None
+    for first in range(0, len(layout), _POSITIONS_AT_ONCE):
+        positions = np.arange(first, min(first + _POSITIONS_AT_ONCE, len(layout)))
+        own = plan.frames_per_clip or 1 if lengths is None else lengths[positions]
+        np.add.at(counts, layout.find_rows(positions), own)
+    return counts
+
+
+def explain_little_reuse(plan: EpochPlan, form: StoredForm) -> str | None:
+    """Explain that an empty cache saves little, because a plan draws other frames in the next epoch; else None."""
+    if not plan.is_random:
+        return None
+    share = estimate_reuse(plan, form == "output")
+    if share >= _MUCH_REUSE:
+        return None
+    crops = " A random crop needs form='planes'." if form == "output" and plan.options.crop is not None else ""
+    return (
+        f"cache: about {format_share(share)} of the next epoch's frames are among those that this epoch stores, "
+        "because the plan draws others in each epoch. A cache pays with rules that take the same frames again: "
+        "Uniform, EveryFrame, AtIndices, AtSeconds, Dense and Rates with start=0; or if it has all frames before the "
+        f"first epoch: ff.cache.build(ff.plan_clips(catalog, ff.EveryFrame(), ...), cache).{crops}"
+    )
+
+
+def estimate_reuse(plan: EpochPlan, by_output: bool, epochs: int = 1) -> float:
+    """Estimate the share of the frames that the next epoch requests that some epochs' frames are, from 0 to 1.
+
+    Args:
+        plan: The plan at the first of the epochs.
+        by_output: Whether outputs are stored, not whole pictures.
+        epochs: Number of epochs.
+    """
+    if not plan.is_random:
+        return 1.0
+    *stored, later = (order_by_catalog(plan, number) for number in range(epochs + 1))
+    num_frames = num_found = 0
+    for window in sample_windows(later, min(len(later), SAMPLED_CLIPS), SAMPLED_CLIPS):
+        known = set(_list_frames(list_requests(stored, window), by_output))
+        requested = _list_frames(list_requests([later], window), by_output)
+        num_frames += len(requested)
+        num_found += sum(frame in known for frame in requested)
+    return num_found / num_frames if num_frames else 1.0
+
+
+def _list_frames(clips: Sequence[DecodeRequest], by_output: bool) -> list[tuple[int, OutputSpec | None]]:
+    return [(ordinal, clip.output if by_output else None) for clip in clips for ordinal in clip.storable.tolist()]
+
+
+def order_by_catalog(plan: EpochPlan, later: int = 0) -> EpochPlan:
+    """Return the plan some epochs later: all ranks' clips in the order of the catalog, those of a source together."""
+    options = replace(plan.options, shuffle=False, rank=0, world_size=1, epoch=plan.epoch + later)
+    return replace(plan, options=options, deliveries=())
+
+
+def scatter(count: int) -> list[int]:
+    """Order the numbers below ``count`` so that any few consecutive ones lie far apart."""
+    return sorted(range(count), key=lambda number: number * _GOLDEN_RATIO % 1)
+
+
+def sample_windows(plan: EpochPlan, count: int, most_clips: int) -> Iterator[range]:
+    """Yield neighbouring positions of one source each, spread over a plan in the order of the catalog."""
+    num_clips = 0
+    for number in scatter(count):
+        middle = (2 * number + 1) * len(plan) // (2 * count)
+        row = plan.row_at(middle)
+        first = stop = middle
+        while first > max(0, middle - _WINDOW // 2) and plan.row_at(first - 1) == row:
+            first -= 1
+        while stop < min(len(plan), first + _WINDOW) and plan.row_at(stop) == row:
+            stop += 1
+        yield range(first, stop)
+        num_clips += stop - first
+        if num_clips >= most_clips:
+            return
+
+
+def list_requests(plans: Sequence[EpochPlan], positions: range) -> list[DecodeRequest]:
+    """List the requests of some positions of each plan, without those that cannot be planned."""
+    requests = []
+    for plan in plans:
+        for position in positions:
+            try:
+                requests.append(plan[position])
+            except (FrameNotFound, TimeUnavailable):
+                continue
+    return requests
