@@ -261,7 +261,7 @@ def test_measuring_counts_bytes_and_reads_the_clock() -> None:
     codec = find_codec("zstd")
     measured = measure_codec(codec, samples, Clock())
     stored = sum(len(codec.encode(*sample)) for sample in samples)
-    assert measured == CodecFigures("zstd:1", True, 3, 3 * layout.nbytes, stored, 1.0, 1.0)
+    assert measured == CodecFigures(3, 3 * layout.nbytes, stored, 1.0, 1.0)
 
 
 def test_the_quickest_of_three_rounds_counts() -> None:
@@ -275,7 +275,6 @@ def test_the_quickest_of_three_rounds_counts() -> None:
 def test_every_codec_can_be_measured(name: str) -> None:
     layout = PlaneLayout("yuv420p", 64, 48)
     measured = measure_codec(find_codec(name), [(layout, noise(layout))], Clock())
-    assert measured.codec == find_codec(name).label
     assert 0.5 < measured.stored_bytes / measured.raw_bytes < 1.6
 
 

@@ -88,7 +88,7 @@ def catalog(
     """A catalog in memory: one finding for each distinct text, numbered in order."""
     findings = [failure(n) if n in failed else finding(n) for n, _ in enumerate(dict.fromkeys(texts))]
     column = None if labels is None else pa.chunked_array([pa.array(labels)])
-    rows = ListedRows(pa.array(texts, pa.string()), labels=column, extra=pa.table(dict(extra)) if extra else None)
+    rows = ListedRows(pa.array(texts, pa.string()), labels=column, extra=pa.table(dict(extra)))
     return Catalog(assemble_rows(rows, findings, SurveyOptions()))
 
 

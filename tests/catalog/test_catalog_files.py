@@ -271,12 +271,9 @@ def test_no_parquet_file(tmp_path: Path, content: bytes) -> None:
         Catalog.open(tmp_path / "cat.parquet")
 
 
-def test_a_folder_is_no_catalog(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableMedia):
+def test_a_folder_and_parquet_of_another_program_are_no_catalogs(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableMedia, match="is a folder"):
         Catalog.open(tmp_path)
-
-
-def test_parquet_of_another_program(tmp_path: Path) -> None:
     pq.write_table(pa.table({"source": ["a"]}), tmp_path / "cat.parquet")
     with pytest.raises(UnreadableMedia, match="framefeed did not write this file"):
         Catalog.open(tmp_path / "cat.parquet")

@@ -15,7 +15,7 @@ import pytest
 
 from framefeed.cli import main
 from tests.cli.bad_media import BAD, READS_OTHERS
-from tests.cli.running import only_line, run
+from tests.cli.running import Answer, only_line, run
 from tests.corpus import clip_file
 
 OPENING = {"open", "os.exec", "os.posix_spawn", "os.system", "subprocess.Popen", "socket.connect"}
@@ -35,34 +35,28 @@ def bad(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return BAD[request.param](tmp_path)
 
 
-def test_D03_clip_says_one_line(bad: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    code = main(["clip", os.fspath(bad), "--at", "0", "-o", os.fspath(tmp_path / "out")])
-    out, err = capfd.readouterr()
-    assert (code, out) == (1, "")
+def test_D03_clip_says_one_line(bad: Path, tmp_path: Path, answer: Answer) -> None:
+    out, err = answer("clip", bad, "--at", "0", "-o", tmp_path / "out", code=1)
+    assert out == ""
     only_line(err)
     assert not (tmp_path / "out").exists()
 
 
-def test_clip_with_json_prints_errors_on_standard_error_only(bad: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    code = main(["clip", os.fspath(bad), "--indices", "0", "--sheet", "sheet.png", "--json"])
-    out, err = capfd.readouterr()
-    assert (code, out) == (1, "")
+def test_clip_with_json_prints_errors_on_standard_error_only(bad: Path, answer: Answer) -> None:
+    out, err = answer("clip", bad, "--indices", "0", "--sheet", "sheet.png", "--json", code=1)
+    assert out == ""
     only_line(err)
 
 
-def test_scan_lists_bad_files_as_failed(bad: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_scan_lists_bad_files_as_failed(bad: Path, tmp_path: Path, answer: Answer) -> None:
     good = clip_file("good.mp4")
-    catalog = tmp_path / "cat.parquet"
     if bad.is_dir():
         pytest.skip("a folder is a root like any other")
-    code = main(["scan", os.fspath(good), os.fspath(bad), "-o", os.fspath(catalog)])
-    out, err = capfd.readouterr()
-    assert code == 3
+    out, err = answer("scan", good, bad, "-o", tmp_path / "cat.parquet", code=3)
     assert only_line(err).startswith("framefeed: failed: ")
     assert out.startswith("1 of 2 files can be read: 100 frames")
-    code = main(["scan", os.fspath(good), os.fspath(bad), "--json"])
-    out, err = capfd.readouterr()
-    assert (code, err) == (3, "")
+    out, err = answer("scan", good, bad, "--json", code=3)
+    assert err == ""
     (failed,) = json.loads(out)["failed"]
     assert failed["error_type"] in {"UnreadableMedia", "MissingMedia", "NoVideoStream", "EmptyVideo", "CorruptMedia"}
 
@@ -84,7 +78,7 @@ def test_D10_a_name_that_is_not_utf8_is_shown_with_escapes(tmp_path: Path) -> No
         assert b"Traceback" not in result.stderr
 
 
-def test_D10_each_odd_name_opens_its_own_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_D10_each_odd_name_opens_its_own_file(tmp_path: Path, answer: Answer) -> None:
     data = clip_file("good.mp4").read_bytes()
     odd = ["b%03d.mp4", "foo:bar.mp4", "-x.mp4", "a b.mp4", "new\nline.mp4", os.fsdecode(b"\xff\xfe.mp4"), "'q'\".mp4"]
     odd += ["concat:a.mp4|b.mp4", "subfile,,start,0,end,9,,:a.mp4", "data:video,AAAA.mp4", "$(touch pwned).mp4"]
@@ -93,9 +87,7 @@ def test_D10_each_odd_name_opens_its_own_file(tmp_path: Path, capfd: pytest.Capt
     (tmp_path / "b001.mp4").write_bytes(b"another file")
     for number, name in enumerate(odd):
         folder = tmp_path / f"out{number}"
-        code = main(["clip", os.fspath(tmp_path / name), "--indices", "0", "-o", os.fspath(folder)])
-        err = capfd.readouterr().err
-        assert (code, err) == (0, ""), name
+        assert answer("clip", tmp_path / name, "--indices", "0", "-o", folder).err == "", name
         assert [file.name for file in folder.iterdir()] == ["frame_000000_0.000000000s.png"]
     assert not list(tmp_path.glob("pwned*"))
 

@@ -141,30 +141,18 @@ def test_frames_at_a_rate_need_times_and_have_a_largest_number(tmp_path: Path, a
         assert said in answer("clip", video, *words, "-o", tmp_path, code=1).err
 
 
-def test_jpeg_files_and_their_quality(tmp_path: Path, answer: Answer) -> None:
+@pytest.mark.parametrize(("ending", "form", "best"), [("jpg", "JPEG", "90"), ("webp", "WEBP", "95")])
+def test_lossy_files_and_their_quality(ending: str, form: str, best: str, tmp_path: Path, answer: Answer) -> None:
     sizes = []
-    for quality in ("90", "30"):
-        (path,) = _clip(answer, clip_file("good.mp4"), "--indices", "30", "-o", tmp_path / quality,
-                        "--format", "jpg", "--quality", quality)  # fmt: skip
-        with Image.open(path) as image:
-            assert image.format == "JPEG"
-            assert read_stamp(np.asarray(image)) == 30
-        sizes.append(os.path.getsize(path))
-    assert Path(path).name == "frame_000030_1.200000000s.jpg"
-    assert sizes[1] < sizes[0]
-
-
-def test_webp_files_and_their_quality(tmp_path: Path, answer: Answer) -> None:
-    sizes = []
-    for quality in ("95", "30"):
+    for quality in (best, "30"):
         paths = _clip(answer, clip_file("good.mp4"), "--indices", "0,30,99", "-o", tmp_path / quality,
-                      "--format", "webp", "--quality", quality)  # fmt: skip
+                      "--format", ending, "--quality", quality)  # fmt: skip
         for path, number in zip(paths, (0, 30, 99), strict=True):
             with Image.open(path) as image:
-                assert image.format == "WEBP"
+                assert image.format == form
                 assert read_stamp(np.asarray(image)) == number
         sizes.append(sum(map(os.path.getsize, paths)))
-    assert Path(paths[1]).name == "frame_000030_1.200000000s.webp"
+    assert Path(paths[1]).name == f"frame_000030_1.200000000s.{ending}"
     assert sizes[1] < sizes[0]
 
 

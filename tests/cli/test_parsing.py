@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
@@ -32,42 +33,28 @@ def test_option_values_are_read() -> None:
     assert read_at_least(1)("16") == 16
 
 
-@pytest.mark.parametrize("text", ["", ",", "1,", "x", "nan", "inf", "-inf", "1e13", "1e99999999999", "0x10"])
-def test_text_that_is_no_times_is_refused(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="expected times in seconds"):
-        read_times(text)
+_NO_SIZES = ("", "0", "-1", "1x", "x1", "1x0", "1x1x1", "1.5", "big")
+REFUSED: list[tuple[Callable[[str], object], str, tuple[str, ...]]] = [
+    (read_times, "times in seconds",
+     ("", ",", "1,", "x", "nan", "inf", "-inf", "1e13", "1e99999999999", "0x10")),
+    (read_rates, "FPS:FRAMES",
+     ("", "1", "1:", ":8", "1:8:2", "1/0:8", "x:8", "1:x", "1:8,", "nan:8", "1/2/3:8", "0:4", "1:0")),
+    (read_size, "the short side", _NO_SIZES),
+    (read_rectangle, "HEIGHTxWIDTH, such as 224x320, or one number for", _NO_SIZES),
+    (read_at_least(0), "an integer of at least 0", ("", "-1", "1.5", "x", "1" * 5000, "nan")),
+    (read_milliseconds, "a number of milliseconds", ("", "-1", "nan", "inf", "x")),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "text", ["", "1", "1:", ":8", "1:8:2", "1/0:8", "x:8", "1:x", "1:8,", "nan:8", "1/2/3:8", "0:4", "1:0"]
-)
-def test_text_that_is_no_rates_is_refused(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="expected FPS:FRAMES"):
-        read_rates(text)
-
-
-@pytest.mark.parametrize("text", ["", "0", "-1", "1x", "x1", "1x0", "1x1x1", "1.5", "big"])
-def test_text_that_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="expected the short side"):
-        read_size(text)
-    with pytest.raises(argparse.ArgumentTypeError, match="expected HEIGHTxWIDTH, such as 224x320, or one number for"):
-        read_rectangle(text)
+@pytest.mark.parametrize(("read", "expected", "texts"), REFUSED)
+def test_other_texts_are_refused(read: Callable[[str], object], expected: str, texts: tuple[str, ...]) -> None:
+    for text in texts:
+        with pytest.raises(argparse.ArgumentTypeError, match=f"expected {expected}"):
+            read(text)
 
 
 def test_one_number_for_both_sides() -> None:
     assert (read_rectangle("64"), read_rectangle("64x32")) == ((64, 64), (64, 32))
-
-
-@pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "1" * 5000, "nan"])
-def test_text_that_is_no_count_is_refused(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="expected an integer of at least 0"):
-        read_at_least(0)(text)
-
-
-@pytest.mark.parametrize("text", ["", "-1", "nan", "inf", "x"])
-def test_text_that_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="expected a number of milliseconds"):
-        read_milliseconds(text)
 
 
 def test_lists_that_begin_with_a_minus_join_their_option() -> None:

@@ -14,11 +14,12 @@ import pytest
 from framefeed.errors import CorruptMedia, UsageError
 from framefeed.load._loader import ClipLoader
 from framefeed.load._options import MAX_PREFETCH_BYTES, LoaderOptions
-from framefeed.plan import AtIndices, EveryFrame, Rates, plan_requests
+from framefeed.plan import AtIndices, EveryFrame, Rates, Uniform, plan_clips, plan_requests
 from framefeed.request import DecodeRequest
 from tests.fakes import FlatDecoder
 from tests.load.laws import content
 from tests.load.media import FRAMES, assert_stamps, catalog, plan_of
+from tests.parallel.living import wait_until
 
 RULES = {
     "random segments": plan_of,
@@ -165,6 +166,26 @@ def test_L19_no_more_batches_are_made_ahead_than_asked_for(prefetch: int, worker
     loader.close()  # waits for what is being decoded
     ahead = prefetch if workers else 0
     assert 2 <= sum(count for _, count in decoder.calls) <= 2 * (1 + ahead)
+
+
+def test_parts_of_a_catalog_are_queues_whose_producers_wait_for_the_consumer() -> None:
+    batch_size, prefetch = 2, 3
+    sources: list[str] = []
+    for part in catalog().split({"train": 0.4, "validation": 0.3, "test": 0.3}, seed=1, stratify="label").values():
+        plan, decoder = plan_clips(part, Uniform(4), clips_per_video=20, seed=0), FlatDecoder()
+        sources += {request.source for request in plan}
+        ahead, taken = batch_size * prefetch, []
+        with ClipLoader(plan, batch_size=batch_size, workers=4, prefetch=prefetch, backend=decoder) as loader:
+            for number, batch in enumerate(loader, 1):
+                taken += batch.positions.tolist()
+                if number <= 3:
+                    # The consumer stops: the producers fill the queue, and do no more.
+                    # One item of the bound is the one that is delivered next.
+                    wait_until(lambda: loader.stats().ready >= ahead - 1 and not loader.stats().running)  # noqa: B023 - called now
+                    assert loader.stats().max_ahead == ahead
+                    assert len(taken) < sum(clips for _, clips in decoder.calls) <= len(taken) + ahead < len(plan)
+        assert sorted(taken) == list(range(len(plan)))
+    assert len(sources) == len(set(sources)) == len(catalog())
 
 
 def test_batches_made_ahead_are_bounded_in_bytes_too() -> None:

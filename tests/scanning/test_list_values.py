@@ -92,21 +92,6 @@ def test_values_beside_label_and_path_keep_their_types(tmp_path: Path) -> None:
     assert found.columns.column("start_seconds").to_pylist() == [1.5, 12.0]
 
 
-@pytest.mark.parametrize(
-    ("template", "values", "expected"),
-    [
-        ("{id:05.1f}.mp4", ["1.50", "+2"], ["001.5.mp4", "002.0.mp4"]),
-        ("{id:03d}.mp4", ["+5", "-0"], ["005.mp4", "000.mp4"]),
-        ("{id:%Y_%m}.mp4", ["2020-01-02", "2021-11-30"], ["2020_01.mp4", "2021_11.mp4"]),
-    ],
-)
-def test_formats_of_templates_apply_to_values(
-    tmp_path: Path, template: str, values: list[str], expected: list[str]
-) -> None:
-    content = "id,note\n" + "".join(f"{value},a\n" for value in values)
-    assert names(tmp_path, read(tmp_path, "list.csv", content, path_template=template)) == expected
-
-
 # --- lines of other encodings -------------------------------------------------------------------------
 
 
@@ -267,9 +252,3 @@ def test_a_line_of_many_blanks_is_read_in_time_that_grows_with_its_length(tmp_pa
     # Time that grows with the square of the length takes an hour: the suite's timeout ends it.
     with suppress(UsageError):
         assert read(tmp_path, "list.txt", content).paths
-
-
-def test_options_of_columns_by_number_take_text_too(tmp_path: Path) -> None:
-    columns: dict[str, Any] = {"path": 0, "label": 1}
-    found = read(tmp_path, "list.csv", "a/1,1.10\nb/2,1.1\n", columns=columns)
-    assert found.columns.to_pydict() == {"label": ["1.10", "1.1"]}

@@ -7,7 +7,7 @@ from pathlib import Path
 import av
 import numpy as np
 
-from framefeed.testing._datasets import make_folder
+from framefeed.testing._clips import make_folder
 from tests.pathologies import read_facts
 
 

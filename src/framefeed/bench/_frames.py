@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed.bench._media import BenchVideo
-from framefeed.bench.baselines import SIZE, Method, ReadFrames
+from framefeed.bench.baselines import SIZE, Method
 from framefeed.decode import ClipSlot, DecodeCounts, Pixels
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.request import OutputSpec
@@ -42,13 +42,13 @@ def decode_clips(
     return [slot.out for slot in slots], report.counts
 
 
-def _open_ours(video: BenchVideo) -> ReadFrames:
-    return lambda ordinals: decode_clips(video, [ordinals])[0][0]
-
-
 # Contexts stay in the pool, whatever file comes next.
-OUR_METHOD = Method(OURS, "NCHW", _open_ours, prepare=lambda video: video.index)
-
+OUR_METHOD = Method(
+    OURS,
+    "NCHW",
+    lambda video: lambda ordinals: decode_clips(video, [ordinals])[0][0],
+    prepare=lambda video: video.index,
+)
 
 NEIGHBOURS = (-3, -2, -1, 1, 2, 3)
 _CELL = 4

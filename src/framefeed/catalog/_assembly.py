@@ -46,7 +46,7 @@ class ListedRows:
         numbers: Number of each row's source among the distinct sources, which are in the order of their first rows,
             int64 [R]; None if every row has its own.
         labels: Label of each row, or None.
-        extra: The manifest's own columns, or None.
+        extra: The manifest's own columns; maybe none.
         root: Folder that relative texts are resolved against.
         buffers: Media in memory, and `ImageSequence` objects, by text.
         classes: All labels in the order of their numbers; None for the labels of the rows, sorted.
@@ -55,7 +55,7 @@ class ListedRows:
     texts: pa.Array
     numbers: IntArray | None = None
     labels: pa.ChunkedArray | None = None
-    extra: pa.Table | None = None
+    extra: pa.Table = field(default_factory=lambda: pa.table({}))
     root: str | None = None
     buffers: Mapping[str, bytes | ImageSequence] = field(default_factory=dict)
     classes: tuple[Label, ...] | None = None
@@ -219,7 +219,7 @@ def build_catalog_data(rows: ListedRows, surveyed: SurveyedSources, options: Sur
     if rows.numbers is not None:  # Rows of one source share its facts.
         columns = {name: column.take(pa.array(rows.numbers)) for name, column in columns.items()}
     columns |= {"source": pa.chunked_array([rows.texts]), "label": encode_labels(labels, classes)}
-    extra = {} if rows.extra is None else {name: rows.extra.column(name) for name in rows.extra.column_names}
+    extra = {name: rows.extra.column(name) for name in rows.extra.column_names}
     return CatalogData(
         Facts.of_table(pa.table({name: columns[name] for name in FACTS} | extra)),
         FrameTables(surveyed.frames) if options.depth == "frames" else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
@@ -95,7 +96,7 @@ class CatalogRows:
 
     def info(self, row: int) -> MediaInfo | None:
         """Get the claims of a row's header; None for a file that could not be read."""
-        facts = {name: self._scalar(name, row) for name in (*INFO_COLUMNS, "bytes")}
+        facts = self._scalars(row, (*INFO_COLUMNS, "bytes"))
         if facts["kind"] is None:
             return None
         frames = self._data.frames
@@ -106,7 +107,7 @@ class CatalogRows:
 
     def columns(self, row: int) -> dict[str, Any]:
         """Get the label and the manifest's columns of a row as a dict."""
-        return {name: self._scalar(name, row) for name in ("label", *self._data.facts.extra_names)}
+        return self._scalars(row, ("label", *self._data.facts.extra_names))
 
     def row_fingerprint(self, row: int) -> str | None:
         """Get the hash of the content of the scanned file; None for a failed row."""
@@ -115,7 +116,7 @@ class CatalogRows:
 
     def row_stat(self, row: int) -> tuple[int, int]:
         """Get (size in bytes, modification time in ns) of the scanned file; -1 where unknown."""
-        nbytes, mtime_ns = self._scalar("bytes", row), self._scalar("mtime_ns", row)
+        nbytes, mtime_ns = self._scalars(row, ("bytes", "mtime_ns")).values()
         return -1 if nbytes is None else nbytes, -1 if mtime_ns is None else mtime_ns
 
     # --- columns --------------------------------------------------------------------------------------
@@ -263,7 +264,11 @@ class CatalogRows:
         return SourceIdentity(nbytes, None if mtime_ns == -1 else mtime_ns, self.row_fingerprint(row) or "")
 
     def _scalar(self, name: str, row: int) -> Any:
-        return self._data.facts.column(name)[self._get_data_row(row)].as_py()
+        return self._scalars(row, [name])[name]
+
+    def _scalars(self, row: int, names: Iterable[str]) -> dict[str, Any]:
+        data_row = self._get_data_row(row)
+        return {name: self._data.facts.column(name)[data_row].as_py() for name in names}
 
     def _select(self, values: AnyArray) -> AnyArray:
         return values if self._rows is None else values[self._rows]
@@ -377,7 +382,12 @@ class Verification:
 
 def verify_rows(catalog: CatalogRows, sample: float | None, workers: int | None, seed: int) -> Verification:
     """Verify rows of a catalog; see `Catalog.verify`."""
-    rows = sample_rows(catalog.usable_rows, sample, seed)
+    check_integer("seed", seed, least=0)
+    rows = catalog.usable_rows
+    if sample is not None:
+        check_count_or_share("sample", sample)
+        count = ceil(sample * len(rows)) if isinstance(sample, float) else int(sample)
+        rows = rows[np.sort(np.random.default_rng(seed).permutation(len(rows))[:count])]
     threads = thread_budget().threads if workers is None else check_integer("workers", workers, least=0)
     differences: list[Difference] = []
     errors: list[Failure] = []
@@ -392,23 +402,6 @@ def verify_rows(catalog: CatalogRows, sample: float | None, workers: int | None,
             differences += [each for each in outcome.value if isinstance(each, Difference)]
             errors += [each for each in outcome.value if isinstance(each, Failure)]
     return Verification(len(rows), tuple(differences), tuple(errors), frozenset(sources))
-
-
-def sample_rows(rows: IntArray, sample: float | None, seed: int) -> IntArray:
-    """Draw some of the rows, ascending.
-
-    Args:
-        rows: int64 [U].
-        sample: Number of rows (int), share of them (float), or None for all.
-        seed: Seed of the draw.
-    """
-    check_integer("seed", seed, least=0)
-    if sample is None:
-        return rows
-    check_count_or_share("sample", sample)
-    count = ceil(sample * len(rows)) if isinstance(sample, float) else int(sample)
-    drawn = np.random.default_rng(seed).permutation(len(rows))[:count]
-    return rows[np.sort(drawn)]
 
 
 def _verify_row(catalog: CatalogRows, row: int) -> list[Difference | Failure]:

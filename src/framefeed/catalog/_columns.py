@@ -210,11 +210,11 @@ class Facts:
         Raises:
             UsageError: There is none of this name; the message lists the known.
         """
-        if name not in self.names:
-            known, meant = ", ".join(self.names), did_you_mean(str(name), self.names)
-            raise UsageError(f"this catalog has no column {name!r}: its columns are {known}{meant}")
         with self._lock.value:
             if name not in self._columns:
+                if name not in self.names:
+                    known, meant = ", ".join(self.names), did_you_mean(str(name), self.names)
+                    raise UsageError(f"this catalog has no column {name!r}: its columns are {known}{meant}")
                 self._columns[name] = self._read(name)
             return self._columns[name]
 

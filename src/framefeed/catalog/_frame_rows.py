@@ -90,7 +90,11 @@ def pack_row(index: FrameIndex, claims: HeaderClaims) -> tuple[bytes, bytes]:
         numbers = _NUMBERS.pack(1, *(int(getattr(index.stream, name)) for name in NUMBER_FIELDS))
     except struct.error as error:
         raise UsageError(f"{index.stream} cannot be stored: its numbers must fit into 32 bits") from error
-    parts += [_pack_fixed_fields(index), _pack_texts(index), columns]
+    given = [getattr(index.stream, name) for name in _TEXT_FIELDS]
+    given.append("" if index.identity is None else index.identity.fingerprint)
+    texts = [text.encode() if isinstance(text, str) else text for text in given]
+    lengths = _LENGTHS.pack(*(_NONE if text is None else len(text) for text in texts))
+    parts += [_pack_fixed_fields(index), lengths, *(text for text in texts if text), columns]
     body = _FLAGS.pack(flags) + b"".join(parts)
     return numbers, _CHECKSUM.pack(zlib.crc32(body, zlib.crc32(numbers))) + body
 
@@ -192,14 +196,6 @@ def _pack_fixed_fields(index: FrameIndex) -> bytes:
         return _FIXED.pack(*origin, time_base.numerator, time_base.denominator, *stamp, *counts)
     except struct.error as error:
         raise UsageError(f"an index with time base {time_base} and identity {identity} cannot be stored") from error
-
-
-def _pack_texts(index: FrameIndex) -> bytes:
-    values = [getattr(index.stream, name) for name in _TEXT_FIELDS]
-    values.append("" if index.identity is None else index.identity.fingerprint)
-    texts = [value.encode() if isinstance(value, str) else value for value in values]
-    lengths = (_NONE if text is None else len(text) for text in texts)
-    return _LENGTHS.pack(*lengths) + b"".join(text for text in texts if text)
 
 
 def _read_texts(cursor: ByteCursor) -> tuple[dict[str, Any], str]:

@@ -40,7 +40,8 @@ def make_plan_columns(column: Callable[[str], pa.ChunkedArray]) -> pa.StructArra
     Args:
         column: Function that reads a column of the catalog.
     """
-    numbers = {name: convert_to_numbers(column(name)) for name in ("num_frames", "width", "height")}
+    known = ("num_frames", "width", "height")
+    numbers: dict[str, IntArray] = {name: column(name).cast(pa.int64()).fill_null(-1).to_numpy() for name in known}
     has_failed = column("error_type").is_valid().to_numpy()
     usable = find_usable_rows(has_failed, numbers["num_frames"])
     numbers["usable_row"] = np.concatenate([usable, np.full(len(has_failed) - len(usable), -1, np.int64)])
@@ -53,13 +54,6 @@ def make_plan_columns(column: Callable[[str], pa.ChunkedArray]) -> pa.StructArra
     texts = column("source").cast(pa.large_string()).combine_chunks()
     arrays = [texts, *(pa.array(numbers[name]) for name in _NUMBERS), pa.array(has_failed.astype(np.uint8))]
     return pa.StructArray.from_arrays(arrays, fields=list(PLAN_COLUMNS))
-
-
-def convert_to_numbers(column: pa.ChunkedArray) -> IntArray:
-    """Convert a column of whole numbers or truth values to int64 [R], nulls to -1."""
-    numbers: IntArray = column.cast(pa.int64()).fill_null(-1).to_numpy()
-    numbers.flags.writeable = False
-    return numbers
 
 
 def number_sources(texts: pa.Array) -> IntArray:

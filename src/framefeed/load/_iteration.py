@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Iterator
 from operator import attrgetter
@@ -17,7 +16,7 @@ from framefeed.load._stats import Meter, WorkCost
 from framefeed.load._work import DecodeTask, split_by_source
 from framefeed.load._workers import Workers
 from framefeed.parallel import CLOSE_SECONDS, Err, Ok, OrderedOutcomes, ordered_outcomes, run_next
-from framefeed.plan import EpochPlan
+from framefeed.plan import EpochPlan, mean_picture_bytes
 
 
 class BatchIterator(Iterator[ClipBatch]):
@@ -55,7 +54,7 @@ class BatchIterator(Iterator[ClipBatch]):
         self._work, self._apply_transform = workers.begin(plan)
         self._tasks: deque[DecodeTask] = deque()
         self._taken = 0
-        batch_bytes = options.batch_size * (plan.frames_per_clip or 1) * _mean_picture_bytes(plan)
+        batch_bytes = options.batch_size * (plan.frames_per_clip or 1) * mean_picture_bytes(plan)
         # No bound method of this iterator, which would keep it alive: an abandoned iterator must end its work.
         tasks = _generate_tasks(plan, self._batches, workers, meter, self._tasks)
         self._outcomes: OrderedOutcomes[DecodeTask, WorkCost] = ordered_outcomes(
@@ -238,21 +237,6 @@ class BatchIterator(Iterator[ClipBatch]):
         self._cursor.delivered = self._earlier_batches + self._next
         self._meter.count_batch(len(batch), len(failed))
         return batch
-
-
-_SAMPLED_PICTURES = 100
-
-
-def _mean_picture_bytes(plan: EpochPlan) -> int:
-    """Compute the bytes of a picture; of unequal pictures, the mean of a sample."""
-    if not len(plan):
-        return 0
-    if not plan.options.unequal:
-        return math.prod(plan.picture_shape)
-    rows = plan.catalog.usable_rows[:: -(-len(plan.catalog.usable_rows) // _SAMPLED_PICTURES)]
-    sizes = zip(plan.catalog.heights[rows].tolist(), plan.catalog.widths[rows].tolist(), strict=True)
-    shapes = [plan.options.pictures.shape(*size) for size in sizes]
-    return sum(map(math.prod, shapes)) // len(shapes)
 
 
 def _generate_tasks(

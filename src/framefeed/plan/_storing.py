@@ -23,8 +23,7 @@ from framefeed.request import CenterCrop, DecodeRequest, FixedCrop, OutputSpec, 
 StoredForm = Literal["output", "planes"]
 
 _POSITIONS_AT_ONCE = 1 << 20
-_MAX_SIZES = 512
-"""Rows whose output size is computed if outputs differ in size; they stand for their neighbours."""
+_SAMPLED_PICTURES = 512
 _MUCH_REUSE = 0.9
 """From this share of the next epoch's frames on, a cache saves nearly all of its decoding."""
 _WINDOW = 512
@@ -53,17 +52,21 @@ def count_planned(plan: EpochPlan, form: StoredForm, epochs: int = 1) -> tuple[i
         frames //= plan.options.clips_per_video  # which all have the same frames
     if is_stored_once:
         frames = np.where(catalog.num_frames > 0, np.minimum(frames, catalog.num_frames), frames)
-    rows = np.flatnonzero((frames > 0) & (np.minimum(catalog.heights, catalog.widths) > 0))
-    heights, widths = catalog.heights[rows], catalog.widths[rows]
-    if form == "planes":
-        nbytes = heights * widths * 3 // 2  # 4:2:0, as nearly all videos are
-    elif plan.options.unequal and len(rows):
-        step = -(-len(rows) // _MAX_SIZES)
-        some = zip(heights[::step].tolist(), widths[::step].tolist(), strict=True)
-        nbytes = np.repeat([math.prod(pictures.shape(*size)) for size in some], step)[: len(rows)]
-    else:
-        nbytes = np.full(len(rows), math.prod(plan.picture_shape) if len(rows) else 0)
-    return int(frames.sum()), int((frames[rows] * nbytes).sum())
+    known = (frames > 0) & (np.minimum(catalog.heights, catalog.widths) > 0)
+    # Planes of 4:2:0, as nearly all videos are.
+    nbytes = catalog.heights * catalog.widths * 3 // 2 if form == "planes" else mean_picture_bytes(plan)
+    return int(frames.sum()), int((frames * nbytes)[known].sum())
+
+
+def mean_picture_bytes(plan: EpochPlan) -> int:
+    """Compute the bytes of a delivered picture; of unequal pictures, the mean of a sample of the rows."""
+    if not len(plan):
+        return 0
+    if not plan.options.unequal:
+        return math.prod(plan.picture_shape)
+    rows = plan.catalog.usable_rows[:: -(-len(plan.catalog.usable_rows) // _SAMPLED_PICTURES)]
+    sizes = zip(plan.catalog.heights[rows].tolist(), plan.catalog.widths[rows].tolist(), strict=True)
+    return sum(math.prod(plan.options.pictures.shape(*size)) for size in sizes) // len(rows)
 
 
 def _has_one_box(plan: EpochPlan) -> bool:

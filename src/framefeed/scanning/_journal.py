@@ -89,7 +89,6 @@ class Journal(ClosedByWith):
             except BaseException:
                 self.close()  # Otherwise this process would wait for itself.
                 raise
-        self._has_rows = self.was_left
         self._next_number = max((int(name.split("-")[0]) for name in self._list_parts()), default=-1) + 1
 
     def _wait_for_lock(self, target: str, given: Mapping[str, str], show_line: Callable[[str], object] | None) -> int:
@@ -169,7 +168,7 @@ class Journal(ClosedByWith):
         except (OSError, pa.ArrowException) as error:
             raise_shortage(error, os.fspath(self.folder), "write")
             hint = "make room on the disk" if is_full(error) else "make this folder writable"
-            following = ": it continues where it stopped" if self._has_rows else ""
+            following = ": it continues where it stopped" if self._next_number else ""
             raise UsageError(
                 f"{self.folder}: the scan's journal cannot be written: {getattr(error, 'strerror', None) or error}; "
                 f"{hint} and run the same scan again{following}"
@@ -178,7 +177,6 @@ class Journal(ClosedByWith):
             with suppress(OSError):
                 unfinished.unlink(missing_ok=True)
         self._next_number += 1
-        self._has_rows = True
 
     def close(self) -> None:
         """Unlock the journal for other processes, and keep its content."""

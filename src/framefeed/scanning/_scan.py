@@ -408,8 +408,7 @@ def _make_rows(listing: Listing, request: ScanRequest) -> SourceRows:
         is_first = np.zeros(len(texts), dtype=bool)
         is_first[find_first_rows(numbers)] = True
         sources = list(select_sources(sources, is_first))
-    kept = extra if extra.column_names else None
-    return SourceRows(texts, numbers, labels, kept, root, classes=request.classes, sources=sources)
+    return SourceRows(texts, numbers, labels, extra, root, classes=request.classes, sources=sources)
 
 
 def _is_up_to_date(earlier: RunResults, rows: SourceRows) -> bool:
@@ -418,8 +417,7 @@ def _is_up_to_date(earlier: RunResults, rows: SourceRows) -> bool:
         if earlier.old is None:
             return False
         facts, header = earlier.old
-        labels = rows.plain_labels()
-        extra = pa.table({}) if rows.extra is None else rows.extra
+        labels, extra = rows.plain_labels(), rows.extra
         if tuple(header.classes) != find_classes(labels, rows.classes) or facts.extra_names != extra.column_names:
             return False
         columns = {"source": pa.chunked_array([rows.texts]), "label": labels}

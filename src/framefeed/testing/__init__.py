@@ -8,11 +8,11 @@ from framefeed.testing._clips import (
     Coded,
     clip_bytes,
     frames_of,
+    make_folder,
     put_packets,
     take_packets,
     write_clip,
 )
-from framefeed.testing._datasets import make_folder
 from framefeed.testing._decoder_exam import DecoderExam
 from framefeed.testing._stamps import StampReading, draw_stamp, find_stamp, read_stamp, read_stamps
 

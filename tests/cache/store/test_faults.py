@@ -198,6 +198,25 @@ def test_C01_folders_that_are_made_are_flushed(tmp_path: Path, monkeypatch: pyte
         assert flushed == [os.fspath(tmp_path), os.fspath(tmp_path / "one"), os.fspath(tmp_path / "one" / "two")]
 
 
+def test_C01_a_folder_whose_flush_meets_a_shortage_is_flushed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, right, tries = FrameStore(os.fspath(tmp_path / "cache")), os.fsync, list[int]()
+
+    def fail_once(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            tries.append(descriptor)
+            if len(tries) == 1:
+                raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+        right(descriptor)
+
+    add(store, KEYS[0], range(3))
+    monkeypatch.setattr(os, "fsync", fail_once)
+    store.flush()
+    assert len(tries) == 2
+    assert store.shortage is None
+
+
 def test_C17_a_folder_that_is_removed_while_it_is_used(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     with FrameStore(os.fspath(folder)) as store:

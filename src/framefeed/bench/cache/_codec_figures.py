@@ -24,8 +24,6 @@ class CodecFigures:
     """Measurements of a codec on some frames, in one thread.
 
     Attributes:
-        codec: Label of the codec.
-        is_exact: Whether it is lossless.
         num_frames: Number of frames.
         raw_bytes: Uncompressed bytes of all frames.
         stored_bytes: Stored bytes of all frames.
@@ -33,8 +31,6 @@ class CodecFigures:
         read_seconds: Time to read them, with copy and checksum.
     """
 
-    codec: str
-    is_exact: bool
     num_frames: int
     raw_bytes: int
     stored_bytes: int
@@ -57,8 +53,6 @@ def measure_codec(
     stored = written[0][1]
     _read(codec, samples[:1], stored[:1], clock)
     return CodecFigures(
-        codec=codec.label,
-        is_exact=codec.is_exact,
         num_frames=len(samples),
         raw_bytes=sum(layout.nbytes for layout, _ in samples),
         stored_bytes=sum(map(len, stored)),

@@ -162,8 +162,7 @@ def _measure_codec(stored: FileSample | CachedSample) -> dict[str, Any]:
     if isinstance(stored, FileSample) or not stored.is_exact:
         return {}
     frames = [layout_and_bytes(frame, stored.stores) for frame in stored.sample.frames[:CLIP]]
-    figures = asdict(measure_codec(find_codec(stored.codec), frames))
-    return {"codec_figures": {name: value for name, value in figures.items() if name not in ("codec", "is_exact")}}
+    return {"codec_figures": asdict(measure_codec(find_codec(stored.codec), frames))}
 
 
 def _measure_reading(stored: FileSample | CachedSample, scene: Scene) -> dict[str, Any]:

@@ -43,6 +43,8 @@ class Appender:
         self.needed_bytes: int | None = None
         self.shortage: str | None = None
         self.lost_by: str | None = None
+        self._has_new_names = False
+        """Whether the folder is to be flushed."""
 
     def __del__(self) -> None:
         # May run inside the cyclic collector, while this thread holds any locks: so it takes no lock, its own
@@ -138,9 +140,10 @@ class Appender:
             self._seal()
         opened = self._segments.open or self._begin(clip.most_bytes)
         rows = opened.writer.append(clip)
-        self._segments.append(clip.key, rows)
+        # Counted first: after a shortage of memory the clip is written once more, or the segment dropped with it.
         self._counts.frames_written += len(rows)
         self._counts.bytes_written += clip.data_nbytes
+        self._segments.append(clip.key, rows)
         self.shortage = None
         return True
 
@@ -164,12 +167,15 @@ class Appender:
             directory = opened.writer.finish()
             self._folder.seal(opened.part)
             # From here on every process finds its frames, even if the next calls fail.
+            self._has_new_names = True
             try:
                 self._segments.settle(directory)
             except BaseException:
                 self._segments.give_up()
                 raise
+        if self._has_new_names:
             self._folder.flush()
+            self._has_new_names = False
         return True
 
     def _drop(self) -> None:
