@@ -28,7 +28,6 @@ from benchmarks.scan.facts import LIMIT
 from benchmarks.scan.media import Tree
 from framefeed.bench import (
     METRICS,
-    SMALLEST,
     Comparison,
     Contender,
     Figure,
@@ -48,6 +47,8 @@ from framefeed.catalog import Catalog
 from framefeed.scanning import scan
 
 Result = TypeVar("Result")
+SMALLEST = 1e-9
+"""Seconds: a difference of two times may be noise below zero."""
 
 # inotify(7) and <sys/inotify.h>
 _IN_OPEN = 0x20

@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.scan import media
 from benchmarks.scan.media import find_originals, linked_tree, make_stills
-from benchmarks.scan.whole import Pair, Steady, count_opened
-from framefeed.bench import SMALLEST, Rounds
+from benchmarks.scan.whole import SMALLEST, Pair, Steady, count_opened
+from framefeed.bench import Rounds
 from framefeed.bench.baselines import load_module
 
 

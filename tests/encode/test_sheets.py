@@ -5,7 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.encode._sheets import MAX_FRAMES, MAX_HEIGHT, MAX_WIDTH, SheetClip, draw_contact_sheet, make_thumbnail
+from framefeed.encode._sheets import (
+    CAPTION,
+    MAX_FRAMES,
+    MAX_HEIGHT,
+    MAX_WIDTH,
+    TITLE,
+    SheetClip,
+    draw_contact_sheet,
+    escape_undrawable,
+    make_thumbnail,
+    shorten,
+)
 from framefeed.errors import UsageError
 
 COLOURS = [(200, 30, 40), (30, 200, 40), (30, 40, 200), (200, 200, 40), (150, 40, 200), (40, 190, 180)]
@@ -110,3 +121,26 @@ def test_captions_must_match_the_frames() -> None:
         SheetClip("", [], [])
     with pytest.raises(UsageError, match="picture: expected"):
         draw_contact_sheet([SheetClip("", [np.zeros((3, 8, 8), np.uint8)], [""])])
+
+
+@pytest.mark.parametrize("text", ["video_000.mp4", "a b/c-d_e#%'\"", "1.480 s"])
+def test_characters_of_the_font_stay(text: str) -> None:
+    assert escape_undrawable(text, TITLE) == text
+
+
+def test_characters_that_the_font_lacks_are_escaped() -> None:
+    assert escape_undrawable("视a", TITLE) == "\\u89c6a"
+    assert escape_undrawable("\x1b\n\udce9\u202e", CAPTION) == r"\x1b\n\udce9\u202e"
+
+
+@pytest.mark.parametrize("width", [1, 10, 40, 80, 200])
+def test_long_texts_keep_both_ends(width: int) -> None:
+    text = "folder/with/a/long/name/video_000.mp4"
+    short = shorten(text, CAPTION, width)
+    assert CAPTION.getlength(short) <= width
+    if len(short) > 5:
+        assert short[0] == text[0]
+        assert short[-1] == text[-1]
+        assert "..." in short
+    assert shorten(text, CAPTION, 1000) == text
+    assert CAPTION.getlength(shorten("n" * 100_000, CAPTION, width)) <= width

@@ -4,13 +4,21 @@ import io
 import os
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 from PIL import Image
 from PIL.JpegImagePlugin import get_sampling
 
 import framefeed.encode._stills
-from framefeed.encode._stills import StillFormat, encode_still, make_still_name, save_still
+from framefeed.encode._stills import (
+    StillFormat,
+    encode_still,
+    list_codec_support,
+    make_still_name,
+    read_ffmpeg_versions,
+    save_still,
+)
 from framefeed.errors import UsageError
 
 PICTURE = np.random.default_rng(7).integers(0, 256, (48, 65, 3), dtype=np.uint8)
@@ -126,3 +134,22 @@ def test_other_users_may_read_the_file(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert (tmp_path / "a.png").stat().st_mode & 0o777 == 0o644
+
+
+def test_codecs_of_this_build() -> None:
+    listed = list_codec_support(["h264", "mjpeg", "av1", "no such codec"])
+    assert listed["h264"]["decoders"] == ["h264"]
+    assert "mjpeg" in listed["mjpeg"]["encoders"]
+    assert "av1" not in listed["av1"]["decoders"]
+    assert listed["no such codec"] == {"decoders": [], "encoders": []}
+    for support in listed.values():
+        for name in support["decoders"]:
+            assert av.Codec(name, "r").is_decoder
+        for name in support["encoders"]:
+            assert av.Codec(name, "w").is_encoder
+
+
+def test_versions() -> None:
+    listed = read_ffmpeg_versions()
+    assert listed["ffmpeg"]
+    assert listed["libavcodec"].split(".")[0] == str(av.library_versions["libavcodec"][0])

@@ -16,7 +16,6 @@ from framefeed.bench._processes import (
 from framefeed.bench._runner import (
     METRICS,
     NO_TIME,
-    SMALLEST,
     Comparison,
     Contender,
     Figure,
@@ -45,7 +44,6 @@ __all__ = [
     "OUR_METHOD",
     "SEED",
     "SIZE",
-    "SMALLEST",
     "Begin",
     "BenchOptions",
     "BenchVideo",

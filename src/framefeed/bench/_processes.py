@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 from framefeed.bench._runner import Reading
 
+HOUR = 3600
+"""Seconds."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _GONE = (OSError, ValueError, StopIteration)
 """What reading of a process that has just ended raises."""
@@ -73,10 +75,6 @@ def _cpu_seconds(pid: int) -> float:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
         return own + (int(fields[13]) + int(fields[14])) / _TICKS
     return 0.0
-
-
-HOUR = 3600
-"""Seconds."""
 
 
 def run_program(program: Callable[..., Any], *words: str | os.PathLike[str]) -> Any:

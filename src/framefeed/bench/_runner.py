@@ -23,8 +23,6 @@ METRICS: Mapping[str, Metric] = {"CPU": "cpu", "wall": "wall"}
 NO_TIME = "no time was left: raise --minutes"
 MOST_NAMED = 5
 """Wrong outputs of one contender that are listed."""
-SMALLEST = 1e-9
-"""Seconds: a difference of two times may be noise below zero."""
 _WAIT = 0.01
 """Seconds."""
 _MOST_WAITS = 100

@@ -152,7 +152,11 @@ class FeedResult:
 def run(args: argparse.Namespace) -> int:
     """Run the loop, and print the measurements."""
     catalog = open_catalog(args.catalog, args.root)
-    plan, cache = make_plan(args, catalog), _make_cache(args)
+    plan = make_plan(args, catalog)
+    given = [name for name in ("codec", "max_bytes", "form") if getattr(args, name) is not None]
+    if given and args.cache is None:
+        raise UsageError(f"--{given[0].replace('_', '-')} needs --cache FOLDER: it is an option of the cache")
+    cache = None if args.cache is None else make_cache(args, args.cache)
     as_json = args.json or not (args.text or sys.stdout.isatty())
     if not as_json:
         print_out(_describe_work(args, catalog, plan))
@@ -178,13 +182,6 @@ def run(args: argparse.Namespace) -> int:
     if cache is not None and cache.store.needed_bytes is not None and not cache.info().num_frames:
         return Exit.MISTAKE
     return Exit.FAILED_FILES if failed else Exit.WELL
-
-
-def _make_cache(args: argparse.Namespace) -> FrameCache | None:
-    given = [name for name in ("codec", "max_bytes", "form") if getattr(args, name) is not None]
-    if given and args.cache is None:
-        raise UsageError(f"--{given[0].replace('_', '-')} needs --cache FOLDER: it is an option of the cache")
-    return None if args.cache is None else make_cache(args, args.cache)
 
 
 def _run_loop(loader: ClipLoader, args: argparse.Namespace, result: FeedResult, *, is_quiet: bool) -> None:
@@ -256,13 +253,7 @@ def _choose_advice(args: argparse.Namespace, cache: FrameCache | None, stats: Lo
 
 
 def _advise(args: argparse.Namespace, stats: LoadStats, cpu_seconds: float) -> str:
-    """Say what would make the loop faster.
-
-    Args:
-        args: Options of the command.
-        stats: Statistics of the loop.
-        cpu_seconds: CPU time of this process in it.
-    """
+    """Say what would make the loop faster, in which this process had so much CPU time."""
     if stats.bottleneck != "decode":
         return ADVICE.get(stats.bottleneck, stats.evidence)
     cpus, workers = thread_budget().threads, stats.workers

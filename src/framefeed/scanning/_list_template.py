@@ -99,18 +99,15 @@ def fill_template(parts: Sequence[TemplatePart], row: Mapping[str, Any]) -> str:
         try:
             texts.append(format(_CONVERSIONS[part.conversion](value) if part.conversion else value, part.spec))
         except (OverflowError, ValueError, TypeError) as error:
-            raise UsageError(_explain_bad_value(part, value, error)) from error
+            needed = "text" if part.spec.endswith("s") else "text or a number"
+            if _is_number_format(part.spec):
+                needed = "an integer" if part.spec[-1] in "bcdoxX" else "a number"
+            reason = f"and {part.field} in path_template needs {needed}"
+            if isinstance(error, OverflowError):
+                reason = f"outside of the range of {part.field} in path_template"
+            message = f"{part.name} is {value!r:.100}, {reason}: correct the line, or the template"
+            raise UsageError(message) from error
     return "".join(texts)
-
-
-def _explain_bad_value(part: TemplatePart, value: object, error: Exception) -> str:
-    needed = "text" if part.spec.endswith("s") else "text or a number"
-    if _is_number_format(part.spec):
-        needed = "an integer" if part.spec[-1] in "bcdoxX" else "a number"
-    reason = f"and {part.field} in path_template needs {needed}"
-    if isinstance(error, OverflowError):
-        reason = f"outside of the range of {part.field} in path_template"
-    return f"{part.name} is {value!r:.100}, {reason}: correct the line, or the template"
 
 
 def _is_number_format(spec: str) -> bool:

@@ -115,12 +115,6 @@ class RunResults:
         rows = self.row_of_source
         return 0 < len(self) == len(rows) and np.array_equal(rows, np.arange(len(self)))
 
-    def count_others(self) -> int:
-        """Count the rows of sources that are not in this scan."""
-        if not len(self):
-            return 0
-        return len(self) - int(pc.sum(pc.is_in(self.column("source"), value_set=self.rows.source_texts)).as_py())
-
     def _numbers(self, name: str) -> IntArray:
         numbers: IntArray = self.column(name).fill_null(np.iinfo(np.int64).min).to_numpy()
         return numbers
@@ -199,7 +193,9 @@ def survey_sources(
         return earlier.join()
     rows, is_new = earlier.rows, earlier.row_of_source < 0
     texts = rows.source_texts
-    stats.known, stats.gone = int(np.count_nonzero(~is_new)), earlier.count_others()
+    stats.known = int(np.count_nonzero(~is_new))
+    if len(earlier):
+        stats.gone = len(earlier) - pc.sum(pc.is_in(earlier.column("source"), value_set=texts)).as_py()
     chunks = list(cut_into_chunks(select_sources(rows.sources, is_new), options))
     new_texts = texts.filter(pa.array(is_new)) if stats.known else texts
     writer = None if journal is None else JournalWriter(journal, new_texts)

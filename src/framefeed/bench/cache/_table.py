@@ -365,7 +365,9 @@ def describe_table(row: Mapping[str, Any], crops: Path | None = None) -> list[st
     lines.append(f"  {_COLUMNS.format(workers=workers, size=table['size'])}")
     for entry in table["entries"]:
         lines += [f"  WRONG: {entry['title']}: {what}" for what in entry["wrong"]]
-    lines += [f"  not measured: {name}: {why}" for name, why in table["not_measured"].items()]
+    for why in dict.fromkeys(table["not_measured"].values()):
+        names = ", ".join(repr(name) for name, other in table["not_measured"].items() if other == why)
+        lines.append(f"  not measured: {names}: {why}")
     reasons = {entry["not_cold"] for entry in table["entries"] if entry.get("not_cold")}
     lines += [f"  cold not measured: {why}" for why in sorted(reasons)]
     disk = table["disk"]
