@@ -72,9 +72,7 @@ def test_the_texts_of_the_drawing_do_not_touch(low: int, octaves: int) -> None:
     widths = np.array([2.0**low, 2.0 ** min(low + octaves, 24) - (octaves > 0)])
     text = str(draw_heat_map("T", count_in_cells(widths, widths)))
     boxes = []
-    for x, y, anchor, shown in re.findall(
-        r'<text [^>]*x="([\d.]+)" y="([\d.]+)" text-anchor="(\w+)">(.*?)</text>', text
-    ):
+    for x, y, anchor, shown in re.findall(TEXT, text):
         width = LETTER * len(shown) - 3 * len(re.findall("[,.:]", shown))
         left = float(x) - {"start": 0, "middle": width / 2, "end": width}[anchor]
         boxes.append((shown, left, left + width, float(y) - LINE, float(y)))
@@ -90,9 +88,7 @@ def test_the_texts_of_the_drawing_do_not_touch(low: int, octaves: int) -> None:
 def test_cells_stay_within_the_square(pairs: list[tuple[int, int]]) -> None:
     widths, heights = np.array(pairs, dtype=np.float64).T
     text = str(draw_heat_map("T", count_in_cells(widths, heights)))
-    for found in re.findall(
-        r'<rect class="mark[^>]* x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', text
-    ):
+    for found in re.findall(RECTANGLE, text):
         x, y, width, height = map(float, found)
         assert LEFT - 0.02 <= x <= x + width <= RIGHT + 0.03
         assert TOP - 0.02 <= y <= y + height <= BOTTOM + 0.03

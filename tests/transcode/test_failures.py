@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
 import pytest
 
 import framefeed as ff
@@ -239,11 +238,7 @@ def test_a_shortage_comes_before_the_error_of_a_frame(clip: Path, out: Path) -> 
 
 
 RESULTS: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "float": (lambda frame: frame / 255.0, "float64"),
-    "generator": (lambda frame: (each for each in [frame]), "generator"),
-    "grey": (lambda frame: frame[:, :, 0], r"np\.repeat"),
-    "alpha": (lambda frame: np.dstack([frame, frame[:, :, :1]]), "alpha"),
-    "text": (lambda frame: "frame.png", "the string"),
+    "float": (lambda frame: frame / 255.0, "float64"),  # others: test_pictures.py
     "odd width": (lambda frame: frame[:, 1:], "63 x 48.*yuv444p"),
 }
 
