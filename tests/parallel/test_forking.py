@@ -22,7 +22,7 @@ LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event",
 EXEMPT = {
     ("scanning/_journal.py", "JournalWriter"): "of one scan, which a child does not go on with",
     ("load/_pending.py", "PendingBatch"): "of one batch in the making; a child has none of the workers that make it",
-    ("load/_batch.py", "Stack"): "of one batch in the making; a child has none of the workers that make it",
+    ("load/_memory.py", "StackMemory"): "of one batch in the making; a child has none of the workers that make it",
     ("transcode/_running.py", "SegmentRun"): "of one call, which a child does not go on with",
     ("parallel/_ordered_map.py", "_CallsAtOnce"): "of one call, which a child does not go on with",
     ("parallel/_ordered.py", "OrderedOutcomes"): "of one iteration, which a child is refused before it takes the lock",

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from framefeed.catalog import explain_relative_path
 from framefeed.decode import Pixels
-from framefeed.errors import CorruptMedia, FramefeedError, LoadError, MissingMedia, UsageError
+from framefeed.errors import CorruptMedia, FramefeedError, LoadError, MissingMedia, TimeUnavailable, UsageError
 from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._memory import ClipMemory, make_memory
 from framefeed.load._stats import Stopwatch
@@ -74,8 +74,8 @@ def with_position(
 
 
 def suggest_skipping(error: FramefeedError) -> FramefeedError:
-    """Name ``on_error`` as a next step in the message of an error that is raised for a damaged clip."""
-    if isinstance(error, CorruptMedia) and "on_error=" not in error.plain_message:
+    """Name ``on_error`` as a next step in the message of an error that is raised for a damaged or untimed clip."""
+    if isinstance(error, CorruptMedia | TimeUnavailable) and "on_error=" not in error.plain_message:
         advice = "to go on without such clips, give on_error='skip' (zeros) or 'substitute' (another clip)"
         error.args = (f"{error.plain_message}; {advice}",)
     return error
