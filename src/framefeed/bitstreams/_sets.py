@@ -104,7 +104,9 @@ def read_h264_sequence(unit: bytes, given: StreamColors) -> H264Sequence:
         rows *= 2
         bits.skip(1)
     bits.skip(1)
-    left, right, top, bottom = _read_cropping(bits, chroma, is_progressive)
+    left, right, top, bottom = (bits.read_golomb() for _ in range(4)) if bits.read_flag() else (0, 0, 0, 0)
+    across, down = (2 if chroma in (1, 2) else 1), (2 if chroma == 1 else 1) * (1 if is_progressive else 2)
+    left, right, top, bottom = left * across, right * across, top * down, bottom * down
     if left + right >= columns or top + bottom >= rows:
         raise OddUnits("everything is cropped")
     usability = _read_usability(bits, given) if bits.read_flag() else _Usability(given)
@@ -182,13 +184,13 @@ def _read_picture_order(bits: HeaderBits) -> tuple[int, int]:
     return kind, 0
 
 
-def _read_cropping(bits: HeaderBits, chroma: int, is_progressive: bool) -> tuple[int, int, int, int]:
-    if not bits.read_flag():
-        return 0, 0, 0, 0
-    across = 2 if chroma in (1, 2) else 1
-    down = (2 if chroma == 1 else 1) * (1 if is_progressive else 2)
-    left, right, top, bottom = (bits.read_golomb() for _ in range(4))
-    return left * across, right * across, top * down, bottom * down
+def _read_colors(bits: HeaderBits, colors: StreamColors) -> StreamColors:
+    """Read what the usability information of H.264 and HEVC begins with: aspect, overscan and colours."""
+    if bits.read_flag() and bits.read(8) == _EXTENDED_ASPECT:
+        bits.skip(32)
+    if bits.read_flag():
+        bits.skip(1)
+    return read_signalled_colors(bits, colors) if bits.read_flag() else colors
 
 
 class _Usability(NamedTuple):
@@ -201,12 +203,7 @@ class _Usability(NamedTuple):
 
 def _read_usability(bits: HeaderBits, colors: StreamColors) -> _Usability:
     """Read the video usability information: colours, depth of reordering, and the rate of frames."""
-    if bits.read_flag() and bits.read(8) == _EXTENDED_ASPECT:
-        bits.skip(32)
-    if bits.read_flag():
-        bits.skip(1)
-    if bits.read_flag():
-        colors = read_signalled_colors(bits, colors)
+    colors = _read_colors(bits, colors)
     if bits.read_flag():
         bits.read_golomb()
         bits.read_golomb()
@@ -219,7 +216,14 @@ def _read_usability(bits: HeaderBits, colors: StreamColors) -> _Usability:
     for _ in range(2):
         if bits.read_flag():
             has_buffer = True
-            _skip_buffer(bits)
+            # Parameters of the reference decoder, E.1.2.
+            count = bits.read_golomb() + 1
+            bits.skip(8)
+            for _ in range(min(count, 32)):
+                bits.read_golomb()
+                bits.read_golomb()
+                bits.skip(1)
+            bits.skip(20)
     if has_buffer:
         bits.skip(1)
     has_structures = bits.read_flag()
@@ -233,16 +237,6 @@ def _read_usability(bits: HeaderBits, colors: StreamColors) -> _Usability:
     if reorder > _MOST_REORDERED:
         raise OddUnits(f"{reorder} pictures out of order")
     return _Usability(colors, reorder, clock_rate, is_constant, has_structures)
-
-
-def _skip_buffer(bits: HeaderBits) -> None:
-    count = bits.read_golomb() + 1
-    bits.skip(8)
-    for _ in range(min(count, 32)):
-        bits.read_golomb()
-        bits.read_golomb()
-        bits.skip(1)
-    bits.skip(20)
 
 
 _MAX_SETS = 64
@@ -309,7 +303,13 @@ def read_hevc_sequence(unit: bytes) -> HevcSequence:
     bits.skip(4)
     sub_layers = bits.read(3)
     bits.skip(1)
-    _skip_profile(bits, sub_layers)
+    # Profiles and levels, 7.3.3.
+    bits.skip(96)
+    flags = [(bits.read_flag(), bits.read_flag()) for _ in range(sub_layers)]
+    if sub_layers:
+        bits.skip(2 * (8 - sub_layers))
+    for has_profile, has_level in flags:
+        bits.skip(88 * has_profile + 8 * has_level)
     number = bits.read_golomb()
     chroma = bits.read_golomb()
     if chroma == 3 and bits.read_flag():
@@ -326,7 +326,9 @@ def read_hevc_sequence(unit: bytes) -> HevcSequence:
     references, long_term_numbers = _read_tools(bits, order_bits)
     bits.skip(2)
     has_usability = bits.read_flag()
-    colors = _read_colors(bits) if has_usability else StreamColors(range=LIMITED_RANGE)
+    colors = StreamColors(range=LIMITED_RANGE)
+    if has_usability:
+        colors = _read_colors(bits, colors)
     width, height = columns - (left + right) * across, rows - (top + bottom) * down
     picture_format = PictureFormat(width, height, name_pixel_format(chroma, depth, colors, luma_depth), columns, rows)
     frame_rate = _read_frame_rate(bits, sub_layers) if has_usability else None
@@ -346,15 +348,6 @@ def read_hevc_picture(unit: bytes) -> HevcPicture:
     if number >= _MOST_HEVC_PICTURE_SETS:
         raise OddUnits(f"picture parameter set {number}")
     return HevcPicture(number, sequence, has_output_flag, extra_bits)
-
-
-def _skip_profile(bits: HeaderBits, sub_layers: int) -> None:
-    bits.skip(96)
-    flags = [(bits.read_flag(), bits.read_flag()) for _ in range(sub_layers)]
-    if sub_layers:
-        bits.skip(2 * (8 - sub_layers))
-    for has_profile, has_level in flags:
-        bits.skip(88 * has_profile + 8 * has_level)
 
 
 def _read_ordering(bits: HeaderBits, sub_layers: int) -> tuple[int, int]:
@@ -387,15 +380,6 @@ def _read_tools(bits: HeaderBits, order_bits: int) -> tuple[tuple[tuple[int, ...
         bits.skip((order_bits + 1) * count)
         long_term_numbers = 2 if count else 1
     return references, long_term_numbers
-
-
-def _read_colors(bits: HeaderBits) -> StreamColors:
-    if bits.read_flag() and bits.read(8) == _EXTENDED_ASPECT:
-        bits.skip(32)
-    if bits.read_flag():
-        bits.skip(1)
-    colors = StreamColors(range=LIMITED_RANGE)
-    return read_signalled_colors(bits, colors) if bits.read_flag() else colors
 
 
 def _read_frame_rate(bits: HeaderBits, sub_layers: int) -> Fraction | None:
