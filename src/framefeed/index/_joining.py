@@ -7,13 +7,11 @@ from fractions import Fraction
 import numpy as np
 
 from framefeed._arrays import BoolArray, IntArray
-from framefeed._values import MISSING_PTS, PacketTable, PacketWalk
+from framefeed._values import MISSING_PTS, MediaInfo, PacketTable, PacketWalk, PictureFormat, StreamColors
 from framefeed.bitstreams import Codec
 from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts
 from framefeed.index._movie import OpenedMovie
-from framefeed.index._movie_facts import MP4_FORMAT_NAME
 from framefeed.index._times import FrameTimes, read_packet_times
-from framefeed.index._upright import convert_display_matrix
 from framefeed.media import SourceIdentity
 
 _LAST = int(np.iinfo(np.int64).max)
@@ -64,30 +62,55 @@ def index_movie(opened: OpenedMovie, order: IntArray, built_from: BuiltFrom, ide
         built_from: Source of the order.
         identity: Of the file.
     """
-    video, walk = opened.video, opened.walk
+    info, video, walk = opened.info, opened.video, opened.walk
+    assert info is not None
     assert video is not None
-    rotation, mirrored = convert_display_matrix(opened.movie.video.matrix)
-    picture_format, colors = video.sequence.format, video.sequence.colors
-    stream = StreamFacts(
-        stream_index=opened.number,
-        container=MP4_FORMAT_NAME,
-        codec=video.codec,
-        extradata=video.extradata,
-        width=picture_format.width,
-        height=picture_format.height,
-        pixel_format=picture_format.pixel_format,
-        rotation=rotation,
-        mirrored=mirrored,
-        contiguous=walk.is_contiguous,
-        skips_exactly=walk.units is not None and is_one_to_one(walk.packets, order),
-        inband_parameters=can_carry_parameters(walk, video.codec),
+    sequence = video.sequence
+    stream = describe_stream(info, sequence.format, sequence.colors, walk, order, opened.number, video.extradata)
+    times = read_packet_times(walk, order, Fraction(1, opened.movie.video.time_scale))
+    return join_packets_and_frames(walk, order, times, built_from, stream, identity)
+
+
+def describe_stream(
+    info: MediaInfo,
+    picture: PictureFormat,
+    colors: StreamColors,
+    walk: PacketWalk,
+    order: IntArray,
+    stream_index: int,
+    extradata: bytes | None,
+) -> StreamFacts:
+    """Collect the facts of a stream that decoding needs.
+
+    Args:
+        info: Of the same video.
+        picture: Format of the first frame.
+        colors: Colour tags.
+        walk: The packets.
+        order: As in ``join_packets_and_frames``.
+        stream_index: libav's number of the stream.
+        extradata: The decoder's configuration.
+    """
+    has_units = Codec.of(info.codec).units is not None
+    return StreamFacts(
+        stream_index=stream_index,
+        container=info.container,
+        codec=info.codec,
+        extradata=extradata,
+        width=picture.width,
+        height=picture.height,
+        pixel_format=picture.pixel_format,
+        rotation=info.rotation,
+        mirrored=info.mirrored,
+        contiguous=walk.is_contiguous and has_units,
+        skips_exactly=walk.units is not None and _is_one_to_one(walk.packets, order),
+        # NAL packets that were not parsed may carry parameter sets.
+        inband_parameters=bool(walk.parameter_sets) or (has_units and walk.units is None),
         color_primaries=colors.primaries,
         color_transfer=colors.transfer,
         color_space=colors.space,
         color_range=colors.range,
     )
-    times = read_packet_times(walk, order, Fraction(1, opened.movie.video.time_scale))
-    return join_packets_and_frames(walk, order, times, built_from, stream, identity)
 
 
 def order_shown_packets(packets: PacketTable) -> IntArray:
@@ -99,17 +122,12 @@ def order_shown_packets(packets: PacketTable) -> IntArray:
     return shown[packets.pts[shown].argsort(kind="stable")]
 
 
-def is_one_to_one(packets: PacketTable, order: IntArray) -> bool:
+def _is_one_to_one(packets: PacketTable, order: IntArray) -> bool:
     """Whether each shown packet gives one frame, and no other packet gives any."""
     if len(order) != len(packets) - np.count_nonzero(packets.is_discarded) or np.count_nonzero(order < 0) > 1:
         return False
     frames = np.bincount(order[order >= 0], minlength=1)
     return bool(frames[frames.argmax()] <= 1)
-
-
-def can_carry_parameters(walk: PacketWalk, codec: str) -> bool:
-    """Whether packets carry parameter sets; also True if NAL packets were not parsed."""
-    return bool(walk.parameter_sets) or (Codec.of(codec).units is not None and walk.units is None)
 
 
 def find_frame_starts(order: IntArray, is_key: BoolArray, packets: PacketTable) -> IntArray:

@@ -16,8 +16,8 @@ from framefeed.bitstreams import Configuration, H264Sequence, OddUnits, UnitType
 from framefeed.errors import LimitExceeded
 from framefeed.index._movie_facts import (
     check_size,
+    describe_movie,
     find_default_duration,
-    make_media_info,
     sum_fragment_timing,
     sum_timing,
 )
@@ -204,7 +204,7 @@ def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Me
         if movie.is_fragmented:
             fragments = read_fragments(reader, movie, movie.video, limits)
             _check_beginning(reader, movie, fragments, video, limits)
-            return make_media_info(movie, video, sum_fragment_timing(movie, movie.video, fragments))
+            return describe_movie(movie, video, sum_fragment_timing(movie, movie.video, fragments))
         for track in movie.tracks:
             check_counts(movie, track)
         return _read_info(reader, movie, video, limits)
@@ -240,7 +240,7 @@ def open_movie(
             with _falling_back_to_libav(name, limits):
                 configuration = read_video(movie, movie.video)
                 _check_beginning(reader, movie, fragments, configuration, limits)
-                info, video = make_media_info(movie, configuration, timing), configuration
+                info, video = describe_movie(movie, configuration, timing), configuration
             return OpenedMovie(movie, walk, info, video)
         with _falling_back_to_libav(name, limits):
             configuration = read_video(movie, movie.video)
@@ -278,7 +278,7 @@ def _read_info(reader: ByteReader, movie: Movie, video: Configuration, limits: L
     (first_offset,) = unpack(movie.data, offsets, Struct(">Q" if offsets.kind == b"co64" else ">I"), 8)
     first_size = read_first_size(movie.data, track.tables)
     check_first_packet(reader, first_offset, first_size, movie.layout.size, video)
-    return make_media_info(movie, video, timing)
+    return describe_movie(movie, video, timing)
 
 
 @contextmanager

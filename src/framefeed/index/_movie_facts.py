@@ -33,11 +33,11 @@ _MAX_CLOCK = 2**30
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Facts of a track's frames; their number is None if fragments hold them."""
+    """What a header claims of a video's frames; None where it does not say."""
 
     num_frames: int | None
-    duration: int
-    average_fps: float
+    seconds: float | None
+    average_fps: float | None
 
 
 def sum_timing(movie: Movie, track: Track) -> Timing:
@@ -95,7 +95,7 @@ def _make_timing(track: Track, frames: int, ticks: int, duration: int) -> Timing
     rate = track.time_scale * frames // common, ticks // common
     if duration < 1 or max(rate) > _MAX_RATE or track.duration >= 2**32 - 1:
         raise OddMovie("a duration or a rate that libav corrects")
-    return Timing(frames, duration, rate[0] / rate[1])
+    return Timing(frames, duration / track.time_scale, rate[0] / rate[1])
 
 
 def find_default_duration(movie: Movie, track: Track, video: Configuration | None) -> int:
@@ -126,15 +126,22 @@ def check_size(picture: PictureFormat, limits: Limits) -> None:
         raise OddMovie("pictures larger than the limits")
 
 
-def make_media_info(movie: Movie, video: Configuration, timing: Timing) -> MediaInfo:
+def describe_movie(movie: Movie, video: Configuration, timing: Timing) -> MediaInfo:
     """Describe a movie's video."""
-    track, picture = movie.video, video.sequence.format
-    rotation, mirrored = convert_display_matrix(track.matrix)
+    size, matrix = movie.layout.size, movie.video.matrix
+    return make_media_info(MP4_FORMAT_NAME, video.codec, video.sequence.format, matrix, timing, size)
+
+
+def make_media_info(
+    container: str, codec: str, picture: PictureFormat, matrix: tuple[int, ...] | None, timing: Timing, size: int
+) -> MediaInfo:
+    """Describe a video of ``size`` bytes, whose display matrix turns its pictures."""
+    rotation, mirrored = convert_display_matrix(matrix)
     width, height = rotate_size(picture.width, picture.height, rotation)
     return MediaInfo(
         kind="video",
-        container=MP4_FORMAT_NAME,
-        codec=video.codec,
+        container=container,
+        codec=codec,
         width=width,
         height=height,
         coded_width=picture.coded_width,
@@ -143,7 +150,7 @@ def make_media_info(movie: Movie, video: Configuration, timing: Timing) -> Media
         mirrored=mirrored,
         pixel_format=picture.pixel_format,
         num_frames_from_header=timing.num_frames,
-        duration_seconds_from_header=timing.duration / track.time_scale,
+        duration_seconds_from_header=timing.seconds,
         average_fps_from_header=timing.average_fps,
-        bytes=movie.layout.size,
+        bytes=size,
     )

@@ -17,11 +17,10 @@ from framefeed._values import (
     make_limit_error,
     read_bytes,
     resolve_limits,
-    rotate_size,
 )
 from framefeed.errors import FormatChanged, UnsupportedCodec
 from framefeed.index._movie import movie_info
-from framefeed.index._upright import convert_display_matrix
+from framefeed.index._movie_facts import Timing, make_media_info
 from framefeed.media import (
     SEQUENCE_CONTAINER,
     MediaSource,
@@ -166,23 +165,8 @@ def _refuse_encrypted(container: VideoContainer) -> Iterator[Packet]:
 
 def describe_video(container: VideoContainer, picture: PictureFormat) -> MediaInfo:
     """Describe an open container, given the format of its first frame."""
-    stream = container.stream
-    rotation, mirrored = convert_display_matrix(container.matrix)
-    width, height = rotate_size(picture.width, picture.height, rotation)
     container.limits.check_picture(picture.width, picture.height, container.source.name)
-    return MediaInfo(
-        kind="video",
-        container=container.format_name,
-        codec=container.codec_name,
-        width=width,
-        height=height,
-        coded_width=picture.coded_width,
-        coded_height=picture.coded_height,
-        rotation=rotation,
-        mirrored=mirrored,
-        pixel_format=picture.pixel_format,
-        num_frames_from_header=stream.frames or None,
-        duration_seconds_from_header=read_claimed_duration(container),
-        average_fps_from_header=float(stream.average_rate) if stream.average_rate else None,
-        bytes=container.reader.stat().bytes,
-    )
+    rate, frames = container.stream.average_rate, container.stream.frames
+    timing = Timing(frames or None, read_claimed_duration(container), float(rate) if rate else None)
+    name, size = container.format_name, container.reader.stat().bytes
+    return make_media_info(name, container.codec_name, picture, container.matrix, timing, size)

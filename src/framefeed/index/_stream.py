@@ -14,16 +14,10 @@ from framefeed._arrays import IntArray
 from framefeed._values import MediaInfo, PacketWalk, PictureFormat, StreamColors
 from framefeed.bitstreams import MAX_PARAMETER_SETS
 from framefeed.index._damage import find_damaged_frames, find_frames_with_gaps, find_unsteady_frames
-from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts
-from framefeed.index._joining import (
-    can_carry_parameters,
-    is_one_to_one,
-    join_packets_and_frames,
-    order_shown_packets,
-)
+from framefeed.index._frame_index import BuiltFrom, FrameIndex
+from framefeed.index._joining import describe_stream, join_packets_and_frames, order_shown_packets
 from framefeed.index._probe import describe_video
 from framefeed.index._times import DecodingTimeRecorder, DecodingTimes, assume_rate, find_times, read_packet_times
-from framefeed.index._upright import convert_display_matrix
 from framefeed.index.proofs._nal import count_missing_pictures, is_in_order_of_times
 from framefeed.index.proofs._proving import Proof, Refuted
 from framefeed.media import (
@@ -233,26 +227,8 @@ class Stream:
     ) -> Built:
         container, walk = self._container, self._walk
         times = find_times(container, read_packet_times(walk, order, container.stream.time_base), walk, decoding)
-        rotation, mirrored = convert_display_matrix(container.matrix)
-        stream = StreamFacts(
-            stream_index=container.stream.index,
-            container=container.format_name,
-            codec=container.codec_name,
-            extradata=container.stream.codec_context.extradata,
-            width=first.width,
-            height=first.height,
-            pixel_format=first.pixel_format,
-            rotation=rotation,
-            mirrored=mirrored,
-            contiguous=walk.is_contiguous and container.codec.units is not None,
-            skips_exactly=walk.units is not None and is_one_to_one(walk.packets, order),
-            inband_parameters=can_carry_parameters(walk, container.codec_name),
-            color_primaries=self._colors.primaries,
-            color_transfer=self._colors.transfer,
-            color_space=self._colors.space,
-            color_range=self._colors.range,
-        )
+        info, extradata = describe_video(container, first), container.stream.codec_context.extradata
+        stream = describe_stream(info, first, self._colors, walk, order, container.stream.index, extradata)
         times = assume_rate(times, self._assume_fps)
         identity = container.source.identity_of(container.reader)
-        index = join_packets_and_frames(walk, order, times, built_from, stream, identity)
-        return describe_video(container, first), index
+        return info, join_packets_and_frames(walk, order, times, built_from, stream, identity)
