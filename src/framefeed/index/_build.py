@@ -287,10 +287,6 @@ def _index_sequence(job: _Job) -> Built:
     return index_sequence(media, job.verify, job.stream_index, job.limits)
 
 
-def _index_still(job: _Job) -> Built:
-    return index_still(job.media, job.verify, job.stream_index, job.limits)
-
-
 def _prove_movie(job: _Job) -> Built | None:
     """Index an MP4 file whose own tables and packets prove its frames; with "none", all packets are believed."""
     movie = cast("OpenedMovie", job.movie)
@@ -336,21 +332,17 @@ def _prove_packets(job: _Job) -> Built | None:
         return None
 
 
-def _believe_ends(job: _Job) -> Built | None:
-    return None if job.is_refuted else job.stream.build_from_ends(job.verify)
-
-
 def _has_tables_alone(job: _Job) -> bool:
     return job.trusts_tables and job.table_walk is not None
 
 
-def _decode_all(job: _Job) -> Built:
-    return job.stream.build_from_decoding(compares_silent=job.is_refuted)
-
-
 STRATEGIES = (
     Strategy("sequence", lambda job: isinstance(job.media, SequenceSource), _index_sequence),
-    Strategy("still picture", lambda job: job.is_image, _index_still),
+    Strategy(
+        "still picture",
+        lambda job: job.is_image,
+        lambda job: index_still(job.media, job.verify, job.stream_index, job.limits),
+    ),
     Strategy(
         "MP4, proved by its tables and packets",
         lambda job: job.verify in ("none", "proof") and job.has_facts and not job.trusts_tables,
@@ -358,7 +350,11 @@ STRATEGIES = (
     ),
     Strategy("MP4, by its tables alone", lambda job: job.trusts_tables, _believe_tables),
     Strategy("demuxed and proved", lambda job: job.verify == "proof" and not _has_tables_alone(job), _prove_packets),
-    Strategy("ends", lambda job: job.verify != "full" and not _has_tables_alone(job), _believe_ends),
-    Strategy("decoded", lambda _: True, _decode_all),
+    Strategy(
+        "ends",
+        lambda job: job.verify != "full" and not _has_tables_alone(job),
+        lambda job: None if job.is_refuted else job.stream.build_from_ends(job.verify),
+    ),
+    Strategy("decoded", lambda _: True, lambda job: job.stream.build_from_decoding(compares_silent=job.is_refuted)),
 )
 """In this order."""
