@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from framefeed.bitstreams._nal import (
     PictureFacts,
+    find_recovery_frames,
     read_h264_facts,
     read_hevc_facts,
     read_nal_length_size,
@@ -84,16 +85,16 @@ def test_length_size_from_the_configuration(codec: str, extradata: bytes | None,
 @pytest.mark.parametrize(
     ("units", "facts"),
     [
-        ((IDR,), PictureFacts(True, False, True, True)),
-        ((SPS, PPS, IDR), PictureFacts(True, False, True, True, has_parameters=True)),
-        ((REFERENCE,), PictureFacts(True, True, False, False)),
-        ((NON_REFERENCE,), PictureFacts(False, True, False, False)),
-        ((DELIMITER, SEI + b"\x01\x01\xff\x80", NON_REFERENCE, FILLER), PictureFacts(False, True, False, False)),
+        ((IDR,), PictureFacts(True, False, True)),
+        ((SPS, PPS, IDR), PictureFacts(True, False, True)),
+        ((REFERENCE,), PictureFacts(True, True, False)),
+        ((NON_REFERENCE,), PictureFacts(False, True, False)),
+        ((DELIMITER, SEI + b"\x01\x01\xff\x80", NON_REFERENCE, FILLER), PictureFacts(False, True, False)),
         # A picture of several slices is needed if one of them is.
-        ((NON_REFERENCE, REFERENCE), PictureFacts(True, True, False, False)),
+        ((NON_REFERENCE, REFERENCE), PictureFacts(True, True, False)),
         # Leaving it out would lose a parameter set, or the end of a sequence.
-        ((PPS, NON_REFERENCE), PictureFacts(False, False, False, False, has_parameters=True)),
-        ((NON_REFERENCE, END), PictureFacts(False, False, False, False)),
+        ((PPS, NON_REFERENCE), PictureFacts(False, False, False)),
+        ((NON_REFERENCE, END), PictureFacts(False, False, False)),
     ],
 )
 def test_h264_pictures(units: tuple[bytes, ...], facts: PictureFacts) -> None:
@@ -119,45 +120,45 @@ def test_packets_without_a_slice_have_no_facts() -> None:
     ],
 )
 def test_M14_recovery_points(frames: int, before: bytes) -> None:
-    facts = read_h264_facts(sized(recovery_point(frames, before), REFERENCE), 4)
+    unit = recovery_point(frames, before)
+    assert find_recovery_frames(unit[1:]) == frames
+    facts = read_h264_facts(sized(unit, REFERENCE), 4)
     assert facts is not None
-    assert facts.recovery_frames == frames
     assert facts.is_random_access == (frames == 0)
-    assert not facts.is_reset
 
 
 def test_M14_without_a_recovery_point_only_an_idr_is_a_start() -> None:
-    facts = read_h264_facts(sized(SEI + b"\x05\x04abcd\x80", REFERENCE), 4)
+    unit = SEI + b"\x05\x04abcd\x80"
+    assert find_recovery_frames(unit[1:]) is None
+    facts = read_h264_facts(sized(unit, REFERENCE), 4)
     assert facts is not None
-    assert facts.recovery_frames is None
     assert not facts.is_random_access
 
 
 @pytest.mark.parametrize(
-    ("kind", "is_reference", "is_start", "is_reset"),
+    ("kind", "is_reference", "is_start"),
     [
-        (0, False, False, False),  # TRAIL_N
-        (1, True, False, False),  # TRAIL_R
-        (6, False, False, False),  # RADL_N
-        (8, False, False, False),  # RASL_N
-        (9, True, False, False),  # RASL_R
-        (16, True, True, True),  # BLA_W_LP
-        (19, True, True, True),  # IDR_W_RADL
-        (20, True, True, True),  # IDR_N_LP
-        (21, True, True, False),  # CRA
+        (0, False, False),  # TRAIL_N
+        (1, True, False),  # TRAIL_R
+        (6, False, False),  # RADL_N
+        (8, False, False),  # RASL_N
+        (9, True, False),  # RASL_R
+        (16, True, True),  # BLA_W_LP
+        (19, True, True),  # IDR_W_RADL
+        (20, True, True),  # IDR_N_LP
+        (21, True, True),  # CRA
     ],
 )
-def test_M04_hevc_pictures(kind: int, is_reference: bool, is_start: bool, is_reset: bool) -> None:
+def test_M04_hevc_pictures(kind: int, is_reference: bool, is_start: bool) -> None:
     facts = read_hevc_facts(sized(hevc(kind)), 4)
-    assert facts == PictureFacts(is_reference, True, is_start, is_reset)
+    assert facts == PictureFacts(is_reference, True, is_start)
 
 
-@pytest.mark.parametrize(("other", "droppable", "parameters"), [(39, True, False), (40, True, False), (35, True, False),
-                                                                (34, False, True), (36, False, False)])  # fmt: skip
-def test_hevc_pictures_beside_other_units(other: int, droppable: bool, parameters: bool) -> None:
+@pytest.mark.parametrize(("other", "droppable"), [(39, True), (40, True), (35, True), (34, False), (36, False)])
+def test_hevc_pictures_beside_other_units(other: int, droppable: bool) -> None:
     facts = read_hevc_facts(sized(hevc(other), hevc(0)), 4)
     assert facts is not None
-    assert (facts.is_droppable, facts.has_parameters) == (droppable, parameters)
+    assert facts.is_droppable == droppable
 
 
 def test_hevc_temporal_layers() -> None:

@@ -125,7 +125,7 @@ def test_M14_the_first_of_several_recovery_points_counts(first: bytes, second: b
     packet = b"".join(_stored(unit, 4) for unit in (first, second, b"\x41\x9a\x22"))
     is_start = first == RECOVERY
     assert _walk([packet], "h264", 4, 1).is_start.tolist() == [is_start]
-    assert (read_h264_facts(packet, 4).recovery_frames == 0) == is_start
+    assert read_h264_facts(packet, 4).is_random_access == is_start
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 4])

@@ -32,19 +32,13 @@ class PictureFacts:
         is_reference: Other pictures of its own temporal layer may refer to it.
         is_droppable: It holds nothing but slices and messages, so that leaving it out loses no parameter sets.
         is_random_access: Decoding can start here: IDR, IRAP, or an exact recovery point of zero frames.
-        is_reset: No later picture refers to anything before it (IDR, BLA), so it has no leading pictures to lose.
         temporal_id: HEVC's temporal sub-layer; 0 for H.264.
-        recovery_frames: Frames until a recovery point is exact, or None where there is none.
-        has_parameters: It carries parameter sets.
     """
 
     is_reference: bool
     is_droppable: bool
     is_random_access: bool
-    is_reset: bool
     temporal_id: int = 0
-    recovery_frames: int | None = None
-    has_parameters: bool = False
 
 
 def read_nal_length_size(codec: str, extradata: bytes | None) -> int:
@@ -115,9 +109,6 @@ def read_h264_facts(packet: bytes, length_size: int) -> PictureFacts | None:
         is_reference=is_reference,
         is_droppable=kinds <= _H264.harmless and not is_idr,
         is_random_access=is_idr or recovery == 0,
-        is_reset=is_idr,
-        recovery_frames=recovery,
-        has_parameters=bool(kinds & _H264.parameters),
     )
 
 
@@ -140,9 +131,7 @@ def read_hevc_facts(packet: bytes, length_size: int) -> PictureFacts | None:
         is_reference=is_reference,
         is_droppable=kinds <= _HEVC.harmless,
         is_random_access=is_irap,
-        is_reset=any(16 <= kind <= 20 for kind in slices),
         temporal_id=temporal_id,
-        has_parameters=bool(kinds & _HEVC.parameters),
     )
 
 
