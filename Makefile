@@ -1,5 +1,5 @@
 # Needs python >= 3.11 (with venv) and make; everything else goes into .venv.
-#   make setup | check | test | installed | media | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
+#   make setup | check | test | installed | engines | dali | media | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
 
 MEDIA ?=
 OUT ?= build/bench.json
@@ -15,7 +15,7 @@ DECLARED := pyproject.toml constraints.txt
 # The paths reach the shell as variables, never as text, so that they may hold spaces and quotes.
 MEDIA_ARGUMENT = $${MEDIA:+"$$MEDIA"}
 
-.PHONY: setup check test lint types contracts fast tests installed installed-oldest media chaos demo bench goals clean distclean
+.PHONY: setup check test lint types contracts fast tests installed installed-oldest engines dali media chaos demo bench goals clean distclean
 .DEFAULT_GOAL := setup
 
 setup: .venv/.dev
@@ -51,6 +51,14 @@ installed: installed-oldest
 
 installed-oldest: .venv/.dev
 	$(BIN)/python -m tests.installed oldest
+
+# Tests that need the other decoders (OpenCV, TorchCodec, decord), and those that need DALI. Each set is installed on top
+# of .venv, in an environment of its own: the rest is tested without them.
+engines: .venv-engines/.engines
+	.venv-engines/bin/python -m pytest $(ARGS) tests/engines
+
+dali: .venv-dali/.dali
+	.venv-dali/bin/python -m pytest $(ARGS) tests/adapters/dali
 
 # Every frame of real media (../shared/media, or MEDIA=folder), compared with PyAV and with tests/real_media.tsv: about
 # two minutes. ARGS="--jobs 2", --resume after a stop, --update to record what a new version of a library gives.
@@ -88,7 +96,7 @@ clean:
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf .venv
+	rm -rf .venv .venv-engines .venv-dali
 
 # A stamp a set of extras: redone when what is declared changes.
 .venv/.torch: EXTRAS = torch
@@ -97,6 +105,17 @@ distclean: clean
 .venv/.torch .venv/.dev .venv/.bench: $(DECLARED) | .venv/bin/python
 	$(BIN)/python -m pip install -qq --constraint constraints.txt --editable ".[$(EXTRAS)]"
 	touch $@ .venv/.torch
+
+# An environment that begins with what .venv has: pip installs only what is missing there.
+.venv-engines/.engines: EXTRAS = engines
+.venv-dali/.dali: EXTRAS = dali
+.venv-engines/.engines .venv-dali/.dali: $(DECLARED) .venv/.dev
+	$(BIN)/python -m venv --clear $(@D)
+	$(@D)/bin/python -c "import pathlib, sysconfig; \
+	  base = next(pathlib.Path('.venv').resolve().glob('lib/python*/site-packages')); \
+	  pathlib.Path(sysconfig.get_path('purelib'), 'of_dev.pth').write_text(f'import site; site.addsitedir({str(base)!r})\n')"
+	$(@D)/bin/python -m pip install -qq --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	touch $@
 
 # The first that runs and is new enough: a shim of a version manager may be on PATH and still refuse to start.
 .venv/bin/python:
