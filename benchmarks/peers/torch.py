@@ -91,7 +91,7 @@ def make_training(num_classes: int, seed: int = 0) -> Callable[[Any, Any], float
     """A net of two layers of convolutions.
 
     Returns:
-        Takes a step of training with pictures, uint8 [B, 3, H, W] or [B, H, W, 3], and labels, int64 [B]; gives the loss.
+        Takes pictures, uint8 [B, 3, H, W] or [B, H, W, 3], and labels, int64 [B]; does a step, and gives the loss.
     """
     torch.manual_seed(seed)
     net = torch.nn.Sequential(
