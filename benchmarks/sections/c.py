@@ -9,10 +9,10 @@ alone (3.6x), and 13.1 s and 8.2 s for 100 epochs with training (1.6x). But the 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,15 @@ from PIL import Image
 import framefeed as ff
 from benchmarks.load.frameworks import exhaust
 from benchmarks.scene import Scene
+from benchmarks.sections.section import Result, Section, Table, list_reasons, say_seconds
 from framefeed._values import DEFAULT_LIMITS
 from framefeed.bench import (
+    Begin,
+    BenchOptions,
     Comparison,
     Contender,
     Findings,
+    MakeRow,
     Row,
     Timings,
     compare_times,
@@ -50,7 +54,8 @@ LEAST_PSNR = 32
 """dB of each picture, against Pillow's decoder and its bilinear filter."""
 DALI, DALI_MIXED, INTO_DALI = "DALI, CPU", "DALI, mixed", "framefeed into DALI"
 OURS, OURS_TORCH, PILLOW = "framefeed, ClipLoader", "framefeed, torch DataLoader", "Pillow, torch DataLoader"
-Begin = Callable[[int], Iterable[tuple[Any, Any]]]
+ALONE, TRAINING, PARTS = "C:alone", "C:training", "C:parts"
+BeginEpoch = Callable[[int], Iterable[tuple[Any, Any]]]
 """Begins the epoch of a number: batches of pictures, uint8 [B, 3, H, W] or [B, H, W, 3], and of labels, int64 [B]."""
 
 
@@ -89,6 +94,7 @@ class Album:
 
 def make_pictures(folder: Path, count: int = COUNT) -> Album:
     """Write JPEG files of different pictures."""
+    folder.mkdir(exist_ok=True)
     scene = Scene(HEIGHT, WIDTH)
     paths = [str(folder / f"{number:06}.jpg") for number in range(count)]
     for number, path in enumerate(paths):
@@ -125,7 +131,7 @@ def need(peers: Peers, name: str) -> Any:
     return peers.modules[name]
 
 
-def open_dali(album: Album, peers: Peers, stack: ExitStack, device: str = "cpu") -> Begin:
+def open_dali(album: Album, peers: Peers, stack: ExitStack, device: str = "cpu") -> BeginEpoch:
     """The write-up's own pipeline."""
     dali = need(peers, "dali")
     if device == "gpu" and not need(peers, "torch").has_cuda():
@@ -135,21 +141,21 @@ def open_dali(album: Album, peers: Peers, stack: ExitStack, device: str = "cpu")
     return lambda epoch: begin()
 
 
-def open_into_dali(album: Album, peers: Peers, stack: ExitStack) -> Begin:
+def open_into_dali(album: Album, peers: Peers, stack: ExitStack) -> BeginEpoch:
     """Decoded by framefeed at full size, resized and cast by DALI."""
     need(peers, "dali")
     pipe = ff.dali.pipeline(album.plan(None), batch_size=BATCH, size=(SIDE, SIDE), workers=THREADS)
     return lambda epoch: ((clips[:, 0], labels) for clips, labels in ff.dali.iterate(pipe, target="label"))
 
 
-def open_clip_loader(album: Album, peers: Peers, stack: ExitStack) -> Begin:
+def open_clip_loader(album: Album, peers: Peers, stack: ExitStack) -> BeginEpoch:
     """Threads, without torch but for the tensors."""
     as_tensor = need(peers, "torch").as_tensor
     loader = stack.enter_context(ff.ClipLoader(album.plan(), batch_size=BATCH, workers=THREADS))
     return lambda epoch: ((as_tensor(batch.data[:, 0]), as_tensor(batch.columns["label"])) for batch in loader)
 
 
-def open_torch(album: Album, peers: Peers, stack: ExitStack) -> Begin:
+def open_torch(album: Album, peers: Peers, stack: ExitStack) -> BeginEpoch:
     """A data set under torch's own DataLoader, which shuffles."""
     dataset = ff.torch.ClipDataset(album.plan(shuffle=False), target="label")
     loader = need(peers, "torch").load_shuffled(dataset, BATCH, THREADS)
@@ -162,14 +168,14 @@ def open_torch(album: Album, peers: Peers, stack: ExitStack) -> Begin:
     return begin
 
 
-def open_pillow(album: Album, peers: Peers, stack: ExitStack) -> Begin:
+def open_pillow(album: Album, peers: Peers, stack: ExitStack) -> BeginEpoch:
     """The data set that most write first."""
     module = need(peers, "torch")
     loader = module.load_shuffled(module.Pictures(album.paths, album.labels, SIDE), BATCH, THREADS)
     return lambda epoch: loader
 
 
-ROUTES: dict[str, tuple[str, Callable[[Album, Peers, ExitStack], Begin]]] = {
+ROUTES: dict[str, tuple[str, Callable[[Album, Peers, ExitStack], BeginEpoch]]] = {
     DALI: ("dali", open_dali),
     DALI_MIXED: ("dali", partial(open_dali, device="gpu")),
     INTO_DALI: ("dali", open_into_dali),
@@ -199,10 +205,10 @@ def check_epoch(batches: Iterable[tuple[Any, Any]], expected: Sequence[Pixels]) 
 # --- rows ------------------------------------------------------------------------------------------
 
 
-def pictures_row(album: Album, peers: Peers, stack: ExitStack, epochs: int = 0) -> Row:
+def epochs_row(album: Album, peers: Peers, stack: ExitStack, epochs: int = 0) -> Row:
     """Preprocessing alone, one epoch a round; or under training, so many epochs a round."""
     expected = [decode_by_pillow(path) for path in album.paths]
-    begins: dict[str, Begin] = {}
+    begins: dict[str, BeginEpoch] = {}
 
     def open_route(name: str) -> Callable[[int], None]:
         begins[name] = ROUTES[name][1](album, peers, stack)
@@ -226,7 +232,7 @@ def pictures_row(album: Album, peers: Peers, stack: ExitStack, epochs: int = 0) 
     amount = len(album.paths) * max(1, epochs)
     what = f"{epochs} epochs of training a net of two convolutions" if epochs else "preprocessing alone, an epoch"
     return Row(
-        "training" if epochs else "preprocessing",
+        TRAINING if epochs else ALONE,
         f"{what}: {amount} pictures to {SIDE}x{SIDE}, uint8, batches of {BATCH}, {THREADS} threads or processes each",
         [Contender(name, partial(open_route, name), library, amount=amount) for name, (library, _) in ROUTES.items()],
         conclude,
@@ -239,6 +245,9 @@ def pictures_row(album: Album, peers: Peers, stack: ExitStack, epochs: int = 0) 
 # --- parts -----------------------------------------------------------------------------------------
 
 STEPS = ("read", "header", "decode", "resize", "copy")
+"""Copying is all else: a batch, its labels, and tensors or arrays."""
+SIDES = {"framefeed": "", "DALI": "dali"}
+"""Who is compared, and the library that it needs."""
 
 
 def open_own_steps(album: Album, steps: int) -> Callable[[], None]:
@@ -276,22 +285,98 @@ def parts_row(album: Album, peers: Peers) -> Row:
 
     def conclude(timings: Timings) -> Findings:
         facts = {}
-        for who in ("framefeed", "DALI"):
-            upto = [timings.median(f"{who}: {step}") for step in STEPS if f"{who}: {step}" in timings.of]
-            parts = np.diff(upto, prepend=0) * 1e3
-            if len(parts) == len(STEPS):
-                facts |= {f"{who}_{step}_ms": round(part, 3) for step, part in zip(STEPS, parts.tolist(), strict=True)}
+        for who in SIDES:
+            until = [timings.median(f"{who}: {step}") for step in STEPS if f"{who}: {step}" in timings.of]
+            if len(until) == len(STEPS):
+                parts = np.diff(until, prepend=0) * 1e3
+                facts[who] = {step: round(part, 3) for step, part in zip(STEPS, parts.tolist(), strict=True)}
         return Findings(facts=facts)
 
     return Row(
-        "parts",
-        f"one thread, CPU of a picture: each line does what the lines before it do, and {STEPS[-1]} is the whole",
+        PARTS,
+        "CPU of a picture in one thread, by step, in ms",
         [
             Contender(f"{who}: {step}", partial(open_steps, who, number), library, amount=len(album.paths))
             for number, step in enumerate(STEPS, 1)
-            for who, library in (("framefeed", ""), ("DALI", "dali"))
+            for who, library in SIDES.items()
         ],
         conclude,
         unit="pictures",
         warms_up=True,
     )
+
+
+# --- tables ----------------------------------------------------------------------------------------
+
+PUBLISHED = {
+    ALONE: {"published: DALI, CPU": "0.272", "published: DALI, GPU": "0.075"},
+    TRAINING: {"published, 100 epochs: first column": "13.1", "published, 100 epochs: second column": "8.2"},
+}
+"""Key -> what the write-up timed -> seconds."""
+NOTES = {
+    ALONE: "The published 3.6x is this, on the CPU against a GPU; its pictures and its machine are others.",
+    TRAINING: "The published 1.6x: but its second listing, too, has device='cpu', so neither column is of a GPU.",
+}
+
+
+def plan(pictures: Path | None, options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> Mapping[str, MakeRow]:
+    """Plan the rows, of pictures that are made, or of those in a folder."""
+
+    @cache
+    def album() -> Album:
+        return make_pictures(work / "pictures") if pictures is None else find_pictures(pictures)
+
+    return {
+        ALONE: lambda scratch, stack: epochs_row(album(), peers, stack),
+        TRAINING: lambda scratch, stack: epochs_row(album(), peers, stack, EPOCHS),
+        PARTS: lambda scratch, stack: parts_row(album(), peers),
+    }
+
+
+def tabulate_epochs(row: Result) -> Table:
+    """Seconds of a round, a line for each route."""
+    measured = {each["name"]: each for each in row["contenders"] if not each["num_wrong"]}
+    faster = {each["key"]: each["figures"] for each in row["comparisons"]}
+    reasons = list_reasons(row)
+    lines = [[name, seconds, "", "", ""] for name, seconds in PUBLISHED[row["key"]].items()]
+    for name in ROUTES:
+        if name in measured:
+            times = [say_seconds(measured[name][f"{clock}_seconds"]) for clock in ("wall", "cpu")]
+            ratios = [say_ratio(faster[name][clock]) if name in faster else "" for clock in ("wall", "CPU")]
+            lines.append([name, *times, *ratios])
+        else:
+            lines.append([name, "-", "", "", ""])
+    header = ["", "seconds", "CPU seconds", f"speed, x {DALI}", "the same, CPU"]
+    return Table(header, lines, (*(f"{name}: {why}" for name, why in reasons.items()), NOTES[row["key"]]))
+
+
+def say_ratio(figure: Mapping[str, Any]) -> str:
+    """Median of the rounds, with the interval."""
+    return f"{figure['median']:.2f} ({figure['low']:.2f}-{figure['high']:.2f})"
+
+
+def tabulate(rows: Mapping[str, Result]) -> Mapping[str, Table]:
+    """Seconds of epochs, and where the time of a picture goes."""
+    tables = {row["title"]: tabulate_epochs(row) for key, row in rows.items() if key != PARTS}
+    if PARTS in rows:
+        facts, reasons = rows[PARTS]["facts"], list_reasons(rows[PARTS])
+        sums = {who: {**parts, "all": sum(parts.values())} for who, parts in facts.items()}
+        lines = [
+            [step, *(f"{sums[who][step]:.2f}" if who in sums else "" for who in SIDES)] for step in (*STEPS, "all")
+        ]
+        tables[rows[PARTS]["title"]] = Table(["", *SIDES], lines, tuple(dict.fromkeys(reasons.values())))
+    return tables
+
+
+def make_section(pictures: Path | None = None) -> Section:
+    """Make the section, of the user's pictures if there is a folder of them."""
+    return Section(
+        "pictures for a small net",
+        ("benchmarks.peers.torch", "benchmarks.peers.dali"),
+        partial(plan, pictures),
+        tabulate,
+        240,
+    )
+
+
+SECTION = make_section()
