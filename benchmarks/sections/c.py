@@ -145,6 +145,7 @@ def open_into_dali(album: Album, peers: Peers, stack: ExitStack) -> BeginEpoch:
     """Decoded by framefeed at full size, resized and cast by DALI."""
     need(peers, "dali")
     pipe = ff.dali.pipeline(album.plan(None), batch_size=BATCH, size=(SIDE, SIDE), workers=THREADS)
+    stack.callback(pipe.close)
     return lambda epoch: ((clips[:, 0], labels) for clips, labels in ff.dali.iterate(pipe, target="label"))
 
 
