@@ -105,7 +105,24 @@ class OwnStore(MediaStore):
     @property
     def long_test_video(self) -> BenchVideo:
         """The same, stream-copied one after the other."""
-        return self.make(f"test_720p60_{self._test_frames}_x{self._repeats}.mp4", self._write_repeated)
+        return self.repeat(self.test_video, self._repeats)
+
+    @property
+    def vp9_test_video(self) -> BenchVideo:
+        """The pictures of the test video as VP9, key frames as far apart as x264 has them."""
+        spec = ClipSpec(
+            num_frames=self._test_frames, height=720, width=1280, fps=TEST_FPS, codec="libvpx-vp9", gop=250,
+            b_frames=None, draw=lambda ordinal: numbered_picture(ordinal, 720, 1280),
+        )  # fmt: skip
+        return self.make(
+            f"test_720p60_{self._test_frames}_vp9.webm", lambda path: write_clip_in_time(path, spec, self.rounds)
+        )
+
+    def repeat(self, video: BenchVideo, times: int) -> BenchVideo:
+        """A video, stream-copied so many times one after the other."""
+        if times == 1:
+            return video
+        return self.make(f"{video.path.stem}_x{times}.mp4", lambda path: self._write_repeated(path, video, times))
 
     def scene(self, height: int, width: int, num_frames: int, fps: int) -> BenchVideo:
         """A generated scene, x264 veryfast."""
@@ -127,13 +144,13 @@ class OwnStore(MediaStore):
         )  # fmt: skip
         write_clip_in_time(path, spec, self.rounds)
 
-    def _write_repeated(self, path: Path) -> None:
-        template = self.test_video.path.read_bytes()
+    def _write_repeated(self, path: Path, video: BenchVideo, times: int) -> None:
+        template = video.path.read_bytes()
         packets, time_base = take_packets(template)
-        span = round(self._test_frames / TEST_FPS / time_base)
+        span = int(video.index.pts[-1] + video.index.duration[-1] - video.index.pts[0])
 
         def repeat() -> Iterator[Coded]:
-            for ticks in (span * number for number in range(self._repeats)):
+            for ticks in (span * number for number in range(times)):
                 self.rounds.check_time_to_make(path.name.removeprefix("part_"))
                 for packet in packets:
                     pts, dts = (packet.pts or 0) + ticks, (packet.dts or 0) + ticks
