@@ -1,8 +1,8 @@
 """Measure the sections that are named, or all, and print their tables: published figures beside those of each route.
 
-usage: python -m benchmarks.sections [A B C D E] [--media FOLDER] [--rounds N] [--json FILE]  (in the project's folder)
+usage: python -m benchmarks.sections [A B C D E] [--media FOLDER] [--pictures FOLDER] [--rounds N] [--json FILE]
 
-Whatever cannot run here, for want of a library, a file or a GPU, says so in its line.
+It runs in the project's folder. Whatever cannot run here, for want of a library, a file or a GPU, says so in its line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.sections import d
+from benchmarks.sections import c, d
 from benchmarks.sections.section import describe_table
 from benchmarks.sections.suite import SECTIONS, make_suite, tabulate
 from framefeed.bench import BenchOptions, Rounds, describe_closing, run_suite
@@ -25,6 +25,7 @@ def read_arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sections", description=__doc__.splitlines()[0])
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {' '.join(SECTIONS)} (default: all)")
     parser.add_argument("--media", type=Path, metavar="FOLDER", help="real media (default: FRAMEFEED_MEDIA)")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="JPEG files for section C (default: made here)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N")
     parser.add_argument("--clips", type=int, default=d.CLIPS, metavar="N", help="D: clips in all")
     parser.add_argument(
@@ -54,8 +55,9 @@ def main(words: list[str] | None = None) -> int:
     """Run the sections, and print their tables."""
     given = read_arguments(words)
     lengths = tuple(map(int, given.lengths.split(",")))
-    sections = {**SECTIONS, "D": d.make_section(given.clips, lengths)} if "D" in SECTIONS else SECTIONS
     media = given.media or os.environ.get("FRAMEFEED_MEDIA")
+    made = {"C": c.make_section(given.pictures), "D": d.make_section(given.clips, lengths)}
+    sections = {key: made.get(key, section) for key, section in SECTIONS.items()}
     options = BenchOptions(
         media=(Path(media),) if media else (),
         work=given.work,

@@ -116,7 +116,7 @@ class LongVideo:
         path = os.path.abspath(self.video.path)
         index = self.video.index
         half = index.step / 2 * float(index.time_base)
-        specification = {
+        specification: dict[str, Any] = {
             "catalog": os.fspath(self.catalog),
             "clips": [(path, clip) for clip in self.clips],
             "windows": [
@@ -124,6 +124,7 @@ class LongVideo:
                  [ordinal - clip[0] for ordinal in clip])
                 for clip in self.clips
             ],
+            "file_list": os.fspath(folder / "clips.txt"),
             "side": SIZE,
             "batch": batch,
             "workers": OPENCV_WORKERS if loop is OPENCV_LOOP else WORKERS,
@@ -132,6 +133,10 @@ class LongVideo:
             "dump": os.fspath(folder / "kept.npy"),
             "every": max(1, len(self.clips) // NUM_CHECKED),
         }  # fmt: skip
+        lines = [
+            f"{path} {number} {clip[0]} {clip[0] + NUM_FRAMES * STRIDE}\n" for number, clip in enumerate(self.clips)
+        ]
+        Path(specification["file_list"]).write_text("".join(lines), encoding="utf-8")
         file = folder / "specification.json"
         file.write_text(json.dumps(specification), encoding="utf-8")
         return file
@@ -141,7 +146,8 @@ def draw_clips(base: int, times: Mapping[int, int], count: int) -> dict[int, lis
     """Draw clips of a video of so many frames, and for each length the same in a random repetition; by length."""
     rng = np.random.Generator(np.random.Philox(key=SEED))
     span = (NUM_FRAMES - 1) * STRIDE
-    starts = rng.integers(0, base - span, count)
+    # DALI's reader wants a whole stride after the last frame too.
+    starts = rng.integers(0, base - span - STRIDE, count)
     return {
         length: [
             list(range(at, at + span + 1, STRIDE)) for at in (starts + base * rng.integers(0, repeats, count)).tolist()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.sections import b, d, e
+from benchmarks.sections import b, c, d, e
 from benchmarks.sections.section import Result, Section, Table
 from framefeed.bench import Begin, BenchOptions, MakeRow, Suite
 from framefeed.bench.baselines import Peers
 
-SECTIONS: Mapping[str, Section] = {"B": b.SECTION, "D": d.make_section(), "E": e.SECTION}
+SECTIONS: Mapping[str, Section] = {"B": b.SECTION, "C": c.SECTION, "D": d.make_section(), "E": e.SECTION}
 
 
 def plan_rows(

@@ -144,14 +144,10 @@ def prepare_dali(spec: Spec, *, is_reader: bool = False) -> Begin:
     @pipeline_def(batch_size=size, num_threads=spec["workers"], device_id=None, prefetch_queue_depth=1)
     def make() -> Any:
         if is_reader:
-            lines = [
-                f"{path} {number} {ordinals[0]} {ordinals[-1] + 1}\n" for number, (path, ordinals) in enumerate(clips)
-            ]
-            frames = fn.experimental.readers.video(
-                file_list="".join(lines),
-                sequence_length=len(clips[0][1]),
+            frames, _ = fn.experimental.readers.video(
+                file_list=spec["file_list"], file_list_format="frames", sequence_length=len(clips[0][1]),
                 stride=clips[0][1][1] - clips[0][1][0],
-            )
+            )  # fmt: skip
         else:
             encoded, numbers = fn.external_source(
                 source=give(), num_outputs=2, batch=True, dtype=[types.UINT8, types.INT32], ndim=[1, 1]
