@@ -48,6 +48,7 @@ def numbered_picture(number: int, height: int, width: int) -> Pixels:
 
 
 TRAILER = "video/libopenshot/sintel_trailer-720p.mp4"
+LARGE_FIRST = 300
 TEST_FPS = 60
 _X264_DEFAULTS = {"preset": "medium"}
 
@@ -84,12 +85,21 @@ class OwnStore(MediaStore):
     @property
     def small_trailer(self) -> BenchVideo:
         """The trailer at 456x256, x264 defaults."""
-        return self.make("trailer_456x256.mp4", lambda path: self._write_small(path, None, None))
+        return self.make("trailer_456x256.mp4", lambda path: self._write_resized(path, (256, 456), None, None))
 
     @property
     def short_gop_trailer(self) -> BenchVideo:
         """The trailer at 456x256, a key frame every 12 frames, no B-frames."""
-        return self.make("trailer_456x256_g12.mp4", lambda path: self._write_small(path, 12, 0))
+        return self.make("trailer_456x256_g12.mp4", lambda path: self._write_resized(path, (256, 456), 12, 0))
+
+    def large_trailer(self, num_frames: int) -> BenchVideo:
+        """Frames of the trailer enlarged to 1920x1080, x264 defaults; not its first ones, which are titles on black."""
+        first = min(LARGE_FIRST, len(self.trailer) - num_frames)
+
+        def write(path: Path) -> None:
+            self._write_resized(path, (1080, 1920), None, None, range(first, first + num_frames))
+
+        return self.make(f"trailer_1080p_{num_frames}.mp4", write)
 
     @property
     def test_video(self) -> BenchVideo:
@@ -134,12 +144,15 @@ class OwnStore(MediaStore):
 
         return self.make(f"scene_{height}p_{num_frames}.mp4", write)
 
-    def _write_small(self, path: Path, gop: int | None, b_frames: int | None) -> None:
-        trailer = self.trailer
-        output = OutputSpec(size=(256, 456), dimension_order="NHWC")
-        pictures = PyAVDecoder().iter_rgb(trailer.source, trailer.index, range(len(trailer)), output)
+    def _write_resized(
+        self, path: Path, size: tuple[int, int], gop: int | None, b_frames: int | None, ordinals: range | None = None
+    ) -> None:
+        trailer, (height, width) = self.trailer, size
+        chosen = range(len(trailer)) if ordinals is None else ordinals
+        output = OutputSpec(size=size, dimension_order="NHWC")
+        pictures = PyAVDecoder().iter_rgb(trailer.source, trailer.index, chosen, output)
         spec = ClipSpec(
-            num_frames=len(trailer), height=256, width=456, fps=24, gop=gop, b_frames=b_frames,
+            num_frames=len(chosen), height=height, width=width, fps=24, gop=gop, b_frames=b_frames,
             codec_options=_X264_DEFAULTS, draw=lambda ordinal: next(pictures)[1],
         )  # fmt: skip
         write_clip_in_time(path, spec, self.rounds)

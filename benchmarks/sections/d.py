@@ -282,6 +282,7 @@ def conclude(timings: Timings, videos: Mapping[int, LongVideo], loops: Sequence[
         ),
     ]
     facts = {
+        "routes": [loop.name for loop in loops],
         "peak_MB": {name: round(max(values)) for name, values in records.megabytes.items()},
         "indexing_seconds": {f"{video.seconds}": round(video.indexing.wall, 2) for video in videos.values()},
         "file_MB": {f"{video.seconds}": round(video.video.path.stat().st_size / 1e6, 1) for video in videos.values()},
@@ -338,24 +339,31 @@ def _tabulate_row(row: Result) -> dict[str, Table]:
     lengths = list(row["facts"]["indexing_seconds"])
     by_name = {each["name"]: each for each in row["contenders"] if not each["num_wrong"]}
     reasons, peaks = list_reasons(row), row["facts"]["peak_MB"]
-    header = ["", *(f"{length} s" for length in lengths)]
+    routes = row["facts"]["routes"]
 
     def fill(measure: Callable[[Mapping[str, Any]], str]) -> list[list[str]]:
-        lines = []
-        for route in dict.fromkeys(each["rule"] for each in row["contenders"]):
-            names = [_title(route, length) for length in lengths]
-            lines.append([route, *(measure(by_name[name]) if name in by_name else reasons[name] for name in names)])
-        return lines
+        names = {route: [_title(route, length) for length in lengths] for route in routes}
+        return [
+            [route, *(measure(by_name[name]) if name in by_name else reasons.get(name, "") for name in names[route])]
+            for route in routes
+        ]
 
-    published = [
-        [f"published: {route}", *(f"{seconds.get(int(length), '')}" for length in lengths)]
-        for route, seconds in PUBLISHED.items()
-    ]
-    index = ["framefeed's index, made once for all epochs", *map(str, row["facts"]["indexing_seconds"].values())]
-    absent = [[name, why, *[""] * (len(lengths) - 1)] for name, why in reasons.items() if name not in by_name]
-    seconds = [*published * (row["key"] == "D"), *fill(lambda each: say_seconds(each["wall_seconds"])), index, *absent]
+    published = PUBLISHED if row["key"] == "D" else {}
+    columns = list(dict.fromkeys(length for seconds in published.values() for length in seconds))
+    seconds = fill(lambda each: say_seconds(each["wall_seconds"]))
+    seconds += [[name, reasons[name], *[""] * (len(lengths) - 1)] for name in ON_GPU if name in reasons]
+    for line in seconds:
+        line[1:1] = [str(published.get(line[0], {}).get(length, "")) for length in columns]
+    indexing = ", ".join(
+        f"{each} s of the video of {length} s" for length, each in row["facts"]["indexing_seconds"].items()
+    )
+    header = ["", *(f"{length} s" for length in lengths)]
     return {
-        f"{row['title']}: seconds": Table(header, seconds),
+        f"{row['title']}: seconds": Table(
+            ["", *(f"published, {length} s" for length in columns), *header[1:]],
+            seconds,
+            [f"framefeed's index is made once for all epochs, and is not in its seconds: {indexing}"],
+        ),
         f"{row['title']}: CPU seconds": Table(header, fill(lambda each: say_seconds(each["cpu_seconds"]))),
         f"{row['title']}: peak memory of all processes, MB": Table(
             header, fill(lambda each: f"{peaks[each['name']]:,}")

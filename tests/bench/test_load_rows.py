@@ -8,7 +8,7 @@ import pytest
 from framefeed.bench._media import BenchVideo, MediaStore
 from framefeed.bench._runner import Contender, Reading, Rounds, Timings, ready
 from framefeed.bench.load import LOAD, _epochs, _programs
-from framefeed.bench.load._programs import ClipSet, Loop, make_clip_set, run_loop, take_batches
+from framefeed.bench.load._programs import WATCH, ClipSet, Loop, make_clip_set, run_loop, take_batches
 from framefeed.errors import MissingMedia
 from framefeed.testing import ClipSpec, write_clip
 
