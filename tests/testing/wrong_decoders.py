@@ -181,6 +181,13 @@ class BelievesThePath(Right):
         return super().decode(source, replace(index, identity=None), slots)
 
 
+class BelievesOffsets(Right):
+    """Reads every packet as a range of bytes of the file."""
+
+    def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
+        return super().decode(source, replace(index, stream=replace(index.stream, contiguous=True)), slots)
+
+
 class WorksOnce(Right):
     is_closed = False
 
@@ -234,6 +241,7 @@ CAUGHT: list[tuple[type[Right], str]] = [
     (InOrderOfTheFile, "test_any_order_gives_the_frames_of_sequential_reading"),
     (EachFrameOnce, "test_any_order_gives_the_frames_of_sequential_reading"),
     (NeedsFrames, "test_nothing_asked_for_gives_nothing"),
+    (BelievesOffsets, "test_another_container"),
     (UpsideDownInRows, "test_dimension_orders"),
     (CropsOneRowTooHigh, "test_crops"),
     (ResizesTheWholePicture, "test_sizes"),

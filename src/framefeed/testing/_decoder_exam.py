@@ -23,7 +23,7 @@ from framefeed.decode import (
     describe_recipe,
     make_writer,
 )
-from framefeed.errors import CorruptMedia, FramefeedError, MediaError, StaleSource
+from framefeed.errors import CorruptMedia, FramefeedError, MediaError, StaleSource, UnsupportedCodec, UsageError
 from framefeed.index import FrameIndex, build_index
 from framefeed.media import MediaSource
 from framefeed.parallel import ordered_map
@@ -151,6 +151,21 @@ class DecoderExam:
             sequential = source.read_all()
             for order in orders:
                 _check_equal(source.read(order), sequential[list(order)], f"frames {list(order)}")
+
+    def test_another_container(self, tmp_path: Path) -> None:
+        """In Matroska, where offsets of packets are those of their blocks, frames are right, or the call is refused."""
+        if type(self).write_source is not DecoderExam.write_source:
+            raise SkipTest(f"{type(self).__name__} writes sources of its own")
+        last = self.clip.num_frames - 1
+        with self._opening(tmp_path, written=write_clip(tmp_path / "clip.mkv", self.clip)) as source:
+            try:
+                pictures, report = source.decode(([last, 0, 7, 7], OutputSpec()), (range(last), OutputSpec()))
+            except (UnsupportedCodec, UsageError) as error:
+                raise SkipTest(f"it refuses Matroska: {error}") from error
+            report.raise_first()
+        stamps = self.clip.stamps
+        assert read_stamps(pictures[0]) == [stamps[last], stamps[0], stamps[7], stamps[7]]
+        assert read_stamps(pictures[1]) == list(stamps[:last])
 
     def test_nothing_asked_for_gives_nothing(self, tmp_path: Path) -> None:
         """A call without slots, and a slot without frames, are no errors."""
@@ -349,9 +364,11 @@ class DecoderExam:
     # --- help -----------------------------------------------------------------------------------------
 
     @contextmanager
-    def _opening(self, folder: Path, spec: ClipSpec | None = None, *, lost: int | None = None) -> Iterator[ExamSource]:
+    def _opening(
+        self, folder: Path, spec: ClipSpec | None = None, *, lost: int | None = None, written: Any = None
+    ) -> Iterator[ExamSource]:
         folder.mkdir(exist_ok=True)
-        written = self.write_source(folder, spec or self.clip)
+        written = written or self.write_source(folder, spec or self.clip)
         index = build_index(written)
         if lost is not None:
             self.lose_frame(written, lost)
