@@ -324,7 +324,7 @@ def test_an_interrupted_fetch_ends_the_iteration(make_pipe: MakePipe, monkeypatc
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-def test_G04_a_forked_child_builds_its_own_pipeline(make_pipe: MakePipe) -> None:
+def test_L01_a_forked_child_builds_its_own_pipeline(make_pipe: MakePipe) -> None:
     pipe, expected = make_pipe(), expected_positions()
     batches = ff.dali.iterate(pipe)
     running = iter(batches)
@@ -360,7 +360,7 @@ raise SystemExit(os.waitpid(child, 0)[1] != 3 << 8)
 """
 
 
-def test_G04_a_forked_child_exits_quietly() -> None:
+def test_L01_a_forked_child_exits_quietly() -> None:
     done = subprocess.run([sys.executable, "-c", FORKED, folder()], capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -17,6 +17,7 @@ from nvidia.dali import Pipeline, fn, types
 from nvidia.dali.backend import GetCUDADeviceCount
 
 from framefeed._checks import check_choice, check_integer, expected
+from framefeed._per_process import PerProcess
 from framefeed.adapters.dali._source import ClipSource, SourceEpoch
 from framefeed.errors import FramefeedError, LoadError, UsageError
 from framefeed.load import ClipLoader, Ledger, OnError
@@ -152,7 +153,7 @@ def check_device(device: int) -> None:
     raise UsageError(f"device={number}: {missing}; device=None runs the same pipeline on the CPU")
 
 
-def _leave_pipelines_to_parent() -> None:
+def _leave_pipelines_to_parent(left: None) -> None:
     """Have a forked child never free pipelines, whose threads are the parent's: DALI would hang, or crash at exit."""
     pipelines: set[Any] = getattr(Pipeline, "_pipes", set())  # weak references, for DALI's exit handler
     for each in pipelines:
@@ -160,7 +161,7 @@ def _leave_pipelines_to_parent() -> None:
     pipelines.clear()
 
 
-os.register_at_fork(after_in_child=_leave_pipelines_to_parent)
+_AT_FORK = PerProcess(lambda: None, begin=_leave_pipelines_to_parent)
 
 
 class ClipPipeline(ClosedByWith):
