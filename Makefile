@@ -1,5 +1,5 @@
 # Needs python >= 3.11 (with venv) and make; everything else goes into .venv.
-#   make setup | check | test | installed | engines | dali | media | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
+#   make setup | check | test | installed | engines | dali | sections | media | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
 
 MEDIA ?=
 OUT ?= build/bench.json
@@ -15,7 +15,7 @@ DECLARED := pyproject.toml constraints.txt
 # The paths reach the shell as variables, never as text, so that they may hold spaces and quotes.
 MEDIA_ARGUMENT = $${MEDIA:+"$$MEDIA"}
 
-.PHONY: setup check test lint types contracts fast tests installed installed-oldest engines dali media chaos demo bench goals clean distclean
+.PHONY: setup check test lint types contracts fast tests installed installed-oldest engines dali sections media chaos demo bench goals clean distclean
 .DEFAULT_GOAL := setup
 
 setup: .venv/.dev
@@ -60,6 +60,10 @@ engines: .venv-engines/.engines
 dali: .venv-dali/.dali
 	.venv-dali/bin/python -m pytest $(ARGS) tests/adapters/dali
 
+# The five write-ups of docs/benchmarks.md, measured again: about half an hour on two cores. ARGS="D --clips 16" for less.
+sections: .venv-sections/.sections
+	.venv-sections/bin/python -m benchmarks.sections $(ARGS)
+
 # Every frame of real media (../shared/media, or MEDIA=folder), compared with PyAV and with tests/real_media.tsv: about
 # two minutes. ARGS="--jobs 2", --resume after a stop, --update to record what a new version of a library gives.
 media: .venv/.dev
@@ -96,7 +100,7 @@ clean:
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf .venv .venv-engines .venv-dali
+	rm -rf .venv .venv-engines .venv-dali .venv-sections
 
 # A stamp a set of extras: redone when what is declared changes.
 .venv/.torch: EXTRAS = torch
@@ -109,7 +113,8 @@ distclean: clean
 # An environment that begins with what .venv has: pip installs only what is missing there.
 .venv-engines/.engines: EXTRAS = engines
 .venv-dali/.dali: EXTRAS = dali
-.venv-engines/.engines .venv-dali/.dali: $(DECLARED) .venv/.dev
+.venv-sections/.sections: EXTRAS = bench,dali
+.venv-engines/.engines .venv-dali/.dali .venv-sections/.sections: $(DECLARED) .venv/.dev
 	$(BIN)/python -m venv --clear $(@D)
 	$(@D)/bin/python -c "import pathlib, sysconfig; \
 	  base = next(pathlib.Path('.venv').resolve().glob('lib/python*/site-packages')); \

@@ -276,13 +276,13 @@ def as_documented(line: str) -> tuple[str, inspect.Signature]:
     return name, inspect.signature(names["function"])
 
 
-# Those of TensorFlow and JAX are compared by their own tests, in a process of their own.
+# Those of TensorFlow, JAX and DALI are compared by their own tests, in a process or an environment of their own.
 SIGNATURES = [
     line
     for block in blocks_of(REFERENCE)
     if block.language == "signature"
     for line in block.code.splitlines()
-    if not line.startswith(("tensorflow.", "jax."))
+    if not line.startswith(("tensorflow.", "jax.", "dali."))
 ]
 
 

@@ -180,9 +180,9 @@ _DOORS = {
 }
 _ROOM_OF = {name: f"framefeed.{room}" for room, names in _DOORS.items() for name in names}
 _PACKAGES = frozenset({"cache", "parallel"})
-_ADAPTERS = frozenset({"jax", "tensorflow", "torch"})
+_ADAPTERS = frozenset({"dali", "jax", "tensorflow", "torch"})
 _ARRAYS = "ff.ClipLoader gives NumPy arrays, which every framework takes"
-_LATER = dict.fromkeys(("dali", "ray"), _ARRAYS)
+_LATER = {"ray": _ARRAYS}
 
 
 def __getattr__(name: str) -> Any:

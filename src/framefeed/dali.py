@@ -1,9 +1,13 @@
-"""Not in this version: ``from framefeed.dali import external_source`` says so, as ``ff.dali`` does."""
+"""``from framefeed.dali import external_source``: framefeed.adapters.dali, as ``ff.dali`` is."""
 
 from __future__ import annotations
 
-from framefeed.errors import NotInThisVersion
+import sys
 
-raise NotInThisVersion(
-    "framefeed.dali is not in this version: ff.ClipLoader gives NumPy arrays, which every framework takes"
-)
+from framefeed.adapters import dali
+from framefeed.adapters.dali import ClipPipeline, ClipSource, PipelineBatches, external_source, iterate, pipeline
+
+__all__ = ["ClipPipeline", "ClipSource", "PipelineBatches", "external_source", "iterate", "pipeline"]
+
+# One module under both names: `ff.dali` stays what it is, whichever of them was imported first.
+sys.modules[__name__] = dali

@@ -122,6 +122,12 @@ def test_an_item_without_a_target_is_a_dict() -> None:
     assert (item["label"].dtype, item["source"]) == (torch.int64, plan[2].source)
 
 
+def test_the_source_of_an_item_is_a_name_and_not_the_encoded_bytes() -> None:
+    data = Path(str(plan_of(shuffle=False)[0].source)).read_bytes()
+    item = ClipDataset(plan_requests([DecodeRequest(data, [0])]))[0]
+    assert item["source"] == f"<{len(data)} bytes>"
+
+
 def test_positions_are_those_of_a_sequence() -> None:
     plan = plan_of(shuffle=False)
     dataset = ClipDataset(plan)

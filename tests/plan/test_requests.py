@@ -41,6 +41,14 @@ def test_each_source_is_indexed_once() -> None:
     assert plan[3].source == one.read_bytes()
 
 
+def test_bytes_that_cannot_be_indexed_are_named_by_their_request() -> None:
+    good, bad = clip().read_bytes(), clip(7).read_bytes()[:1000]
+    requests = [DecodeRequest(source, [0]) for source in (good, good, bad, bad)]
+    with pytest.raises(UnreadableMedia, match=r"^<1000 bytes>: .* \(clip at position 2\)$") as caught:
+        plan_requests(requests)
+    assert (caught.value.source, caught.value.position) == ("<1000 bytes>", 2)
+
+
 def test_a_catalog_entry_brings_its_index() -> None:
     catalog = make_memory_catalog([str(clip())])
     plan = plan_requests([DecodeRequest(catalog[0], seconds=[0.0])])

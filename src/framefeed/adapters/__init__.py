@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
+from framefeed._arrays import AnyArray, BoolArray
 from framefeed._nearest import did_you_mean
 from framefeed.errors import UsageError
 from framefeed.plan import EpochPlan, Requests, check_targets
@@ -23,3 +28,15 @@ def check_target(plan: EpochPlan, target: str) -> None:
         raise UsageError(f"target: the plan has no column {target!r}, only {list(plan.columns)}{advice}")
     if not isinstance(plan.rule, Requests):
         check_targets(plan.catalog, target, plan.catalog.usable_rows)
+
+
+def find_target_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Find the dtype of targets from that of their column: bools become integers, to hold the ignored one."""
+    return np.dtype(np.int64) if dtype.kind == "b" else dtype
+
+
+def convert_target(column: AnyArray, ok: BoolArray) -> AnyArray:
+    """Copy a column of a batch as targets: those of clips that failed are NaN in floats, else `IGNORED_TARGET`."""
+    targets = column.astype(find_target_dtype(column.dtype))
+    targets[~ok] = np.nan if targets.dtype.kind == "f" else IGNORED_TARGET
+    return targets

@@ -28,14 +28,14 @@ def make_memory_catalog(sources: Sequence[Source], limits: Limits | None = None,
         verify: As in ``build_index``.
 
     Raises:
-        MediaError: A source cannot be indexed.
+        MediaError: A source cannot be indexed; ``position`` is its place in the list.
         UsageError: One of them is no source.
     """
     options = SurveyOptions(verify=verify, limits=resolve_limits(limits))
     texts: list[str] = []
     results: dict[str, SurveyResult] = {}
     buffers: dict[str, bytes | ImageSequence] = {}
-    for source in sources:
+    for row, source in enumerate(sources):
         text, opened = _identify(source)
         texts.append(text)
         if not isinstance(opened, str):
@@ -48,6 +48,7 @@ def make_memory_catalog(sources: Sequence[Source], limits: Limits | None = None,
             continue
         results[text] = result = survey(opened, options)
         if result.error is not None:
+            result.error.position = row
             raise result.error
     rows = ListedRows(pa.array(texts, pa.string()), buffers=buffers)
     return Catalog(assemble_rows(rows, results.values(), options))

@@ -36,15 +36,18 @@ AUTO = "auto"
 _BUILT_IN = {
     "pyav": "framefeed.decode.backends.pyav:PyAVDecoder",
     "still": "framefeed.decode.backends.still:StillDecoder",
+    "opencv": "framefeed.decode.backends.opencv:OpenCVDecoder",
+    "torchcodec": "framefeed.decode.backends.torchcodec:TorchCodecDecoder",
+    "torchcodec-approximate": "framefeed.decode.backends.torchcodec:ApproximateTorchCodecDecoder",
 }
 _decoders: dict[tuple[str, Limits], BaseDecoder] = {}
 _PICTURES, _VIDEOS = "still", "pyav"
 
 
 def check_kind(decoder: Decoder, index: FrameIndex, name: str) -> None:
-    """Raise UsageError if a source is of the kind that only the other built-in backend decodes."""
+    """Raise UsageError if a source is of the kind that only another built-in backend decodes."""
     fitting, kind = (_PICTURES, "pictures") if has_picture_files(index) else (_VIDEOS, "videos")
-    if decoder.name in (_PICTURES, _VIDEOS) and decoder.name != fitting:
+    if decoder.name in _BUILT_IN and (decoder.name == _PICTURES) != (fitting == _PICTURES):
         raise UsageError(f'{name}: backend="{decoder.name}" cannot decode {kind}: use backend="{fitting}" or "auto"')
 
 

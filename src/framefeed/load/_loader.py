@@ -152,10 +152,11 @@ class ClipLoader(ClosedByWith):
         """Number of batches in the epoch: those before the position, and those that remain."""
         return self._cursor.delivered + len(self._cursor.list_batches(self._options))
 
-    def describe_batches(self) -> BatchSpec:
+    def describe_batches(self, *, unequal: bool = False) -> BatchSpec:
         """Describe the batches of the next iteration, for frameworks that ask for shapes before the first batch.
 
-        With a transform, the first clip is decoded and transformed for that.
+        With a transform, the first clip is decoded and transformed for that. With ``unequal``, the clips of the plan
+        may differ in size, and lengths that differ are None.
 
         Raises:
             UsageError: The loader is closed, its clips differ in size, or a column is named as another array of a
@@ -164,7 +165,7 @@ class ClipLoader(ClosedByWith):
         """
         self._check_open()
         cursor = self._cursor.restart(self._plan)
-        return describe_batches(cursor, self._options, is_restored=self._cursor.is_restored)
+        return describe_batches(cursor, self._options, is_restored=self._cursor.is_restored, unequal=unequal)
 
     def __iter__(self) -> BatchIterator:
         """Begin an iteration, and end the one before it."""

@@ -53,20 +53,23 @@ def list_arrays(batch: ClipBatch) -> dict[str, AnyArray]:
     return {**{name: getattr(batch, name) for name in SHAPED_KEYS}, **batch.columns}
 
 
-def describe_batches(cursor: BatchCursor, options: LoaderOptions, *, is_restored: bool) -> BatchSpec:
+def describe_batches(
+    cursor: BatchCursor, options: LoaderOptions, *, is_restored: bool, unequal: bool = False
+) -> BatchSpec:
     """Describe the batches of an iteration; with a transform, its first clip is decoded and transformed for that.
 
     Args:
         cursor: The beginning of the iteration.
         options: Options of the loader.
         is_restored: Whether that is a restored position.
+        unequal: Whether clips may differ in size; else that is an error.
 
     Raises:
         UsageError: The clips differ in size, or a column is named as another array of a batch.
         FramefeedError: What is wrong with the first clips, if their transformed results are needed.
     """
     plan, batches = cursor.plan, cursor.list_batches(options)
-    if plan.options.unequal:
+    if plan.options.unequal and not unequal:
         raise UsageError(
             "the clips of a plan with unequal=True have no common shape: give size=(height, width) to plan_clips, or "
             "take the lists of clips from ff.ClipLoader"
@@ -76,7 +79,9 @@ def describe_batches(cursor: BatchCursor, options: LoaderOptions, *, is_restored
         raise UsageError(f"columns {clashing} have the same names as other arrays of a batch: rename them")
     length = options.batch_size if options.drop_last else None
     frames = plan.frames_per_clip
-    shape, dtype = (frames, *plan.picture_shape), np.dtype(np.uint8)
+    picture_shape = (3, None, None) if plan.options.unequal else plan.picture_shape
+    shape: tuple[int | None, ...] = (frames, *picture_shape)
+    dtype = np.dtype(np.uint8)
     data = ArraySpec((length, *shape), dtype)
     if options.transform is not None and len(plan):
         result_shape, dtype = _find_result_form(plan, options)

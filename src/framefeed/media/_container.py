@@ -291,6 +291,11 @@ class VideoContainer:
         return bool(self.stream.disposition & Disposition.default) and not tiles
 
     @property
+    def is_only_video(self) -> bool:
+        """Whether the file has no other video stream, and no cover picture."""
+        return len(self._container.streams.video) == 1
+
+    @property
     def format_name(self) -> str:
         """Libav's name of the container format."""
         return str(self._container.format.name)

@@ -10,7 +10,7 @@ import numpy as np
 
 from framefeed._checks import check_mapping, expected, refuse_names
 from framefeed.catalog import make_memory_catalog
-from framefeed.errors import UsageError
+from framefeed.errors import MediaError, UsageError
 from framefeed.index import Pick
 from framefeed.media import ImageSequence
 from framefeed.plan._epoch import EpochPlan
@@ -58,7 +58,7 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
         tail: "pad" repeats global positions 0, 1, ... until all ranks have the same length, "drop" leaves out the rest.
 
     Raises:
-        MediaError: A source cannot be indexed.
+        MediaError: A source cannot be indexed; ``position`` is the number of the first request for it.
         UsageError: An argument is wrong, a request is empty, or the pictures would have different sizes.
     """
     options = PlanOptions(seed=seed, shuffle=shuffle, rank=rank, world_size=world_size, tail=tail, size=size, crop=crop)
@@ -76,7 +76,12 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     row_of = {source: row for row, source in enumerate(sources)}
     rows = np.array([row_of[request.source] for request in requests], dtype=np.int64)
     rule = Requests.of(requests, rows, dict(columns or {}), picking)
-    catalog = make_memory_catalog(list(sources.values()))
+    try:
+        catalog = make_memory_catalog(list(sources.values()))
+    except MediaError as error:
+        # Bytes have no name: the number of the request tells them apart.
+        error.position = error.late_position = rows.tolist().index(error.position)
+        raise
     plan = EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))
     if (remark := explain_enlarged_crop(plan)) is not None:
         warnings.warn(remark, UserWarning, stacklevel=3)

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from framefeed._arrays import AnyArray
 from framefeed._checks import expected
-from framefeed.adapters import IGNORED_TARGET, check_target
+from framefeed.adapters import check_target, convert_target, find_target_dtype
 from framefeed.errors import UsageError
 from framefeed.load import BatchIterator, BatchSpec, ClipBatch, ClipLoader, list_arrays
 from framefeed.media import source_name
@@ -61,7 +61,8 @@ def dataset(loader: ClipLoader, target: str | None = None) -> tf.data.Dataset:
         arrays: Any = {name: tf.TensorSpec(each.shape, each.dtype) for name, each in spec.arrays.items()}
         arrays["sources"] = tf.TensorSpec(spec.arrays["ok"].shape, tf.string)
     else:
-        arrays = tuple(tf.TensorSpec(spec.arrays[name].shape, _dtype_of(spec, name)) for name in ("data", target))
+        data, column = spec.arrays["data"], spec.arrays[target]
+        arrays = tf.TensorSpec(data.shape, data.dtype), tf.TensorSpec(column.shape, find_target_dtype(column.dtype))
     num_batches = None if spec.is_restored else spec.num_batches
     epochs = Epochs(loader, _Converter(spec, target), num_batches)
     made = tf.data.Dataset.from_generator(epochs, output_signature=arrays)
@@ -77,19 +78,12 @@ def dataset(loader: ClipLoader, target: str | None = None) -> tf.data.Dataset:
     return made
 
 
-def _dtype_of(spec: BatchSpec, name: str) -> np.dtype[Any]:
-    # A target of bools is one of integers, so that it can be the ignored one.
-    dtype = spec.arrays[name].dtype
-    return np.dtype(np.int64) if dtype.kind == "b" else dtype
-
-
 class _Converter:
     """Makes elements of batches: pairs with the column ``target``, or dicts."""
 
     def __init__(self, spec: BatchSpec, target: str | None) -> None:
         self._data = spec.arrays["data"]
         self._target = target
-        self._target_dtype = None if target is None else _dtype_of(spec, target)
 
     def __call__(self, batch: ClipBatch) -> Element:
         expected_shape, shape = self._data.shape[1:], batch.data.shape[1:]
@@ -106,9 +100,7 @@ class _Converter:
             sources = (each if isinstance(each, str) else source_name(each) for each in batch.sources)
             names = list(map(os.fsencode, sources))
             return {**list_arrays(batch), "sources": np.array(names, dtype=object)}
-        column = batch.columns[self._target].astype(self._target_dtype)
-        column[~batch.ok] = np.nan if column.dtype.kind == "f" else IGNORED_TARGET
-        return batch.data, column
+        return batch.data, convert_target(batch.columns[self._target], batch.ok)
 
 
 class Epochs:

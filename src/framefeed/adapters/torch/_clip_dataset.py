@@ -320,13 +320,15 @@ class ClipDataset(Dataset[Any]):
         columns = {name: torch.tensor(values[slot]) for name, values in batch.columns.items()}
         if self._target is not None:
             return clip, columns[self._target].to(torch.int64) if is_ok else torch.tensor(IGNORED_TARGET)
+        source = batch.sources[slot]
         seconds, valid = torch.from_numpy(batch.pts_seconds[slot]), torch.from_numpy(batch.valid[slot])
         return {
             "data": clip,
             "pts_seconds": seconds if is_ok else torch.full_like(seconds, torch.nan),
             "valid": valid if is_ok else torch.zeros_like(valid),
             "position": torch.tensor(position),
-            "source": batch.sources[slot],
+            # Not the bytes of an encoded video, which a worker would send with each clip of it.
+            "source": source if isinstance(source, str) else source_name(source),
             "ok": torch.tensor(is_ok),
             **columns,
         }

@@ -1,0 +1,49 @@
+"""The sections as one suite, and the page of tables that its results give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.sections import b, c, e
+from benchmarks.sections.section import Result, Section, Table
+from framefeed.bench import Begin, BenchOptions, MakeRow, Suite
+from framefeed.bench.baselines import Peers
+
+SECTIONS: Mapping[str, Section] = {"B": b.SECTION, "C": c.SECTION, "E": e.SECTION}
+
+
+def plan_rows(
+    sections: Mapping[str, Section], options: BenchOptions, peers: Peers, work: Path, begin: Begin
+) -> Mapping[str, MakeRow]:
+    """Plan the rows of the sections that are asked for."""
+    made: dict[str, MakeRow] = {}
+    for key, section in sections.items():
+        if not options.rows or key in options.rows:
+            made |= section.plan(options, peers, work, begin)
+    return made
+
+
+def make_suite(keys: Sequence[str], sections: Mapping[str, Section]) -> Suite:
+    """Make a suite that needs no other libraries than those of some sections."""
+    peers = dict.fromkeys(peer for key in keys for peer in sections[key].peers)
+    return Suite(
+        "sections",
+        {key: section.title for key, section in sections.items()},
+        tuple(peers),
+        lambda options, found, work, begin: plan_rows(sections, options, found, work, begin),
+        {key: section.seconds for key, section in sections.items()},
+        3,
+        lambda options: {"own_media": bool(options.media)},
+    )
+
+
+def tabulate(rows: Sequence[Result], sections: Mapping[str, Section]) -> dict[str, Mapping[str, Table]]:
+    """Write the tables of those sections whose rows are there: letter -> title -> table."""
+    by_key = {row["key"]: row for row in rows}
+    tables = {}
+    for key, section in sections.items():
+        own = {name: row for name, row in by_key.items() if name.partition(":")[0] == key}
+        if own:
+            tables[key] = section.tabulate(own)
+    return tables

@@ -1,0 +1,17 @@
+"""framefeed for NVIDIA DALI: ``ff.dali``."""
+
+from framefeed.errors import MissingDependency
+
+try:
+    import nvidia.dali as _  # noqa: F401 - first, so that a missing DALI has one message
+except ImportError as error:
+    raise MissingDependency(
+        "framefeed.dali needs NVIDIA DALI, which is not installed: pip install 'framefeed[dali]', or with CUDA 12 pip "
+        "install nvidia-dali-cuda120"
+    ) from error
+
+from framefeed.adapters.dali._iterate import PipelineBatches, iterate
+from framefeed.adapters.dali._pipeline import ClipPipeline, pipeline
+from framefeed.adapters.dali._source import ClipSource, external_source
+
+__all__ = ["ClipPipeline", "ClipSource", "PipelineBatches", "external_source", "iterate", "pipeline"]

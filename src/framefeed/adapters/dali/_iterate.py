@@ -1,0 +1,105 @@
+"""Give the outputs of a pipeline as tensors of PyTorch, which is imported here, by name, when it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from framefeed._checks import expected
+from framefeed.adapters import IGNORED_TARGET, check_target
+from framefeed.adapters.dali._pipeline import ClipPipeline, PipelineRun
+from framefeed.errors import MissingDependency
+
+Batch = Any
+"""A dict of tensors by name of the output, or (clips, targets)."""
+
+
+def iterate(pipe: ClipPipeline, target: str | None = None) -> PipelineBatches:
+    """Iterate over a pipeline; each iteration is the next epoch.
+
+    Without ``target``, a batch is a dict of tensors by name of the output: clip [B, T, C, H, W], pts_seconds (float64
+    [B, T]), position (int64 [B]), ok (bool [B]), and one for each column. With ``target``, it is ``(clips, column)``,
+    with a column [B]; the target of a clip that failed is -100, or NaN in a column of floats.
+
+    Tensors are on the device of the pipeline. They share memory with the outputs of DALI, and keep their values.
+
+    Example: ``for clips, labels in ff.dali.iterate(pipe, target="label"): ...``
+
+    Args:
+        pipe: From `pipeline`.
+        target: Name of a column of numbers, or of text, which becomes codes.
+
+    Raises:
+        UsageError: The plan has no such column.
+        MissingDependency: PyTorch is not installed.
+    """
+    if not isinstance(pipe, ClipPipeline):
+        raise expected("pipe", "what ff.dali.pipeline returns; iterate over others with DALI's own iterators", pipe)
+    if target is not None:
+        check_target(pipe.source.loader.plan, target)
+    try:
+        import torch.utils.dlpack
+    except ImportError as error:
+        raise MissingDependency(
+            "ff.dali.iterate gives tensors of PyTorch, which is not installed: pip install 'framefeed[torch]'"
+        ) from error
+
+    def convert(outputs: Iterable[Any]) -> Batch:
+        tensors = {
+            name: torch.utils.dlpack.from_dlpack(each.as_tensor())
+            for name, each in zip(pipe.output_names, outputs, strict=True)
+        }
+        if target is None:
+            return tensors
+        column = tensors[target]
+        if column.dtype == torch.bool:
+            column = column.to(torch.int64)
+        ignored = float("nan") if column.is_floating_point() else IGNORED_TARGET
+        return tensors["clip"], column.masked_fill(~tensors["ok"], ignored)
+
+    return PipelineBatches(pipe, convert)
+
+
+class PipelineBatches:
+    """The batches of a pipeline as tensors; `iterate` makes it. Each ``iter()`` ends the iteration before it.
+
+    An iteration that is left before its last batch does not count: the next one begins the epoch again.
+    """
+
+    def __init__(self, pipe: ClipPipeline, convert: Callable[[Iterable[Any]], Batch]) -> None:
+        self._pipe = pipe
+        self._convert = convert
+
+    def __repr__(self) -> str:
+        return f"PipelineBatches({self._pipe!r})"
+
+    def __len__(self) -> int:
+        """Number of batches in an epoch."""
+        return len(self._pipe)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Begin the next epoch."""
+        return PipelineEpoch(self._pipe.begin_run(), self._convert)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position after the batch that was given last; those that DALI is ahead do not count."""
+        return self._pipe.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+        """Begin the next iteration at a saved position, as `ClipLoader.load_state_dict` does.
+
+        Raises:
+            UsageError: The state is from another plan.
+        """
+        self._pipe.load_state_dict(state)
+
+
+class PipelineEpoch(Iterator[Batch]):
+    """The batches of one epoch. An error is raised in place of its batch; the next call returns the next batch."""
+
+    def __init__(self, run: PipelineRun, convert: Callable[[Iterable[Any]], Batch]) -> None:
+        self._run = run
+        self._convert = convert
+
+    def __next__(self) -> Batch:
+        return self._convert(self._run.take_outputs())

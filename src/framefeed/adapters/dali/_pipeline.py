@@ -1,0 +1,334 @@
+"""A DALI pipeline that resizes and casts the clips of a plan.
+
+DALI runs it in threads of its own, two batches ahead. Its outputs own their memory: a tensor that shares it may be kept
+for as long as wished, because DALI takes other memory for the next batch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from nvidia.dali import Pipeline, fn, types
+from nvidia.dali.backend import GetCUDADeviceCount
+
+from framefeed._checks import check_choice, check_integer, expected
+from framefeed.adapters.dali._source import ClipSource, SourceEpoch
+from framefeed.errors import FramefeedError, LoadError, UsageError
+from framefeed.load import ClipLoader, Ledger, OnError
+from framefeed.media import source_name
+from framefeed.parallel import ClosedByWith
+from framefeed.plan import EpochPlan
+from framefeed.request import OutputSpec
+
+_DTYPES = {"uint8": types.UINT8, "float16": types.FLOAT16, "float32": types.FLOAT}
+_AHEAD = 2
+"""Batches that DALI works on ahead: one in its threads while the other is taken."""
+_THREADS = 1
+"""Threads of DALI, which has little to do: frames are decoded by the loader."""
+_MOST_NAMED = 3
+
+
+def pipeline(  # noqa: PLR0913 - public: what its users ask for
+    plan: EpochPlan,
+    *,
+    batch_size: int,
+    size: tuple[int, int] | None = None,
+    dtype: str = "uint8",
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    device: int | None = None,
+    workers: int | Literal["auto"] = "auto",
+    on_error: OnError = "raise",
+) -> ClipPipeline:
+    """Build a DALI pipeline over the clips of a plan: framefeed decodes, DALI resizes and casts; see `iterate`.
+
+    Its outputs are clip ([T, C, H, W] a sample), pts_seconds, position, ok, and the columns of the plan.
+
+    Example: ``pipe = ff.dali.pipeline(plan, batch_size=64, size=(240, 240))``
+
+    Args:
+        plan: From ``plan_clips`` or ``plan_requests``; with ``unequal=True``, size is needed.
+        batch_size: Number of clips in a batch; the last batch of an epoch may have fewer.
+        size: (height, width) that DALI resizes to (linear, antialiased); None, or the size of the plan, for no resize.
+        dtype: "uint8", or "float16" or "float32" for (x / 255 - mean) / std.
+        mean: Of each channel, red, green and blue; None for zeros.
+        std: Of each channel; None for ones.
+        device: Number of the GPU that DALI resizes and casts on; None for the CPU.
+        workers: Number of threads that decode, or "auto".
+        on_error: "raise", "skip" or "substitute", as for `ClipLoader`.
+
+    Raises:
+        UsageError: An argument is wrong, clips have no common size, or there is no such GPU.
+    """
+    graph = ClipGraph(plan, size, dtype, mean, std, device)
+    loader = ClipLoader(plan, batch_size=batch_size, workers=workers, on_error=on_error)
+    return ClipPipeline(ClipSource(loader, owns_loader=True), graph)
+
+
+@dataclass(frozen=True)
+class ClipGraph:
+    """What DALI does with clips; `pipeline` describes it.
+
+    Example: ``ClipGraph(plan, size=(240, 240))``
+    """
+
+    plan: EpochPlan
+    size: tuple[int, int] | None = None
+    dtype: str = "uint8"
+    mean: Sequence[float] | None = None
+    std: Sequence[float] | None = None
+    device: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.plan, EpochPlan):
+            raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", self.plan)
+        size = OutputSpec(self.size).size
+        if size is None and self.plan.options.unequal:
+            raise UsageError(
+                "size: the clips of a plan with unequal=True have no common size, and a batch needs one: give "
+                "size=(height, width), to which DALI resizes them"
+            )
+        if not self.plan.options.unequal and size == self.plan.picture_shape[1:]:
+            size = None
+        object.__setattr__(self, "size", size)
+        check_choice("dtype", self.dtype, _DTYPES)
+        for name, least in (("mean", -math.inf), ("std", 0)):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if self.dtype == "uint8":
+                raise UsageError(f'{name}: uint8 holds no normalised values: give dtype="float32" or "float16" with it')
+            object.__setattr__(self, name, _check_channels(name, value, least))
+        if self.device is not None:
+            check_device(self.device)
+
+    def apply(self, clip: Any) -> Any:
+        """Add the operators that make the output ``clip`` to the pipeline that is being defined."""
+        if self.size is not None:
+            clip = fn.resize(clip, size=list(self.size), antialias=True)
+        if self.dtype == "uint8":
+            return clip
+        scaled = {"mean": self.mean or (0.0,) * 3, "std": self.std or (1.0,) * 3}
+        return fn.crop_mirror_normalize(
+            clip,
+            dtype=_DTYPES[self.dtype],
+            output_layout="FCHW",
+            **{name: [255 * channel for channel in channels] for name, channels in scaled.items()},
+        )
+
+
+def _check_channels(name: str, value: Any, above: float) -> tuple[float, ...]:
+    try:
+        channels = tuple(map(float, value))
+    except (TypeError, ValueError):
+        channels = ()
+    if len(channels) != 3 or not all(above < channel < math.inf for channel in channels):
+        what = "three numbers above 0" if above == 0 else "three numbers"
+        raise expected(name, f"{what}, of red, green and blue in the range 0 to 1, such as (0.5, 0.5, 0.5)", value)
+    return channels
+
+
+def check_device(device: int) -> None:
+    """Check that DALI can use a GPU.
+
+    Raises:
+        UsageError: It cannot; the message says what is missing.
+    """
+    number, count = check_integer("device", device, least=0), int(GetCUDADeviceCount())
+    if number < count:
+        return
+    if count:
+        missing = f"DALI finds {count} GPUs, numbered from 0"
+    else:
+        try:
+            ctypes.CDLL("libcuda.so.1")
+            missing = "DALI finds no GPU: nvidia-smi lists those of this machine, CUDA_VISIBLE_DEVICES may hide them"
+        except OSError:
+            missing = "there is no driver of NVIDIA here (libcuda.so.1 cannot be loaded)"
+    raise UsageError(f"device={number}: {missing}; device=None runs the same pipeline on the CPU")
+
+
+class ClipPipeline(ClosedByWith):
+    """A DALI pipeline over the clips of a plan; `pipeline` makes it.
+
+    Attributes:
+        source: The source of its batches.
+        output_names: Names of the outputs.
+    """
+
+    def __init__(self, source: ClipSource, graph: ClipGraph) -> None:
+        self.source = source
+        self.output_names = source.output_names
+        self._graph = graph
+        self._dali: Any = None
+        self._run: PipelineRun | None = None
+        self._why_closed: str | None = None
+        self._dali = self._build()
+
+    def __repr__(self) -> str:
+        return f"ClipPipeline({', '.join(self.output_names)}, {self.source.loader!r})"
+
+    @property
+    def dali(self) -> Any:
+        """The ``nvidia.dali.Pipeline``, for iterators of DALI; do not use it and `iterate` at once."""
+        return self._dali
+
+    @property
+    def ledger(self) -> Ledger:
+        """The clips that were skipped; ``print(pipe.ledger)`` lists their files."""
+        return self.source.loader.ledger
+
+    def __len__(self) -> int:
+        """Number of batches in an epoch."""
+        return len(self.source.loader)
+
+    def begin_run(self) -> PipelineRun:
+        """Begin an epoch, and end the one that is under way."""
+        if self._why_closed is not None:
+            raise UsageError(self._why_closed)
+        self.end_run("a later iteration of the pipeline replaced it: use one iterator at a time")
+        if self._dali is None:
+            self._dali = self._build()
+        self._run = PipelineRun(self.source, self._dali)
+        return self._run
+
+    def end_run(self, why: str) -> None:
+        """End the epoch that is under way. What DALI has of it is dropped with the pipeline, which is built anew."""
+        run, self._run = self._run, None
+        if run is None or run.is_finished:
+            return
+        run.end(why)
+        self._dali = None
+        if run.epoch.number is not None and self._why_closed is None:
+            # The loader is ahead, maybe in the next epoch.
+            self.source.loader.set_epoch(run.epoch.number)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the loader after the batch that was given last."""
+        return self.source.loader.state_dict() if self._run is None else self._run.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+        """Begin the next epoch at a saved position, as `ClipLoader.load_state_dict` does."""
+        self.source.restore(state)
+        if self._run is not None and not self._run.is_finished:
+            self._run.end("load_state_dict was called: iterate again")
+            self._dali = None
+        self._run = None
+
+    def close(self) -> None:
+        """End the iteration, DALI's threads and the loader; batches stay valid."""
+        self._why_closed = "this pipeline is closed: make a new one"
+        self.end_run(self._why_closed)
+        self._dali = None
+        self.source.close()
+
+    def _build(self) -> Any:
+        graph = self._graph
+        made = Pipeline(
+            batch_size=self.source.loader.batch_size,
+            num_threads=_THREADS,
+            device_id=graph.device,
+            prefetch_queue_depth=_AHEAD,
+        )
+        with made:
+            outputs = fn.external_source(source=self.source, **self.source.arguments)
+            if graph.device is not None:
+                outputs = [each.gpu() for each in outputs]
+            made.set_outputs(graph.apply(outputs[0]), *outputs[1:])
+        made.build()
+        return made
+
+
+class PipelineRun:
+    """One epoch of a DALI pipeline: takes its outputs in order, and the errors of the loader between them.
+
+    Attributes:
+        epoch: The same epoch of the source, which is ahead.
+        is_finished: Whether the last batch was taken.
+    """
+
+    def __init__(self, source: ClipSource, dali: Any) -> None:
+        assert source.prepared is not None
+        self.epoch: SourceEpoch = source.prepared
+        self.is_finished = False
+        self._source = source
+        self._dali = dali
+        self._num_taken = 0
+        self._error: FramefeedError | None = None
+        self._why_ended: str | None = None
+
+    def end(self, why: str) -> None:
+        """Have later calls fail."""
+        self._why_ended = self._why_ended or why
+        self._dali = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the loader after the batch that was taken last."""
+        if self.epoch.number is None:
+            return self._source.loader.state_dict()
+        return self.epoch.state_after(self._num_taken)
+
+    def take_outputs(self) -> Any:
+        """Take the outputs of the next batch.
+
+        Raises:
+            StopIteration: There are no more.
+            FramefeedError: What the loader raised in place of the next batch.
+            LoadError: DALI failed.
+        """
+        if self.is_finished:
+            raise StopIteration
+        if self._why_ended is not None:
+            raise UsageError(f"this iterator has ended: {self._why_ended}")
+        self._fill()
+        if self._num_taken < self.epoch.num_fetched:
+            outputs = self._call_dali(self._dali.outputs)
+            self._num_taken += 1
+            self._finish_after_last()
+            return outputs
+        error, self._error = self._error, None
+        self._finish_after_last()
+        if error is None:
+            raise StopIteration
+        try:
+            raise error
+        finally:
+            del error
+
+    def _fill(self) -> None:
+        """Give DALI batches to work on, up to the first error."""
+        epoch = self.epoch
+        while self._error is None and not epoch.is_exhausted and epoch.num_fetched - self._num_taken < _AHEAD:
+            try:
+                self._call_dali(self._dali.schedule_run)
+            except FramefeedError as error:
+                if self._why_ended is not None:
+                    raise
+                self._error = error
+
+    def _finish_after_last(self) -> None:
+        if self._error is None and self.epoch.is_exhausted and self._num_taken == self.epoch.num_fetched:
+            self.is_finished = True
+            self._dali.reset()
+
+    def _call_dali(self, function: Any) -> Any:
+        """Call DALI; an error of its own ends the iteration, because the pipeline cannot be used after it."""
+        try:
+            return function()
+        except FramefeedError:
+            raise
+        except RuntimeError as error:
+            failed = self.epoch.get_fetched(min(self._num_taken + 1, self.epoch.num_fetched))
+            names = [each if isinstance(each, str) else source_name(each) for each in failed.sources]
+            more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+            self.end("DALI failed: iterate again, for which its pipeline is built anew")
+            raise LoadError(
+                f"DALI failed in the batch of the clips at positions {failed.positions} of "
+                f"{', '.join(names[:_MOST_NAMED])}{more}: {error}",
+                position=failed.positions[0] if failed.positions else None,
+                stage="dali",
+            ) from error

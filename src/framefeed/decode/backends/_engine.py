@@ -1,0 +1,440 @@
+"""What decoders by other libraries have in common: what each can do, open files, times compared, errors, output kept.
+
+Such a library ("engine") finds frames by itself, and some find others than were asked for. So:
+    - What an engine cannot do, or does wrongly without a sign, is declared (`EngineFacts`) and refused before it opens.
+    - Where an engine tells the time of each picture, the picture is taken only if no other frame of the index is nearer
+      to that time. An engine that counts the frames of the file must count as many as the index has.
+Frames come at full size as RGB; crop and resize are the recipe of ``decode._convert``, as for still pictures.
+
+What an engine prints belongs to its errors, not on the user's terminal. An engine with a log level is silenced by it.
+After a failure, or around each call of an engine that cannot be silenced, standard error (file descriptor 2) leads to
+memory for the time of the call, under one lock: what other threads print in that time is taken for the engine's.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from threading import Lock
+from typing import NoReturn, Protocol
+
+import numpy as np
+from av.video.frame import VideoFrame
+
+from framefeed._per_process import PerProcess
+from framefeed._values import DEFAULT_LIMITS, Limits
+from framefeed.decode._convert import describe_conversion
+from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Pixels
+from framefeed.decode._registry import check_kind, find_decoder
+from framefeed.decode._slots import PendingFrames, get_thread_converter, make_missing_error
+from framefeed.decode.backends._pyav_pools import IdlePool
+from framefeed.errors import CorruptMedia, FormatChanged, FrameNotFound, MediaError, UnsupportedCodec, UsageError
+from framefeed.index import FrameIndex, StreamFacts
+from framefeed.media import MediaSource, VideoContainer
+from framefeed.request import OutputSpec
+
+# Idle open files of a process, of all engines together.
+MAX_FILES = 8
+# Bytes of the pictures that an engine is asked for at once; it may hold all of them in memory of its own.
+MAX_BYTES = 2**28
+PROGRESSIVE, UNKNOWN_ORDER = 1, 0
+"""libav's AVFieldOrder."""
+MADE_OF_MISSING = frozenset(
+    (container, codec) for container in ("mpeg", "mpegts") for codec in ("hevc", "mpeg1video", "mpeg2video", "mpeg4")
+)
+"""Containers in which seeks end at any packet, with codecs whose decoders then conceal what a picture refers to."""
+_LINES = 3
+_KINDS = {"path": "paths", "bytes": "bytes", "file": "file objects", "url": "URLs", "sequence": "image sequences"}
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """What an engine can do; checked before it is opened.
+
+    Attributes:
+        library: The engine's name in messages.
+        sources: Kinds of `MediaSource` that it reads.
+        codecs: Codecs that it decodes; None for all but ``refused_codecs``.
+        containers: First of libav's names of each container format in which it finds frames; None for all.
+        refused_codecs: Codecs that it does not decode, or decodes wrongly.
+        refused_pairs: Of a container and a codec: its pictures may be of missing references, without a sign.
+        pixel_formats: Pixel formats that it converts; None for all.
+        max_side: Most rows or columns of a picture.
+        rotations: Degrees by which it turns pictures itself; None if it gives pictures as stored.
+        interlaced: Whether it converts interlaced pictures.
+        times: Origin of the times that it tells of pictures, "stream" or "first frame"; None if it tells none.
+        counts: Whether the number of frames that it tells is that of the file, and not a guess from the header.
+        chooses_stream: Whether it can be told which stream to decode.
+    """
+
+    library: str
+    sources: frozenset[str] = frozenset({"path"})
+    codecs: frozenset[str] | None = None
+    containers: frozenset[str] | None = None
+    refused_codecs: frozenset[str] = frozenset()
+    refused_pairs: frozenset[tuple[str, str]] = frozenset()
+    pixel_formats: frozenset[str] | None = None
+    max_side: int | None = None
+    rotations: frozenset[int] | None = None
+    interlaced: bool = True
+    times: str | None = None
+    counts: bool = False
+    chooses_stream: bool = False
+
+    def check(self, source: MediaSource, index: FrameIndex) -> None:
+        """Check that the engine can decode a source.
+
+        Raises:
+            UsageError: It does not read sources of this kind.
+            UnsupportedCodec: It does not decode the stream.
+        """
+        if source.kind not in self.sources:
+            kinds = " and ".join(_KINDS[kind] for kind in _KINDS if kind in self.sources)
+            raise UsageError(
+                f"{source.name}: {self.library} reads {kinds}, not {_KINDS[source.kind]}: use backend='pyav', or give "
+                f"it one of those"
+            )
+        for reason in self._refuse(index):
+            raise UnsupportedCodec(
+                f"{source.name}: {self.library} {reason}: use backend='pyav', which decodes it",
+                source=source.name,
+                stage="open",
+            )
+
+    def _refuse(self, index: FrameIndex) -> Iterator[str]:
+        """Yield why the engine does not decode a stream."""
+        stream = index.stream
+        container = stream.container.partition(",")[0]
+        if (self.codecs is not None and stream.codec not in self.codecs) or stream.codec in self.refused_codecs:
+            only = "" if self.codecs is None else f", only {', '.join(sorted(self.codecs))}"
+            yield f"does not decode {stream.codec}{only}"
+        if self.containers is not None and container not in self.containers:
+            yield f"does not find the frames of {container}, only those of {', '.join(sorted(self.containers))}"
+        if (container, stream.codec) in self.refused_pairs:
+            yield f"may give pictures of {stream.codec} in {container} that are made of missing ones"
+        if self.pixel_formats is not None and stream.pixel_format not in self.pixel_formats:
+            yield f"does not convert pixel format {stream.pixel_format}, only {', '.join(sorted(self.pixel_formats))}"
+        if self.max_side is not None and max(stream.width, stream.height) > self.max_side:
+            yield f"decodes at most {self.max_side} rows and columns, not {stream.width}x{stream.height}"
+        if self.rotations is not None and (stream.mirrored or stream.rotation not in self.rotations):
+            yield f"does not turn pictures by {stream.rotation} degrees{', mirrored' if stream.mirrored else ''}"
+        if self.times is not None and index.times_from != "pts":
+            yield (f"cannot be checked here: the frames have no times of their own (times_from={index.times_from!r}), "
+                   "by which its pictures would be compared")  # fmt: skip
+
+
+@dataclass(slots=True)
+class Picture:
+    """One picture of an engine.
+
+    Attributes:
+        ordinal: The frame that was asked for.
+        pixels: RGB, uint8 [H, W, 3]; valid until the next one is requested.
+        seconds: Its time; None if the engine tells none.
+    """
+
+    ordinal: int
+    pixels: Pixels
+    seconds: float | None = None
+
+
+class EngineFile(Protocol):
+    """A file that an engine has opened.
+
+    Attributes:
+        num_frames: Frames that the engine counted.
+    """
+
+    num_frames: int
+
+    def read(self, ordinals: Sequence[int]) -> Iterator[Picture]:
+        """Yield the pictures of distinct, ascending ordinals.
+
+        Raises:
+            EngineFailure: The engine raised, or gave no picture.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the file."""
+        ...
+
+
+class EngineFailure(Exception):
+    """An engine could not give frames; the message is the engine's."""
+
+
+class NotOpened(EngineFailure):
+    """An engine could not open a file."""
+
+
+@dataclass(slots=True)
+class _Failed:
+    """Frames of one call that an engine did not give, each with the reason."""
+
+    reasons: dict[int, str] = field(default_factory=dict)
+    kinds: dict[int, type[MediaError]] = field(default_factory=dict)
+
+    def add(self, ordinal: int, reason: str, kind: type[MediaError] = CorruptMedia) -> None:
+        self.reasons[ordinal], self.kinds[ordinal] = reason, kind
+
+
+class EngineDecoder(BaseDecoder):
+    """Decode with another library, in the calling thread; open files are kept for the next call of any thread.
+
+    A subclass has ``name``, ``facts``, and ``open_file``.
+
+    Args:
+        limits: Largest sizes that a file may have.
+    """
+
+    facts: EngineFacts
+
+    def __init__(self, *, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.limits = limits
+
+    def open_file(self, source: MediaSource, index: FrameIndex) -> EngineFile:
+        """Open a source with the engine.
+
+        Raises:
+            NotOpened: The engine raised, or opened nothing.
+        """
+        raise NotImplementedError
+
+    @contextmanager
+    def listening(self, *, again: bool) -> Iterator[list[str]]:
+        """Keep what the engine prints in the block: give a list, which has the lines after the block.
+
+        Args:
+            again: Whether the same failed before.
+        """
+        yield []
+
+    def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
+        """Decode the clips of one source; see ``Decoder.decode``."""
+        check_kind(self, index, source.name)
+        self.facts.check(source, index)
+        self.limits.check_picture(index.stream.width, index.stream.height, source.name)
+        report = DecodeReport(errors=[None] * len(slots))
+        for with_damage in sorted({slot.accepts_damaged for slot in slots}):
+            pending = PendingFrames(slots, report, source, accepts_damaged=with_damage)
+            wanted = np.array(sorted(pending.waiting), dtype=np.int64)
+            if len(wanted) and not 0 <= wanted[0] <= wanted[-1] < len(index):
+                bad = wanted[0] if wanted[0] < 0 else wanted[-1]
+                raise FrameNotFound(f"{source.name}: there is no frame {bad}: the index has {len(index)} frames")
+            if index.num_damaged_frames and not with_damage:
+                wanted = wanted[~index.is_damaged(wanted)]
+            call = _Call(self, source, index, pending, report.counts)
+            call.read(wanted.tolist())
+            for slot, ordinals in pending.slots_waiting().items():
+                report.errors[slot] = call.make_error(ordinals)
+        return report
+
+    def recipe(self, index: FrameIndex) -> str:
+        """Name the libraries and versions that decide the pixels; see ``BaseDecoder.recipe``."""
+        return f"{self.name}, {self.describe_versions()}, {describe_conversion()}"
+
+    def describe_versions(self) -> str:
+        """Name the engine's libraries with their versions."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close the idle files of all engines."""
+        _FILES.value.release_idle()
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call of ``EngineDecoder.decode``, for slots that accept damage alike."""
+
+    decoder: EngineDecoder
+    source: MediaSource
+    index: FrameIndex
+    pending: PendingFrames
+    counts: DecodeCounts
+    failed: _Failed = field(default_factory=_Failed)
+
+    @property
+    def library(self) -> str:
+        return self.decoder.facts.library
+
+    def read(self, ordinals: list[int]) -> None:
+        """Read frames, and write them to their slots."""
+        if not ordinals:
+            return
+        key = self.source.check_identity(self.index.identity)
+        height, width = self.index.stream.displayed
+        most = max(1, MAX_BYTES // (3 * height * width))
+        for start in range(0, len(ordinals), most):
+            self._read_some(key, ordinals[start : start + most], again=False)
+        # If the file was replaced while it was read, the data belong to neither file (D09).
+        self.source.check_identity(self.index.identity)
+
+    def _read_some(self, key: Hashable, ordinals: list[int], *, again: bool) -> None:
+        """Read frames in one call of the engine; after a failure, each half again with the file opened anew."""
+        done: set[int] = set()
+        reason, lines = "", list[str]()
+        try:
+            with self.decoder.listening(again=again) as lines, self._opening(key) as opened:
+                for picture in opened.read(ordinals):
+                    done.add(picture.ordinal)
+                    self._take(picture)
+            return
+        except NotOpened as error:
+            if again:
+                self._refuse(f"cannot open it: {in_one_line([str(error), *lines])}", error)
+        except EngineFailure as error:
+            reason = in_one_line([str(error), *lines])
+        left = [ordinal for ordinal in ordinals if ordinal not in done]
+        if again and len(left) == 1:
+            self.failed.add(left[0], reason)
+            return
+        middle = len(left) // 2 if again else len(left)
+        for half in (left[:middle], left[middle:]):
+            if half:
+                self._read_some(key, half, again=True)
+
+    @contextmanager
+    def _opening(self, key: Hashable) -> Iterator[EngineFile]:
+        """Open the file, or take it from those that are idle; return it unless something is raised."""
+        key = (self.decoder.name, key, self.index.stream.stream_index)
+        opened = _FILES.value.take(key)
+        if opened is None:
+            opened = self._open()
+            self.counts.opens += 1
+            self.counts.contexts_made += 1
+        try:
+            yield opened
+        except BaseException:
+            opened.close()
+            raise
+        _FILES.value.give(key, opened)
+
+    def _open(self) -> EngineFile:
+        decoder, source, index = self.decoder, self.source, self.index
+        facts = decoder.facts
+        if not (facts.chooses_stream and facts.interlaced):
+            with VideoContainer(source, None, decoder.limits) as container:
+                is_only, order = container.is_only_video, int(container.decoder().field_order)
+            if not facts.chooses_stream and not is_only:
+                self._refuse(f"cannot be told to decode stream {index.stream.stream_index} of several, covers included")
+            if not facts.interlaced and (order > PROGRESSIVE or (order == UNKNOWN_ORDER and self._is_interlaced())):
+                self._refuse("does not convert interlaced pictures")
+        opened = decoder.open_file(source, index)
+        if facts.counts and opened.num_frames != len(index):
+            opened.close()
+            raise CorruptMedia(
+                f"{source.name}: {facts.library} counts {opened.num_frames} frames where the index has {len(index)}, "
+                "so its numbers are those of other frames: use backend='pyav'",
+                source=source.name,
+                stage="open",
+            )
+        return opened
+
+    def _is_interlaced(self) -> bool:
+        """Whether the first picture is interlaced."""
+        reference = find_decoder("pyav", self.decoder.limits)
+        return any(frame.interlaced_frame for _, frame in reference.iter_native(self.source, self.index, [0]))
+
+    def _refuse(self, reason: str, cause: BaseException | None = None) -> NoReturn:
+        name = self.source.name
+        raise UnsupportedCodec(
+            f"{name}: {self.library} {reason}: use backend='pyav', which decodes it", source=name, stage="open"
+        ) from cause
+
+    def _take(self, picture: Picture) -> None:
+        """Compare a picture with the index, and write it to its slots."""
+        ordinal, pixels, stream = picture.ordinal, picture.pixels, self.index.stream
+        turns = self.decoder.facts.rotations is not None
+        size = stream.displayed if turns else (stream.height, stream.width)
+        if (reason := self._compare_times(picture)) is not None:
+            self.failed.add(ordinal, reason)
+        elif pixels.shape[:2] != size:
+            rows, columns = pixels.shape[:2]
+            reason = f"{self.library} gave a picture of {columns}x{rows} where the index has {size[1]}x{size[0]}"
+            self.failed.add(ordinal, reason, FormatChanged)
+        else:
+            self.counts.frames_decoded += 1
+            upright = replace(stream, width=size[1], height=size[0], rotation=0, mirrored=False)
+            self.pending.fill(ordinal, partial(_write, pixels, upright if turns else stream))
+
+    def _compare_times(self, picture: Picture) -> str | None:
+        """Say why a picture's time is not that of the frame; None if it is, or if the engine tells none."""
+        facts, index, ordinal = self.decoder.facts, self.index, picture.ordinal
+        if facts.times is None or picture.seconds is None:
+            return None
+        origin = 0 if facts.times == "stream" else int(index.pts[0])
+        around = index.pts[max(0, ordinal - 1) : ordinal + 2]
+        nearest = int(np.diff(around).min()) if len(around) > 1 else 2 * index.step
+        if not nearest:
+            return f"another frame has the same time, and {self.library} cannot say which of them it gave"
+        due = float((int(index.pts[ordinal]) - origin) * index.time_base)
+        if abs(picture.seconds - due) < float(nearest * index.time_base) / 2:
+            return None
+        return f"{self.library} gave the picture of {picture.seconds:.6f} s for the frame at {due:.6f} s"
+
+    def make_error(self, ordinals: Sequence[int]) -> MediaError:
+        """Make the error of one slot, for frames that were not written to it."""
+        name, reasons = self.source.name, self.failed.reasons
+        known = [ordinal for ordinal in ordinals if ordinal in reasons]
+        if not known:
+            return make_missing_error(self.source, self.index, ordinals)
+        more = "" if len(ordinals) == 1 else f" and {len(ordinals) - 1} more"
+        message = f"{name}: frame {known[0]}{more}: {reasons[known[0]]}: use backend='pyav'"
+        if self.failed.kinds[known[0]] is FormatChanged:
+            return FormatChanged(message, source=name, stage="decode")
+        return CorruptMedia(message, frames=ordinals, source=name, stage="decode")
+
+
+def _write(pixels: Pixels, stream: StreamFacts, output: OutputSpec, out: Pixels) -> None:
+    """Write a picture as the engine gave it, of the stream's size; a turn is left to the conversion."""
+    target = out if output.dimension_order == "NHWC" else out.transpose(1, 2, 0)
+    is_stored = not stream.rotation and not stream.mirrored
+    if is_stored and output.crop is None and target.shape == pixels.shape:
+        target[:] = pixels
+        return
+    frame = VideoFrame.from_ndarray(np.ascontiguousarray(pixels), "rgb24")
+    get_thread_converter().write(frame, stream, output, out)
+
+
+def in_one_line(texts: Sequence[str]) -> str:
+    """Write the first distinct lines of what an engine said on one line."""
+    lines = [" ".join(line.split()) for text in texts for line in text.splitlines()]
+    return "; ".join([line for line in dict.fromkeys(lines) if line][:_LINES])
+
+
+@contextmanager
+def keeping_output() -> Iterator[list[str]]:
+    """Keep what is printed on standard error in the block, by native code too; the list has it after the block."""
+    texts: list[str] = []
+    with _OUTPUT.value, tempfile.TemporaryFile() as kept:
+        original = os.dup(2)
+        try:
+            os.dup2(kept.fileno(), 2)
+            yield texts
+        finally:
+            os.dup2(original, 2)
+            os.close(original)
+            kept.seek(0)
+            texts.append(kept.read().decode(errors="replace"))
+
+
+_OUTPUT = PerProcess(Lock)
+
+
+def _leave(pool: IdlePool[EngineFile]) -> IdlePool[EngineFile]:
+    # An engine may have threads, which a forked child does not have: to free its file would wait for them forever.
+    _NEVER_FREED.append(pool)
+    return _make_pool()
+
+
+def _make_pool() -> IdlePool[EngineFile]:
+    return IdlePool(MAX_FILES, lambda opened: opened.close())
+
+
+_NEVER_FREED: list[object] = []
+_FILES = PerProcess(_make_pool, _leave)

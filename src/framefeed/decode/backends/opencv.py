@@ -1,0 +1,132 @@
+"""OpenCV's VideoCapture with its own FFmpeg as a decoder: ``backend="opencv"``.
+
+It seeks by frame number, which it computes from times and the average rate, so that streams of a variable rate come
+out wrong: their frames are refused by their times. Pictures are taken as stored, and turned by our own conversion.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from framefeed.decode._decoder import Pixels
+from framefeed.decode.backends._engine import (
+    MADE_OF_MISSING,
+    EngineDecoder,
+    EngineFacts,
+    EngineFailure,
+    NotOpened,
+    Picture,
+    keeping_output,
+)
+from framefeed.errors import MissingDependency
+from framefeed.index import FrameIndex
+from framefeed.media import MediaSource
+
+try:
+    import cv2
+except ImportError as error:
+    raise MissingDependency("backend='opencv' needs OpenCV: pip install 'framefeed[engines]'") from error
+
+# libavutil's levels.
+_QUIET, _ERROR = -8, 16
+
+
+class OpenCVDecoder(EngineDecoder):
+    """Decode with OpenCV's VideoCapture, one thread; see ``EngineDecoder``."""
+
+    name = "opencv"
+    facts = EngineFacts(
+        "OpenCV",
+        # Its FFmpeg has no decoder of AV1 in software.
+        refused_codecs=frozenset({"av1"}),
+        refused_pairs=MADE_OF_MISSING,
+        # Its conversion fails on them, and gives memory that was not written.
+        interlaced=False,
+        times="first frame",
+    )
+
+    def open_file(self, source: MediaSource, index: FrameIndex) -> _OpenCVFile:
+        """Open a source with OpenCV; see ``EngineDecoder.open_file``."""
+        return _OpenCVFile(source.path, index)
+
+    @contextmanager
+    def listening(self, *, again: bool) -> Iterator[list[str]]:
+        """Silence OpenCV's FFmpeg; after a failure, let it print, and keep that."""
+        _set_level(_ERROR if again else _QUIET)
+        if not again:
+            yield []
+            return
+        try:
+            with keeping_output() as lines:
+                yield lines
+        finally:
+            _set_level(_QUIET)
+
+    def describe_versions(self) -> str:
+        """Name OpenCV with its version."""
+        return f"OpenCV {cv2.__version__}"
+
+
+class _OpenCVFile:
+    """An open VideoCapture, and the frame that it gives next."""
+
+    def __init__(self, path: str, index: FrameIndex) -> None:
+        try:
+            self._capture: Any = cv2.VideoCapture(path, cv2.CAP_FFMPEG, [cv2.CAP_PROP_N_THREADS, 1])
+        except (cv2.error, ValueError) as error:
+            raise NotOpened(str(error)) from error
+        if not self._capture.isOpened():
+            raise NotOpened("VideoCapture.isOpened() is False")
+        self._capture.set(cv2.CAP_PROP_ORIENTATION_AUTO, 0)
+        self.num_frames = int(self._capture.get(cv2.CAP_PROP_FRAME_COUNT))
+        self._keys = index.key_frame_indices
+        self._next = 0
+
+    def read(self, ordinals: Sequence[int]) -> Iterator[Picture]:
+        """Yield the pictures of distinct, ascending ordinals; see ``EngineFile.read``."""
+        try:
+            for ordinal in ordinals:
+                pixels = self._read_picture(ordinal)
+                yield Picture(ordinal, pixels, self._capture.get(cv2.CAP_PROP_POS_MSEC) / 1000)
+        except cv2.error as error:
+            raise EngineFailure(str(error)) from error
+
+    def _read_picture(self, ordinal: int) -> Pixels:
+        # Forward without a seek, unless a key frame lies between.
+        if ordinal < self._next or np.searchsorted(self._keys, ordinal, "right") > np.searchsorted(
+            self._keys, self._next, "right"
+        ):
+            self._capture.set(cv2.CAP_PROP_POS_FRAMES, ordinal)
+            self._next = ordinal
+        while self._next < ordinal and self._capture.grab():
+            self._next += 1
+        came, picture = self._capture.read()
+        self._next += 1
+        if not came:
+            raise EngineFailure("it gave no picture")
+        rgb: Pixels = cv2.cvtColor(picture, cv2.COLOR_BGR2RGB)
+        return rgb
+
+    def close(self) -> None:
+        self._capture.release()
+
+
+def _set_level(level: int) -> None:
+    """Set the log level of OpenCV's FFmpeg, for which OpenCV itself reads an environment variable once a process."""
+    for library in _LIBRARIES:
+        library.av_log_set_level(level)
+
+
+def _load_libraries() -> list[ctypes.CDLL]:
+    # The wheel's own copy, which importing cv2 has loaded; other builds share FFmpeg with PyAV, or have none.
+    folder = Path(cv2.__file__).parents[1]
+    return [ctypes.CDLL(str(path)) for path in sorted(folder.glob("opencv_python*.libs/libavutil*"))]
+
+
+_LIBRARIES = _load_libraries()
