@@ -1,4 +1,4 @@
-"""Every engine over every hard file: ``python -m tests.engines.exam --engines opencv,dali=.venv-dali/bin/python``.
+"""Every engine over every hard file: ``make engines-all``.
 
 An engine is a backend of framefeed. Each has a process, which answers file by file with a deadline: one that crashes or
 hangs is a row. What it gives through framefeed is compared with a loop of PyAV that reads the file in order, and so is
@@ -23,10 +23,15 @@ from pathlib import Path
 
 from tests.engines.direct import DIRECT
 from tests.engines.files import HardFile, list_files
-from tests.engines.page import Results, Row, write_page
-from tests.engines.processes import CHECKOUT, EngineProcess, Result
 from tests.engines.jobs import ASK, READ, READ_DIRECTLY, Answer, Job
+from tests.engines.page import NOT_TRIED, Results, Row, write_page
+from tests.engines.processes import CHECKOUT, EngineProcess, Result
 
+ENGINES = (
+    "pyav",
+    *(f"{name}=.venv-engines/bin/python" for name in ("opencv", "torchcodec", "torchcodec-approximate", "decord")),
+    "dali=.venv-dali/bin/python",
+)
 REFERENCE_SECONDS = 300.0
 """For the loop that reads a whole file in order."""
 
@@ -70,7 +75,7 @@ class Examiners:
 
     def _examine_with(self, engine: EngineProcess, name: str, make_job: partial[Job]) -> Row:
         through = engine.ask(make_job(READ), self._deadline)
-        direct = engine.ask(make_job(READ_DIRECTLY), self._deadline) if engine.name in DIRECT else Result(Answer(""))
+        direct = engine.ask(make_job(READ_DIRECTLY), self._deadline) if engine.name in DIRECT else Result(NOT_TRIED)
         return Row(engine.name, name, through.answer, direct.answer, through.printed)
 
 
@@ -122,18 +127,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows += of_file
         print(f"{number}/{len(files)} {'; '.join(map(str, of_file))}", flush=True)
     minutes = round((time.monotonic() - begun) / 60, 1)
-    results = Results(
-        {
-            "date": datetime.now(UTC).date().isoformat(),
-            "versions": ", ".join(f"{name} {number}" for name, number in sorted(versions.items())),
-            "engines": ", ".join(engine.name for engine in engines),
-            "not examined": "; ".join(f"{name}: {why}" for name, why in missing.items()),
-            "files": f"{sum('/' not in file.name for file in files)} generated, {sum('/' in file.name for file in files)} real",
-            "deadline": f"{options.deadline:g} s",
-            "wall": f"{minutes} minutes with {options.jobs} of the exam's threads",
-        },
-        rows,
-    )
+    real = sum("/" in file.name for file in files)
+    facts = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": ", ".join(f"{name} {number}" for name, number in sorted(versions.items())),
+        "not examined": "; ".join(f"{name}: {why}" for name, why in missing.items()),
+        "files": f"{len(files) - real} generated and {real} real",
+        "deadline": f"{options.deadline:g} s",
+        "wall": f"{minutes} minutes",
+    }
+    results = Results(facts, rows)
     if options.results:
         results.write(options.results)
     if options.out:
@@ -147,7 +150,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     media = os.environ.get("FRAMEFEED_MEDIA", CHECKOUT.parent / "shared" / "media")
     parser.add_argument(
-        "--engines", required=True, help="names, with =PYTHON where another environment has the library"
+        "--engines", default=",".join(ENGINES), help="names, with =PYTHON where another environment has the library"
     )
     parser.add_argument("--media", type=Path, default=Path(media), help="folder of real media")
     parser.add_argument("--only", help="parts of names of files, with commas")

@@ -13,7 +13,8 @@ class Job:
     """What to do with a file.
 
     Attributes:
-        task: `ASK`: make the questions. `READ`: ask the backend, `READ_DIRECTLY`: its library. `INTRODUCE`: say versions.
+        task: `ASK`: make the questions. `READ`: ask the backend. `READ_DIRECTLY`: ask its library. `INTRODUCE`: say
+            versions.
         path: The file.
         questions: Where its questions are, or are to be written.
     """

@@ -1,7 +1,7 @@
 """What frames of a file look like, and what each picture is that an engine gave for one.
 
-The measure is a loop of PyAV that reads the file in order. Engines convert to RGB in different ways, so a picture is the
-right frame if no other frame of the file is clearly nearer; all are compared as small pictures (`sign`).
+The measure is a loop of PyAV that reads the file in order. Engines convert to RGB in different ways: a picture is the
+right frame if no other frame of the file is clearly nearer. For this all are compared as small pictures (`sign`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from av.video.reformatter import Interpolation, VideoReformatter
 from PIL import Image
 
 from framefeed.index import FrameIndex, build_index
-from framefeed.media import MediaSource
 from tests.decode.law import expected_frames, known_pts
 from tests.reference import Reference, read_reference
 
@@ -28,7 +27,7 @@ Floats = npt.NDArray[np.float32]
 
 SAMPLE = 12
 """Most frames of a file that are asked for."""
-_SAMPLED_BYTES = 64 * 2**20
+_SAMPLED_BYTES = 12 * 2**20
 _SIGNATURE = (64, 48)
 # Of a longer file, only the frames near to those asked for, and some of all, can be what an engine gave instead.
 _SIGNED_FRAMES = 2_000
@@ -176,8 +175,8 @@ def _judge_one(questions: Questions, ordinal: int, picture: Pixels, small: Float
         return Verdict("close", f"{decibels:.0f} dB")
     if right.is_suspect:
         return Verdict("damaged", f"{decibels:.0f} dB")
-    # Two frames of the file differ by this much.
-    if _CLEARLY_NEARER * least > float(np.median(usual[usual > _EQUAL])) if (usual > _EQUAL).any() else False:
+    # As far from every frame of the file as its frames are from each other.
+    if (usual > _EQUAL).any() and _CLEARLY_NEARER * least > float(np.median(usual[usual > _EQUAL])):
         return Verdict("unlike", f"like no frame of the file, {decibels:.0f} dB")
     return (
         Verdict("pixels", f"{decibels:.0f} dB")

@@ -27,7 +27,7 @@ STATUSES = {
 """By the name of a status, the heading of its column."""
 FAULTS = ("wrong", "unlike", "untyped", "crashed", "hung")
 """What no backend may do."""
-SHOWN = {"exact", "close", "caught", "refused", "wrong", "unlike", "crashed", "hung"}
+SHOWN = {"exact", "close", "refused", "wrong", "unlike", "crashed", "hung"}
 """Statuses with a column also where none was met."""
 COLUMNS = ("engine", "file", "through", "direct", "asked", "wrong", "wrong directly", "why", "why directly", "printed")
 
@@ -40,7 +40,7 @@ Which frames each engine gives, of {files} files: those that recipes write to be
 ones. Of each file up to 14 frames are asked for: the first and the last, some by chance, in any order, again and
 backwards. The measure is a loop of PyAV that decodes the file in order.
 
-Made on {date} by `make engines-all` in {wall}, each engine in a process of its own with {deadline} for a file; all rows
+Made on {date} by `make engines-all` in {wall}, each engine in a process of its own, with {deadline} a file. All rows
 are in `benchmarks/results/{table}`. {versions}.
 
 - *exact*: every pixel of every frame is equal.
@@ -53,12 +53,14 @@ are in `benchmarks/results/{table}`. {versions}.
 - *wrong frames*, *wrong pictures*: another frame of the file, or a picture that is like none of it, and no error.
 - *prints*: files at which the library wrote to the terminal.
 """
-_THROUGH = """`ff.VideoDecoder(path, backend="...")`. In each row, every file stands in one column: the worst that was met.
+_THROUGH = """`ff.VideoDecoder(path, backend="...")`. A row counts each file once, in the column of the worst.
 """
 _DIRECTLY = """The same libraries as their documentation calls them: `capture.set(cv2.CAP_PROP_POS_FRAMES, n)` and
 `read()`, `VideoDecoder(path)[n]`, `VideoReader(path)[n]`, `fn.decoders.video(frames=[n])`. Nothing checks a frame, so
 here the column of wrong frames counts what a training loop would not notice.
 """
+
+NOT_TRIED = Answer("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class Row:
     engine: str
     file: str
     through: Answer
-    direct: Answer = Answer("")
+    direct: Answer = NOT_TRIED
     printed: str = ""
 
     @property
@@ -208,10 +210,10 @@ def _list_engine(name: str, rows: Sequence[Row]) -> str:
 
 
 def _list_reasons(pairs: Sequence[tuple[str, str]]) -> str:
-    """Group files by the reason; numbers and the file's own name do not count."""
+    """Group files by the reason; numbers do not count."""
     groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for file, text in pairs:
-        reason = text.replace(file.rpartition("/")[2], "FILE")
+        reason = re.sub(r"^\d+ of \d+ frames: |: use backend=.*", "", text)
         groups[re.sub(r"0x[0-9a-f]+|\d+", "N", reason)[:_ALIKE]].append((file, reason))
     largest = sorted(groups.values(), key=lambda group: (-len(group), group[0][1]))
     lines = [f"- {len(group)}: {_quote(group[0][1])} ({_name_few([file for file, _ in group])})" for group in largest]

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.corpus import corpus_file
-from tests.engines.exam import Engine, examine_all, find_engines, main
+from tests.engines.exam import Engine, examine_all
 from tests.engines.files import list_files
 from tests.engines.jobs import READ, Job
 from tests.engines.judge import make_questions, save_questions
-from tests.engines.page import Results, Row
-from tests.engines.processes import EngineProcess
+from tests.engines.page import Results, Row, make_page
+from tests.engines.processes import CHECKOUT, EngineProcess
 from tests.engines.wrong_engines import CAUGHT, HARD, PLAIN, Prints, Right, WaitsForEver
 
 LONG_SECONDS = 100.0
@@ -63,3 +63,27 @@ def test_an_engine_that_hangs_is_ended(tmp_path: Path) -> None:
         for name, seconds, status in ((HARD, 0.5, "hung"), (PLAIN, LONG_SECONDS, "exact")):
             save_questions(make_questions(corpus_file(name)), questions)
             assert process.ask(Job(READ, corpus_file(name), questions), seconds).answer.status == status
+
+
+TEN = (
+    "base.mp4", "edit_list.mp4", "fields.mkv", "flipped_bytes.mp4", "header_count.avi", "negative_pts.mkv",
+    "open_gop.ts", "rotated_90.mp4", "vfr.mkv", "vp9.webm",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_an_engine_gives_the_right_frames_of_ten_hard_files_or_errors(engine: str) -> None:
+    files = [file for file in list_files(None) if file.name in TEN]
+    assert len(files) == len(TEN)
+    rows = [row for of_file in examine_all([Engine(engine)], files, deadline=LONG_SECONDS) for row in of_file]
+    assert len(rows) == len(TEN)
+    assert [str(row) for row in rows if row.is_fault] == []
+    right = {row.file for row in rows if row.through.status in ("exact", "close")}
+    assert right >= ({"vp9.webm"} if engine == "dali" else {"vp9.webm", "base.mp4"})
+
+
+def test_the_page_is_what_the_table_gives() -> None:
+    table = max((CHECKOUT / "benchmarks" / "results").glob("engines-*.tsv"))
+    page = (CHECKOUT / "docs" / "engines.md").read_text(encoding="utf-8")
+    assert page == make_page(Results.read(table), table.name), "run python -m tests.engines.page TABLE docs/engines.md"

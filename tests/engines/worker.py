@@ -5,8 +5,10 @@ It may crash or hang: the process that started it (`tests.engines.processes`) sa
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import resource
+import signal
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -29,6 +31,8 @@ from tests.engines.judge import Pixels, Questions, judge, load_questions, make_q
 MEMORY = 6 * 2**30
 """Bytes that an engine may allocate: a file may ask for more."""
 MOST_TEXT = 200
+PR_SET_PDEATHSIG = 1
+WORST_FIRST = ("wrong", "unlike", "untyped", "pixels", "caught", "refused", "damaged", "close", "exact")
 PACKAGES = (
     "framefeed", "av", "numpy", "opencv-python-headless", "torchcodec", "torch", "decord2", "nvidia-dali-cuda130",
 )  # fmt: skip
@@ -91,12 +95,6 @@ def grade(questions: Questions, given: Given, failures: Failures, path: Path, *,
         is_ours: Every error must be one of framefeed.
     """
     verdicts = judge(questions, given)
-    asked = len(given) + len(failures)
-
-    def report(kind: str, *texts: str) -> Answer:
-        wrong = sum(verdict.kind == "wrong" for verdict in verdicts)
-        return Answer(kind, _list_few(list(dict.fromkeys(texts))), asked, wrong)
-
     texts: dict[str, list[str]] = defaultdict(list)
     for verdict in verdicts:
         texts[verdict.kind].append(verdict.text)
@@ -105,10 +103,12 @@ def grade(questions: Questions, given: Given, failures: Failures, path: Path, *,
             texts["untyped"].append(_describe(error, path))
         elif _is_whole(questions, ordinal):
             texts["caught" if isinstance(error, CorruptMedia) else "refused"].append(_describe(error, path))
-    for kind in ("wrong", "unlike", "untyped", "pixels", "caught", "refused", "damaged", "close"):
-        if texts[kind]:
-            return report(kind, *sorted(texts[kind]))
-    return report("exact")
+    status = next((status for status in WORST_FIRST if texts[status]), "exact")
+    asked, met = len(given) + len(failures), sorted(texts[status])
+    if status == "exact":
+        return Answer(status, asked=asked)
+    counted = "" if len(met) == asked or status == "close" else f"{len(met)} of {asked} frames: "
+    return Answer(status, counted + met[0], asked, len(texts["wrong"]))
 
 
 def _make_slot(index: FrameIndex, ordinal: int) -> ClipSlot:
@@ -123,12 +123,8 @@ def _is_whole(questions: Questions, ordinal: int) -> bool:
 
 
 def _describe(error: Exception, path: Path) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}".replace(f"{path.parent}/", "")[:MOST_TEXT]
-
-
-def _list_few(texts: Sequence[str]) -> str:
-    return "; ".join(texts[:3]) + (f"; {len(texts) - 3} more" if len(texts) > 3 else "")
+    text = " ".join(str(error).split()).replace(f"{path.parent}/", "").removeprefix(f"{path.name}: ")
+    return f"{type(error).__name__}: {text}"[:MOST_TEXT]
 
 
 class Worker:
@@ -185,6 +181,7 @@ def _iter_versions() -> Any:
 
 def main(file_descriptor: str, engine: str) -> None:
     """Answer until the other side closes."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # or one that hangs would stay when the exam is killed
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     worker = Worker(engine)
