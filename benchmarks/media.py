@@ -48,6 +48,7 @@ def numbered_picture(number: int, height: int, width: int) -> Pixels:
 
 
 TRAILER = "video/libopenshot/sintel_trailer-720p.mp4"
+LARGE_FIRST = 300
 TEST_FPS = 60
 _X264_DEFAULTS = {"preset": "medium"}
 
@@ -84,12 +85,21 @@ class OwnStore(MediaStore):
     @property
     def small_trailer(self) -> BenchVideo:
         """The trailer at 456x256, x264 defaults."""
-        return self.make("trailer_456x256.mp4", lambda path: self._write_small(path, None, None))
+        return self.make("trailer_456x256.mp4", lambda path: self._write_resized(path, (256, 456), None, None))
 
     @property
     def short_gop_trailer(self) -> BenchVideo:
         """The trailer at 456x256, a key frame every 12 frames, no B-frames."""
-        return self.make("trailer_456x256_g12.mp4", lambda path: self._write_small(path, 12, 0))
+        return self.make("trailer_456x256_g12.mp4", lambda path: self._write_resized(path, (256, 456), 12, 0))
+
+    def large_trailer(self, num_frames: int) -> BenchVideo:
+        """Frames of the trailer enlarged to 1920x1080, x264 defaults; not its first ones, which are titles on black."""
+        first = min(LARGE_FIRST, len(self.trailer) - num_frames)
+
+        def write(path: Path) -> None:
+            self._write_resized(path, (1080, 1920), None, None, range(first, first + num_frames))
+
+        return self.make(f"trailer_1080p_{num_frames}.mp4", write)
 
     @property
     def test_video(self) -> BenchVideo:
@@ -105,7 +115,24 @@ class OwnStore(MediaStore):
     @property
     def long_test_video(self) -> BenchVideo:
         """The same, stream-copied one after the other."""
-        return self.make(f"test_720p60_{self._test_frames}_x{self._repeats}.mp4", self._write_repeated)
+        return self.repeat(self.test_video, self._repeats)
+
+    @property
+    def vp9_test_video(self) -> BenchVideo:
+        """The pictures of the test video as VP9, key frames as far apart as x264 has them."""
+        spec = ClipSpec(
+            num_frames=self._test_frames, height=720, width=1280, fps=TEST_FPS, codec="libvpx-vp9", gop=250,
+            b_frames=None, draw=lambda ordinal: numbered_picture(ordinal, 720, 1280),
+        )  # fmt: skip
+        return self.make(
+            f"test_720p60_{self._test_frames}_vp9.webm", lambda path: write_clip_in_time(path, spec, self.rounds)
+        )
+
+    def repeat(self, video: BenchVideo, times: int) -> BenchVideo:
+        """A video, stream-copied so many times one after the other."""
+        if times == 1:
+            return video
+        return self.make(f"{video.path.stem}_x{times}.mp4", lambda path: self._write_repeated(path, video, times))
 
     def scene(self, height: int, width: int, num_frames: int, fps: int) -> BenchVideo:
         """A generated scene, x264 veryfast."""
@@ -117,23 +144,26 @@ class OwnStore(MediaStore):
 
         return self.make(f"scene_{height}p_{num_frames}.mp4", write)
 
-    def _write_small(self, path: Path, gop: int | None, b_frames: int | None) -> None:
-        trailer = self.trailer
-        output = OutputSpec(size=(256, 456), dimension_order="NHWC")
-        pictures = PyAVDecoder().iter_rgb(trailer.source, trailer.index, range(len(trailer)), output)
+    def _write_resized(
+        self, path: Path, size: tuple[int, int], gop: int | None, b_frames: int | None, ordinals: range | None = None
+    ) -> None:
+        trailer, (height, width) = self.trailer, size
+        chosen = range(len(trailer)) if ordinals is None else ordinals
+        output = OutputSpec(size=size, dimension_order="NHWC")
+        pictures = PyAVDecoder().iter_rgb(trailer.source, trailer.index, chosen, output)
         spec = ClipSpec(
-            num_frames=len(trailer), height=256, width=456, fps=24, gop=gop, b_frames=b_frames,
+            num_frames=len(chosen), height=height, width=width, fps=24, gop=gop, b_frames=b_frames,
             codec_options=_X264_DEFAULTS, draw=lambda ordinal: next(pictures)[1],
         )  # fmt: skip
         write_clip_in_time(path, spec, self.rounds)
 
-    def _write_repeated(self, path: Path) -> None:
-        template = self.test_video.path.read_bytes()
+    def _write_repeated(self, path: Path, video: BenchVideo, times: int) -> None:
+        template = video.path.read_bytes()
         packets, time_base = take_packets(template)
-        span = round(self._test_frames / TEST_FPS / time_base)
+        span = int(video.index.pts[-1] + video.index.duration[-1] - video.index.pts[0])
 
         def repeat() -> Iterator[Coded]:
-            for ticks in (span * number for number in range(self._repeats)):
+            for ticks in (span * number for number in range(times)):
                 self.rounds.check_time_to_make(path.name.removeprefix("part_"))
                 for packet in packets:
                     pts, dts = (packet.pts or 0) + ticks, (packet.dts or 0) + ticks

@@ -25,6 +25,7 @@ from framefeed.index import FrameIndex, build_index
 from framefeed.media import MediaSource
 from tests.corpus import corpus_file
 from tests.decode.law import Product, check_clips, check_frames
+from tests.lengths import either
 from tests.media.files import READABLE, readable_path
 from tests.pathologies import iter_pathologies
 from tests.reference import kept_reference
@@ -81,8 +82,9 @@ WAYS = st.builds(
 CLIPS = st.lists(st.lists(st.integers(0, 10**6), max_size=10), min_size=1, max_size=4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", READABLE)
-@settings(max_examples=6)
+@settings(max_examples=either(short=3, long=20))
 @given(way=WAYS, numbers=CLIPS)
 def test_M01_M19_any_request_in_any_way_is_the_sequential_decode(name: str, way: Way, numbers: list[list[int]]) -> None:
     path = readable_path(name)

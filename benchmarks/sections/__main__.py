@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.sections import c
+from benchmarks.sections import a, d
 from benchmarks.sections.section import describe_table
-from benchmarks.sections.suite import SECTIONS, make_suite, tabulate
+from benchmarks.sections.suite import SECTIONS, make_sections, make_suite, tabulate
 from framefeed.bench import BenchOptions, Rounds, describe_closing, run_suite
 
 
@@ -27,6 +27,11 @@ def read_arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--media", type=Path, metavar="FOLDER", help="real media (default: FRAMEFEED_MEDIA)")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="JPEG files for section C (default: made here)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N")
+    parser.add_argument("--frames", type=int, default=a.FRAMES, metavar="N", help="A: of the video")
+    parser.add_argument("--clips", type=int, default=d.CLIPS, metavar="N", help="D: clips in all")
+    parser.add_argument(
+        "--lengths", default=",".join(map(str, d.LENGTHS)), metavar="SECONDS,...", help="D: of the videos"
+    )
     parser.add_argument("--work", type=Path, metavar="FOLDER", help="keep generated files here, and use them again")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to this file too")
     given = parser.parse_args(words)
@@ -50,13 +55,14 @@ def describe_sections(report: dict[str, Any]) -> list[str]:
 def main(words: list[str] | None = None) -> int:
     """Run the sections, and print their tables."""
     given = read_arguments(words)
+    lengths = tuple(map(int, given.lengths.split(",")))
     media = given.media or os.environ.get("FRAMEFEED_MEDIA")
-    sections = SECTIONS if given.pictures is None else {**SECTIONS, "C": c.make_section(given.pictures)}
+    sections = make_sections(given.pictures, given.frames, given.clips, lengths)
     options = BenchOptions(
         media=(Path(media),) if media else (),
         work=given.work,
         rows=tuple(given.sections),
-        rounds=Rounds(given.rounds),
+        rounds=Rounds(given.rounds, pilot=1),
     )
     report = run_suite(
         make_suite(given.sections, sections), options, begin=lambda what: print(what, file=sys.stderr, flush=True)

@@ -5,12 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.sections import b, c, e
+from benchmarks.sections import a, b, c, d, e
 from benchmarks.sections.section import Result, Section, Table
 from framefeed.bench import Begin, BenchOptions, MakeRow, Suite
 from framefeed.bench.baselines import Peers
 
-SECTIONS: Mapping[str, Section] = {"B": b.SECTION, "C": c.SECTION, "E": e.SECTION}
+
+def make_sections(
+    pictures: Path | None = None,
+    frames: int = a.FRAMES,
+    clips: int = d.CLIPS,
+    lengths: Sequence[int] = d.LENGTHS,
+) -> dict[str, Section]:
+    """Make the sections, by letter.
+
+    Args:
+        pictures: C: a folder of JPEG files; None for ones that are made.
+        frames: A: of the video.
+        clips: D: in all.
+        lengths: D: of the videos, in seconds.
+    """
+    return {
+        "A": a.make_section(frames),
+        "B": b.SECTION,
+        "C": c.make_section(pictures),
+        "D": d.make_section(clips, lengths),
+        "E": e.SECTION,
+    }
+
+
+SECTIONS: Mapping[str, Section] = make_sections()
 
 
 def plan_rows(

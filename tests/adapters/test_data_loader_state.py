@@ -15,6 +15,7 @@ from torch.utils.data import Dataset, DistributedSampler, IterableDataset, Rando
 
 from framefeed.adapters.torch import DataLoader
 from framefeed.errors import UsageError
+from tests.lengths import either
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
@@ -165,8 +166,19 @@ def stop(name: str, workers: int, batches: int, epoch: int = 0, **options: Any) 
     return head, json.loads(json.dumps(loader.state_dict()))
 
 
-@pytest.mark.parametrize(("before", "after"), [(0, 2), (2, 0), (3, 1), (1, 3)])
-@pytest.mark.parametrize("name", CONFIGURATIONS)
+WORKERS = [(0, 2), (2, 0), (3, 1), (1, 3)]
+"""Before a state is saved, and after."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        (name, *workers)
+        for number, name in enumerate(CONFIGURATIONS)
+        for workers in either(short=WORKERS[number % 4 :][:1], long=WORKERS)
+    ],
+)
 def test_L13_the_rest_follows_from_every_state(name: str, before: int, after: int) -> None:
     seed_all(1)
     unbroken = make(name, 0)

@@ -8,7 +8,7 @@ import pytest
 from framefeed.bench._media import BenchVideo, MediaStore
 from framefeed.bench._runner import Contender, Reading, Rounds, Timings, ready
 from framefeed.bench.load import LOAD, _epochs, _programs
-from framefeed.bench.load._programs import ClipSet, Loop, make_clip_set, run_loop, take_batches
+from framefeed.bench.load._programs import WATCH, ClipSet, Loop, make_clip_set, run_loop, take_batches
 from framefeed.errors import MissingMedia
 from framefeed.testing import ClipSpec, write_clip
 
@@ -24,7 +24,7 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> ClipSet:
 
 @pytest.mark.slow
 def test_a_loop_is_read_at_its_marks_with_all_that_it_started(clips: ClipSet) -> None:
-    marks = run_loop(OWN, clips.write(), watches=True)
+    marks = run_loop(OWN, clips.write(), watch=WATCH)
     ready_at, first, done = (marks.of[mark] for mark in ("ready", "first", "done"))
     assert 0 < ready_at.cpu <= first.cpu <= done.cpu
     assert 0 < ready_at.wall <= first.wall <= done.wall

@@ -45,6 +45,7 @@ def test_command_prints_a_table_and_says_why_a_route_did_not_run(
 ) -> None:
     sections = {"A": Section("a fake", (), plan, tabulate, 0)}
     monkeypatch.setattr(command, "SECTIONS", sections)
+    monkeypatch.setattr(command, "make_sections", lambda *given: sections)
     assert command.main(["A", "--rounds", "1", "--json", str(tmp_path / "out.json")]) == 0
     printed = capsys.readouterr().out
     assert "Section A: a fake" in printed

@@ -328,8 +328,8 @@ def noise(ordinal: int) -> np.ndarray:
 
 def long_clip(folder: Path) -> Path:
     """A clip of more bytes than its fingerprint looks at."""
-    path = folder / "long.mp4"
-    write_clip(path, ClipSpec(num_frames=120, gop=6, height=144, width=176, codec_options={"crf": "4"}, draw=noise))
+    spec = ClipSpec(num_frames=120, gop=6, height=144, width=176, codec_options={"crf": "4"}, draw=noise)
+    path = Path(shutil.copy(clip_file("long_noise.mp4", spec), folder / "long.mp4"))
     assert path.stat().st_size > 4 * 64 * 1024
     return path
 

@@ -35,6 +35,7 @@ from framefeed.testing import ClipSpec
 from tests.conftest import CHECKOUT
 from tests.corpus import clip_file, corpus_file
 from tests.decode.rebuilding import aligned, differences, rebuilt, some_frames
+from tests.lengths import either
 from tests.media.files import READABLE, readable_path
 from tests.reference import packed_planes
 
@@ -260,9 +261,10 @@ def test_threads_do_not_share_what_rebuilds() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_rebuilt_pictures_of_real_videos_convert_to_the_same_pixels(media_root: Path) -> None:
     smallest: dict[object, tuple[VideoFrame, Path]] = {}
-    for path in sorted(path for path in media_root.glob("video/*/**/*") if path.is_file()):
+    for path in sorted(path for path in media_root.glob("video/*/**/*") if path.is_file())[:: either(short=4, long=1)]:
         try:
             frames = list(some_frames(path, (1,)))
         except (av.FFmpegError, IndexError):
@@ -273,7 +275,7 @@ def test_rebuilt_pictures_of_real_videos_convert_to_the_same_pixels(media_root: 
             key = (*kind, layout.chroma_location, layout.width % 32)
             if key not in smallest or layout.nbytes < describe_layout(smallest[key][0]).nbytes:
                 smallest[key] = frame, path
-    assert len(smallest) > 40
+    assert len(smallest) > either(short=10, long=40)
     for frame, path in smallest.values():
         assert differences(frame) == [], path
 

@@ -13,6 +13,7 @@ from framefeed.decode._queries import find_frames_in_range
 from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index import FrameIndex
 from tests.fakes import index_of
+from tests.lengths import either
 from tests.plan.timelines import indexes, stream_seconds
 
 NTSC = index_of([k * 1001 for k in range(300)], time_base=Fraction(1, 30_000), duration=1001)
@@ -25,8 +26,9 @@ def shown(index: FrameIndex, seconds: float) -> int | None:
         return None
 
 
+@pytest.mark.long
 @given(st.data(), indexes(may_be_far=True), st.integers(1, 3))
-@settings(max_examples=400)
+@settings(max_examples=either(short=100, long=400))
 def test_M24_a_range_holds_the_frame_shown_at_its_start(data: st.DataObject, index: FrameIndex, positions: int) -> None:
     start = float(data.draw(stream_seconds(index)))
     near = start

@@ -7,26 +7,27 @@ machine; ``--renew`` writes the hashes that the tests compare with.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import framefeed as ff
+from framefeed.cli import main as run_command
 from framefeed.testing import make_folder
 from tests.pathologies import pathology
 
 HASHES = Path(__file__).with_name("hashes.json")
-CHECKOUT = Path(__file__).resolve().parents[2]
 SIZE = (48, 64)
 EPOCHS = 3
 
@@ -146,21 +147,19 @@ class Behaviour:
             ["doctor", "cat.parquet"],
         )  # fmt: skip
         for number, words in enumerate(commands):
-            done = subprocess.run(
-                [sys.executable, "-m", "framefeed", *words, "--json"],
-                cwd=self.folder,
-                env={**os.environ, "PYTHONPATH": str(CHECKOUT / "src"), "FRAMEFEED_THREADS": "2"},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=100,
-                check=False,
-            )
             name = f"{number}: {' '.join(map(str, words))}"
-            assert done.returncode in (0, 3), f"{name}: {done.stderr.decode()}"
-            yield (
-                f"command {name}",
-                [done.returncode, without_noise(json.loads(done.stdout.replace(os.fsencode(f"{self.folder}/"), b"")))],
-            )
+            code, printed = self._run([*map(str, words), "--json"])
+            assert code in (0, 3), name
+            yield f"command {name}", [code, without_noise(json.loads(printed.replace(f"{self.folder}/", "")))]
+
+    def _run(self, words: list[str]) -> tuple[int, str]:
+        """Run ``framefeed WORDS`` in this process and in the folder; return its exit code and its output."""
+        with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(), io.StringIO() as printed:
+            warnings.simplefilter("ignore")
+            patch.chdir(self.folder)
+            patch.setenv("FRAMEFEED_THREADS", "2")
+            with redirect_stdout(printed):
+                return run_command(words), printed.getvalue()
 
 
 def _request(plan: ff.EpochPlan, position: int) -> Any:

@@ -13,6 +13,7 @@ from framefeed._values import MISSING_PTS
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index._frame_index import FrameIndex, Timeline
 from tests.fakes import index_of, steady_index
+from tests.lengths import either
 from tests.plan import oracle
 from tests.plan.timelines import clock, indexes, stream_seconds
 
@@ -42,8 +43,9 @@ def ours(index: FrameIndex, seconds: float | Fraction, pick: str) -> int:
     return index.index_at(seconds, pick=pick)
 
 
+@pytest.mark.long
 @given(st.data(), indexes(may_be_far=True), st.sampled_from(PICKS))
-@settings(max_examples=400)
+@settings(max_examples=either(short=100, long=400))
 def test_M02_index_at_is_brute_force_over_all_pts(data: st.DataObject, index: FrameIndex, pick: str) -> None:
     check_look_up(ours, index, data.draw(stream_seconds(index)), pick)
 

@@ -35,6 +35,7 @@ from tests.catalog.synthetic import catalog_of_index, same
 from tests.corpus import clip_file, corpus_file
 from tests.index.rated import with_avi_rate
 from tests.index.record_times import FILES, TIMES, times_of
+from tests.lengths import either
 
 Ticks = list[int | None]
 
@@ -415,8 +416,11 @@ def real_index(root: Path, name: str, verify: Verify = "proof") -> tuple[FrameIn
     return build_index(path, verify), facts
 
 
-@pytest.mark.parametrize("verify", ["proof", "full"])
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "verify"),
+    [(name, "proof") for name in FILES] + [(name, "full") for name in [*FILES][:: either(short=5, long=1)]],
+)
 def test_M07_M22_times_of_real_files_are_those_of_ffprobe(name: str, verify: Verify, media_root: Path) -> None:
     index, facts = real_index(media_root, name, verify)
     pts, dts = (list(times_of(facts[column])) for column in ("pts", "dts"))

@@ -14,6 +14,7 @@ import pytest
 from framefeed.errors import CorruptMedia, DeadlineExceeded, LoadError, WorkerLost
 from framefeed.load._loader import ClipLoader
 from tests.fakes import FlatDecoder
+from tests.lengths import either
 from tests.load import faulty
 from tests.load.laws import content
 from tests.load.media import SIZE, catalog, plan_of
@@ -47,13 +48,20 @@ def collect_inline(**options: Any) -> list[Any]:
         return [content(batch) for batch in loader]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fate", "fault", "said"),
     [
         ("kill", WorkerLost, "was killed by SIGKILL"),
-        pytest.param("segmentation fault", WorkerLost, "was killed by SIGSEGV", marks=pytest.mark.slow),
         pytest.param("native", DeadlineExceeded, "still working on it after 1 s", marks=pytest.mark.slow),
-        pytest.param("stopped", DeadlineExceeded, "stopped by a signal", marks=pytest.mark.slow),
+        # In the short form, tests/load/test_storms.py has these.
+        *either(
+            short=[],
+            long=[
+                ("segmentation fault", WorkerLost, "was killed by SIGSEGV"),
+                ("stopped", DeadlineExceeded, "stopped by a signal"),
+            ],
+        ),
     ],
 )
 def test_D06_D07_a_source_that_ends_its_workers_costs_its_clips_alone(

@@ -12,6 +12,7 @@ import pytest
 
 from framefeed.cache import FrameCache
 from framefeed.load._loader import ClipLoader
+from tests.lengths import either
 from tests.load.laws import content, dump_state, iterate_to_end, run
 from tests.load.media import plan_of
 from tests.load.test_laws import CONFIGURATIONS, find_maker, noisy
@@ -26,9 +27,14 @@ def in_processes(make: Callable[[int], ClipLoader], workers: int) -> ClipLoader:
         return ClipLoader(loader.plan, **options)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("number", "name"),
-    [pytest.param(*each, marks=[] if each[1] in QUICK else pytest.mark.slow) for each in enumerate(CONFIGURATIONS)],
+    [
+        pytest.param(number, name, marks=[] if name in QUICK else pytest.mark.slow)
+        for number, name in enumerate(CONFIGURATIONS)
+        if name in QUICK or number % either(short=3, long=1) == 0
+    ],
 )
 def test_L13_processes_deliver_what_threads_deliver_resumed_from_every_state(number: int, name: str) -> None:
     make = find_maker(name)

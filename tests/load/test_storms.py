@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from tests.lengths import either
 from tests.load.storms import run_seed
 from tests.parallel.living import check_workers_often
 
-SEEDS = (2, 5, 9, 10, 12, 14, 15, 19)
-"""Every signal, alone and after another one, every fault of a file, and runs that are left and resumed."""
+SEEDS = either(short=(2, 10, 14, 34), long=(2, 5, 9, 10, 12, 14, 15, 19))
+"""Every signal, and runs that are left and resumed; faults of a file, of which test_process_faults.py has the third."""
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_L04_D06_D07_kills_stops_and_crashes_change_no_batch(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     check_workers_often(monkeypatch)

@@ -28,6 +28,7 @@ from framefeed.media import ImageSequence
 from framefeed.parallel import Ok, catch_outcome, find_shortage
 from framefeed.pictures._pillow import PictureFile, decode_still, pillow_errors
 from framefeed.scanning import scan
+from tests.lengths import either
 from tests.media.faults import CALLS, Fault, failing_calls
 from tests.media.pictures import write_folder
 from tests.pictures.made import WRITES_AVIF, WRITES_MPO, made, picture, saved
@@ -90,6 +91,7 @@ def _calls(kind: str, call: Callable[[], Any]) -> int:
     return fault.calls
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("asked", ASKING)
 @pytest.mark.parametrize("kind", CALLS)
 def test_each_errno_at_each_call_gives_the_same_or_the_right_error(kind: str, asked: str, path: Path) -> None:
@@ -97,7 +99,7 @@ def test_each_errno_at_each_call_gives_the_same_or_the_right_error(kind: str, as
     expected = call()
     numbers = itertools.cycle((*SHORTAGES, *FACTS, errno.EBADF))
     for at in range(_calls(kind, call)):
-        for number in itertools.islice(numbers, 3):
+        for number in itertools.islice(numbers, either(short=1, long=3)):
             with failing_calls(kind, Fault(number, at)):
                 _check(call, expected, number, at, asked)
     assert call() == expected

@@ -100,3 +100,9 @@ def test_equal_forms_hash_alike() -> None:
     assert len({OutputSpec((3, 4)), OutputSpec([3, 4]), OutputSpec(np.array([3, 4]))}) == 1
     assert OutputSpec(crop=(1, 2, 30, 40)).shape(99, 99) == (3, 30, 40)
     assert OutputSpec(dimension_order="NHWC").shape(5, 6) == (5, 6, 3)
+
+
+def test_encoded_bytes_may_be_in_any_buffer_and_an_array_is_told_how() -> None:
+    assert DecodeRequest(bytearray(b"ab"), [0]) == DecodeRequest(memoryview(b"ab"), [0]) == DecodeRequest(b"ab", [0])
+    with pytest.raises(UsageError, match=r"array\.tobytes\(\)"):
+        DecodeRequest(np.zeros(2, dtype=np.uint8), [0])  # type: ignore[arg-type]

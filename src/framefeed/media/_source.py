@@ -75,7 +75,7 @@ class MediaSource:
         """
         if isinstance(source, MediaSource):
             return source
-        what = "a path, URL, bytes, binary file object, ImageSequence or CatalogEntry"
+        what = "a path, URL, bytes (array.tobytes()), binary file object, ImageSequence or CatalogEntry"
         if isinstance(source, type):
             raise expected("source", what, source)
         if hasattr(source, "as_media_source"):

@@ -252,9 +252,11 @@ def _rebuild(
 
 
 def _resolve_source(source: Any) -> tuple[IndexedSource | None, str | bytes | ImageSequence]:
-    what = "a path, URL, bytes, ImageSequence or CatalogEntry"
+    what = "a path, URL, bytes (file.read(), array.tobytes()), ImageSequence or CatalogEntry"
     if isinstance(source, (str, bytes, ImageSequence)):
         return None, source
+    if isinstance(source, (bytearray, memoryview)):
+        return None, bytes(source)
     if hasattr(source, "__fspath__") and not isinstance(source, type):
         return None, source.__fspath__()
     if isinstance(source, type):

@@ -30,6 +30,7 @@ from tests.cache.store.made import (
     segments,
 )
 from tests.cache.store.power import Disk, watched
+from tests.lengths import either
 
 EARLIER = range(3)
 LATER = range(3, 7)
@@ -89,9 +90,14 @@ def copied(earlier: Path, folder: Path) -> Path:
     return folder
 
 
+EVERY = either(short=3, long=1)
+"""One call of so many fails."""
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_C01_C04_C17_every_call_of_a_writer_fails(earlier: Path, tmp_path: Path, goes_on: bool) -> None:
-    for number in range(10_000):
+    for number in range(0, 10_000, EVERY):
         folder = copied(earlier, tmp_path / "cache")
         faults = Faults(WRITING, number, ERRORS[number % len(ERRORS)], goes_on)
         store = fill(folder, faults)
@@ -106,9 +112,10 @@ def test_C01_C04_C17_every_call_of_a_writer_fails(earlier: Path, tmp_path: Path,
     assert len(segments(folder)) > len(KEYS) + 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_C04_C17_every_call_of_a_reader_fails(earlier: Path, tmp_path: Path, goes_on: bool) -> None:
-    for number in range(10_000):
+    for number in range(0, 10_000, EVERY):
         folder = copied(earlier, tmp_path / "cache")
         faults = Faults(READING, number, ERRORS[number % len(ERRORS)], goes_on)
         if number == 0:
@@ -271,9 +278,10 @@ def test_C04_a_folder_that_cannot_be_flushed_has_the_frames_that_are_counted(
     assert len(read_all(store, KEYS[0], range(3))) == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_a_shortage_is_no_damage_and_does_not_end_storing(earlier: Path, tmp_path: Path, goes_on: bool) -> None:
-    for number in range(0, 10_000, 3 if goes_on else 1):
+    for number in range(0, 10_000, 3 if goes_on else EVERY):
         folder = copied(earlier, tmp_path / "cache")
         store = FrameStore(os.fspath(folder), OPTIONS)
         faults = Faults(ALL, number, SHORTAGES[number % len(SHORTAGES)], goes_on)

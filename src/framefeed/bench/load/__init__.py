@@ -12,7 +12,7 @@ from framefeed.bench.load._epochs import (
     compare_libraries,
     enter_loops,
 )
-from framefeed.bench.load._programs import ClipSet
+from framefeed.bench.load._programs import ClipSet, Loop, run_loop
 
 __all__ = [
     "LOAD",
@@ -21,7 +21,9 @@ __all__ = [
     "PEER_LOOPS",
     "ClipSet",
     "EpochMedia",
+    "Loop",
     "choose_loops",
     "compare_libraries",
     "enter_loops",
+    "run_loop",
 ]

@@ -30,6 +30,7 @@ from framefeed.bench.load._programs import (
     BATCH,
     FILES,
     SPAN,
+    WATCH,
     ClipSet,
     Loop,
     Mark,
@@ -181,7 +182,7 @@ def memory_row(clips: ClipSet, peers: Peers) -> Row:
     peaks: dict[str, list[float]] = {loop.name: [] for loop in loops}
     for _ in range(MEMORY_RUNS):
         for loop in loops:
-            peaks[loop.name].append(run_loop(loop, specification, watches=True).peak_megabytes)
+            peaks[loop.name].append(run_loop(loop, specification, watch=WATCH).peak_megabytes)
     most = {name: median(found) for name, found in peaks.items()}
     shares = []
     for ours in (OURS, OURS_TORCH):

@@ -35,8 +35,8 @@ FILES, CLIPS = 25, 6
 """Videos, and clips of each."""
 CHECKED_BATCHES = 2
 _LOOPS = Path(__file__).parent.parent / "baselines" / "loops.py"
-# Seconds between two looks at memory.
-_WATCH = 0.02
+WATCH = 0.02
+"""Seconds between two readings of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +139,13 @@ class Marks:
     peak_megabytes: float
 
 
-def run_loop(loop: Loop, specification: Path, *, watches: bool = False) -> Marks:
+def run_loop(loop: Loop, specification: Path, *, watch: float | None = None) -> Marks:
     """Run a loop in a process of its own.
 
     Args:
         loop: Which.
         specification: A file of `ClipSet.write`.
-        watches: Whether to look at its memory all the time, which costs it time.
+        watch: Seconds between two readings of its memory, which cost it time; None for no reading.
 
     Raises:
         SubprocessError: It failed.
@@ -161,7 +161,7 @@ def run_loop(loop: Loop, specification: Path, *, watches: bool = False) -> Marks
         assert child.stdin is not None and child.stdout is not None
         try:
             for mark in ("ready", "first", "done"):
-                while watches and not select.select([child.stdout], [], [], _WATCH)[0]:
+                while watch is not None and not select.select([child.stdout], [], [], watch)[0]:
                     peak = max(peak, family_megabytes(child.pid))
                 word = child.stdout.readline().strip()
                 if word != mark:

@@ -1,0 +1,46 @@
+"""Pages of the docs that need DALI, as programs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from framefeed.testing import ClipSpec, write_clip
+from tests.cli.running import SECONDS, environment
+from tests.test_docs import ROOT, blocks_of
+
+pytest.importorskip("nvidia.dali")
+
+# The server marks its steps for a profiler, which PyTorch without CUDA has not.
+WITHOUT_PROFILER = """
+from types import SimpleNamespace
+
+from nvidia.dali.plugin.pytorch.experimental import proxy
+
+proxy._nvtx = SimpleNamespace(range_push=lambda text: None, range_pop=lambda: None)
+"""
+
+
+def run_page(name: str, folder: Path, before: str = "") -> str:
+    code = "\n".join(block.code for block in blocks_of(ROOT / "docs" / name))
+    (folder / "page.py").write_text(before + code, encoding="utf-8")
+    command = [sys.executable, "page.py"]
+    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_page_of_five_wishes_is_one_program_that_ends_in_operators_of_dali(tmp_path: Path) -> None:
+    assert "(4, 7, 3, 56, 56) torch.float32" in run_page("five-wishes.md", tmp_path)
+
+
+def test_the_page_of_the_proxy_is_a_program(tmp_path: Path) -> None:
+    (tmp_path / "videos").mkdir()
+    for number in range(6):
+        spec = ClipSpec(num_frames=100, codec="libvpx-vp9", b_frames=None, seed=number)
+        write_clip(tmp_path / "videos" / f"{number}.webm", spec)
+    shapes = run_page("dali-proxy.md", tmp_path, WITHOUT_PROFILER).splitlines()
+    assert shapes == [f"torch.Size([{count}, 4, 3, 64, 64]) torch.float32" for count in (4, 2)]
