@@ -230,7 +230,7 @@ def _name_few(files: Sequence[str]) -> str:
 
 
 def _flatten(text: str) -> str:
-    return " ".join(text.split())[:200]
+    return " ".join(text.split())
 
 
 def main(table: str, page: str) -> None:
