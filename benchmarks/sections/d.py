@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -75,8 +76,10 @@ OWN_LOOPS = (
     Loop("framefeed, its DataLoader and a Sampler", "framefeed under its DataLoader", _PRELUDE, ("torch",)),
     Loop(ALONE, "framefeed list, clip by clip", _PRELUDE, ("torch",)),
 )
+# A seek a frame, as a data set that is given a list of frames does it.
 OPENCV_LOOP = Loop(OPENCV, "opencv", needs=("opencv", "torch"))
 PEER_LOOPS = (
+    Loop(f"{OPENCV}, one seek a clip", "opencv one-seek", needs=("opencv", "torch")),
     Loop("TorchCodec, exact", "torchcodec exact", needs=("torchcodec",)),
     Loop("TorchCodec, approximate", "torchcodec approximate", needs=("torchcodec",)),
     Loop("decord2", "decord2", needs=("decord2",)),
@@ -85,6 +88,8 @@ DALI_LOOPS = (
     Loop("DALI, frames by number", "dali frames", needs=("dali",)),
     Loop("DALI, reader", "dali reader", needs=("dali",)),
 )
+AT_THE_ENDS = {ALONE, OWN_LOOPS[2].name, OPENCV, "TorchCodec, exact"}
+"""Routes that the shortest and the longest video are enough for."""
 ON_GPU = {
     "DALI file reader, GPU": "it needs CUDA: readers.video has no CPU variant",
     "DALI proxy, CPU": "DALI decodes no H.264 without a GPU",
@@ -127,7 +132,7 @@ class LongVideo:
             "file_list": os.fspath(folder / "clips.txt"),
             "side": SIZE,
             "batch": batch,
-            "workers": OPENCV_WORKERS if loop is OPENCV_LOOP else WORKERS,
+            "workers": OPENCV_WORKERS if loop.library == "opencv" else WORKERS,
             "makes_float": True,
             "most_batches": None,
             "dump": os.fspath(folder / "kept.npy"),
@@ -218,7 +223,13 @@ def clips_row(
     count, base = len(first.clips), len(first.video)
     batch = min(BATCH, max(1, count // 2))
     records, references = Records(), list[Reference]()
-    by_name = {_title(loop.name, video.seconds): (loop, video) for video in videos.values() for loop in loops}
+    ends = {min(videos), max(videos)}
+    by_name = {
+        _title(loop.name, video.seconds): (loop, video)
+        for length, video in videos.items()
+        for loop in loops
+        if length in ends or loop.name not in AT_THE_ENDS
+    }
 
     def enter(name: str) -> Contender:
         loop, video = by_name[name]
@@ -331,7 +342,7 @@ def plan_rows(
 
 
 def tabulate(rows: Mapping[str, Result]) -> Mapping[str, Table]:
-    """Seconds, CPU seconds and memory of each route, a column for each length."""
+    """Seconds, CPU seconds and memory of each route in one cell, a column for each length."""
     return {title: table for row in rows.values() for title, table in _tabulate_row(row).items()}
 
 
@@ -339,36 +350,24 @@ def _tabulate_row(row: Result) -> dict[str, Table]:
     lengths = list(row["facts"]["indexing_seconds"])
     by_name = {each["name"]: each for each in row["contenders"] if not each["num_wrong"]}
     reasons, peaks = list_reasons(row), row["facts"]["peak_MB"]
-    routes = row["facts"]["routes"]
 
-    def fill(measure: Callable[[Mapping[str, Any]], str]) -> list[list[str]]:
-        names = {route: [_title(route, length) for length in lengths] for route in routes}
-        return [
-            [route, *(measure(by_name[name]) if name in by_name else reasons.get(name, "") for name in names[route])]
-            for route in routes
-        ]
+    def fill(route: str, length: str) -> str:
+        name = _title(route, length)
+        if name not in by_name:
+            return reasons.get(name, "")
+        each = by_name[name]
+        return f"{say_seconds(each['wall_seconds'])} / {median(each['cpu_seconds']):.1f} / {peaks[name]:,}"
 
     published = PUBLISHED if row["key"] == "D" else {}
     columns = list(dict.fromkeys(length for seconds in published.values() for length in seconds))
-    seconds = fill(lambda each: say_seconds(each["wall_seconds"]))
-    seconds += [[name, reasons[name], *[""] * (len(lengths) - 1)] for name in ON_GPU if name in reasons]
-    for line in seconds:
+    lines = [[route, *(fill(route, length) for length in lengths)] for route in row["facts"]["routes"]]
+    lines += [[name, reasons[name], *[""] * (len(lengths) - 1)] for name in ON_GPU if name in reasons]
+    for line in lines:
         line[1:1] = [str(published.get(line[0], {}).get(length, "")) for length in columns]
-    indexing = ", ".join(
-        f"{each} s of the video of {length} s" for length, each in row["facts"]["indexing_seconds"].items()
-    )
-    header = ["", *(f"{length} s" for length in lengths)]
-    return {
-        f"{row['title']}: seconds": Table(
-            ["", *(f"published, {length} s" for length in columns), *header[1:]],
-            seconds,
-            [f"framefeed's index is made once for all epochs, and is not in its seconds: {indexing}"],
-        ),
-        f"{row['title']}: CPU seconds": Table(header, fill(lambda each: say_seconds(each["cpu_seconds"]))),
-        f"{row['title']}: peak memory of all processes, MB": Table(
-            header, fill(lambda each: f"{peaks[each['name']]:,}")
-        ),
-    }
+    indexing = ", ".join(f"{each} s of {length} s" for length, each in row["facts"]["indexing_seconds"].items())
+    header = ["", *(f"published, {length} s" for length in columns), *(f"{length} s" for length in lengths)]
+    note = f"framefeed's index is made once for all epochs, and is not in its seconds: {indexing}"
+    return {f"{row['title']}: seconds / CPU seconds / peak MB": Table(header, lines, [note])}
 
 
 def make_section(clips: int = CLIPS, lengths: Sequence[int] = LENGTHS) -> Section:

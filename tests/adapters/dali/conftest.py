@@ -26,7 +26,8 @@ def make_pipe() -> Iterator[Callable[..., Any]]:
     made: list[Any] = []
 
     def make(plan: ff.EpochPlan | None = None, **options: Any) -> Any:
-        made.append(ff.dali.pipeline(plan or plan_of(), **{"batch_size": BATCH, "workers": 2, **options}))
+        given = plan_of() if plan is None else plan  # one without clips is False
+        made.append(ff.dali.pipeline(given, **{"batch_size": BATCH, "workers": 2, **options}))
         return made[-1]
 
     yield make

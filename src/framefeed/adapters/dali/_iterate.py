@@ -45,17 +45,18 @@ def iterate(pipe: ClipPipeline, target: str | None = None) -> PipelineBatches:
         ) from error
 
     def convert(outputs: Iterable[Any]) -> Batch:
-        tensors = {
-            name: torch.utils.dlpack.from_dlpack(each.as_tensor())
-            for name, each in zip(pipe.output_names, outputs, strict=True)
-        }
+        shared = (torch.utils.dlpack.from_dlpack(each.as_tensor()) for each in outputs)
+        tensors = dict(zip(pipe.output_names, shared, strict=True))
+        failed = ~tensors["ok"]
+        if failed.any():
+            tensors["clip"][failed] = 0  # not those of mean and std
         if target is None:
             return tensors
         column = tensors[target]
         if column.dtype == torch.bool:
             column = column.to(torch.int64)
         ignored = float("nan") if column.is_floating_point() else IGNORED_TARGET
-        return tensors["clip"], column.masked_fill(~tensors["ok"], ignored)
+        return tensors["clip"], column.masked_fill(failed, ignored)
 
     return PipelineBatches(pipe, convert)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,10 +17,10 @@ from nvidia.dali import Pipeline, fn, types
 from nvidia.dali.backend import GetCUDADeviceCount
 
 from framefeed._checks import check_choice, check_integer, expected
+from framefeed._per_process import PerProcess
 from framefeed.adapters.dali._source import ClipSource, SourceEpoch
 from framefeed.errors import FramefeedError, LoadError, UsageError
 from framefeed.load import ClipLoader, Ledger, OnError
-from framefeed.media import source_name
 from framefeed.parallel import ClosedByWith
 from framefeed.plan import EpochPlan
 from framefeed.request import OutputSpec
@@ -152,6 +153,17 @@ def check_device(device: int) -> None:
     raise UsageError(f"device={number}: {missing}; device=None runs the same pipeline on the CPU")
 
 
+def _leave_pipelines_to_parent(left: None) -> None:
+    """Have a forked child never free pipelines, whose threads are the parent's: DALI would hang, or crash at exit."""
+    pipelines: set[Any] = getattr(Pipeline, "_pipes", set())  # weak references, for DALI's exit handler
+    for each in pipelines:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(each()))
+    pipelines.clear()
+
+
+_AT_FORK = PerProcess(lambda: None, begin=_leave_pipelines_to_parent)
+
+
 class ClipPipeline(ClosedByWith):
     """A DALI pipeline over the clips of a plan; `pipeline` makes it.
 
@@ -164,10 +176,10 @@ class ClipPipeline(ClosedByWith):
         self.source = source
         self.output_names = source.output_names
         self._graph = graph
-        self._dali: Any = None
         self._run: PipelineRun | None = None
         self._why_closed: str | None = None
         self._dali = self._build()
+        self._process = os.getpid()
 
     def __repr__(self) -> str:
         return f"ClipPipeline({', '.join(self.output_names)}, {self.source.loader!r})"
@@ -175,6 +187,11 @@ class ClipPipeline(ClosedByWith):
     @property
     def dali(self) -> Any:
         """The ``nvidia.dali.Pipeline``, for iterators of DALI; do not use it and `iterate` at once."""
+        if self._why_closed is not None:
+            raise UsageError(self._why_closed)
+        if self._dali is None or self._process != os.getpid():
+            self._dali = self._build()
+            self._process = os.getpid()
         return self._dali
 
     @property
@@ -188,12 +205,8 @@ class ClipPipeline(ClosedByWith):
 
     def begin_run(self) -> PipelineRun:
         """Begin an epoch, and end the one that is under way."""
-        if self._why_closed is not None:
-            raise UsageError(self._why_closed)
         self.end_run("a later iteration of the pipeline replaced it: use one iterator at a time")
-        if self._dali is None:
-            self._dali = self._build()
-        self._run = PipelineRun(self.source, self._dali)
+        self._run = PipelineRun(self.source, self.dali)
         return self._run
 
     def end_run(self, why: str) -> None:
@@ -257,6 +270,7 @@ class PipelineRun:
         self.is_finished = False
         self._source = source
         self._dali = dali
+        self._process = os.getpid()
         self._num_taken = 0
         self._error: FramefeedError | None = None
         self._why_ended: str | None = None
@@ -284,6 +298,8 @@ class PipelineRun:
             raise StopIteration
         if self._why_ended is not None:
             raise UsageError(f"this iterator has ended: {self._why_ended}")
+        if os.getpid() != self._process:
+            raise UsageError("this iterator is of another process, whose threads are not in this one: iterate again")
         self._fill()
         if self._num_taken < self.epoch.num_fetched:
             outputs = self._call_dali(self._dali.outputs)
@@ -322,13 +338,16 @@ class PipelineRun:
         except FramefeedError:
             raise
         except RuntimeError as error:
-            failed = self.epoch.get_fetched(min(self._num_taken + 1, self.epoch.num_fetched))
-            names = [each if isinstance(each, str) else source_name(each) for each in failed.sources]
+            # DALI's own text names the operator, and no file.
+            positions, names = self.epoch.name_clips(min(self._num_taken + 1, self.epoch.num_fetched))
             more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
             self.end("DALI failed: iterate again, for which its pipeline is built anew")
             raise LoadError(
-                f"DALI failed in the batch of the clips at positions {failed.positions} of "
+                f"DALI failed in the batch of the clips at positions {positions} of "
                 f"{', '.join(names[:_MOST_NAMED])}{more}: {error}",
-                position=failed.positions[0] if failed.positions else None,
+                position=positions[0] if positions else None,
                 stage="dali",
             ) from error
+        except BaseException:  # Ctrl-C: DALI may have fetched a batch that it does not work on
+            self.end("it was interrupted: iterate again, or load a state")
+            raise

@@ -11,7 +11,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from operator import length_hint
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from nvidia.dali import types
@@ -20,6 +20,7 @@ from framefeed._checks import check_integer, expected
 from framefeed.adapters import check_target, convert_target, find_target_dtype
 from framefeed.errors import UsageError
 from framefeed.load import BatchIterator, BatchSpec, ClipBatch, ClipLoader
+from framefeed.media import source_name
 from framefeed.parallel import ClosedByWith
 from framefeed.plan import EpochPlan
 
@@ -32,8 +33,8 @@ _TYPES = {
         "float64",
     )
 }  # fmt: skip
-_STATES_KEPT = 256
-"""Batches that DALI may have fetched ahead; its queues hold 2 unless another ``prefetch_queue_depth`` is given."""
+_KEPT = 256
+"""Batches that are remembered. DALI fetches 2 ahead, unless it is given another ``prefetch_queue_depth``."""
 
 
 def external_source(
@@ -155,14 +156,6 @@ class ClipSource(ClosedByWith):
             self.loader.close()
 
 
-class Fetched(NamedTuple):
-    """What is remembered of a batch: the state of the loader after it, its global positions and its sources."""
-
-    state: dict[str, Any]
-    positions: list[int]
-    sources: list[str | bytes]
-
-
 class SourceEpoch(Iterator[list[Any]]):
     """Arrays of the batches of one epoch, which ends with its last batch, whether or not one more is asked for.
 
@@ -176,7 +169,8 @@ class SourceEpoch(Iterator[list[Any]]):
         self._source = source
         self._process = os.getpid()
         self._batches: BatchIterator | None = None
-        self._fetched: dict[int, Fetched] = {}
+        self._states: dict[int, dict[str, Any]] = {}
+        self._clips: dict[int, tuple[list[int], list[str | bytes]]] = {}
         self.number: int | None = None
         self.num_fetched = 0
         self.is_exhausted = False
@@ -186,36 +180,43 @@ class SourceEpoch(Iterator[list[Any]]):
             raise UsageError(
                 "this DALI pipeline was built in another process, and its threads are not in this one: build it here"
             )
-        loader = self._source.loader
         if self._batches is None:
             self._batches = self._source.begin(self)
-            self.number = loader.epoch
-            self._fetched[0] = Fetched(loader.state_dict(), [], [])
-        try:
-            batch = next(self._batches)
-        except StopIteration:
+            self.number = self._source.loader.epoch
+            self._remember_state()
+        batch = next(self._batches, None)
+        if batch is None:
             self.is_exhausted = True
-            raise
+            # After the last batch, errors that came in place of later ones, and in an epoch without batches.
+            self._remember_state()
+            raise StopIteration
         if not length_hint(self._batches):
             next(self._batches, None)
+        outputs = self._source.make_outputs(batch)
         self.num_fetched += 1
-        self._fetched[self.num_fetched] = Fetched(loader.state_dict(), batch.positions.tolist(), batch.sources)
-        self._fetched.pop(self.num_fetched - _STATES_KEPT, None)
-        return self._source.make_outputs(batch)
+        self._remember_state()
+        self._clips[self.num_fetched] = batch.positions.tolist(), batch.sources
+        for remembered in (self._states, self._clips):
+            remembered.pop(self.num_fetched - _KEPT, None)
+        return outputs
 
-    def get_fetched(self, number: int) -> Fetched:
-        """Return what is remembered of a batch, counted from 1; 0 is the beginning of the epoch."""
-        if number not in self._fetched:
-            raise UsageError(
-                f"delivered: DALI has fetched {self.num_fetched} batches of this epoch, and the states of the last "
-                f"{len(self._fetched)} are kept; you say {number}: count from the beginning of the epoch, and save "
-                "the state before the next batch"
-            )
-        return self._fetched[number]
+    def _remember_state(self) -> None:
+        self._states[self.num_fetched] = self._source.loader.state_dict()
 
     def state_after(self, number: int) -> dict[str, Any]:
         """Return the state of the loader after so many batches."""
-        return self.get_fetched(number).state
+        if number not in self._states:
+            raise UsageError(
+                f"delivered: DALI has fetched {self.num_fetched} batches of this epoch, and the states of the last "
+                f"{len(self._states)} are kept; you say {number}: count from the beginning of the epoch, and save "
+                "the state before the next batch"
+            )
+        return self._states[number]
+
+    def name_clips(self, number: int) -> tuple[list[int], list[str]]:
+        """Return global positions and sources of a batch, counted from 1; nothing if it is not remembered."""
+        positions, sources = self._clips.get(number, ([], []))
+        return positions, [each if isinstance(each, str) else source_name(each) for each in sources]
 
 
 def _choose_columns(plan: EpochPlan, spec: BatchSpec, target: str | None) -> list[str]:

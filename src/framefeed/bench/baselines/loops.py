@@ -102,25 +102,26 @@ def prepare_spdl(spec: Spec) -> Begin:
     return begin
 
 
-def prepare_opencv(spec: Spec) -> Begin:
-    """Prepare OpenCV: a seek to the first frame of a clip, the others in turn; resized and made float in the worker."""
+def prepare_opencv(spec: Spec, *, seeks_once: bool = False) -> Begin:
+    """Prepare OpenCV: a seek a frame, or one to the first of a clip; resized and made float in the worker."""
     import cv2
     import torch
 
-    cv2.setNumThreads(1)
     # More workers than cores are the point.
     warnings.filterwarnings("ignore", "This DataLoader will create")
 
     def read(clip: Clip) -> Any:
         path, ordinals = clip
         capture = cv2.VideoCapture(path)
-        capture.set(cv2.CAP_PROP_POS_FRAMES, ordinals[0])
-        at, frames = ordinals[0], []
+        at, frames = -1, []
         for ordinal in ordinals:
-            while at <= ordinal:
+            if at < 0 or not seeks_once:
+                capture.set(cv2.CAP_PROP_POS_FRAMES, ordinal)
+                at = ordinal
+            for _ in range(at, ordinal):
                 capture.grab()
-                at += 1
-            frames.append(cv2.cvtColor(cv2.resize(capture.retrieve()[1], (spec["side"],) * 2), cv2.COLOR_BGR2RGB))
+            picture, at = capture.read()[1], ordinal + 1
+            frames.append(cv2.cvtColor(cv2.resize(picture, (spec["side"],) * 2), cv2.COLOR_BGR2RGB))
         capture.release()
         return torch.stack(list(map(torch.from_numpy, frames))).permute(0, 3, 1, 2).float() / 255
 
@@ -238,6 +239,7 @@ LOOPS: dict[str, Callable[[Spec], Begin]] = {
     "torchcodec mappings, resized by torch": partial(prepare_torchcodec, resizes_itself=False, is_mapped=True),
     "spdl": prepare_spdl,
     "opencv": prepare_opencv,
+    "opencv one-seek": partial(prepare_opencv, seeks_once=True),
     "dali frames": prepare_dali,
     "dali reader": partial(prepare_dali, is_reader=True),
     "framefeed list": prepare_framefeed_list,

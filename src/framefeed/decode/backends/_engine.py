@@ -68,6 +68,7 @@ class EngineFacts:
         interlaced: Whether it converts interlaced pictures.
         times: Origin of the times that it tells of pictures, "stream" or "first frame"; None if it tells none.
         counts: Whether the number of frames that it tells is that of the file, and not a guess from the header.
+        takes_packets: Whether it takes each packet for one frame, without a look at the pictures' times.
         chooses_stream: Whether it can be told which stream to decode.
     """
 
@@ -83,6 +84,7 @@ class EngineFacts:
     interlaced: bool = True
     times: str | None = None
     counts: bool = False
+    takes_packets: bool = False
     chooses_stream: bool = False
 
     def check(self, source: MediaSource, index: FrameIndex) -> None:
@@ -122,6 +124,8 @@ class EngineFacts:
             yield f"decodes at most {self.max_side} rows and columns, not {stream.width}x{stream.height}"
         if self.rotations is not None and (stream.mirrored or stream.rotation not in self.rotations):
             yield f"does not turn pictures by {stream.rotation} degrees{', mirrored' if stream.mirrored else ''}"
+        if self.takes_packets and index.built_from == "decode":
+            yield "takes each packet for one frame, and the frames of this file were found by decoding only"
         if self.times is not None and index.times_from != "pts":
             yield (f"cannot be checked here: the frames have no times of their own (times_from={index.times_from!r}), "
                    "by which its pictures would be compared")  # fmt: skip

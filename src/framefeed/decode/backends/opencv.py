@@ -58,15 +58,16 @@ class OpenCVDecoder(EngineDecoder):
     @contextmanager
     def listening(self, *, again: bool) -> Iterator[list[str]]:
         """Silence OpenCV's FFmpeg; after a failure, let it print, and keep that."""
-        _set_level(_ERROR if again else _QUIET)
         if not again:
+            _set_level(_QUIET)
             yield []
             return
-        try:
-            with keeping_output() as lines:
+        with keeping_output() as lines:
+            try:
+                _set_level(_ERROR)
                 yield lines
-        finally:
-            _set_level(_QUIET)
+            finally:
+                _set_level(_QUIET)
 
     def describe_versions(self) -> str:
         """Name OpenCV with its version."""
@@ -120,13 +121,17 @@ class _OpenCVFile:
 def _set_level(level: int) -> None:
     """Set the log level of OpenCV's FFmpeg, for which OpenCV itself reads an environment variable once a process."""
     for library in _LIBRARIES:
-        library.av_log_set_level(level)
+        if hasattr(library, "av_log_set_level"):
+            library.av_log_set_level(level)
 
 
-def _load_libraries() -> list[ctypes.CDLL]:
-    # The wheel's own copy, which importing cv2 has loaded; other builds share FFmpeg with PyAV, or have none.
-    folder = Path(cv2.__file__).parents[1]
-    return [ctypes.CDLL(str(path)) for path in sorted(folder.glob("opencv_python*.libs/libavutil*"))]
+def _find_libraries() -> list[ctypes.CDLL]:
+    with keeping_output():
+        cv2.VideoCapture("", cv2.CAP_FFMPEG)  # the first opening of a process sets a level
+    # The wheel's own copy, which importing cv2 has loaded. Where another library gives its FFmpeg to the whole process,
+    # as decord does, OpenCV may call that one instead.
+    own = sorted(Path(cv2.__file__).parents[1].glob("opencv_python*.libs/libavutil*"))
+    return [ctypes.CDLL(None), *(ctypes.CDLL(str(path)) for path in own)]
 
 
-_LIBRARIES = _load_libraries()
+_LIBRARIES = _find_libraries()
