@@ -38,13 +38,14 @@ SECTIONS: Mapping[str, Section] = make_sections()
 
 
 def plan_rows(
-    sections: Mapping[str, Section], options: BenchOptions, peers: Peers, work: Path, begin: Begin
+    sections: Mapping[str, Section], options: BenchOptions, work: Path, begin: Begin
 ) -> Mapping[str, MakeRow]:
     """Plan the rows of the sections that are asked for."""
     made: dict[str, MakeRow] = {}
     for key, section in sections.items():
         if not options.rows or key in options.rows:
-            made |= section.plan(options, peers, work, begin)
+            # Its own ones: modules of two sections may have one name, "torch".
+            made |= section.plan(options, Peers.find(section.peers), work, begin)
     return made
 
 
@@ -55,7 +56,7 @@ def make_suite(keys: Sequence[str], sections: Mapping[str, Section]) -> Suite:
         "sections",
         {key: section.title for key, section in sections.items()},
         tuple(peers),
-        lambda options, found, work, begin: plan_rows(sections, options, found, work, begin),
+        lambda options, peers, work, begin: plan_rows(sections, options, work, begin),
         {key: section.seconds for key, section in sections.items()},
         3,
         lambda options: {"own_media": bool(options.media)},

@@ -29,7 +29,7 @@ def test_a_route_runs_on_short_and_long_videos_and_its_frames_are_compared(
     video = BenchVideo(write_clip(tmp_path / "v.mp4", ClipSpec(num_frames=50)))
     videos = d.make_videos(store, video, (2, 6), 4, tmp_path)
     assert [len(each.video) for each in videos.values()] == [50, 150]
-    loops = (d.OWN_LOOPS[0], d.OWN_LOOPS[3], d.PEER_LOOPS[2])
+    loops = (d.OWN_LOOPS[0], d.OWN_LOOPS[3], d.PEER_LOOPS[-1])
     peers = Peers({"torch": None}, {}, {"decord2": "No module named 'decord'"})
     row = d.clips_row("D", "clips", videos, loops, peers, tmp_path)
     result = run_row(row, Rounds(1, pilot=1))
