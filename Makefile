@@ -1,5 +1,5 @@
 # Needs python >= 3.11 (with venv) and make; everything else goes into .venv.
-#   make setup | check | test | installed | engines | dali | sections | media | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
+#   make setup | check | test | installed | engines | dali | engines-all | sections | media | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
 
 MEDIA ?=
 OUT ?= build/bench.json
@@ -15,7 +15,7 @@ DECLARED := pyproject.toml constraints.txt
 # The paths reach the shell as variables, never as text, so that they may hold spaces and quotes.
 MEDIA_ARGUMENT = $${MEDIA:+"$$MEDIA"}
 
-.PHONY: setup check test lint types contracts fast tests installed installed-oldest engines dali sections media chaos demo bench goals clean distclean
+.PHONY: setup check test lint types contracts fast tests installed installed-oldest engines dali engines-all environments sections media chaos demo bench goals clean distclean
 .DEFAULT_GOAL := setup
 
 setup: .venv/.dev
@@ -58,7 +58,19 @@ engines: .venv-engines/.engines
 	.venv-engines/bin/python -m pytest $(ARGS) tests/engines
 
 dali: .venv-dali/.dali
-	.venv-dali/bin/python -m pytest $(ARGS) tests/adapters/dali
+	.venv-dali/bin/python -m pytest $(ARGS) tests/adapters/dali tests/engines -k dali
+
+# Every engine over every hard file and over real media (../shared/media, or FRAMEFEED_MEDIA): docs/engines.md. Half an
+# hour on two cores. ARGS="--jobs 2"; python -m tests.engines.exam --help for some engines and files.
+engines-all: .venv-engines/.engines .venv-dali/.dali
+	$(BIN)/python -m tests.engines.exam --out docs/engines.md \
+	  --results benchmarks/results/engines-$$(date -u +%F).tsv $(ARGS)
+
+# For .ci/run: what has environments of its own, one after the other.
+environments:
+	$(MAKE) installed-oldest
+	$(MAKE) engines
+	$(MAKE) dali
 
 # The five write-ups of docs/benchmarks.md, measured again: about half an hour on two cores. ARGS="D --clips 16" for less.
 sections: .venv-sections/.sections

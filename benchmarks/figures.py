@@ -12,11 +12,13 @@ import argparse
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.epoch_picture import draw_epoch
 from benchmarks.reading import RESULTS, Number, read_numbers
+from benchmarks.sections.suite import SECTIONS, tabulate
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -29,6 +31,8 @@ SCAN = ("scan-2026-11-21.json", "scan-2026-11-23-a.json", "scan-2026-11-23-b.jso
 CACHE = ("cache-2026-11-21.json", "cache-2026-11-23-a.json", "cache-2026-11-23-b.json")
 LOAD = tuple(sorted(path.name for path in RESULTS.glob("load-*.json")))
 MAP = tuple(sorted(path.name for path in RESULTS.glob("map-*.json")))
+# The rows of later files replace those of earlier ones.
+SECTION_RESULTS = tuple(sorted(path.name for path in RESULTS.glob("sections-*.json")))
 PRODUCERS = (1, 2, 5, 10, 30)
 INDEXING = "indexing-2026-11-23.json"
 NOT_MEASURED = "Not measured yet.\n"
@@ -279,6 +283,23 @@ def fill_cache() -> str:
     ])  # fmt: skip
 
 
+def fill_section(key: str) -> str:
+    """The tables of one of the write-ups, with what must be known to read them."""
+    reports = [_load(name) for name in SECTION_RESULTS]
+    rows = {row["key"]: (row, report["machine"]) for report in reports for row in report["rows"]}
+    tables = tabulate([row for row, _ in rows.values()], SECTIONS).get(key, {})
+    if not tables:
+        return NOT_MEASURED
+    loads = [machine["load_average"] for name, (_, machine) in rows.items() if name.partition(":")[0] == key]
+    parts = []
+    for title, table in tables.items():
+        notes = "".join(f"\n- {note}" for note in table.notes)
+        parts.append(f"**{title}**\n\n{make_table(table.header, table.lines)}{notes and notes + chr(10)}")
+    return "\n".join(
+        [*parts, f"Load average of the machine before it: {' / '.join(map(str, dict.fromkeys(loads)))}.\n"]
+    )
+
+
 OVERVIEW: Mapping[str, Callable[[], str]] = {"overview": fill_overview}
 FILLS: Mapping[str, Callable[[], str]] = {
     "machine": fill_machine,
@@ -291,6 +312,7 @@ FILLS: Mapping[str, Callable[[], str]] = {
     "cache": fill_cache,
     "map": fill_map,
     "simulation": fill_simulation,
+    **{f"section_{key.lower()}": partial(fill_section, key) for key in SECTIONS},
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -71,8 +71,14 @@ class Reference:
         return [frame.planes for frame in self.frames]
 
 
-def read_reference(path: str | Path, *, rgb: bool = False, limit: int | None = None) -> Reference:
-    """Decode a whole file, or its first ``limit`` frames."""
+def read_reference(
+    path: str | Path,
+    *,
+    rgb: bool = False,
+    limit: int | None = None,
+    on_frame: Callable[[VideoFrame], object] | None = None,
+) -> Reference:
+    """Decode a whole file, or its first ``limit`` frames, and show each to a function."""
     with av.open(os.fspath(path), metadata_errors="replace") as container:
         stream = best_stream(container)
         stream.codec_context.thread_count = 1
@@ -82,6 +88,8 @@ def read_reference(path: str | Path, *, rgb: bool = False, limit: int | None = N
         frames = []
         for frame in islice(run.frames(), limit):
             pts = frame.pts  # Packing may write to it.
+            if on_frame is not None:
+                on_frame(frame)
             frames.append(ReferenceFrame(pts, planes_of(frame), _rgb_digest(frame, converter) if rgb else b""))
         assert stream.time_base is not None
         judged = tuple(replace(frame, is_suspect=bad) for frame, bad in zip(frames, run.suspects(), strict=True))

@@ -18,9 +18,9 @@ from benchmarks.scan.chart import write_text
 WIDTH, HEIGHT = 860, 440
 LEFT, RIGHT, TOP, BOTTOM = 64, 250, 86, 372
 INK, FAINT, GRID = "#1f2933", "#64707d", "#e4e8ec"
-COLOURS = ("#0b7a75", "#b5543a", "#5b6fa8", "#b98a1f", "#8a5a9e")
+COLOURS = ("#0b7a75", "#b5543a", "#5b6fa8", "#b98a1f", "#8a5a9e", "#4a5560")
 """Of the lines, ours first; dark enough on white, and different in lightness too."""
-MARKS = ("circle", "square", "diamond", "triangle", "cross")
+MARKS = ("circle", "square", "diamond", "triangle", "cross", "bar")
 _STEP = 42
 """Pixels between two names, each above its numbers: lines may lie on each other."""
 FONT = "system-ui, -apple-system, Segoe UI, Roboto, sans-serif"
@@ -49,13 +49,13 @@ def draw_use(report: Mapping[str, Any]) -> str | None:
         colour, mark = COLOURS[number % len(COLOURS)], MARKS[number % len(MARKS)]
         thick = 3 if name == OURS else 1.6
         parts.append(f'<polyline points="{_join(use)}" fill="none" stroke="{colour}" stroke-width="{thick}"/>')
-        parts += [_draw_mark(mark, *_find_point(*each), colour) for each in use.items()]
+        parts += [draw_mark(mark, *_find_point(*each), colour) for each in use.items()]
     for number, (name, use) in enumerate(lines.items()):
         colour, base = COLOURS[number % len(COLOURS)], TOP + 12 + _STEP * number
         most = ", ".join(f"{use[each]:.0f}" for each in map(str, PRODUCERS) if each in use)
         weight = 650 if name == OURS else 400
         parts += [
-            _draw_mark(MARKS[number % len(MARKS)], WIDTH - RIGHT + 22, base - 4, colour),
+            draw_mark(MARKS[number % len(MARKS)], WIDTH - RIGHT + 22, base - 4, colour),
             write_text(WIDTH - RIGHT + 36, base, name, font_size=13, fill=INK, font_weight=weight),
             write_text(WIDTH - RIGHT + 36, base + 17, f"{most} %"),
         ]
@@ -80,12 +80,14 @@ def _draw_axes() -> list[str]:
     return [*parts, write_text((LEFT + WIDTH - RIGHT) / 2, BOTTOM + 42, "producers", text_anchor="middle")]
 
 
-def _draw_mark(mark: str, left: float, top: float, colour: str) -> str:
+def draw_mark(mark: str, left: float, top: float, colour: str) -> str:
+    """Draw the mark of a line at a point."""
     paths = {
         "square": "M-4 -4H4V4H-4Z",
         "diamond": "M0 -5.5L5.5 0L0 5.5L-5.5 0Z",
         "triangle": "M0 -5.5L5 4H-5Z",
         "cross": "M-4 -4L4 4M-4 4L4 -4",
+        "bar": "M-5.5 -2H5.5V2H-5.5Z",
     }
     if mark == "circle":
         return f'<circle cx="{left:.1f}" cy="{top:.1f}" r="4.5" fill="{colour}"/>'

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -75,8 +76,10 @@ OWN_LOOPS = (
     Loop("framefeed, its DataLoader and a Sampler", "framefeed under its DataLoader", _PRELUDE, ("torch",)),
     Loop(ALONE, "framefeed list, clip by clip", _PRELUDE, ("torch",)),
 )
+# A seek a frame, as a data set that is given a list of frames does it.
 OPENCV_LOOP = Loop(OPENCV, "opencv", needs=("opencv", "torch"))
 PEER_LOOPS = (
+    Loop(f"{OPENCV}, one seek a clip", "opencv one-seek", needs=("opencv", "torch")),
     Loop("TorchCodec, exact", "torchcodec exact", needs=("torchcodec",)),
     Loop("TorchCodec, approximate", "torchcodec approximate", needs=("torchcodec",)),
     Loop("decord2", "decord2", needs=("decord2",)),
@@ -85,10 +88,17 @@ DALI_LOOPS = (
     Loop("DALI, frames by number", "dali frames", needs=("dali",)),
     Loop("DALI, reader", "dali reader", needs=("dali",)),
 )
+PROXY_LOOPS = (
+    Loop("DALI proxy, CPU", "dali proxy cpu", needs=("dali", "torch")),
+    Loop("DALI proxy, mixed", "dali proxy mixed", needs=("dali", "torch")),
+)
+WITHOUT_CUDA = "it needs PyTorch with CUDA, for its marks of a profiler"
+AT_THE_ENDS = {ALONE, OWN_LOOPS[2].name, OPENCV, "TorchCodec, exact"}
+"""Routes that the shortest and the longest video are enough for."""
 ON_GPU = {
     "DALI file reader, GPU": "it needs CUDA: readers.video has no CPU variant",
     "DALI proxy, CPU": "DALI decodes no H.264 without a GPU",
-    "DALI proxy, mixed": "it needs CUDA",
+    "DALI proxy, mixed": WITHOUT_CUDA,
 }
 """Route of the write-up -> why it cannot run without a GPU."""
 
@@ -127,7 +137,7 @@ class LongVideo:
             "file_list": os.fspath(folder / "clips.txt"),
             "side": SIZE,
             "batch": batch,
-            "workers": OPENCV_WORKERS if loop is OPENCV_LOOP else WORKERS,
+            "workers": OPENCV_WORKERS if loop.library == "opencv" else WORKERS,
             "makes_float": True,
             "most_batches": None,
             "dump": os.fspath(folder / "kept.npy"),
@@ -187,10 +197,13 @@ class Records:
     kept: dict[str, Any] = field(default_factory=dict)
 
 
-def time_route(loop: Loop, video: LongVideo, batch: int, folder: Path, name: str, records: Records) -> Run:
+def time_route(
+    loop: Loop, video: LongVideo, batch: int, folder: Path, name: str, records: Records, begin: Begin
+) -> Run:
     """Run a route as a program, note its memory, and take the clips that it kept."""
 
     def run(number: int) -> Reading:
+        begin(f"round {number + 1}: {name}")
         marks = run_loop(loop, video.write(folder, loop, batch), watch=WATCH)
         records.megabytes.setdefault(name, []).append(marks.peak_megabytes)
         dump = folder / "kept.npy"
@@ -211,20 +224,32 @@ def refuse(reason: str) -> Callable[[], Run]:
 
 
 def clips_row(
-    key: str, title: str, videos: Mapping[int, LongVideo], loops: Sequence[Loop], peers: Peers, folder: Path
+    key: str,
+    title: str,
+    videos: Mapping[int, LongVideo],
+    loops: Sequence[Loop],
+    peers: Peers,
+    folder: Path,
+    begin: Begin = lambda what: None,
 ) -> Row:
     """Compare routes on videos of several lengths; the first video has the frames that the others repeat."""
     first = next(iter(videos.values()))
     count, base = len(first.clips), len(first.video)
     batch = min(BATCH, max(1, count // 2))
     records, references = Records(), list[Reference]()
-    by_name = {_title(loop.name, video.seconds): (loop, video) for video in videos.values() for loop in loops}
+    ends = {min(videos), max(videos)}
+    by_name = {
+        _title(loop.name, video.seconds): (loop, video)
+        for length, video in videos.items()
+        for loop in loops
+        if length in ends or loop.name not in AT_THE_ENDS
+    }
 
     def enter(name: str) -> Contender:
         loop, video = by_name[name]
         missing = [each for each in loop.needs if each not in peers.modules]
         groups = () if not loop.library or loop is OPENCV_LOOP else (f"{video.seconds} s",)
-        run = time_route(loop, video, batch, folder, name, records)
+        run = time_route(loop, video, batch, folder, name, records, begin)
         return Contender(
             name,
             refuse(f"it needs {missing[0]}: {peers.missing.get(missing[0], 'not installed')}")
@@ -302,6 +327,22 @@ def _title(route: str, seconds: int | str) -> str:
     return f"{route}, {seconds} s"
 
 
+def find_proxies(peers: Peers, loops: Sequence[Loop]) -> Sequence[Loop]:
+    """Those of DALI's proxy that can run: all, or none."""
+    torch = peers.modules.get("torch")
+    return loops if torch is not None and torch.torch.cuda.is_available() else ()
+
+
+def add_refused(row: Row, reasons: Mapping[str, str]) -> Row:
+    """Add the routes that the row does not have, with the reason of each."""
+    refused = [
+        Contender(name, refuse(why), "dali", rule=name)
+        for name, why in reasons.items()
+        if all(each.rule != name for each in row.contenders)
+    ]
+    return replace(row, contenders=[*row.contenders, *refused])
+
+
 def plan_rows(
     clips: int, lengths: Sequence[int], options: BenchOptions, peers: Peers, work: Path, begin: Begin
 ) -> Mapping[str, MakeRow]:
@@ -311,27 +352,30 @@ def plan_rows(
     def make_test(scratch: Path, stack: ExitStack) -> Row:
         begin("making the test video and its longer ones")
         videos = make_videos(store, store.test_video, lengths, clips, scratch)
-        row = clips_row("D", "720p60 test video, H.264", videos, (*OWN_LOOPS, OPENCV_LOOP, *PEER_LOOPS), peers, scratch)
-        on_gpu = [Contender(name, refuse(why), "dali", rule=name) for name, why in ON_GPU.items()]
-        return replace(row, contenders=[*row.contenders, *on_gpu])
+        proxies = find_proxies(peers, PROXY_LOOPS[1:])
+        loops = (*OWN_LOOPS, OPENCV_LOOP, *PEER_LOOPS, *proxies)
+        return add_refused(
+            clips_row("D:test", "720p60 test video, H.264", videos, loops, peers, scratch, begin), ON_GPU
+        )
 
     def make_trailer(scratch: Path, stack: ExitStack) -> Row:
         ends = sorted({lengths[0], lengths[-1]})
         videos = make_videos(store, store.trailer, ends, max(2, clips // TRAILER_CLIPS), scratch)
-        return clips_row(
-            "D:trailer", "720p24 trailer, H.264", videos, (*OWN_LOOPS, OPENCV_LOOP, *PEER_LOOPS), peers, scratch
-        )
+        loops = (*OWN_LOOPS, OPENCV_LOOP, *PEER_LOOPS)
+        return clips_row("D:trailer", "720p24 trailer, H.264", videos, loops, peers, scratch, begin)
 
     def make_vp9(scratch: Path, stack: ExitStack) -> Row:
         begin("making the test video as VP9")
         videos = make_videos(store, store.vp9_test_video, lengths[:1], clips, scratch)
-        return clips_row("D:VP9", "720p60 test video, VP9", videos, (OWN_LOOPS[0], *DALI_LOOPS), peers, scratch)
+        loops = (OWN_LOOPS[0], *DALI_LOOPS, *find_proxies(peers, PROXY_LOOPS))
+        row = clips_row("D:VP9", "720p60 test video, VP9", videos, loops, peers, scratch, begin)
+        return add_refused(row, {loop.name: WITHOUT_CUDA for loop in PROXY_LOOPS})
 
-    return {"D": make_test, "D:trailer": make_trailer, "D:VP9": make_vp9}
+    return {"D:test": make_test, "D:trailer": make_trailer, "D:VP9": make_vp9}
 
 
 def tabulate(rows: Mapping[str, Result]) -> Mapping[str, Table]:
-    """Seconds, CPU seconds and memory of each route, a column for each length."""
+    """Seconds, CPU seconds and memory of each route in one cell, a column for each length."""
     return {title: table for row in rows.values() for title, table in _tabulate_row(row).items()}
 
 
@@ -339,36 +383,24 @@ def _tabulate_row(row: Result) -> dict[str, Table]:
     lengths = list(row["facts"]["indexing_seconds"])
     by_name = {each["name"]: each for each in row["contenders"] if not each["num_wrong"]}
     reasons, peaks = list_reasons(row), row["facts"]["peak_MB"]
-    routes = row["facts"]["routes"]
 
-    def fill(measure: Callable[[Mapping[str, Any]], str]) -> list[list[str]]:
-        names = {route: [_title(route, length) for length in lengths] for route in routes}
-        return [
-            [route, *(measure(by_name[name]) if name in by_name else reasons.get(name, "") for name in names[route])]
-            for route in routes
-        ]
+    def fill(route: str, length: str) -> str:
+        name = _title(route, length)
+        if name not in by_name:
+            return reasons.get(name, "")
+        each = by_name[name]
+        return f"{say_seconds(each['wall_seconds'])} / {median(each['cpu_seconds']):.1f} / {peaks[name]:,}"
 
-    published = PUBLISHED if row["key"] == "D" else {}
+    published = PUBLISHED if row["key"] == "D:test" else {}
     columns = list(dict.fromkeys(length for seconds in published.values() for length in seconds))
-    seconds = fill(lambda each: say_seconds(each["wall_seconds"]))
-    seconds += [[name, reasons[name], *[""] * (len(lengths) - 1)] for name in ON_GPU if name in reasons]
-    for line in seconds:
+    lines = [[route, *(fill(route, length) for length in lengths)] for route in row["facts"]["routes"]]
+    lines += [[name, reasons[name], *[""] * (len(lengths) - 1)] for name in ON_GPU if name in reasons]
+    for line in lines:
         line[1:1] = [str(published.get(line[0], {}).get(length, "")) for length in columns]
-    indexing = ", ".join(
-        f"{each} s of the video of {length} s" for length, each in row["facts"]["indexing_seconds"].items()
-    )
-    header = ["", *(f"{length} s" for length in lengths)]
-    return {
-        f"{row['title']}: seconds": Table(
-            ["", *(f"published, {length} s" for length in columns), *header[1:]],
-            seconds,
-            [f"framefeed's index is made once for all epochs, and is not in its seconds: {indexing}"],
-        ),
-        f"{row['title']}: CPU seconds": Table(header, fill(lambda each: say_seconds(each["cpu_seconds"]))),
-        f"{row['title']}: peak memory of all processes, MB": Table(
-            header, fill(lambda each: f"{peaks[each['name']]:,}")
-        ),
-    }
+    indexing = ", ".join(f"{each} s of {length} s" for length, each in row["facts"]["indexing_seconds"].items())
+    header = ["", *(f"published, {length} s" for length in columns), *(f"{length} s" for length in lengths)]
+    note = f"framefeed's index is made once for all epochs, and is not in its seconds: {indexing}"
+    return {f"{row['title']}: seconds / CPU seconds / peak MB": Table(header, lines, [note])}
 
 
 def make_section(clips: int = CLIPS, lengths: Sequence[int] = LENGTHS) -> Section:

@@ -1,0 +1,89 @@
+"""The exam of engines: every wrong one is caught, and one that dies takes nothing with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import corpus_file
+from tests.engines.exam import Engine, examine_all
+from tests.engines.files import list_files
+from tests.engines.jobs import READ, Job
+from tests.engines.judge import make_questions, save_questions
+from tests.engines.page import Results, Row, make_page
+from tests.engines.processes import CHECKOUT, EngineProcess
+from tests.engines.wrong_engines import CAUGHT, HARD, PLAIN, Prints, Right, WaitsForEver
+
+LONG_SECONDS = 100.0
+"""A deadline that is not reached."""
+
+
+def engine_of(kind: type[Right]) -> Engine:
+    return Engine(f"{kind.__module__}:{kind.__name__}")
+
+
+def examine(kinds: Sequence[type[Right]]) -> dict[tuple[str, str], Row]:
+    """Rows by the names of engine and file."""
+    files = [file for file in list_files(None) if file.name in (HARD, PLAIN)]
+    engines = [engine_of(kind) for kind in kinds]
+    rows = [row for of_file in examine_all(engines, files, deadline=LONG_SECONDS) for row in of_file]
+    assert len(rows) == len(kinds) * len(files)
+    return {(row.engine.partition(":")[2], row.file): row for row in rows}
+
+
+@pytest.fixture(scope="module")
+def table() -> dict[tuple[str, str], Row]:
+    return examine([kind for kind, _, _ in CAUGHT])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "status", "reason"), CAUGHT, ids=lambda each: getattr(each, "__name__", ""))
+def test_a_wrong_engine_is_caught(
+    kind: type[Right], status: str, reason: str, table: dict[tuple[str, str], Row]
+) -> None:
+    row = table[kind.__name__, HARD]
+    assert row.through.status == status
+    assert reason in row.through.text
+    assert row.printed == ("[h264 @ 0x0] mmco: unref short failure" if kind is Prints else "")
+    assert (row.through.wrong > 0) == (status == "wrong")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [kind for kind, status, _ in CAUGHT if status in ("exact", "crashed", "untyped")])
+def test_the_other_file_is_right(kind: type[Right], table: dict[tuple[str, str], Row]) -> None:
+    assert table[kind.__name__, PLAIN].through.status == "exact"
+
+
+@pytest.mark.slow
+def test_an_engine_that_hangs_is_ended(tmp_path: Path) -> None:
+    questions = tmp_path / "questions"
+    with EngineProcess(engine_of(WaitsForEver).name) as process:
+        for name, seconds, status in ((HARD, 0.5, "hung"), (PLAIN, LONG_SECONDS, "exact")):
+            save_questions(make_questions(corpus_file(name)), questions)
+            assert process.ask(Job(READ, corpus_file(name), questions), seconds).answer.status == status
+
+
+TEN = (
+    "base.mp4", "edit_list.mp4", "fields.mkv", "flipped_bytes.mp4", "header_count.avi", "negative_pts.mkv",
+    "open_gop.ts", "rotated_90.mp4", "vfr.mkv", "vp9.webm",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_an_engine_gives_the_right_frames_of_ten_hard_files_or_errors(engine: str) -> None:
+    files = [file for file in list_files(None) if file.name in TEN]
+    assert len(files) == len(TEN)
+    rows = [row for of_file in examine_all([Engine(engine)], files, deadline=LONG_SECONDS) for row in of_file]
+    assert len(rows) == len(TEN)
+    assert [str(row) for row in rows if row.is_fault] == []
+    right = {row.file for row in rows if row.through.status in ("exact", "close")}
+    assert right >= ({"vp9.webm"} if engine == "dali" else {"vp9.webm", "base.mp4"})
+
+
+def test_the_page_is_what_the_table_gives() -> None:
+    table = max((CHECKOUT / "benchmarks" / "results").glob("engines-*.tsv"))
+    page = (CHECKOUT / "docs" / "engines.md").read_text(encoding="utf-8")
+    assert page == make_page(Results.read(table), table.name), "run python -m tests.engines.page TABLE docs/engines.md"
