@@ -52,7 +52,8 @@ HEIGHT, WIDTH, COUNT, QUALITY = 375, 500, 600, 90
 SIDE, BATCH, THREADS, CLASSES, EPOCHS = 240, 64, 2, 10, 2
 LEAST_PSNR = 32
 """dB of each picture, against Pillow's decoder and its bilinear filter."""
-DALI, DALI_MIXED, INTO_DALI = "DALI, CPU", "DALI, mixed", "framefeed into DALI"
+DALI, DALI_MIXED = "DALI, CPU", "DALI, mixed"
+INTO_DALI, RESIZED_INTO_DALI = "framefeed into DALI, which resizes", "framefeed, resized, into DALI"
 OURS, OURS_TORCH, PILLOW = "framefeed, ClipLoader", "framefeed, torch DataLoader", "Pillow, torch DataLoader"
 ALONE, TRAINING, PARTS = "C:alone", "C:training", "C:parts"
 BeginEpoch = Callable[[int], Iterable[tuple[Any, Any]]]
@@ -141,10 +142,10 @@ def open_dali(album: Album, peers: Peers, stack: ExitStack, device: str = "cpu")
     return lambda epoch: begin()
 
 
-def open_into_dali(album: Album, peers: Peers, stack: ExitStack) -> BeginEpoch:
-    """Decoded by framefeed at full size, resized and cast by DALI."""
+def open_into_dali(album: Album, peers: Peers, stack: ExitStack, size: tuple[int, int] | None = None) -> BeginEpoch:
+    """Decoded by framefeed, at full size or resized by it, and resized otherwise by DALI."""
     need(peers, "dali")
-    pipe = ff.dali.pipeline(album.plan(None), batch_size=BATCH, size=(SIDE, SIDE), workers=THREADS)
+    pipe = ff.dali.pipeline(album.plan(size), batch_size=BATCH, size=(SIDE, SIDE), workers=THREADS)
     stack.callback(pipe.close)
     return lambda epoch: ((clips[:, 0], labels) for clips, labels in ff.dali.iterate(pipe, target="label"))
 
@@ -180,6 +181,7 @@ ROUTES: dict[str, tuple[str, Callable[[Album, Peers, ExitStack], BeginEpoch]]] =
     DALI: ("dali", open_dali),
     DALI_MIXED: ("dali", partial(open_dali, device="gpu")),
     INTO_DALI: ("dali", open_into_dali),
+    RESIZED_INTO_DALI: ("dali", partial(open_into_dali, size=(SIDE, SIDE))),
     OURS: ("", open_clip_loader),
     OURS_TORCH: ("torch", open_torch),
     PILLOW: ("torch", open_pillow),

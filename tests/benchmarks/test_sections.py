@@ -55,6 +55,19 @@ def test_command_prints_a_table_and_says_why_a_route_did_not_run(
     assert [row["key"] for row in report["rows"]] == ["A"]
 
 
+def test_each_section_gets_its_own_modules_where_two_have_one_name(tmp_path: Path) -> None:
+    given = list[str]()
+
+    def note(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> Mapping[str, MakeRow]:
+        given.append(peers.modules["pillow"].__name__)
+        return {}
+
+    names = ("benchmarks.peers.pillow", "framefeed.bench.baselines.pillow")
+    sections = {name: Section("a fake", (name,), note, tabulate, 0) for name in names}
+    suite.plan_rows(names, sections, BenchOptions(), tmp_path, print)
+    assert given == list(names)
+
+
 def test_unknown_section_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.main(["Z"])

@@ -14,6 +14,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,8 @@ Spec = dict[str, Any]
 Clip = tuple[str, list[int]]
 Begin = Callable[[], Iterable[Any]]
 """Starts an epoch: batches, uint8 [B, T, 3, H, W], or float32 in [0, 1]."""
+AFTERWARDS = ExitStack()
+"""What is closed after the last mark."""
 
 
 def prepare_torch(spec: Spec, read: Callable[[Clip], Any]) -> Begin:
@@ -142,8 +145,7 @@ def prepare_dali(spec: Spec, *, is_reader: bool = False) -> Begin:
             some = clips[at : at + size]
             yield [data[path] for path, _ in some], [np.array(ordinals, np.int32) for _, ordinals in some]
 
-    @pipeline_def(batch_size=size, num_threads=spec["workers"], device_id=None, prefetch_queue_depth=1)
-    def make() -> Any:
+    def define() -> Any:
         if is_reader:
             frames, _ = fn.experimental.readers.video(
                 file_list=spec["file_list"], file_list_format="frames", sequence_length=len(clips[0][1]),
@@ -158,11 +160,52 @@ def prepare_dali(spec: Spec, *, is_reader: bool = False) -> Begin:
         return fn.crop_mirror_normalize(small, std=[255.0] * 3, output_layout="FCHW")
 
     def begin() -> Iterator[Any]:
-        pipe = make()
+        pipe = pipeline_def(define)(
+            batch_size=size, num_threads=spec["workers"], device_id=None, prefetch_queue_depth=1
+        )
         pipe.build()
         for _ in range(0, len(clips), size):
             (batch,) = pipe.run()
             yield torch.from_numpy(batch.as_array())
+
+    return begin
+
+
+def prepare_dali_proxy(spec: Spec, device: str) -> Begin:
+    """Prepare DALI's proxy: forked workers send whole files and numbers of frames to a pipeline of this process."""
+    import numpy as np
+    from nvidia.dali import fn, pipeline_def, types
+    from nvidia.dali.plugin.pytorch.experimental import proxy
+    from torch.utils.data import Dataset
+
+    def define() -> Any:
+        encoded = fn.external_source(name="encoded", dtype=types.UINT8, ndim=1, no_copy=True)
+        numbers = fn.external_source(name="numbers", dtype=types.INT32, ndim=1)
+        frames = fn.decoders.video(encoded, frames=numbers, pad_mode="none", device=device)
+        small = fn.resize(frames, size=[spec["side"]] * 2)
+        return fn.crop_mirror_normalize(small, std=[255.0] * 3, output_layout="FCHW")
+
+    class Clips(Dataset[Any]):
+        def __init__(self, send: Callable[..., Any]) -> None:
+            self._send = send
+
+        def __len__(self) -> int:
+            return len(spec["clips"])
+
+        def __getitem__(self, position: int) -> Any:
+            path, ordinals = spec["clips"][position]
+            return self._send(encoded=np.fromfile(path, np.uint8), numbers=np.array(ordinals, np.int32))
+
+    def begin() -> Iterator[Any]:
+        size, workers, device_id = spec["batch"], spec["workers"], None if device == "cpu" else 0
+        pipe = pipeline_def(define)(batch_size=size, num_threads=workers, device_id=device_id, prefetch_queue_depth=1)
+        # Its end takes 5 s.
+        server = AFTERWARDS.enter_context(proxy.DALIServer(pipe))
+        clips = Clips(server.proxy)
+        for batch in proxy.DataLoader(
+            server, clips, batch_size=size, num_workers=workers, multiprocessing_context="fork"
+        ):
+            yield batch.cpu()
 
     return begin
 
@@ -242,6 +285,8 @@ LOOPS: dict[str, Callable[[Spec], Begin]] = {
     "opencv one-seek": partial(prepare_opencv, seeks_once=True),
     "dali frames": prepare_dali,
     "dali reader": partial(prepare_dali, is_reader=True),
+    "dali proxy cpu": partial(prepare_dali_proxy, device="cpu"),
+    "dali proxy mixed": partial(prepare_dali_proxy, device="mixed"),
     "framefeed list": prepare_framefeed_list,
     "framefeed list, clip by clip": partial(prepare_framefeed_list, batch=1),
     "framefeed under torch's DataLoader": prepare_framefeed_torch,
@@ -264,28 +309,36 @@ def make_float(batch: Any) -> Any:
     return batch if batch.is_floating_point() else batch.float().div_(255)
 
 
+def prepare_copying() -> Callable[[Any, Iterable[int]], list[Any]]:
+    """Prepare to copy some clips of a batch, which itself must not stay."""
+    import numpy as np
+
+    return lambda batch, slots: [np.asarray(batch[slot]).copy() for slot in slots]
+
+
 def main() -> None:
     """Run a loop, as far as the specification says."""
     with open(sys.argv[2], encoding="utf-8") as file:
         spec = json.load(file)
     begin = LOOPS[sys.argv[1]](spec)
-    if spec["dump"]:
-        import numpy as np
+    copy = prepare_copying() if spec["dump"] else None
     say("ready")
-    kept, position, every = [], 0, spec.get("every", 1)
+    kept, position, every = list[Any](), 0, spec.get("every", 1)
     for number, batch in enumerate(begin(), 1):
         if spec.get("makes_float"):
             batch = make_float(batch)
         if number == 1:
             say("first")
-        if spec["dump"]:
-            # Copies of some clips: the batch itself must not stay.
-            kept += [np.asarray(batch[at]).copy() for at in range(-position % every, len(batch), every)]
+        if copy is not None:
+            kept += copy(batch, range(-position % every, len(batch), every))
         position += len(batch)
         if number == spec["most_batches"]:
             break
     say("done")
+    AFTERWARDS.close()
     if spec["dump"]:
+        import numpy as np
+
         np.save(spec["dump"], np.stack(kept))
 
 
