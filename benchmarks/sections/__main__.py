@@ -23,7 +23,12 @@ from framefeed.bench import BenchOptions, Rounds, describe_closing, run_suite
 def read_arguments(words: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sections", description=__doc__.splitlines()[0])
-    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {' '.join(SECTIONS)} (default: all)")
+    parser.add_argument(
+        "sections",
+        nargs="*",
+        metavar="SECTION",
+        help=f"of {' '.join(SECTIONS)}, or a row of one, such as D:trailer (default: all)",
+    )
     parser.add_argument("--media", type=Path, metavar="FOLDER", help="real media (default: FRAMEFEED_MEDIA)")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="JPEG files for section C (default: made here)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N")
@@ -36,7 +41,7 @@ def read_arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to this file too")
     given = parser.parse_args(words)
     given.sections = given.sections or list(SECTIONS)
-    unknown = sorted(set(given.sections) - SECTIONS.keys())
+    unknown = sorted(key for key in given.sections if key.partition(":")[0] not in SECTIONS)
     if unknown:
         parser.error(f"SECTION: expected some of {' '.join(SECTIONS)}, got {' '.join(unknown)}")
     return given
@@ -61,7 +66,7 @@ def main(words: list[str] | None = None) -> int:
     options = BenchOptions(
         media=(Path(media),) if media else (),
         work=given.work,
-        rows=tuple(given.sections),
+        rows=tuple(dict.fromkeys(key.partition(":")[0] for key in given.sections)),
         rounds=Rounds(given.rounds, pilot=1),
     )
     report = run_suite(

@@ -197,10 +197,13 @@ class Records:
     kept: dict[str, Any] = field(default_factory=dict)
 
 
-def time_route(loop: Loop, video: LongVideo, batch: int, folder: Path, name: str, records: Records) -> Run:
+def time_route(
+    loop: Loop, video: LongVideo, batch: int, folder: Path, name: str, records: Records, begin: Begin
+) -> Run:
     """Run a route as a program, note its memory, and take the clips that it kept."""
 
     def run(number: int) -> Reading:
+        begin(f"round {number + 1}: {name}")
         marks = run_loop(loop, video.write(folder, loop, batch), watch=WATCH)
         records.megabytes.setdefault(name, []).append(marks.peak_megabytes)
         dump = folder / "kept.npy"
@@ -221,7 +224,13 @@ def refuse(reason: str) -> Callable[[], Run]:
 
 
 def clips_row(
-    key: str, title: str, videos: Mapping[int, LongVideo], loops: Sequence[Loop], peers: Peers, folder: Path
+    key: str,
+    title: str,
+    videos: Mapping[int, LongVideo],
+    loops: Sequence[Loop],
+    peers: Peers,
+    folder: Path,
+    begin: Begin = lambda what: None,
 ) -> Row:
     """Compare routes on videos of several lengths; the first video has the frames that the others repeat."""
     first = next(iter(videos.values()))
@@ -240,7 +249,7 @@ def clips_row(
         loop, video = by_name[name]
         missing = [each for each in loop.needs if each not in peers.modules]
         groups = () if not loop.library or loop is OPENCV_LOOP else (f"{video.seconds} s",)
-        run = time_route(loop, video, batch, folder, name, records)
+        run = time_route(loop, video, batch, folder, name, records, begin)
         return Contender(
             name,
             refuse(f"it needs {missing[0]}: {peers.missing.get(missing[0], 'not installed')}")
@@ -345,23 +354,24 @@ def plan_rows(
         videos = make_videos(store, store.test_video, lengths, clips, scratch)
         proxies = find_proxies(peers, PROXY_LOOPS[1:])
         loops = (*OWN_LOOPS, OPENCV_LOOP, *PEER_LOOPS, *proxies)
-        return add_refused(clips_row("D", "720p60 test video, H.264", videos, loops, peers, scratch), ON_GPU)
+        return add_refused(
+            clips_row("D:test", "720p60 test video, H.264", videos, loops, peers, scratch, begin), ON_GPU
+        )
 
     def make_trailer(scratch: Path, stack: ExitStack) -> Row:
         ends = sorted({lengths[0], lengths[-1]})
         videos = make_videos(store, store.trailer, ends, max(2, clips // TRAILER_CLIPS), scratch)
-        return clips_row(
-            "D:trailer", "720p24 trailer, H.264", videos, (*OWN_LOOPS, OPENCV_LOOP, *PEER_LOOPS), peers, scratch
-        )
+        loops = (*OWN_LOOPS, OPENCV_LOOP, *PEER_LOOPS)
+        return clips_row("D:trailer", "720p24 trailer, H.264", videos, loops, peers, scratch, begin)
 
     def make_vp9(scratch: Path, stack: ExitStack) -> Row:
         begin("making the test video as VP9")
         videos = make_videos(store, store.vp9_test_video, lengths[:1], clips, scratch)
         loops = (OWN_LOOPS[0], *DALI_LOOPS, *find_proxies(peers, PROXY_LOOPS))
-        row = clips_row("D:VP9", "720p60 test video, VP9", videos, loops, peers, scratch)
+        row = clips_row("D:VP9", "720p60 test video, VP9", videos, loops, peers, scratch, begin)
         return add_refused(row, {loop.name: WITHOUT_CUDA for loop in PROXY_LOOPS})
 
-    return {"D": make_test, "D:trailer": make_trailer, "D:VP9": make_vp9}
+    return {"D:test": make_test, "D:trailer": make_trailer, "D:VP9": make_vp9}
 
 
 def tabulate(rows: Mapping[str, Result]) -> Mapping[str, Table]:
@@ -381,7 +391,7 @@ def _tabulate_row(row: Result) -> dict[str, Table]:
         each = by_name[name]
         return f"{say_seconds(each['wall_seconds'])} / {median(each['cpu_seconds']):.1f} / {peaks[name]:,}"
 
-    published = PUBLISHED if row["key"] == "D" else {}
+    published = PUBLISHED if row["key"] == "D:test" else {}
     columns = list(dict.fromkeys(length for seconds in published.values() for length in seconds))
     lines = [[route, *(fill(route, length) for length in lengths)] for route in row["facts"]["routes"]]
     lines += [[name, reasons[name], *[""] * (len(lengths) - 1)] for name in ON_GPU if name in reasons]

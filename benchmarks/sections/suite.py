@@ -38,25 +38,25 @@ SECTIONS: Mapping[str, Section] = make_sections()
 
 
 def plan_rows(
-    sections: Mapping[str, Section], options: BenchOptions, work: Path, begin: Begin
+    keys: Sequence[str], sections: Mapping[str, Section], options: BenchOptions, work: Path, begin: Begin
 ) -> Mapping[str, MakeRow]:
-    """Plan the rows of the sections that are asked for."""
+    """Plan the rows that are asked for, by the letter of their section or one by one."""
     made: dict[str, MakeRow] = {}
-    for key, section in sections.items():
-        if not options.rows or key in options.rows:
-            # Its own ones: modules of two sections may have one name, "torch".
-            made |= section.plan(options, Peers.find(section.peers), work, begin)
+    for letter in dict.fromkeys(key.partition(":")[0] for key in keys):
+        # Its own ones: modules of two sections may have one name, "torch".
+        rows = sections[letter].plan(options, Peers.find(sections[letter].peers), work, begin)
+        made |= {key: make for key, make in rows.items() if letter in keys or key in keys}
     return made
 
 
 def make_suite(keys: Sequence[str], sections: Mapping[str, Section]) -> Suite:
-    """Make a suite that needs no other libraries than those of some sections."""
-    peers = dict.fromkeys(peer for key in keys for peer in sections[key].peers)
+    """Make a suite of some sections or rows, which needs no other libraries than theirs."""
+    peers = dict.fromkeys(peer for key in keys for peer in sections[key.partition(":")[0]].peers)
     return Suite(
         "sections",
         {key: section.title for key, section in sections.items()},
         tuple(peers),
-        lambda options, peers, work, begin: plan_rows(sections, options, work, begin),
+        lambda options, peers, work, begin: plan_rows(keys, sections, options, work, begin),
         {key: section.seconds for key, section in sections.items()},
         3,
         lambda options: {"own_media": bool(options.media)},

@@ -53,8 +53,8 @@ def test_routes_write_and_read_every_frame_and_are_checked(tmp_path: Path) -> No
 
 def test_table_scales_megabytes_and_says_why_a_format_has_no_figures() -> None:
     entries: dict[str, Any] = {
-        "joblib lz4 1": {"megabytes": 1.0, "write_fps": 10.0, "read_fps": 20.0},
-        "PNG (OpenCV)": {"megabytes": 1.0, "write_fps": 10.0, "read_fps": 20.0, "wrong": ["frame 3: 12.0 dB"]},
+        "joblib lz4 1": {"megabytes": 1.0, "write_cpu_fps": 10.0, "read_cpu_fps": 20.0},
+        "PNG (OpenCV)": {"megabytes": 1.0, "write_cpu_fps": 10.0, "read_cpu_fps": 20.0, "wrong": ["frame 3: 12.0 dB"]},
     }
     facts = {"video": "v", "frames": 603, "entries": entries, "missing": {"opencv": "No module named 'cv2'"}}
     (table,) = a.tabulate({"A": {"facts": facts}}).values()

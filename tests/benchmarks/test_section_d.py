@@ -31,11 +31,11 @@ def test_a_route_runs_on_short_and_long_videos_and_its_frames_are_compared(
     assert [len(each.video) for each in videos.values()] == [50, 150]
     loops = (d.OWN_LOOPS[0], d.OWN_LOOPS[3], d.PEER_LOOPS[-1])
     peers = Peers({"torch": None}, {}, {"decord2": "No module named 'decord'"})
-    row = d.clips_row("D", "clips", videos, loops, peers, tmp_path)
+    row = d.clips_row("D:test", "clips", videos, loops, peers, tmp_path)
     result = run_row(row, Rounds(1, pilot=1))
     assert [each["num_wrong"] for each in result["contenders"]] == [0, 0, 0, 0]
     assert {each["key"] for each in result["comparisons"]} == {"length"}
-    seconds, *_ = d.tabulate({"D": result}).values()
+    seconds, *_ = d.tabulate({"D:test": result}).values()
     lines = {line[0]: line for line in seconds.lines}
     assert len(lines[d.OURS]) == len(seconds.header)
     assert "No module named 'decord'" in lines["decord2"][-1]
@@ -43,7 +43,7 @@ def test_a_route_runs_on_short_and_long_videos_and_its_frames_are_compared(
 
 def test_routes_that_need_a_gpu_say_so(tmp_path: Path) -> None:
     rows = d.make_section(2, (60,)).plan(BenchOptions(), Peers(), tmp_path, lambda what: None)
-    assert list(rows) == ["D", "D:trailer", "D:VP9"]
+    assert list(rows) == ["D:test", "D:trailer", "D:VP9"]
     assert set(d.ON_GPU) < set(d.PUBLISHED)
     with ExitStack() as stack, pytest.raises(d.MissingMedia, match="MEDIA"):
         rows["D:trailer"](tmp_path, stack)
@@ -56,7 +56,7 @@ def test_picture_has_a_line_for_each_route_whose_frames_were_right() -> None:
         for length in (60, 3000)
     ]
     row = {
-        "key": "D",
+        "key": "D:test",
         "title": "clips: 8",
         "contenders": contenders,
         "facts": {"indexing_seconds": {"60": 1, "3000": 1}},

@@ -64,7 +64,7 @@ def test_each_section_gets_its_own_modules_where_two_have_one_name(tmp_path: Pat
 
     names = ("benchmarks.peers.pillow", "framefeed.bench.baselines.pillow")
     sections = {name: Section("a fake", (name,), note, tabulate, 0) for name in names}
-    suite.plan_rows(sections, BenchOptions(), tmp_path, print)
+    suite.plan_rows(names, sections, BenchOptions(), tmp_path, print)
     assert given == list(names)
 
 

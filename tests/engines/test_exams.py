@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from framefeed.decode import Decoder, VideoDecoder, find_decoder
-from framefeed.errors import UsageError
+from framefeed.errors import CorruptMedia, UsageError
 from framefeed.media import ImageSequence
-from framefeed.testing import DecoderExam
+from framefeed.request import OutputSpec
+from framefeed.testing import DecoderExam, read_stamps
 from tests.corpus import corpus_file
 from tests.engines.conftest import require_engine
 from tests.engines.law import catch
@@ -53,6 +55,18 @@ class TestDecord(EngineExam):
     __test__ = True
     engine = "decord"
     abilities = frozenset({"bytes", "pickle"})
+
+    def test_a_lost_frame_fails_only_its_slots(self, tmp_path: Path) -> None:
+        """It decodes ahead in a thread of its own, so that a lost frame may fail others too; none is wrong."""
+        lost, spec = 17, replace(self.clip, gop=1, b_frames=0)
+        with self._opening(tmp_path, spec, lost=lost) as source:
+            for ordinal in (0, lost, lost + 1, spec.num_frames - 1):
+                (pixels,), report = source.decode(([ordinal], OutputSpec()))
+                if report.errors[0] is None:
+                    assert read_stamps(pixels) == [spec.stamps[ordinal]]
+                else:
+                    assert isinstance(report.errors[0], CorruptMedia)
+                assert report.errors[0] or ordinal != lost
 
 
 def test_a_source_that_the_engine_does_not_read_is_a_wrong_call(engine: str) -> None:

@@ -79,6 +79,7 @@ def test_D06_D07_a_source_that_ends_its_workers_costs_its_clips_alone(
     for error in failed:
         assert isinstance(error, fault)
         assert said in str(error)
+        assert 'decoded by "faulty"' in str(error)
         assert error.source == name_source(ROW)
         assert str(error).endswith(f" (clip at position {error.position})")
     for batch, expected in zip(batches, right, strict=True):

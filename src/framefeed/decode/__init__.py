@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from framefeed.decode._auto import AUTO_RULES
 from framefeed.decode._convert import Converter, view_plane
 from framefeed.decode._decoder import (
     BaseDecoder,
@@ -36,6 +37,7 @@ from framefeed.decode._slots import (
 from framefeed.decode._video_decoder import VideoDecoder, check_frame_index
 
 __all__ = [
+    "AUTO_RULES",
     "RGB_PLANAR",
     "AutoDecoder",
     "BaseDecoder",

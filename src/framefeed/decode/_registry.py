@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
 from framefeed._values import DEFAULT_LIMITS, Limits, resolve_limits
+from framefeed.decode._auto import PICTURES, VIDEOS, choose_backend
 from framefeed.decode._decoder import (
     BaseDecoder,
     ClipSlot,
@@ -24,7 +25,7 @@ from framefeed.decode._decoder import (
     adapt_decoder,
 )
 from framefeed.errors import MissingDependency, UsageError
-from framefeed.index import FrameIndex, has_picture_files
+from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.request import OutputSpec
 
@@ -43,14 +44,16 @@ _BUILT_IN = {
     "torchcodec-approximate": "framefeed.decode.backends.torchcodec:ApproximateTorchCodecDecoder",
 }
 _decoders: dict[tuple[str, Limits], BaseDecoder] = {}
-_PICTURES, _VIDEOS = "still", "pyav"
 
 
 def check_kind(decoder: Decoder, index: FrameIndex, name: str) -> None:
     """Raise UsageError if a source is of the kind that only another built-in backend decodes."""
-    fitting, kind = (_PICTURES, "pictures") if has_picture_files(index) else (_VIDEOS, "videos")
-    if decoder.name in _BUILT_IN and (decoder.name == _PICTURES) != (fitting == _PICTURES):
-        raise UsageError(f'{name}: backend="{decoder.name}" cannot decode {kind}: use backend="{fitting}" or "auto"')
+    fitting = choose_backend(index)
+    if decoder.name in _BUILT_IN and (decoder.name == PICTURES.backend) != (fitting is PICTURES):
+        kind = "pictures" if fitting is PICTURES else "videos"
+        raise UsageError(
+            f'{name}: backend="{decoder.name}" cannot decode {kind}: use backend="{fitting.backend}" or "auto"'
+        )
 
 
 class AutoDecoder(BaseDecoder):
@@ -101,7 +104,7 @@ class AutoDecoder(BaseDecoder):
         self._pictures.close()
 
     def _choose(self, index: FrameIndex) -> BaseDecoder:
-        return self._pictures if has_picture_files(index) else self._videos
+        return self._pictures if choose_backend(index) is PICTURES else self._videos
 
 
 def find_decoder(name: str = AUTO, limits: Limits | None = None) -> BaseDecoder:
@@ -125,7 +128,7 @@ def find_decoder(name: str = AUTO, limits: Limits | None = None) -> BaseDecoder:
 
 def make_auto_decoder(videos: Decoder | None = None, limits: Limits | None = None) -> BaseDecoder:
     """Make the decoder "auto", with another decoder for videos if one is given."""
-    return AutoDecoder(videos or find_decoder("pyav", limits), find_decoder("still", limits))
+    return AutoDecoder(videos or find_decoder(VIDEOS.backend, limits), find_decoder(PICTURES.backend, limits))
 
 
 def as_decoder(backend: str | Decoder, limits: Limits | None = None) -> BaseDecoder:

@@ -160,7 +160,10 @@ class BatchIterator(Iterator[ClipBatch]):
         for number in range(MAX_SUBSTITUTES):
             chosen = {slot: self._plan.choose_substitute(own[slot][0], number) for slot in failed if batch.errors[slot]}
             slots = [slot for slot, position in chosen.items() if batch.substitute(slot, position)]
-            self._do_at_once([DecodeTask(batch, batch.rows[slot], [slot]) for slot in slots], costs)
+            self._do_at_once(
+                [DecodeTask(batch, batch.rows[slot], [slot], decoder=self._options.decoder_name) for slot in slots],
+                costs,
+            )
             # A further substitute would depend on when memory runs out.
             if any(isinstance(batch.errors[slot], ResourceExhausted) for slot in slots):
                 return []
@@ -255,7 +258,7 @@ def _generate_tasks(
         # If the consumer waits anyway, its thread plans; otherwise the workers do. A process plans for itself.
         if meter.is_idle and not workers.are_processes:
             batch.make_requests()
-        for task in split_by_source(batch):
+        for task in split_by_source(batch, workers.decoder_name):
             if costs is not None:
                 if meter.is_idle and not costs.is_known(task.row):
                     costs.learn(task.row, batch.make_request(task.slots[0]))

@@ -93,6 +93,11 @@ class LoaderOptions:
         """Longest time for the fetches of a task: it fails alone, before the wait for its clips ends the iteration."""
         return None if self.deadline_seconds is None else _FETCH_SHARE * self.deadline_seconds
 
+    @property
+    def decoder_name(self) -> str:
+        """Name of the decoder."""
+        return self.backend if isinstance(self.backend, str) else self.backend.name
+
     def decoder_for(self, plan: EpochPlan) -> Decoder:
         """Return the decoder, wrapped in the cache if there is one.
 

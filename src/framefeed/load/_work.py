@@ -36,6 +36,7 @@ class DecodeTask:
         slots: Their slots in the batch.
         stage: "plan", "decode" or "transform": the step that a worker is at.
         cost: Predicted seconds; 0 if it is not known.
+        decoder: Name of the decoder, for messages about workers that it ends.
     """
 
     batch: PendingBatch
@@ -43,6 +44,7 @@ class DecodeTask:
     slots: list[int]
     stage: str = "plan"
     cost: float = 0.0
+    decoder: str = ""
 
     @property
     def num_clips(self) -> int:
@@ -50,7 +52,8 @@ class DecodeTask:
         return len(self.slots)
 
     def __repr__(self) -> str:
-        return f"{self.num_clips} clips of {self.batch.identify(self.slots[0])[1]}"
+        by = self.decoder and f', decoded by "{self.decoder}"'
+        return f"{self.num_clips} clips of {self.batch.identify(self.slots[0])[1]}{by}"
 
     def fail(self, error: BaseException) -> None:
         """Mark all clips of the task as failed."""
@@ -60,11 +63,11 @@ class DecodeTask:
             self.batch.fail(slot, error, self.stage)
 
 
-def split_by_source(batch: PendingBatch) -> list[DecodeTask]:
+def split_by_source(batch: PendingBatch, decoder: str = "") -> list[DecodeTask]:
     """Split a batch into tasks, in the order in which their sources first appear."""
     tasks: dict[int, DecodeTask] = {}
     for slot, row in enumerate(batch.rows):
-        tasks.setdefault(row, DecodeTask(batch, row, [])).slots.append(slot)
+        tasks.setdefault(row, DecodeTask(batch, row, [], decoder=decoder)).slots.append(slot)
     return list(tasks.values())
 
 

@@ -47,6 +47,7 @@ class Workers:
             check_sendable("transform", options.transform)
             check_sendable("backend", options.backend)
         self._options = options
+        self.decoder_name = options.decoder_name
         self._pool: Pool | None = None
         self._buffers: BufferPools | None = None
         self._process = 0

@@ -1,0 +1,81 @@
+"""A decoder of another package, which is built and installed, is found by its name."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import CHECKOUT
+from tests.corpus import corpus_file
+
+PROJECT = """
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "grey-frames"
+version = "1.0"
+
+[project.entry-points."framefeed.decoders"]
+grey = "grey_frames:GreyDecoder"
+missing = "grey_frames.that_is_not_there:Decoder"
+"""
+MODULE = """
+import framefeed as ff
+
+
+class GreyDecoder:
+    name = "grey"
+
+    def decode(self, source, index, slots):
+        for slot in slots:
+            slot.out[:] = 128
+        return ff.DecodeReport([None] * len(slots))
+
+    def close(self):
+        pass
+"""
+PROGRAM = """
+import sys
+import framefeed as ff
+
+with ff.VideoDecoder(sys.argv[1], backend="grey") as decoder:
+    assert (decoder.get_frames_at([3, 1]).data == 128).all()
+catalog = ff.scan(sys.argv[1])
+with ff.ClipLoader(ff.plan_clips(catalog, ff.Uniform(2), seed=0), batch_size=1, backend="grey") as loader:
+    assert (next(iter(loader)).data == 128).all()
+for name in ("gray", "missing"):
+    try:
+        ff.VideoDecoder(sys.argv[1], backend=name)
+    except ff.FramefeedError as error:
+        print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.slow
+def test_an_installed_decoder_is_found_by_name(tmp_path: Path) -> None:
+    project, target = tmp_path / "project", tmp_path / "installed"
+    project.mkdir()
+    (project / "pyproject.toml").write_text(PROJECT)
+    (project / "grey_frames.py").write_text(MODULE)
+    pip = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*pip, "--target", target, project], check=True, capture_output=True, timeout=100)
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(corpus_file("base.mp4"))],
+        cwd=CHECKOUT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(["src", str(target)])},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    unknown, broken = run.stdout.splitlines()
+    assert unknown.startswith("UsageError unknown backend 'gray': use one of auto, dali, decord, grey, missing, opencv")
+    assert unknown.endswith("did you mean 'grey'?")
+    assert broken.startswith("MissingDependency the backend 'missing' (grey_frames.that_is_not_there:Decoder) cannot")
