@@ -150,8 +150,8 @@ def judge(questions: Questions, given: Sequence[tuple[int, Pixels]]) -> list[Ver
     # Another matrix of colours shifts all frames alike.
     shifts = [
         np.mean(small - sign(right.picture), (0, 1), dtype=np.float32)
-        for (ordinal, _), small in zip(given, signs, strict=True)
-        if (right := questions.answers[ordinal]) is not None
+        for (ordinal, picture), small in zip(given, signs, strict=True)
+        if (right := questions.answers[ordinal]) is not None and right.picture.shape == picture.shape
     ]
     shift = np.median(shifts, axis=0) if shifts else np.zeros(3, np.float32)
     return [
