@@ -39,8 +39,6 @@ from framefeed.request import OutputSpec
 
 # Idle open files of a process, of all engines together.
 MAX_FILES = 8
-# Bytes of the pictures that an engine is asked for at once; it may hold all of them in memory of its own.
-MAX_BYTES = 2**28
 PROGRESSIVE, UNKNOWN_ORDER = 1, 0
 """libav's AVFieldOrder."""
 MADE_OF_MISSING = frozenset(
@@ -197,6 +195,9 @@ class EngineDecoder(BaseDecoder):
     """
 
     facts: EngineFacts
+    # Bytes of the pictures that the engine is asked for at once. glibc keeps freed blocks of up to 32 MiB for the next
+    # call; for larger ones it asks the system, and touching them the first time takes longer than copying them.
+    batch_bytes = 2**24
 
     def __init__(self, *, limits: Limits = DEFAULT_LIMITS) -> None:
         self.limits = limits
@@ -272,7 +273,7 @@ class _Call:
             return
         key = self.source.check_identity(self.index.identity)
         height, width = self.index.stream.displayed
-        most = max(1, MAX_BYTES // (3 * height * width))
+        most = max(1, self.decoder.batch_bytes // (3 * height * width))
         for start in range(0, len(ordinals), most):
             self._read_some(key, ordinals[start : start + most], again=False)
         # If the file was replaced while it was read, the data belong to neither file (D09).
