@@ -57,7 +57,8 @@ class DaliDecoder(EngineDecoder):
 
     def open_file(self, source: MediaSource, index: FrameIndex) -> _DaliFile:
         """Read a source for DALI, and let it count the frames; see ``EngineDecoder.open_file``."""
-        return _DaliFile(source)
+        # Its pictures may differ in their sampling of colours, and DALI converts all of a call like the first.
+        return _DaliFile(source, one_by_one=index.stream.codec == "mjpeg")
 
     @contextmanager
     def listening(self, *, again: bool) -> Iterator[list[str]]:
@@ -71,9 +72,10 @@ class DaliDecoder(EngineDecoder):
 
 
 class _DaliFile:
-    """The bytes of a file, and a pipeline that decodes frames of it."""
+    """The bytes of a file, and a pipeline that decodes frames of it, many or one in a call."""
 
-    def __init__(self, source: MediaSource) -> None:
+    def __init__(self, source: MediaSource, *, one_by_one: bool) -> None:
+        self._most = 1 if one_by_one else None
         try:
             self._data = np.fromfile(source.path, np.uint8) if source.path else np.frombuffer(source.data, np.uint8)
         except OSError as error:
@@ -104,8 +106,11 @@ class _DaliFile:
 
     def read(self, ordinals: Sequence[int]) -> Iterator[Picture]:
         """Yield the pictures of distinct, ascending ordinals; see ``EngineFile.read``."""
-        for ordinal, pixels in zip(ordinals, self._run(ordinals), strict=True):
-            yield Picture(ordinal, pixels)
+        most = self._most or max(1, len(ordinals))
+        for start in range(0, len(ordinals), most):
+            some = ordinals[start : start + most]
+            for ordinal, pixels in zip(some, self._run(some), strict=True):
+                yield Picture(ordinal, pixels)
 
     def close(self) -> None:
         """Free the pipeline."""
