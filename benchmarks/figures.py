@@ -35,6 +35,8 @@ MAP = tuple(sorted(path.name for path in RESULTS.glob("map-*.json")))
 SECTION_RESULTS = tuple(sorted(path.name for path in RESULTS.glob("sections-*.json")))
 PRODUCERS = (1, 2, 5, 10, 30)
 INDEXING = "indexing-2026-11-23.json"
+QUIET = 1.0
+"""Load average above which seconds on the clock say little."""
 NOT_MEASURED = "Not measured yet.\n"
 _BLOCK = re.compile(r"(?<=<!-- figures: )(?P<name>\w+) -->\n(?s:.*?)(?=<!-- end -->)")
 

@@ -137,6 +137,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "wall": f"{minutes} minutes",
     }
     results = Results(facts, rows)
+    if options.update:
+        results = Results.read(options.results).update(results)
     if options.results:
         results.write(options.results)
     if options.out:
@@ -157,6 +159,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="files at a time")
     parser.add_argument("--deadline", type=float, default=60, help="seconds for a file")
     parser.add_argument("--results", type=Path, help="table of all rows to write")
+    parser.add_argument("--update", action="store_true", help="keep the rows of other files and engines in the table")
     parser.add_argument("--out", type=Path, help="page to write")
     return parser.parse_args(arguments)
 

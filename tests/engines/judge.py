@@ -41,6 +41,9 @@ _CLEARLY_NEARER = 2.0
 # Squared levels: below it, signatures are equal.
 _EQUAL = 0.02
 
+# Of a frame's variance: a picture that leaves more of it unexplained does not show the frame.
+_UNLIKE = 0.2
+
 
 @dataclass(frozen=True, slots=True)
 class RightFrame:
@@ -147,8 +150,8 @@ def judge(questions: Questions, given: Sequence[tuple[int, Pixels]]) -> list[Ver
     # Another matrix of colours shifts all frames alike.
     shifts = [
         np.mean(small - sign(right.picture), (0, 1), dtype=np.float32)
-        for (ordinal, _), small in zip(given, signs, strict=True)
-        if (right := questions.answers[ordinal]) is not None
+        for (ordinal, picture), small in zip(given, signs, strict=True)
+        if (right := questions.answers[ordinal]) is not None and right.picture.shape == picture.shape
     ]
     shift = np.median(shifts, axis=0) if shifts else np.zeros(3, np.float32)
     return [
@@ -167,7 +170,6 @@ def _judge_one(questions: Questions, ordinal: int, picture: Pixels, small: Float
         return Verdict("exact")
     if picture.shape != right.picture.shape:
         return Verdict("pixels", f"{_name_shape(picture)} in place of {_name_shape(right.picture)}")
-    usual = _distances(sign(right.picture).astype(np.float32), questions.signatures)
     own = float(np.mean((small - sign(right.picture)) ** 2))
     is_nearest = own <= _CLEARLY_NEARER * least + _EQUAL
     decibels = _psnr(picture, right.picture)
@@ -175,18 +177,29 @@ def _judge_one(questions: Questions, ordinal: int, picture: Pixels, small: Float
         return Verdict("close", f"{decibels:.0f} dB")
     if right.is_suspect:
         return Verdict("damaged", f"{decibels:.0f} dB")
-    # As far from every frame of the file as its frames are from each other.
-    if (usual > _EQUAL).any() and _CLEARLY_NEARER * least > float(np.median(usual[usual > _EQUAL])):
-        return Verdict("unlike", f"like no frame of the file, {decibels:.0f} dB")
-    return (
-        Verdict("pixels", f"{decibels:.0f} dB")
-        if is_nearest
-        else Verdict("wrong", f"frame {nearest} in place of frame {ordinal}")
-    )
+    usual = _distances(sign(right.picture).astype(np.float32), questions.signatures)
+    usual = usual[usual > _EQUAL]
+    half_of_usual = float(np.median(usual)) / _CLEARLY_NEARER if len(usual) else np.inf
+    if is_nearest or least > half_of_usual:  # in brightness it may differ from all frames
+        distances = _distances_in_shape(small, questions.signatures)
+        nearest, least = int(questions.ordinals[distances.argmin()]), float(distances.min())
+        if least > max(half_of_usual, _UNLIKE * float(np.var(sign(right.picture)))):
+            return Verdict("unlike", f"like no frame of the file, {decibels:.0f} dB")
+        if distances[np.searchsorted(questions.ordinals, ordinal)] <= _CLEARLY_NEARER * least + _EQUAL:
+            return Verdict("pixels", f"{decibels:.0f} dB")
+    return Verdict("wrong", f"frame {nearest} in place of frame {ordinal}")
 
 
 def _distances(small: Floats, others: Pixels) -> Floats:
     return np.array([np.mean((small - other) ** 2) for other in others], np.float32)
+
+
+def _distances_in_shape(small: Floats, others: Pixels) -> Floats:
+    """Squared distances that the best change of brightness and contrast leaves."""
+    centred = small - small.mean()
+    spread = float(np.mean(centred**2)) + _EQUAL
+    shapes = (other - other.mean(dtype=np.float32) for other in others)
+    return np.array([np.mean(shape**2) - np.mean(centred * shape) ** 2 / spread for shape in shapes], np.float32)
 
 
 def _name_shape(picture: Pixels) -> str:

@@ -130,6 +130,17 @@ class Results:
         facts = dict(line.removeprefix("# ").split("\t", 1) for line in lines if line.startswith("# "))
         return cls(facts, [Row.parse(line) for line in lines[len(facts) + 1 :]])
 
+    def update(self, later: Results) -> Results:
+        """Replace the rows that a later run of the same libraries has, too.
+
+        Raises:
+            ValueError: The libraries are others.
+        """
+        if self.facts["versions"] != later.facts["versions"]:
+            raise ValueError(f"the table is of {self.facts['versions']}, the run of {later.facts['versions']}")
+        rows = {(row.file, row.engine): row for row in (*self.rows, *later.rows)}
+        return Results(self.facts, list(rows.values()))
+
 
 def write_page(path: Path, results: Results, table: Path | None) -> None:
     """Write the page."""

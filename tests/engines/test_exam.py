@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from framefeed.decode import VideoDecoder
+from framefeed.errors import MediaError
+from framefeed.testing import ClipSpec, clip_bytes, put_packets, read_stamp, take_packets
 from tests.corpus import corpus_file
 from tests.engines.conftest import ENGINES, require_engine
 from tests.engines.exam import Engine, examine_all
 from tests.engines.files import list_files
 from tests.engines.jobs import READ, Job
 from tests.engines.judge import make_questions, save_questions
+from tests.engines.law import catch
 from tests.engines.page import Results, Row, make_page
 from tests.engines.processes import CHECKOUT, EngineProcess
 from tests.engines.wrong_engines import CAUGHT, HARD, PLAIN, Prints, Right, WaitsForEver
@@ -90,3 +96,23 @@ def test_the_page_is_what_the_table_gives() -> None:
     table = max((CHECKOUT / "benchmarks" / "results").glob("engines-*.tsv"))
     page = (CHECKOUT / "docs" / "engines.md").read_text(encoding="utf-8")
     assert page == make_page(Results.read(table), table.name), "run python -m tests.engines.page TABLE docs/engines.md"
+
+
+@pytest.mark.parametrize("name", [*ENGINES, "dali"])
+def test_a_picture_of_another_size_is_an_error(name: str, tmp_path: Path) -> None:
+    require_engine(name)
+    path, first = tmp_path / "two_sizes.webm", ClipSpec(24, gop=12, b_frames=None, codec="libvpx")
+    clip = clip_bytes(first, "webm")
+    packets, time_base = take_packets(clip)
+    larger, _ = take_packets(clip_bytes(replace(first, height=192, width=256, first_stamp=24), "webm"))
+    packets += [replace(each, pts=each.pts + 1000, dts=each.dts + 1000) for each in larger]
+    put_packets(path, clip, packets, time_base)
+    with VideoDecoder(path, backend=name) as decoder:
+        for ordinal in (0, 30, 47, 23, 24, 11):
+            error = catch(partial(decoder.get_frame_at, ordinal))
+            if ordinal >= 24:
+                assert isinstance(error, MediaError), f"frame {ordinal} has another size"
+            elif error is None:
+                assert read_stamp(decoder[ordinal]) == ordinal
+            else:
+                assert name != "dali", error

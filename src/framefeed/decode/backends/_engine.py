@@ -45,6 +45,8 @@ MADE_OF_MISSING = frozenset(
     (container, codec) for container in ("mpeg", "mpegts") for codec in ("hevc", "mpeg1video", "mpeg2video", "mpeg4")
 )
 """Containers in which seeks end at any packet, with codecs whose decoders then conceal what a picture refers to."""
+PARAMETER_SETS = frozenset({"h264", "hevc"})
+"""Codecs whose pictures have the size that their parameter sets say."""
 _LINES = 3
 _KINDS = {"path": "paths", "bytes": "bytes", "file": "file objects", "url": "URLs", "sequence": "image sequences"}
 
@@ -68,6 +70,7 @@ class EngineFacts:
         counts: Whether the number of frames that it tells is that of the file, and not a guess from the header.
         takes_packets: Whether it takes each packet for one frame, without a look at the pictures' times.
         chooses_stream: Whether it can be told which stream to decode.
+        one_size: Whether it gives every picture in the stream's size, without a sign that it has another.
     """
 
     library: str
@@ -84,6 +87,7 @@ class EngineFacts:
     counts: bool = False
     takes_packets: bool = False
     chooses_stream: bool = False
+    one_size: bool = False
 
     def check(self, source: MediaSource, index: FrameIndex) -> None:
         """Check that the engine can decode a source.
@@ -272,12 +276,31 @@ class _Call:
         if not ordinals:
             return
         key = self.source.check_identity(self.index.identity)
+        if self.decoder.facts.one_size:
+            ordinals = self._drop_other_sizes(ordinals)
         height, width = self.index.stream.displayed
         most = max(1, self.decoder.batch_bytes // (3 * height * width))
         for start in range(0, len(ordinals), most):
             self._read_some(key, ordinals[start : start + most], again=False)
         # If the file was replaced while it was read, the data belong to neither file (D09).
         self.source.check_identity(self.index.identity)
+
+    def _drop_other_sizes(self, ordinals: list[int]) -> list[int]:
+        """Fail the frames whose key frame has another size than the stream; return the others."""
+        keys, stream = self.index.key_frame_indices, self.index.stream
+        if stream.codec in PARAMETER_SETS and stream.contiguous and not stream.inband_parameters:
+            return ordinals  # one set of parameters, with one size, serves all
+        keys = keys if len(keys) else np.zeros(1, dtype=np.int64)
+        starts = keys[np.maximum(np.searchsorted(keys, ordinals, "right") - 1, 0)].tolist()
+        reference = find_decoder("pyav", self.decoder.limits)
+        key_frames = reference.iter_native(self.source, self.index, sorted(set(starts)))
+        sizes = {ordinal: (frame.width, frame.height) for ordinal, frame in key_frames}
+        size = (stream.width, stream.height)
+        others = {ordinal for ordinal, start in zip(ordinals, starts, strict=True) if sizes.get(start, size) != size}
+        for ordinal in others:
+            reason = f"its picture has another size than {size[0]}x{size[1]}, to which {self.library} would bring it"
+            self.failed.add(ordinal, reason, FormatChanged)
+        return [ordinal for ordinal in ordinals if ordinal not in others]
 
     def _read_some(self, key: Hashable, ordinals: list[int], *, again: bool) -> None:
         """Read frames in one call of the engine; after a failure, each half again with the file opened anew."""

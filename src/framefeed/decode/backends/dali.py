@@ -53,6 +53,7 @@ class DaliDecoder(EngineDecoder):
         ),
         counts=True,
         takes_packets=True,
+        one_size=True,
     )
 
     def open_file(self, source: MediaSource, index: FrameIndex) -> _DaliFile:

@@ -52,6 +52,7 @@ class DecordDecoder(EngineDecoder):
         times="first frame",
         counts=True,
         takes_packets=True,
+        one_size=True,
     )
 
     def open_file(self, source: MediaSource, index: FrameIndex) -> _DecordFile:

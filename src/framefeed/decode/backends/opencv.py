@@ -43,12 +43,13 @@ class OpenCVDecoder(EngineDecoder):
     name = "opencv"
     facts = EngineFacts(
         "OpenCV",
-        # Its FFmpeg has no decoder of AV1 in software.
-        refused_codecs=frozenset({"av1"}),
+        # Its FFmpeg has no decoder of AV1 in software. Of pictures stored bottom-up it writes beside their memory.
+        refused_codecs=frozenset({"av1", "rawvideo"}),
         refused_pairs=MADE_OF_MISSING,
         # Its conversion fails on them, and gives memory that was not written.
         interlaced=False,
         times="first frame",
+        one_size=True,
     )
 
     def open_file(self, source: MediaSource, index: FrameIndex) -> _OpenCVFile:
