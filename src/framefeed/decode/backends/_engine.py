@@ -26,6 +26,7 @@ import numpy as np
 from av.video.frame import VideoFrame
 
 from framefeed._per_process import PerProcess
+from framefeed._shortage import MAY_BE_SHORTAGES, raise_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits
 from framefeed.decode._convert import describe_conversion
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Pixels
@@ -238,7 +239,11 @@ class EngineDecoder(BaseDecoder):
             if index.num_damaged_frames and not with_damage:
                 wanted = wanted[~index.is_damaged(wanted)]
             call = _Call(self, source, index, pending, report.counts)
-            call.read(wanted.tolist())
+            try:
+                call.read(wanted.tolist())
+            except MAY_BE_SHORTAGES as error:
+                raise_shortage(error, source.name, "decode")
+                raise
             for slot, ordinals in pending.slots_waiting().items():
                 report.errors[slot] = call.make_error(ordinals)
         return report
