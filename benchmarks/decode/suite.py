@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.decode.engines import engines_row
 from benchmarks.decode.length import length_row
 from benchmarks.decode.loader import memory_row, moving_row, overhead_row
 from benchmarks.media import OwnStore
@@ -31,6 +32,8 @@ from framefeed.errors import MissingMedia
 
 PEERS = ("torchcodec", "decord2", "spdl", "opencv", "benchmarks.peers.torch", "benchmarks.peers.pillow")
 COPIES = 12
+ENGINE_FRAMES = 600
+"""DALI scans the whole file at each call."""
 WORKLOADS: Mapping[str, Workload] = {
     workload.key: workload
     for workload in (
@@ -52,6 +55,7 @@ WORKLOADS: Mapping[str, Workload] = {
 ROWS: Mapping[str, str] = {
     **{key: workload.title for key, workload in WORKLOADS.items()},
     "length": "the same clip in a video 50 times as long",
+    "engines": "each engine through its backend against itself",
     "resize": "difference of the default resize from a high-quality resize",
     "overhead": "cost of the loader on top of decoding",
     "moving": "time of the loader for batches that need no decoding",
@@ -65,12 +69,14 @@ def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> 
     """Plan all rows."""
     rounds, methods = options.rounds, peers.list_all("METHODS")
     store = OwnStore(options.media, work, rounds)
+    few = OwnStore(options.media, work, rounds, test_frames=ENGINE_FRAMES)
     makes: dict[str, MakeRow] = {
         key: lambda scratch, stack, workload=workload: workload_row(workload, store, methods, rounds)
         for key, workload in WORKLOADS.items()
     }
     makes |= {
         "length": lambda scratch, stack: length_row(store.test_video, store.long_test_video, methods, rounds),
+        "engines": lambda scratch, stack: engines_row(few.test_video, few.vp9_test_video, rounds),
         "resize": lambda scratch, stack: resize_row(store, methods, peers),
         "overhead": overhead_row,
         "moving": lambda scratch, stack: moving_row(scratch, stack, peers),

@@ -233,7 +233,7 @@ def epochs_row(album: Album, peers: Peers, stack: ExitStack, epochs: int = 0) ->
         )
 
     amount = len(album.paths) * max(1, epochs)
-    what = f"{epochs} epochs of training a net of two convolutions" if epochs else "preprocessing alone, an epoch"
+    what = f"{epochs} epochs of training a net of two convolutions" if epochs else "Preprocessing alone, an epoch"
     return Row(
         TRAINING if epochs else ALONE,
         f"{what}: {amount} pictures to {SIDE}x{SIDE}, uint8, batches of {BATCH}, {THREADS} threads or processes each",
@@ -349,7 +349,7 @@ def tabulate_epochs(row: Result) -> Table:
             lines.append([name, *times, *ratios])
         else:
             lines.append([name, "-", "", "", ""])
-    header = ["", "seconds", "CPU seconds", f"speed, x {DALI}", "the same, CPU"]
+    header = ["", "seconds", "CPU seconds", f"times the speed of {DALI}", "the same, by CPU"]
     return Table(header, lines, (*(f"{name}: {why}" for name, why in reasons.items()), NOTES[row["key"]]))
 
 

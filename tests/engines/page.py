@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,20 +34,27 @@ COLUMNS = ("engine", "file", "through", "direct", "asked", "wrong", "wrong direc
 
 _ALIKE = 60  # characters: texts that begin alike are one reason
 _NAMED = 6
+# What is left out of a reason, or is said of all codecs and containers alike.
+_PLAIN = (
+    (r"^\d+ of \d+ frames: |: use backend=.*|\[\d\d:\d\d:\d\d\] |\S*/src/\S+:\d+[,:] ", ""),
+    (r"does not decode \w+", "does not decode the codec"),
+    (r"does not find the frames of \w+", "does not find the frames of the container"),
+    (r"pictures of \w+ in \w+ that", "pictures of the codec in the container that"),
+    (r"turn pictures by .*", "turn or mirror pictures as the file says"),
+)
 
-_INTRODUCTION = """# Engines
-
-Which frames each engine gives, of {files} files: those that recipes write to be hard, a clip of every codec, and real
-ones. Of each file up to 14 frames are asked for: the first and the last, some by chance, in any order, again and
-backwards. The measure is a loop of PyAV that decodes the file in order.
-
-Made on {date} by `make engines-all` in {wall}, each engine in a process of its own, with {deadline} a file. All rows
-are in `benchmarks/results/{table}`. {versions}.
-
-- *exact*: every pixel of every frame is equal.
+_MADE = (
+    "Which frames each engine gives, of {files} files: those that recipes write to be hard, a clip of every codec, and "
+    "real ones. Of each file up to 14 frames are asked for: the first and the last, some by chance, in any order, "
+    "again and backwards. The measure is a loop of PyAV that decodes the file in order.",
+    "Made on {date} by `make engines-all` in {wall}, each engine in a process of its own, with {deadline} a file. All "
+    "rows are in `benchmarks/results/{table}`. {versions}.",
+)
+_LEGEND = """- *exact*: every pixel of every frame is equal.
 - *within tolerance*: the right frame, which no other frame of the file is clearly nearer to, with a PSNR of 28 dB or
   more: another conversion to RGB.
-- *other pixels*: the right frame, in another size or beyond the tolerance.
+- *other pixels*: the right frame, in another size or beyond the tolerance, such as HDR whose tones an engine maps, or
+  noise of colours.
 - *frames missing*: `CorruptMedia` for frames that are whole: the engine gave none, or one of another time, which
   framefeed caught.
 - *refused*: another typed error: the engine cannot decode the codec, or does not claim to.
@@ -57,7 +65,8 @@ _THROUGH = """`ff.VideoDecoder(path, backend="...")`. A row counts each file onc
 """
 _DIRECTLY = """The same libraries as their documentation calls them: `capture.set(cv2.CAP_PROP_POS_FRAMES, n)` and
 `read()`, `VideoDecoder(path)[n]`, `VideoReader(path)[n]`, `fn.decoders.video(frames=[n])`. Nothing checks a frame, so
-here the column of wrong frames counts what a training loop would not notice.
+here the column of wrong frames counts what a training loop would not notice. Frames are counted as the loop of PyAV
+counts them: one that an edit list cuts away, or that is never shown, has no number.
 """
 
 NOT_TRIED = Answer("")
@@ -158,11 +167,12 @@ def make_page(results: Results, table: str) -> str:
     for row in results.rows:
         by_engine[row.engine].append(row)
     left_out = by_engine.pop("", [])
-    facts = results.facts
     through = {name: [row.through.status for row in rows] for name, rows in by_engine.items()}
     direct = {name: [row.direct.status for row in rows] for name, rows in by_engine.items() if rows[0].direct.status}
     sections = [
-        _INTRODUCTION.format(**{key.replace(" ", "_"): text for key, text in facts.items()}, table=table),
+        "# Engines\n",
+        *(textwrap.fill(text.format_map({**results.facts, "table": table}), 120) + "\n" for text in _MADE),
+        _LEGEND,
         "## Through framefeed\n",
         _THROUGH,
         _make_table(through, {name: sum(bool(row.printed) for row in rows) for name, rows in by_engine.items()}),
@@ -224,7 +234,9 @@ def _list_reasons(pairs: Sequence[tuple[str, str]]) -> str:
     """Group files by the reason; numbers do not count."""
     groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for file, text in pairs:
-        reason = re.sub(r"^\d+ of \d+ frames: |: use backend=.*", "", text)
+        reason = text
+        for pattern, plain in _PLAIN:
+            reason = re.sub(pattern, plain, reason)
         groups[re.sub(r"0x[0-9a-f]+|\d+", "N", reason)[:_ALIKE]].append((file, reason))
     largest = sorted(groups.values(), key=lambda group: (-len(group), group[0][1]))
     lines = [f"- {len(group)}: {_quote(group[0][1])} ({_name_few([file for file, _ in group])})" for group in largest]

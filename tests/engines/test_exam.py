@@ -7,11 +7,15 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from framefeed.decode import VideoDecoder
-from framefeed.errors import MediaError
-from framefeed.testing import ClipSpec, clip_bytes, put_packets, read_stamp, take_packets
+from framefeed.decode import ClipSlot, VideoDecoder, find_decoder
+from framefeed.errors import MediaError, UnsupportedCodec
+from framefeed.index import build_index
+from framefeed.media import MediaSource
+from framefeed.request import OutputSpec
+from framefeed.testing import ClipSpec, clip_bytes, put_packets, read_stamp, take_packets, write_clip
 from tests.corpus import corpus_file
 from tests.engines.conftest import ENGINES, require_engine
 from tests.engines.exam import Engine, examine_all
@@ -116,3 +120,15 @@ def test_a_picture_of_another_size_is_an_error(name: str, tmp_path: Path) -> Non
                 assert read_stamp(decoder[ordinal]) == ordinal
             else:
                 assert name != "dali", error
+
+
+def test_opencv_is_not_given_raw_pictures_that_are_stored_bottom_up(tmp_path: Path) -> None:
+    require_engine("opencv")
+    path = write_clip(
+        tmp_path / "clip.avi", ClipSpec(4, codec="rawvideo", pixel_format="bgr24", gop=None, b_frames=None)
+    )
+    index = build_index(path)
+    index = replace(index, stream=replace(index.stream, extradata=b"BottomUp\0"))
+    slot = ClipSlot(np.array([2]), OutputSpec(), np.empty((1, *OutputSpec().shape(96, 128)), np.uint8))
+    with pytest.raises(UnsupportedCodec, match="stored bottom-up.*use backend='pyav'"):
+        find_decoder("opencv").decode(MediaSource.of(path), index, [slot])

@@ -7,10 +7,13 @@ from functools import partial
 
 import pytest
 
+import framefeed as ff
 from framefeed.decode import VideoDecoder
 from framefeed.errors import CorruptMedia, UnsupportedCodec
+from framefeed.testing import read_stamps
 from tests.codec_clips import CODECS
 from tests.corpus import corpus_file, expected_stamps
+from tests.engines.conftest import ENGINES
 from tests.engines.law import catch, check_law
 from tests.media.files import readable_path
 
@@ -65,3 +68,15 @@ def test_another_time_fails_only_its_frame(engine: str, name: str) -> None:
                 assert error.frames == (ordinal,)
                 failed.append(ordinal)
         assert 0 < len(failed) < len(range(0, len(decoder), 3))
+
+
+# Of the processes, one engine stands for all: each takes seconds to import its library there.
+@pytest.mark.parametrize(
+    ("engine", "kind"), [*((engine, "threads") for engine in ENGINES), ("opencv", "processes")], indirect=["engine"]
+)
+def test_a_loader_gives_the_frames_of_its_plan(engine: str, kind: str) -> None:
+    catalog = ff.scan([corpus_file("base.mp4"), corpus_file("bframes_2.mp4")])
+    plan = ff.plan_clips(catalog, ff.RandomSegments(4), seed=3, clips_per_video=4, size=(96, 128))
+    with ff.ClipLoader(plan, batch_size=2, workers=2, kind=kind, backend=engine) as loader:  # type: ignore[arg-type]
+        shown = [read_stamps(clip) for batch in loader for clip in batch.data]
+    assert shown == [plan[position].ordinals.tolist() for position in range(len(plan))]

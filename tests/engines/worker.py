@@ -6,6 +6,7 @@ It may crash or hang: the process that started it (`tests.engines.processes`) sa
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import resource
 import signal
@@ -192,6 +193,7 @@ def main(file_descriptor: str, engine: str) -> None:
             except EOFError:
                 return
             connection.send(worker.answer(job))
+            gc.collect()  # pipelines of DALI, with threads, hang on to errors
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ import numpy as np
 from av.video.frame import VideoFrame
 
 from framefeed._per_process import PerProcess
+from framefeed._shortage import MAY_BE_SHORTAGES, raise_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits
 from framefeed.decode._convert import describe_conversion
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Pixels
@@ -39,8 +40,6 @@ from framefeed.request import OutputSpec
 
 # Idle open files of a process, of all engines together.
 MAX_FILES = 8
-# Bytes of the pictures that an engine is asked for at once; it may hold all of them in memory of its own.
-MAX_BYTES = 2**28
 PROGRESSIVE, UNKNOWN_ORDER = 1, 0
 """libav's AVFieldOrder."""
 MADE_OF_MISSING = frozenset(
@@ -201,6 +200,9 @@ class EngineDecoder(BaseDecoder):
     """
 
     facts: EngineFacts
+    # Bytes of the pictures that the engine is asked for at once. glibc keeps freed blocks of up to 32 MiB for the next
+    # call; for larger ones it asks the system, and touching them the first time takes longer than copying them.
+    batch_bytes = 2**24
 
     def __init__(self, *, limits: Limits = DEFAULT_LIMITS) -> None:
         self.limits = limits
@@ -237,7 +239,11 @@ class EngineDecoder(BaseDecoder):
             if index.num_damaged_frames and not with_damage:
                 wanted = wanted[~index.is_damaged(wanted)]
             call = _Call(self, source, index, pending, report.counts)
-            call.read(wanted.tolist())
+            try:
+                call.read(wanted.tolist())
+            except MAY_BE_SHORTAGES as error:
+                raise_shortage(error, source.name, "decode")
+                raise
             for slot, ordinals in pending.slots_waiting().items():
                 report.errors[slot] = call.make_error(ordinals)
         return report
@@ -278,7 +284,7 @@ class _Call:
         if self.decoder.facts.one_size:
             ordinals = self._drop_other_sizes(ordinals)
         height, width = self.index.stream.displayed
-        most = max(1, MAX_BYTES // (3 * height * width))
+        most = max(1, self.decoder.batch_bytes // (3 * height * width))
         for start in range(0, len(ordinals), most):
             self._read_some(key, ordinals[start : start + most], again=False)
         # If the file was replaced while it was read, the data belong to neither file (D09).

@@ -42,6 +42,8 @@ class DaliDecoder(EngineDecoder):
     """Decode with DALI on the processor, one thread; see ``EngineDecoder``."""
 
     name = "dali"
+    # Each call reads the file from its beginning.
+    batch_bytes = 2**28
     facts = EngineFacts(
         "DALI",
         sources=frozenset({"path", "bytes"}),

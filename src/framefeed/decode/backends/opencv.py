@@ -35,6 +35,8 @@ except ImportError as error:
 
 # libavutil's levels.
 _QUIET, _ERROR = -8, 16
+# What libav's demuxer of AVI writes into the extradata.
+_BOTTOM_UP = b"BottomUp"
 
 
 class OpenCVDecoder(EngineDecoder):
@@ -43,8 +45,8 @@ class OpenCVDecoder(EngineDecoder):
     name = "opencv"
     facts = EngineFacts(
         "OpenCV",
-        # Its FFmpeg has no decoder of AV1 in software. Of pictures stored bottom-up it writes beside their memory.
-        refused_codecs=frozenset({"av1", "rawvideo"}),
+        # Its FFmpeg has no decoder of AV1 in software.
+        refused_codecs=frozenset({"av1"}),
         refused_pairs=MADE_OF_MISSING,
         # Its conversion fails on them, and gives memory that was not written.
         interlaced=False,
@@ -54,6 +56,8 @@ class OpenCVDecoder(EngineDecoder):
 
     def open_file(self, source: MediaSource, index: FrameIndex) -> _OpenCVFile:
         """Open a source with OpenCV; see ``EngineDecoder.open_file``."""
+        if index.stream.codec == "rawvideo" and _BOTTOM_UP in (index.stream.extradata or b""):
+            raise NotOpened("its pictures are stored bottom-up, and OpenCV then writes beside their memory")
         return _OpenCVFile(source.path, index)
 
     @contextmanager
