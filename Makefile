@@ -72,7 +72,8 @@ environments:
 	$(MAKE) engines
 	$(MAKE) dali
 
-# The five write-ups of docs/benchmarks.md, measured again: about half an hour on two cores. ARGS="D --clips 16" for less.
+# The five write-ups of docs/benchmarks.md, measured again: about half an hour on two cores. ARGS="D --clips 128" for as
+# many clips as the write-up has, which takes as long again.
 sections: .venv-sections/.sections
 	.venv-sections/bin/python -m benchmarks.sections $(ARGS)
 
