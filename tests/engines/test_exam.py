@@ -130,5 +130,5 @@ def test_opencv_is_not_given_raw_pictures_that_are_stored_bottom_up(tmp_path: Pa
     index = build_index(path)
     index = replace(index, stream=replace(index.stream, extradata=b"BottomUp\0"))
     slot = ClipSlot(np.array([2]), OutputSpec(), np.empty((1, *OutputSpec().shape(96, 128)), np.uint8))
-    with pytest.raises(UnsupportedCodec, match="stored bottom-up.*use backend='pyav'"):
+    with pytest.raises(UnsupportedCodec, match=r"stored bottom-up.*use backend='pyav'"):
         find_decoder("opencv").decode(MediaSource.of(path), index, [slot])
