@@ -17,8 +17,8 @@ from benchmarks.load.chart import COLOURS, FONT, GRID, INK, MARKS, draw_mark
 from benchmarks.scan.chart import write_text
 from benchmarks.sections.d import ALONE, OURS
 
-WIDTH, HEIGHT = 900, 470
-LEFT, RIGHT, TOP, BOTTOM = 64, 330, 86, 400
+WIDTH, HEIGHT = 930, 470
+LEFT, RIGHT, TOP, BOTTOM = 64, 360, 86, 400
 _STEP = 44
 """Pixels between two names, each above its numbers."""
 _LEFT_OUT = (ALONE, "framefeed, its DataLoader and a Sampler")
