@@ -132,6 +132,13 @@ def tensorflow_and_jax_name_their_extras() -> None:
     expect_extra("jax", lambda: ff.jax.iterate)
 
 
+def engines_name_their_extras() -> None:
+    expect_extra("dali", lambda: ff.dali.pipeline)
+    expect_extra("dali", lambda: ff.VideoDecoder(CLIP, backend="dali"))
+    for backend in ("opencv", "torchcodec", "torchcodec-approximate", "decord"):
+        expect_extra("engines", lambda backend=backend: ff.VideoDecoder(CLIP, backend=backend))  # type: ignore[misc]
+
+
 def command_demo_names_its_extra() -> None:
     assert "pip install 'framefeed[torch]'" in run_command("demo", code=1)
 

@@ -15,6 +15,8 @@ from tests.corpus import corpus_file
 from tests.engines.law import check_law
 from tests.media.files import readable_path
 
+pytest.importorskip("nvidia.dali", reason="DALI is not installed: make dali runs this in .venv-dali")
+
 
 class TestDali(DecoderExam):
     abilities = frozenset({"bytes", "pickle"})

@@ -9,19 +9,11 @@ from pathlib import Path
 import pytest
 
 from framefeed.testing import ClipSpec, write_clip
+from tests.adapters.dali.proxies import WITHOUT_PROFILER
 from tests.cli.running import SECONDS, environment
 from tests.test_docs import ROOT, blocks_of
 
-pytest.importorskip("nvidia.dali")
-
-# The server marks its steps for a profiler, which PyTorch without CUDA has not.
-WITHOUT_PROFILER = """
-from types import SimpleNamespace
-
-from nvidia.dali.plugin.pytorch.experimental import proxy
-
-proxy._nvtx = SimpleNamespace(range_push=lambda text: None, range_pop=lambda: None)
-"""
+pytest.importorskip("nvidia.dali", reason="DALI is not installed: make dali runs this in .venv-dali")
 
 
 def run_page(name: str, folder: Path, before: str = "") -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("nvidia.dali")
+pytest.importorskip("nvidia.dali", reason="DALI is not installed: make dali runs this in .venv-dali")
 
 from benchmarks.peers import dali
 from benchmarks.sections import c

@@ -12,7 +12,9 @@ from benchmarks.sections import d
 from framefeed.bench import BenchVideo, Rounds, run_row
 from framefeed.bench.baselines import Peers
 from framefeed.testing import ClipSpec, write_clip
-from tests.adapters.dali.test_pages import WITHOUT_PROFILER
+from tests.adapters.dali.proxies import WITHOUT_PROFILER
+
+pytest.importorskip("nvidia.dali", reason="DALI is not installed: make dali runs this in .venv-dali")
 
 
 def test_the_proxy_gives_the_frames_that_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
