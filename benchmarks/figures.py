@@ -18,6 +18,7 @@ from typing import Any
 
 from benchmarks.epoch_picture import draw_epoch
 from benchmarks.reading import RESULTS, Number, read_numbers
+from benchmarks.sections.section import Table
 from benchmarks.sections.suite import SECTIONS, tabulate
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,6 +34,8 @@ LOAD = tuple(sorted(path.name for path in RESULTS.glob("load-*.json")))
 MAP = tuple(sorted(path.name for path in RESULTS.glob("map-*.json")))
 # The rows of later files replace those of earlier ones.
 SECTION_RESULTS = tuple(sorted(path.name for path in RESULTS.glob("sections-*.json")))
+LONG_VIDEOS = "sections-2026-11-24-d2.json"
+"""Has two rounds; that with 128 clips, in which framefeed is further ahead, has one."""
 PRODUCERS = (1, 2, 5, 10, 30)
 INDEXING = "indexing-2026-11-23.json"
 QUIET = 1.0
@@ -43,19 +46,21 @@ _BLOCK = re.compile(r"(?<=<!-- figures: )(?P<name>\w+) -->\n(?s:.*?)(?=<!-- end 
 
 def fill_overview() -> str:
     """Seven rows for the README."""
-    numbers = read_numbers(*DECODE, *SCAN, *CACHE, *LOAD, *MAP)
+    numbers = read_numbers(*SCAN, *CACHE, *LOAD, *MAP, LONG_VIDEOS)
     constructor = _load(INDEXING)["rows"]["MP4 / MOV, proved: TorchCodec by proof"]
 
     def say(digits: int, *addresses: str) -> str:
         return _say_speed([numbers[address] for address in addresses], digits)
 
+    long = "sections/D:test"
     peers, memory = ("decord2", "torchcodec exact, resized by torch"), "load/memory/framefeed, torch imported"
     needs = [numbers[f"{memory}/{peer}"].format(2) for peer in peers]
     return make_table(("what is compared", "with", "times as fast"), [
         ("random clips of 25 real videos, clips a CPU second", "decord2 / TorchCodec",
          say(2, "load/epoch/decord2/CPU", "load/epoch/torchcodec/CPU")),
-        ("random clips of a 720p film, frames 24 apart, one thread",
-         _title(numbers["decode/trailer-24/many files/CPU"].against), say(2, "decode/trailer-24/many files/CPU")),
+        ("clips of 16 frames, 60 apart, of 720p60 videos of 3,000 s, wall",
+         f"OpenCV in 4 workers / {numbers[f'{long}/best/wall, 3000 s'].against.removesuffix(', 3000 s')}",
+         say(1, f"{long}/opencv/wall, 3000 s", f"{long}/best/wall, 3000 s")),
         (f"finding all frames of {constructor['files']} MP4 and MOV files", "TorchCodec's exact constructor",
          _round(constructor["total"])),
         ("width and height of JPEG and PNG files", "PyAV in a process pool", say(0, "scan/headers/pyav/CPU")),
@@ -184,6 +189,8 @@ def fill_load() -> str:
          ("processes/processes/wall", "lock/lock/wall")),
         ("`ff.tensorflow.dataset` / `ff.jax.iterate`, batches of 19 MB from a warm cache, wall", "the loader itself", 2,
          ("tensorflow/tensorflow/wall", "jax/jax/wall")),
+        ("`ff.dali.pipeline` without a resize, batches of 19 MB, CPU: 720p that is decoded / a warm cache",
+         "the loader itself", 2, ("dali-decoded/dali-decoded/CPU", "dali/dali/CPU")),
     ]  # fmt: skip
     return make_table(("loop", "against", "times as fast"), [
         (title, peer, _say_speed([numbers[address] for address in addresses], digits))
@@ -288,11 +295,20 @@ def fill_cache() -> str:
 def fill_section(key: str) -> str:
     """The tables of one of the write-ups, with what must be known to read them."""
     reports = [_load(name) for name in SECTION_RESULTS]
-    rows = {row["key"]: (row, report["machine"]) for report in reports for row in report["rows"]}
-    tables = tabulate([row for row, _ in rows.values()], SECTIONS).get(key, {})
+    # A later run replaces an earlier one of the same row; one over other lengths of video stands beside it.
+    rows = {
+        (row["key"], *row["facts"].get("indexing_seconds", ())): (row, report["machine"])
+        for report in reports
+        for row in report["rows"]
+    }
+    latest = {row["key"]: row for row, _ in rows.values()}
+    beside = [[row] for row, _ in rows.values() if row is not latest[row["key"]]]
+    tables: dict[str, Table] = {}
+    for some in (list(latest.values()), *beside):
+        tables |= tabulate(some, SECTIONS).get(key, {})
     if not tables:
         return NOT_MEASURED
-    loads = [machine["load_average"] for name, (_, machine) in rows.items() if name.partition(":")[0] == key]
+    loads = [machine["load_average"] for (name, *_), (_, machine) in rows.items() if name.partition(":")[0] == key]
     parts = []
     for title, table in tables.items():
         notes = "".join(f"\n- {note}" for note in table.notes)

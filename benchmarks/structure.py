@@ -56,7 +56,7 @@ CONCERNS = [
     ("written pictures and videos", "stills, contact sheets, videos that are joined from parts", "encode"),
     ("videos through a function", "`map_video`: parallel, in order, continued after a stop", "transcode"),
     ("PyTorch", "data sets, a drop-in `DataLoader` and `VideoDecoder`", "adapters.torch torch"),
-    ("other frameworks", "the same batches in TensorFlow and JAX", "adapters tensorflow jax dali ray lerobot compat"),
+    ("other frameworks", "batches in TensorFlow, JAX and DALI", "adapters tensorflow jax dali ray lerobot compat"),
     ("command line", "all of it without Python", "cli __main__"),
     ("measuring on own files", "which way is fastest here, against the libraries that are installed", "bench"),
     ("reports", "a page that shows what is in a data set", "report"),

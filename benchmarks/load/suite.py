@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.load.clips import lock_row, processes_row, restore_row, slow_row
-from benchmarks.load.frameworks import frameworks_row
+from benchmarks.load.frameworks import decoded_row, frameworks_row
 from benchmarks.load.light import light_row
 from benchmarks.load.simulation import simulation_row
 from benchmarks.load.start import start_row
 from benchmarks.media import OwnStore
-from framefeed.bench import Begin, BenchOptions, MakeRow, Row, Suite
+from framefeed.bench import Begin, BenchOptions, BenchVideo, MakeRow, Suite
 from framefeed.bench.baselines import Peers
 from framefeed.bench.load import EpochMedia
 from framefeed.errors import MissingMedia
@@ -26,6 +25,8 @@ ROWS: Mapping[str, str] = {
     "restore": "time to restore a state",
     "tensorflow": "ff.tensorflow.dataset over a loader with a warm cache, against the loader itself",
     "jax": "ff.jax.iterate, likewise",
+    "dali": "ff.dali.pipeline without a size, likewise",
+    "dali-decoded": "the same over clips of 720p that the loader decodes",
     "simulation": "1 to 30 producers and one consumer, against threads with a queue and other loaders",
 }
 PEERS = (
@@ -36,7 +37,16 @@ PEERS = (
     "benchmarks.peers.queues",
     "benchmarks.peers.grain",
 )
-ROW_SECONDS = {"start": 60, "light": 20, "processes": 60, "tensorflow": 30, "jax": 30, "simulation": 150}
+ROW_SECONDS = {
+    "start": 60,
+    "light": 20,
+    "processes": 60,
+    "tensorflow": 30,
+    "jax": 30,
+    "dali": 30,
+    "dali-decoded": 60,
+    "simulation": 150,
+}
 LARGE_FILES = 4
 
 
@@ -45,22 +55,24 @@ def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> 
     store = OwnStore(options.media, work, options.rounds)
     media = EpochMedia(options, peers, work, begin)
 
-    def make_processes(scratch: Path, stack: ExitStack) -> Row:
+    def copy_large() -> Sequence[BenchVideo]:
         try:
             video = store.trailer
         except MissingMedia:
             video = store.plain_video
-        return processes_row(store.copies(video, LARGE_FILES), stack)
+        return store.copies(video, LARGE_FILES)
 
     return {
         "start": lambda scratch, stack: start_row(media.clips, peers),
         "light": lambda scratch, stack: light_row(peers, stack),
         "slow": slow_row,
-        "processes": make_processes,
+        "processes": lambda scratch, stack: processes_row(copy_large(), stack),
         "lock": lock_row,
         "restore": restore_row,
         "tensorflow": lambda scratch, stack: frameworks_row("tensorflow", scratch, stack),
         "jax": lambda scratch, stack: frameworks_row("jax", scratch, stack),
+        "dali": lambda scratch, stack: frameworks_row("dali", scratch, stack),
+        "dali-decoded": lambda scratch, stack: decoded_row("dali", copy_large(), stack),
         "simulation": lambda scratch, stack: simulation_row(peers, scratch),
     }
 

@@ -1,17 +1,29 @@
-"""DALI: a pipeline over a list of pictures, as its tutorials have it, and what each of its steps takes."""
+"""DALI: a pipeline over a list of pictures, as its tutorials have it, what each of its steps takes, and over ours."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from nvidia.dali import fn, pipeline_def, types
 from nvidia.dali.plugin.pytorch import DALIGenericIterator
 
+from framefeed.adapters.dali import iterate
+from framefeed.adapters.dali._pipeline import ClipGraph, ClipPipeline
+from framefeed.adapters.dali._source import ClipSource
+from framefeed.load import ClipLoader
+
 PACKAGES = ("nvidia-dali-cuda130",)
+NAME = "ff.dali.iterate"
 Device = Literal["cpu", "gpu"]
 STEPS = ("read", "header", "decode", "resize", "copy")
+
+
+def open_epochs(loader: ClipLoader) -> Callable[[], Iterable[Any]]:
+    """An iterator for each epoch of the pipeline that ``ff.dali.pipeline`` makes, without a size, over a loader."""
+    batches = iterate(ClipPipeline(ClipSource(loader), ClipGraph(loader.plan)))
+    return lambda: batches
 
 
 class Files:

@@ -66,7 +66,7 @@ def test_aframeworks_loop_is_compared_with_the_loaders(tmp_path: Path, monkeypat
     monkeypatch.setattr(frameworks, "VIDEOS", 4)
     monkeypatch.setattr(frameworks, "SIZE", 32)
     with ExitStack() as stack:
-        row = frameworks.adapter_row("tuple", "tuples", lambda loader: lambda: map(tuple, ([],)), tmp_path, stack, "1")
+        row = frameworks.cached_row("tuple", "tuples", lambda loader: lambda: map(tuple, ([],)), tmp_path, stack, "1")
         result = run_row(row, Rounds(1))
     assert result["comparisons"][0]["figures"].keys() == {"wall", "CPU"}
 
@@ -83,5 +83,5 @@ def test_a_row_of_a_framework_that_is_missing_is_left_out(
 
 
 def test_every_row_says_what_it_measures() -> None:
-    rows = "start light slow processes lock restore tensorflow jax simulation"
+    rows = "start light slow processes lock restore tensorflow jax dali dali-decoded simulation"
     assert set(rows.split()) == SUITE.rows.keys()
