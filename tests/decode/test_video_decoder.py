@@ -116,8 +116,10 @@ def test_M01_frames_beyond_the_end_are_not_found_at_once(decoder: VideoDecoder, 
 
 @pytest.mark.parametrize("key", ["a", 1.5, None, (1, 2), [1, 2], np.array([1, 2])])
 def test_other_keys_are_the_callers_mistake(decoder: VideoDecoder, key: Any) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError) as raised:
         decoder[key]
+    names_the_method = "get_frames_at(indices) takes several" in str(raised.value)
+    assert names_the_method == (not isinstance(key, str | float | None))
 
 
 @pytest.mark.parametrize("numbers", [[0.5], ["a"], [[1, 2]], 3, None, [None]])

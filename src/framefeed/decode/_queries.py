@@ -43,7 +43,8 @@ def check_ordinal(index: FrameIndex, number: Any, name: str) -> int:
     try:
         given = operator.index(number)
     except TypeError as error:
-        raise WrongKind(f"index: expected an integer, got {describe_value(number)}") from error
+        several = "; get_frames_at(indices) takes several" if isinstance(number, (list, tuple, np.ndarray)) else ""
+        raise WrongKind(f"index: expected an integer, got {describe_value(number)}{several}") from error
     count = len(index)
     if not -count <= given < count:
         kind = FrameNotFound if -(2**63) <= given < 2**63 else NoSuchFrame
