@@ -9,9 +9,7 @@ import numpy as np
 from nvidia.dali import fn, pipeline_def, types
 from nvidia.dali.plugin.pytorch import DALIGenericIterator
 
-from framefeed.adapters.dali import iterate
-from framefeed.adapters.dali._pipeline import ClipGraph, ClipPipeline
-from framefeed.adapters.dali._source import ClipSource
+from framefeed.adapters.dali import ClipPipeline, external_source, iterate
 from framefeed.load import ClipLoader
 
 PACKAGES = ("nvidia-dali-cuda130",)
@@ -22,7 +20,7 @@ STEPS = ("read", "header", "decode", "resize", "copy")
 
 def open_epochs(loader: ClipLoader) -> Callable[[], Iterable[Any]]:
     """An iterator for each epoch of the pipeline that ``ff.dali.pipeline`` makes, without a size, over a loader."""
-    batches = iterate(ClipPipeline(ClipSource(loader), ClipGraph(loader.plan)))
+    batches = iterate(ClipPipeline(external_source(loader)))
     return lambda: batches
 
 

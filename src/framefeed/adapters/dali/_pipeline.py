@@ -167,15 +167,17 @@ _AT_FORK = PerProcess(lambda: None, begin=_leave_pipelines_to_parent)
 class ClipPipeline(ClosedByWith):
     """A DALI pipeline over the clips of a plan; `pipeline` makes it.
 
+    Over a loader of one's own, with a cache: ``ClipPipeline(external_source(loader))``, whose clips stay as they are.
+
     Attributes:
         source: The source of its batches.
         output_names: Names of the outputs.
     """
 
-    def __init__(self, source: ClipSource, graph: ClipGraph) -> None:
+    def __init__(self, source: ClipSource, graph: ClipGraph | None = None) -> None:
         self.source = source
         self.output_names = source.output_names
-        self._graph = graph
+        self._graph = graph or ClipGraph(source.loader.plan)
         self._run: PipelineRun | None = None
         self._why_closed: str | None = None
         self._dali = self._build()
