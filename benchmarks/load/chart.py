@@ -18,9 +18,9 @@ from benchmarks.scan.chart import write_text
 WIDTH, HEIGHT = 860, 440
 LEFT, RIGHT, TOP, BOTTOM = 64, 250, 86, 372
 INK, FAINT, GRID = "#1f2933", "#64707d", "#e4e8ec"
-COLOURS = ("#0b7a75", "#b5543a", "#5b6fa8", "#b98a1f", "#8a5a9e", "#4a5560", "#c2185b")
+COLOURS = ("#0b7a75", "#b5543a", "#5b6fa8", "#b98a1f", "#8a5a9e", "#4a5560", "#c2185b", "#4f7a28")
 """Of the lines, ours first; dark enough on white, and different in lightness too."""
-MARKS = ("circle", "square", "diamond", "triangle", "cross", "bar", "post")
+MARKS = ("circle", "square", "diamond", "triangle", "cross", "bar", "post", "wedge")
 _STEP = 42
 """Pixels between two names, each above its numbers: lines may lie on each other."""
 FONT = "system-ui, -apple-system, Segoe UI, Roboto, sans-serif"
@@ -89,6 +89,7 @@ def draw_mark(mark: str, left: float, top: float, colour: str) -> str:
         "cross": "M-4 -4L4 4M-4 4L4 -4",
         "bar": "M-5.5 -2H5.5V2H-5.5Z",
         "post": "M-2 -5.5H2V5.5H-2Z",
+        "wedge": "M0 5.5L5 -4H-5Z",
     }
     if mark == "circle":
         return f'<circle cx="{left:.1f}" cy="{top:.1f}" r="4.5" fill="{colour}"/>'
