@@ -1,6 +1,6 @@
 """Measure the sections that are named, or all, and print their tables: published figures beside those of each route.
 
-usage: python -m benchmarks.sections [A B C D E] [--media FOLDER] [--pictures FOLDER] [--rounds N] [--json FILE]
+usage: python -m benchmarks.sections [A B C D E] [--media FOLDER] [--rounds N] [--json FILE]; --help lists the others
 
 It runs in the project's folder. Whatever cannot run here, for want of a library, a file or a GPU, says so in its line.
 """
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.sections import a, d
+from benchmarks.sections import a, c, d
 from benchmarks.sections.section import describe_table
 from benchmarks.sections.suite import SECTIONS, make_sections, make_suite, tabulate
 from framefeed.bench import BenchOptions, Rounds, describe_closing, run_suite
@@ -31,6 +31,7 @@ def read_arguments(words: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--media", type=Path, metavar="FOLDER", help="real media (default: FRAMEFEED_MEDIA)")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="JPEG files for section C (default: made here)")
+    parser.add_argument("--epochs", type=int, default=c.EPOCHS, metavar="N", help="C: of training, in a round")
     parser.add_argument("--rounds", type=int, default=3, metavar="N")
     parser.add_argument("--frames", type=int, default=a.FRAMES, metavar="N", help="A: of the video")
     parser.add_argument("--clips", type=int, default=d.CLIPS, metavar="N", help="D: clips in all")
@@ -62,7 +63,7 @@ def main(words: list[str] | None = None) -> int:
     given = read_arguments(words)
     lengths = tuple(map(int, given.lengths.split(",")))
     media = given.media or os.environ.get("FRAMEFEED_MEDIA")
-    sections = make_sections(given.pictures, given.frames, given.clips, lengths)
+    sections = make_sections(given.pictures, given.epochs, given.frames, given.clips, lengths)
     options = BenchOptions(
         media=(Path(media),) if media else (),
         work=given.work,

@@ -322,7 +322,9 @@ NOTES = {
 }
 
 
-def plan(pictures: Path | None, options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> Mapping[str, MakeRow]:
+def plan(
+    pictures: Path | None, epochs: int, options: BenchOptions, peers: Peers, work: Path, begin: Begin
+) -> Mapping[str, MakeRow]:
     """Plan the rows, of pictures that are made, or of those in a folder."""
 
     @cache
@@ -331,7 +333,7 @@ def plan(pictures: Path | None, options: BenchOptions, peers: Peers, work: Path,
 
     return {
         ALONE: lambda scratch, stack: epochs_row(album(), peers, stack),
-        TRAINING: lambda scratch, stack: epochs_row(album(), peers, stack, EPOCHS),
+        TRAINING: lambda scratch, stack: epochs_row(album(), peers, stack, epochs),
         PARTS: lambda scratch, stack: parts_row(album(), peers),
     }
 
@@ -371,12 +373,12 @@ def tabulate(rows: Mapping[str, Result]) -> Mapping[str, Table]:
     return tables
 
 
-def make_section(pictures: Path | None = None) -> Section:
-    """Make the section, of the user's pictures if there is a folder of them."""
+def make_section(pictures: Path | None = None, epochs: int = EPOCHS) -> Section:
+    """Make the section, of the user's pictures if there is a folder of them, for so many epochs of training."""
     return Section(
         "pictures for a small net",
         ("benchmarks.peers.torch", "benchmarks.peers.dali"),
-        partial(plan, pictures),
+        partial(plan, pictures, epochs),
         tabulate,
         240,
     )

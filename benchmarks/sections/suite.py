@@ -13,6 +13,7 @@ from framefeed.bench.baselines import Peers
 
 def make_sections(
     pictures: Path | None = None,
+    epochs: int = c.EPOCHS,
     frames: int = a.FRAMES,
     clips: int = d.CLIPS,
     lengths: Sequence[int] = d.LENGTHS,
@@ -21,6 +22,7 @@ def make_sections(
 
     Args:
         pictures: C: a folder of JPEG files; None for ones that are made.
+        epochs: C: of training, in a round.
         frames: A: of the video.
         clips: D: in all.
         lengths: D: of the videos, in seconds.
@@ -28,7 +30,7 @@ def make_sections(
     return {
         "A": a.make_section(frames),
         "B": b.SECTION,
-        "C": c.make_section(pictures),
+        "C": c.make_section(pictures, epochs),
         "D": d.make_section(clips, lengths),
         "E": e.SECTION,
     }
