@@ -23,20 +23,37 @@ from framefeed.bench import BenchOptions, Rounds, describe_closing, run_suite
 def read_arguments(words: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sections", description=__doc__.splitlines()[0])
+    least = ", ".join(f"{key} ({max(1, round(each.seconds / 60))} min at least)" for key, each in SECTIONS.items())
     parser.add_argument(
         "sections",
         nargs="*",
         metavar="SECTION",
-        help=f"of {' '.join(SECTIONS)}, or a row of one, such as D:trailer (default: all)",
+        type=lambda word: word[:1].upper() + word[1:],
+        help=f"{least}, or one of the rows C:alone C:training C:parts D:test D:trailer D:VP9 (default: all sections)",
     )
     parser.add_argument("--media", type=Path, metavar="FOLDER", help="real media (default: FRAMEFEED_MEDIA)")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="JPEG files for section C (default: made here)")
-    parser.add_argument("--epochs", type=int, default=c.EPOCHS, metavar="N", help="C: of training, in a round")
-    parser.add_argument("--rounds", type=int, default=3, metavar="N")
-    parser.add_argument("--frames", type=int, default=a.FRAMES, metavar="N", help="A: of the video")
-    parser.add_argument("--clips", type=int, default=d.CLIPS, metavar="N", help="D: clips in all")
     parser.add_argument(
-        "--lengths", default=",".join(map(str, d.LENGTHS)), metavar="SECONDS,...", help="D: of the videos"
+        "--epochs", type=int, default=c.EPOCHS, metavar="N", help="C: of training, in a round (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, metavar="N", help="measurements of each route (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--frames", type=int, default=a.FRAMES, metavar="N", help="A: of the video (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--clips",
+        type=int,
+        default=d.CLIPS,
+        metavar="N",
+        help="D: clips in all (default: %(default)s; the write-up has 128)",
+    )
+    parser.add_argument(
+        "--lengths",
+        default=",".join(map(str, d.LENGTHS)),
+        metavar="SECONDS,...",
+        help="D: of the videos (default: %(default)s)",
     )
     parser.add_argument("--work", type=Path, metavar="FOLDER", help="keep generated files here, and use them again")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to this file too")

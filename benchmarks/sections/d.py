@@ -413,5 +413,5 @@ def make_section(clips: int = CLIPS, lengths: Sequence[int] = LENGTHS) -> Sectio
         ("opencv", "torch", "torchcodec", "decord2", "benchmarks.peers.dali"),
         partial(plan_rows, clips, lengths),
         tabulate,
-        60,
+        900,
     )

@@ -19,6 +19,7 @@ def test_versions_limits_and_codecs_are_printed(answer: Answer) -> None:
     assert {"framefeed", "python", "numpy", "av", "pillow", "ffmpeg", "libavcodec", "h264", "av1", "vp9"} <= first_words
     assert "thread budget: " in out
     assert "/dev/shm: " in out
+    assert "backends by name: dali, decord, opencv, pyav, still, torchcodec, torchcodec-approximate" in out
 
 
 def test_json(answer: Answer) -> None:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from framefeed.decode import ClipSlot, DecodeReport, VideoDecoder
+from framefeed.errors import UsageError
+from framefeed.index import FrameIndex
+from framefeed.media import MediaSource
 from tests.conftest import CHECKOUT
 from tests.corpus import corpus_file
 
@@ -24,6 +29,9 @@ version = "1.0"
 [project.entry-points."framefeed.decoders"]
 grey = "grey_frames:GreyDecoder"
 missing = "grey_frames.that_is_not_there:Decoder"
+misspelled = "grey_frames:GrayDecoder"
+unlicensed = "grey_frames:refuse"
+incomplete = "grey_frames:dict"
 """
 MODULE = """
 import framefeed as ff
@@ -39,6 +47,13 @@ class GreyDecoder:
 
     def close(self):
         pass
+
+
+dict = dict
+
+
+def refuse():
+    raise RuntimeError("no licence")
 """
 PROGRAM = """
 import sys
@@ -49,7 +64,7 @@ with ff.VideoDecoder(sys.argv[1], backend="grey") as decoder:
 catalog = ff.scan(sys.argv[1])
 with ff.ClipLoader(ff.plan_clips(catalog, ff.Uniform(2), seed=0), batch_size=1, backend="grey") as loader:
     assert (next(iter(loader)).data == 128).all()
-for name in ("gray", "missing"):
+for name in ("gray", "missing", "misspelled", "unlicensed", "incomplete"):
     try:
         ff.VideoDecoder(sys.argv[1], backend=name)
     except ff.FramefeedError as error:
@@ -75,7 +90,30 @@ def test_an_installed_decoder_is_found_by_name(tmp_path: Path) -> None:
         check=False,
     )
     assert (run.returncode, run.stderr) == (0, "")
-    unknown, broken = run.stdout.splitlines()
-    assert unknown.startswith("UsageError unknown backend 'gray': use one of auto, dali, decord, grey, missing, opencv")
+    unknown, missing, *broken = run.stdout.splitlines()
+    assert unknown.startswith("UsageError unknown backend 'gray': use one of auto, dali, decord, grey, incomplete")
     assert unknown.endswith("did you mean 'grey'?")
-    assert broken.startswith("MissingDependency the backend 'missing' (grey_frames.that_is_not_there:Decoder) cannot")
+    whose = "(grey_frames.that_is_not_there:Decoder) of the package grey-frames"
+    assert missing.startswith(f"MissingDependency the backend 'missing' {whose} cannot be imported: No module named")
+    reasons = (
+        "(grey_frames:GrayDecoder) of the package grey-frames cannot be made: AttributeError",
+        "(grey_frames:refuse) of the package grey-frames cannot be made: RuntimeError: no licence: tell its authors",
+        "(grey_frames:dict) of the package grey-frames gives no decoder: its dict has no name and no decode",
+    )
+    for text, reason in zip(broken, reasons, strict=True):
+        assert text.startswith("UsageError the backend ")
+        assert reason in text
+
+
+@pytest.mark.parametrize(("report", "said"), [(None, "returned a NoneType"), (DecodeReport([]), "returned 0 errors")])
+def test_a_report_that_is_none_is_a_wrong_decoder(report: DecodeReport | None, said: str) -> None:
+    class Wrong:
+        name = "wrong"
+
+        def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
+            return report  # type: ignore[return-value]
+
+        def close(self) -> None: ...
+
+    with VideoDecoder(corpus_file("base.mp4"), backend=Wrong()) as decoder, pytest.raises(UsageError, match=said):
+        decoder[0]

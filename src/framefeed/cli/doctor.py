@@ -15,7 +15,7 @@ from framefeed.catalog import Catalog
 from framefeed.cli._io import Exit, make_printable, print_json, print_out
 from framefeed.cli._versions import Requirement, describe_version, find_version, list_requirements
 from framefeed.cli.scan import describe_summary, summarise
-from framefeed.decode import AUTO_RULES
+from framefeed.decode import AUTO_RULES, list_decoders
 from framefeed.encode import list_codec_support, read_ffmpeg_versions
 from framefeed.parallel import thread_budget
 
@@ -70,6 +70,7 @@ def examine() -> dict[str, Any]:
         "threads": {"budget": budget.threads, "reasons": list(budget.reasons)},
         "limits": {"open_files": open_files, "shared_memory_bytes": shared},
         "codecs": list_codec_support([codec.name for codec in CODECS.values() if codec.is_common]),
+        "decoders": list_decoders(),
         "backends": {rule.kind: {"backend": rule.backend, "reason": rule.reason} for rule in AUTO_RULES},
         "extras": extras,
         "warnings": list(_list_warnings(required, open_files, shared)),
@@ -104,6 +105,7 @@ def _describe_facts(facts: dict[str, Any]) -> Iterator[str]:
     rows = [[name, *(", ".join(names) or "none" for names in has.values())] for name, has in facts["codecs"].items()]
     yield from format_table([["codec", "decoders", "encoders"], *rows])
     yield ""
+    yield f"backends by name: {', '.join(facts['decoders'])}; extras below say which libraries are missing"
     for kind, chosen in facts["backends"].items():
         yield f"backend 'auto' for {kind}: {chosen['backend']}, {chosen['reason']}"
     for extra, packages in facts["extras"].items():

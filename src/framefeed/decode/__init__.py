@@ -26,7 +26,7 @@ from framefeed.decode._planes import (
     rebuild_picture,
 )
 from framefeed.decode._queries import NoSuchFrame, RefusedValue, WrongKind, clip_slice, require_times, resample_frames
-from framefeed.decode._registry import AutoDecoder, as_decoder, find_decoder, make_auto_decoder
+from framefeed.decode._registry import AutoDecoder, as_decoder, find_decoder, list_decoders, make_auto_decoder
 from framefeed.decode._slots import (
     PendingFrames,
     make_writer,
@@ -66,6 +66,7 @@ __all__ = [
     "describe_layout",
     "describe_recipe",
     "find_decoder",
+    "list_decoders",
     "make_auto_decoder",
     "make_output_layout",
     "make_writer",

@@ -23,7 +23,9 @@ class AutoRule:
 
 
 PICTURES = AutoRule("pictures and image sequences", "still", "the only one that decodes them")
-VIDEOS = AutoRule("videos", "pyav", "the only one that gives every frame of every index (docs/engines.md)")
+VIDEOS = AutoRule(
+    "videos", "pyav", "the only one that gives every frame of every index, as the page on engines in the docs shows"
+)
 AUTO_RULES = (PICTURES, VIDEOS)
 
 

@@ -208,9 +208,19 @@ class _AdaptedDecoder(BaseDecoder):
 
     def __init__(self, decoder: Any) -> None:
         self.name, self._inner = decoder.name, decoder
-        for name in ("decode", "close", "iter_rgb", "iter_native"):
+        for name in ("close", "iter_rgb", "iter_native"):
             if hasattr(decoder, name):
                 setattr(self, name, getattr(decoder, name))
+
+    def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
+        report: object = self._inner.decode(source, index, slots)
+        if not isinstance(report, DecodeReport) or len(report.errors) != len(slots):
+            what = f"{len(report.errors)} errors" if isinstance(report, DecodeReport) else f"a {type(report).__name__}"
+            raise UsageError(
+                f"{source.name}: the decoder {self.name!r} returned {what}: expected a DecodeReport with an entry in "
+                f"errors for each of the {len(slots)} slots, None where all frames were written"
+            )
+        return report
 
     def can_iter_rgb(self, index: FrameIndex) -> bool:
         return self._can("iter_rgb", index)

@@ -6,8 +6,7 @@ Other packages add theirs as entry points in the group "framefeed.decoders".
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from framefeed._checks import expected
@@ -24,13 +23,13 @@ from framefeed.decode._decoder import (
     Pixels,
     adapt_decoder,
 )
-from framefeed.errors import MissingDependency, UsageError
+from framefeed.errors import FramefeedError, MissingDependency, UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.request import OutputSpec
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoints
+    from importlib.metadata import EntryPoint, EntryPoints
 
 GROUP = "framefeed.decoders"
 AUTO = "auto"
@@ -52,7 +51,8 @@ def check_kind(decoder: Decoder, index: FrameIndex, name: str) -> None:
     if decoder.name in _BUILT_IN and (decoder.name == PICTURES.backend) != (fitting is PICTURES):
         kind = "pictures" if fitting is PICTURES else "videos"
         raise UsageError(
-            f'{name}: backend="{decoder.name}" cannot decode {kind}: use backend="{fitting.backend}" or "auto"'
+            f'{name}: backend="{decoder.name}" cannot decode {kind}: use backend="{fitting.backend}" for them, or '
+            f'"auto", which decodes pictures by "{PICTURES.backend}" and videos by "{VIDEOS.backend}"'
         )
 
 
@@ -116,12 +116,13 @@ def find_decoder(name: str = AUTO, limits: Limits | None = None) -> BaseDecoder:
         limits: What a file may claim; for built-in decoders. None is ``Limits()``.
 
     Raises:
-        UsageError: There is no such decoder (the message lists all names), or it takes no limits.
+        UsageError: There is no such decoder (the message lists all names), it takes no limits, or its entry point gives
+            no decoder.
         MissingDependency: Its entry point cannot be imported.
     """
     bounds = resolve_limits(limits)
     if (name, bounds) not in _decoders:
-        made = make_auto_decoder(limits=bounds) if name == AUTO else _load_factory(name, bounds)()
+        made = make_auto_decoder(limits=bounds) if name == AUTO else _make_decoder(name, bounds)
         _decoders[name, bounds] = adapt_decoder(made)
     return _decoders[name, bounds]
 
@@ -154,25 +155,38 @@ def list_decoders() -> list[str]:
     return sorted({*_BUILT_IN, *(point.name for point in _list_entry_points())})
 
 
-def _load_factory(name: str, limits: Limits) -> Callable[[], Decoder]:
+def _make_decoder(name: str, limits: Limits) -> Decoder:
     if name in _BUILT_IN:
         module, _, attribute = _BUILT_IN[name].partition(":")
-        return partial(getattr(importlib.import_module(module), attribute), limits=limits)
+        built_in: Decoder = getattr(importlib.import_module(module), attribute)(limits=limits)
+        return built_in
     for point in _list_entry_points().select(name=name):
         if limits != DEFAULT_LIMITS:
             raise UsageError(
                 f"limits: the backend {name!r} of another package takes no limits by name: make it in code with limits "
                 "of its own and give it as backend="
             )
-        try:
-            loaded: Callable[[], Decoder] = point.load()
-        except ImportError as error:
-            raise MissingDependency(
-                f"the backend {name!r} ({point.value}) cannot be imported: {error}: install what its package needs"
-            ) from error
-        return loaded
+        return _make_from_entry_point(point)
     known = ["auto", *list_decoders()]
     raise UsageError(f"unknown backend {name!r}: use one of {', '.join(known)}{did_you_mean(name, known)}")
+
+
+def _make_from_entry_point(point: EntryPoint) -> Decoder:
+    """Make a decoder of another package; what goes wrong names the package, whose fault it is."""
+    package = "" if point.dist is None else f" of the package {point.dist.name}"
+    whose = f"the backend {point.name!r} ({point.value}){package}"
+    try:
+        made: object = point.load()()
+    except ImportError as error:
+        raise MissingDependency(f"{whose} cannot be imported: {error}: install what its package needs") from error
+    except (AttributeError, TypeError, ValueError, RuntimeError, OSError) as error:
+        if isinstance(error, FramefeedError):
+            raise
+        raise UsageError(f"{whose} cannot be made: {type(error).__name__}: {error}: tell its authors") from error
+    if not isinstance(made, Decoder):
+        lacking = [each for each in ("name", "decode", "close") if not hasattr(made, each)]
+        raise UsageError(f"{whose} gives no decoder: its {type(made).__name__} has no {' and no '.join(lacking)}")
+    return made
 
 
 def _list_entry_points() -> EntryPoints:

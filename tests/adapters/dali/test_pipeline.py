@@ -108,7 +108,9 @@ def test_wrong_calls_say_what_to_do(make_pipe: MakePipe) -> None:
     for wrong, message in (
         ({"mean": (0.5, 0.5, 0.5)}, 'mean: uint8 holds no normalised values: give dtype="float32"'),
         ({"std": (0.5, 0.5, 0.5)}, "std: uint8 holds no normalised values"),
-        ({"dtype": "float32", "mean": 0.5}, "mean: expected three numbers, of red, green and blue"),
+        ({"dtype": "float32", "mean": 0.5}, "mean: expected three numbers from 0 to 1, of red, green and blue"),
+        ({"dtype": "float32", "mean": (123, 117, 104)}, "mean: .* divide those for pixels of 0 to 255 by 255"),
+        ({"dtype": "float32", "std": (255, 255, 255)}, "std: .* divide those for pixels of 0 to 255 by 255"),
         ({"dtype": "float32", "std": (0.5, 0, 0.5)}, "std: expected three numbers above 0"),
         ({"dtype": "float32", "std": (0.5, 0.5)}, "std: expected three numbers above 0"),
         ({"dtype": "float64"}, "dtype: expected 'uint8', 'float16' or 'float32', got the string 'float64'"),

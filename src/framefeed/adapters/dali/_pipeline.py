@@ -7,7 +7,6 @@ for as long as wished, because DALI takes other memory for the next batch.
 from __future__ import annotations
 
 import ctypes
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -97,13 +96,13 @@ class ClipGraph:
             size = None
         object.__setattr__(self, "size", size)
         check_choice("dtype", self.dtype, _DTYPES)
-        for name, least in (("mean", -math.inf), ("std", 0)):
+        for name, has_zero in (("mean", True), ("std", False)):
             value = getattr(self, name)
             if value is None:
                 continue
             if self.dtype == "uint8":
                 raise UsageError(f'{name}: uint8 holds no normalised values: give dtype="float32" or "float16" with it')
-            object.__setattr__(self, name, _check_channels(name, value, least))
+            object.__setattr__(self, name, _check_channels(name, value, has_zero=has_zero))
         if self.device is not None:
             check_device(self.device)
 
@@ -122,14 +121,15 @@ class ClipGraph:
         )
 
 
-def _check_channels(name: str, value: Any, above: float) -> tuple[float, ...]:
+def _check_channels(name: str, value: Any, *, has_zero: bool) -> tuple[float, ...]:
     try:
-        channels = tuple(map(float, value))
+        channels = () if isinstance(value, str) else tuple(map(float, value))
     except (TypeError, ValueError):
         channels = ()
-    if len(channels) != 3 or not all(above < channel < math.inf for channel in channels):
-        what = "three numbers above 0" if above == 0 else "three numbers"
-        raise expected(name, f"{what}, of red, green and blue in the range 0 to 1, such as (0.5, 0.5, 0.5)", value)
+    if len(channels) != 3 or not all(0 <= channel <= 1 and (has_zero or channel) for channel in channels):
+        what = "three numbers from 0 to 1" if has_zero else "three numbers above 0 and at most 1"
+        advice = "of red, green and blue, such as (0.5, 0.5, 0.5); divide those for pixels of 0 to 255 by 255"
+        raise expected(name, f"{what}, {advice}", value)
     return channels
 
 
