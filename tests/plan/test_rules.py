@@ -383,6 +383,8 @@ WRONG_RULES: list[tuple[type, tuple[Any, ...], dict[str, Any]]] = [
     (Rates, ([(1, 2)],), {"start": float("inf")}),
     (AtIndices, ([],), {}),
     (AtIndices, ([0.5],), {}),
+    (AtIndices, ([True, False],), {}),
+    (AtIndices, (np.array([True, False]),), {}),
     (AtIndices, (3,), {}),
     (AtSeconds, ([],), {}),
     (AtSeconds, ([float("nan")],), {}),

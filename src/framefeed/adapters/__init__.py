@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from framefeed._arrays import AnyArray, BoolArray
+from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
 from framefeed.errors import UsageError
 from framefeed.plan import EpochPlan, Requests, check_targets
@@ -21,9 +22,11 @@ def check_target(plan: EpochPlan, target: str) -> None:
     Raises:
         UsageError: It has not; the message says how to plan with it.
     """
+    if not isinstance(target, str):
+        raise expected("target", "the name of a column", target)
     if target not in plan.columns:
         is_known = target in plan.catalog.table.column_names
-        near = "" if is_known else did_you_mean(str(target), plan.columns)
+        near = "" if is_known else did_you_mean(target, plan.columns)
         advice = near or f": plan with columns=[{target!r}]"
         raise UsageError(f"target: the plan has no column {target!r}, only {list(plan.columns)}{advice}")
     if not isinstance(plan.rule, Requests):

@@ -100,7 +100,10 @@ class AtIndices:
 
     def __post_init__(self) -> None:
         try:
-            indices = tuple(whole_number(index) for index in self.indices)
+            indices = tuple(self.indices)
+            if bool in map(type, indices):
+                raise TypeError("a mask is no list of frame numbers")
+            indices = tuple(map(whole_number, indices))
         except TypeError:
             raise expected("indices", "a list of integers such as [0, 30, -1]", self.indices) from None
         if not indices:

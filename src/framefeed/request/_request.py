@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from operator import index as whole_number
 from typing import Any, Literal, Protocol, get_args
@@ -270,7 +271,8 @@ def _resolve_source(source: Any) -> tuple[IndexedSource | None, str | bytes | Im
 def _check_integers(name: str, values: Any, what: str, count: int) -> tuple[int, ...]:
     """Convert ``count`` integers, the last two at least 1, to plain ints, so that equal specs have one hash."""
     try:
-        numbers = tuple(whole_number(value) for value in values)
+        given = () if isinstance(values, AbstractSet | Mapping) else tuple(values)  # which have no order, or are keys
+        numbers = () if bool in map(type, given) else tuple(map(whole_number, given))
     except TypeError:
         raise expected(name, what, values) from None
     if len(numbers) != count or min(numbers[-2:]) < 1 or min(numbers) < 0:

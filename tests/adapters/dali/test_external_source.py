@@ -126,18 +126,80 @@ def test_states_that_cannot_be_are_refused() -> None:
     pipe = build(source, depth=1)
     pipe.run()
     state = source.state_dict(delivered=1)
-    with pytest.raises(ff.UsageError, match=r"fetched 1 batches of this epoch.* you say 2: count from the beginning"):
+    with pytest.raises(ff.UsageError, match=r"fetched 1 batch of epoch 0.* you say 2: count from the beginning"):
         source.state_dict(delivered=2)
     with pytest.raises(
         ff.UsageError, match="fetched 1 batches of an epoch from this source: load the state into a new"
     ):
         source.load_state_dict(state)
     list(run_epoch(pipe))
-    with pytest.raises(ff.UsageError, match="fetched all 3 batches of the epoch: say how many"):
-        source.state_dict(delivered=0)
+    assert source.state_dict(delivered=0) == source.state_dict(delivered=3)  # of epoch 1, and of epoch 0
+    with pytest.raises(ff.UsageError, match="you say 3 of epoch 1: count"):
+        source.state_dict(delivered=3, epoch=1)
     for wrong in (-1, 1.0, True):
         with pytest.raises(ff.UsageError, match="delivered: expected an integer of at least 0"):
             source.state_dict(delivered=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("batch_size", [12, 6, 4])
+def test_L13_states_of_epochs_that_are_fetched_whole_need_their_number(batch_size: int) -> None:
+    pytorch = pytest.importorskip("nvidia.dali.plugin.pytorch")
+    with ff.dali.external_source(plan_of(), batch_size=batch_size) as source:
+        batches = pytorch.DALIGenericIterator([build(source)], list(source.output_names), auto_reset=True)
+        for epoch in range(2):
+            count = sum(1 for _ in batches)
+            assert count == 12 // batch_size
+            state = source.state_dict(delivered=0, epoch=epoch + 1)
+            assert (state["plan"]["epoch"], state["clips"]) == (epoch + 1, 0)
+            assert source.state_dict(delivered=count, epoch=epoch) == state
+            for delivered in (0, count):
+                try:
+                    assert source.state_dict(delivered) == state, f"{delivered} batches, without the number"
+                except ff.UsageError as error:
+                    assert f"{delivered} may be of epoch " in str(error)  # noqa: PT017 - or the state is right
+
+
+def test_batches_larger_than_the_pipelines_are_refused_where_it_is_built() -> None:
+    pipe = dali.Pipeline(batch_size=3, num_threads=1, device_id=None)
+    wanted = "batches of this source have up to 5 clips, and those of the pipeline at most 3"
+    with ff.dali.external_source(plan_of(), batch_size=5) as source, pipe, pytest.raises(ff.UsageError, match=wanted):
+        fn.external_source(source=source, **source.arguments)
+
+
+def test_D04_clips_that_no_transform_has_seen_are_zeros_of_its_dtype(make_loader: Loaders) -> None:
+    """A black clip, on which the transform fails, does not end DALI's epoch; one of another dtype names its file."""
+
+    def standardise(clip: Any, rng: Any) -> Any:
+        if not clip.any():
+            raise ValueError("no contrast")
+        return (clip / 255).astype(np.float32)
+
+    loader = make_loader(
+        plan_of(shuffle=False),
+        on_error="skip",
+        backend=FlatDecoder(spoil=spoil_once(CorruptMedia("once"), 3)),
+        transform=standardise,
+        workers=0,
+        batch_size=1,
+    )
+    outputs = list(run_epoch(build(ff.dali.external_source(loader))))
+    assert {clips.dtype for clips, *_ in outputs} == {np.dtype(np.float32)}
+    assert {clips.shape for clips, *_ in outputs} == {(1, 4, 3, *SIZE)}
+    (failed,) = [clips for clips, _, _, ok, _ in outputs if not ok]
+    assert not failed.any()
+    calls: list[int] = []
+
+    def change(clip: Any, rng: Any) -> Any:
+        calls.append(1)
+        return clip if len(calls) > 2 else clip.astype(np.float32)
+
+    pipe = build(ff.dali.external_source(make_loader(transform=change, workers=0, batch_size=1)), depth=1)
+    pipe.run()
+    with pytest.raises(
+        ff.UsageError, match=r"\.mp4: transform: the first clip became .* float32, and that at pos"
+    ) as caught:
+        pipe.run()
+    assert caught.value.position is not None
 
 
 def spoil_once(error: Exception, calls_before: int = 0) -> Callable[[list[int]], Any]:
@@ -269,13 +331,13 @@ def test_dali_holds_the_memory_of_a_batch_until_it_has_used_it(
 ) -> None:
     loader, reference = (make_loader(backend=FlatDecoder(), workers=0, prefetch=1) for _ in range(2))
     source, addresses = ff.dali.external_source(loader), []
-    make_outputs = source.make_outputs
+    convert = source.converter.convert
 
     def note(batch: Any) -> list[Any]:
         addresses.append(batch.data.ctypes.data)
-        return make_outputs(batch)
+        return convert(batch)
 
-    monkeypatch.setattr(source, "make_outputs", note)
+    monkeypatch.setattr(source.converter, "convert", note)
     assert count_wrong_batches(reference, source, epochs=5) == 0
     assert len(set(addresses)) < len(addresses) == 15  # memory is used again
 
@@ -285,13 +347,13 @@ def test_memory_that_is_used_again_too_early_would_be_seen(
 ) -> None:
     loader, reference = (make_loader(backend=FlatDecoder(), workers=0, prefetch=1) for _ in range(2))
     source, memory = ff.dali.external_source(loader), np.empty((5, 4, 3, *SIZE), np.uint8)
-    make_outputs = source.make_outputs
+    convert = source.converter.convert
 
     def give_same_memory(batch: Any) -> list[Any]:
-        outputs = make_outputs(batch)
+        outputs = convert(batch)
         outputs[0] = memory[: len(batch)]
         outputs[0][:] = batch.data
         return outputs
 
-    monkeypatch.setattr(source, "make_outputs", give_same_memory)
+    monkeypatch.setattr(source.converter, "convert", give_same_memory)
     assert count_wrong_batches(reference, source, epochs=5) > 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Iterator
+from operator import length_hint
 from typing import Any
 
 import numpy as np
@@ -73,3 +75,71 @@ def test_L13_resumed_is_uninterrupted_from_every_state(make_pipe: MakePipe, batc
         ff.dali.iterate(resumed).load_state_dict(json.loads(state))
         assert [each for each, _ in iterate_to_end(resumed)] == delivered[count:], f"from state {count}"
         resumed.close()
+
+
+class ByLoader:
+    """The calls of a loop, done by a ClipLoader."""
+
+    def __init__(self) -> None:
+        self.batches: Any = ff.ClipLoader(plan_of(), batch_size=5, workers=0)
+        self._running: Any = iter(())
+
+    def do(self, call: str, given: Any) -> Any:
+        if call == "begin":
+            self._running = iter(self.batches)
+        elif call == "next":
+            batch = next(self._running, None)
+            if not length_hint(self._running, 1):
+                next(self._running, None)  # through DALI, an epoch ends with its last batch
+            return None if batch is None else self.find_positions(batch)
+        elif call == "exhaust":
+            self._running = iter(())
+            return [self.find_positions(batch) for batch in self.batches]
+        elif call == "load":
+            self.batches.load_state_dict(given)
+            self._running = iter(())
+        elif call == "set epoch":
+            self.batches.set_epoch(given)
+            self._running = iter(())
+        return json.dumps(self.batches.state_dict())
+
+    def find_positions(self, batch: Any) -> list[int]:
+        positions: list[int] = batch.positions.tolist()
+        return positions
+
+    def close(self) -> None:
+        self.batches.close()
+
+
+class ByDali(ByLoader):
+    """The same, done by a DALI pipeline."""
+
+    def __init__(self) -> None:
+        self.pipe = ff.dali.pipeline(plan_of(), batch_size=5, workers=1)
+        self.batches = ff.dali.iterate(self.pipe)
+        self._running = iter(())
+
+    def find_positions(self, batch: Any) -> list[int]:
+        positions: list[int] = batch["position"].tolist()
+        return positions
+
+    def close(self) -> None:
+        self.pipe.close()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_L13_any_calls_give_what_a_loader_gives(seed: int) -> None:
+    chance = random.Random(seed)
+    one, other = ByLoader(), ByDali()
+    states: list[str] = [json.dumps(one.batches.state_dict())]
+    try:
+        for step in range(40):
+            call = chance.choice(["begin", "next", "next", "next", "exhaust", "load", "set epoch", "state"])
+            given = chance.randrange(4) if call == "set epoch" else json.loads(chance.choice(states))
+            found = [each.do(call, given) for each in (one, other)]
+            assert found[0] == found[1], f"step {step}: {call}"
+            states.append(json.dumps(one.batches.state_dict()))
+            assert states[-1] == json.dumps(other.batches.state_dict()), f"the state after step {step}: {call}"
+    finally:
+        one.close()
+        other.close()

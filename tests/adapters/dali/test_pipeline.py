@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,11 @@ torch = pytest.importorskip("torch")
 MakePipe = Callable[..., Any]
 HUGE = (2**24, 2**24)
 """Pictures of which no batch fits into the addresses of a process."""
+NO_CHANNELS = (
+    (10**400, 0, 0), ("0.5", "0.5", "0.5"), (True, False, True), "000", bytes(3), {0: 0, 1: 1, 0.5: 2}, {0, 0.5, 1},
+    (0.5, 0.5, float("nan")), np.eye(3), None.__class__,
+)  # fmt: skip
+"""What is no mean of three channels."""
 
 
 def positions_of(batches: Any) -> list[list[int]]:
@@ -111,10 +117,14 @@ def test_wrong_calls_say_what_to_do(make_pipe: MakePipe) -> None:
         ({"dtype": "float32", "mean": 0.5}, "mean: expected three numbers from 0 to 1, of red, green and blue"),
         ({"dtype": "float32", "mean": (123, 117, 104)}, "mean: .* divide those for pixels of 0 to 255 by 255"),
         ({"dtype": "float32", "std": (255, 255, 255)}, "std: .* divide those for pixels of 0 to 255 by 255"),
-        ({"dtype": "float32", "std": (0.5, 0, 0.5)}, "std: expected three numbers above 0"),
-        ({"dtype": "float32", "std": (0.5, 0.5)}, "std: expected three numbers above 0"),
+        ({"dtype": "float32", "std": (0.5, 0, 0.5)}, "std: expected three numbers from 0.0001 to 1"),
+        ({"dtype": "float32", "std": (0.5, 0.5)}, "std: expected three numbers from"),
+        *(({"dtype": "float32", "mean": wrong}, "mean: expected three numbers") for wrong in NO_CHANNELS),
         ({"dtype": "float64"}, "dtype: expected 'uint8', 'float16' or 'float32', got the string 'float64'"),
         ({"size": 224}, r"size: expected \(height, width\)"),
+        ({"size": (2**31, 2)}, "size: DALI resizes to at most 16777216 rows and columns"),
+        ({"size": (True, 4)}, r"size: expected \(height, width\)"),
+        ({"batch_size": 2**31}, "batch_size: DALI's batches have at most 2147483647 clips"),
         ({"batch_size": 0}, "batch_size: expected an integer of at least 1"),
         ({"on_error": "ignore"}, "on_error: expected"),
         ({"device": "cuda"}, "device: expected an integer of at least 0"),
@@ -128,6 +138,17 @@ def test_wrong_calls_say_what_to_do(make_pipe: MakePipe) -> None:
         ff.dali.iterate(plan_of())
     with pytest.raises(ff.UsageError, match="the plan has no column 'class', only \\['label'\\]"):
         ff.dali.iterate(make_pipe(), target="class")
+    for wrong_target in (np.array(["label"]), np.array(["label", "x"]), 1):
+        for call in (ff.dali.iterate, ff.dali.external_source):
+            with pytest.raises(ff.UsageError, match="target: expected the name of a column"):
+                call(make_pipe() if call is ff.dali.iterate else make_pipe().source.loader, target=wrong_target)
+    with ff.ClipLoader(plan_of(columns=["label", "num_frames"]), batch_size=5) as loader:
+        pipe = ff.dali.ClipPipeline(ff.dali.external_source(loader, target="label"))
+        with pytest.raises(ff.UsageError, match="target: 'num_frames' is no output of this pipeline, only clip, "):
+            ff.dali.iterate(pipe, target="num_frames")
+        for source in (loader, loader.plan, None):
+            with pytest.raises(ff.UsageError, match=r"source: expected what ff\.dali\.external_source returns"):
+                ff.dali.ClipPipeline(source)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -190,6 +211,101 @@ def test_a_state_is_loaded_in_mid_epoch(make_pipe: MakePipe) -> None:
         assert [batch.positions.tolist() for batch in loader] == expected[1:3]
     with pytest.raises(ff.UsageError, match="state: expected what"):
         batches.load_state_dict({})
+
+
+def test_L13_a_state_counts_what_was_given_after_a_break_and_after_the_end(make_pipe: MakePipe) -> None:
+    pipe, expected = make_pipe(), expected_positions()
+    batches = ff.dali.iterate(pipe)
+    for batch in batches:
+        assert batch["position"].tolist() == expected[0]
+        break
+    state = batches.state_dict()
+    assert state["delivered"] == 1
+    running = iter(batches)  # begins the epoch again, and has given nothing
+    assert batches.state_dict()["delivered"] == 0
+    next(running)
+    pipe.close()
+    assert batches.state_dict() == state
+    resumed = ff.dali.iterate(make_pipe())
+    resumed.load_state_dict(state)
+    assert positions_of(resumed) == expected[1:3]
+
+
+def test_an_interruption_in_the_conversion_counts_no_batch(
+    make_pipe: MakePipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = ff.dali.iterate(make_pipe())
+    running = iter(batches)
+    next(running)
+
+    def interrupt(tensor: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.utils.dlpack, "from_dlpack", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            next(running)
+    assert batches.state_dict()["delivered"] == 1
+
+
+@pytest.mark.parametrize("way", ["batches", "loader"])
+def test_an_epoch_is_set_also_after_a_break(make_pipe: MakePipe, way: str) -> None:
+    pipe, expected = make_pipe(), expected_positions(epochs=5)
+    batches = ff.dali.iterate(pipe)
+    trainer = batches if way == "batches" else pipe.source.loader
+    for given in range(3):
+        for _ in zip(range(given), batches, strict=False):
+            pass
+        trainer.set_epoch(4)
+        assert positions_of(batches) == expected[12:15]
+        trainer.set_epoch(0)
+    batches.set_epoch(0)
+    running = iter(batches)
+    next(running)
+    batches.set_epoch(0)  # it is: nothing changes
+    assert next(running)["position"].tolist() == expected[1]
+    batches.set_epoch(1)
+    with pytest.raises(ff.UsageError, match="set_epoch was called: iterate again"):
+        next(running)
+    assert (batches.state_dict()["plan"]["epoch"], batches.state_dict()["delivered"]) == (1, 0)
+
+
+def test_L16_two_pipelines_over_one_source_have_their_own_epochs(make_pipe: MakePipe) -> None:
+    expected = expected_positions(epochs=4)
+    with ff.ClipLoader(plan_of(), batch_size=5) as loader:
+        source = ff.dali.external_source(loader)
+        one, other = (ff.dali.iterate(ff.dali.ClipPipeline(source)) for _ in range(2))
+        assert positions_of(one) == expected[:3]
+        iter(source)
+        assert positions_of(other) == expected[3:6]
+        running = iter(one)
+        next(running)
+        next(iter(other))
+        with pytest.raises(ff.UsageError, match="this iterator has ended: a later iter"):
+            list(running)
+
+
+def test_the_pipeline_for_dalis_iterators_is_another_than_that_of_iterate(make_pipe: MakePipe) -> None:
+    pytorch = pytest.importorskip("nvidia.dali.plugin.pytorch")
+    pipe, expected = make_pipe(), expected_positions(epochs=3)
+    for epoch in range(0, 3, 2):
+        assert positions_of(ff.dali.iterate(pipe)) == expected[3 * epoch : 3 * epoch + 3]
+        if not epoch:
+            batches = pytorch.DALIGenericIterator([pipe.dali], list(pipe.output_names), size=-1)
+            assert [batch[0]["position"].tolist() for batch in batches] == expected[3:6]
+
+
+def test_a_pipeline_that_is_dropped_ends_without_the_collector(make_pipe: MakePipe) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        pipe = ff.dali.pipeline(plan_of(), batch_size=5, workers=1)
+        next(iter(ff.dali.iterate(pipe)))
+        dropped = weakref.ref(pipe.source.loader)
+        del pipe
+        assert dropped() is None
+    finally:
+        gc.enable()
 
 
 def test_two_pipelines_run_at_once(make_pipe: MakePipe) -> None:
@@ -289,8 +405,15 @@ def test_L05_an_error_comes_at_its_place_with_its_type_and_the_next_call_goes_on
         assert batches.state_dict()["plan"]["epoch"] == epoch + 1
 
 
-def test_an_error_of_dali_names_the_clips_and_keeps_its_text(make_pipe: MakePipe) -> None:
-    pipe = make_pipe(size=HUGE)
+def test_an_error_of_dali_names_the_clips_and_keeps_its_text(
+    make_pipe: MakePipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = make_pipe()
+
+    def give_another_type(batch: Any) -> Any:
+        return [batch.data.astype(np.float32), batch.pts_seconds, batch.positions, batch.ok, batch["label"]]
+
+    monkeypatch.setattr(pipe.source.converter, "convert", give_another_type)
     for _ in range(2):
         running = iter(ff.dali.iterate(pipe))
         with pytest.raises(
@@ -299,11 +422,18 @@ def test_an_error_of_dali_names_the_clips_and_keeps_its_text(make_pipe: MakePipe
             next(running)
         assert ".mp4" in str(caught.value)
         assert "2 more" in str(caught.value)
-        assert "nvidia.dali.fn.resize" in str(caught.value)
         assert str(caught.value.__cause__) in str(caught.value)
         with pytest.raises(ff.UsageError, match="this iterator has ended: DALI failed: iterate again"):
             next(running)
     assert ff.dali.iterate(pipe).state_dict()["delivered"] == 0
+
+
+def test_a_shortage_of_memory_in_dali_is_no_fact_about_the_files(make_pipe: MakePipe) -> None:
+    pipe = make_pipe(size=HUGE)
+    for _ in range(2):
+        with pytest.raises(ff.ResourceExhausted, match=r"positions \[0, 1.*use a smaller batch_size or size") as caught:
+            next(iter(ff.dali.iterate(pipe)))
+        assert caught.value.resource == "memory"
 
 
 def test_an_interrupted_fetch_ends_the_iteration(make_pipe: MakePipe, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,7 +446,7 @@ def test_an_interrupted_fetch_ends_the_iteration(make_pipe: MakePipe, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(pipe.source, "make_outputs", interrupt)
+        patch.setattr(pipe.source.converter, "convert", interrupt)
         with pytest.raises(KeyboardInterrupt):
             next(running)
     with pytest.raises(ff.UsageError, match="this iterator has ended: it was interrupted: iterate again"):

@@ -8,7 +8,7 @@ from typing import Any
 from framefeed._checks import expected
 from framefeed.adapters import IGNORED_TARGET, check_target
 from framefeed.adapters.dali._pipeline import ClipPipeline, PipelineRun
-from framefeed.errors import MissingDependency
+from framefeed.errors import MissingDependency, UsageError
 
 Batch = Any
 """A dict of tensors by name of the output, or (clips, targets)."""
@@ -37,6 +37,10 @@ def iterate(pipe: ClipPipeline, target: str | None = None) -> PipelineBatches:
         raise expected("pipe", "what ff.dali.pipeline returns; iterate over others with DALI's own iterators", pipe)
     if target is not None:
         check_target(pipe.source.loader.plan, target)
+        if target not in pipe.output_names:
+            raise UsageError(
+                f"target: {target!r} is no output of this pipeline, only {', '.join(pipe.output_names)} are"
+            )
     try:
         import torch.utils.dlpack
     except ImportError as error:
@@ -82,6 +86,10 @@ class PipelineBatches:
         """Begin the next epoch."""
         return PipelineEpoch(self._pipe.begin_run(), self._convert)
 
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch of the next iteration, as `ClipLoader.set_epoch` does; an iteration of another epoch ends."""
+        self._pipe.set_epoch(epoch)
+
     def state_dict(self) -> dict[str, Any]:
         """Return the position after the batch that was given last; those that DALI is ahead do not count."""
         return self._pipe.state_dict()
@@ -103,4 +111,4 @@ class PipelineEpoch(Iterator[Batch]):
         self._convert = convert
 
     def __next__(self) -> Batch:
-        return self._convert(self._run.take_outputs())
+        return self._run.take(self._convert)

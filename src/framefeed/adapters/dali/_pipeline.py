@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self, TypeVar
 
+import numpy as np
 from nvidia.dali import Pipeline, fn, types
 from nvidia.dali.backend import GetCUDADeviceCount
 
-from framefeed._checks import check_choice, check_integer, expected
+from framefeed._checks import check_choice, check_integer, expected, is_number
 from framefeed._per_process import PerProcess
 from framefeed.adapters.dali._source import ClipSource, SourceEpoch
-from framefeed.errors import FramefeedError, LoadError, UsageError
+from framefeed.errors import FramefeedError, LoadError, ResourceExhausted, UsageError
 from framefeed.load import ClipLoader, Ledger, OnError
 from framefeed.parallel import ClosedByWith
 from framefeed.plan import EpochPlan
@@ -30,6 +32,15 @@ _AHEAD = 2
 _THREADS = 1
 """Threads of DALI, which has little to do: frames are decoded by the loader."""
 _MOST_NAMED = 3
+_MOST = 2**31 - 1
+"""Clips of a batch of DALI."""
+_MOST_SIDE = 2**24
+"""Rows or columns of DALI's resize, which counts them in float32: it gives other sizes for more, and no error."""
+_LEAST_STD = 1e-4
+"""Of a pixel of 0 to 1, so that float16 holds the quotient."""
+_NO_MEMORY = ("bad_alloc", "out of memory", "CUDA allocation failed", "Can't allocate")
+"""Parts of DALI's messages."""
+R = TypeVar("R")
 
 
 def pipeline(  # noqa: PLR0913 - public: what its users ask for
@@ -87,6 +98,8 @@ class ClipGraph:
         if not isinstance(self.plan, EpochPlan):
             raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", self.plan)
         size = OutputSpec(self.size).size
+        if size is not None and max(size) > _MOST_SIDE:
+            raise UsageError(f"size: DALI resizes to at most {_MOST_SIDE} rows and columns, not to {size}")
         if size is None and self.plan.options.unequal:
             raise UsageError(
                 "size: the clips of a plan with unequal=True have no common size, and a batch needs one: give "
@@ -122,15 +135,12 @@ class ClipGraph:
 
 
 def _check_channels(name: str, value: Any, *, has_zero: bool) -> tuple[float, ...]:
-    try:
-        channels = () if isinstance(value, str) else tuple(map(float, value))
-    except (TypeError, ValueError):
-        channels = ()
-    if len(channels) != 3 or not all(0 <= channel <= 1 and (has_zero or channel) for channel in channels):
-        what = "three numbers from 0 to 1" if has_zero else "three numbers above 0 and at most 1"
+    least = 0 if has_zero else _LEAST_STD
+    channels = tuple(value) if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes) else ()
+    if len(channels) != 3 or not all(is_number(channel) and least <= channel <= 1 for channel in channels):
         advice = "of red, green and blue, such as (0.5, 0.5, 0.5); divide those for pixels of 0 to 255 by 255"
-        raise expected(name, f"{what}, {advice}", value)
-    return channels
+        raise expected(name, f"three numbers from {least} to 1, {advice}", value)
+    return tuple(map(float, channels))
 
 
 def check_device(device: int) -> None:
@@ -175,12 +185,24 @@ class ClipPipeline(ClosedByWith):
     """
 
     def __init__(self, source: ClipSource, graph: ClipGraph | None = None) -> None:
+        if not isinstance(source, ClipSource):
+            raise expected("source", "what ff.dali.external_source returns", source)
+        if graph is None and source.loader.plan.options.unequal:
+            raise UsageError(
+                "the clips of a plan with unequal=True have no common size, and a batch needs one: give "
+                "size=(height, width) to plan_clips"
+            )
+        if source.loader.batch_size > _MOST:
+            raise UsageError(f"batch_size: DALI's batches have at most {_MOST} clips, not {source.loader.batch_size}")
         self.source = source
         self.output_names = source.output_names
         self._graph = graph or ClipGraph(source.loader.plan)
         self._run: PipelineRun | None = None
+        self._state: dict[str, Any] | None = None
         self._why_closed: str | None = None
-        self._dali = self._build()
+        self._epochs, self._lent_epochs = _Epochs(source), _Epochs(source)
+        self._lent: Any = None
+        self._dali = self._build(self._epochs)
         self._process = os.getpid()
 
     def __repr__(self) -> str:
@@ -188,13 +210,12 @@ class ClipPipeline(ClosedByWith):
 
     @property
     def dali(self) -> Any:
-        """The ``nvidia.dali.Pipeline``, for iterators of DALI; do not use it and `iterate` at once."""
-        if self._why_closed is not None:
-            raise UsageError(self._why_closed)
-        if self._dali is None or self._process != os.getpid():
-            self._dali = self._build()
-            self._process = os.getpid()
-        return self._dali
+        """A ``nvidia.dali.Pipeline`` of its own, for iterators of DALI; do not use it and `iterate` at once."""
+        self._check_open()
+        self._leave_to_parent()
+        if self._lent is None:
+            self._lent = self._build(self._lent_epochs)
+        return self._lent
 
     @property
     def ledger(self) -> Ledger:
@@ -207,8 +228,12 @@ class ClipPipeline(ClosedByWith):
 
     def begin_run(self) -> PipelineRun:
         """Begin an epoch, and end the one that is under way."""
+        self._check_open()
         self.end_run("a later iteration of the pipeline replaced it: use one iterator at a time")
-        self._run = PipelineRun(self.source, self.dali)
+        self._leave_to_parent()
+        if self._dali is None:
+            self._dali = self._build(self._epochs)
+        self._run, self._state = PipelineRun(self._epochs.prepared, self._dali), None
         return self._run
 
     def end_run(self, why: str) -> None:
@@ -216,15 +241,29 @@ class ClipPipeline(ClosedByWith):
         run, self._run = self._run, None
         if run is None or run.is_finished:
             return
+        self._state = run.state_dict()
         run.end(why)
         self._dali = None
-        if run.epoch.number is not None and self._why_closed is None:
-            # The loader is ahead, maybe in the next epoch.
-            self.source.loader.set_epoch(run.epoch.number)
+        loader = self.source.loader
+        # The loader is ahead, maybe in the next epoch; unless its user has set another one since.
+        if loader.epoch == run.epoch.loader_epoch and self._why_closed is None:
+            loader.set_epoch(run.epoch.number)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch of the next iteration; an iteration of another epoch ends."""
+        number, run = check_integer("epoch", epoch, least=0), self._run
+        if run is not None and not run.is_finished and run.epoch.num_fetched:
+            if number == run.epoch.number:
+                return
+            self.end_run("set_epoch was called: iterate again")
+        self._state = None
+        self.source.loader.set_epoch(number)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the loader after the batch that was given last."""
-        return self.source.loader.state_dict() if self._run is None else self._run.state_dict()
+        if self._run is not None and not self._run.is_finished:
+            return self._run.state_dict()
+        return self.source.loader.state_dict() if self._state is None else self._state
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Begin the next epoch at a saved position, as `ClipLoader.load_state_dict` does."""
@@ -232,16 +271,25 @@ class ClipPipeline(ClosedByWith):
         if self._run is not None and not self._run.is_finished:
             self._run.end("load_state_dict was called: iterate again")
             self._dali = None
-        self._run = None
+        self._run = self._state = None
 
     def close(self) -> None:
         """End the iteration, DALI's threads and the loader; batches stay valid."""
         self._why_closed = "this pipeline is closed: make a new one"
         self.end_run(self._why_closed)
-        self._dali = None
+        self._dali = self._lent = None
         self.source.close()
 
-    def _build(self) -> Any:
+    def _check_open(self) -> None:
+        if self._why_closed is not None:
+            raise UsageError(self._why_closed)
+
+    def _leave_to_parent(self) -> None:
+        if self._process != os.getpid():
+            self._dali = self._lent = None
+            self._process = os.getpid()
+
+    def _build(self, epochs: _Epochs) -> Any:
         graph = self._graph
         made = Pipeline(
             batch_size=self.source.loader.batch_size,
@@ -250,12 +298,45 @@ class ClipPipeline(ClosedByWith):
             prefetch_queue_depth=_AHEAD,
         )
         with made:
-            outputs = fn.external_source(source=self.source, **self.source.arguments)
+            outputs = fn.external_source(source=_Feed(epochs), **self.source.arguments)
             if graph.device is not None:
                 outputs = [each.gpu() for each in outputs]
             made.set_outputs(graph.apply(outputs[0]), *outputs[1:])
         made.build()
         return made
+
+
+class _Epochs:
+    """The epochs of one source that one pipeline asks for; others may ask the same source.
+
+    Attributes:
+        prepared: The epoch that DALI asked for last.
+    """
+
+    def __init__(self, source: ClipSource) -> None:
+        self.source = source
+        self.prepared = SourceEpoch(source)
+
+
+class _Feed(Iterator[list[Any]]):
+    """What DALI asks for epochs and batches. It does not keep them: DALI's objects are freed by the collector alone."""
+
+    def __init__(self, epochs: _Epochs) -> None:
+        self._epochs = weakref.ref(epochs)
+
+    def _follow(self) -> _Epochs:
+        epochs = self._epochs()
+        if epochs is None:
+            raise UsageError("the pipeline of framefeed was freed: keep what ff.dali.pipeline returns")
+        return epochs
+
+    def __iter__(self) -> Self:
+        epochs = self._follow()
+        epochs.prepared = iter(epochs.source)
+        return self
+
+    def __next__(self) -> list[Any]:
+        return next(self._follow().prepared)
 
 
 class PipelineRun:
@@ -266,11 +347,10 @@ class PipelineRun:
         is_finished: Whether the last batch was taken.
     """
 
-    def __init__(self, source: ClipSource, dali: Any) -> None:
-        assert source.prepared is not None
-        self.epoch: SourceEpoch = source.prepared
+    def __init__(self, epoch: SourceEpoch, dali: Any) -> None:
+        epoch.begin()
+        self.epoch = epoch
         self.is_finished = False
-        self._source = source
         self._dali = dali
         self._process = os.getpid()
         self._num_taken = 0
@@ -284,17 +364,16 @@ class PipelineRun:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the loader after the batch that was taken last."""
-        if self.epoch.number is None:
-            return self._source.loader.state_dict()
         return self.epoch.state_after(self._num_taken)
 
-    def take_outputs(self) -> Any:
-        """Take the outputs of the next batch.
+    def take(self, convert: Callable[[Any], R]) -> R:
+        """Take the next batch, which is what ``convert`` makes of the outputs.
 
         Raises:
             StopIteration: There are no more.
             FramefeedError: What the loader raised in place of the next batch.
             LoadError: DALI failed.
+            ResourceExhausted: DALI had no memory.
         """
         if self.is_finished:
             raise StopIteration
@@ -304,10 +383,10 @@ class PipelineRun:
             raise UsageError("this iterator is of another process, whose threads are not in this one: iterate again")
         self._fill()
         if self._num_taken < self.epoch.num_fetched:
-            outputs = self._call_dali(self._dali.outputs)
+            batch = self._call_dali(lambda: convert(self._dali.outputs()))
             self._num_taken += 1
             self._finish_after_last()
-            return outputs
+            return batch
         error, self._error = self._error, None
         self._finish_after_last()
         if error is None:
@@ -333,7 +412,7 @@ class PipelineRun:
             self.is_finished = True
             self._dali.reset()
 
-    def _call_dali(self, function: Any) -> Any:
+    def _call_dali(self, function: Callable[[], R]) -> R:
         """Call DALI; an error of its own ends the iteration, because the pipeline cannot be used after it."""
         try:
             return function()
@@ -344,6 +423,14 @@ class PipelineRun:
             positions, names = self.epoch.name_clips(min(self._num_taken + 1, self.epoch.num_fetched))
             more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
             self.end("DALI failed: iterate again, for which its pipeline is built anew")
+            if any(sign in str(error) for sign in _NO_MEMORY):
+                raise ResourceExhausted(
+                    f"DALI ran out of memory in the batch of the clips at positions {positions}; this says nothing "
+                    "about their files: use a smaller batch_size or size, or give the process more memory, and iterate "
+                    "again",
+                    resource="memory",
+                    stage="dali",
+                ) from error
             raise LoadError(
                 f"DALI failed in the batch of the clips at positions {positions} of "
                 f"{', '.join(names[:_MOST_NAMED])}{more}: {error}",

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import os
 import warnings
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from operator import length_hint
 from typing import Any
 
 import numpy as np
-from nvidia.dali import types
+from nvidia.dali import Pipeline, types
 
 from framefeed._checks import check_integer, expected
+from framefeed._units import format_count
 from framefeed.adapters import check_target, convert_target, find_target_dtype
 from framefeed.errors import UsageError
-from framefeed.load import BatchIterator, BatchSpec, ClipBatch, ClipLoader
+from framefeed.load import ArraySpec, BatchIterator, BatchSpec, ClipBatch, ClipLoader
 from framefeed.media import source_name
 from framefeed.parallel import ClosedByWith
 from framefeed.plan import EpochPlan
@@ -35,6 +37,10 @@ _TYPES = {
 }  # fmt: skip
 _KEPT = 256
 """Batches that are remembered. DALI fetches 2 ahead, unless it is given another ``prefetch_queue_depth``."""
+_QUEUE = 2
+"""Batches of DALI's queue, if the pipeline is not known."""
+_OF_ITERATOR = 1
+"""Batches that one of DALI's iterators has taken from the queue, and not given."""
 
 
 def external_source(
@@ -74,7 +80,7 @@ class ClipSource(ClosedByWith):
         arguments: The other arguments of ``fn.external_source``.
         output_names: Names of the outputs.
         loader: The loader, whose own state counts what DALI has fetched.
-        prepared: The epoch that was prepared last.
+        converter: Makes the outputs of each batch.
     """
 
     def __init__(self, loader: ClipLoader, target: str | None = None, *, owns_loader: bool = False) -> None:
@@ -85,52 +91,86 @@ class ClipSource(ClosedByWith):
         self.loader = loader
         self.output_names = (*FIRST_OUTPUTS, *columns)
         self.arguments = _make_arguments(spec, columns, target)
-        self._target = target
+        self.converter = _Converter(spec.arrays["data"], columns, target)
         self._owns_loader = owns_loader
         self._epoch: SourceEpoch | None = None
-        self.prepared: SourceEpoch | None = None
+        self._before: tuple[int, int] | None = None
+        self._most_ahead = _QUEUE + _OF_ITERATOR
 
     def __repr__(self) -> str:
         return f"ClipSource({', '.join(self.output_names)}, {self.loader!r})"
 
     def __iter__(self) -> SourceEpoch:
-        """Prepare an epoch, which begins when DALI asks for its first batch."""
-        self.prepared = SourceEpoch(self)
-        return self.prepared
+        """Prepare an epoch, which begins when DALI asks for its first batch.
 
-    def begin(self, epoch: SourceEpoch) -> BatchIterator:
-        """Begin an epoch, which ends the one before it."""
+        Raises:
+            UsageError: The pipeline that is being defined takes smaller batches.
+        """
+        pipeline = Pipeline.current()
+        if pipeline is not None:
+            if pipeline.max_batch_size < self.loader.batch_size:
+                raise UsageError(
+                    f"the batches of this source have up to {self.loader.batch_size} clips, and those of the pipeline "
+                    f"at most {pipeline.max_batch_size}: give the pipeline batch_size={self.loader.batch_size}"
+                )
+            depth = pipeline.prefetch_queue_depth
+            queued = sum(depth.values()) if isinstance(depth, dict) else depth
+            self._most_ahead = queued + _OF_ITERATOR
+        return SourceEpoch(self)
+
+    def follow(self, epoch: SourceEpoch) -> None:
+        """Take an epoch that has begun as the one that states are of."""
+        if self._epoch is not None and self._epoch.is_exhausted:
+            self._before = self._epoch.number, self._epoch.num_fetched
         self._epoch = epoch
-        return iter(self.loader)
 
-    def make_outputs(self, batch: ClipBatch) -> list[Any]:
-        """List the arrays of a batch in the order of the outputs."""
-        arrays = [batch.data, batch.pts_seconds, batch.positions, batch.ok]
-        for name in self.output_names[len(FIRST_OUTPUTS) :]:
-            column = batch.columns[name]
-            arrays.append(convert_target(column, batch.ok) if name == self._target else column)
-        return arrays
-
-    def state_dict(self, delivered: int) -> dict[str, Any]:
+    def state_dict(self, delivered: int, epoch: int | None = None) -> dict[str, Any]:
         """Return the state of the loader after some batches of the epoch; those that DALI fetched ahead do not count.
 
         Args:
             delivered: Number of batches that the pipeline has given since its epoch began, or since a state was loaded.
+            epoch: Number of that epoch; needed where the whole of an epoch is fetched ahead.
 
         Raises:
-            UsageError: DALI has not fetched so many, or so many more that their states are no longer kept.
+            UsageError: DALI has not fetched so many, so many more that their states are no longer kept, or the number
+                may be of several epochs.
         """
         count = check_integer("delivered", delivered, least=0)
-        if self._epoch is None:
+        current = self._epoch
+        if current is None:
             if count:
                 raise UsageError(f"delivered: DALI has fetched no batch of this source yet, and you say {count}")
             return self.loader.state_dict()
-        if not count and self._epoch.is_exhausted and self._epoch.num_fetched:
+        states = self._find_states(current, count)
+        if epoch is not None:
+            number = check_integer("epoch", epoch, least=0)
+            states = {each: state for each, state in states.items() if each == number}
+        if not states:
+            of = "" if epoch is None else f" of epoch {epoch}"
             raise UsageError(
-                f"delivered: DALI has fetched all {self._epoch.num_fetched} batches of the epoch: say how many of them "
-                f"you were given, {self._epoch.num_fetched} after its end"
+                f"delivered: DALI has fetched {format_count(current.num_fetched, 'batch', 'batches')} of epoch "
+                f"{current.number}, and the states of the last {current.num_kept} are kept; you say {count}{of}: count "
+                "from the beginning of the epoch, and save the state before the next batch"
             )
-        return self._epoch.state_after(count)
+        if any(state != next(iter(states.values())) for state in states.values()):
+            several = " or ".join(map(str, sorted(states)))
+            raise UsageError(
+                f"delivered: DALI has fetched all {current.num_fetched} batches of epoch {current.number} ahead, and "
+                f"{count} may be of epoch {several}: say which, as in state_dict({count}, epoch={current.number})"
+            )
+        return next(iter(states.values()))
+
+    def _find_states(self, current: SourceEpoch, count: int) -> dict[int, dict[str, Any]]:
+        """Find the epochs of which so many batches may have been given, each with its state."""
+        states = {}
+        may_wait = current.num_fetched <= self._most_ahead
+        if current.has_state(count) and (count or may_wait or not current.is_exhausted):
+            states[current.number] = current.state_after(count)
+        if not count and current.is_exhausted:
+            states[current.number + 1] = current.state_after(current.num_fetched)
+        if self._before is not None and may_wait and count == self._before[1]:
+            states[self._before[0]] = current.state_after(0)
+        return states
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Start the next epoch at a saved position, as `ClipLoader.load_state_dict` does.
@@ -148,7 +188,7 @@ class ClipSource(ClosedByWith):
     def restore(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Load a state for pipelines that are not built yet."""
         self.loader.load_state_dict(state)
-        self._epoch = None
+        self._epoch = self._before = None
 
     def close(self) -> None:
         """Close the loader, if the source made it from a plan."""
@@ -160,63 +200,131 @@ class SourceEpoch(Iterator[list[Any]]):
     """Arrays of the batches of one epoch, which ends with its last batch, whether or not one more is asked for.
 
     Attributes:
-        number: Number of the epoch; None before it begins.
+        number: Number of the epoch; -1 before it begins.
+        loader_epoch: Number of the loader's epoch after the batch that was fetched last.
         num_fetched: Number of batches that DALI has fetched.
         is_exhausted: Whether DALI knows that there are no more.
     """
 
     def __init__(self, source: ClipSource) -> None:
-        self._source = source
+        # Not the source itself, which keeps this epoch: a cycle would leave threads and batches to the collector.
+        self._source = weakref.ref(source)
+        self._loader, self._converter = source.loader, source.converter
         self._process = os.getpid()
         self._batches: BatchIterator | None = None
         self._states: dict[int, dict[str, Any]] = {}
         self._clips: dict[int, tuple[list[int], list[str | bytes]]] = {}
-        self.number: int | None = None
+        self.number = self.loader_epoch = -1
         self.num_fetched = 0
         self.is_exhausted = False
+
+    def begin(self) -> BatchIterator:
+        """Begin the epoch, which ends the iteration of the loader before it."""
+        self._batches = iter(self._loader)
+        self.number = self.loader_epoch = self._loader.epoch
+        source = self._source()
+        if source is not None:
+            source.follow(self)
+        return self._batches
 
     def __next__(self) -> list[Any]:
         if os.getpid() != self._process:
             raise UsageError(
                 "this DALI pipeline was built in another process, and its threads are not in this one: build it here"
             )
-        if self._batches is None:
-            self._batches = self._source.begin(self)
-            self.number = self._source.loader.epoch
+        batches = self._batches or self.begin()
+        if not self._states:
+            self.number = self._loader.epoch  # set_epoch may have come after the beginning
             self._remember_state()
-        batch = next(self._batches, None)
+        batch = next(batches, None)
         if batch is None:
             self.is_exhausted = True
             # After the last batch, errors that came in place of later ones, and in an epoch without batches.
             self._remember_state()
             raise StopIteration
-        if not length_hint(self._batches):
-            next(self._batches, None)
-        outputs = self._source.make_outputs(batch)
+        self._clips[self.num_fetched + 1] = batch.positions.tolist(), batch.sources
+        if not length_hint(batches):
+            next(batches, None)
+        outputs = self._converter.convert(batch)
         self.num_fetched += 1
         self._remember_state()
-        self._clips[self.num_fetched] = batch.positions.tolist(), batch.sources
         for remembered in (self._states, self._clips):
             remembered.pop(self.num_fetched - _KEPT, None)
         return outputs
 
     def _remember_state(self) -> None:
-        self._states[self.num_fetched] = self._source.loader.state_dict()
+        self._states[self.num_fetched] = self._loader.state_dict()
+        self.loader_epoch = self._loader.epoch
+
+    @property
+    def num_kept(self) -> int:
+        """Number of batches whose states are kept."""
+        return len(self._states)
+
+    def has_state(self, number: int) -> bool:
+        """Whether the state after so many batches is known."""
+        return number in self._states or not (number or self._states)
 
     def state_after(self, number: int) -> dict[str, Any]:
         """Return the state of the loader after so many batches."""
-        if number not in self._states:
-            raise UsageError(
-                f"delivered: DALI has fetched {self.num_fetched} batches of this epoch, and the states of the last "
-                f"{len(self._states)} are kept; you say {number}: count from the beginning of the epoch, and save "
-                "the state before the next batch"
-            )
-        return self._states[number]
+        return self._states[number] if self._states else self._loader.state_dict()
 
     def name_clips(self, number: int) -> tuple[list[int], list[str]]:
         """Return global positions and sources of a batch, counted from 1; nothing if it is not remembered."""
         positions, sources = self._clips.get(number, ([], []))
         return positions, [each if isinstance(each, str) else source_name(each) for each in sources]
+
+
+class _Converter:
+    """Lists the arrays of a batch in the order of the outputs, in the form that ``arguments`` declares.
+
+    Args:
+        data: Shape and dtype of the clips of a batch.
+        columns: Columns that are outputs.
+        target: That of them which is the target.
+    """
+
+    def __init__(self, data: ArraySpec, columns: Sequence[str], target: str | None) -> None:
+        self._data, self._columns, self._target = data, columns, target
+
+    def convert(self, batch: ClipBatch) -> list[Any]:
+        arrays = [self._convert_clips(batch), batch.pts_seconds, batch.positions, batch.ok]
+        for name in self._columns:
+            column = batch.columns[name]
+            arrays.append(convert_target(column, batch.ok) if name == self._target else column)
+        return arrays
+
+    def _convert_clips(self, batch: ClipBatch) -> Any:
+        """Make zeros of the declared form of clips that failed, which no transform has seen; check the others."""
+        if self._fits(batch.data):
+            return batch.data
+        clips = [
+            clip if ok or self._fits(clip[np.newaxis]) else self._make_zeros(clip)
+            for clip, ok in zip(batch.data, batch.ok, strict=True)
+        ]
+        for slot, clip in enumerate(clips):
+            if not self._fits(clip[np.newaxis]):
+                source, position = batch.sources[slot], int(batch.positions[slot])
+                name = source if isinstance(source, str) else source_name(source)
+                raise UsageError(
+                    f"{name}: transform: the first clip became {list(self._data.shape[1:])} of {self._data.dtype}, and "
+                    f"that at position {position} {list(clip.shape)} of {clip.dtype}: DALI's pipeline is built for one "
+                    "number of axes and one dtype",
+                    position=position,
+                    source=name,
+                    stage="transform",
+                )
+        return clips
+
+    def _fits(self, clips: Any) -> bool:
+        """Whether clips have the declared dtype and number of axes; a list of them is looked at one by one."""
+        return isinstance(clips, np.ndarray) and clips.dtype == self._data.dtype and clips.ndim == len(self._data.shape)
+
+    def _make_zeros(self, clip: Any) -> Any:
+        shape = self._data.shape[1:]
+        if len(shape) == clip.ndim:
+            shape = tuple(mine or its for mine, its in zip(shape, clip.shape, strict=True))
+        return np.zeros([length or 1 for length in shape], self._data.dtype)
 
 
 def _choose_columns(plan: EpochPlan, spec: BatchSpec, target: str | None) -> list[str]:
@@ -240,7 +348,8 @@ def _make_arguments(spec: BatchSpec, columns: Sequence[str], target: str | None)
         dtypes[-1] = find_target_dtype(dtypes[-1])
     for name, dtype in zip((*FIRST_OUTPUTS, *columns), dtypes, strict=True):
         if dtype not in _TYPES:
-            raise UsageError(f"{name}: DALI has no type for {dtype}: return another one from transform")
+            advice = "return another one from transform" if name == FIRST_OUTPUTS[0] else "give the column another one"
+            raise UsageError(f"{name}: DALI has no type for {dtype}: {advice}")
     clip = spec.arrays["data"].shape
     is_picture = len(clip) == 5 and clip[2] == 3
     return {
