@@ -40,8 +40,8 @@ CONCERNS = [
     ("pictures", "image data sets behind the same calls; a header a file in bulk", "pictures scanning._still_rows "
      "decode.backends.still index._pictures"),
     ("other engines", "OpenCV, TorchCodec, decord and DALI by name, checked against the index frame by frame",
-     "decode.backends._engine decode.backends.opencv decode.backends.torchcodec decode.backends.decord "
-     "decode.backends.dali"),
+     "decode.backends._engine decode.backends._engine_facts decode.backends._standard_error decode.backends.opencv "
+     "decode.backends.torchcodec decode.backends.decord decode.backends.dali"),
     ("sources and containers", "files, bytes, URLs and every container that FFmpeg reads", "media"),
     ("sequences of pictures", "a folder of numbered frames as a video", "media._sequence media._sequence_files"),
     ("catalogs", "a million files as one table that opens at once and can be filtered and split", "catalog"),

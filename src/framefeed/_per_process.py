@@ -47,6 +47,13 @@ class PerProcess(Generic[T]):
         return left
 
 
+def keep_forever(left: object) -> None:
+    """Never free an object of the parent, also as the interpreter ends: it would wait for threads that are not here."""
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(left))
+
+
 _ALIVE: WeakSet[PerProcess[Any]] = WeakSet()
 
 

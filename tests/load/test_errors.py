@@ -190,7 +190,9 @@ def test_L05_foreign_errors_are_wrapped_and_survive_pickling(make_loader: MakeLo
         raise error
 
     loader = make_loader(plan_of_rows(), batch_size=2, workers=workers, backend=FlatDecoder(refuse))
-    with pytest.raises(LoadError, match=f"decode failed for the clip at position 0: {type(error).__name__}") as caught:
+    with pytest.raises(
+        LoadError, match=f"in the decoder .* for the clip at position 0: {type(error).__name__}"
+    ) as caught:
         next(iter(loader))
     assert caught.value.__cause__ is error
     travelled = pickle.loads(pickle.dumps(caught.value))
@@ -205,7 +207,7 @@ def test_L05_a_decoder_that_reports_for_other_slots_is_told(make_loader: MakeLoa
             return DecodeReport(errors=[])
 
     loader = make_loader(plan_of_rows(), batch_size=2, workers=workers, backend=Confused())
-    with pytest.raises(LoadError, match="ValueError: zip"):
+    with pytest.raises(UsageError, match="the decoder 'flat' returned 0 errors: expected a DecodeReport"):
         next(iter(loader))
 
 

@@ -241,6 +241,8 @@ class CachingDecoder(BaseDecoder):
             return "planes" if has_planes and any(output.size is None for output in outputs) else "output"
         if self._form == "output" or has_planes:
             return self._form
+        if self._state.options.form == "auto":  # planes suit the plan, and this decoder gives none
+            return "output"
         raise UsageError(
             f'form="planes" needs a decoder that gives pictures before their conversion (method iter_native), which '
             f'{self._inner.name!r} does not: use form="output", or backend="auto"'

@@ -152,7 +152,7 @@ def as_decoder(backend: str | Decoder, limits: Limits | None = None) -> BaseDeco
 
 def list_decoders() -> list[str]:
     """List the names of all decoders, built in and installed."""
-    return sorted({*_BUILT_IN, *(point.name for point in _list_entry_points())})
+    return sorted({*_BUILT_IN, *(point.name for point in _list_entry_points())} - {AUTO})
 
 
 def _make_decoder(name: str, limits: Limits) -> Decoder:
@@ -179,7 +179,7 @@ def _make_from_entry_point(point: EntryPoint) -> Decoder:
         made: object = point.load()()
     except ImportError as error:
         raise MissingDependency(f"{whose} cannot be imported: {error}: install what its package needs") from error
-    except (AttributeError, TypeError, ValueError, RuntimeError, OSError) as error:
+    except (AttributeError, LookupError, OSError, RuntimeError, SyntaxError, TypeError, ValueError) as error:
         if isinstance(error, FramefeedError):
             raise
         raise UsageError(f"{whose} cannot be made: {type(error).__name__}: {error}: tell its authors") from error

@@ -27,7 +27,7 @@ _TRANSFORM_INPUT = "a NumPy array, uint8 [T, C, H, W], and a NumPy generator"
 
 
 def with_position(
-    error: Exception, *, position: int, source: str | None, stage: str, given: str = _TRANSFORM_INPUT
+    error: Exception, *, position: int, source: str | None, stage: str, given: str = _TRANSFORM_INPUT, where: str = ""
 ) -> FramefeedError:
     """Add position, source and stage to the error of a clip.
 
@@ -37,6 +37,7 @@ def with_position(
         source: Name of its source.
         stage: "plan", "decode" or "transform"; an error that has a stage keeps it.
         given: Arguments of the transform, for the message about a transform made for other types.
+        where: What failed, for the message about an exception that is not framefeed's: " in the decoder 'mine'".
 
     Returns:
         The error; a copy of it if it has another position already, because one error may end several clips;
@@ -53,7 +54,8 @@ def with_position(
         may_be_input = stage == "transform" and isinstance(error, (AttributeError, TypeError))
         hint = f" (the transform received {given})" if may_be_input else ""
         wrapped = LoadError(
-            f"{source}: {stage} failed for the clip at position {position}: {type(error).__name__}: {error}{hint}",
+            f"{source}: {stage} failed{where} for the clip at position {position}: {type(error).__name__}: "
+            f"{error}{hint}",
             position=position,
             source=source,
             stage=stage,
@@ -170,14 +172,14 @@ class PendingBatch:
         self.valid[slot] = outcome.value.valid
         return outcome.value
 
-    def fail(self, slot: int, error: BaseException, stage: str) -> None:
+    def fail(self, slot: int, error: BaseException, stage: str, where: str = "") -> None:
         """Mark a clip as failed; KeyboardInterrupt and SystemExit are raised instead."""
         if not isinstance(error, Exception):
             raise error
         position, name = self.identify(slot)
         if isinstance(error, MissingMedia) and error.position is None:
             error.args = (f"{error}{explain_relative_path(self._plan.catalog, self.rows[slot])}",)
-        self.set_error(slot, with_position(error, position=position, source=name, stage=stage))
+        self.set_error(slot, with_position(error, position=position, source=name, stage=stage, where=where))
 
     def set_error(self, slot: int, error: FramefeedError) -> None:
         """Mark a clip as failed with an error that has its position."""

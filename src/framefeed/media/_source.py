@@ -41,6 +41,21 @@ class SourceIdentity:
         return SourceStat(self.bytes, self.mtime_ns)
 
 
+class _Identity:
+    """One object in a key, equal to itself alone. The key keeps it: another at its address would be taken for it."""
+
+    __slots__ = ("_object",)
+
+    def __init__(self, an_object: object) -> None:
+        self._object = an_object
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and self._object is other._object
+
+    def __hash__(self) -> int:
+        return id(self._object)
+
+
 @dataclass(frozen=True, eq=False)
 class MediaSource:
     """A path, a URL, bytes or a file object as one media source.
@@ -179,7 +194,7 @@ class MediaSource:
                 raise self._make_changed_error(indexed, self.stat().bytes)
             return key
         if self.kind != "path":
-            return (self.kind, id(self.data) if self.file is None else id(self.file))
+            return (self.kind, _Identity(self.data if self.file is None else self.file))
         facts = stat_regular(self.path)
         stamp = (self.path, facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
         if indexed is None or (facts.st_size, clamp_ns(facts.st_mtime_ns)) == (indexed.bytes, indexed.mtime_ns):

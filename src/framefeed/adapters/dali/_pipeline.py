@@ -18,7 +18,7 @@ from nvidia.dali import Pipeline, fn, types
 from nvidia.dali.backend import GetCUDADeviceCount
 
 from framefeed._checks import check_choice, check_integer, expected, is_number
-from framefeed._per_process import PerProcess
+from framefeed._per_process import PerProcess, keep_forever
 from framefeed.adapters.dali._source import ClipSource, SourceEpoch
 from framefeed.errors import FramefeedError, LoadError, ResourceExhausted, UsageError
 from framefeed.load import ClipLoader, Ledger, OnError
@@ -167,7 +167,7 @@ def _leave_pipelines_to_parent(left: None) -> None:
     """Have a forked child never free pipelines, whose threads are the parent's: DALI would hang, or crash at exit."""
     pipelines: set[Any] = getattr(Pipeline, "_pipes", set())  # weak references, for DALI's exit handler
     for each in pipelines:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(each()))
+        keep_forever(each())
     pipelines.clear()
 
 

@@ -7,131 +7,55 @@ Such a library ("engine") finds frames by itself, and some find others than were
 Frames come at full size as RGB; crop and resize are the recipe of ``decode._convert``, as for still pictures.
 
 What an engine prints belongs to its errors, not on the user's terminal. An engine with a log level is silenced by it.
-After a failure, or around each call of an engine that cannot be silenced, standard error (file descriptor 2) leads to
-memory for the time of the call, under one lock: what other threads print in that time is taken for the engine's.
+Where it prints all the same, standard error (file descriptor 2) leads to memory for the time of a call, under one lock:
+while a file is opened, and while frames are read of a file that printed then, or again after a failure. In 420 files,
+no engine printed otherwise. Lines of others that come in that time are written on when the call ends.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
+import re
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from threading import Lock
 from typing import NoReturn, Protocol
 
 import numpy as np
 from av.video.frame import VideoFrame
 
-from framefeed._per_process import PerProcess
-from framefeed._shortage import MAY_BE_SHORTAGES, raise_shortage
+from framefeed._per_process import PerProcess, keep_forever
+from framefeed._shortage import collect_and_release, find_shortage, make_shortage_error, try_again_in_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits
 from framefeed.decode._convert import describe_conversion
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Pixels
 from framefeed.decode._registry import check_kind, find_decoder
 from framefeed.decode._slots import PendingFrames, get_thread_converter, make_missing_error
+from framefeed.decode.backends._engine_facts import EngineFacts
 from framefeed.decode.backends._pyav_pools import IdlePool
-from framefeed.errors import CorruptMedia, FormatChanged, FrameNotFound, MediaError, UnsupportedCodec, UsageError
+from framefeed.decode.backends._standard_error import keeping_output
+from framefeed.errors import CorruptMedia, FormatChanged, FrameNotFound, MediaError, UnsupportedCodec
 from framefeed.index import FrameIndex, StreamFacts
 from framefeed.media import MediaSource, VideoContainer
 from framefeed.request import OutputSpec
 
-# Idle open files of a process, of all engines together.
-MAX_FILES = 8
+# Idle open files of a process, of all engines together, and pixels of one picture of each, summed: of a 4K video, an
+# engine keeps about 100 MB.
+MAX_FILES, MAX_FILE_PIXELS = 8, 2**23
 PROGRESSIVE, UNKNOWN_ORDER = 1, 0
 """libav's AVFieldOrder."""
-MADE_OF_MISSING = frozenset(
-    (container, codec) for container in ("mpeg", "mpegts") for codec in ("hevc", "mpeg1video", "mpeg2video", "mpeg4")
-)
-"""Containers in which seeks end at any packet, with codecs whose decoders then conceal what a picture refers to."""
 PARAMETER_SETS = frozenset({"h264", "hevc"})
 """Codecs whose pictures have the size that their parameter sets say."""
 _LINES = 3
-_KINDS = {"path": "paths", "bytes": "bytes", "file": "file objects", "url": "URLs", "sequence": "image sequences"}
-
-
-@dataclass(frozen=True, slots=True)
-class EngineFacts:
-    """What an engine can do; checked before it is opened.
-
-    Attributes:
-        library: The engine's name in messages.
-        sources: Kinds of `MediaSource` that it reads.
-        codecs: Codecs that it decodes; None for all but ``refused_codecs``.
-        containers: First of libav's names of each container format in which it finds frames; None for all.
-        refused_codecs: Codecs that it does not decode, or decodes wrongly.
-        refused_pairs: Of a container and a codec: its pictures may be of missing references, without a sign.
-        pixel_formats: Pixel formats that it converts; None for all.
-        max_side: Most rows or columns of a picture.
-        rotations: Degrees by which it turns pictures itself; None if it gives pictures as stored.
-        interlaced: Whether it converts interlaced pictures.
-        times: Origin of the times that it tells of pictures, "stream" or "first frame"; None if it tells none.
-        counts: Whether the number of frames that it tells is that of the file, and not a guess from the header.
-        takes_packets: Whether it takes each packet for one frame, without a look at the pictures' times.
-        chooses_stream: Whether it can be told which stream to decode.
-        one_size: Whether it gives every picture in the stream's size, without a sign that it has another.
-    """
-
-    library: str
-    sources: frozenset[str] = frozenset({"path"})
-    codecs: frozenset[str] | None = None
-    containers: frozenset[str] | None = None
-    refused_codecs: frozenset[str] = frozenset()
-    refused_pairs: frozenset[tuple[str, str]] = frozenset()
-    pixel_formats: frozenset[str] | None = None
-    max_side: int | None = None
-    rotations: frozenset[int] | None = None
-    interlaced: bool = True
-    times: str | None = None
-    counts: bool = False
-    takes_packets: bool = False
-    chooses_stream: bool = False
-    one_size: bool = False
-
-    def check(self, source: MediaSource, index: FrameIndex) -> None:
-        """Check that the engine can decode a source.
-
-        Raises:
-            UsageError: It does not read sources of this kind.
-            UnsupportedCodec: It does not decode the stream.
-        """
-        if source.kind not in self.sources:
-            kinds = " and ".join(_KINDS[kind] for kind in _KINDS if kind in self.sources)
-            raise UsageError(
-                f"{source.name}: {self.library} reads {kinds}, not {_KINDS[source.kind]}: use backend='pyav', or give "
-                f"it one of those"
-            )
-        for reason in self._refuse(index):
-            raise UnsupportedCodec(
-                f"{source.name}: {self.library} {reason}: use backend='pyav', which decodes it",
-                source=source.name,
-                stage="open",
-            )
-
-    def _refuse(self, index: FrameIndex) -> Iterator[str]:
-        """Yield why the engine does not decode a stream."""
-        stream = index.stream
-        container = stream.container.partition(",")[0]
-        if (self.codecs is not None and stream.codec not in self.codecs) or stream.codec in self.refused_codecs:
-            only = "" if self.codecs is None else f", only {', '.join(sorted(self.codecs))}"
-            yield f"does not decode {stream.codec}{only}"
-        if self.containers is not None and container not in self.containers:
-            yield f"does not find the frames of {container}, only those of {', '.join(sorted(self.containers))}"
-        if (container, stream.codec) in self.refused_pairs:
-            yield f"may give pictures of {stream.codec} in {container} that are made of missing ones"
-        if self.pixel_formats is not None and stream.pixel_format not in self.pixel_formats:
-            yield f"does not convert pixel format {stream.pixel_format}, only {', '.join(sorted(self.pixel_formats))}"
-        if self.max_side is not None and max(stream.width, stream.height) > self.max_side:
-            yield f"decodes at most {self.max_side} rows and columns, not {stream.width}x{stream.height}"
-        if self.rotations is not None and (stream.mirrored or stream.rotation not in self.rotations):
-            yield f"does not turn pictures by {stream.rotation} degrees{', mirrored' if stream.mirrored else ''}"
-        if self.takes_packets and index.built_from == "decode":
-            yield "takes each packet for one frame, and the frames of this file were found by decoding only"
-        if self.times is not None and index.times_from != "pts":
-            yield (f"cannot be checked here: the frames have no times of their own (times_from={index.times_from!r}), "
-                   "by which its pictures would be compared")  # fmt: skip
+_SHORTAGES = {
+    "memory": re.compile(r"bad_alloc|[Cc]annot allocate|[Cc]an't allocate|out of memory|not enough memory|"
+                         r"[Ii]nsufficient memory|[Ff]ailed to allocate|[Ff]ailed to create.*buffer|aten::empty"),
+    "file descriptors of this process": re.compile("Too many open files"),
+}  # fmt: skip
+"""Resource -> what engines say, in their exceptions and on standard error, when it ran out."""
+_DESCRIPTORS = 4
+"""Descriptors that are open, or were, while an engine opens a file: its own, and those that keep standard error."""
 
 
 @dataclass(slots=True)
@@ -215,14 +139,27 @@ class EngineDecoder(BaseDecoder):
         """
         raise NotImplementedError
 
+    def set_loud(self, loud: bool) -> None:
+        """Let the engine print, or silence it, if it has a log level."""
+
     @contextmanager
-    def listening(self, *, again: bool) -> Iterator[list[str]]:
-        """Keep what the engine prints in the block: give a list, which has the lines after the block.
+    def listening(self, *, loud: bool, keeps: bool) -> Iterator[list[str]]:
+        """Call the engine in the block, silenced if it can be; give a list, which has what it printed after the block.
 
         Args:
-            again: Whether the same failed before.
+            loud: Let it print what it can.
+            keeps: Keep what it prints.
         """
-        yield []
+        if not keeps:
+            self.set_loud(False)
+            yield []
+            return
+        with keeping_output() as lines:
+            try:
+                self.set_loud(loud)
+                yield lines
+            finally:
+                self.set_loud(False)
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Decode the clips of one source; see ``Decoder.decode``."""
@@ -239,11 +176,7 @@ class EngineDecoder(BaseDecoder):
             if index.num_damaged_frames and not with_damage:
                 wanted = wanted[~index.is_damaged(wanted)]
             call = _Call(self, source, index, pending, report.counts)
-            try:
-                call.read(wanted.tolist())
-            except MAY_BE_SHORTAGES as error:
-                raise_shortage(error, source.name, "decode")
-                raise
+            try_again_in_shortage(partial(call.read, wanted.tolist()), source.name, "decode")
             for slot, ordinals in pending.slots_waiting().items():
                 report.errors[slot] = call.make_error(ordinals)
         return report
@@ -277,7 +210,9 @@ class _Call:
         return self.decoder.facts.library
 
     def read(self, ordinals: list[int]) -> None:
-        """Read frames, and write them to their slots."""
+        """Read frames, and write them to their slots; those that a call before has written are left out."""
+        waiting = set(self.pending.waiting)
+        ordinals = [ordinal for ordinal in ordinals if ordinal in waiting]
         if not ordinals:
             return
         key = self.source.check_identity(self.index.identity)
@@ -312,16 +247,25 @@ class _Call:
         done: set[int] = set()
         reason, lines = "", list[str]()
         try:
-            with self.decoder.listening(again=again) as lines, self._opening(key) as opened:
+            with (
+                self._opening(key, again=again) as (opened, prints),
+                self.decoder.listening(loud=again, keeps=again or prints) as lines,
+            ):
                 for picture in opened.read(ordinals):
                     done.add(picture.ordinal)
                     self._take(picture)
             return
         except NotOpened as error:
-            if again:
-                self._refuse(f"cannot open it: {in_one_line([str(error), *lines])}", error)
+            reason = str(error)
+            if again and find_engine_shortage(reason) is None:
+                self._refuse(f"cannot open it: {reason}", error)
         except EngineFailure as error:
             reason = in_one_line([str(error), *lines])
+        resource = find_engine_shortage(reason)
+        if resource is not None:
+            if again:
+                raise make_shortage_error(resource, self.source.name, f"decode by {self.library}: {reason}")
+            collect_and_release()
         left = [ordinal for ordinal in ordinals if ordinal not in done]
         if again and len(left) == 1:
             self.failed.add(left[0], reason)
@@ -332,22 +276,25 @@ class _Call:
                 self._read_some(key, half, again=True)
 
     @contextmanager
-    def _opening(self, key: Hashable) -> Iterator[EngineFile]:
-        """Open the file, or take it from those that are idle; return it unless something is raised."""
+    def _opening(self, key: Hashable, *, again: bool) -> Iterator[tuple[EngineFile, bool]]:
+        """Open the file, or take it from those that are idle; return it unless something is raised.
+
+        Gives the file, and whether the engine printed while it was opened.
+        """
         key = (self.decoder.name, key, self.index.stream.stream_index)
-        opened = _FILES.value.take(key)
-        if opened is None:
-            opened = self._open()
+        idle = _FILES.value.take(key)
+        if idle is None:
+            idle = self._open(again=again)
             self.counts.opens += 1
             self.counts.contexts_made += 1
         try:
-            yield opened
+            yield idle.file, idle.prints
         except BaseException:
-            opened.close()
+            idle.file.close()
             raise
-        _FILES.value.give(key, opened)
+        _FILES.value.give(key, idle)
 
-    def _open(self) -> EngineFile:
+    def _open(self, *, again: bool) -> _Opened:
         decoder, source, index = self.decoder, self.source, self.index
         facts = decoder.facts
         if not (facts.chooses_stream and facts.interlaced):
@@ -357,7 +304,12 @@ class _Call:
                 self._refuse(f"cannot be told to decode stream {index.stream.stream_index} of several, covers included")
             if not facts.interlaced and (order > PROGRESSIVE or (order == UNKNOWN_ORDER and self._is_interlaced())):
                 self._refuse("does not convert interlaced pictures")
-        opened = decoder.open_file(source, index)
+        lines: list[str] = []
+        try:
+            with decoder.listening(loud=again, keeps=True) as lines:
+                opened = decoder.open_file(source, index)
+        except NotOpened as error:
+            raise NotOpened(in_one_line([str(error), *lines])) from error
         if facts.counts and opened.num_frames != len(index):
             opened.close()
             raise CorruptMedia(
@@ -366,7 +318,7 @@ class _Call:
                 source=source.name,
                 stage="open",
             )
-        return opened
+        return _Opened(opened, bool(lines), index.stream.height * index.stream.width)
 
     def _is_interlaced(self) -> bool:
         """Whether the first picture is interlaced."""
@@ -417,7 +369,9 @@ class _Call:
         if not known:
             return make_missing_error(self.source, self.index, ordinals)
         more = "" if len(ordinals) == 1 else f" and {len(ordinals) - 1} more"
-        message = f"{name}: frame {known[0]}{more}: {reasons[known[0]]}: use backend='pyav'"
+        said = reasons[known[0]]
+        by = "" if self.library in said else f"{self.library}: "
+        message = f"{name}: frame {known[0]}{more}: {by}{said}: use backend='pyav'"
         if self.failed.kinds[known[0]] is FormatChanged:
             return FormatChanged(message, source=name, stage="decode")
         return CorruptMedia(message, frames=ordinals, source=name, stage="decode")
@@ -440,34 +394,41 @@ def in_one_line(texts: Sequence[str]) -> str:
     return "; ".join([line for line in dict.fromkeys(lines) if line][:_LINES])
 
 
-@contextmanager
-def keeping_output() -> Iterator[list[str]]:
-    """Keep what is printed on standard error in the block, by native code too; the list has it after the block."""
-    texts: list[str] = []
-    with _OUTPUT.value, tempfile.TemporaryFile() as kept:
-        original = os.dup(2)
-        try:
-            os.dup2(kept.fileno(), 2)
-            yield texts
-        finally:
-            os.dup2(original, 2)
-            os.close(original)
-            kept.seek(0)
-            texts.append(kept.read().decode(errors="replace"))
+def find_engine_shortage(text: str) -> str | None:
+    """Name the resource that an engine lacked when it failed: what it says, or descriptors if there are none left."""
+    said = next((resource for resource, words in _SHORTAGES.items() if words.search(text)), None)
+    if said is not None:
+        return said
+    taken: list[int] = []
+    try:
+        for _ in range(_DESCRIPTORS):
+            taken.append(os.open(os.curdir, os.O_RDONLY | os.O_DIRECTORY))
+    except OSError as error:
+        return find_shortage(error)
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+    return None
 
 
-_OUTPUT = PerProcess(Lock)
+@dataclass(slots=True)
+class _Opened:
+    """A file that is open in an engine; ``prints`` says whether the engine printed while it was opened."""
+
+    file: EngineFile
+    prints: bool
+    pixels: int
 
 
-def _leave(pool: IdlePool[EngineFile]) -> IdlePool[EngineFile]:
-    # An engine may have threads, which a forked child does not have: to free its file would wait for them forever.
-    _NEVER_FREED.append(pool)
+def _leave(pool: IdlePool[_Opened]) -> IdlePool[_Opened]:
+    keep_forever(pool)  # an engine may have threads
     return _make_pool()
 
 
-def _make_pool() -> IdlePool[EngineFile]:
-    return IdlePool(MAX_FILES, lambda opened: opened.close())
+def _make_pool() -> IdlePool[_Opened]:
+    return IdlePool(
+        MAX_FILES, lambda opened: opened.file.close(), lambda opened: opened.pixels, max_pixels=MAX_FILE_PIXELS
+    )
 
 
-_NEVER_FREED: list[object] = []
 _FILES = PerProcess(_make_pool, _leave)

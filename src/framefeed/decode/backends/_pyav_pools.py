@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar, cast
 from av import CodecContext, VideoCodecContext
 
 from framefeed._lru import Lru
+from framefeed._per_process import keep_forever
 from framefeed._shortage import register_releasable
 from framefeed._values import ByteReader, Limits, bound_padded_pixels
 from framefeed.bitstreams import Codec
@@ -87,14 +88,20 @@ class IdlePool(Generic[T]):
         capacity: Maximum number of idle objects.
         close: Closes one.
         count_pixels: Counts the pixels of the pictures that one decodes.
+        max_pixels: Maximum of these of all idle objects, summed, but for one.
     """
 
     def __init__(
-        self, capacity: int, close: Callable[[T], None], count_pixels: Callable[[T], int] = lambda _: 0
+        self,
+        capacity: int,
+        close: Callable[[T], None],
+        count_pixels: Callable[[T], int] = lambda _: 0,
+        max_pixels: int = MAX_IDLE_PIXELS,
     ) -> None:
         self._capacity = capacity
         self._close = close
         self._count_pixels = count_pixels
+        self._max_pixels = max_pixels
         self._idle: list[_IdleItem[T]] = []
         register_releasable(self)
 
@@ -120,7 +127,7 @@ class IdlePool(Generic[T]):
 
     def _trim(self, keep: int) -> None:
         while len(self._idle) > keep and (
-            len(self._idle) > self._capacity or sum(entry.pixels for entry in list(self._idle)) > MAX_IDLE_PIXELS
+            len(self._idle) > self._capacity or sum(entry.pixels for entry in list(self._idle)) > self._max_pixels
         ):
             self._close_oldest()
 
@@ -278,7 +285,6 @@ class _Abandoned:
 
 # Ordinary code closes these; appending and popping are single steps, also in a finaliser.
 _ABANDONED: deque[_Abandoned] = deque()
-_NEVER_FREED: list[object] = []
 
 
 def _close_abandoned() -> None:
@@ -289,8 +295,7 @@ def _close_abandoned() -> None:
             return
         if abandoned.decoder is not None and abandoned.decoder.thread_count != 1:
             if abandoned.pid != os.getpid():
-                # Its threads are in the parent: freeing it would wait for them forever.
-                _NEVER_FREED.append(abandoned)
+                keep_forever(abandoned)  # its threads are in the parent
                 continue
             wait_for_threads(abandoned.decoder)
         abandoned.opened.close()

@@ -2,26 +2,24 @@
 
 It decodes VP8, VP9 and MJPEG on the processor, and takes whole encoded files and lists of frame numbers. It tells no
 times: only the number of frames that it finds, in the message about one that is not there, is compared with the index.
-It prints reasons by C++'s standard error, which no level silences: each call is made with that kept.
+It prints reasons by C++'s standard error, which no level silences.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from framefeed.decode.backends._engine import (
     EngineDecoder,
-    EngineFacts,
     EngineFailure,
     NotOpened,
     Picture,
-    keeping_output,
 )
+from framefeed.decode.backends._engine_facts import EngineFacts
 from framefeed.errors import MissingDependency
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
@@ -47,6 +45,7 @@ class DaliDecoder(EngineDecoder):
     facts = EngineFacts(
         "DALI",
         sources=frozenset({"path", "bytes"}),
+        any_name=True,
         codecs=frozenset({"mjpeg", "vp8", "vp9"}),
         pixel_formats=frozenset(
             {"gbrp", "yuv420p", "yuv422p", "yuv440p", "yuv444p", "yuvj420p", "yuvj422p", "yuvj444p"}
@@ -60,12 +59,6 @@ class DaliDecoder(EngineDecoder):
         """Read a source for DALI, and let it count the frames; see ``EngineDecoder.open_file``."""
         # Its pictures may differ in their sampling of colours, and DALI converts all of a call like the first.
         return _DaliFile(source, one_by_one=index.stream.codec == "mjpeg")
-
-    @contextmanager
-    def listening(self, *, again: bool) -> Iterator[list[str]]:
-        """Keep what DALI prints."""
-        with keeping_output() as lines:
-            yield lines
 
     def describe_versions(self) -> str:
         """Name DALI with its version."""

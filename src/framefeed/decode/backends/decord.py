@@ -4,37 +4,41 @@ It scans a file's packets as it opens it, and finds a frame by counting pictures
 that it tells are those of its scan, not of the picture that it decoded. So only containers and codecs are declared in
 which counting is right, and a file is refused if a picture after one of its key frames needs an earlier one.
 
-It prints warnings by C++'s standard error, which no level silences: each call is made with that kept.
+A picture that its decoder leaves out, because the packet is damaged, moves all after it; so codecs whose decoders do
+that are not declared (that of H.264 gives a concealed one). It prints warnings by C++'s standard error, which no level
+silences.
 """
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from importlib.metadata import version
 
 import numpy as np
 
 from framefeed.decode.backends._engine import (
     EngineDecoder,
-    EngineFacts,
     EngineFailure,
     NotOpened,
     Picture,
-    keeping_output,
 )
+from framefeed.decode.backends._engine_facts import EngineFacts
 from framefeed.errors import MissingDependency
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 
 try:
     import decord
+
+    _VERSION = version("decord2")  # the package decord, which is older, has the same module
 except (ImportError, OSError, RuntimeError) as error:
     raise MissingDependency(
         f"backend='decord' needs decord2, which cannot be imported ({error}): pip install 'framefeed[engines]'"
     ) from error
 
+_PLACE = re.compile(r"\[[0-9:]{8}\] \S+:\d+: ")
 _ERRORS = (decord.DECORDError, RuntimeError, ValueError, IndexError, TypeError)
 
 
@@ -45,8 +49,10 @@ class DecordDecoder(EngineDecoder):
     facts = EngineFacts(
         "decord",
         sources=frozenset({"path", "bytes"}),
-        codecs=frozenset({"av1", "ffv1", "h264", "hevc", "mjpeg", "prores", "vp8", "vp9"}),
+        codecs=frozenset({"h264", "mjpeg", "prores", "vp8", "vp9"}),
         containers=frozenset({"matroska", "mov"}),
+        # It copies pictures to memory of another width.
+        refused_widths=frozenset({1, 2, 3, 16, 32, 48}),
         # By a quarter, it copies pictures to memory of the size as stored.
         rotations=frozenset({0, 180}),
         times="first frame",
@@ -59,19 +65,13 @@ class DecordDecoder(EngineDecoder):
         """Open a source with decord; see ``EngineDecoder.open_file``."""
         return _DecordFile(source, index)
 
-    @contextmanager
-    def listening(self, *, again: bool) -> Iterator[list[str]]:
-        """Keep what decord prints, after a failure also what its FFmpeg does."""
-        decord.logging.set_level(decord.logging.ERROR if again else decord.logging.QUIET)
-        try:
-            with keeping_output() as lines:
-                yield lines
-        finally:
-            decord.logging.set_level(decord.logging.QUIET)
+    def set_loud(self, loud: bool) -> None:
+        """Set the log level of decord's FFmpeg."""
+        decord.logging.set_level(decord.logging.ERROR if loud else decord.logging.QUIET)
 
     def describe_versions(self) -> str:
         """Name decord with its version."""
-        return f"decord2 {version('decord2')}"
+        return f"decord2 {_VERSION}"
 
 
 class _DecordFile:
@@ -111,5 +111,5 @@ def _can_count(index: FrameIndex, keys: Sequence[int]) -> bool:
 
 
 def _drop_stack(error: BaseException) -> str:
-    """Take the message of an error without the stack of addresses that decord appends."""
-    return str(error).partition("Stack trace")[0]
+    """Take the message of an error without the time and place before it, and the stack of addresses after it."""
+    return _PLACE.sub("", str(error).partition("Stack trace")[0])

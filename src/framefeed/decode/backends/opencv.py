@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,13 @@ import numpy as np
 
 from framefeed.decode._decoder import Pixels
 from framefeed.decode.backends._engine import (
-    MADE_OF_MISSING,
     EngineDecoder,
-    EngineFacts,
     EngineFailure,
     NotOpened,
     Picture,
-    keeping_output,
 )
+from framefeed.decode.backends._engine_facts import MADE_OF_MISSING, EngineFacts
+from framefeed.decode.backends._standard_error import keeping_output
 from framefeed.errors import MissingDependency
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
@@ -60,19 +58,11 @@ class OpenCVDecoder(EngineDecoder):
             raise NotOpened("its pictures are stored bottom-up, and OpenCV then writes beside their memory")
         return _OpenCVFile(source.path, index)
 
-    @contextmanager
-    def listening(self, *, again: bool) -> Iterator[list[str]]:
-        """Silence OpenCV's FFmpeg; after a failure, let it print, and keep that."""
-        if not again:
-            _set_level(_QUIET)
-            yield []
-            return
-        with keeping_output() as lines:
-            try:
-                _set_level(_ERROR)
-                yield lines
-            finally:
-                _set_level(_QUIET)
+    def set_loud(self, loud: bool) -> None:
+        """Set the log level of OpenCV's FFmpeg; OpenCV itself reads it from an environment variable, once a process."""
+        for library in _LIBRARIES:
+            if hasattr(library, "av_log_set_level"):
+                library.av_log_set_level(_ERROR if loud else _QUIET)
 
     def describe_versions(self) -> str:
         """Name OpenCV with its version."""
@@ -123,19 +113,12 @@ class _OpenCVFile:
         self._capture.release()
 
 
-def _set_level(level: int) -> None:
-    """Set the log level of OpenCV's FFmpeg, for which OpenCV itself reads an environment variable once a process."""
-    for library in _LIBRARIES:
-        if hasattr(library, "av_log_set_level"):
-            library.av_log_set_level(level)
-
-
 def _find_libraries() -> list[ctypes.CDLL]:
     with keeping_output():
         cv2.VideoCapture("", cv2.CAP_FFMPEG)  # the first opening of a process sets a level
     # The wheel's own copy, which importing cv2 has loaded. Where another library gives its FFmpeg to the whole process,
     # as decord does, OpenCV may call that one instead.
-    own = sorted(Path(cv2.__file__).parents[1].glob("opencv_python*.libs/libavutil*"))
+    own = sorted(Path(cv2.__file__).parents[1].glob("opencv_*python*.libs/libavutil*"))
     return [ctypes.CDLL(None), *(ctypes.CDLL(str(path)) for path in own)]
 
 

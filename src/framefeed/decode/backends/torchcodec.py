@@ -6,23 +6,25 @@ the time of each picture that it decoded. It prints nothing: what it has to say 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from framefeed.decode.backends._engine import (
-    MADE_OF_MISSING,
     EngineDecoder,
-    EngineFacts,
     EngineFailure,
     NotOpened,
     Picture,
+    in_one_line,
 )
+from framefeed.decode.backends._engine_facts import MADE_OF_MISSING, EngineFacts
 from framefeed.errors import MissingDependency
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 
 try:
     import torch
+    import torchcodec
     from torchcodec import __version__ as _version
     from torchcodec.decoders import VideoDecoder
 except ImportError as error:
@@ -30,10 +32,11 @@ except ImportError as error:
 except (RuntimeError, OSError) as error:
     raise MissingDependency(
         "backend='torchcodec' needs FFmpeg's shared libraries (libavcodec and its siblings), which TorchCodec cannot "
-        "load: install FFmpeg with the packages of your system"
+        f"load: install FFmpeg with the packages of your system. TorchCodec says: {in_one_line([str(error)])[:300]}"
     ) from error
 
 _ERRORS = (RuntimeError, ValueError, IndexError, TypeError)
+_FFMPEG = getattr(torchcodec, "ffmpeg_major_version", "of unknown version")
 
 
 class TorchCodecDecoder(EngineDecoder):
@@ -55,11 +58,13 @@ class TorchCodecDecoder(EngineDecoder):
 
     def open_file(self, source: MediaSource, index: FrameIndex) -> _TorchCodecFile:
         """Open a source with TorchCodec; see ``EngineDecoder.open_file``."""
+        if index.stream.codec == "av1" and "decord" in sys.modules:
+            raise NotOpened("this process has imported decord, beside which TorchCodec crashes on AV1")
         return _TorchCodecFile(source, index, self.seek_mode)
 
     def describe_versions(self) -> str:
-        """Name TorchCodec and PyTorch with their versions."""
-        return f"TorchCodec {_version} {self.seek_mode}, PyTorch {torch.__version__}"
+        """Name TorchCodec, the system's FFmpeg that it loads, and PyTorch with their versions."""
+        return f"TorchCodec {_version} {self.seek_mode}, FFmpeg {_FFMPEG}, PyTorch {torch.__version__}"
 
 
 class ApproximateTorchCodecDecoder(TorchCodecDecoder):

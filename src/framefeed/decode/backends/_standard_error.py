@@ -1,0 +1,71 @@
+"""Keep what a library prints on standard error, file descriptor 2, and write on what others print there meanwhile."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+from framefeed._per_process import PerProcess
+
+_OWN_LINES = re.compile(
+    r" *Last message repeated|\[[^\]]+ @ 0x|\[[0-9:]{8}\] \S+:\d+:|\[/\S+:\d+\]|\[ *[A-Z]+:\d|dlopen "
+)
+"""Beginnings of lines of FFmpeg, decord, DALI and OpenCV."""
+
+
+class _Output:
+    """The lock under which standard error is kept, and what it was before."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.original: int | None = None
+
+
+def _restore_in_child(parents: _Output) -> _Output:
+    if parents.original is not None:
+        os.dup2(parents.original, 2)
+    return _Output()
+
+
+@contextmanager
+def keeping_output() -> Iterator[list[str]]:
+    """Keep what engines print on standard error in the block, by native code too; the list has it after the block.
+
+    Lines of others are written on after the block.
+    """
+    lines: list[str] = []
+    output = _OUTPUT.value
+    with output.lock:
+        try:
+            original = os.dup(2)
+        except OSError as error:
+            if error.errno != errno.EBADF:
+                raise
+            yield lines  # standard error is closed
+            return
+        try:
+            with os.fdopen(os.memfd_create("standard error"), "r+b", buffering=0) as kept:
+                output.original = original
+                os.dup2(kept.fileno(), 2)
+                try:
+                    yield lines
+                finally:
+                    if os.path.sameopenfile(2, kept.fileno()):  # else it leads elsewhere by now
+                        os.dup2(original, 2)
+                    output.original = None
+                    kept.seek(0)
+                    for line in kept.readall().splitlines(keepends=True):
+                        text = line.decode(errors="replace")
+                        if _OWN_LINES.match(text):
+                            lines.append(text)
+                        else:
+                            os.write(2, line)
+        finally:
+            os.close(original)
+
+
+_OUTPUT = PerProcess(_Output, _restore_in_child)
