@@ -353,3 +353,16 @@ def test_fingerprints_see_head_middle_and_tail() -> None:
         prints.add(MediaSource.of(bytes(changed)).fingerprint())
     prints.add(MediaSource.of(bytes(data[:-1])).fingerprint())
     assert len(prints) == 5
+
+
+def test_M01_a_key_of_bytes_keeps_them_so_that_no_others_come_to_their_address() -> None:
+    data = os.urandom(5000)
+    address, key = id(data), MediaSource.of(data).check_identity(None)
+    assert key == MediaSource.of(data).check_identity(None)
+    del data
+    others = []
+    for _ in range(50):
+        other = os.urandom(5000)
+        others.append((id(other) == address, MediaSource.of(other).check_identity(None) == key))
+        del other  # without a key, the next one would be at its address
+    assert not any(same or equal for same, equal in others)
