@@ -60,8 +60,8 @@ engines: .venv-engines/.engines
 dali: .venv-dali/.dali
 	.venv-dali/bin/python -m pytest $(ARGS) tests/adapters/dali tests/engines -k dali
 
-# Every engine over every hard file and over real media (../shared/media, or FRAMEFEED_MEDIA): docs/engines.md. Half an
-# hour on two cores. ARGS="--jobs 2"; python -m tests.engines.exam --help for some engines and files.
+# Every engine over every hard file and over real media (../shared/media, or FRAMEFEED_MEDIA): docs/engines.md. Ten to
+# thirty minutes on two cores. ARGS="--jobs 2"; python -m tests.engines.exam --help for some engines and files.
 engines-all: .venv-engines/.engines .venv-dali/.dali
 	$(BIN)/python -m tests.engines.exam --out docs/engines.md \
 	  --results benchmarks/results/engines-$$(date -u +%F).tsv $(ARGS)
