@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import threading
 from pathlib import Path
 
@@ -25,10 +26,10 @@ def test_lines_of_others_are_written_on_and_those_of_engines_kept(capfd: pytest.
     with keeping_output() as lines:
         entered.set()
         assert printed.wait(20)
-        os.write(2, b"[h264 @ 0x55d0] mmco: unref short failure\n[04:32:45] /src/video.cc:327: Failed to seek\n")
+        os.write(2, b"[h264 @ 0x55d0aa] mmco: unref short failure\n[04:32:45] /src/video.cc:327: Failed to seek\n")
     thread.join()
     assert capfd.readouterr().err == "my own line\n"
-    assert lines == ["[h264 @ 0x55d0] mmco: unref short failure\n", "[04:32:45] /src/video.cc:327: Failed to seek\n"]
+    assert lines == ["[h264 @ 0x55d0aa] mmco: unref short failure\n", "[04:32:45] /src/video.cc:327: Failed to seek\n"]
 
 
 def test_L01_a_child_that_is_forked_while_output_is_kept_prints_as_its_parent(
@@ -57,15 +58,64 @@ def test_a_descriptor_that_the_user_sets_meanwhile_stays(tmp_path: Path) -> None
     assert log.read_bytes() == b"after\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "resource"),
-    [
-        ("std::bad_alloc", "memory"),
-        ("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried", "memory"),
-        ("(-4:Insufficient memory) Failed to allocate 24883200 bytes", "memory"),
-        ("Could not open input file: Too many open files", "file descriptors of this process"),
-        ("Requested next frame while there are no more frames left to decode.", None),
-    ],
+OTHERS = (
+    "[RANK:0] epoch 1 loss 0.3",
+    "[INFO:1] hello",
+    "[12:34:56] train.py:88: loss",
+    "[/home/me/train.py:88] x",
+    "dlopen of my plugin took 3 s",
+    "[worker @ 0x7f] mine",
 )
-def test_what_engines_say_of_a_shortage_is_recognised(text: str, resource: str | None) -> None:
-    assert find_engine_shortage(text) == resource
+ENGINES = (
+    "[h264 @ 0x55d0aa] mmco: unref short failure",
+    "Truncating packet of size 16777215 to 6381",
+    "[04:32:45] /project/src/video/video_reader.cc:327: Failed to seek file",
+    "[/opt/dali/dali/operators/decoder.cc:88] no such frame",
+    "[ WARN:0@2.778] global cap.cpp:212 open VIDEOIO(FFMPEG): backend is generally available",
+)
+
+
+def test_lines_of_engines_are_told_from_others(capfd: pytest.CaptureFixture[str]) -> None:
+    with keeping_output() as lines:
+        os.write(2, "".join(f"{line}\n" for pair in zip(OTHERS, ENGINES, strict=False) for line in pair).encode())
+        os.write(2, f"{OTHERS[-1]}\n".encode())
+    assert capfd.readouterr().err.splitlines() == list(OTHERS)
+    assert [line.rstrip() for line in lines] == list(ENGINES)
+
+
+def test_what_cannot_be_written_on_is_no_error_of_the_call() -> None:
+    reader, writer = os.pipe()
+    before = os.dup(2)
+    try:
+        os.dup2(writer, 2)
+        with keeping_output():
+            os.write(2, b"a line\n")
+            os.close(reader)
+        with keeping_output():
+            os.close(2)
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+        os.close(writer)
+
+
+SHORT = (
+    "std::bad_alloc",
+    "can't allocate memory: you tried",
+    "(-4:Insufficient memory) Failed to allocate 24883200 bytes",
+)
+
+
+@pytest.mark.parametrize("text", SHORT)
+def test_what_engines_say_of_memory_is_believed_if_there_is_none(text: str) -> None:
+    assert find_engine_shortage(text) is None  # a damaged header may ask for any amount
+    assert find_engine_shortage("there are no more frames left to decode") is None
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with open("/proc/self/statm", encoding="ascii") as file:
+        size = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + 2**28, before[1]))
+    try:
+        assert find_engine_shortage(text) == "memory"
+        assert find_engine_shortage("there are no more frames left to decode") is None
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)

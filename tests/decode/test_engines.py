@@ -8,11 +8,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from framefeed.decode import ClipSlot, VideoDecoder, find_decoder
+from framefeed.decode._slots import PendingFrames
 from framefeed.decode.backends._engine import (
     EngineDecoder,
     EngineFailure,
@@ -188,7 +190,7 @@ def test_sources_that_an_engine_does_not_read_are_wrong_calls() -> None:
 def test_what_a_failing_engine_prints_is_in_its_error_and_nowhere_else(capfd: pytest.CaptureFixture[str]) -> None:
     class Loud(FakeEngine):
         def open_file(self, source: MediaSource, index: FrameIndex) -> FakeFile:
-            os.write(2, b"[h264 @ 0x0] the codec is on strike\n")
+            os.write(2, b"[h264 @ 0x000000] the codec is on strike\n")
             raise NotOpened("cannot open")
 
     said = pytest.raises(UnsupportedCodec, match=r"Fake cannot open it: cannot open; .* the codec is on strike")
@@ -196,6 +198,22 @@ def test_what_a_failing_engine_prints_is_in_its_error_and_nowhere_else(capfd: py
         decoder[0]
     os.write(2, b"after")
     assert capfd.readouterr() == ("", "after")
+
+
+def test_a_frame_that_memory_ran_out_for_is_written_at_the_second_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+    write = PendingFrames._fill
+
+    def fail_once(*arguments: Any) -> None:
+        tried.append(1)
+        if len(tried) == 2:
+            raise MemoryError
+        write(*arguments)
+
+    monkeypatch.setattr(PendingFrames, "_fill", fail_once)
+    with VideoDecoder(corpus_file("base.mp4"), backend=FakeEngine()) as decoder:
+        assert read_stamps(decoder.get_frames_at([3, 4, 5]).data) == [3, 4, 5]
+    assert len(tried) > 3
 
 
 def test_D09_a_file_that_changes_is_stale(tmp_path: Path) -> None:

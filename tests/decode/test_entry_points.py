@@ -32,6 +32,8 @@ missing = "grey_frames.that_is_not_there:Decoder"
 misspelled = "grey_frames:GrayDecoder"
 unlicensed = "grey_frames:refuse"
 incomplete = "grey_frames:dict"
+classy = "grey_frames:give_class"
+empty = "grey_frames:give_nothing"
 """
 MODULE = """
 import framefeed as ff
@@ -54,6 +56,14 @@ dict = dict
 
 def refuse():
     raise RuntimeError("no licence")
+
+
+def give_class():
+    return GreyDecoder
+
+
+def give_nothing():
+    assert False, "empty"
 """
 PROGRAM = """
 import sys
@@ -64,7 +74,7 @@ with ff.VideoDecoder(sys.argv[1], backend="grey") as decoder:
 catalog = ff.scan(sys.argv[1])
 with ff.ClipLoader(ff.plan_clips(catalog, ff.Uniform(2), seed=0), batch_size=1, backend="grey") as loader:
     assert (next(iter(loader)).data == 128).all()
-for name in ("gray", "missing", "misspelled", "unlicensed", "incomplete"):
+for name in ("gray", "missing", "misspelled", "unlicensed", "incomplete", "classy", "empty"):
     try:
         ff.VideoDecoder(sys.argv[1], backend=name)
     except ff.FramefeedError as error:
@@ -91,7 +101,9 @@ def test_an_installed_decoder_is_found_by_name(tmp_path: Path) -> None:
     )
     assert (run.returncode, run.stderr) == (0, "")
     unknown, missing, *broken = run.stdout.splitlines()
-    assert unknown.startswith("UsageError unknown backend 'gray': use one of auto, dali, decord, grey, incomplete")
+    assert unknown.startswith(
+        "UsageError unknown backend 'gray': use one of auto, classy, dali, decord, empty, grey, inc"
+    )
     assert unknown.endswith("did you mean 'grey'?")
     whose = "(grey_frames.that_is_not_there:Decoder) of the package grey-frames"
     assert missing.startswith(f"MissingDependency the backend 'missing' {whose} cannot be imported: No module named")
@@ -99,13 +111,23 @@ def test_an_installed_decoder_is_found_by_name(tmp_path: Path) -> None:
         "(grey_frames:GrayDecoder) of the package grey-frames cannot be made: AttributeError",
         "(grey_frames:refuse) of the package grey-frames cannot be made: RuntimeError: no licence: tell its authors",
         "(grey_frames:dict) of the package grey-frames gives no decoder: its dict has no name and no decode",
+        "(grey_frames:give_class) of the package grey-frames gives no decoder: its type is a class: return an object",
+        "(grey_frames:give_nothing) of the package grey-frames cannot be made: AssertionError: empty",
     )
     for text, reason in zip(broken, reasons, strict=True):
         assert text.startswith("UsageError the backend ")
         assert reason in text
 
 
-@pytest.mark.parametrize(("report", "said"), [(None, "returned a NoneType"), (DecodeReport([]), "returned 0 errors")])
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        (None, "returned a NoneType"),
+        (DecodeReport([]), "returned 0 errors"),
+        (DecodeReport(["bad"]), "returned a str as an error"),  # type: ignore[list-item]
+        (DecodeReport([None], None), "returned a DecodeReport"),  # type: ignore[arg-type]
+    ],
+)
 def test_a_report_that_is_none_is_a_wrong_decoder(report: DecodeReport | None, said: str) -> None:
     class Wrong:
         name = "wrong"

@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -82,13 +83,13 @@ def test_standard_error_is_not_led_away_while_frames_are_read(
     fill = PendingFrames.fill
 
     def print_and_fill(*arguments: object) -> None:
-        os.write(2, b"[my line @ 0x0]\n")  # like one of FFmpeg's: it would be kept
+        os.write(2, b"[my line @ 0x0000000]\n")  # like one of FFmpeg's: it would be kept
         fill(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(PendingFrames, "fill", print_and_fill)
     with VideoDecoder(corpus_file("base.mp4"), backend=engine) as decoder:
         decoder.get_frames_at([7, 30, 8])
-    assert capfd.readouterr().err == "[my line @ 0x0]\n" * 3
+    assert capfd.readouterr().err == "[my line @ 0x0000000]\n" * 3
 
 
 def run_program(program: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -184,6 +185,20 @@ def test_L09_a_shortage_of_descriptors_is_no_fact_about_a_file(engine: str, tmp_
     assert found[-1] == [3, 5]
     assert found[0] == "file descriptors of this process"
     assert all(each in ([3, 5], "file descriptors of this process") for each in found)
+
+
+def test_a_damaged_header_is_no_shortage_of_memory(engine: str, tmp_path: Path) -> None:
+    """FFmpeg says that memory cannot be allocated, also where the name of the folder says so."""
+    folder = tmp_path / "out of memory"
+    folder.mkdir()
+    spoiled = bytearray(corpus_file("base.mp4").read_bytes())
+    count = spoiled.index(b"stco") + 8
+    spoiled[count : count + 4] = b"\xff" * 4
+    (folder / "clip.mp4").write_bytes(spoiled)
+    index = ff.build_index(corpus_file("base.mp4"))
+    with VideoDecoder(folder / "clip.mp4", backend=engine, frame_index=replace(index, identity=None)) as decoder:
+        error = catch(lambda: decoder[3])
+    assert not isinstance(error, ResourceExhausted)
 
 
 def test_an_error_of_a_frame_names_the_engine(engine: str) -> None:

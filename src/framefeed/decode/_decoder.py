@@ -214,11 +214,10 @@ class _AdaptedDecoder(BaseDecoder):
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         report: object = self._inner.decode(source, index, slots)
-        if not isinstance(report, DecodeReport) or len(report.errors) != len(slots):
-            what = f"{len(report.errors)} errors" if isinstance(report, DecodeReport) else f"a {type(report).__name__}"
+        if (odd := _find_oddity(report, len(slots))) is not None or not isinstance(report, DecodeReport):
             raise UsageError(
-                f"{source.name}: the decoder {self.name!r} returned {what}: expected a DecodeReport with an entry in "
-                f"errors for each of the {len(slots)} slots, None where all frames were written"
+                f"{source.name}: the decoder {self.name!r} returned {odd}: expected a DecodeReport with an entry in "
+                f"errors for each of the {len(slots)} slots, an ff.FramefeedError or None where all frames were written"
             )
         return report
 
@@ -235,6 +234,16 @@ class _AdaptedDecoder(BaseDecoder):
 
     def recipe(self, index: FrameIndex) -> str:
         return str(self._inner.recipe(index)) if hasattr(self._inner, "recipe") else _name_class(self._inner)
+
+
+def _find_oddity(report: object, count: int) -> str | None:
+    """Say what is wrong with a report of so many slots; None if it is right."""
+    if not isinstance(report, DecodeReport) or not isinstance(report.counts, DecodeCounts):
+        return f"a {type(report).__name__}"
+    if len(report.errors) != count:
+        return f"{len(report.errors)} errors"
+    odd = next((each for each in report.errors if not isinstance(each, FramefeedError | None)), None)
+    return None if odd is None else f"a {type(odd).__name__} as an error"
 
 
 def adapt_decoder(decoder: Decoder) -> BaseDecoder:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
+from framefeed._outcome import Err, catch_error
+from framefeed._shortage import raise_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits, resolve_limits
 from framefeed.decode._auto import PICTURES, VIDEOS, choose_backend
 from framefeed.decode._decoder import (
@@ -175,17 +177,20 @@ def _make_from_entry_point(point: EntryPoint) -> Decoder:
     """Make a decoder of another package; what goes wrong names the package, whose fault it is."""
     package = "" if point.dist is None else f" of the package {point.dist.name}"
     whose = f"the backend {point.name!r} ({point.value}){package}"
-    try:
-        made: object = point.load()()
-    except ImportError as error:
-        raise MissingDependency(f"{whose} cannot be imported: {error}: install what its package needs") from error
-    except (AttributeError, LookupError, OSError, RuntimeError, SyntaxError, TypeError, ValueError) as error:
+    outcome = catch_error(lambda each: each.load()(), point)
+    if isinstance(outcome, Err):
+        error = outcome.error
         if isinstance(error, FramefeedError):
-            raise
+            raise error
+        raise_shortage(error, point.name, "import")
+        if isinstance(error, ImportError):
+            raise MissingDependency(f"{whose} cannot be imported: {error}: install what its package needs") from error
         raise UsageError(f"{whose} cannot be made: {type(error).__name__}: {error}: tell its authors") from error
-    if not isinstance(made, Decoder):
+    made = outcome.value
+    if isinstance(made, type) or not isinstance(made, Decoder):
         lacking = [each for each in ("name", "decode", "close") if not hasattr(made, each)]
-        raise UsageError(f"{whose} gives no decoder: its {type(made).__name__} has no {' and no '.join(lacking)}")
+        what = f"has no {' and no '.join(lacking)}" if lacking else "is a class: return an object of it"
+        raise UsageError(f"{whose} gives no decoder: its {type(made).__name__} {what}")
     return made
 
 

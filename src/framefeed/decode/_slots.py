@@ -63,10 +63,18 @@ class PendingFrames:
         return list(self._targets)
 
     def fill(self, ordinal: int, write: Write) -> None:
-        """Convert a frame once for each output form, and copy it to all its targets."""
+        """Convert a frame once for each output form, and copy it to all its targets; it waits on if that fails."""
+        targets = self._targets.pop(ordinal)
+        try:
+            self._fill(targets, write)
+        except BaseException:
+            self._targets[ordinal] = targets
+            raise
+
+    def _fill(self, targets: list[tuple[int, int]], write: Write) -> None:
         first_targets: dict[object, tuple[int, int]] = {}
         errors, counts = self._report.errors, self._report.counts
-        for slot, number in self._targets.pop(ordinal):
+        for slot, number in targets:
             output, out = self._slots[slot].output, self._slots[slot].out[number]
             first = first_targets.setdefault(output, (slot, number))
             if errors[slot] is not None:

@@ -102,6 +102,7 @@ class ClipLoader(ClosedByWith):
         self._ledger = Ledger()
         self._iterator: weakref.ref[BatchIterator] | None = None
         self._is_closed = False
+        self._last_set_epoch = 0, -1
 
     def __repr__(self) -> str:
         return (
@@ -136,12 +137,19 @@ class ClipLoader(ClosedByWith):
         iteration that was left early, also after its last batch, does not increase ``epoch`` itself: trainers that
         count batches call this.
         """
-        if check_integer("epoch", epoch, least=0) == self.epoch:
+        number = check_integer("epoch", epoch, least=0)
+        self._last_set_epoch = self._last_set_epoch[0] + 1, number
+        if number == self.epoch:
             return
         self._cursor = BatchCursor(self._plan.with_epoch(epoch))
         iterator = None if self._iterator is None else self._iterator()
         if iterator is not None and not iterator.has_begun:
             iterator.start(self._cursor)
+
+    @property
+    def last_set_epoch(self) -> tuple[int, int]:
+        """How often `set_epoch` was called, and the number of the last call, for those who read ahead; -1 if never."""
+        return self._last_set_epoch
 
     @property
     def ledger(self) -> Ledger:

@@ -191,7 +191,7 @@ class ClipWorker:
                 errors = list(outcome.value.errors)
         for (slot, _, _), error in zip(parts, errors, strict=True):
             if error is not None and slot in clips:
-                task.batch.fail(slot, error, task.stage, f" in the decoder {self._decoder.name!r}")
+                task.batch.fail(slot, error, task.stage, f" in the decoder {task.decoder or self._decoder.name!r}")
                 del clips[slot]
         for slot, mask, clip_slot in parts:
             if mask is not None and slot in clips:

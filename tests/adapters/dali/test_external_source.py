@@ -187,6 +187,17 @@ def test_D04_clips_that_no_transform_has_seen_are_zeros_of_its_dtype(make_loader
     assert {clips.shape for clips, *_ in outputs} == {(1, 4, 3, *SIZE)}
     (failed,) = [clips for clips, _, _, ok, _ in outputs if not ok]
     assert not failed.any()
+    cropping = make_loader(
+        plan_of(shuffle=False),
+        on_error="skip",
+        backend=FlatDecoder(spoil=spoil_once(CorruptMedia("once"), 3)),
+        transform=lambda clip, rng: clip[..., :6, :8] if clip.any() else refuse(),
+        workers=0,
+        batch_size=1,
+    )
+    outputs = list(run_epoch(build(ff.dali.external_source(cropping))))
+    assert {clips.shape for clips, *_ in outputs} == {(1, 4, 3, 6, 8)}
+    assert sum(not ok.any() for _, _, _, ok, _ in outputs) == 1
     calls: list[int] = []
 
     def change(clip: Any, rng: Any) -> Any:
@@ -200,6 +211,10 @@ def test_D04_clips_that_no_transform_has_seen_are_zeros_of_its_dtype(make_loader
     ) as caught:
         pipe.run()
     assert caught.value.position is not None
+
+
+def refuse() -> Any:
+    raise ValueError("black")
 
 
 def spoil_once(error: Exception, calls_before: int = 0) -> Callable[[list[int]], Any]:

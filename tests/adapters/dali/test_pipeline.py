@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import shutil
 import signal
@@ -29,8 +30,8 @@ MakePipe = Callable[..., Any]
 HUGE = (2**24, 2**24)
 """Pictures of which no batch fits into the addresses of a process."""
 NO_CHANNELS = (
-    (10**400, 0, 0), ("0.5", "0.5", "0.5"), (True, False, True), "000", bytes(3), {0: 0, 1: 1, 0.5: 2}, {0, 0.5, 1},
-    (0.5, 0.5, float("nan")), np.eye(3), None.__class__,
+    (10**400, 0, 0), ("0.5", "0.5", "0.5"), (True, False, True), "000", bytes(3), np.array(0.5),
+    {0: 0, 1: 1, 0.5: 2}, {0, 0.5, 1}, (0.5, 0.5, float("nan")), np.eye(3), None.__class__,
 )  # fmt: skip
 """What is no mean of three channels."""
 
@@ -253,12 +254,18 @@ def test_an_epoch_is_set_also_after_a_break(make_pipe: MakePipe, way: str) -> No
     pipe, expected = make_pipe(), expected_positions(epochs=5)
     batches = ff.dali.iterate(pipe)
     trainer = batches if way == "batches" else pipe.source.loader
-    for given in range(3):
+    for given, epoch in itertools.product(range(3), (4, 1, 0)):
         for _ in zip(range(given), batches, strict=False):
             pass
-        trainer.set_epoch(4)
-        assert positions_of(batches) == expected[12:15]
+        trainer.set_epoch(epoch)
+        assert positions_of(batches) == expected[3 * epoch : 3 * epoch + 3]
         trainer.set_epoch(0)
+    running = iter(batches)
+    next(running)
+    trainer.set_epoch(4)
+    if way == "loader":
+        next(running)
+    assert positions_of(batches) == expected[12:15]
     batches.set_epoch(0)
     running = iter(batches)
     next(running)
@@ -293,6 +300,20 @@ def test_the_pipeline_for_dalis_iterators_is_another_than_that_of_iterate(make_p
         if not epoch:
             batches = pytorch.DALIGenericIterator([pipe.dali], list(pipe.output_names), size=-1)
             assert [batch[0]["position"].tolist() for batch in batches] == expected[3:6]
+            with pytest.raises(ff.UsageError, match=r"use pipe\.source\.state_dict"):
+                pipe.state_dict()
+
+
+def test_the_pipeline_for_dalis_iterators_may_be_all_that_is_kept() -> None:
+    pytorch = pytest.importorskip("nvidia.dali.plugin.pytorch")
+    pipe = ff.dali.pipeline(plan_of(), batch_size=5)
+    names = list(pipe.output_names)
+    batches = pytorch.DALIGenericIterator([pipe.dali], names, size=-1)
+    del pipe
+    gc.collect()
+    assert [batch[0]["position"].tolist() for batch in batches] == expected_positions()[:3]
+    del batches
+    gc.collect()
 
 
 def test_a_pipeline_that_is_dropped_ends_without_the_collector(make_pipe: MakePipe) -> None:
@@ -403,6 +424,20 @@ def test_L05_an_error_comes_at_its_place_with_its_type_and_the_next_call_goes_on
         assert batches.state_dict()["clips"] == 4
         assert next(running, None) is None
         assert batches.state_dict()["plan"]["epoch"] == epoch + 1
+
+
+def test_an_epoch_is_set_after_an_error_in_place_of_the_first_batch(
+    make_pipe: MakePipe, broken_plan: ff.EpochPlan
+) -> None:
+    batches = ff.dali.iterate(make_pipe(broken_plan, batch_size=2))
+    running = iter(batches)
+    with pytest.raises(ff.CorruptMedia):
+        next(running)
+    batches.set_epoch(3)
+    with pytest.raises(ff.UsageError, match="set_epoch was called: iterate again"):
+        next(running)
+    iter(batches)
+    assert batches.state_dict()["plan"]["epoch"] == 3
 
 
 def test_an_error_of_dali_names_the_clips_and_keeps_its_text(

@@ -136,7 +136,8 @@ class ClipGraph:
 
 def _check_channels(name: str, value: Any, *, has_zero: bool) -> tuple[float, ...]:
     least = 0 if has_zero else _LEAST_STD
-    channels = tuple(value) if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes) else ()
+    is_row = isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim == 1)
+    channels = tuple(value) if is_row and not isinstance(value, str | bytes) else ()
     if len(channels) != 3 or not all(is_number(channel) and least <= channel <= 1 for channel in channels):
         advice = "of red, green and blue, such as (0.5, 0.5, 0.5); divide those for pixels of 0 to 255 by 255"
         raise expected(name, f"three numbers from {least} to 1, {advice}", value)
@@ -215,6 +216,8 @@ class ClipPipeline(ClosedByWith):
         self._leave_to_parent()
         if self._lent is None:
             self._lent = self._build(self._lent_epochs)
+            # Kept by it, because a user may keep nothing else.
+            self._lent.framefeed_epochs = self._lent_epochs
         return self._lent
 
     @property
@@ -234,6 +237,7 @@ class ClipPipeline(ClosedByWith):
         if self._dali is None:
             self._dali = self._build(self._epochs)
         self._run, self._state = PipelineRun(self._epochs.prepared, self._dali), None
+        self._lent_epochs.are_used = False
         return self._run
 
     def end_run(self, why: str) -> None:
@@ -244,15 +248,15 @@ class ClipPipeline(ClosedByWith):
         self._state = run.state_dict()
         run.end(why)
         self._dali = None
-        loader = self.source.loader
-        # The loader is ahead, maybe in the next epoch; unless its user has set another one since.
-        if loader.epoch == run.epoch.loader_epoch and self._why_closed is None:
-            loader.set_epoch(run.epoch.number)
+        if self._why_closed is None:
+            # The loader is ahead, maybe in the next epoch.
+            num_set, last_set = self.source.loader.last_set_epoch
+            self.source.loader.set_epoch(run.epoch.number if num_set == run.epoch.num_set else last_set)
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration; an iteration of another epoch ends."""
         number, run = check_integer("epoch", epoch, least=0), self._run
-        if run is not None and not run.is_finished and run.epoch.num_fetched:
+        if run is not None and not run.is_finished and run.epoch.has_begun:
             if number == run.epoch.number:
                 return
             self.end_run("set_epoch was called: iterate again")
@@ -260,7 +264,15 @@ class ClipPipeline(ClosedByWith):
         self.source.loader.set_epoch(number)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the loader after the batch that was given last."""
+        """Return the state of the loader after the batch that was given last.
+
+        Raises:
+            UsageError: Batches were given by the pipeline ``dali``, which does not count them.
+        """
+        if self._lent_epochs.are_used:
+            raise UsageError(
+                "pipe.dali gave batches, which only you can count: use pipe.source.state_dict(delivered=...)"
+            )
         if self._run is not None and not self._run.is_finished:
             return self._run.state_dict()
         return self.source.loader.state_dict() if self._state is None else self._state
@@ -272,6 +284,7 @@ class ClipPipeline(ClosedByWith):
             self._run.end("load_state_dict was called: iterate again")
             self._dali = None
         self._run = self._state = None
+        self._lent_epochs.are_used = False
 
     def close(self) -> None:
         """End the iteration, DALI's threads and the loader; batches stay valid."""
@@ -287,6 +300,8 @@ class ClipPipeline(ClosedByWith):
     def _leave_to_parent(self) -> None:
         if self._process != os.getpid():
             self._dali = self._lent = None
+            # A pipeline of the parent asks for those that it had.
+            self._epochs, self._lent_epochs = _Epochs(self.source), _Epochs(self.source)
             self._process = os.getpid()
 
     def _build(self, epochs: _Epochs) -> Any:
@@ -311,10 +326,12 @@ class _Epochs:
 
     Attributes:
         prepared: The epoch that DALI asked for last.
+        are_used: Whether DALI has asked for a batch.
     """
 
     def __init__(self, source: ClipSource) -> None:
         self.source = source
+        self.are_used = False
         self.prepared = SourceEpoch(source)
 
 
@@ -336,7 +353,9 @@ class _Feed(Iterator[list[Any]]):
         return self
 
     def __next__(self) -> list[Any]:
-        return next(self._follow().prepared)
+        epochs = self._follow()
+        epochs.are_used = True
+        return next(epochs.prepared)
 
 
 class PipelineRun:

@@ -11,6 +11,7 @@ import os
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import length_hint
 from typing import Any
 
@@ -91,7 +92,10 @@ class ClipSource(ClosedByWith):
         self.loader = loader
         self.output_names = (*FIRST_OUTPUTS, *columns)
         self.arguments = _make_arguments(spec, columns, target)
-        self.converter = _Converter(spec.arrays["data"], columns, target)
+        clips = spec.arrays["data"]
+        if loader.plan.frames_per_clip is None:  # of each batch its own, which only a transform hides
+            clips = replace(clips, shape=(clips.shape[0], None, *clips.shape[2:]))
+        self.converter = _Converter(clips, columns, target)
         self._owns_loader = owns_loader
         self._epoch: SourceEpoch | None = None
         self._before: tuple[int, int] | None = None
@@ -201,7 +205,7 @@ class SourceEpoch(Iterator[list[Any]]):
 
     Attributes:
         number: Number of the epoch; -1 before it begins.
-        loader_epoch: Number of the loader's epoch after the batch that was fetched last.
+        num_set: How often the loader's epoch had been set when this one began.
         num_fetched: Number of batches that DALI has fetched.
         is_exhausted: Whether DALI knows that there are no more.
     """
@@ -214,14 +218,14 @@ class SourceEpoch(Iterator[list[Any]]):
         self._batches: BatchIterator | None = None
         self._states: dict[int, dict[str, Any]] = {}
         self._clips: dict[int, tuple[list[int], list[str | bytes]]] = {}
-        self.number = self.loader_epoch = -1
+        self.number = self.num_set = -1
         self.num_fetched = 0
         self.is_exhausted = False
 
     def begin(self) -> BatchIterator:
         """Begin the epoch, which ends the iteration of the loader before it."""
         self._batches = iter(self._loader)
-        self.number = self.loader_epoch = self._loader.epoch
+        self._note_number()
         source = self._source()
         if source is not None:
             source.follow(self)
@@ -234,7 +238,7 @@ class SourceEpoch(Iterator[list[Any]]):
             )
         batches = self._batches or self.begin()
         if not self._states:
-            self.number = self._loader.epoch  # set_epoch may have come after the beginning
+            self._note_number()  # set_epoch may have come after the beginning
             self._remember_state()
         batch = next(batches, None)
         if batch is None:
@@ -252,9 +256,16 @@ class SourceEpoch(Iterator[list[Any]]):
             remembered.pop(self.num_fetched - _KEPT, None)
         return outputs
 
+    def _note_number(self) -> None:
+        self.number, (self.num_set, _) = self._loader.epoch, self._loader.last_set_epoch
+
     def _remember_state(self) -> None:
         self._states[self.num_fetched] = self._loader.state_dict()
-        self.loader_epoch = self._loader.epoch
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether DALI has asked for a batch."""
+        return bool(self._states)
 
     @property
     def num_kept(self) -> int:
@@ -296,12 +307,13 @@ class _Converter:
 
     def _convert_clips(self, batch: ClipBatch) -> Any:
         """Make zeros of the declared form of clips that failed, which no transform has seen; check the others."""
+        if isinstance(batch.data, np.ndarray) and not batch.ok.any():
+            shape = self._data.shape[1:]
+            length = batch.pts_seconds.shape[1]
+            return np.zeros((len(batch), *(length if each is None else each for each in shape)), self._data.dtype)
         if self._fits(batch.data):
             return batch.data
-        clips = [
-            clip if ok or self._fits(clip[np.newaxis]) else self._make_zeros(clip)
-            for clip, ok in zip(batch.data, batch.ok, strict=True)
-        ]
+        clips = [clip if ok else self._make_zeros(clip) for clip, ok in zip(batch.data, batch.ok, strict=True)]
         for slot, clip in enumerate(clips):
             if not self._fits(clip[np.newaxis]):
                 source, position = batch.sources[slot], int(batch.positions[slot])

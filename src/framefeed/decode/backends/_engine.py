@@ -14,6 +14,7 @@ no engine printed otherwise. Lines of others that come in that time are written 
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 from collections.abc import Hashable, Iterator, Sequence
@@ -48,12 +49,13 @@ PROGRESSIVE, UNKNOWN_ORDER = 1, 0
 PARAMETER_SETS = frozenset({"h264", "hevc"})
 """Codecs whose pictures have the size that their parameter sets say."""
 _LINES = 3
-_SHORTAGES = {
-    "memory": re.compile(r"bad_alloc|[Cc]annot allocate|[Cc]an't allocate|out of memory|not enough memory|"
-                         r"[Ii]nsufficient memory|[Ff]ailed to allocate|[Ff]ailed to create.*buffer|aten::empty"),
-    "file descriptors of this process": re.compile("Too many open files"),
-}  # fmt: skip
-"""Resource -> what engines say, in their exceptions and on standard error, when it ran out."""
+_NO_MEMORY = re.compile(
+    r"bad_alloc|[Cc]annot allocate|[Cc]an't allocate|out of memory|not enough memory|[Ii]nsufficient memory|"
+    r"[Ff]ailed to allocate|[Ff]ailed to create.*buffer|buffer sink context|aten::empty"
+)
+"""What engines say where memory ran out."""
+_ENOUGH_BYTES = 2**30
+"""If so many can be had, memory is not short."""
 _DESCRIPTORS = 4
 """Descriptors that are open, or were, while an engine opens a file: its own, and those that keep standard error."""
 
@@ -216,8 +218,6 @@ class _Call:
         if not ordinals:
             return
         key = self.source.check_identity(self.index.identity)
-        if self.decoder.facts.one_size:
-            ordinals = self._drop_other_sizes(ordinals)
         height, width = self.index.stream.displayed
         most = max(1, self.decoder.batch_bytes // (3 * height * width))
         for start in range(0, len(ordinals), most):
@@ -225,17 +225,23 @@ class _Call:
         # If the file was replaced while it was read, the data belong to neither file (D09).
         self.source.check_identity(self.index.identity)
 
-    def _drop_other_sizes(self, ordinals: list[int]) -> list[int]:
-        """Fail the frames whose key frame has another size than the stream; return the others."""
+    def _drop_other_sizes(self, ordinals: list[int], sizes: dict[int, tuple[int, int]]) -> list[int]:
+        """Fail the frames whose key frame has another size than the stream; return the others.
+
+        Args:
+            ordinals: The frames.
+            sizes: Width and height of key frames, by ordinal; those that are decoded for this are added.
+        """
         keys, stream = self.index.key_frame_indices, self.index.stream
         if stream.codec in PARAMETER_SETS and stream.contiguous and not stream.inband_parameters:
             return ordinals  # one set of parameters, with one size, serves all
         keys = keys if len(keys) else np.zeros(1, dtype=np.int64)
         starts = keys[np.maximum(np.searchsorted(keys, ordinals, "right") - 1, 0)].tolist()
-        reference = find_decoder("pyav", self.decoder.limits)
-        key_frames = reference.iter_native(self.source, self.index, sorted(set(starts)))
-        sizes = {ordinal: (frame.width, frame.height) for ordinal, frame in key_frames}
         size = (stream.width, stream.height)
+        if unknown := sorted(set(starts) - sizes.keys()):
+            reference = find_decoder("pyav", self.decoder.limits)
+            key_frames = reference.iter_native(self.source, self.index, unknown)
+            sizes |= {ordinal: (frame.width, frame.height) for ordinal, frame in key_frames}
         others = {ordinal for ordinal, start in zip(ordinals, starts, strict=True) if sizes.get(start, size) != size}
         for ordinal in others:
             reason = f"its picture has another size than {size[0]}x{size[1]}, to which {self.library} would bring it"
@@ -247,21 +253,21 @@ class _Call:
         done: set[int] = set()
         reason, lines = "", list[str]()
         try:
-            with (
-                self._opening(key, again=again) as (opened, prints),
-                self.decoder.listening(loud=again, keeps=again or prints) as lines,
-            ):
-                for picture in opened.read(ordinals):
-                    done.add(picture.ordinal)
-                    self._take(picture)
+            with self._opening(key, again=again) as opened:
+                if self.decoder.facts.one_size:
+                    ordinals = self._drop_other_sizes(ordinals, opened.sizes)
+                with self.decoder.listening(loud=again, keeps=again or opened.prints) as lines:
+                    for picture in opened.file.read(ordinals) if ordinals else ():
+                        done.add(picture.ordinal)
+                        self._take(picture)
             return
         except NotOpened as error:
             reason = str(error)
-            if again and find_engine_shortage(reason) is None:
+            if again and self._find_shortage(reason) is None:
                 self._refuse(f"cannot open it: {reason}", error)
         except EngineFailure as error:
             reason = in_one_line([str(error), *lines])
-        resource = find_engine_shortage(reason)
+        resource = self._find_shortage(reason)
         if resource is not None:
             if again:
                 raise make_shortage_error(resource, self.source.name, f"decode by {self.library}: {reason}")
@@ -275,12 +281,12 @@ class _Call:
             if half:
                 self._read_some(key, half, again=True)
 
-    @contextmanager
-    def _opening(self, key: Hashable, *, again: bool) -> Iterator[tuple[EngineFile, bool]]:
-        """Open the file, or take it from those that are idle; return it unless something is raised.
+    def _find_shortage(self, reason: str) -> str | None:
+        return find_engine_shortage(reason.replace(self.source.name, ""))
 
-        Gives the file, and whether the engine printed while it was opened.
-        """
+    @contextmanager
+    def _opening(self, key: Hashable, *, again: bool) -> Iterator[_Opened]:
+        """Open the file, or take it from those that are idle; return it unless something is raised."""
         key = (self.decoder.name, key, self.index.stream.stream_index)
         idle = _FILES.value.take(key)
         if idle is None:
@@ -288,7 +294,7 @@ class _Call:
             self.counts.opens += 1
             self.counts.contexts_made += 1
         try:
-            yield idle.file, idle.prints
+            yield idle
         except BaseException:
             idle.file.close()
             raise
@@ -395,10 +401,15 @@ def in_one_line(texts: Sequence[str]) -> str:
 
 
 def find_engine_shortage(text: str) -> str | None:
-    """Name the resource that an engine lacked when it failed: what it says, or descriptors if there are none left."""
-    said = next((resource for resource, words in _SHORTAGES.items() if words.search(text)), None)
-    if said is not None:
-        return said
+    """Name the resource that an engine lacked when it failed; None if it has another reason.
+
+    What it says of memory is believed if there is none: FFmpeg says it of absurd sizes in damaged headers, too.
+    """
+    if _NO_MEMORY.search(text):
+        try:
+            mmap.mmap(-1, _ENOUGH_BYTES).close()  # of addresses; none is touched
+        except (OSError, ValueError):
+            return "memory"
     taken: list[int] = []
     try:
         for _ in range(_DESCRIPTORS):
@@ -413,11 +424,19 @@ def find_engine_shortage(text: str) -> str | None:
 
 @dataclass(slots=True)
 class _Opened:
-    """A file that is open in an engine; ``prints`` says whether the engine printed while it was opened."""
+    """A file that is open in an engine.
+
+    Attributes:
+        file: The file.
+        prints: Whether the engine printed while it was opened.
+        pixels: Of one picture.
+        sizes: Width and height of its key frames, by ordinal, as far as they are known.
+    """
 
     file: EngineFile
     prints: bool
     pixels: int
+    sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
 def _leave(pool: IdlePool[_Opened]) -> IdlePool[_Opened]:

@@ -6,15 +6,18 @@ import errno
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock
 
 from framefeed._per_process import PerProcess
 
 _OWN_LINES = re.compile(
-    r" *Last message repeated|\[[^\]]+ @ 0x|\[[0-9:]{8}\] \S+:\d+:|\[/\S+:\d+\]|\[ *[A-Z]+:\d|dlopen "
+    r"\[[^\]@]+ @ 0x[0-9a-f]{6,}\] | *Last message repeated \d|Truncating packet of size \d"  # FFmpeg
+    r"|\[\d\d:\d\d:\d\d\] /\S+\.(?:cc|cpp|h):\d+: "  # decord
+    r"|\[/\S+\.(?:cc|cpp|cu|h):\d+\] |dlopen lib\S+ failed"  # DALI
+    r"|\[ *(?:DEBUG|INFO|WARN|ERROR|FATAL):\d+@\d+\.\d+\] "  # OpenCV
 )
-"""Beginnings of lines of FFmpeg, decord, DALI and OpenCV."""
+"""Beginnings of lines of engines."""
 
 
 class _Output:
@@ -54,16 +57,18 @@ def keeping_output() -> Iterator[list[str]]:
                 try:
                     yield lines
                 finally:
-                    if os.path.sameopenfile(2, kept.fileno()):  # else it leads elsewhere by now
-                        os.dup2(original, 2)
                     output.original = None
+                    with suppress(OSError):  # closed by now
+                        if os.path.sameopenfile(2, kept.fileno()):  # else it leads elsewhere by now
+                            os.dup2(original, 2)
                     kept.seek(0)
                     for line in kept.readall().splitlines(keepends=True):
                         text = line.decode(errors="replace")
                         if _OWN_LINES.match(text):
                             lines.append(text)
                         else:
-                            os.write(2, line)
+                            with suppress(OSError):  # its reader is gone, or slow
+                                os.write(2, line)
         finally:
             os.close(original)
 
