@@ -22,15 +22,13 @@ from framefeed._per_process import PerProcess, keep_forever
 from framefeed.adapters.dali._source import ClipSource, SourceEpoch
 from framefeed.errors import FramefeedError, LoadError, ResourceExhausted, UsageError
 from framefeed.load import ClipLoader, Ledger, OnError
-from framefeed.parallel import ClosedByWith
+from framefeed.parallel import ClosedByWith, thread_budget
 from framefeed.plan import EpochPlan
 from framefeed.request import OutputSpec
 
 _DTYPES = {"uint8": types.UINT8, "float16": types.FLOAT16, "float32": types.FLOAT}
 _AHEAD = 2
 """Batches that DALI works on ahead: one in its threads while the other is taken."""
-_THREADS = 1
-"""Threads of DALI, which has little to do: frames are decoded by the loader."""
 _MOST_NAMED = 3
 _MOST = 2**31 - 1
 """Clips of a batch of DALI."""
@@ -69,7 +67,7 @@ def pipeline(  # noqa: PLR0913 - public: what its users ask for
         mean: Of each channel, red, green and blue; None for zeros.
         std: Of each channel; None for ones.
         device: Number of the GPU that DALI resizes and casts on; None for the CPU.
-        workers: Number of threads that decode, or "auto".
+        workers: Number of threads that decode, or "auto"; DALI has as many, if there is work for it.
         on_error: "raise", "skip" or "substitute", as for `ClipLoader`.
 
     Raises:
@@ -77,7 +75,7 @@ def pipeline(  # noqa: PLR0913 - public: what its users ask for
     """
     graph = ClipGraph(plan, size, dtype, mean, std, device)
     loader = ClipLoader(plan, batch_size=batch_size, workers=workers, on_error=on_error)
-    return ClipPipeline(ClipSource(loader, owns_loader=True), graph)
+    return ClipPipeline(ClipSource(loader, owns_loader=True), graph, workers)
 
 
 @dataclass(frozen=True)
@@ -118,6 +116,11 @@ class ClipGraph:
             object.__setattr__(self, name, _check_channels(name, value, has_zero=has_zero))
         if self.device is not None:
             check_device(self.device)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether DALI resizes or casts clips on the CPU."""
+        return self.device is None and (self.size is not None or self.dtype != "uint8")
 
     def apply(self, clip: Any) -> Any:
         """Add the operators that make the output ``clip`` to the pipeline that is being defined."""
@@ -185,7 +188,9 @@ class ClipPipeline(ClosedByWith):
         output_names: Names of the outputs.
     """
 
-    def __init__(self, source: ClipSource, graph: ClipGraph | None = None) -> None:
+    def __init__(
+        self, source: ClipSource, graph: ClipGraph | None = None, workers: int | Literal["auto"] = "auto"
+    ) -> None:
         if not isinstance(source, ClipSource):
             raise expected("source", "what ff.dali.external_source returns", source)
         if graph is None and source.loader.plan.options.unequal:
@@ -198,6 +203,9 @@ class ClipPipeline(ClosedByWith):
         self.source = source
         self.output_names = source.output_names
         self._graph = graph or ClipGraph(source.loader.plan)
+        self._threads = 1
+        if self._graph.has_work:
+            self._threads = thread_budget().threads if workers == "auto" else max(1, workers)
         self._run: PipelineRun | None = None
         self._state: dict[str, Any] | None = None
         self._why_closed: str | None = None
@@ -308,7 +316,7 @@ class ClipPipeline(ClosedByWith):
         graph = self._graph
         made = Pipeline(
             batch_size=self.source.loader.batch_size,
-            num_threads=_THREADS,
+            num_threads=self._threads,
             device_id=graph.device,
             prefetch_queue_depth=_AHEAD,
         )
