@@ -17,8 +17,15 @@ from tests.conftest import CHECKOUT
 
 def report_of(module: str, *arguments: str) -> Any:
     """Run a module of the tests as a program that says nothing but one JSON document on standard output."""
-    run = subprocess.run(
-        [sys.executable, "-m", module, *arguments],
+    run = run_python("-m", module, *arguments)
+    assert (run.returncode, run.stderr) == (0, "")
+    return json.loads(run.stdout)
+
+
+def run_python(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in the checkout, with such arguments, to its end."""
+    return subprocess.run(
+        [sys.executable, *words],
         cwd=CHECKOUT,
         env={**os.environ, "PYTHONPATH": "src"},
         capture_output=True,
@@ -26,8 +33,6 @@ def report_of(module: str, *arguments: str) -> Any:
         timeout=100,
         check=False,
     )
-    assert (run.returncode, run.stderr) == (0, "")
-    return json.loads(run.stdout)
 
 
 def report_lines(lines: Sequence[str], log: Path | None) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,8 +31,8 @@ from framefeed.index import FrameIndex, build_index
 from framefeed.media import MediaSource
 from framefeed.request import OutputSpec
 from framefeed.testing import read_stamps
-from tests.conftest import CHECKOUT
 from tests.corpus import corpus_file, expected_stamps
+from tests.programs import run_python
 
 FACTS = EngineFacts("Fake", sources=frozenset({"path", "bytes"}), times="stream", counts=True, chooses_stream=True)
 Change = Callable[[Picture], Picture]
@@ -258,14 +256,6 @@ def test_torchcodec_without_ffmpeg_says_so(tmp_path: Path) -> None:
 
 
 def run_program(program: str, *arguments: str) -> str:
-    run = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        cwd=CHECKOUT,
-        env={**os.environ, "PYTHONPATH": "src"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert run.stderr == ""
+    run = run_python("-c", program, *arguments)
+    assert (run.returncode, run.stderr) == (0, "")
     return run.stdout

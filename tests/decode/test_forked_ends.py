@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
-from tests.conftest import CHECKOUT
 from tests.corpus import corpus_file
+from tests.programs import run_python
 
 PROGRAM = """
 import os, sys
@@ -31,13 +27,5 @@ sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
 
 @pytest.mark.slow
 def test_L01_a_child_ends_though_its_parent_decoded_with_threads() -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(corpus_file("base.mp4"))],
-        cwd=CHECKOUT,
-        env={**os.environ, "PYTHONPATH": "src"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    run = run_python("-c", PROGRAM, str(corpus_file("base.mp4")))
     assert (run.returncode, run.stdout, run.stderr) == (7, "", "")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import random
 import resource
-import subprocess
-import sys
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,11 +16,11 @@ import framefeed as ff
 from framefeed.decode import PendingFrames, VideoDecoder, find_decoder
 from framefeed.errors import CorruptMedia, MediaError, ResourceExhausted, UnsupportedCodec
 from framefeed.testing import ClipSpec, read_stamp, read_stamps, write_clip
-from tests.conftest import CHECKOUT
 from tests.corpus import corpus_file
 from tests.engines.conftest import require_engine
 from tests.engines.law import catch
 from tests.media.files import readable_path
+from tests.programs import run_python
 
 BYTES = ("torchcodec", "decord")
 """Engines that read bytes."""
@@ -92,18 +90,6 @@ def test_standard_error_is_not_led_away_while_frames_are_read(
     assert capfd.readouterr().err == "[my line @ 0x0000000]\n" * 3
 
 
-def run_program(program: str, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", program, *words],
-        cwd=CHECKOUT,
-        env={**os.environ, "PYTHONPATH": "src"},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-
-
 ENDS = """
 import os, sys
 import framefeed as ff
@@ -127,7 +113,7 @@ print("done")
 @pytest.mark.parametrize(("program", "code", "out"), [(ENDS, 7, ""), (CLOSED, 0, "done\n")], ids=["ends", "closed"])
 def test_L01_programs_end(engine: str, program: str, code: int, out: str) -> None:
     """A forked child that ends as programs do, and a program without standard input and error."""
-    run = run_program(program, engine, str(corpus_file("base.mp4")))
+    run = run_python("-c", program, engine, str(corpus_file("base.mp4")))
     assert (run.returncode, run.stdout, run.stderr) == (code, out, "")
 
 
@@ -146,7 +132,7 @@ except ff.UnsupportedCodec as error:
 def test_torchcodec_is_not_given_av1_beside_decord() -> None:
     for name in BYTES:
         require_engine(name)
-    run = run_program(BESIDE, str(corpus_file("base.mp4")), str(readable_path("av1.mp4")))
+    run = run_python("-c", BESIDE, str(corpus_file("base.mp4")), str(readable_path("av1.mp4")))
     assert run.returncode == 0, run.stderr
     assert "TorchCodec cannot open it: this process has imported decord, beside which" in run.stdout
 
