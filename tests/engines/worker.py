@@ -125,7 +125,7 @@ def _is_whole(questions: Questions, ordinal: int) -> bool:
 
 def _describe(error: Exception, path: Path) -> str:
     text = " ".join(str(error).split()).replace(f"{path.parent}/", "").removeprefix(f"{path.name}: ")
-    return f"{type(error).__name__}: {text}"[:MOST_TEXT]
+    return f"{type(error).__name__}: {text}"[:MOST_TEXT].rstrip()
 
 
 class Worker:
