@@ -15,6 +15,7 @@ TABLE = "framefeed.bitstreams._codecs"
 OTHER_QUESTIONS = {
     "framefeed.index._provers": "codec -> prover: the second of the two tables to touch",
     "framefeed.decode.backends._engine": "what is left out where another library decodes",
+    "framefeed.decode.backends._engine_facts": "what is left out where another library decodes",
     "framefeed.decode.backends.dali": "what another library decodes",
     "framefeed.decode.backends.decord": "what another library decodes",
     "framefeed.encode._codecs": "what framefeed writes, and what each container holds of it",

@@ -108,14 +108,14 @@ SHORT = (
 
 @pytest.mark.parametrize("text", SHORT)
 def test_what_engines_say_of_memory_is_believed_if_there_is_none(text: str) -> None:
-    assert find_engine_shortage(text) is None  # a damaged header may ask for any amount
-    assert find_engine_shortage("there are no more frames left to decode") is None
+    assert find_engine_shortage(text, 2**30) is None  # a damaged header may ask for any amount
+    assert find_engine_shortage("there are no more frames left to decode", 2**30) is None
     before = resource.getrlimit(resource.RLIMIT_AS)
     with open("/proc/self/statm", encoding="ascii") as file:
         size = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + 2**28, before[1]))
     try:
-        assert find_engine_shortage(text) == "memory"
-        assert find_engine_shortage("there are no more frames left to decode") is None
+        assert find_engine_shortage(text, 2**30) == "memory"
+        assert find_engine_shortage("there are no more frames left to decode", 2**30) is None
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)

@@ -14,7 +14,6 @@ no engine printed otherwise. Lines of others that come in that time are written 
 
 from __future__ import annotations
 
-import mmap
 import os
 import re
 from collections.abc import Hashable, Iterator, Sequence
@@ -38,7 +37,7 @@ from framefeed.decode.backends._pyav_pools import IdlePool
 from framefeed.decode.backends._standard_error import keeping_output
 from framefeed.errors import CorruptMedia, FormatChanged, FrameNotFound, MediaError, UnsupportedCodec
 from framefeed.index import FrameIndex, StreamFacts
-from framefeed.media import MediaSource, VideoContainer
+from framefeed.media import MediaSource, VideoContainer, bound_picture_bytes, is_memory_there
 from framefeed.request import OutputSpec
 
 # Idle open files of a process, of all engines together, and pixels of one picture of each, summed: of a 4K video, an
@@ -54,8 +53,6 @@ _NO_MEMORY = re.compile(
     r"[Ff]ailed to allocate|[Ff]ailed to create.*buffer|buffer sink context|aten::empty"
 )
 """What engines say where memory ran out."""
-_ENOUGH_BYTES = 2**30
-"""If so many can be had, memory is not short."""
 _DESCRIPTORS = 4
 """Descriptors that are open, or were, while an engine opens a file: its own, and those that keep standard error."""
 
@@ -282,7 +279,7 @@ class _Call:
                 self._read_some(key, half, again=True)
 
     def _find_shortage(self, reason: str) -> str | None:
-        return find_engine_shortage(reason.replace(self.source.name, ""))
+        return find_engine_shortage(reason.replace(self.source.name, ""), bound_picture_bytes(self.decoder.limits))
 
     @contextmanager
     def _opening(self, key: Hashable, *, again: bool) -> Iterator[_Opened]:
@@ -400,16 +397,14 @@ def in_one_line(texts: Sequence[str]) -> str:
     return "; ".join([line for line in dict.fromkeys(lines) if line][:_LINES])
 
 
-def find_engine_shortage(text: str) -> str | None:
+def find_engine_shortage(text: str, most_bytes: int) -> str | None:
     """Name the resource that an engine lacked when it failed; None if it has another reason.
 
-    What it says of memory is believed if there is none: FFmpeg says it of absurd sizes in damaged headers, too.
+    FFmpeg says of absurd sizes in damaged headers, too, that memory ran out. It did not if as much is there as the
+    limits allow a file to need.
     """
-    if _NO_MEMORY.search(text):
-        try:
-            mmap.mmap(-1, _ENOUGH_BYTES).close()  # of addresses; none is touched
-        except (OSError, ValueError):
-            return "memory"
+    if _NO_MEMORY.search(text) and not is_memory_there(most_bytes):
+        return "memory"
     taken: list[int] = []
     try:
         for _ in range(_DESCRIPTORS):

@@ -20,18 +20,15 @@ _OWN_LINES = re.compile(
 """Beginnings of lines of engines."""
 
 
-class _Output:
-    """The lock under which standard error is kept, and what it was before."""
-
-    def __init__(self) -> None:
-        self.lock = Lock()
-        self.original: int | None = None
+def _restore_in_child(before: list[int]) -> list[int]:
+    for original in before:
+        os.dup2(original, 2)
+    return []
 
 
-def _restore_in_child(parents: _Output) -> _Output:
-    if parents.original is not None:
-        os.dup2(parents.original, 2)
-    return _Output()
+_LOCK = PerProcess(Lock)
+_LED_AWAY: PerProcess[list[int]] = PerProcess(list, _restore_in_child)
+"""Where standard error led before, while it leads elsewhere."""
 
 
 @contextmanager
@@ -41,8 +38,7 @@ def keeping_output() -> Iterator[list[str]]:
     Lines of others are written on after the block.
     """
     lines: list[str] = []
-    output = _OUTPUT.value
-    with output.lock:
+    with _LOCK.value:
         try:
             original = os.dup(2)
         except OSError as error:
@@ -52,15 +48,15 @@ def keeping_output() -> Iterator[list[str]]:
             return
         try:
             with os.fdopen(os.memfd_create("standard error"), "r+b", buffering=0) as kept:
-                output.original = original
+                _LED_AWAY.value.append(original)
                 os.dup2(kept.fileno(), 2)
                 try:
                     yield lines
                 finally:
-                    output.original = None
                     with suppress(OSError):  # closed by now
                         if os.path.sameopenfile(2, kept.fileno()):  # else it leads elsewhere by now
                             os.dup2(original, 2)
+                    _LED_AWAY.value.clear()
                     kept.seek(0)
                     for line in kept.readall().splitlines(keepends=True):
                         text = line.decode(errors="replace")
@@ -71,6 +67,3 @@ def keeping_output() -> Iterator[list[str]]:
                                 os.write(2, line)
         finally:
             os.close(original)
-
-
-_OUTPUT = PerProcess(_Output, _restore_in_child)
