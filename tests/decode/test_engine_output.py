@@ -62,7 +62,7 @@ OTHERS = (
     "[RANK:0] epoch 1 loss 0.3",
     "[INFO:1] hello",
     "[12:34:56] train.py:88: loss",
-    "[/home/me/train.py:88] x",
+    "[/srv/me/train.py:88] x",
     "dlopen of my plugin took 3 s",
     "[worker @ 0x7f] mine",
 )
