@@ -65,6 +65,8 @@ _OPENING_BYTES = 4 * 2**20
 """Memory that libav takes to open a file, about; without any it may crash."""
 _BATCH_PACKETS = 64
 _BATCH_BYTES = 2**18
+# Of 64 KiB each: 4 GiB.
+_MOST_STRETCHES = 2**16
 """Packets and bytes of a batch; the last packet may go beyond the bytes."""
 
 
@@ -350,14 +352,30 @@ class VideoContainer:
     def audio_packets(self, stream: AudioStream) -> Iterator[AvPacket[AudioStream]]:
         """Demux the packets of an audio stream of the container; the video's are left out."""
         self._is_fresh = False
-        with closing(cast("Generator[Any, None, None]", self._container.demux(stream))) as demuxed:
+        with closing(self._demux(stream)) as demuxed:
             while batch := self._read_batch(demuxed, 1):
                 yield cast("AvPacket[AudioStream]", batch[0])
 
     def _demuxing(self) -> closing[Generator[Packet, None, None]]:
         self._is_fresh = False
-        # PyAV (18.1) never frees the packet of a generator that is dropped before its end without being closed.
-        return closing(cast("Generator[Packet, None, None]", self._container.demux(self.stream)))
+        return closing(self._demux(self.stream))
+
+    def _demux(self, stream: Any) -> Generator[Packet, None, None]:
+        """Demux; behind a stretch without packets, of which MPEG-TS's demuxer says EAGAIN each 64 KiB, go on."""
+        for _ in range(_MOST_STRETCHES):
+            check_stop()
+            # PyAV (18.1) never frees the packet of a generator that is dropped before its end without being closed.
+            with closing(cast("Generator[Packet, None, None]", self._container.demux(stream))) as demuxed:
+                try:
+                    yield from demuxed
+                except av.error.BlockingIOError:
+                    continue
+                return
+        raise UnreadableMedia(
+            f"{self.source.name}: most of it is no media: copy it again, or record it again",
+            source=self.source.name,
+            stage="index",
+        )
 
     def _read_batch(self, demuxed: Iterator[Packet], most: int) -> list[Packet]:
         """Demux up to ``most`` packets, or the bytes of a batch; return none at the end."""
