@@ -279,7 +279,7 @@ class _Call:
                 self._read_some(key, half, again=True)
 
     def _find_shortage(self, reason: str) -> str | None:
-        return find_engine_shortage(reason.replace(self.source.name, ""), bound_picture_bytes(self.decoder.limits))
+        return find_engine_shortage(reason, bound_picture_bytes(self.decoder.limits))
 
     @contextmanager
     def _opening(self, key: Hashable, *, again: bool) -> Iterator[_Opened]:
