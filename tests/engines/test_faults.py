@@ -39,7 +39,7 @@ def test_M01_bytes_at_the_address_of_others_are_read_anew(name: str, tmp_path: P
 
 
 DAMAGED = {
-    "hevc.mp4": ClipSpec(60, codec="libx265"),
+    "hevc.mp4": ClipSpec(100, codec="libx265"),
     "ffv1.mkv": ClipSpec(20, codec="ffv1", gop=None, b_frames=None),
     "h264.mp4": ClipSpec(60, gop=12, b_frames=2),
 }
@@ -52,27 +52,27 @@ def test_D01_a_damaged_packet_moves_no_frame(engine: str, name: str, tmp_path: P
     path = write_clip(tmp_path / name, DAMAGED[name])
     packets, whole = ff.build_index(path).packets, path.read_bytes()
     chance = random.Random(name)
-    for number in (5, 9, 13):
+    for number, kind in ((41 % len(packets.offset), "header"), (5, "bytes"), (9, "bytes")):
         at, size = (int(column[number]) for column in (packets.offset, packets.size))
-        for kind in ("header", "bytes"):
-            spoiled = bytearray(whole)
-            if kind == "header":
-                spoiled[at + 4] = TYPE_OF_SKIPPED
-            for _ in range(30 if kind == "bytes" else 0):
-                spoiled[at + chance.randrange(size)] = chance.randrange(256)
-            path = tmp_path / f"{number}_{kind}_{name}"
-            path.write_bytes(spoiled)
-            shown = [read_numbers(path, backend) for backend in (engine, "pyav")]
-            for ordinal in shown[0].keys() & shown[1].keys():
-                assert shown[0][ordinal] == shown[1][ordinal], f"packet {number}, {kind}, frame {ordinal}"
+        spoiled = bytearray(whole)
+        if kind == "header":
+            spoiled[at + 4] = TYPE_OF_SKIPPED
+        for _ in range(30 if kind == "bytes" else 0):
+            spoiled[at + chance.randrange(size)] = chance.randrange(256)
+        path = tmp_path / f"{number}_{kind}_{name}"
+        path.write_bytes(spoiled)
+        shown = [read_numbers(path, backend) for backend in (engine, "pyav")]
+        for ordinal in shown[0].keys() & shown[1].keys():
+            assert shown[0][ordinal] == shown[1][ordinal], f"packet {number}, {kind}, frame {ordinal}"
 
 
 def read_numbers(path: Path, backend: str) -> dict[int, int]:
-    """The numbers that frames show, without those that do not come, or whose number is damaged."""
+    """The numbers that frames show, without those that do not come, or whose number is damaged; the first ones last."""
     shown: dict[int, int] = {}
     try:
         with VideoDecoder(path, backend=backend) as decoder:
-            for ordinal in range(len(decoder)):
+            begin = 2 * len(decoder) // 5  # decord counts from a key frame after a seek
+            for ordinal in (*range(begin, len(decoder)), *range(begin)):
                 with suppress(CorruptMedia, ValueError):
                     shown[ordinal] = read_stamp(decoder[ordinal])
     except MediaError:
