@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from framefeed._values import MISSING_PTS, PacketTable
 from framefeed.decode import ClipSlot, DecodeCounts, DecodeReport
@@ -124,6 +125,12 @@ class FakeCatalog:
     def __getitem__(self, row: int) -> Any:
         columns = {name: values[row] for name, values in self.columns.items()}
         return SimpleNamespace(source=self.source(row), info=None, frame_index=self.frame_index(row), columns=columns)
+
+    @property
+    def table(self) -> pa.Table:
+        streams = [index.stream for index in self.indexes]
+        return pa.table({name: pa.array([getattr(each, name) for each in streams], pa.string())
+                         for name in ("container", "codec")})  # fmt: skip
 
     @property
     def usable_rows(self) -> np.ndarray:

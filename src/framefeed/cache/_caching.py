@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -79,22 +79,26 @@ class CachingDecoder(BaseDecoder):
         """Read the clips of one source from the cache, and decode what it lacks; see ``Decoder.decode``."""
         # Viewed without a sign, negative numbers are large ones. The other decoder raises the error.
         has_all = all(not len(slot.indices) or slot.indices.view(np.uint64).max() < len(index) for slot in slots)
-        if index.identity is None or not has_all:
+        if index.identity is None or not slots or not has_all:
             return self._inner.decode(source, index, slots)
         if any(slot.accepts_damaged for slot in slots):
-            return self._decode_damaged_apart(source, index, slots)
+            intact, damaged = _group(slots, lambda slot: slot.accepts_damaged, (False, True))
+            return _decode_apart(source, index, slots, [(self, intact), (self._inner, damaged)])
         by_output: dict[OutputSpec, dict[int, ClipSlot]] = {}
         for number, slot in enumerate(slots):
             by_output.setdefault(slot.output, {})[number] = slot
         form = self._choose_form(index, list(by_output))
         if form == "output" and not all(_can_store(output, index) for output in by_output):
             return self._inner.decode(source, index, slots)
+        if form == "planes" and len(reductions := {self._reduce(index, output) for output in by_output}) > 1:
+            groups = _group(slots, lambda slot: self._reduce(index, slot.output), sorted(reductions))
+            return _decode_apart(source, index, slots, [(self, numbers) for numbers in groups])
         source.check_identity(index.identity)
 
         def decode_with_cache() -> DecodeReport:
             open_frames = partial(self._open_frames, source, index, form)
             if form == "planes":
-                return decode_planes(self._inner, open_frames, slots)
+                return decode_planes(self._inner.for_output(index, slots[0].output), open_frames, slots)
             return decode_outputs(self._inner, open_frames, by_output, len(slots))
 
         def decode_without_cache(resource: str) -> DecodeReport:
@@ -107,18 +111,6 @@ class CachingDecoder(BaseDecoder):
         if self._counts_reads:
             requested, cached = sum(len(slot.indices) for slot in slots), report.counts.frames_cached
             self._state.count(frames_hit=cached, frames_missed=requested - cached)
-        return report
-
-    def _decode_damaged_apart(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
-        """Decode slots that accept damaged pictures without the cache, and the others with it."""
-        report = DecodeReport(errors=[None] * len(slots))
-        for decoder, accepts in ((self, False), (self._inner, True)):
-            numbers = [number for number, slot in enumerate(slots) if slot.accepts_damaged == accepts]
-            if numbers:
-                part = decoder.decode(source, index, [slots[number] for number in numbers])
-                report.counts += part.counts
-                for number, error in zip(numbers, part.errors, strict=True):
-                    report.errors[number] = error
         return report
 
     def iter_rgb(
@@ -168,7 +160,7 @@ class CachingDecoder(BaseDecoder):
         if stamps is None or not self._inner.can_iter_rgb(index) or not _can_store(output, index):
             yield from self._decode_together(source, index, ordinals[:_READ_AHEAD], output)
             return ordinals.start + len(ordinals[:_READ_AHEAD])
-        frames = self._open_frames(source, index, form, output if form == "output" else None)
+        frames = self._open_frames(source, index, form, output)
         new: list[NewFrame] = []
         for ordinal, frame, pixels in self._decode_each(frames, ordinals, output):
             self._state.count(frames_missed=1)
@@ -197,7 +189,7 @@ class CachingDecoder(BaseDecoder):
                 # A copy is stored: the pixels belong to the caller, who may write to them before that.
                 yield ordinal, replace(frame, planes=frame.planes.copy()), pixels
             return
-        for ordinal, picture in self._inner.iter_native(source, index, ordinals):
+        for ordinal, picture in self._inner.for_output(index, output).iter_native(source, index, ordinals):
             new, shown = copy_planes_to_store(frames, ordinal, picture)
             pixels = _allocate_frames(source, output.shape(*index.stream.displayed))
             write = make_writer(shown, index, name_picture(source, int(index.frame_packet[ordinal])))
@@ -224,7 +216,7 @@ class CachingDecoder(BaseDecoder):
         if index.identity is None or (form == "output" and not _can_store(output, index)):
             return np.ones(len(ordinals), dtype=np.bool_)
         layout = None if form == "planes" else make_output_layout(output, *index.stream.displayed)
-        frames = self._open_frames(source, index, form, None if form == "planes" else output)
+        frames = self._open_frames(source, index, form, output)
         return try_again_in_shortage(lambda: frames.find_missing(ordinals, layout), source.name, "cache")
 
     def close(self) -> None:
@@ -248,13 +240,34 @@ class CachingDecoder(BaseDecoder):
             f'{self._inner.name!r} does not: use form="output", or backend="auto"'
         )
 
-    def _open_frames(
-        self, source: MediaSource, index: FrameIndex, form: Form, output: OutputSpec | None
-    ) -> StreamFrames:
+    def _open_frames(self, source: MediaSource, index: FrameIndex, form: Form, output: OutputSpec) -> StreamFrames:
         assert index.identity is not None
-        recipe = Recipe(form, output, self._inner.recipe(index), self._state.pixels)
+        decoder = self._inner.for_output(index, output)
+        recipe = Recipe(form, None if form == "planes" else output, decoder.recipe(index), self._state.pixels)
         key = make_key(index.identity, index.stream, recipe)
-        return StreamFrames(self._state, key, SourceCheck(source, index), form)
+        return StreamFrames(self._state, key, SourceCheck(source, index), form, decoder.reduction)
+
+    def _reduce(self, index: FrameIndex, output: OutputSpec) -> int:
+        return self._inner.for_output(index, output).reduction
+
+
+def _group(slots: Sequence[ClipSlot], key: Callable[[ClipSlot], int], values: Sequence[int]) -> list[list[int]]:
+    """List the numbers of the slots of each value of a key."""
+    return [[number for number, slot in enumerate(slots) if key(slot) == value] for value in values]
+
+
+def _decode_apart(
+    source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot], groups: Iterable[tuple[BaseDecoder, list[int]]]
+) -> DecodeReport:
+    """Decode each group of slots, given by their numbers, with a decoder of its own."""
+    report = DecodeReport(errors=[None] * len(slots))
+    for decoder, numbers in groups:
+        if numbers:
+            part = decoder.decode(source, index, [slots[number] for number in numbers])
+            report.counts += part.counts
+            for number, error in zip(numbers, part.errors, strict=True):
+                report.errors[number] = error
+    return report
 
 
 def _allocate_frames(source: MediaSource, shape: Sequence[int]) -> Pixels:

@@ -26,15 +26,16 @@ from framefeed.decode import (
     make_writer,
     name_picture,
     rebuild_picture,
+    reduce_size,
 )
 from framefeed.errors import UsageError
-from framefeed.index import FrameIndex, has_picture_files
+from framefeed.index import has_picture_files
 from framefeed.request import OutputSpec
 
 _STORE_BYTES = 16 << 20
 """About so many bytes of planes are stored together."""
-OpenFrames = Callable[[OutputSpec | None], StreamFrames]
-"""Opens the stored frames of one output; None for planes."""
+OpenFrames = Callable[[OutputSpec], StreamFrames]
+"""Opens the stored frames of one output, or the planes that it is made from."""
 
 
 def decode_outputs(
@@ -137,14 +138,15 @@ def _decode_missing_outputs(
             report.counts.frames_delivered += int(np.count_nonzero(missing)) - len(part.indices)
 
 
-def _is_regular(layout: PlaneLayout, index: FrameIndex) -> bool:
+def _is_regular(layout: PlaneLayout, frames: StreamFrames) -> bool:
     """Whether a picture has its stream's size, and its pixels follow from its planes.
 
     Pictures of other sizes are too few to be worth storing, and a stored one is not trusted.
     """
-    stream = index.stream
-    height, width = stream.displayed if has_picture_files(index) else (stream.height, stream.width)
-    return (layout.height, layout.width) == (height, width) and layout.is_convertible and layout.is_settled
+    stream = frames.index.stream
+    size = stream.displayed if has_picture_files(frames.index) else (stream.height, stream.width)
+    is_of_size = (layout.height, layout.width) == reduce_size(*size, frames.reduction)
+    return is_of_size and layout.is_convertible and layout.is_settled
 
 
 def copy_planes_to_store(frames: StreamFrames, ordinal: int, picture: Any) -> tuple[NewFrame | None, Any]:
@@ -153,7 +155,7 @@ def copy_planes_to_store(frames: StreamFrames, ordinal: int, picture: Any) -> tu
         layout = describe_layout(picture)
     except UsageError:  # too large to be stored
         return None, picture
-    if not _is_regular(layout, frames.index):
+    if not _is_regular(layout, frames):
         return None, picture
     planes = allocate_memory(layout.nbytes)
     copy_planes(picture, planes)
@@ -167,9 +169,9 @@ def decode_planes(inner: BaseDecoder, open_frames: OpenFrames, slots: Sequence[C
     Args:
         inner: Decodes what the cache lacks.
         open_frames: Opens the stored frames.
-        slots: The clips.
+        slots: The clips, whose outputs are all made from the same planes.
     """
-    frames = open_frames(None)
+    frames = open_frames(slots[0].output)
     source, index = frames.source, frames.index
     report = DecodeReport(errors=[None] * len(slots))
     requests, counts = PendingFrames(slots, report, source), report.counts
@@ -182,7 +184,7 @@ def decode_planes(inner: BaseDecoder, open_frames: OpenFrames, slots: Sequence[C
     for i, kind, data in frames.read(np.array(waiting, dtype=np.int64)):
         try:
             layout = PlaneLayout.parse(kind.layout)
-            if data is None or not _is_regular(layout, index):
+            if data is None or not _is_regular(layout, frames):
                 raise BrokenFrame(f"a picture of {layout.text} in this stream")
             picture = rebuild_picture(layout, find_codec(kind.codec).decode(data, layout))
         except (BrokenFrame, UsageError):

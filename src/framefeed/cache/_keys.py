@@ -81,13 +81,16 @@ def make_key(identity: SourceIdentity, stream: StreamFacts, recipe: Recipe) -> S
         stream: Facts of the stream.
         recipe: All other facts that decide the pixels.
     """
-    facts = asdict(stream)
+    facts, how = asdict(stream), asdict(recipe)
+    if recipe.output is not None:
+        # The decoder's recipe names what a quality changes; and keys of videos stay what they were.
+        del how["output"]["still_quality"]
     facts["extradata"] = None if stream.extradata is None else xxhash.xxh3_128_hexdigest(stream.extradata)
     described = {
         "schema": KEY_VERSION,
         "source": {"bytes": identity.bytes, "fingerprint": identity.fingerprint},
         "stream": facts,
-        "recipe": asdict(recipe),
+        "recipe": how,
     }
     text = json.dumps(described, sort_keys=True, separators=(",", ":"))
     return StreamKey(xxhash.xxh3_128_digest(text.encode()), text)

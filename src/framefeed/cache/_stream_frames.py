@@ -56,12 +56,14 @@ class StreamFrames:
         key: Of the stream and form.
         check: Compares stored frames with the source.
         form: Of the frames.
+        reduction: Divisor of height and width of pictures that are stored as planes; see `find_reduction`.
     """
 
-    def __init__(self, state: CacheState, key: StreamKey, check: SourceCheck, form: Form) -> None:
+    def __init__(self, state: CacheState, key: StreamKey, check: SourceCheck, form: Form, reduction: int = 1) -> None:
         self._state = state
         self._key = key
         self.form: Form = form
+        self.reduction = reduction
         self.check = check
         self.source, self.index = check.source, check.index
 

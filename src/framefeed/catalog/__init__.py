@@ -26,6 +26,7 @@ from framefeed.catalog._columns import (
     encode_labels,
     find_classes,
     find_first_rows,
+    has_jpegs,
     hash_column,
 )
 from framefeed.catalog._frame_rows import NUMBERS
@@ -73,6 +74,7 @@ __all__ = [
     "gather_rows",
     "get_frames_path",
     "get_missing_frames_path",
+    "has_jpegs",
     "hash_column",
     "make_memory_catalog",
     "number_sources",

@@ -19,6 +19,7 @@ from framefeed._per_process import PerProcess
 from framefeed.catalog._arrow import view_ragged
 from framefeed.catalog._plan_columns import PlanColumns, make_plan_columns
 from framefeed.errors import UsageError
+from framefeed.media import SEQUENCE_CONTAINER
 
 Label = str | int
 
@@ -276,3 +277,13 @@ def _to_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column.cast(pa.large_string()).fill_null("")
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
         return pa.chunked_array([[str(value) for value in column.to_pylist()]], pa.large_string())
+
+
+_PLAIN_JPEG_CONTAINERS = pa.array(["jpeg", "mpo", SEQUENCE_CONTAINER])
+
+
+def has_jpegs(table: pa.Table) -> bool:
+    """Whether a row of a catalog's table is a JPEG picture, or an image sequence that begins with one."""
+    is_still = pc.is_in(table["container"], value_set=_PLAIN_JPEG_CONTAINERS)
+    found: bool | None = pc.any(pc.and_(pc.equal(table["codec"], "mjpeg"), is_still)).as_py()
+    return bool(found)

@@ -50,6 +50,7 @@ from framefeed.cli._plans import (
 from framefeed.decode import describe_recipe, find_decoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
+from framefeed.pictures import JPEG_LIBRARY
 from framefeed.plan import EpochPlan, estimate_reuse
 
 _MAX_KINDS = 8
@@ -104,8 +105,9 @@ def _is_current(recipe: str) -> bool:
     """Whether an installed decoder has this recipe; True for decoders of other packages, which are not loaded."""
     for name in _OUR_DECODERS:
         if recipe.startswith((f"{name} ", f"{name},")):
-            # Their recipe does not depend on the index.
-            return recipe == describe_recipe(find_decoder(name), cast(FrameIndex, None))
+            # Of the index, their recipe depends on the codec of a picture alone: JPEG adds its library.
+            known = describe_recipe(find_decoder(name), cast(FrameIndex, None))
+            return recipe == known or recipe.startswith(f"{known}, {JPEG_LIBRARY}")
     return True
 
 

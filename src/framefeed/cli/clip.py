@@ -178,8 +178,9 @@ def _check_options(args: argparse.Namespace) -> None:
 def _make_request(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
     rule = _make_rule(args, catalog.frame_index(0))
     request = make_plan_quietly(
-        catalog, rule, shows_remarks=False, seed=0, shuffle=False, size=args.size, on_damaged=args.on_damaged
-    )[0]
+        catalog, rule, shows_remarks=False, seed=0, shuffle=False, size=args.size, on_damaged=args.on_damaged,
+        still_quality="exact",
+    )[0]  # fmt: skip
     if args.sheet is not None and len(request) > MAX_FRAMES:
         raise UsageError(
             f"--sheet: expected at most {MAX_FRAMES} frames, got {len(request)}: choose fewer, or use -o FOLDER"

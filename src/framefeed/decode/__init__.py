@@ -26,6 +26,7 @@ from framefeed.decode._planes import (
     rebuild_picture,
 )
 from framefeed.decode._queries import NoSuchFrame, RefusedValue, WrongKind, clip_slice, require_times, resample_frames
+from framefeed.decode._reduction import find_reduction, reduce_size
 from framefeed.decode._registry import AutoDecoder, as_decoder, find_decoder, list_decoders, make_auto_decoder
 from framefeed.decode._slots import (
     PendingFrames,
@@ -66,12 +67,14 @@ __all__ = [
     "describe_layout",
     "describe_recipe",
     "find_decoder",
+    "find_reduction",
     "list_decoders",
     "make_auto_decoder",
     "make_output_layout",
     "make_writer",
     "name_picture",
     "rebuild_picture",
+    "reduce_size",
     "require_times",
     "resample_frames",
     "suggest_next_step",

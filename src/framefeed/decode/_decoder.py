@@ -160,9 +160,13 @@ class BaseDecoder:
     """A decoder with defaults for all that is optional: it has nothing besides ``decode``.
 
     A subclass has an optional method if it overrides it.
+
+    Attributes:
+        reduction: Divisor of height and width of the picture files that ``iter_native`` gives.
     """
 
     name: str
+    reduction: int = 1
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Decode the clips of one source; see ``Decoder.decode``."""
@@ -197,6 +201,10 @@ class BaseDecoder:
     def can_iter_native(self, index: FrameIndex) -> bool:
         """Whether ``iter_native`` can be called for a source of this kind."""
         return type(self).iter_native is not BaseDecoder.iter_native
+
+    def for_output(self, index: FrameIndex, output: OutputSpec) -> BaseDecoder:
+        """Return the decoder whose ``iter_native`` and ``recipe`` are those of an output: itself for most."""
+        return self
 
     def recipe(self, index: FrameIndex) -> str:
         """Name all that decides the pixels besides the source: the decoder, its libraries and their versions."""

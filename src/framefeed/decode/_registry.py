@@ -96,6 +96,10 @@ class AutoDecoder(BaseDecoder):
         """Whether the backend for a source of this kind has a method ``iter_native``."""
         return self._choose(index).can_iter_native(index)
 
+    def for_output(self, index: FrameIndex, output: OutputSpec) -> BaseDecoder:
+        """Return the decoder whose pictures and recipe are those of an output; see ``BaseDecoder.for_output``."""
+        return self._choose(index).for_output(index, output)
+
     def recipe(self, index: FrameIndex) -> str:
         """Name the libraries and versions that decide the pixels; see ``BaseDecoder.recipe``."""
         return self._choose(index).recipe(index)

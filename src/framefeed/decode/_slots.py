@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -17,8 +17,9 @@ import numpy as np
 from framefeed._shortage import try_again_in_shortage
 from framefeed.decode._convert import Converter
 from framefeed.decode._decoder import ClipSlot, DecodeReport, Pixels, allocate_pixels
+from framefeed.decode._reduction import find_reduction, reduce_crop, reduce_size
 from framefeed.errors import CorruptMedia, FormatChanged, FramefeedError, ResourceExhausted
-from framefeed.index import FrameIndex, StreamFacts, has_picture_files
+from framefeed.index import FrameIndex, has_picture_files
 from framefeed.media import MediaSource, SequenceSource
 from framefeed.request import OutputSpec
 
@@ -36,7 +37,7 @@ class PendingFrames:
         slots: The clips to write.
         report: Receives errors and counts.
         source: Source of the frames, for messages.
-        accepts_damaged: Write only to slots that accept damaged pictures, or only to the others; None for all.
+        numbers: Numbers of the slots to write; None for all.
     """
 
     def __init__(
@@ -44,17 +45,14 @@ class PendingFrames:
         slots: Sequence[ClipSlot],
         report: DecodeReport,
         source: MediaSource,
-        *,
-        accepts_damaged: bool | None = None,
+        numbers: Iterable[int] | None = None,
     ) -> None:
         self._slots = slots
         self._source = source
         self._report = report
         self._targets: dict[int, list[tuple[int, int]]] = {}
-        for slot, clip in enumerate(slots):
-            if accepts_damaged not in (None, clip.accepts_damaged):
-                continue
-            for number, ordinal in enumerate(clip.indices.tolist()):
+        for slot in range(len(slots)) if numbers is None else numbers:
+            for number, ordinal in enumerate(slots[slot].indices.tolist()):
                 self._targets.setdefault(ordinal, []).append((slot, number))
 
     @property
@@ -177,7 +175,7 @@ def make_writer(frame: Any, index: FrameIndex, name: str) -> Write:
         name: Name of the picture's file, for messages.
     """
     if has_picture_files(index):
-        return partial(write_still, frame, index.stream, name)
+        return partial(write_still, frame, index, name)
     return partial(get_thread_converter().write, frame, index.stream)
 
 
@@ -186,20 +184,23 @@ def name_picture(source: MediaSource, number: int) -> str:
     return source.files().paths[number] if isinstance(source, SequenceSource) else source.name
 
 
-def write_still(frame: Any, stream: StreamFacts, name: str, output: OutputSpec, out: Pixels) -> None:
-    """Convert a still picture, which is upright already; pictures of one sequence may differ in size.
+def write_still(frame: Any, index: FrameIndex, name: str, output: OutputSpec, out: Pixels) -> None:
+    """Convert a still picture, which is upright already, and may be reduced; those of a sequence may differ in size.
 
     Raises:
         FormatChanged: The size differs from the first picture's, and ``output`` has no size, or has a crop.
     """
-    height, width = stream.displayed
-    if (frame.height, frame.width) != (height, width) and (output.crop or not output.size):
+    height, width = index.stream.displayed
+    reduction = find_reduction(index, output)
+    if reduction > 1 and (frame.height, frame.width) == reduce_size(height, width, reduction):
+        output = reduce_crop(output, reduction, height, width)
+    elif (frame.height, frame.width) != (height, width) and (output.crop or not output.size):
         raise FormatChanged(
             f"{name}: expected a picture of {width}x{height} like the first of its sequence, got "
             f"{frame.width}x{frame.height}: give size=(height, width) without crop to resize all to one size "
             f"(on the command line: --size HEIGHTxWIDTH, such as --size {height}x{width})"
         )
-    upright = replace(stream, width=frame.width, height=frame.height, rotation=0, mirrored=False)
+    upright = replace(index.stream, width=frame.width, height=frame.height, rotation=0, mirrored=False)
     get_thread_converter().write(frame, upright, output, out)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 import numpy as np
@@ -31,7 +32,7 @@ from framefeed.decode._registry import as_decoder, check_kind
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, Timeline, has_picture_files, index_media, probe
 from framefeed.media import MediaSource, describe_picture_stream, read_stream_details
-from framefeed.request import ClipContext, Crop, FixedCrop, OutputSpec, PictureRule, as_crop
+from framefeed.request import ClipContext, Crop, FixedCrop, PictureRule, StillQuality, as_crop
 
 _OTHER_ARGUMENTS = {
     **dict.fromkeys(("width", "height"), "use size=(height, width)"),
@@ -61,6 +62,8 @@ class VideoDecoder:
         crop: (top, left, height, width) in displayed pixels, or ``CenterCrop(h, w)``; applied before ``size``.
         backend: Name of a decoder, or a decoder; "auto" is "pyav" for videos and "still" for pictures.
         frame_index: An index of the same source; None calls ``build_index(source)``.
+        still_quality: "exact" decodes JPEG picture files at full size; "scaled" decodes them at 1/2, 1/4 or 1/8 of it
+            where that is at least twice ``size``, as plans do by default.
         limits: Largest sizes that the file may have, checked before memory is allocated; None is ``Limits()``.
 
     Raises:
@@ -69,7 +72,7 @@ class VideoDecoder:
     """
 
     @refuse_names("VideoDecoder", _OTHER_ARGUMENTS)
-    def __init__(
+    def __init__(  # noqa: PLR0913 - public: what its users ask for
         self,
         source: Any,
         *,
@@ -79,10 +82,11 @@ class VideoDecoder:
         crop: Crop | Sequence[int] | None = None,
         backend: str | Decoder = "auto",
         frame_index: FrameIndex | None = None,
+        still_quality: StillQuality = "exact",
         limits: Limits | None = None,
     ) -> None:
         check_choice("dimension_order", dimension_order, ("NCHW", "NHWC"))
-        rule = PictureRule(size, as_crop(crop))
+        rule = PictureRule(size, as_crop(crop), still_quality)
         check_frame_index(frame_index)
         self._limits = resolve_limits(limits)
         # A decoder object keeps its own limits; these are then for the index alone.
@@ -105,7 +109,7 @@ class VideoDecoder:
         # A FixedCrop is no argument of users: ff.torch.VideoDecoder gives it, after its own warning.
         if not isinstance(crop, FixedCrop) and (remark := rule.explain_enlarging(height, width)) is not None:
             warnings.warn(remark, UserWarning, stacklevel=3)  # behind the check of names
-        self._output = OutputSpec(output.size, output.crop, dimension_order)
+        self._output = replace(output, dimension_order=dimension_order)
         self._forward = ForwardReader(self._decoder, self._source, given, self._output)
         self._is_closed = False
 

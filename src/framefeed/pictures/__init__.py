@@ -1,8 +1,9 @@
-"""Read the headers of still pictures, and decode them by Pillow."""
+"""Read the headers of still pictures, and decode them: JPEG by simplejpeg, all others by Pillow."""
 
 from __future__ import annotations
 
 from framefeed.pictures._exif import convert_exif_orientation
+from framefeed.pictures._jpeg_pixels import JPEG_LIBRARY, decode_jpeg
 from framefeed.pictures._pillow import (
     QUIET,
     UNCONVERTIBLE_MODES,
@@ -18,6 +19,7 @@ from framefeed.pictures._undecoded import IMAGE_BRANDS, JPEG_XL_MAGIC, OTHER_PIC
 
 __all__ = [
     "IMAGE_BRANDS",
+    "JPEG_LIBRARY",
     "JPEG_XL_MAGIC",
     "LEAST_READ_BYTES",
     "OTHER_PICTURES",
@@ -29,6 +31,7 @@ __all__ = [
     "StillHeader",
     "check_decodable",
     "convert_exif_orientation",
+    "decode_jpeg",
     "decode_still",
     "describe_picture",
     "make_mode_error",

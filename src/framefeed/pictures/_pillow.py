@@ -411,7 +411,7 @@ _TURNS = {90: Image.Transpose.ROTATE_90, 180: Image.Transpose.ROTATE_180, 270: I
 _TILE_SIZE = (322, 323)  # TIFF 6.0 section 15: TileWidth, TileLength
 
 
-def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
+def decode_still(data: bytes, name: str, limits: Limits, reduction: int = 1) -> Image.Image:
     """Decode a picture, or the first of an animation, and apply its EXIF orientation.
 
     Damage that the format's own library corrects silently, as libjpeg does with flipped bits, is not detected.
@@ -420,6 +420,7 @@ def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
         data: The whole file.
         name: For messages.
         limits: What it may claim.
+        reduction: 1, 2, 4 or 8, by which height and width of a JPEG are divided; other formats ignore it.
 
     Raises:
         CorruptMedia: It is damaged or cut short.
@@ -443,6 +444,9 @@ def decode_still(data: bytes, name: str, limits: Limits) -> Image.Image:
             wide, high = (int(image.tag_v2.get(tag, 1)) for tag in _TILE_SIZE)
             DEFAULT_LIMITS.check_picture(wide, high, name)
         missed = _find_missed_orientation(image)
+        if reduction > 1:
+            # The largest of 1/1, 1/2, 1/4 and 1/8 that is at least this size.
+            image.draft(None, (max(1, image.width // reduction), max(1, image.height // reduction)))
         image.load()
         # After loading: Pillow applies the orientation of a TIFF itself, and removes the tag.
         try:

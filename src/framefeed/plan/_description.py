@@ -200,6 +200,8 @@ _CUT = re.compile(r"\.\.\. \(hash [0-9a-f]{8}\)$")
 _NAMES = "|".join(TOLD_OPTIONS)
 _OPTION = re.compile(rf"(?:^|, )({_NAMES})=(.*?)(?=, (?:{_NAMES})=|$)")
 """An option and its value in `PlanOptions.text`."""
+_NOT_TOLD = {"still_quality": "'exact'"}
+"""Values that `PlanOptions.text` leaves out."""
 
 
 def shorten(text: str) -> str:
@@ -231,5 +233,5 @@ def _keep_differing(there: str, here: str) -> tuple[str, str]:
     if not names:
         return there, here
     more = ", ..." if is_cut else ""
-    before, now = (", ".join(f"{name}={of.get(name)}" for name in names) for of in (was, is_now))
+    before, now = (", ".join(f"{name}={of.get(name, _NOT_TOLD.get(name))}" for name in names) for of in (was, is_now))
     return before + more, now + more

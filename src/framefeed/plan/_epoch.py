@@ -13,7 +13,7 @@ from numpy.random import Generator
 from framefeed._arrays import FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import OutOfRange, check_choice, check_integer, check_mapping, check_position
-from framefeed.catalog import Catalog, CatalogEntry
+from framefeed.catalog import Catalog, CatalogEntry, has_jpegs
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import Timeline
 from framefeed.plan._balance import CostOrder, estimate_row_costs
@@ -371,11 +371,22 @@ class EpochPlan:
             self.rule,
             (options.seed, options.shuffle, options.clips_per_video),
             (options.size, options.crop, options.within, options.on_damaged),
+            *(("still_quality", "scaled") if self._is_scaled else ()),
         )
         return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
+    @cached_property
+    def _is_scaled(self) -> bool:
+        """Whether ``still_quality`` may change a picture: states of all other plans do not name it."""
+        options, pictures = self.options, self.tables.pictures
+        is_resized = options.size is not None or getattr(options.crop, "resizes", False)
+        if options.still_quality == "exact" or pictures is self.rule or not is_resized:
+            return False
+        return has_jpegs(self.catalog.table)
+
     def state_dict(self) -> dict[str, Any]:
         """Return the plan's part of a checkpoint: a dict for JSON, of at most 600 bytes."""
+        options = self.options if self._is_scaled else replace(self.options, still_quality="exact")
         return {
             "version": STATE_VERSION,
             "fingerprint": self.fingerprint,
@@ -388,7 +399,7 @@ class EpochPlan:
             "deliveries": [delivery.dump() for delivery in self.deliveries],
             "num_clips": len(self.tables.layout),
             "rule": shorten(repr(self.rule)),
-            "options": shorten(self.options.text),
+            "options": shorten(options.text),
             "catalog": self.catalog.fingerprint,
         }
 

@@ -8,11 +8,11 @@ from typing import Literal, get_args
 
 from framefeed._checks import check_choice, check_integer, check_names, expected
 from framefeed.plan._shard import Shard, Tail
-from framefeed.request import Crop, OnDamaged, PictureRule, Size, as_crop, check_seed
+from framefeed.request import Crop, OnDamaged, PictureRule, Size, StillQuality, as_crop, check_seed
 
 Shuffle = bool | Literal["videos"]
 Balance = Literal["cost"]
-TOLD_OPTIONS = ("shuffle", "clips_per_video", "size", "crop", "within", "on_damaged")
+TOLD_OPTIONS = ("shuffle", "clips_per_video", "size", "crop", "within", "on_damaged", "still_quality")
 """Options that determine the clips besides the seed."""
 
 
@@ -37,6 +37,7 @@ class PlanOptions:
     on_damaged: OnDamaged = "error"
     unequal: bool = False
     balance: Balance | None = None
+    still_quality: StillQuality = "scaled"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", check_seed(self.seed))
@@ -63,13 +64,15 @@ class PlanOptions:
 
     @property
     def pictures(self) -> PictureRule:
-        """Size and crop as one rule."""
-        return PictureRule(self.size, as_crop(self.crop))
+        """Size, crop and quality as one rule."""
+        return PictureRule(self.size, as_crop(self.crop), self.still_quality)
 
     @property
     def text(self) -> str:
-        """The values of `TOLD_OPTIONS` as text; None is left out."""
+        """The values of `TOLD_OPTIONS` as text; None is left out, and the quality that states had before it."""
         given = {name: getattr(self, name) for name in TOLD_OPTIONS}
+        if self.still_quality == "exact":
+            del given["still_quality"]
         return ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
 
     @property

@@ -18,7 +18,7 @@ from framefeed.plan._request_rule import Requests, find_mistakes
 from framefeed.plan._rules import ClipRule, EveryFrame
 from framefeed.plan._shard import Tail
 from framefeed.plan._tables import describe_source
-from framefeed.request import ClipContext, Crop, OnDamaged, Size
+from framefeed.request import ClipContext, Crop, OnDamaged, Size, StillQuality
 
 
 @refuse_names(
@@ -48,6 +48,7 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     unequal: bool = False,
     on_damaged: OnDamaged = "error",
     balance: Balance | None = None,
+    still_quality: StillQuality = "scaled",
     columns: Sequence[str] = (),
 ) -> EpochPlan:
     """Plan the clips of every epoch over the files of a catalog.
@@ -84,6 +85,9 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
             for which "skip" and "deliver" do not work.
         balance: "cost" deals clips to ranks so that at each step all ranks have about the same to decode, as far as the
             catalog can predict it. The same samples come in another order.
+        still_quality: "scaled" decodes JPEG pictures at 1/2, 1/4 or 1/8 of their size where that is at least twice the
+            size of the result; "exact" decodes them at full size, as `VideoDecoder` does by default. Videos and other
+            pictures have no such choice.
         columns: Names of columns that are delivered with the clips.
 
     Raises:
@@ -94,7 +98,7 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
         raise UsageError("seed: give a number, such as seed=0: all random choices of a plan come from it")
     options = PlanOptions(
         seed, shuffle, epoch, rank, world_size, tail, clips_per_video, size, crop, within, columns, on_damaged,
-        unequal, balance,
+        unequal, balance, still_quality,
     )  # fmt: skip
     plan = restore_plan(catalog, _check_rule(catalog, rule, at), options)
     if not len(catalog):

@@ -19,7 +19,7 @@ from framefeed.plan._plan_clips import explain_enlarged_crop
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._shard import Tail
 from framefeed.plan._tables import PlanTables
-from framefeed.request import Crop, DecodeRequest, Picking, Policy, Size
+from framefeed.request import Crop, DecodeRequest, Picking, Policy, Size, StillQuality
 
 
 @refuse_names("plan_requests", {"resize": "use size=(height, width), or size= with the short side"})
@@ -37,6 +37,7 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     rank: int = 0,
     world_size: int = 1,
     tail: Tail = "pad",
+    still_quality: StillQuality = "scaled",
 ) -> EpochPlan:
     """Plan your own list of clips, one position for each; each source is indexed once, in this call.
 
@@ -56,12 +57,16 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
         rank: Number of this process, from 0 to ``world_size`` - 1.
         world_size: Number of processes that share an epoch.
         tail: "pad" repeats global positions 0, 1, ... until all ranks have the same length, "drop" leaves out the rest.
+        still_quality: As in ``plan_clips``; requests with an ``output`` have the quality that it says.
 
     Raises:
         MediaError: A source cannot be indexed; ``position`` is the number of the first request for it.
         UsageError: An argument is wrong, a request is empty, or the pictures would have different sizes.
     """
-    options = PlanOptions(seed=seed, shuffle=shuffle, rank=rank, world_size=world_size, tail=tail, size=size, crop=crop)
+    options = PlanOptions(
+        seed=seed, shuffle=shuffle, rank=rank, world_size=world_size, tail=tail, size=size, crop=crop,
+        still_quality=still_quality,
+    )  # fmt: skip
     if shuffle not in (True, False):
         raise expected("shuffle", "True or False", shuffle)
     if columns is not None:

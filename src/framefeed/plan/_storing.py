@@ -18,7 +18,7 @@ from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.plan._description import SAMPLED_CLIPS
 from framefeed.plan._epoch import EpochPlan
 from framefeed.plan._request_rule import Requests
-from framefeed.request import CenterCrop, DecodeRequest, FixedCrop, OutputSpec, PictureRule
+from framefeed.request import CenterCrop, DecodeRequest, FixedCrop, OutputSpec
 
 StoredForm = Literal["output", "planes"]
 
@@ -38,7 +38,8 @@ def choose_stored_form(plan: EpochPlan, form: Literal["auto", "output", "planes"
     """
     if form != "auto":
         return form
-    return "planes" if plan.options.pictures == PictureRule() or not _has_one_box(plan) else "output"
+    is_whole = plan.options.size is None and plan.options.crop is None
+    return "planes" if is_whole or not _has_one_box(plan) else "output"
 
 
 def count_planned(plan: EpochPlan, form: StoredForm, epochs: int = 1) -> tuple[int, int]:

@@ -14,7 +14,14 @@ from framefeed.request._crops import (
     as_crop,
 )
 from framefeed.request._random import ORDER, SUBSTITUTES, WORD, ClipContext, check_seed, generator_at, hash_words
-from framefeed.request._request import Box, DecodeRequest, OnDamaged, OutputSpec, make_planned_request
+from framefeed.request._request import (
+    Box,
+    DecodeRequest,
+    OnDamaged,
+    OutputSpec,
+    StillQuality,
+    make_planned_request,
+)
 
 __all__ = [
     "ORDER",
@@ -35,6 +42,7 @@ __all__ = [
     "RandomCrop",
     "RandomResizedCrop",
     "Size",
+    "StillQuality",
     "as_crop",
     "check_seed",
     "choose_frames",

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp, isfinite, log, sqrt
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import check_integer, expected
+from framefeed._checks import check_choice, check_integer, expected
 from framefeed.errors import UsageError
 from framefeed.request._random import ClipContext
-from framefeed.request._request import Box, OutputSpec
+from framefeed.request._request import Box, OutputSpec, StillQuality
 
 Size = tuple[int, int]
 
@@ -234,10 +234,12 @@ class PictureRule:
     Attributes:
         size: (height, width); or an int for the short side, the long one being int(size * long / short); or None.
         crop: The part of the picture, or None for all of it.
+        still_quality: Of the outputs.
     """
 
     size: Size | int | None = None
     crop: Crop | None = None
+    still_quality: StillQuality = "exact"
 
     def __post_init__(self) -> None:
         size: Any = self.size
@@ -247,6 +249,7 @@ class PictureRule:
             object.__setattr__(self, "size", OutputSpec(size).size)  # type: ignore[arg-type]
         elif size is not None:
             raise expected("size", "(height, width), or an integer for the short side", size)
+        check_choice("still_quality", self.still_quality, get_args(StillQuality))
         if self.crop is None or not self.crop.resizes:
             return
         if not isinstance(self.size or self.crop.size, tuple):
@@ -274,15 +277,15 @@ class PictureRule:
             return self._whole
         box = None if self.crop is None else self.crop.box(height, width, context)
         if self.crop is not None and self.crop.resizes and self.size is None:
-            return OutputSpec(self.crop.size, box)
+            return OutputSpec(self.crop.size, box, still_quality=self.still_quality)
         rows, columns = (height, width) if box is None else box[2:]
         size = scale_short_side(self.size, rows, columns) if isinstance(self.size, int) else self.size
-        return OutputSpec(size, box)
+        return OutputSpec(size, box, still_quality=self.still_quality)
 
     @cached_property
     def _whole(self) -> OutputSpec:
         assert not isinstance(self.size, int)
-        return OutputSpec(self.size)
+        return OutputSpec(self.size, still_quality=self.still_quality)
 
     def explain_enlarging(self, height: int, width: int) -> str | None:
         """Explain that the crop is enlarged, if it is smaller than ``size``, and which box was meant; else None.

@@ -20,6 +20,7 @@ from framefeed.request._choose import ClipFrames
 Box = tuple[int, int, int, int]
 DimensionOrder = Literal["NCHW", "NHWC"]
 OnDamaged = Literal["error", "skip", "deliver"]
+StillQuality = Literal["scaled", "exact"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,14 @@ class OutputSpec:
         size: (height, width) of the result, or None for no resize.
         crop: (top, left, height, width) in displayed pixels of the source, or None for the whole picture.
         dimension_order: "NCHW" or "NHWC".
+        still_quality: "exact" decodes every picture at full size; "scaled" decodes a JPEG picture file at 1/2, 1/4 or
+            1/8 of it where that has at least twice the height and width of ``size``. Videos have no such choice.
     """
 
     size: tuple[int, int] | None = None
     crop: Box | None = None
     dimension_order: DimensionOrder = "NCHW"
+    still_quality: StillQuality = "exact"
 
     def __post_init__(self) -> None:
         if self.size is not None:
@@ -44,6 +48,12 @@ class OutputSpec:
             crop = _check_integers("crop", self.crop, "(top, left, height, width), four integers", 4)
             object.__setattr__(self, "crop", crop)
         check_choice("dimension_order", self.dimension_order, get_args(DimensionOrder))
+        check_choice("still_quality", self.still_quality, get_args(StillQuality))
+
+    def __repr__(self) -> str:
+        # Fingerprints of plans have this text: those of videos stay what they were before ``still_quality``.
+        quality = "" if self.still_quality == "exact" else f", still_quality={self.still_quality!r}"
+        return f"OutputSpec(size={self.size!r}, crop={self.crop!r}, dimension_order={self.dimension_order!r}{quality})"
 
     def shape(self, height: int, width: int) -> tuple[int, int, int]:
         """Shape of one delivered frame, if the displayed picture of the source is height x width."""

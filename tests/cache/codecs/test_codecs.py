@@ -15,7 +15,7 @@ from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.cache.codecs._registry import CODECS as ENTRIES
 from framefeed.cache.codecs._registry import find_codec, find_codec_for, find_exact_codecs, list_codecs
 from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout, rebuild_picture
-from framefeed.errors import MissingDependency, UsageError
+from framefeed.errors import UsageError
 from tests.cache.codecs.pictures import (
     ALL_FORMATS,
     CODECS,
@@ -314,16 +314,6 @@ def test_C12_any_text_is_a_name_of_its_codec_or_a_usage_error(spec: str) -> None
     else:
         with pytest.raises(UsageError, match=r"unknown codec|expected a \w+ \w+ from"):
             find_codec(spec)
-
-
-def test_jpeg_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("framefeed.cache.codecs._jpeg._IS_INSTALLED", False)
-    find_codec.cache_clear()
-    try:
-        with pytest.raises(MissingDependency, match=r"framefeed\[cache\]"):
-            find_codec("jpeg:90")
-    finally:
-        find_codec.cache_clear()
 
 
 def test_codecs_that_are_not_installed_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

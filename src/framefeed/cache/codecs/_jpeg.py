@@ -12,17 +12,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import simplejpeg  # type: ignore[import-untyped]
 
 from framefeed.cache.codecs._codec import PACKED, BrokenFrame, FrameCodec, check_planes, view_channels
 from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout
-from framefeed.errors import MissingDependency
-
-try:
-    import simplejpeg  # type: ignore[import-untyped]
-except ImportError:
-    _IS_INSTALLED = False
-else:
-    _IS_INSTALLED = True
 
 _PLANES_APART = frozenset({"yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuv444p", "yuvj444p", "gray"})
 _RGB = {RGB_PLANAR: (0, 1, 2), "gbrp": (2, 0, 1), **dict.fromkeys(PACKED, (0, 1, 2))}
@@ -35,13 +28,7 @@ _START_OF_SCAN = 0xFFDA
 
 
 def make_jpeg(quality: int) -> JpegCodec:
-    """Make the JPEG codec of a quality from 1 to 100.
-
-    Raises:
-        MissingDependency: simplejpeg is not installed.
-    """
-    if not _IS_INSTALLED:
-        raise MissingDependency("the codec 'jpeg' needs simplejpeg: run pip install 'framefeed[cache]'")
+    """Make the JPEG codec of a quality from 1 to 100."""
     return JpegCodec(quality)
 
 
@@ -63,9 +50,7 @@ class JpegCodec(FrameCodec):
 
     @property
     def recipe(self) -> str:
-        from importlib.metadata import version  # with the package email, 15 ms that only this codec needs
-
-        return f"simplejpeg {version('simplejpeg')}, quality {self.quality}, RGB as 4:4:4, YUV planes apart"
+        return f"simplejpeg {simplejpeg.__version__}, quality {self.quality}, RGB as 4:4:4, YUV planes apart"
 
     def can_store(self, layout: PlaneLayout) -> bool:
         return layout.pixel_format in _PLANES_APART or layout.pixel_format in _RGB

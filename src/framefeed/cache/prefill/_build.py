@@ -28,7 +28,7 @@ from framefeed.cache._keys import Form
 from framefeed.cache.prefill._demand import FillOptions, FillTask, FrameRun, make_tasks
 from framefeed.cache.prefill._opening import check_filling, choose_form, make_decoder
 from framefeed.cache.store._folder import file_mode, make_folder
-from framefeed.decode import ClipSlot, Decoder, as_decoder
+from framefeed.decode import ClipSlot, Decoder, as_decoder, find_reduction
 from framefeed.errors import CacheError, ResourceExhausted, UsageError
 from framefeed.index import FrameIndex, has_picture_files
 from framefeed.media import MediaSource, source_name
@@ -241,12 +241,12 @@ class Filler:
 
 
 def make_slots(runs: Sequence[FrameRun], index: FrameIndex, form: Form) -> list[ClipSlot]:
-    """Make memory for the frames of runs; of frames that are stored as planes, for a corner."""
+    """Make memory for the frames of runs; of frames that are stored as planes at full size, for a corner."""
     height, width = index.stream.displayed
     slots = []
     for run in runs:
         output = run.output
-        if form == "planes":
+        if form == "planes" and find_reduction(index, output) == 1:
             # Pictures of a sequence may differ in size, and then have no common corner.
             corner = (0, 0, min(_CORNER, height), min(_CORNER, width))
             output = OutputSpec(size=(_CORNER, _CORNER)) if has_picture_files(index) else OutputSpec(crop=corner)

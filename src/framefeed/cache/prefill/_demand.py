@@ -10,6 +10,7 @@ from itertools import count, pairwise
 import numpy as np
 
 from framefeed._arrays import IntArray
+from framefeed.decode import find_reduction
 from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.index import FrameIndex, plan_runs
 from framefeed.plan import EpochPlan, estimate_reuse, list_requests, order_by_catalog, sample_windows
@@ -132,13 +133,15 @@ def make_source_tasks(
     row: int, index: FrameIndex, clips: Sequence[DecodeRequest], options: FillOptions
 ) -> Iterator[FillTask]:
     """Yield tasks for all clips of one source, given by its catalog row and index; they are not numbered yet."""
-    seen: dict[OutputSpec | None, set[int]] = {}
+    # Pictures are stored once for each output, or as planes once for each size at which they are decoded.
+    seen: dict[OutputSpec | int, set[int]] = {}
     task, nbytes, last_start = FillTask(-1, row), 0, -1
     # Neighbours in the file are decoded together, whichever epoch they are of.
     storable = [clip for clip in clips if len(clip.storable)]
     for clip in sorted(storable, key=lambda clip: int(index.frame_start[clip.storable].min())):
         frame_bytes = math.prod(clip.output.shape(*index.stream.displayed))
-        seen_frames = seen.setdefault(clip.output if options.by_output else None, set())
+        stored_as = clip.output if options.by_output else find_reduction(index, clip.output)
+        seen_frames = seen.setdefault(stored_as, set())
         new = [ordinal for ordinal in dict.fromkeys(clip.storable.tolist()) if ordinal not in seen_frames]
         seen_frames.update(new)
         most_frames = max(1, options.max_bytes // frame_bytes)

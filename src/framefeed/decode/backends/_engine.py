@@ -167,7 +167,8 @@ class EngineDecoder(BaseDecoder):
         self.limits.check_picture(index.stream.width, index.stream.height, source.name)
         report = DecodeReport(errors=[None] * len(slots))
         for with_damage in sorted({slot.accepts_damaged for slot in slots}):
-            pending = PendingFrames(slots, report, source, accepts_damaged=with_damage)
+            numbers = [number for number, slot in enumerate(slots) if slot.accepts_damaged == with_damage]
+            pending = PendingFrames(slots, report, source, numbers)
             wanted = np.array(sorted(pending.waiting), dtype=np.int64)
             if len(wanted) and not 0 <= wanted[0] <= wanted[-1] < len(index):
                 bad = wanted[0] if wanted[0] < 0 else wanted[-1]

@@ -61,7 +61,8 @@ class PyAVDecoder(BaseDecoder):
         limits, size = self._options.limits, (index.stream.width, index.stream.height)
         converter = Converter(is_accurate=True) if self._is_accurate else get_thread_converter()
         for with_damage in sorted({slot.accepts_damaged for slot in slots}):
-            pending = PendingFrames(slots, report, source, accepts_damaged=with_damage)
+            numbers = [number for number, slot in enumerate(slots) if slot.accepts_damaged == with_damage]
+            pending = PendingFrames(slots, report, source, numbers)
             frames = self._decode_frames(source, index, pending.waiting, report.counts, with_damage=with_damage)
             for ordinal, frame in frames:
                 write: Write = partial(converter.write, frame, index.stream)

@@ -1,4 +1,4 @@
-"""StillDecoder: decode picture files, alone or as an image sequence, with Pillow.
+"""StillDecoder: decode picture files, alone or as an image sequence: JPEG with simplejpeg, all others with Pillow.
 
 Conversion of pictures that are not 8-bit RGB:
     - Alpha is dropped, as in videos, also that of a palette: the stored colour is kept, nothing is blended.
@@ -7,8 +7,11 @@ Conversion of pictures that are not 8-bit RGB:
     - CMYK and YCbCr: Pillow's formulas. ICC profiles, gamma and chromaticities are not applied.
     - 32-bit integers, floats and L*a*b* are not converted: UnsupportedCodec, already from ``probe`` and ``scan``.
 
-Pictures are turned upright. Then the recipe of ``decode._convert`` applies, as for a video of rgb24 frames. JPEG is
-always decoded at full size, because reduced decoding gives other pixels.
+Pictures are turned upright. Then the recipe of ``decode._convert`` applies, as for a video of rgb24 frames.
+
+JPEG is decoded by simplejpeg, and by Pillow what simplejpeg refuses; at full size both give the same pixels. With
+``OutputSpec.still_quality="scaled"`` it is decoded at a half, a quarter or an eighth of its size where that is enough:
+see ``decode._reduction``.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from framefeed._shortage import try_again_in_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits, make_limit_error, read_bytes
 from framefeed.decode._convert import describe_conversion
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Ordinals, Pixels
+from framefeed.decode._reduction import find_reduction, reduce_size
 from framefeed.decode._registry import check_kind
 from framefeed.decode._slots import (
     PendingFrames,
@@ -36,7 +40,7 @@ from framefeed.decode._slots import (
 from framefeed.errors import CorruptMedia, FrameNotFound, LimitExceeded, MediaError, StaleSource, UnsupportedCodec
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource, SequenceSource
-from framefeed.pictures import UNCONVERTIBLE_MODES, decode_still, make_mode_error
+from framefeed.pictures import JPEG_LIBRARY, UNCONVERTIBLE_MODES, decode_jpeg, decode_still, make_mode_error
 from framefeed.request import OutputSpec
 
 # Errors of one picture, which the others of a sequence need not have.
@@ -50,18 +54,35 @@ class StillDecoder(BaseDecoder):
 
     Args:
         limits: Largest sizes that a file may have.
+        reduction: Divisor of height and width of the JPEGs that ``iter_native`` gives.
     """
 
     name = "still"
 
-    def __init__(self, *, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, *, limits: Limits = DEFAULT_LIMITS, reduction: int = 1) -> None:
         self._limits = limits
+        self.reduction = reduction
+
+    def for_output(self, index: FrameIndex, output: OutputSpec) -> StillDecoder:
+        """Return the decoder of the reduction that an output has; see ``BaseDecoder.for_output``."""
+        return self._at(find_reduction(index, output))
+
+    def _at(self, reduction: int) -> StillDecoder:
+        return self if reduction == self.reduction else StillDecoder(limits=self._limits, reduction=reduction)
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Decode the clips of one source; see ``Decoder.decode``."""
         report = DecodeReport(errors=[None] * len(slots))
-        pending = PendingFrames(slots, report, source)
-        self._check(source, index, pending.waiting)
+        by_reduction: dict[int, list[int]] = {}
+        for number, slot in enumerate(slots):
+            by_reduction.setdefault(find_reduction(index, slot.output), []).append(number)
+        for reduction, numbers in by_reduction.items():
+            pending = PendingFrames(slots, report, source, numbers)
+            self._check(source, index, pending.waiting)
+            self._at(reduction)._fill(source, index, pending, report)
+        return report
+
+    def _fill(self, source: MediaSource, index: FrameIndex, pending: PendingFrames, report: DecodeReport) -> None:
         errors: dict[int, MediaError] = {}
         for ordinal in pending.waiting:
             try:
@@ -72,7 +93,6 @@ class StillDecoder(BaseDecoder):
                 pending.fill(ordinal, make_writer(frame, index, name))
         for slot, ordinals in pending.slots_waiting().items():
             report.errors[slot] = _make_error(source, index, ordinals, errors[ordinals[0]])
-        return report
 
     def iter_native(
         self, source: MediaSource, index: FrameIndex, ordinals: Ordinals, counts: DecodeCounts | None = None
@@ -92,13 +112,17 @@ class StillDecoder(BaseDecoder):
     ) -> Iterator[tuple[int, Pixels]]:
         """Yield (ordinal, RGB pixels) of some frames, each in new memory; see ``BaseDecoder.iter_rgb``."""
         shape = output.shape(*index.stream.displayed)
-        for ordinal, frame in self.iter_native(source, index, ordinals):
+        for ordinal, frame in self.for_output(index, output).iter_native(source, index, ordinals):
             write = make_writer(frame, index, name_picture(source, int(index.frame_packet[ordinal])))
             yield ordinal, convert_picture(write, output, shape, source)
 
     def recipe(self, index: FrameIndex) -> str:
         """Name the libraries and versions that decide the pixels; see ``BaseDecoder.recipe``."""
-        return f"still, Pillow {PIL.__version__}, {describe_conversion()}"
+        recipe = f"still, Pillow {PIL.__version__}, {describe_conversion()}"
+        if index is None or index.stream.codec != "mjpeg":
+            return recipe
+        scale = f", JPEG at 1/{self.reduction}" if self.reduction > 1 else ""
+        return f"{recipe}, {JPEG_LIBRARY}{scale}"
 
     def _check(self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int]) -> None:
         check_kind(self, index, source.name)
@@ -117,11 +141,23 @@ class StillDecoder(BaseDecoder):
             counts.runs += 1
             counts.packets_sent += 1
             counts.bytes_read += len(data)
-            upright = convert_to_rgb(decode_still(data, name, self._limits), name)
+            frame = self._decode_data(data, name, self.reduction)
+            size = frame.height, frame.width
+            if self.reduction > 1 and size != reduce_size(*index.stream.displayed, self.reduction):
+                # A picture of a sequence by whose first picture the reduction was chosen, and which differs from it.
+                frame = self._decode_data(data, name, 1)
             counts.frames_decoded += 1
-            return VideoFrame.from_ndarray(upright, "rgb24"), name
+            return frame, name
 
         return try_again_in_shortage(decode, source.name, "decode")
+
+    def _decode_data(self, data: bytes, name: str, reduction: int) -> VideoFrame:
+        upright = decode_jpeg(data, name, self._limits, reduction)
+        if upright is not None and upright.flags.c_contiguous:
+            return VideoFrame.from_numpy_buffer(upright, "rgb24")
+        if upright is None:
+            upright = convert_to_rgb(decode_still(data, name, self._limits, reduction), name)
+        return VideoFrame.from_ndarray(upright, "rgb24")
 
     def _read(self, source: MediaSource, index: FrameIndex, number: int) -> tuple[bytes, str]:
         size = int(index.packets.size[number])

@@ -1,0 +1,73 @@
+"""Decode JPEGs by simplejpeg (libjpeg-turbo), also at a half, a quarter or an eighth of their size."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import simplejpeg  # type: ignore[import-untyped]
+
+from framefeed._values import Limits
+from framefeed.pictures._exif import convert_exif_orientation
+from framefeed.pictures._reads import PICTURE_HEAD_BYTES, CountedReads, OddHeader
+from framefeed.pictures._still import read_still_header
+
+JPEG_LIBRARY = f"simplejpeg {simplejpeg.__version__}"
+_PADDING_BYTES = 64
+"""Behind the pixels: swscale reads whole registers, also at the end of the last row."""
+_DECODED_MODES = frozenset({"L", "RGB"})
+"""Pillow's formulas for CMYK and YCCK differ from simplejpeg's by up to 2 of 255."""
+
+
+def decode_jpeg(data: bytes, name: str, limits: Limits, reduction: int = 1) -> npt.NDArray[np.uint8] | None:
+    """Decode a plain JPEG, and turn it upright by its EXIF orientation.
+
+    At full size the pixels are those of Pillow, which uses the same library; reduced ones are those of its ``draft``.
+
+    Args:
+        data: The whole file.
+        name: For messages.
+        limits: What it may claim.
+        reduction: 1, 2, 4 or 8: height and width are divided by it, and rounded up.
+
+    Returns:
+        RGB, uint8 [H, W, 3]; C-contiguous unless it was turned. None for all that Pillow must decode: other formats,
+        CMYK, rare headers, and damage, of which only Pillow's rules say whether there is a picture.
+
+    Raises:
+        LimitExceeded: It claims more pixels than ``limits``, and nothing was allocated.
+    """
+    if not data.startswith(b"\xff\xd8"):
+        return None
+    more = CountedReads(_read_part, data, limits.max_header_bytes)
+    try:
+        header = read_still_header(data[:PICTURE_HEAD_BYTES], more, len(data))
+    except OddHeader:
+        return None
+    if header.mode not in _DECODED_MODES:
+        return None
+    limits.check_picture(header.width, header.height, name)
+    shape = -(-header.height // reduction), -(-header.width // reduction), 3
+    # The memory is of the size that the header claims: simplejpeg fails if it understands another one.
+    memory = np.empty(math.prod(shape) + _PADDING_BYTES, np.uint8)
+    # It takes the smallest picture of at least this size; 0 is full size.
+    least = shape[:2] if reduction > 1 else (0, 0)
+    try:
+        pixels: npt.NDArray[np.uint8] = simplejpeg.decode_jpeg(
+            data, "RGB", min_height=least[0], min_width=least[1], buffer=memory
+        )
+    except ValueError:
+        return None
+    return _turn_upright(pixels, header.orientation) if pixels.shape == shape else None
+
+
+def _read_part(data: bytes, count: int, offset: int) -> bytes:
+    return data[offset : offset + count]
+
+
+def _turn_upright(pixels: npt.NDArray[np.uint8], orientation: int) -> npt.NDArray[Any]:
+    rotation, mirrored = convert_exif_orientation(orientation)
+    turned = np.rot90(pixels, rotation // 90) if rotation else pixels
+    return turned[:, ::-1] if mirrored else turned
