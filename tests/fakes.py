@@ -138,6 +138,10 @@ class FakeCatalog:
         return np.array(rows, dtype=np.int64)
 
     @property
+    def plannable_rows(self) -> np.ndarray:
+        return self.usable_rows[: None if self.has_frame_indexes else 0]
+
+    @property
     def num_frames(self) -> np.ndarray:
         return np.array([len(index) for index in self.indexes], dtype=np.int64)
 

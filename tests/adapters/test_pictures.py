@@ -57,6 +57,18 @@ def test_stills(root: Path, workers: int) -> None:
     assert all(isinstance(source, str) for batch in batches for source in batch["source"])
 
 
+@pytest.mark.parametrize("workers", WORKERS)
+def test_stills_of_a_catalog_of_headers(root: Path, tmp_path: Path, workers: int) -> None:
+    catalog = scan(root / "b", depth="header", label_from="parent", out=tmp_path / "cat.parquet", workers=0)
+    plan = plan_clips(catalog, Uniform(1), seed=0, columns=["label"])
+    clips, targets = zip(*DataLoader(ClipDataset(plan, target="label"), batch_size=4, num_workers=workers), strict=True)
+    expected = plan_clips(scan(root / "b", label_from="parent", workers=0), Uniform(1), seed=0, columns=["label"])
+    assert read_numbers(torch.cat(clips)) == [
+        number for clip, _ in ClipDataset(expected, target="label") for number in read_numbers(clip[None])
+    ]
+    assert torch.cat(targets).tolist() == [expected.columns_at(number)["label"] for number in range(16)]
+
+
 def test_the_source_of_a_sequence_collates(root: Path) -> None:
     sequence = ImageSequence(root / "a" / "s1", fps=25)
     dataset = ClipDataset(plan_requests([DecodeRequest(source=sequence, indices=[3])] * 2))

@@ -95,6 +95,7 @@ def made_columns() -> pa.StructArray:
     table = pa.table(
         {
             "source": ["a", "b", "é"],
+            "kind": ["video", None, "video"],
             "num_frames": [4, None, 0],
             "width": [5, None, 7],
             "height": [6, None, 8],
@@ -118,6 +119,15 @@ def test_columns_for_plans_are_those_of_the_catalog() -> None:
     assert (made.has_failed.tolist(), made.usable_rows.tolist()) == ([False, True, False], [0])
     assert made.frame_rows.tolist() == [0, -1, 1]
     assert find_usable_rows(np.array([False, True, False]), np.array([-1, 3, 0])).tolist() == [0]
+
+
+def test_readable_pictures_have_one_frame_whatever_their_header_claims() -> None:
+    columns = {name: [4, None, 0, 3, 4] for name in ("num_frames", "width", "height", "num_key_frames")}
+    kinds, errors = ["image", "image", "image", "image", "video"], [None, None, None, "CorruptMedia", None]
+    table = pa.table({"source": [*"abcde"], "kind": kinds, "error_type": pa.array(errors, pa.string()), **columns})
+    made = PlanColumns(make_plan_columns(table.column), 5, 5, "x.arrow")
+    assert made.numbers("num_frames").tolist() == [1, 1, 1, 3, 4]
+    assert made.usable_rows.tolist() == [0, 1, 2, 4]
 
 
 @pytest.mark.parametrize("rows", [[0, -1, 2], [0, -2, 1], [2**62, 0, 0]])

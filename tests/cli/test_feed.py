@@ -237,6 +237,21 @@ def test_files_that_are_no_catalogs_are_one_line(catalog: str, tmp_path: Path, a
         assert said in only_line(answer("feed", path, "--rates", "1:8", code=1).err)
 
 
+def test_pictures_of_a_catalog_of_headers(catalog: str, tmp_path: Path, answer: Answer) -> None:
+    Image.new("RGB", (64, 48)).save(tmp_path / "a.png")
+    roots = [tmp_path / "a.png", Catalog.open(catalog).source(0)]
+    for path, depth in ((tmp_path / "headers.parquet", "header"), (tmp_path / "frames.parquet", "frames")):
+        scan(roots, out=path, depth=depth)
+    words = ["--rates", "1:1", "--start", "0", "--size", "32x48"]
+    out, err = answer("feed", tmp_path / "headers.parquet", *words, "--json", code=3)
+    fed = json.loads(out)
+    assert (err, fed["clips"]) == ("", 1)
+    (failed,) = fed["failed"]
+    assert "without --headers-only" in failed["error"]
+    first = answer("feed", "--text", tmp_path / "headers.parquet", *words, code=3).out.splitlines()[0]
+    assert first.startswith("1 picture: 1 clip of 1 frame")
+
+
 def test_a_warning_says_that_damage_is_not_known(catalog: str, answer: Answer) -> None:
     words = ["feed", catalog, "--rates", "2:2", "--size", "32x48", "--max-batches", "1", "--on-damaged", "skip"]
     line = only_line(answer(*words).err)

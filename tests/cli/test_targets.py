@@ -96,7 +96,8 @@ def test_a_cache_must_be_a_folder(tmp_path: Path, folder: Path, answer: Answer) 
 def test_frame_tables_that_are_missing_are_named(folder: Path, tmp_path: Path, answer: Answer) -> None:
     path, missing = tmp_path / "cat.parquet", f"there is no file {tmp_path / 'cat.frames.arrow'}"
     path.write_bytes((folder / "cat.parquet").read_bytes())
-    assert f"{missing}: put it back, or scan again" in only_line(answer("feed", path, "--rates", "1:2", code=1).err)
+    line = only_line(answer("feed", path, "--rates", "1:2", code=1).err)
+    assert f"{missing}: put it back, or plan over catalog.with_frame_indexes() (on the command line: scan again" in line
     assert missing in only_line(answer("report", path, "-o", tmp_path / "r.html").err)
     with pytest.raises(ValueError, match=missing):
         Catalog.open(path).frame_index(0)

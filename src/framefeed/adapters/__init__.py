@@ -30,7 +30,7 @@ def check_target(plan: EpochPlan, target: str) -> None:
         advice = near or f": plan with columns=[{target!r}]"
         raise UsageError(f"target: the plan has no column {target!r}, only {list(plan.columns)}{advice}")
     if not isinstance(plan.rule, Requests):
-        check_targets(plan.catalog, target, plan.catalog.usable_rows)
+        check_targets(plan.catalog, target, plan.catalog.plannable_rows)
 
 
 def find_target_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

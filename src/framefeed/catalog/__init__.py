@@ -14,7 +14,13 @@ from framefeed.catalog._catalog_file import (
     open_catalog,
     write_catalog,
 )
-from framefeed.catalog._catalog_rows import explain_missing_frames, explain_relative_path, get_missing_frames_path
+from framefeed.catalog._catalog_rows import (
+    check_plannable,
+    explain_missing_frames,
+    explain_relative_path,
+    get_missing_frames_path,
+    list_unindexed_rows,
+)
 from framefeed.catalog._columns import (
     FACTS,
     SURVEYED,
@@ -60,6 +66,7 @@ __all__ = [
     "SurveyedSources",
     "build_catalog_data",
     "check_classes",
+    "check_plannable",
     "check_target",
     "collect_results",
     "content_fingerprint",
@@ -76,6 +83,7 @@ __all__ = [
     "get_missing_frames_path",
     "has_jpegs",
     "hash_column",
+    "list_unindexed_rows",
     "make_memory_catalog",
     "number_sources",
     "number_true",

@@ -27,7 +27,7 @@ from framefeed._values import Limits, MediaInfo, resolve_limits
 from framefeed.catalog._assembly import CatalogData, ListedRows, survey_rows
 from framefeed.catalog._catalog_file import CatalogHeader, format_rate, get_frames_path, open_catalog, write_catalog
 from framefeed.catalog._catalog_rows import CatalogRows, Verification, verify_rows
-from framefeed.catalog._columns import Facts, content_fingerprint, decode_dictionary
+from framefeed.catalog._columns import Facts, content_fingerprint, count_one_frame, decode_dictionary
 from framefeed.catalog._frame_tables import FrameTables
 from framefeed.catalog._selecting import (
     assign_rows,
@@ -99,9 +99,8 @@ class CatalogEntry:
 
     @property
     def frame_index(self) -> FrameIndex | None:
-        """The index of its frames; None for a failed file or without frame indexes."""
-        failed = self._catalog.error(self.row) is not None
-        return self._catalog.frame_index(self.row) if self._catalog.has_frame_indexes and not failed else None
+        """The index of its frames; None for a failed file, or a video of a catalog without frame indexes."""
+        return self._catalog.frame_index(self.row) if self._catalog._has_frame_index(self.row) else None
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -211,7 +210,12 @@ class Catalog(CatalogRows):
         """Hash of everything that a plan depends on: content and order of rows and columns, but not file locations."""
         if self._saved is not None and self._saved.rows is None:
             return self._saved.fingerprint
-        return content_fingerprint(self.table, [self._data.depth, self._data.verify, *map(str, self._data.classes)])
+        table, depth = self.table, self._data.depth
+        if depth == "header":
+            # A scan of the same pictures at depth "frames", which gives the same plans, has this fingerprint; of videos
+            # it has more facts.
+            table, depth = count_one_frame(table), "frames"
+        return content_fingerprint(table, [depth, self._data.verify, *map(str, self._data.classes)])
 
     # --- other catalogs -------------------------------------------------------------------------------
 

@@ -81,18 +81,23 @@ class CatalogRows:
         """Read the frame index of a row.
 
         Raises:
-            UsageError: The row failed, or the catalog has no frame indexes.
+            UsageError: The row failed, or is a video of a catalog without frame indexes.
             UnreadableMedia: The frame tables are damaged.
         """
-        if self._data.frames is None:
-            raise UsageError(self._data.why_no_frames("call catalog.with_frame_indexes()"))
-        frame_row = self._get_frame_row(row)
-        if frame_row >= 0:
-            return self._data.frames.index(frame_row)
-        info = None if self.error(row) is not None else self.info(row)
+        frames = self._data.frames
+        frame_row = -1 if frames is None else self._get_frame_row(row)
+        if frames is not None and frame_row >= 0:
+            return frames.index(frame_row)
+        error = self.error(row)
+        info = None if error is not None else self.info(row)
         if info is None or info.kind != "image":
-            raise UsageError(f"row {row} ({self.name(row)}) has no frame index: {self.error(row)}")
+            reason = error if error is not None else self._data.why_no_frames("call catalog.with_frame_indexes()")
+            raise UsageError(f"row {row} ({self.name(row)}) has no frame index: {reason}")
         return build_still_index(info, self._identity(row))
+
+    def _has_frame_index(self, row: int) -> bool:
+        """Whether `frame_index` gives one."""
+        return self.error(row) is None and (self.has_frame_indexes or self._scalar("kind", row) == "image")
 
     def info(self, row: int) -> MediaInfo | None:
         """Get the claims of a row's header; None for a file that could not be read."""
@@ -137,7 +142,7 @@ class CatalogRows:
 
     @property
     def has_frame_indexes(self) -> bool:
-        """Whether the catalog has frame indexes (depth "frames"), which plans need."""
+        """Whether the catalog has frame indexes (depth "frames"), which plans of videos need."""
         return self._data.frames is not None
 
     @cached_property
@@ -148,8 +153,14 @@ class CatalogRows:
         return find_usable_rows(self._select(self._data.facts.plan_columns.has_failed), self.num_frames)
 
     @cached_property
+    def plannable_rows(self) -> IntArray:
+        """Numbers of the usable rows that have a frame index or, as still pictures, need none, int64 [P]."""
+        rows = self.usable_rows
+        return rows if self._data.frames is not None else rows[self._select(self._data.facts.is_picture)[rows]]
+
+    @cached_property
     def num_frames(self) -> IntArray:
-        """Frames of each row, int64 [R]; -1 where unknown."""
+        """Frames of each row, int64 [R]; -1 where unknown. A readable picture has one, whatever its header claims."""
         return self._select(self._data.facts.plan_columns.numbers("num_frames"))
 
     @cached_property
@@ -294,8 +305,29 @@ def explain_relative_path(catalog: CatalogRows, row: int) -> str:
     )
 
 
-def explain_missing_frames(catalog: CatalogRows, remedy: str) -> str:
-    """Explain why a catalog has no frame indexes, and how to get them."""
+def list_unindexed_rows(catalog: CatalogRows) -> IntArray:
+    """List the usable rows that cannot be planned: videos of a catalog without frame indexes, int64."""
+    return np.setdiff1d(catalog.usable_rows, catalog.plannable_rows, assume_unique=True)
+
+
+def check_plannable(catalog: CatalogRows, name: str = "") -> None:
+    """Check that the rows of a catalog can be planned, at least some; or all, if it is only not complete.
+
+    Args:
+        catalog: The catalog.
+        name: Its path, for the message.
+
+    Raises:
+        UsageError: It has videos alone, and no frame indexes; or videos, whose frame tables are missing.
+    """
+    usable, plannable = len(catalog.usable_rows), len(catalog.plannable_rows)
+    if plannable < usable and (not plannable or catalog._data.missing is not None):
+        raise UsageError(f"{name}: {explain_missing_frames(catalog)}".removeprefix(": "))
+
+
+def explain_missing_frames(catalog: CatalogRows) -> str:
+    """Explain why the videos of a catalog cannot be planned, and what to do."""
+    remedy = "plan over catalog.with_frame_indexes() (on the command line: scan again, without --headers-only)"
     return catalog._data.why_no_frames(remedy)
 
 

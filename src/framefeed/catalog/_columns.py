@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from framefeed._arrays import IntArray
+from framefeed._arrays import BoolArray, IntArray
+from framefeed._cached import cached_property
 from framefeed._checks import expected
 from framefeed._compute import pc
 from framefeed._nearest import did_you_mean
 from framefeed._per_process import PerProcess
 from framefeed.catalog._arrow import view_ragged
-from framefeed.catalog._plan_columns import PlanColumns, make_plan_columns
+from framefeed.catalog._plan_columns import PlanColumns, find_pictures, make_plan_columns
 from framefeed.errors import UsageError
 from framefeed.media import SEQUENCE_CONTAINER
 
@@ -219,6 +220,11 @@ class Facts:
                 self._columns[name] = self._read(name)
             return self._columns[name]
 
+    @cached_property
+    def is_picture(self) -> BoolArray:
+        """Whether each row is a still picture, bool [R]."""
+        return find_pictures(self.column("kind"))
+
     def table(self) -> pa.Table:
         """Read all columns."""
         return pa.table({name: self.column(name) for name in self.names})
@@ -228,7 +234,7 @@ class Facts:
         """The columns that plans read of every row."""
         with self._lock.value:
             if self._plan_columns is None:
-                made = make_plan_columns(self.column)
+                made = make_plan_columns(self._read)  # which keeps none of them
                 self._plan_columns = PlanColumns(made, self.num_rows, self.num_rows, "the catalog in memory")
             return self._plan_columns
 
@@ -236,6 +242,13 @@ class Facts:
 def find_first_rows(numbers: IntArray) -> IntArray:
     """Find the first row of each source by the result of `number_sources`, int64 [S], ascending."""
     return np.unique(numbers, return_index=True)[1]
+
+
+def count_one_frame(table: pa.Table) -> pa.Table:
+    """Count one frame in each readable picture, as a scan at depth "frames" does, whatever its header claims."""
+    is_one = find_pictures(table.column("kind")) & table.column("error_type").is_null().to_numpy()
+    counts = pc.if_else(pa.array(is_one), pa.scalar(1, pa.int64()), table.column("num_frames"))
+    return table.set_column(table.column_names.index("num_frames"), "num_frames", counts)
 
 
 def content_fingerprint(table: pa.Table, settings: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ import xxhash
 
 from framefeed._arrays import AnyArray, BoolArray, IntArray
 from framefeed._cached import cached_property
+from framefeed._compute import pc
 from framefeed.catalog._arrow import MappedFile, view_numbers, view_ragged
 from framefeed.errors import UnreadableMedia
 
@@ -43,6 +44,8 @@ def make_plan_columns(column: Callable[[str], pa.ChunkedArray]) -> pa.StructArra
     known = ("num_frames", "width", "height")
     numbers: dict[str, IntArray] = {name: column(name).cast(pa.int64()).fill_null(-1).to_numpy() for name in known}
     has_failed = column("error_type").is_valid().to_numpy()
+    # The header of an animation claims more.
+    numbers["num_frames"] = np.where(find_pictures(column("kind")) & ~has_failed, 1, numbers["num_frames"])
     usable = find_usable_rows(has_failed, numbers["num_frames"])
     numbers["usable_row"] = np.concatenate([usable, np.full(len(has_failed) - len(usable), -1, np.int64)])
     numbers["frame_row"] = np.full(len(has_failed), -1, np.int64)
@@ -54,6 +57,12 @@ def make_plan_columns(column: Callable[[str], pa.ChunkedArray]) -> pa.StructArra
     texts = column("source").cast(pa.large_string()).combine_chunks()
     arrays = [texts, *(pa.array(numbers[name]) for name in _NUMBERS), pa.array(has_failed.astype(np.uint8))]
     return pa.StructArray.from_arrays(arrays, fields=list(PLAN_COLUMNS))
+
+
+def find_pictures(kinds: pa.ChunkedArray) -> BoolArray:
+    """Find the rows of kind "image", bool [R]."""
+    is_picture: BoolArray = pc.equal(kinds, "image").fill_null(False).to_numpy()
+    return is_picture
 
 
 def number_sources(texts: pa.Array) -> IntArray:

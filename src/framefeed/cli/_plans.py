@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from framefeed._units import format_count
 from framefeed.cache import FORMS, FrameCache, list_codecs
-from framefeed.catalog import Catalog, explain_missing_frames
+from framefeed.catalog import Catalog, check_plannable
 from framefeed.cli._arguments import (
     add_limit_arguments,
     add_root_argument,
@@ -104,18 +104,17 @@ def check_media(catalog: Catalog, path: str) -> None:
 
 def describe_contents(catalog: Catalog) -> str:
     """Count the readable files, as in ``55 videos and 106 pictures``."""
-    kinds = catalog.table["kind"].take(pa.array(catalog.usable_rows)).to_pylist()
+    kinds = catalog.table["kind"].take(pa.array(catalog.plannable_rows)).to_pylist()
     pictures = kinds.count("image")
     counts = [(len(kinds) - pictures, "video"), (pictures, "picture")]
     return " and ".join(format_count(count, noun) for count, noun in counts if count)
 
 
 def open_catalog(path: str, root: str | None) -> Catalog:
-    """Open a catalog, and check that it has media and frame indexes."""
+    """Open a catalog, and check that it has media that can be planned."""
     catalog = Catalog.open(path, root)
     check_media(catalog, path)
-    if not catalog.has_frame_indexes:
-        raise UsageError(f"{path}: {explain_missing_frames(catalog, 'scan again, without --headers-only')}")
+    check_plannable(catalog, path)
     return catalog
 
 

@@ -117,9 +117,9 @@ def _estimate_spacing(rule: ClipRule, frames: FloatArray, fps: FloatArray) -> Fl
 def _find_codecs(catalog: Catalog) -> tuple[FloatArray, AnyArray]:
     """Find the seconds for each byte of every row, and whether its frames are picture files."""
     codes = catalog.column_values("codec") * 4 + catalog.column_values("kind")
-    usable = catalog.usable_rows
+    plannable = catalog.plannable_rows
     seconds, is_pictures = np.zeros(len(codes)), np.zeros(len(codes), dtype=np.bool_)
-    for row in usable[np.unique(codes[usable], return_index=True)[1]].tolist():
+    for row in plannable[np.unique(codes[plannable], return_index=True)[1]].tolist():
         index = catalog.frame_index(row)
         seconds[codes == codes[row]] = Codec.of(index.stream.codec).seconds_per_byte
         is_pictures[codes == codes[row]] = has_picture_files(index)

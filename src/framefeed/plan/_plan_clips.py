@@ -9,7 +9,7 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed._checks import expected, refuse_names
-from framefeed.catalog import Catalog
+from framefeed.catalog import Catalog, explain_missing_frames, list_unindexed_rows
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import Timeline
 from framefeed.plan._epoch import EpochPlan, restore_plan
@@ -56,8 +56,8 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     Example: ``plan_clips(catalog, Rates([(1, 8), (2, 8)]), seed=0, size=(224, 224), columns=["label"])``
 
     Args:
-        catalog: A catalog with frame indexes. Rows that failed are left out with one warning; ``plan.excluded`` lists
-            them.
+        catalog: A catalog with frame indexes; or one of headers (``depth="header"``), of which the pictures are
+            planned. Its videos, and rows that failed, are left out with one warning; ``plan.excluded`` lists them.
         rule: The clip rule, which says which frames make a clip; None if ``at`` is given.
         clips_per_video: Number of clips of each video in an epoch.
         seed: An integer from 0 to 2**64 - 1; random choices depend only on seed, epoch and global position. It must be
@@ -91,8 +91,8 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
         columns: Names of columns that are delivered with the clips.
 
     Raises:
-        UsageError: The catalog has no frame indexes, the pictures would have different sizes, or options contradict
-            each other.
+        UsageError: The catalog has only videos and no frame indexes, the pictures would have different sizes, or
+            options contradict each other.
     """
     if seed is None:
         raise UsageError("seed: give a number, such as seed=0: all random choices of a plan come from it")
@@ -103,9 +103,12 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     plan = restore_plan(catalog, _check_rule(catalog, rule, at), options)
     if not len(catalog):
         warnings.warn("the catalog has no rows, so the plan has no clips: check its filter", UserWarning, stacklevel=3)
-    if excluded := len(catalog) - len(catalog.usable_rows) + len(plan.tables.windowless):
+    if excluded := len(catalog) - len(catalog.plannable_rows) + len(plan.tables.windowless):
         count = f"{excluded} of {len(catalog)} rows"
         message = f"{count} are left out of this plan: plan.excluded lists each with the reason"
+        if len(unindexed := list_unindexed_rows(catalog)):
+            videos = f"{len(unindexed)} of them are videos (first {describe_source(catalog, int(unindexed[0]))})"
+            message = f"{message}. {videos}: {explain_missing_frames(catalog)}"
         if not len(plan.tables.layout):
             source, reason = plan.excluded[0]
             reason = reason.replace(f"{source}: ", "", 1)  # which most messages of errors begin with
@@ -154,18 +157,19 @@ def explain_enlarged_crop(plan: EpochPlan) -> str | None:
 
 def _list_rows(plan: EpochPlan) -> IntArray:
     """List the rows that clips come from; of requests, the row of each."""
-    return plan.rule.rows if isinstance(plan.rule, Requests) else plan.catalog.usable_rows
+    return plan.rule.rows if isinstance(plan.rule, Requests) else plan.catalog.plannable_rows
 
 
 def _describe_unknown_damage(plan: EpochPlan) -> str | None:
     """Write a warning if ``on_damaged`` cannot work for rows that were not decoded to find damage; else None."""
     catalog = plan.catalog
     # Null, here NaN, means that not all of a file was decoded.
-    count = np.count_nonzero(np.isnan(catalog.column_values("num_damaged_frames")[catalog.usable_rows]))
+    rows = catalog.plannable_rows
+    count = np.count_nonzero(np.isnan(catalog.column_values("num_damaged_frames")[rows]))
     if not count:
         return None
     return (
-        f"on_damaged={plan.options.on_damaged!r}: damage is not known for {count} of {len(catalog.usable_rows)} rows, "
+        f"on_damaged={plan.options.on_damaged!r}: damage is not known for {count} of {len(rows)} rows, "
         "because they were not scanned with verify='full' (on the command line: framefeed scan --verify full); loading "
         "a damaged frame of these rows raises CorruptMedia"
     )

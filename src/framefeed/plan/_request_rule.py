@@ -14,7 +14,7 @@ import numpy.typing as npt
 from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import expected
-from framefeed.catalog import Catalog, RowLists, explain_missing_frames
+from framefeed.catalog import Catalog, RowLists, check_plannable
 from framefeed.errors import UsageError
 from framefeed.index import ExactTimes, Timeline
 from framefeed.plan._options import PlanOptions
@@ -196,18 +196,17 @@ _NUMBERS = re.compile(r"(?<![a-z])(frames?|index|indices|indexes|idx|ids?|number
 
 
 def make_row_requests(catalog: Catalog, at: str, options: PlanOptions) -> Requests:
-    """Make a request of each usable row that has numbers in column ``at``: frame numbers if integers, else seconds.
+    """Make a request of each plannable row that has numbers in column ``at``: frame numbers if integers, else seconds.
 
     Raises:
         UsageError: The column is missing, holds something else, or not as many numbers in every row.
     """
-    if not catalog.has_frame_indexes:
-        raise UsageError(explain_missing_frames(catalog, "plan over catalog.with_frame_indexes()"))
+    check_plannable(catalog)
     if options.within is not None or options.clips_per_video != 1:
         raise UsageError("at= has one clip a row: leave out within= and clips_per_video=")
     all_lists = RowLists.of(catalog, at)
-    usable = catalog.usable_rows
-    rows = usable[~all_lists.has_null[usable] & (all_lists.lengths[usable] > 0)]
+    plannable = catalog.plannable_rows
+    rows = plannable[~all_lists.has_null[plannable] & (all_lists.lengths[plannable] > 0)]
     lists = all_lists.take(rows)
     _check_lists(catalog, at, rows, lists)
     by_time = lists.values.dtype.kind == "f"

@@ -65,7 +65,7 @@ def mean_picture_bytes(plan: EpochPlan) -> int:
         return 0
     if not plan.options.unequal:
         return math.prod(plan.picture_shape)
-    rows = plan.catalog.usable_rows[:: -(-len(plan.catalog.usable_rows) // _SAMPLED_PICTURES)]
+    rows = plan.catalog.plannable_rows[:: -(-len(plan.catalog.plannable_rows) // _SAMPLED_PICTURES)]
     sizes = zip(plan.catalog.heights[rows].tolist(), plan.catalog.widths[rows].tolist(), strict=True)
     return sum(math.prod(plan.options.pictures.shape(*size)) for size in sizes) // len(rows)
 

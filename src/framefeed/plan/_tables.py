@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import FloatArray, IntArray
-from framefeed.catalog import Catalog, explain_missing_frames
+from framefeed.catalog import Catalog, check_plannable, explain_missing_frames, list_unindexed_rows
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import FrameIndex, Timeline
 from framefeed.media import source_name as media_name
@@ -62,14 +62,13 @@ class PlanTables:
         """Make and check the tables of a plan.
 
         Raises:
-            UsageError: No frame indexes, unknown columns, pictures of different sizes.
+            UsageError: Videos alone, without frame indexes; unknown columns; pictures of different sizes.
         """
-        if not catalog.has_frame_indexes:
-            raise UsageError(explain_missing_frames(catalog, "plan over catalog.with_frame_indexes()"))
+        check_plannable(catalog)
         if isinstance(rule, Requests):
             return _make_request_tables(catalog, rule, options)
         windows = None if options.within is None else Windows.of(catalog, options.within)
-        rows, pictures = catalog.usable_rows, options.pictures
+        rows, pictures = catalog.plannable_rows, options.pictures
         if "label" in options.columns:
             check_targets(catalog, "label", rows)
         layout: Layout = VideoClips(rows, options.clips_per_video)
@@ -100,6 +99,9 @@ class PlanTables:
             unusable = np.setdiff1d(np.arange(len(catalog)), catalog.usable_rows)
             names = (describe_source(catalog, row) for row in unusable.tolist())
             failed += [Excluded(name, "EmptyVideo: it has no frames") for name in names if name not in known]
+        unindexed = list_unindexed_rows(catalog).tolist()
+        reason = f"UsageError: {explain_missing_frames(catalog)}"
+        failed += [Excluded(describe_source(catalog, row), reason) for row in unindexed]
         return failed + list(self.windowless)
 
 
@@ -144,7 +146,7 @@ def _make_request_tables(catalog: Catalog, rule: Requests, options: PlanOptions)
         picture = _find_common_picture(catalog, options.pictures, np.unique(rule.rows))
     windowless: tuple[Excluded, ...] = ()
     if rule.at is not None:
-        missing = np.setdiff1d(catalog.usable_rows, rule.rows)
+        missing = np.setdiff1d(catalog.plannable_rows, rule.rows)
         reason = f"UsageError: column {rule.at!r} names no frame in this row, or has a null"
         windowless = tuple(Excluded(describe_source(catalog, row), reason) for row in missing.tolist())
     return PlanTables(
@@ -238,7 +240,7 @@ def _read_seconds(catalog: Catalog, name: str) -> FloatArray:
     if values.dtype == np.float64:
         return values
     # Text is read as codes, -1 for null, which look like seconds: the value of one row decides.
-    rows = catalog.usable_rows
+    rows = catalog.plannable_rows
     coded = rows[values[rows] != -1]
     sample = coded[0] if len(coded) else next(iter(rows), None)
     value = None if sample is None else catalog[int(sample)].columns.get(name)

@@ -248,5 +248,5 @@ def count_demand(plan: EpochPlan, epochs: int, options: FillOptions) -> PlanDema
         pictures=round(pictures * share),
         pieces=round(num_runs * share),
         varies=estimate_reuse(plan, options.by_output) < 1,
-        frames_at_most=None if is_endless else int(plan.catalog.num_frames[plan.catalog.usable_rows].sum()),
+        frames_at_most=None if is_endless else int(plan.catalog.num_frames[plan.catalog.plannable_rows].sum()),
     )
