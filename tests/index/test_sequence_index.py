@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from framefeed._values import MediaInfo
 from framefeed.errors import CorruptMedia, EmptyVideo, FormatChanged, NoVideoStream, UnreadableMedia
 from framefeed.index import Verify, probe
 from framefeed.index._build import build_index, index_media
 from framefeed.index._frame_index import FrameIndex
-from framefeed.index._pictures import build_still_index, has_picture_files, make_image_sequence
-from framefeed.media import ImageSequence, MediaSource
+from framefeed.index._pictures import build_still_index, describe_picture_stream, has_picture_files, make_image_sequence
+from framefeed.media import ImageSequence, MediaSource, SourceIdentity
 from tests.corpus import corpus_file
 from tests.media.pictures import SIZE, write_folder, write_named
 
@@ -85,15 +84,12 @@ def test_times_come_back_from_an_index(milliseconds: list[int]) -> None:
 def _made_up(sequence: ImageSequence, count: int) -> FrameIndex:
     """The index of a sequence whose files nobody needs."""
     times = sequence.times(count)
-    one = build_still_index(_info(), None)
+    stream = describe_picture_stream("png", "png", (4, 3), "RGB", 0, mirrored=False)
+    one = build_still_index(stream, SourceIdentity(99, None, ""))
     numbers = np.arange(count, dtype=np.int64)
     packets = type(one.packets)(numbers * 0, numbers + 1, times.pts, numbers.astype(np.uint8))
     return FrameIndex(times.pts, times.duration, times.time_base, numbers.copy(), "packets", numbers.copy(),
                       numbers.copy(), packets, one.stream)  # fmt: skip
-
-
-def _info() -> MediaInfo:
-    return MediaInfo("image", "png", "png", 4, 3, 4, 3, 0, False, "RGB", 1, None, None, 99)
 
 
 def test_all_headers_are_read_but_with_verify_none(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from framefeed.catalog._columns import (
 )
 from framefeed.catalog._plan_columns import find_usable_rows
 from framefeed.errors import FramefeedError, StaleSource, UsageError
-from framefeed.index import FrameIndex, build_still_index, index_media, make_image_sequence, probe
+from framefeed.index import FrameIndex, index_media, make_image_sequence, probe
 from framefeed.media import SEQUENCE_CONTAINER, ImageSequence, MediaSource, SourceIdentity, source_name
 from framefeed.parallel import Err, ordered_outcomes, thread_budget
 
@@ -88,12 +88,12 @@ class CatalogRows:
         frame_row = -1 if frames is None else self._get_frame_row(row)
         if frames is not None and frame_row >= 0:
             return frames.index(frame_row)
-        error = self.error(row)
-        info = None if error is not None else self.info(row)
-        if info is None or info.kind != "image":
+        index = self._data.facts.stills.frame_index(self._get_data_row(row))
+        if index is None:
+            error = self.error(row)
             reason = error if error is not None else self._data.why_no_frames("call catalog.with_frame_indexes()")
             raise UsageError(f"row {row} ({self.name(row)}) has no frame index: {reason}")
-        return build_still_index(info, self._identity(row))
+        return index
 
     def _has_frame_index(self, row: int) -> bool:
         """Whether `frame_index` gives one."""

@@ -19,6 +19,7 @@ from framefeed._nearest import did_you_mean
 from framefeed._per_process import PerProcess
 from framefeed.catalog._arrow import view_ragged
 from framefeed.catalog._plan_columns import PlanColumns, find_pictures, make_plan_columns
+from framefeed.catalog._still_facts import StillFacts
 from framefeed.errors import UsageError
 from framefeed.media import SEQUENCE_CONTAINER
 
@@ -237,6 +238,11 @@ class Facts:
                 made = make_plan_columns(self._read)  # which keeps none of them
                 self._plan_columns = PlanColumns(made, self.num_rows, self.num_rows, "the catalog in memory")
             return self._plan_columns
+
+    @cached_property
+    def stills(self) -> StillFacts:
+        """The columns that the frame indexes of pictures are made from."""
+        return StillFacts(self.column)
 
 
 def find_first_rows(numbers: IntArray) -> IntArray:

@@ -7,7 +7,7 @@ from framefeed.index._damage import find_damaged_frames, find_packet_start
 from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts, Timeline, TimesFrom
 from framefeed.index._joining import find_frame_starts
 from framefeed.index._picking import NO_PICK, PICKS, ExactTimes, Pick
-from framefeed.index._pictures import build_still_index, has_picture_files, make_image_sequence
+from framefeed.index._pictures import build_still_index, describe_picture_stream, has_picture_files, make_image_sequence
 from framefeed.index._probe import probe
 from framefeed.index._runs import (
     SECONDS_PER_DECODED_PIXEL,
@@ -51,6 +51,7 @@ __all__ = [
     "Verify",
     "build_index",
     "build_still_index",
+    "describe_picture_stream",
     "find_damaged_frames",
     "find_frame_starts",
     "find_packet_start",

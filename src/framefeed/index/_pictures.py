@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
-from framefeed._arrays import IntArray
 from framefeed._stopping import check_stop
 from framefeed._values import DEFAULT_LIMITS, KEY, Limits, MediaInfo, PacketTable
 from framefeed.errors import EmptyVideo, MediaError, NoVideoStream
@@ -22,23 +22,67 @@ OTHER_STILL = "image"
 _STILLS = frozenset({"avif", "bmp", "gif", "heic", "heif", "jpeg", "jxl", "mpo", "png", "tiff", "webp", OTHER_STILL})
 """Of these names only "gif" is that of a demuxer too, and every GIF is a picture here."""
 
+_ZERO, _NONE = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64)
+_KEY_FLAG = np.full(1, KEY, dtype=np.uint8)
+_KEY_FLAG.flags.writeable = False
+_SECOND = Fraction(1)
+
 
 def has_picture_files(index: FrameIndex) -> bool:
     """Whether each frame is a picture file of its own, which only the backend "still" reads."""
     return index.stream.container == SEQUENCE_CONTAINER or index.stream.container in _STILLS
 
 
-def build_still_index(info: MediaInfo, identity: SourceIdentity | None) -> FrameIndex:
+@lru_cache(maxsize=1024)
+def describe_picture_stream(
+    container: str, codec: str, coded_size: tuple[int, int], pixel_format: str, rotation: int, *, mirrored: bool
+) -> StreamFacts:
+    """Describe a picture as a stream of one frame; pictures of one form share the description.
+
+    Args:
+        container: As its header names it.
+        codec: Codec name.
+        coded_size: (width, height) as stored.
+        pixel_format: Name of the stored pixel format.
+        rotation: Degrees counter-clockwise.
+        mirrored: Whether it is mirrored after that.
+    """
+    known = container == SEQUENCE_CONTAINER or container in _STILLS
+    return StreamFacts(
+        stream_index=0,
+        container=container if known else OTHER_STILL,
+        codec=codec,
+        extradata=None,
+        width=coded_size[0],
+        height=coded_size[1],
+        pixel_format=pixel_format,
+        rotation=rotation,
+        mirrored=mirrored,
+        contiguous=True,  # Each file is one range of bytes.
+    )
+
+
+def build_still_index(stream: StreamFacts, identity: SourceIdentity) -> FrameIndex:
     """Index a still picture: one frame at 0 s of unknown duration, in ticks of a second.
 
     Args:
-        info: Claims of its header.
-        identity: Identity of the file, or None to skip the check for changes.
+        stream: From `describe_picture_stream`.
+        identity: Identity of the file.
     """
-    container = info.container if info.container in _STILLS else OTHER_STILL
-    zero = np.zeros(1, dtype=np.int64)
-    sizes = np.array([info.bytes], dtype=np.int64)
-    return _build_index(info, container, zero, zero, Fraction(1), sizes, identity)
+    # What is the same in every picture is one object, so that what is computed of it can be kept.
+    return FrameIndex(
+        pts=_ZERO,
+        duration=_ZERO,
+        time_base=_SECOND,
+        key_frame_indices=_ZERO,
+        built_from="packets",
+        frame_packet=_ZERO,
+        frame_start=_ZERO,
+        packets=PacketTable(offset=_ZERO, size=np.array([identity.bytes], dtype=np.int64), pts=_ZERO, flags=_KEY_FLAG),
+        stream=stream,
+        identity=identity,
+        damaged_frame_indices=_NONE,
+    )
 
 
 def index_still(
@@ -52,7 +96,7 @@ def index_still(
     info = probe_image(media, limits)
     if verify == "full":
         decode_still(media.head(media.stat().bytes), media.name, limits)
-    return info, build_still_index(info, identity)
+    return info, build_still_index(_describe(info, info.container), identity)
 
 
 def index_sequence(
@@ -77,7 +121,24 @@ def index_sequence(
     files = media.files()
     info = probe_sequence(media, limits, first_only=verify == "none")
     times = media.sequence.times(len(files))
-    index = _build_index(info, SEQUENCE_CONTAINER, times.pts, times.duration, times.time_base, files.sizes, identity)
+    numbers = np.arange(len(files), dtype=np.int64)
+    index = FrameIndex(
+        pts=times.pts,
+        duration=times.duration,
+        time_base=times.time_base,
+        key_frame_indices=numbers.copy(),
+        built_from="packets",
+        frame_packet=numbers,
+        frame_start=numbers.copy(),
+        packets=PacketTable(
+            offset=np.zeros_like(numbers),
+            size=files.sizes,
+            pts=times.pts,
+            flags=np.full(len(files), KEY, dtype=np.uint8),
+        ),
+        stream=_describe(info, SEQUENCE_CONTAINER),
+        identity=identity,
+    )
     if verify != "full":
         return info, index
     decodable = list[int]()
@@ -111,42 +172,10 @@ def make_image_sequence(folder: str, index: FrameIndex) -> ImageSequence:
     return ImageSequence(folder, timestamps=[float(ticks * index.time_base) for ticks in pts.tolist()])
 
 
-def _build_index(
-    info: MediaInfo,
-    container: str,
-    pts: IntArray,
-    duration: IntArray,
-    time_base: Fraction,
-    sizes: IntArray,
-    identity: SourceIdentity | None,
-) -> FrameIndex:
-    """Build an index of one packet per picture."""
-    stream = StreamFacts(
-        stream_index=0,
-        container=container,
-        codec=info.codec,
-        extradata=None,
-        width=info.coded_width,
-        height=info.coded_height,
-        pixel_format=info.pixel_format,
-        rotation=info.rotation,
-        mirrored=info.mirrored,
-        contiguous=True,  # Each file is one range of bytes.
-    )
-    count = len(pts)
-    numbers = np.arange(count, dtype=np.int64)
-    flags = np.full(count, KEY, dtype=np.uint8)
-    return FrameIndex(
-        pts=pts,
-        duration=duration,
-        time_base=time_base,
-        key_frame_indices=numbers.copy(),
-        built_from="packets",
-        frame_packet=numbers,
-        frame_start=numbers.copy(),
-        packets=PacketTable(offset=np.zeros(count, dtype=np.int64), size=sizes, pts=pts, flags=flags),
-        stream=stream,
-        identity=identity,
+def _describe(info: MediaInfo, container: str) -> StreamFacts:
+    size = info.coded_width, info.coded_height
+    return describe_picture_stream(
+        container, info.codec, size, info.pixel_format, info.rotation, mirrored=info.mirrored
     )
 
 
