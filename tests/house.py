@@ -415,7 +415,6 @@ CLOSED = {
 }
 CLOSED_NAMES_TAKEN = {
     ("framefeed.plan._plan_requests", "make_memory_catalog"): "indexes the sources of requests",
-    ("framefeed.plan._balance", "has_picture_files"): "looks at an index, not at files",
 }
 
 

@@ -16,7 +16,8 @@ from framefeed.errors import CorruptMedia, EmptyVideo, FormatChanged, NoVideoStr
 from framefeed.index import Verify, probe
 from framefeed.index._build import build_index, index_media
 from framefeed.index._frame_index import FrameIndex
-from framefeed.index._pictures import build_still_index, describe_picture_stream, has_picture_files, make_image_sequence
+from framefeed.index._pictures import make_image_sequence
+from framefeed.index._stills import build_still_index, describe_picture_stream, has_picture_files
 from framefeed.media import ImageSequence, MediaSource, SourceIdentity
 from tests.corpus import corpus_file
 from tests.media.pictures import SIZE, write_folder, write_named

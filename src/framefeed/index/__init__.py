@@ -7,7 +7,7 @@ from framefeed.index._damage import find_damaged_frames, find_packet_start
 from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts, Timeline, TimesFrom
 from framefeed.index._joining import find_frame_starts
 from framefeed.index._picking import NO_PICK, PICKS, ExactTimes, Pick
-from framefeed.index._pictures import build_still_index, describe_picture_stream, has_picture_files, make_image_sequence
+from framefeed.index._pictures import make_image_sequence
 from framefeed.index._probe import probe
 from framefeed.index._runs import (
     SECONDS_PER_DECODED_PIXEL,
@@ -21,6 +21,13 @@ from framefeed.index._runs import (
     RunKind,
     plan_runs,
     predict_seconds,
+)
+from framefeed.index._stills import (
+    STILL_TIMELINE,
+    build_still_index,
+    describe_picture_stream,
+    has_picture_files,
+    has_still_timeline,
 )
 from framefeed.index._stream import Verify
 from framefeed.index._times import TIMES_FROM_IN_WORDS
@@ -37,6 +44,7 @@ __all__ = [
     "SECONDS_PER_FILE",
     "SECONDS_PER_FILE_PIXEL",
     "SECONDS_PER_PICTURE",
+    "STILL_TIMELINE",
     "TIMES_FROM_IN_WORDS",
     "BuiltFrom",
     "DecodeRun",
@@ -56,6 +64,7 @@ __all__ = [
     "find_frame_starts",
     "find_packet_start",
     "has_picture_files",
+    "has_still_timeline",
     "index_media",
     "is_upright",
     "make_image_sequence",

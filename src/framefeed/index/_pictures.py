@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 
@@ -13,76 +11,9 @@ from framefeed._values import DEFAULT_LIMITS, KEY, Limits, MediaInfo, PacketTabl
 from framefeed.errors import EmptyVideo, MediaError, NoVideoStream
 from framefeed.index._frame_index import FrameIndex, StreamFacts
 from framefeed.index._probe import probe_sequence
+from framefeed.index._stills import build_still_index, describe_picture_stream
 from framefeed.media import SEQUENCE_CONTAINER, ImageSequence, MediaSource, SequenceSource, SourceIdentity
 from framefeed.pictures import decode_still, probe_image
-
-OTHER_STILL = "image"
-"""`StreamFacts.container` of a still picture in any other container."""
-
-_STILLS = frozenset({"avif", "bmp", "gif", "heic", "heif", "jpeg", "jxl", "mpo", "png", "tiff", "webp", OTHER_STILL})
-"""Of these names only "gif" is that of a demuxer too, and every GIF is a picture here."""
-
-_ZERO, _NONE = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64)
-_KEY_FLAG = np.full(1, KEY, dtype=np.uint8)
-_KEY_FLAG.flags.writeable = False
-_SECOND = Fraction(1)
-
-
-def has_picture_files(index: FrameIndex) -> bool:
-    """Whether each frame is a picture file of its own, which only the backend "still" reads."""
-    return index.stream.container == SEQUENCE_CONTAINER or index.stream.container in _STILLS
-
-
-@lru_cache(maxsize=1024)
-def describe_picture_stream(
-    container: str, codec: str, coded_size: tuple[int, int], pixel_format: str, rotation: int, *, mirrored: bool
-) -> StreamFacts:
-    """Describe a picture as a stream of one frame; pictures of one form share the description.
-
-    Args:
-        container: As its header names it.
-        codec: Codec name.
-        coded_size: (width, height) as stored.
-        pixel_format: Name of the stored pixel format.
-        rotation: Degrees counter-clockwise.
-        mirrored: Whether it is mirrored after that.
-    """
-    known = container == SEQUENCE_CONTAINER or container in _STILLS
-    return StreamFacts(
-        stream_index=0,
-        container=container if known else OTHER_STILL,
-        codec=codec,
-        extradata=None,
-        width=coded_size[0],
-        height=coded_size[1],
-        pixel_format=pixel_format,
-        rotation=rotation,
-        mirrored=mirrored,
-        contiguous=True,  # Each file is one range of bytes.
-    )
-
-
-def build_still_index(stream: StreamFacts, identity: SourceIdentity) -> FrameIndex:
-    """Index a still picture: one frame at 0 s of unknown duration, in ticks of a second.
-
-    Args:
-        stream: From `describe_picture_stream`.
-        identity: Identity of the file.
-    """
-    # What is the same in every picture is one object, so that what is computed of it can be kept.
-    return FrameIndex(
-        pts=_ZERO,
-        duration=_ZERO,
-        time_base=_SECOND,
-        key_frame_indices=_ZERO,
-        built_from="packets",
-        frame_packet=_ZERO,
-        frame_start=_ZERO,
-        packets=PacketTable(offset=_ZERO, size=np.array([identity.bytes], dtype=np.int64), pts=_ZERO, flags=_KEY_FLAG),
-        stream=stream,
-        identity=identity,
-        damaged_frame_indices=_NONE,
-    )
 
 
 def index_still(

@@ -21,7 +21,7 @@ from framefeed._values import DISPOSABLE
 from framefeed.bitstreams import Codec
 from framefeed.errors import FrameNotFound
 from framefeed.index._frame_index import FrameIndex
-from framefeed.index._pictures import has_picture_files
+from framefeed.index._stills import has_picture_files
 
 DIRECT_JUMP_COST = 0
 """Cost of a jump, in pictures, if packets are read from the file directly: draining decodes no extra picture."""

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Iterator
 from operator import attrgetter
 
+import numpy as np
+
 from framefeed.errors import DeadlineExceeded, FramefeedError, LoadError, ResourceExhausted, UsageError
 from framefeed.load._batch import ClipBatch
 from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
@@ -16,7 +18,10 @@ from framefeed.load._stats import Meter, WorkCost
 from framefeed.load._work import DecodeTask, split_by_source
 from framefeed.load._workers import Workers
 from framefeed.parallel import CLOSE_SECONDS, Err, Ok, OrderedOutcomes, ordered_outcomes, run_next
-from framefeed.plan import EpochPlan, mean_picture_bytes
+from framefeed.plan import EpochPlan, locate_ahead, mean_picture_bytes
+
+_LOCATED_AT_ONCE = 512
+"""Positions whose clips are found together, if batches are no larger."""
 
 
 class BatchIterator(Iterator[ClipBatch]):
@@ -251,9 +256,7 @@ def _generate_tasks(
 ) -> Iterator[DecodeTask]:
     """Yield the tasks of each batch, and append each to ``in_flight`` before."""
     costs = workers.find_costs(plan)
-    for number in range(len(batches)):
-        # One by one: NumPy takes three times as long for a batch, after a training step that used the CPU's caches.
-        positions = [plan.global_position(position) for position in batches[number]]
+    for positions in _list_positions(plan, batches):
         batch = PendingBatch.begin(plan.whole, positions, workers.buffers)
         # If the consumer waits anyway, its thread plans; otherwise the workers do. A process plans for itself.
         if meter.is_idle and not workers.are_processes:
@@ -265,3 +268,16 @@ def _generate_tasks(
                 task.cost = costs.predict(task)
             in_flight.append(task)
             yield task
+
+
+def _list_positions(plan: EpochPlan, batches: BatchRanges) -> Iterator[list[int]]:
+    """Yield the global positions of each batch, whose clips the whole plan then knows."""
+    # Several batches together: NumPy takes as long for one as Python does, and more from cold caches.
+    at_once = max(1, _LOCATED_AT_ONCE // batches.size)
+    for first in range(0, len(batches), at_once):
+        ranges = [batches[number] for number in range(first, min(first + at_once, len(batches)))]
+        start = ranges[0].start
+        positions = plan.global_position(np.arange(start, ranges[-1].stop, dtype=np.int64))
+        locate_ahead(plan.whole, positions)
+        for own in ranges:
+            yield positions[own.start - start : own.stop - start].tolist()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framefeed.plan._epoch import STATE_VERSION, EpochPlan
+from framefeed.plan._epoch import STATE_VERSION, EpochPlan, locate_ahead
 from framefeed.plan._options import Balance, Shuffle
 from framefeed.plan._plan_clips import find_remarks, plan_clips
 from framefeed.plan._plan_requests import plan_requests
@@ -44,6 +44,7 @@ __all__ = [
     "explain_little_reuse",
     "find_remarks",
     "list_requests",
+    "locate_ahead",
     "mean_picture_bytes",
     "order_by_catalog",
     "plan_clips",

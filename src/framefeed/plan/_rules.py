@@ -332,7 +332,8 @@ class Dense:
         first, error = 0, 0.0
         if self.start == "random":
             num_starts = len(timeline) - (self.num_frames - 1) * (self.stride or 1)
-            first = int(context.generator.integers(num_starts)) if num_starts > 0 else 0
+            # Without a generator where nothing is to choose: it draws nothing then, so the crop's draws are the same.
+            first = int(context.generator.integers(num_starts)) if num_starts > 1 else 0
         elif self.start != 0 or timeline.index.has_timestamps:
             ticks = timeline.to_ticks(ExactTimes.of([self.start]))
             start = choose_times(timeline, ticks, np.zeros(1, dtype=np.int64), self._picking)
@@ -344,6 +345,10 @@ class Dense:
         errors = chosen.errors.copy()
         errors[0] += error
         return replace(chosen, errors=errors)
+
+
+ALIKE_IN_STILLS = (Uniform, RandomSegments, AtIndices, EveryFrame, AtSeconds, Rates, Dense)
+"""Rules that choose the same of every still picture: of one frame, nothing is drawn."""
 
 
 def _check_rate(fps: Seconds) -> Seconds:

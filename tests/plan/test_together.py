@@ -1,0 +1,173 @@
+"""Clips that are found together, and pictures whose frames are chosen once, are those of one position alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.random import Generator, Philox
+
+from framefeed.errors import FrameNotFound
+from framefeed.index import Timeline, build_still_index, describe_picture_stream
+from framefeed.media import SourceIdentity
+from framefeed.plan import _epoch as epoch_module
+from framefeed.plan._epoch import EpochPlan, locate_ahead
+from framefeed.plan._plan_clips import plan_clips
+from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
+from framefeed.request import CenterCrop, ClipContext, DecodeRequest, OnDamaged, RandomCrop, RandomResizedCrop
+from tests.fakes import FakeCatalog, steady_index
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # remarks on damage and small crops
+
+STILLS = [
+    build_still_index(
+        describe_picture_stream("png", "png", (64, 48), "RGB", 0, mirrored=False), SourceIdentity(size, None, "")
+    )
+    for size in (10, 11, 12)
+]
+VIDEOS = [
+    steady_index(30),
+    steady_index(1, fps=10, start=7),
+    replace(steady_index(9), damaged_frame_indices=np.array([0, 3, 4, 8])),
+    steady_index(12, start=100),
+]
+CATALOG = FakeCatalog(
+    [STILLS[0], VIDEOS[0], STILLS[1], VIDEOS[1], VIDEOS[2], STILLS[2], VIDEOS[3]],
+    columns={"label": list("abcabca"), "weight": [0.5, 1, 2, 3, 4, 5, 6]},
+)
+WINDOWED = FakeCatalog(
+    [*VIDEOS, *STILLS],
+    columns={"begin": [0.2, 0.0, 0.1, np.nan, 0.5, 0, np.nan], "end": [1.0, np.nan, 0.3, 0.4, np.nan, 0, 1]},
+)
+RULES: list[ClipRule] = [
+    Uniform(1),
+    Uniform(3),
+    RandomSegments(2),
+    AtIndices([0]),
+    AtIndices([-1, 0, 40]),
+    AtSeconds([0, Fraction(1, 3)]),
+    AtSeconds([0.5], policy="wrap"),
+    AtSeconds([0.1], policy="error"),
+    AtSeconds([0.2], pick="nearest", tolerance_seconds=0.1),
+    Dense(1),
+    Dense(3, stride=2),
+    Dense(2, fps=5),
+    Dense(2, stride=1, start=0.1, policy="wrap"),
+    Rates([(1, 1), (5, 2)]),
+    EveryFrame(),
+]
+CROPS = [None, CenterCrop(20), RandomCrop(16, 24), RandomResizedCrop(10)]
+options = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 2**64 - 1),
+        "epoch": st.integers(0, 3),
+        "crop": st.sampled_from(CROPS),
+        "on_damaged": st.sampled_from(get_args(OnDamaged)),
+        "world_size": st.integers(1, 3),
+        "tail": st.sampled_from(["pad", "drop"]),
+    }
+)
+
+
+def make_plan(catalog: Any, rule: ClipRule, given_options: dict[str, Any], **more: Any) -> EpochPlan:
+    own = {**given_options, **more}
+    epoch, crop = own.pop("epoch"), own["crop"]
+    size = None if isinstance(crop, RandomResizedCrop) else (10, 10)
+    return plan_clips(catalog, rule, size=size, **own).with_epoch(epoch)
+
+
+def outcome(plan: EpochPlan, position: int) -> Any:
+    """All that a loader reads of one position."""
+    try:
+        request: Any = plan[position]
+    except FrameNotFound as error:
+        request = str(error), error.position, error.source
+    values = {name: (value, value.dtype) for name, value in plan.columns_at(position).items()}
+    return plan.global_position(position), plan.row_at(position), values, request
+
+
+def check_alone(plan: EpochPlan, position: int) -> None:
+    """The request of a position is what the rule chooses of the row's timeline, and then the crop draws its box."""
+    options, row = plan.options, plan.row_at(position)
+    index = plan.catalog.frame_index(row)
+    windows = plan.tables.windows
+    number = plan.tables.layout.locate(int(plan._unshuffle(np.array([plan.global_position(position)]))[0])).number
+    context = ClipContext(options.seed, options.epoch, plan.global_position(position), number)
+    try:
+        timeline = Timeline.whole(index) if windows is None else windows.timeline(index, row)
+        chosen = plan.rule.choose(timeline, context)
+    except FrameNotFound:
+        with pytest.raises(FrameNotFound):
+            plan[position]
+        return
+    damaged = index.is_damaged(chosen.ordinals)
+    valid = chosen.valid & ~damaged if options.on_damaged == "skip" else chosen.valid
+    assert plan[position] == DecodeRequest(
+        plan.catalog.source(row), chosen.ordinals, index.to_seconds(index.pts[chosen.ordinals]), chosen.errors, valid,
+        chosen.segments, plan.tables.pictures.output(48, 64, context), damaged=damaged if damaged.any() else None,
+        on_damaged=options.on_damaged,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+@given(given_options=options, shuffle=st.sampled_from([True, False, "videos"]), clips=st.integers(1, 3))
+def test_clips_found_together_are_those_of_each_position(
+    rule: ClipRule, given_options: dict[str, Any], shuffle: Any, clips: int
+) -> None:
+    is_every = isinstance(rule, EveryFrame)
+    more = {} if is_every else {"clips_per_video": clips}
+    shuffle = True if is_every and shuffle == "videos" else shuffle
+    plan = make_plan(CATALOG, rule, given_options, shuffle=shuffle, columns=["label", "weight"], **more)
+    expected = [outcome(replace(plan), position) for position in range(len(plan))]
+    locate_ahead(plan, np.arange(len(plan)))
+    alone = replace(plan)
+    assert plan._locations == {position: alone._locate(position) for position in range(len(plan))}
+    assert [outcome(plan, position) for position in range(len(plan))] == expected
+    for position in range(len(plan)):
+        check_alone(plan, position)
+
+
+@pytest.mark.parametrize("rule", [Uniform(2), Dense(2), AtSeconds([0.0])], ids=repr)
+@given(given_options=options)
+def test_windows_are_those_of_each_position(rule: ClipRule, given_options: dict[str, Any]) -> None:
+    plan = make_plan(WINDOWED, rule, given_options, within=("begin", "end"))
+    locate_ahead(plan, np.arange(len(plan)))
+    for position in range(len(plan)):
+        check_alone(plan, position)
+
+
+def test_pictures_share_what_the_rule_chooses() -> None:
+    plan = plan_clips(CATALOG, Dense(3), seed=1, size=(10, 10))
+    first, second = (plan[position] for position in range(len(plan)) if plan.row_at(position) in (0, 2))
+    assert first.ordinals is second.ordinals
+    assert not first.ordinals.flags.writeable
+
+
+def test_a_plan_remembers_a_bounded_number_of_clips(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(epoch_module, "_MOST_LOCATIONS", 5)
+    plan = plan_clips(CATALOG, Uniform(2), seed=1, clips_per_video=3, shuffle=True, size=(10, 10))
+    expected = [outcome(replace(plan), position) for position in range(len(plan))]
+    for start in range(0, 20, 4):
+        locate_ahead(plan, np.arange(start, start + 4))
+        assert [outcome(plan, position) for position in range(start)] == expected[:start]
+        assert len(plan._locations) <= 5
+
+
+def test_a_position_that_is_not_there_is_not_found_ahead() -> None:
+    plan = plan_clips(CATALOG, Uniform(2), seed=1, size=(10, 10))
+    with pytest.raises(IndexError, match="expected 0 to 6"):
+        locate_ahead(plan, np.array([6, 7]))
+
+
+def test_a_draw_of_one_choice_changes_no_later_draw() -> None:
+    for key in range(20):
+        one, other = Generator(Philox(key=key)), Generator(Philox(key=key))
+        assert one.integers(1) == 0
+        assert one.random(3).tolist() == other.random(3).tolist()
+        assert one.integers(1) == 0
+        assert [one.integers(9) for _ in range(5)] == [other.integers(9) for _ in range(5)]
