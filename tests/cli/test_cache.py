@@ -279,6 +279,15 @@ def test_info_names_pillow_as_the_decoder_of_pictures(tmp_path: Path, cache: str
     assert any(line.split()[:4] == ["decoded", "by", "still,", "Pillow"] for line in said(answer, "info", cache)[0])
 
 
+def test_info_reads_what_a_plug_in_decoded(tmp_path: Path, cache: str, answer: Answer) -> None:
+    pytest.importorskip("pillow_jxl")
+    Image.new("RGB", (40, 30)).save(tmp_path / "a.jxl")
+    said(answer, "build", os.fspath(tmp_path / "a.jxl"), cache, "--no-estimate", "--size", "16")
+    made_by = json.loads(answer("cache", "info", cache, "--json").out)
+    assert made_by["not_read_any_more"] == {}
+    assert ["pillow-jxl-plugin" in recipe for recipe in made_by["made_by"]] == [True]
+
+
 def test_C17_a_folder_that_cannot_be_written_is_one_line(catalog: str, answer: Answer) -> None:
     _, err = said(answer, "build", catalog, "/proc/self/cache", *RATES, "--no-estimate", code=1)
     assert len(err) == 1

@@ -169,12 +169,3 @@ def test_I01_damaged_exif_does_not_lose_the_picture() -> None:
 def test_S04_limits_hold(name: str) -> None:
     with pytest.raises(LimitExceeded, match="37x21"):
         probe_image(MediaSource.of(made()[name]), Limits(max_side=30))
-
-
-JXL = [b"\xff\x0a" + bytes(60), b"\0\0\0\x0cJXL \r\n\x87\n" + bytes(60)]
-
-
-@pytest.mark.parametrize("data", JXL)
-def test_jpeg_xl_is_refused_by_name(data: bytes) -> None:
-    with pytest.raises(UnsupportedCodec, match="JPEG XL"):
-        probe(data)

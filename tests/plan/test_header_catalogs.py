@@ -155,7 +155,7 @@ def test_videos_are_left_out_and_named_once(mixed: Path, tmp_path: Path) -> None
             plan = plan_clips(catalog, Uniform(1), seed=0)
         (warning,) = caught
         assert "3 of 7 rows are left out" in str(warning.message)
-        assert "2 of them are videos (first " in str(warning.message)
+        assert "2 of them need frame indexes (first " in str(warning.message)
         assert [Path(source).name for source, _ in plan.excluded] == ["text.mp4", "0.mp4", "1.mp4"]
         assert all("with_frame_indexes" in error for _, error in plan.excluded[1:])
         assert sorted(Path(request.source).name for request in plan) == [f"img{number}.png" for number in range(4)]
@@ -208,7 +208,7 @@ def test_frames_from_a_column(mixed: Path, tmp_path: Path) -> None:
     assert plans[0].excluded == plans[1].excluded
     assert list(plans[0]) == list(plans[1])
     assert (len(plans[0]), len(plans[2])) == (2, 4)
-    with pytest.warns(UserWarning, match=r"3 of 5 rows .* 1 of them are videos"):
+    with pytest.warns(UserWarning, match=r"3 of 5 rows .* 1 of them need frame indexes"):
         plan_clips(scan(listed, depth="header", workers=0), at="frame", seed=0)
 
 

@@ -110,6 +110,21 @@ def command_doctor() -> None:
         assert re.search(rf"{name} missing", run_command("doctor")), run_command("doctor")
 
 
+def heic_and_jpeg_xl_name_their_extra() -> None:
+    begun = {
+        "tiles.heic": b"\0\0\0\x18ftypheic\0\0\0\0mif1heic\0\0\0\x6cmeta\0\0grid" + bytes(94),
+        "a.jxl": bytes.fromhex("ff0a58d30100138802003001b59f") + bytes(8),
+    }
+    Path("plugged").mkdir()
+    for name, data in begun.items():
+        Path("plugged", name).write_bytes(data)
+        for call in (ff.probe, ff.build_index, ff.VideoDecoder):
+            expect_extra("stills", lambda call=call, name=name: call(f"plugged/{name}"))  # type: ignore[misc]
+    for depth in ("frames", "header"):
+        kinds = [kind for _, kind, _ in ff.scan("plugged", depth=depth, workers=0).failures]  # type: ignore[arg-type]
+        assert kinds == ["MissingDependency"] * 2, kinds
+
+
 def url_names_its_extra() -> None:
     for call in (ff.probe, ff.build_index, ff.VideoDecoder, ff.scan):
         expect_extra("url", lambda call=call: call("https://example.invalid/clip.mp4"))  # type: ignore[misc]

@@ -20,6 +20,8 @@ HIDDEN = Path(__file__).parent / "hidden"
 MODULES = {
     "decord2": "decord",
     "opencv-python-headless": "cv2",
+    "pillow-heif": "pillow_heif",
+    "pillow-jxl-plugin": "pillow_jxl",
     "spdl-io": "spdl",
 }
 UNNAMED = {"aiohttp", "imagecodecs", "nvidia", "PyNvVideoCodec", "ray", "torchvision"}

@@ -30,7 +30,7 @@ from framefeed.catalog._columns import (
 )
 from framefeed.catalog._plan_columns import find_usable_rows
 from framefeed.errors import FramefeedError, StaleSource, UsageError
-from framefeed.index import FrameIndex, index_media, make_image_sequence, probe
+from framefeed.index import MP4_FORMAT_NAME, FrameIndex, index_media, make_image_sequence, probe
 from framefeed.media import SEQUENCE_CONTAINER, ImageSequence, MediaSource, SourceIdentity, source_name
 from framefeed.parallel import Err, ordered_outcomes, thread_budget
 
@@ -97,7 +97,9 @@ class CatalogRows:
 
     def _has_frame_index(self, row: int) -> bool:
         """Whether `frame_index` gives one."""
-        return self.error(row) is None and (self.has_frame_indexes or self._scalar("kind", row) == "image")
+        if self.error(row) is not None:
+            return False
+        return self.has_frame_indexes or _needs_no_index(**self._scalars(row, ("kind", "container")))
 
     def info(self, row: int) -> MediaInfo | None:
         """Get the claims of a row's header; None for a file that could not be read."""
@@ -156,7 +158,7 @@ class CatalogRows:
     def plannable_rows(self) -> IntArray:
         """Numbers of the usable rows that have a frame index or, as still pictures, need none, int64 [P]."""
         rows = self.usable_rows
-        return rows if self._data.frames is not None else rows[self._select(self._data.facts.is_picture)[rows]]
+        return rows if self._data.frames is not None else rows[self._select(self._data.facts.needs_no_index)[rows]]
 
     @cached_property
     def num_frames(self) -> IntArray:
@@ -294,6 +296,11 @@ class CatalogRows:
         return source_name(self._path_name(row))
 
 
+def _needs_no_index(kind: str, container: str) -> bool:
+    """Whether a readable row has no frame tables; see ``Facts.needs_no_index``."""
+    return kind == "image" and container != MP4_FORMAT_NAME
+
+
 def explain_relative_path(catalog: CatalogRows, row: int) -> str:
     """Explain where a relative path of a row starts, for the message about a missing file; "" for other rows."""
     text, data = catalog.name(row), catalog._data
@@ -306,7 +313,7 @@ def explain_relative_path(catalog: CatalogRows, row: int) -> str:
 
 
 def list_unindexed_rows(catalog: CatalogRows) -> IntArray:
-    """List the usable rows that cannot be planned: videos of a catalog without frame indexes, int64."""
+    """List the usable rows that cannot be planned: those that need a frame index in a catalog without, int64."""
     return np.setdiff1d(catalog.usable_rows, catalog.plannable_rows, assume_unique=True)
 
 

@@ -21,6 +21,7 @@ from framefeed.catalog._arrow import view_ragged
 from framefeed.catalog._plan_columns import PlanColumns, find_pictures, make_plan_columns
 from framefeed.catalog._still_facts import StillFacts
 from framefeed.errors import UsageError
+from framefeed.index import MP4_FORMAT_NAME
 from framefeed.media import SEQUENCE_CONTAINER
 
 Label = str | int
@@ -222,9 +223,10 @@ class Facts:
             return self._columns[name]
 
     @cached_property
-    def is_picture(self) -> BoolArray:
-        """Whether each row is a still picture, bool [R]."""
-        return find_pictures(self.column("kind"))
+    def needs_no_index(self) -> BoolArray:
+        """Whether each row is a picture that libav does not decode: its facts are all that its index has, bool [R]."""
+        is_libav: BoolArray = pc.equal(self.column("container"), MP4_FORMAT_NAME).fill_null(False).to_numpy()
+        return find_pictures(self.column("kind")) & ~is_libav
 
     def table(self) -> pa.Table:
         """Read all columns."""
@@ -242,7 +244,7 @@ class Facts:
     @cached_property
     def stills(self) -> StillFacts:
         """The columns that the frame indexes of pictures are made from."""
-        return StillFacts(self.column)
+        return StillFacts(self.column, self.needs_no_index)
 
 
 def find_first_rows(numbers: IntArray) -> IntArray:

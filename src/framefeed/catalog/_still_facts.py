@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from framefeed._arrays import BoolArray, IntArray
-from framefeed._compute import pc
 from framefeed.index import FrameIndex, build_still_index, describe_picture_stream
 from framefeed.media import SourceIdentity
 
@@ -45,10 +44,11 @@ class StillFacts:
 
     Args:
         column: Function that reads a column of the catalog.
+        is_still: Whether a row is a picture that needs no other facts, bool [R].
     """
 
-    def __init__(self, column: Callable[[str], pa.ChunkedArray]) -> None:
-        self._is_still = _find_stills(column)
+    def __init__(self, column: Callable[[str], pa.ChunkedArray], is_still: BoolArray) -> None:
+        self._is_still = is_still & column("error").is_null().to_numpy()
         self._containers, self._codecs = _Texts.of(column("container")), _Texts.of(column("codec"))
         self._formats = _Texts.of(column("pixel_format"))
         names = ("coded_width", "coded_height", "rotation", "bytes")
@@ -80,13 +80,6 @@ class StillFacts:
         mtime_ns, fingerprint = int(self._mtimes[row]), self._fingerprints[row].as_py()
         identity = SourceIdentity(int(self._bytes[row]), None if mtime_ns == _NO_TIME else mtime_ns, fingerprint or "")
         return build_still_index(stream, identity)
-
-
-def _find_stills(column: Callable[[str], pa.ChunkedArray]) -> BoolArray:
-    """Find the rows of pictures that did not fail, bool [R]."""
-    is_image = pc.equal(column("kind"), "image").fill_null(False)
-    is_still: BoolArray = pc.and_(is_image, column("error").is_null()).to_numpy()
-    return is_still
 
 
 def _read_numbers(column: pa.ChunkedArray, fill: int) -> IntArray:

@@ -12,11 +12,18 @@ from typing import Any, Literal, get_args
 from framefeed._checks import check_choice, check_integer, expected
 from framefeed._values import DEFAULT_LIMITS, HEAD_BYTES, Limits, MediaInfo
 from framefeed.catalog._frame_rows import MOST_ITEMS
-from framefeed.errors import DeadlineExceeded, FramefeedError, LimitExceeded, MediaError, UnsupportedCodec
-from framefeed.index import FrameIndex, Verify, index_media, probe
-from framefeed.media import MediaSource, SequenceSource, SourceIdentity, sniff, source_name
+from framefeed.errors import (
+    DeadlineExceeded,
+    FramefeedError,
+    LimitExceeded,
+    MediaError,
+    MissingDependency,
+    UnsupportedCodec,
+)
+from framefeed.index import FrameIndex, Verify, index_media, is_still, probe
+from framefeed.media import MediaSource, SequenceSource, SourceIdentity, source_name
 from framefeed.parallel import DEADLINE, check_deadline, find_shortage, time_limit, try_again_in_shortage
-from framefeed.pictures import check_decodable, describe_picture
+from framefeed.pictures import describe_picture
 
 Depth = Literal["frames", "header"]
 
@@ -122,10 +129,10 @@ def _survey(source: Any, options: SurveyOptions) -> SurveyResult:
         if isinstance(media, SequenceSource):
             media.forget()  # The cached list of files does not show a file that was written again.
         stat = media.stat()
-        if options.depth == "header" or _is_still(media):
+        is_picture = _is_still(media, options.limits)
+        if options.depth == "header" or is_picture:
             info = probe(media, limits=options.limits)
-            check_decodable(info, media.name)
-            fingerprint = media.head_fingerprint() if info.kind == "image" else media.fingerprint()
+            fingerprint = media.head_fingerprint() if is_picture else media.fingerprint()
             if options.depth == "frames":
                 if options.decodes_pictures:
                     index_media(media, "full", limits=options.limits)
@@ -143,19 +150,22 @@ def _survey(source: Any, options: SurveyOptions) -> SurveyResult:
             raise
         # The header's claims help to identify a file that failed.
         with suppress(MediaError, DeadlineExceeded):
-            if info is None and media is not None and stat is not None and not isinstance(error, DeadlineExceeded):
-                if isinstance(error, UnsupportedCodec) and _is_still(media):
+            cannot_be_asked = isinstance(error, DeadlineExceeded | MissingDependency)
+            if info is None and media is not None and stat is not None and not cannot_be_asked:
+                if isinstance(error, UnsupportedCodec) and _is_still(media, options.limits):
                     info = describe_picture(media, options.limits)[0]
                 elif options.depth == "frames":
                     info = probe(media, limits=options.limits)
-        # After an error of the system, or a passed deadline, the next scan tries again: the row has no size and time.
+        # After an error of the system, a passed deadline, or where a package is missing, the next scan tries again: the
+        # row has no size and time.
         # Pillow raises OSError without a number for a damaged picture.
         cause = error.__cause__
-        if getattr(error, "limit", None) == DEADLINE or (isinstance(cause, OSError) and cause.errno is not None):
+        is_of_system = isinstance(cause, OSError) and cause.errno is not None
+        if is_of_system or isinstance(error, MissingDependency) or getattr(error, "limit", None) == DEADLINE:
             stat = None
         known = None if stat is None else SourceIdentity(stat.bytes, stat.mtime_ns, "")
         return SurveyResult(info, None, known, error)
 
 
-def _is_still(media: MediaSource) -> bool:
-    return media.kind != "sequence" and sniff(media.head(HEAD_BYTES), media.name) == "image"
+def _is_still(media: MediaSource, limits: Limits) -> bool:
+    return media.kind != "sequence" and is_still(media, media.head(HEAD_BYTES), limits)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from types import SimpleNamespace
 from typing import Any, cast
 
 from tqdm import tqdm
@@ -47,10 +48,10 @@ from framefeed.cli._plans import (
     print_trouble,
     suggest_remedy,
 )
-from framefeed.decode import describe_recipe, find_decoder
+from framefeed.decode import SCALE_MARK, describe_recipe, find_decoder
 from framefeed.errors import UsageError
-from framefeed.index import FrameIndex
-from framefeed.pictures import JPEG_LIBRARY
+from framefeed.index import MIXED, FrameIndex
+from framefeed.pictures import PLUGGED_CODECS
 from framefeed.plan import EpochPlan, estimate_reuse
 
 _MAX_KINDS = 8
@@ -105,9 +106,11 @@ def _is_current(recipe: str) -> bool:
     """Whether an installed decoder has this recipe; True for decoders of other packages, which are not loaded."""
     for name in _OUR_DECODERS:
         if recipe.startswith((f"{name} ", f"{name},")):
-            # Of the index, their recipe depends on the codec of a picture alone: JPEG adds its library.
-            known = describe_recipe(find_decoder(name), cast(FrameIndex, None))
-            return recipe == known or recipe.startswith(f"{known}, {JPEG_LIBRARY}")
+            # Of an index, their recipes depend on the codec alone, and on that of pictures only.
+            streams = [SimpleNamespace(codec=codec) for codec in ("", "mjpeg", MIXED, *PLUGGED_CODECS)]
+            indexes = [cast("FrameIndex", SimpleNamespace(stream=stream)) for stream in streams]
+            known = {describe_recipe(find_decoder(name), index) for index in indexes}
+            return recipe.partition(SCALE_MARK)[0] in known
     return True
 
 

@@ -26,7 +26,7 @@ from framefeed.decode._planes import (
     rebuild_picture,
 )
 from framefeed.decode._queries import NoSuchFrame, RefusedValue, WrongKind, clip_slice, require_times, resample_frames
-from framefeed.decode._reduction import find_reduction, reduce_size
+from framefeed.decode._reduction import SCALE_MARK, find_reduction, reduce_size
 from framefeed.decode._registry import AutoDecoder, as_decoder, find_decoder, list_decoders, make_auto_decoder
 from framefeed.decode._slots import (
     PendingFrames,
@@ -40,6 +40,7 @@ from framefeed.decode._video_decoder import VideoDecoder, check_frame_index
 __all__ = [
     "AUTO_RULES",
     "RGB_PLANAR",
+    "SCALE_MARK",
     "AutoDecoder",
     "BaseDecoder",
     "ClipSlot",

@@ -15,6 +15,8 @@ from framefeed.request import OutputSpec
 
 # libjpeg-turbo decodes M/8 of the size for every M; only 1/2 and 1/4 have SIMD code, and 1/8 needs none.
 _REDUCTIONS = (8, 4, 2)
+SCALE_MARK = ", JPEG at 1/"
+"""Before the divisor, in the recipe of reduced pictures."""
 _LEAST_GAP = 2
 """Decoded size over wanted size, at least."""
 

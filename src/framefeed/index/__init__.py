@@ -6,9 +6,10 @@ from framefeed.index._build import build_index, index_media
 from framefeed.index._damage import find_damaged_frames, find_packet_start
 from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts, Timeline, TimesFrom
 from framefeed.index._joining import find_frame_starts
+from framefeed.index._movie_facts import MP4_FORMAT_NAME
 from framefeed.index._picking import NO_PICK, PICKS, ExactTimes, Pick
 from framefeed.index._pictures import make_image_sequence
-from framefeed.index._probe import probe
+from framefeed.index._probe import MIXED, is_still, probe
 from framefeed.index._runs import (
     SECONDS_PER_DECODED_PIXEL,
     SECONDS_PER_DELIVERED,
@@ -35,6 +36,8 @@ from framefeed.index._upright import is_upright
 from framefeed.index.proofs._proving import PROOF_RULES
 
 __all__ = [
+    "MIXED",
+    "MP4_FORMAT_NAME",
     "NO_PICK",
     "PICKS",
     "PROOF_RULES",
@@ -66,6 +69,7 @@ __all__ = [
     "has_picture_files",
     "has_still_timeline",
     "index_media",
+    "is_still",
     "is_upright",
     "make_image_sequence",
     "plan_runs",

@@ -24,6 +24,7 @@ from framefeed.index._frame_index import BuiltFrom, FrameIndex
 from framefeed.index._joining import index_movie, order_shown_packets
 from framefeed.index._movie import OpenedMovie, open_movie
 from framefeed.index._pictures import index_sequence, index_still
+from framefeed.index._probe import describe_libav_picture, is_libav_picture
 from framefeed.index._provers import DemuxedStream, has_prover, walk_and_prove
 from framefeed.index._stream import HEAD_PACKETS, Built, Stream, Verify
 from framefeed.index.proofs._proving import Refuted, Unproved
@@ -107,6 +108,9 @@ def index_media(
 def _index_and_keep_promises(make_job: Callable[[Verify], _Job], verify: Verify) -> Built:
     with make_job(verify) as job:
         info, index = cast("Built", job.index_by(STRATEGIES))
+        if job.is_picture and not job.is_still:
+            # One frame at 0 s of unknown duration, as of every picture.
+            return describe_libav_picture(info), replace(index, duration=np.zeros_like(index.duration))
         # A sequence promises nothing, and a proof has what packets promise.
         is_final = verify == "proof" or index.built_from != "decode" or isinstance(job.media, SequenceSource)
     if is_final or np.isin(order_shown_packets(index.packets), index.frame_packet).all():
@@ -170,14 +174,19 @@ class _Job:
         return read_bytes(self.reader, 0, HEAD_BYTES)
 
     @cached_property
-    def is_image(self) -> bool:
-        """Whether it is a still picture."""
-        return sniff(self.head, self.media.name) == "image"
+    def is_picture(self) -> bool:
+        """Whether it is a picture file, by its first bytes."""
+        return not isinstance(self.media, SequenceSource) and sniff(self.head, self.media.name) == "image"
+
+    @cached_property
+    def is_still(self) -> bool:
+        """Whether it is a picture that libav does not decode."""
+        return self.is_picture and not is_libav_picture(self.media, self.head, self.limits)
 
     @cached_property
     def movie(self) -> OpenedMovie | None:
         """What its own tables say, if it is an MP4 file whose tables are understood."""
-        if self.is_image:
+        if self.is_picture:
             return None
         return open_movie(self.reader, self.head, self.media.name, self.limits, tables_only=self.is_remote)
 
@@ -340,7 +349,7 @@ STRATEGIES = (
     Strategy("sequence", lambda job: isinstance(job.media, SequenceSource), _index_sequence),
     Strategy(
         "still picture",
-        lambda job: job.is_image,
+        lambda job: job.is_still,
         lambda job: index_still(job.media, job.verify, job.stream_index, job.limits),
     ),
     Strategy(

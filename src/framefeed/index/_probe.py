@@ -34,6 +34,8 @@ from framefeed.media import (
 )
 from framefeed.pictures import name_undecoded_format, probe_image
 
+_UNREAD_BOXES = (b"grid", b"clap", b"imir")
+"""Of a HEIC (ISO/IEC 23008-12 6.5, 6.6) libav 8 gives the tiles of a grid, and ignores crops and mirrors."""
 MIXED = "mixed"
 """Codec of a sequence whose files have several."""
 
@@ -98,6 +100,7 @@ def probe(source: Any, *, limits: Limits | None = None) -> MediaInfo:
         EmptyVideo: Its video stream gives no frame. If the tables of an MP4 file suffice, no frame is decoded, and
             damage to all of its pictures is found only when it is indexed.
         UnsupportedCodec: There is no decoder for it, or it is encrypted.
+        MissingDependency: A picture whose format needs a plug-in of Pillow that is not installed.
         LimitExceeded: It claims more than ``limits``.
         ResourceExhausted: Memory or file descriptors ran out, also after a second try.
     """
@@ -113,32 +116,31 @@ def _probe(media: MediaSource, limits: Limits) -> MediaInfo:
         head = read_bytes(reader, 0, HEAD_BYTES)
         is_image = sniff(head, media.name) == "image"
         info = None if is_image else movie_info(reader, head, media.name, limits)
-    if is_image:
-        return _heic_info(media, head, limits) if name_undecoded_format(head) == "HEIC" else probe_image(media, limits)
+    if is_image and not is_libav_picture(media, head, limits):
+        return probe_image(media, limits)
     if info is not None:
         return info
     with VideoContainer(media, limits=limits) as container:
-        return describe_video(container, decode_first_format(container))
-
-
-def _heic_info(media: MediaSource, head: bytes, limits: Limits) -> MediaInfo:
-    # A larger picture is an item of type "grid" (ISO/IEC 23008-12 6.6.2.3): libav gives its tiles.
-    if b"grid" in head:
-        raise _make_tiles_error(media.name)
-    with VideoContainer(media, limits=limits) as container:
-        if not container.is_whole_picture:
-            raise _make_tiles_error(media.name)
         info = describe_video(container, decode_first_format(container))
-        return replace(info, kind="image", num_frames_from_header=1, average_fps_from_header=None)
+    return describe_libav_picture(info) if is_image else info
 
 
-def _make_tiles_error(name: str) -> UnsupportedCodec:
-    return UnsupportedCodec(
-        f"{name}: is a HEIC picture made of tiles, which are not put together in this version: "
-        "convert it to JPEG, PNG or AVIF",
-        source=name,
-        stage="open",
-    )
+def is_still(media: MediaSource, head: bytes, limits: Limits) -> bool:
+    """Whether a file is a picture that the backend "still" decodes, by its first bytes."""
+    return sniff(head, media.name) == "image" and not is_libav_picture(media, head, limits)
+
+
+def is_libav_picture(media: MediaSource, head: bytes, limits: Limits) -> bool:
+    """Whether a picture is decoded by libav, as a video of one frame: a HEIC whose pixels are one item."""
+    if name_undecoded_format(head) != "HEIC" or any(kind in head for kind in _UNREAD_BOXES):
+        return False
+    with VideoContainer(media, limits=limits) as container:
+        return container.is_whole_picture and container.stream.frames == 1
+
+
+def describe_libav_picture(info: MediaInfo) -> MediaInfo:
+    """Describe a picture that libav described as a video."""
+    return replace(info, kind="image", num_frames_from_header=1, average_fps_from_header=None)
 
 
 def decode_first_format(container: VideoContainer) -> PictureFormat:

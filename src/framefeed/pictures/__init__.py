@@ -7,12 +7,12 @@ from framefeed.pictures._jpeg_pixels import JPEG_LIBRARY, decode_jpeg
 from framefeed.pictures._pillow import (
     QUIET,
     UNCONVERTIBLE_MODES,
-    check_decodable,
     decode_still,
     describe_picture,
     make_mode_error,
     probe_image,
 )
+from framefeed.pictures._plug_ins import PLUGGED_CODECS, describe_plug_ins
 from framefeed.pictures._reads import LEAST_READ_BYTES, PICTURE_HEAD_BYTES, CountedReads, OddHeader, StillHeader
 from framefeed.pictures._still import read_still_header
 from framefeed.pictures._undecoded import IMAGE_BRANDS, JPEG_XL_MAGIC, OTHER_PICTURES, name_undecoded_format
@@ -24,16 +24,17 @@ __all__ = [
     "LEAST_READ_BYTES",
     "OTHER_PICTURES",
     "PICTURE_HEAD_BYTES",
+    "PLUGGED_CODECS",
     "QUIET",
     "UNCONVERTIBLE_MODES",
     "CountedReads",
     "OddHeader",
     "StillHeader",
-    "check_decodable",
     "convert_exif_orientation",
     "decode_jpeg",
     "decode_still",
     "describe_picture",
+    "describe_plug_ins",
     "make_mode_error",
     "name_undecoded_format",
     "probe_image",

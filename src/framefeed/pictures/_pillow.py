@@ -40,6 +40,7 @@ from framefeed.errors import (
     UsageError,
 )
 from framefeed.pictures._exif import check_orientation, convert_exif_orientation, find_xmp_orientation
+from framefeed.pictures._plug_ins import find_left_orientation, find_plug_in, read_own_header, register_plug_in
 from framefeed.pictures._reads import LEAST_READ_BYTES, PICTURE_HEAD_BYTES, CountedReads, OddHeader, StillHeader
 from framefeed.pictures._still import read_still_header
 from framefeed.pictures._undecoded import is_avif, name_undecoded_format, read_undecoded_jpeg
@@ -234,7 +235,6 @@ PILLOW_FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", *(("AVIF",) if HA
 UNCONVERTIBLE_MODES = frozenset({"I", "F", "LAB"})
 """Pillow's modes without a rule for conversion to RGB: white is not defined for 32-bit integers and floats, and Pillow
 does not convert L*a*b*."""
-_DECODED = frozenset({*PILLOW_FORMATS, "MPO"})  # Pillow's plug-in for JPEG reads MPO
 
 _log = logging.getLogger("framefeed.media")
 
@@ -260,8 +260,9 @@ def probe_image(source: OpenSource, limits: Limits) -> MediaInfo:
 
     Raises:
         UnreadableMedia: None of the known formats, or a damaged header.
-        UnsupportedCodec: HEIC, which ``probe`` reads through libav, or JPEG XL; or no rule leads from its pixels to
+        UnsupportedCodec: A format that is known, and that framefeed does not read; or no rule leads from its pixels to
             RGB.
+        MissingDependency: Its format needs a plug-in that is not installed.
         LimitExceeded: It claims more pixels than ``limits``, or its header goes on without end.
     """
     info, problem = describe_picture(source, limits)
@@ -279,6 +280,7 @@ def describe_picture(source: OpenSource, limits: Limits) -> tuple[MediaInfo, str
     Raises:
         UnreadableMedia: None of the known formats, or a damaged header.
         UnsupportedCodec: A format that is known, and that framefeed does not read.
+        MissingDependency: Its format needs a plug-in that is not installed.
         LimitExceeded: It claims more pixels than ``limits``, or its header goes on without end.
     """
     problem = None
@@ -293,6 +295,11 @@ def describe_picture(source: OpenSource, limits: Limits) -> tuple[MediaInfo, str
             undecoded = read_undecoded_jpeg(head, CountedReads(_read_at, reader, limits.max_header_bytes))
             if undecoded is not None:
                 problem, header = _explain_format(undecoded[0], source.name), undecoded[1]
+            elif (plug_in := find_plug_in(head)) is not None:
+                formats = (register_plug_in(plug_in, source.name, "open"),)
+                more = CountedReads(_read_at, reader, limits.max_header_bytes)
+                own = read_own_header(plug_in, head, more, source.name, "open")
+                header = own or _read_header(reader, size, source.name, limits, formats)
             elif (message := _explain_undecoded(head, source.name)) is not None:
                 raise UnsupportedCodec(message, source=source.name, stage="open") from None
             else:
@@ -339,12 +346,6 @@ def describe_header(header: StillHeader, size_bytes: int) -> MediaInfo:
     )
 
 
-def check_decodable(info: MediaInfo, name: str) -> None:
-    """Raise UnsupportedCodec for a picture that ``probe`` describes and no backend decodes: HEIC."""
-    if info.kind == "image" and info.container.upper() not in _DECODED:
-        raise UnsupportedCodec(_explain_format("HEIC picture", name), source=name, stage="open")
-
-
 def _explain_format(kind: str, name: str) -> str:
     return f"{name}: is a {kind}, which framefeed cannot decode: convert it to JPEG, PNG or AVIF"
 
@@ -360,11 +361,13 @@ def _read_at(reader: ByteReader, count: int, offset: int) -> bytes:
     return read_bytes(reader, offset, count)
 
 
-def _read_header(reader: ByteReader, size: int, source_name: str, limits: Limits) -> StillHeader:
+def _read_header(
+    reader: ByteReader, size: int, source_name: str, limits: Limits, formats: tuple[str, ...] = PILLOW_FORMATS
+) -> StillHeader:
     file = PictureFile(reader, size, source_name, limits)
     with (
         pillow_errors(file, lambda error: _make_header_error(error, source_name)),
-        Image.open(cast("IO[bytes]", file), formats=PILLOW_FORMATS) as image,
+        Image.open(cast("IO[bytes]", file), formats=formats) as image,
     ):
         width, height = image.size
         if isinstance(image, TiffImageFile):  # of which some versions of Pillow give the size as displayed
@@ -425,6 +428,7 @@ def decode_still(data: bytes, name: str, limits: Limits, reduction: int = 1) -> 
     Raises:
         CorruptMedia: It is damaged or cut short.
         UnsupportedCodec: A format that Pillow does not read here.
+        MissingDependency: Its format needs a plug-in that is not installed.
         LimitExceeded: It claims more pixels than ``limits``, and nothing was allocated; or its parts go on without end.
         UsageError: Pillow is set to fill missing parts with grey.
     """
@@ -433,17 +437,23 @@ def decode_still(data: bytes, name: str, limits: Limits, reduction: int = 1) -> 
             "PIL.ImageFile.LOAD_TRUNCATED_IMAGES is True in this program, so Pillow replaces missing parts of pictures "
             "with grey: set it to False; to skip broken pictures, use on_error='skip'"
         )
+    formats, own = PILLOW_FORMATS, None
+    if (plug_in := find_plug_in(data[:HEAD_BYTES])) is not None:
+        formats = (register_plug_in(plug_in, name, "decode"),)
+        own = read_own_header(plug_in, data, lambda *_: b"", name, "decode")
+    if own is not None:
+        limits.check_picture(own.width, own.height, name)
     file = PictureFile(BytesReader(data), len(data), name, limits, data)
     with (
         pillow_errors(file, lambda error: _make_picture_error(error, data, name)),
-        Image.open(cast("IO[bytes]", file), formats=PILLOW_FORMATS) as image,
+        Image.open(cast("IO[bytes]", file), formats=formats) as image,
     ):
         limits.check_picture(*image.size, name)
         if isinstance(image, TiffImageFile):
             # libtiff allocates whole tiles, which may be larger than the picture, and than user limits for it.
             wide, high = (int(image.tag_v2.get(tag, 1)) for tag in _TILE_SIZE)
             DEFAULT_LIMITS.check_picture(wide, high, name)
-        missed = _find_missed_orientation(image)
+        missed = _find_missed_orientation(image) if own is None else find_left_orientation(image, own)
         if reduction > 1:
             # The largest of 1/1, 1/2, 1/4 and 1/8 that is at least this size.
             image.draft(None, (max(1, image.width // reduction), max(1, image.height // reduction)))
@@ -460,11 +470,13 @@ def decode_still(data: bytes, name: str, limits: Limits, reduction: int = 1) -> 
 def _make_picture_error(error: BaseException, data: bytes, name: str) -> MediaError:
     if isinstance(error, Image.DecompressionBombError):
         return make_bomb_error(error, name, "decode")
-    if isinstance(error, UnidentifiedImageError):
-        if (reason := _explain_undecoded(data[:HEAD_BYTES], name)) is not None:
+    is_unknown, head = isinstance(error, UnidentifiedImageError), data[:HEAD_BYTES]
+    if is_unknown and find_plug_in(head) is None:
+        if (reason := _explain_undecoded(head, name)) is not None:
             return UnsupportedCodec(reason, source=name, stage="decode")
         formats = ", ".join(PILLOW_FORMATS)
         message = f"{name}: is not a picture that Pillow can read here ({formats}), or its header is damaged"
         return CorruptMedia(message, source=name, stage="decode")
-    reason = str(error) or type(error).__name__
+    # Pillow's message for an unknown file names the file object; the rest of a plug-in's is about building it.
+    reason = "its header" if is_unknown else str(error).partition("\n")[0].strip() or type(error).__name__
     return CorruptMedia(f"{name}: the picture is damaged or cut short: {reason}", source=name, stage="decode")

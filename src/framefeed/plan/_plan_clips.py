@@ -107,8 +107,9 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
         count = f"{excluded} of {len(catalog)} rows"
         message = f"{count} are left out of this plan: plan.excluded lists each with the reason"
         if len(unindexed := list_unindexed_rows(catalog)):
-            videos = f"{len(unindexed)} of them are videos (first {describe_source(catalog, int(unindexed[0]))})"
-            message = f"{message}. {videos}: {explain_missing_frames(catalog)}"
+            first = describe_source(catalog, int(unindexed[0]))
+            needing = f"{len(unindexed)} of them need frame indexes (first {first})"
+            message = f"{message}. {needing}: {explain_missing_frames(catalog)}"
         if not len(plan.tables.layout):
             source, reason = plan.excluded[0]
             reason = reason.replace(f"{source}: ", "", 1)  # which most messages of errors begin with

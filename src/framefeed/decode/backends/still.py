@@ -1,4 +1,4 @@
-"""StillDecoder: decode picture files, alone or as an image sequence: JPEG with simplejpeg, all others with Pillow.
+"""StillDecoder: decode picture files, alone or as an image sequence: JPEG with simplejpeg, others with Pillow.
 
 Conversion of pictures that are not 8-bit RGB:
     - Alpha is dropped, as in videos, also that of a palette: the stored colour is kept, nothing is blended.
@@ -27,7 +27,7 @@ from framefeed._shortage import try_again_in_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits, make_limit_error, read_bytes
 from framefeed.decode._convert import describe_conversion
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Ordinals, Pixels
-from framefeed.decode._reduction import find_reduction, reduce_size
+from framefeed.decode._reduction import SCALE_MARK, find_reduction, reduce_size
 from framefeed.decode._registry import check_kind
 from framefeed.decode._slots import (
     PendingFrames,
@@ -38,9 +38,17 @@ from framefeed.decode._slots import (
     suggest_next_step,
 )
 from framefeed.errors import CorruptMedia, FrameNotFound, LimitExceeded, MediaError, StaleSource, UnsupportedCodec
-from framefeed.index import FrameIndex
+from framefeed.index import MIXED, FrameIndex
 from framefeed.media import MediaSource, SequenceSource
-from framefeed.pictures import JPEG_LIBRARY, UNCONVERTIBLE_MODES, decode_jpeg, decode_still, make_mode_error
+from framefeed.pictures import (
+    JPEG_LIBRARY,
+    PLUGGED_CODECS,
+    UNCONVERTIBLE_MODES,
+    decode_jpeg,
+    decode_still,
+    describe_plug_ins,
+    make_mode_error,
+)
 from framefeed.request import OutputSpec
 
 # Errors of one picture, which the others of a sequence need not have.
@@ -118,11 +126,12 @@ class StillDecoder(BaseDecoder):
 
     def recipe(self, index: FrameIndex) -> str:
         """Name the libraries and versions that decide the pixels; see ``BaseDecoder.recipe``."""
-        recipe = f"still, Pillow {PIL.__version__}, {describe_conversion()}"
-        if index is None or index.stream.codec != "mjpeg":
-            return recipe
-        scale = f", JPEG at 1/{self.reduction}" if self.reduction > 1 else ""
-        return f"{recipe}, {JPEG_LIBRARY}{scale}"
+        codec = index.stream.codec
+        plug_ins = describe_plug_ins(PLUGGED_CODECS if codec == MIXED else frozenset({codec}))
+        recipe = f"still, Pillow {PIL.__version__}, {plug_ins}{describe_conversion()}"
+        if codec in ("mjpeg", MIXED):
+            recipe += f", {JPEG_LIBRARY}"
+        return recipe if self.reduction == 1 else f"{recipe}{SCALE_MARK}{self.reduction}"
 
     def _check(self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int]) -> None:
         check_kind(self, index, source.name)
