@@ -74,7 +74,8 @@ def test_all_real_pictures_are_rows_or_typed_errors(media_root: Path) -> None:
         assert info.bytes == len(data)
         expected = _size_by_pillow(path)
         assert expected in (None, (info.coded_width, info.coded_height)), path
-        if path.name not in ONLY_OURS:
+        # Of HEIC, the plug-in gives the size as displayed; `probe` asks libav.
+        if path.name not in ONLY_OURS and path.suffix != ".heic":
             assert _size_by_libav(path) in (None, (0, 0), (info.coded_width, info.coded_height)), path
     assert "zero_bytes.jpg" in refused
     assert all(name in message for name, message in refused.items())
