@@ -17,7 +17,7 @@ from framefeed.index import Verify, probe
 from framefeed.index._build import build_index, index_media
 from framefeed.index._frame_index import FrameIndex
 from framefeed.index._pictures import make_image_sequence
-from framefeed.index._stills import build_still_index, describe_picture_stream, has_picture_files
+from framefeed.index._stills import build_still_index, describe_still_stream, has_picture_files
 from framefeed.media import ImageSequence, MediaSource, SourceIdentity
 from tests.corpus import corpus_file
 from tests.media.pictures import SIZE, write_folder, write_named
@@ -85,7 +85,7 @@ def test_times_come_back_from_an_index(milliseconds: list[int]) -> None:
 def _made_up(sequence: ImageSequence, count: int) -> FrameIndex:
     """The index of a sequence whose files nobody needs."""
     times = sequence.times(count)
-    stream = describe_picture_stream("png", "png", (4, 3), "RGB", 0, mirrored=False)
+    stream = describe_still_stream("png", "png", (4, 3), "RGB", 0, mirrored=False)
     one = build_still_index(stream, SourceIdentity(99, None, ""))
     numbers = np.arange(count, dtype=np.int64)
     packets = type(one.packets)(numbers * 0, numbers + 1, times.pts, numbers.astype(np.uint8))

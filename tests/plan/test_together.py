@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.random import Generator, Philox
 
 from framefeed.errors import FrameNotFound
-from framefeed.index import Timeline, build_still_index, describe_picture_stream
+from framefeed.index import Timeline, build_still_index, describe_still_stream
 from framefeed.media import SourceIdentity
 from framefeed.plan import _epoch as epoch_module
 from framefeed.plan._epoch import EpochPlan, locate_ahead
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # remarks on dam
 
 STILLS = [
     build_still_index(
-        describe_picture_stream("png", "png", (64, 48), "RGB", 0, mirrored=False), SourceIdentity(size, None, "")
+        describe_still_stream("png", "png", (64, 48), "RGB", 0, mirrored=False), SourceIdentity(size, None, "")
     )
     for size in (10, 11, 12)
 ]

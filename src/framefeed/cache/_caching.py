@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -10,16 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import IntArray, WordArray
-from framefeed.cache._clips import copy_planes_to_store, decode_outputs, decode_planes
-from framefeed.cache._keys import Form, Recipe, SourceCheck, make_key
+from framefeed.cache._clips import copy_planes_to_store, decode_outputs, decode_planes, list_targets
+from framefeed.cache._keys import Form, Recipe, SourceCheck, StreamKey, hash_stamp, make_key
 from framefeed.cache._state import CacheState
-from framefeed.cache._stream_frames import NewFrame, StreamFrames
+from framefeed.cache._stream_frames import NewFrame, StreamFrames, number_frames
+from framefeed.cache._whole_clips import RawFrames, read_raw_frames
 from framefeed.decode import (
     BaseDecoder,
     ClipSlot,
+    DecodeCounts,
     Decoder,
     DecodeReport,
     Pixels,
+    PlaneLayout,
+    SourceClips,
     adapt_decoder,
     allocate_pixels,
     make_output_layout,
@@ -27,9 +32,9 @@ from framefeed.decode import (
     name_picture,
     write_frame,
 )
-from framefeed.errors import ResourceExhausted, UsageError
+from framefeed.errors import FramefeedError, ResourceExhausted, UsageError
 from framefeed.index import FrameIndex
-from framefeed.media import MediaSource
+from framefeed.media import FileStamp, MediaSource
 from framefeed.parallel import find_shortage, try_again_in_shortage
 from framefeed.request import OutputSpec
 
@@ -112,6 +117,60 @@ class CachingDecoder(BaseDecoder):
             requested, cached = sum(len(slot.indices) for slot in slots), report.counts.frames_cached
             self._state.count(frames_hit=cached, frames_missed=requested - cached)
         return report
+
+    def read_ready(self, clips: Iterable[SourceClips]) -> list[DecodeReport | None]:
+        """Read clips that are stored raw and whole; see ``BaseDecoder.read_ready``."""
+        options = self._state.options
+        # With these, frames are looked up or compared in more than one way.
+        if not self._state.has_raw or options.strict or options.memory_bytes or self._state.is_lossy:
+            return [None for _ in clips]
+        reports: list[DecodeReport | None] = []
+        by_layout: dict[PlaneLayout, dict[int, RawFrames]] = {}
+        for each in clips:
+            with suppress(FramefeedError):  # ``decode`` raises it again.
+                if (asked := self._find_raw_frames(*each)) is not None:
+                    by_layout.setdefault(asked[0], {})[len(reports)] = asked[1]
+            reports.append(None)
+        for layout, frames_of in by_layout.items():
+            for number in self._read_raw_frames(layout, frames_of):
+                num_read = len(frames_of[number].numbers)
+                errors: list[FramefeedError | None] = [None] * frames_of[number].num_clips
+                reports[number] = DecodeReport(errors, DecodeCounts(frames_cached=num_read, frames_delivered=num_read))
+                if self._counts_reads:
+                    self._state.count(frames_hit=num_read)
+        return reports
+
+    def _read_raw_frames(self, layout: PlaneLayout, frames_of: Mapping[int, RawFrames]) -> list[int]:
+        """Read frames; list the numbers of the sources that the cache had whole."""
+        try:
+            are_read = read_raw_frames(self._state, layout, list(frames_of.values()))
+        except (OSError, MemoryError, FramefeedError) as error:
+            if not isinstance(error, FramefeedError) and find_shortage(error) is None:
+                raise
+            return []  # ``decode`` tries again.
+        return [number for number, is_read in zip(frames_of, are_read, strict=True) if is_read]
+
+    def _find_raw_frames(
+        self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]
+    ) -> tuple[PlaneLayout, RawFrames] | None:
+        """Find what must be stored for the clips of a source; None if they are left to ``decode``."""
+        output = slots[0].output
+        if index.identity is None or source.kind != "path" or self._choose_form(index, [output]) != "output":
+            return None
+        layout = make_output_layout(output, *index.stream.displayed)
+        targets = list[memoryview]()
+        for slot in slots:
+            clip = slot.out
+            if slot.accepts_damaged or slot.output != output or clip.nbytes != layout.nbytes * len(slot.indices):
+                return None
+            targets += list_targets(clip, layout.nbytes)
+        ordinals = slots[0].indices if len(slots) == 1 else np.concatenate([slot.indices for slot in slots])
+        if not len(ordinals) or ordinals.view(np.uint64).max() >= len(index):
+            return None
+        stamp = source.check_identity(index.identity)
+        key = self._make_key(index, "output", output)
+        assert isinstance(stamp, FileStamp)  # of a path
+        return layout, RawFrames(key.digest, number_frames(index, ordinals), hash_stamp(stamp), targets, len(slots))
 
     def iter_rgb(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
@@ -228,10 +287,12 @@ class CachingDecoder(BaseDecoder):
         return self._inner.recipe(index)
 
     def _choose_form(self, index: FrameIndex, outputs: Sequence[OutputSpec]) -> Form:
+        if self._form == "output":
+            return self._form
         has_planes = self._inner.can_iter_native(index)
         if self._form is None:
             return "planes" if has_planes and any(output.size is None for output in outputs) else "output"
-        if self._form == "output" or has_planes:
+        if has_planes:
             return self._form
         if self._state.options.form == "auto":  # planes suit the plan, and this decoder gives none
             return "output"
@@ -241,11 +302,14 @@ class CachingDecoder(BaseDecoder):
         )
 
     def _open_frames(self, source: MediaSource, index: FrameIndex, form: Form, output: OutputSpec) -> StreamFrames:
+        key = self._make_key(index, form, output)
+        return StreamFrames(self._state, key, SourceCheck(source, index), form, self._reduce(index, output))
+
+    def _make_key(self, index: FrameIndex, form: Form, output: OutputSpec) -> StreamKey:
         assert index.identity is not None
-        decoder = self._inner.for_output(index, output)
-        recipe = Recipe(form, None if form == "planes" else output, decoder.recipe(index), self._state.pixels)
-        key = make_key(index.identity, index.stream, recipe)
-        return StreamFrames(self._state, key, SourceCheck(source, index), form, decoder.reduction)
+        decoder = self._inner.for_output(index, output).recipe(index)
+        recipe = Recipe(form, None if form == "planes" else output, decoder, self._state.pixels)
+        return make_key(index.identity, index.stream, recipe)
 
     def _reduce(self, index: FrameIndex, output: OutputSpec) -> int:
         return self._inner.for_output(index, output).reduction

@@ -57,7 +57,7 @@ def decode_outputs(
         # The decoder raises the error of memory of another size.
         sized = [slot for slot in slots.values() if slot.out.nbytes == nbytes * len(slot.indices)]
         ordinals = np.concatenate([_NO_ORDINALS, *[slot.indices for slot in sized]])
-        targets = [target for slot in sized for target in _list_targets(slot.out, nbytes)]
+        targets = [target for slot in sized for target in list_targets(slot.out, nbytes)]
         is_read = np.zeros(len(ordinals), dtype=np.bool_)
         for i, kind, data in frames.read(ordinals, layout, targets):
             try:
@@ -83,7 +83,7 @@ def decode_outputs(
     return report
 
 
-def _list_targets(out: Pixels, nbytes: int) -> list[memoryview]:
+def list_targets(out: Pixels, nbytes: int) -> list[memoryview]:
     """List the memory of each frame of a clip."""
     if not out.flags.c_contiguous:
         return [frame.reshape(-1).data for frame in out]

@@ -28,7 +28,7 @@ import xxhash
 from framefeed._arrays import IntArray, WordArray
 from framefeed._values import ByteReader, clamp_ns, read_bytes
 from framefeed.index import FrameIndex, StreamFacts, has_picture_files
-from framefeed.media import MediaSource, SequenceSource, SourceIdentity
+from framefeed.media import FileStamp, MediaSource, SequenceSource, SourceIdentity
 from framefeed.parallel import find_shortage
 from framefeed.request import OutputSpec
 
@@ -241,8 +241,17 @@ def _stamp_and_age(path: str) -> tuple[int, int]:
 
 
 def _hash_facts(facts: os.stat_result) -> int:
-    times = clamp_ns(facts.st_mtime_ns), clamp_ns(facts.st_ctime_ns)
-    return xxhash.xxh3_64_intdigest(_STAMP.pack(*times, facts.st_ino & (2**64 - 1), facts.st_size)) or 1
+    return _hash_numbers(facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, facts.st_size)
+
+
+def hash_stamp(stamp: FileStamp) -> int:
+    """Hash a file's stamp; the result is that of `read_stamp`."""
+    return _hash_numbers(stamp.mtime_ns, stamp.ctime_ns, stamp.inode, stamp.nbytes)
+
+
+def _hash_numbers(mtime_ns: int, ctime_ns: int, inode: int, nbytes: int) -> int:
+    packed = _STAMP.pack(clamp_ns(mtime_ns), clamp_ns(ctime_ns), inode & (2**64 - 1), nbytes)
+    return xxhash.xxh3_64_intdigest(packed) or 1
 
 
 Span = tuple[int, int]

@@ -190,6 +190,7 @@ class CacheState:
             only with that codec.
         planned: What will be stored, if that is known; codec="auto" chooses by it.
         shortage: Resource that ran out at the last attempt to store frames, or None.
+        has_raw: Whether the frames that were met last are stored raw, or none was met yet.
     """
 
     def __init__(self, options: CacheOptions) -> None:
@@ -204,6 +205,7 @@ class CacheState:
         self.pixels = EXACT if given is None or given.is_exact else given.recipe
         self.planned: PlannedFrames | None = None
         self.shortage: str | None = None
+        self.has_raw = True
         self._store: FrameStore | None = None
         self._has_warned = False
         self._lock = PerProcess(Lock)

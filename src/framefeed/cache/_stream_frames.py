@@ -15,6 +15,7 @@ from framefeed.cache._state import CacheState
 from framefeed.cache.store._format import FrameLocations, Kind, StoredFrame
 from framefeed.decode import Pixels, PlaneLayout
 from framefeed.errors import FramefeedError, MediaError
+from framefeed.index import FrameIndex
 from framefeed.parallel import find_shortage
 
 RAW = "raw"
@@ -82,7 +83,7 @@ class StreamFrames:
         Yields:
             Each frame once, in any order; its bytes are valid until the next one is requested.
         """
-        packets = self._number(ordinals)
+        packets = number_frames(self.index, ordinals)
         asked: Sequence[int] = range(len(packets))
         if self.has_memory:
             frames = self._read_memory(packets, ordinals, layout)
@@ -117,18 +118,6 @@ class StreamFrames:
                         self._state.keep_in_memory(self._key.digest, frame)
                     yield asked[i], locations.kinds[codes[i]], None if is_direct[i] else buffer
 
-    def _number(self, ordinals: IntArray) -> IntArray:
-        """Return the numbers of some frames in the cache: their packets; -1 for those that no packet tells, int64 [N].
-
-        A frame that the index knows to be damaged may have been stored under an index that did not.
-        """
-        numbers: IntArray = self.index.frame_packet[ordinals]
-        if self.index.shares_packet is not None:
-            numbers[self.index.shares_packet[ordinals]] = -1
-        if len(self.index.damaged_frame_indices):
-            numbers[self.index.is_damaged(ordinals)] = -1
-        return numbers
-
     @property
     def has_memory(self) -> bool:
         """Whether frames are kept in memory too, where they are looked up first."""
@@ -136,7 +125,7 @@ class StreamFrames:
 
     def find_missing(self, ordinals: IntArray, layout: PlaneLayout | None) -> npt.NDArray[np.bool_]:
         """Find the frames that are not on disk, or whose source has changed, bool [N]."""
-        locations = self._state.store.find(self._key.digest, self._number(ordinals))
+        locations = self._state.store.find(self._key.digest, number_frames(self.index, ordinals))
         return ~self._find_usable(locations, ordinals, layout)
 
     def reject(self, ordinal: int) -> None:
@@ -260,7 +249,7 @@ class StreamFrames:
             if find_shortage(error) is not None:
                 raise
             return 0
-        packets = self._number(ordinals)
+        packets = number_frames(self.index, ordinals)
         kept = []
         for i in np.flatnonzero(unchanged & (packets >= 0)).tolist():
             frame = frames[i]
@@ -278,6 +267,19 @@ class StreamFrames:
         num_stored = len(kept) if state.store.add(self._key.digest, self._key.description, kept) else 0
         state.warn_of_trouble()
         return num_stored
+
+
+def number_frames(index: FrameIndex, ordinals: IntArray) -> IntArray:
+    """Return the numbers of some frames in the cache: their packets; -1 for those that no packet tells, int64 [N].
+
+    A frame that the index knows to be damaged may have been stored under an index that did not.
+    """
+    numbers: IntArray = index.frame_packet[ordinals]
+    if index.shares_packet is not None:
+        numbers[index.shares_packet[ordinals]] = -1
+    if len(index.damaged_frame_indices):
+        numbers[index.is_damaged(ordinals)] = -1
+    return numbers
 
 
 def _has_layout(kind: Kind, layout: PlaneLayout | None) -> bool:

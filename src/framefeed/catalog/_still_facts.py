@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from framefeed._arrays import BoolArray, IntArray
-from framefeed.index import FrameIndex, build_still_index, describe_picture_stream
+from framefeed.index import FrameIndex, build_still_index, describe_still_stream
 from framefeed.media import SourceIdentity
 
 _NO_TIME = -1
@@ -69,7 +69,7 @@ class StillFacts:
         return index
 
     def _make_index(self, row: int) -> FrameIndex:
-        stream = describe_picture_stream(
+        stream = describe_still_stream(
             self._containers[row],
             self._codecs[row],
             (int(self._widths[row]), int(self._heights[row])),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -61,6 +61,10 @@ class ClipSlot:
                 f"out: expected uint8 of shape (T, C, H, W) or (T, H, W, C) with T={len(self.indices)}, the number of "
                 f"indices, got {self.out.dtype} of shape {self.out.shape}"
             )
+
+
+SourceClips = tuple[MediaSource, FrameIndex, Sequence[ClipSlot]]
+"""Clips of one source to be decoded: the arguments of ``Decoder.decode``."""
 
 
 @dataclass(slots=True)
@@ -174,6 +178,13 @@ class BaseDecoder:
 
     def close(self) -> None:
         """Release decoder contexts and files; by default there are none."""
+
+    def read_ready(self, clips: Iterable[SourceClips]) -> list[DecodeReport | None]:
+        """Write the clips of several sources that need no decoding; the others get None, and are left to ``decode``.
+
+        Optional: a cache reads them together. Errors are left to ``decode`` too.
+        """
+        return [None for _ in clips]
 
     def iter_rgb(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec

@@ -26,7 +26,7 @@ from framefeed.index._runs import (
 from framefeed.index._stills import (
     STILL_TIMELINE,
     build_still_index,
-    describe_picture_stream,
+    describe_still_stream,
     has_picture_files,
     has_still_timeline,
 )
@@ -62,7 +62,7 @@ __all__ = [
     "Verify",
     "build_index",
     "build_still_index",
-    "describe_picture_stream",
+    "describe_still_stream",
     "find_damaged_frames",
     "find_frame_starts",
     "find_packet_start",

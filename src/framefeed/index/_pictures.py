@@ -11,7 +11,7 @@ from framefeed._values import DEFAULT_LIMITS, KEY, Limits, MediaInfo, PacketTabl
 from framefeed.errors import EmptyVideo, MediaError, NoVideoStream
 from framefeed.index._frame_index import FrameIndex, StreamFacts
 from framefeed.index._probe import probe_sequence
-from framefeed.index._stills import build_still_index, describe_picture_stream
+from framefeed.index._stills import build_still_index, describe_still_stream
 from framefeed.media import SEQUENCE_CONTAINER, ImageSequence, MediaSource, SequenceSource, SourceIdentity
 from framefeed.pictures import decode_still, probe_image
 
@@ -105,9 +105,7 @@ def make_image_sequence(folder: str, index: FrameIndex) -> ImageSequence:
 
 def _describe(info: MediaInfo, container: str) -> StreamFacts:
     size = info.coded_width, info.coded_height
-    return describe_picture_stream(
-        container, info.codec, size, info.pixel_format, info.rotation, mirrored=info.mirrored
-    )
+    return describe_still_stream(container, info.codec, size, info.pixel_format, info.rotation, mirrored=info.mirrored)
 
 
 def _check_stream(media: MediaSource, stream_index: int | None) -> None:

@@ -29,7 +29,7 @@ def has_picture_files(index: FrameIndex) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def describe_picture_stream(
+def describe_still_stream(
     container: str, codec: str, coded_size: tuple[int, int], pixel_format: str, rotation: int, *, mirrored: bool
 ) -> StreamFacts:
     """Describe a picture as a stream of one frame; pictures of one form share the description.
@@ -61,7 +61,7 @@ def build_still_index(stream: StreamFacts, identity: SourceIdentity) -> FrameInd
     """Index a still picture: one frame at 0 s of unknown duration, in ticks of a second.
 
     Args:
-        stream: From `describe_picture_stream`.
+        stream: From `describe_still_stream`.
         identity: Identity of the file.
     """
     # What is the same in every picture is one object, so that what is computed of it can be kept.
@@ -82,7 +82,7 @@ def build_still_index(stream: StreamFacts, identity: SourceIdentity) -> FrameInd
 
 STILL_TIMELINE = Timeline.whole(
     build_still_index(
-        describe_picture_stream(OTHER_STILL, "", (1, 1), "", 0, mirrored=False), SourceIdentity(0, None, "")
+        describe_still_stream(OTHER_STILL, "", (1, 1), "", 0, mirrored=False), SourceIdentity(0, None, "")
     )
 )
 """The frame of any still picture, by time."""

@@ -31,7 +31,14 @@ from framefeed.media._readers import FileReader, is_real_file
 from framefeed.media._sequence import SEQUENCE_CONTAINER, ImageSequence, SequenceSource, parse_rate, source_name
 from framefeed.media._sequence_files import PICTURE_SUFFIXES, list_folder
 from framefeed.media._sniff import sniff
-from framefeed.media._source import FINGERPRINT_BLOCK, HEAD_FINGERPRINT_PREFIX, MediaSource, SourceIdentity, hash_head
+from framefeed.media._source import (
+    FINGERPRINT_BLOCK,
+    HEAD_FINGERPRINT_PREFIX,
+    FileStamp,
+    MediaSource,
+    SourceIdentity,
+    hash_head,
+)
 from framefeed.media._urls import BLOCK_BYTES, check_url
 
 __all__ = [
@@ -47,6 +54,7 @@ __all__ = [
     "TRANSFERS",
     "DecodedFact",
     "FileReader",
+    "FileStamp",
     "ImageSequence",
     "MediaSource",
     "MisplacedPacket",

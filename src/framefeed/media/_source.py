@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, NamedTuple
 
 import xxhash
 
@@ -39,6 +39,22 @@ class SourceIdentity:
     def stat(self) -> SourceStat:
         """What the file system said of the file."""
         return SourceStat(self.bytes, self.mtime_ns)
+
+
+class FileStamp(NamedTuple):
+    """What the file system says of a file: another file, or a changed one, has another stamp."""
+
+    path: str
+    device: int
+    inode: int
+    nbytes: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @classmethod
+    def of(cls, path: str, facts: os.stat_result) -> FileStamp:
+        """Make the stamp of a file from its facts."""
+        return cls(path, facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
 
 
 class _Identity:
@@ -175,7 +191,8 @@ class MediaSource:
         The same bytes under a new modification time are accepted; they are hashed once a process.
 
         Returns:
-            A key of the source as it is now: an open file under another key is another file.
+            A key of the source as it is now, for a path its `FileStamp`: an open file under another
+            key is another file.
 
         Raises:
             StaleSource: Another size, or another time and other bytes.
@@ -196,7 +213,7 @@ class MediaSource:
         if self.kind != "path":
             return (self.kind, _Identity(self.data if self.file is None else self.file))
         facts = stat_regular(self.path)
-        stamp = (self.path, facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+        stamp = FileStamp.of(self.path, facts)
         if indexed is None or (facts.st_size, clamp_ns(facts.st_mtime_ns)) == (indexed.bytes, indexed.mtime_ns):
             return stamp
         if facts.st_size == indexed.bytes and self._is_accepted(stamp, indexed.fingerprint):

@@ -96,6 +96,10 @@ def find_parts(segments: Sequence[int], offsets: Sequence[int], sizes: Sequence[
         if sum(sizes) <= _PART_BYTES and len(sizes) <= MAX_BUFFERS:
             yield order
             return
+        if sizes.count(sizes[0]) == len(sizes):
+            step = min(MAX_BUFFERS, max(1, _PART_BYTES // max(1, sizes[0])))
+            yield from (order[start : start + step] for start in range(0, len(order), step))
+            return
     else:
         order = sorted(order, key=lambda i: (segments[i], offsets[i], i))
     start, nbytes = 0, 0

@@ -164,10 +164,10 @@ class StoredFrame:
 
 @dataclass(slots=True, eq=False)
 class FrameLocations:
-    """Locations of frames of one stream; arrays of one length [N], one entry for each requested frame.
+    """Locations of frames; arrays of one length [N], one entry for each requested frame.
 
     Attributes:
-        key: Stream key, 16 bytes.
+        keys: Key of the stream of each, 16 bytes.
         numbers: Requested packet numbers, int64.
         refs: Row references, int64: number of the segment within this process in the upper half, row in the lower
             half; ``MISS`` if the store does not have the frame; then its row has no meaning.
@@ -175,7 +175,7 @@ class FrameLocations:
         kinds: Codecs and layouts.
     """
 
-    key: bytes
+    keys: Sequence[bytes]
     numbers: IntArray
     refs: IntArray
     rows: Rows

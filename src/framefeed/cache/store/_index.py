@@ -7,7 +7,9 @@ out.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from threading import RLock
 from time import monotonic
 
@@ -128,27 +130,40 @@ class SegmentIndex:
 
     # --- finding --------------------------------------------------------------------------------------
 
-    def find(self, key: bytes, numbers: IntArray) -> FrameLocations:
-        """Find frames of one stream, by their packet numbers, in the known segments."""
-        refs = self._find_refs(key, numbers)
+    def find(self, keys: Sequence[bytes], numbers: IntArray) -> FrameLocations:
+        """Find frames, by the keys of their streams and their packet numbers, in the known segments."""
+        refs = self._find_refs(keys, numbers)
         listed: list[int] = refs.tolist()
         if listed and listed[0] != MISS and listed == list(range(listed[0], listed[0] + len(listed))):
             directory = self.directory(listed[0] >> REF_BITS)
             if directory is not None:
                 row = listed[0] & _ROW_MASK
-                return FrameLocations(key, numbers, refs, directory.rows[row : row + len(listed)], directory.kinds)
-        return self._find_apart(key, numbers, refs)
+                return FrameLocations(keys, numbers, refs, directory.rows[row : row + len(listed)], directory.kinds)
+        return self._find_apart(keys, numbers, refs)
 
-    def _find_refs(self, key: bytes, numbers: IntArray) -> IntArray:
-        refs = self._streams.find(key, numbers)
+    def _find_refs(self, keys: Sequence[bytes], numbers: IntArray) -> IntArray:
+        if keys and keys.count(keys[0]) == len(keys):
+            return self._find_refs_of_stream(keys[0], numbers)
+        refs = np.empty(len(keys), np.int64)
+        start = 0
+        for key, same in groupby(keys):
+            stop = start + sum(1 for _ in same)
+            refs[start:stop] = self._find_refs_of_stream(key, numbers[start:stop])
+            start = stop
+        return refs
+
+    def _find_refs_of_stream(self, key: bytes, numbers: IntArray) -> IntArray:
         opened = self.open
-        if opened is not None and key in opened.refs:
-            known = opened.refs[key]
+        known = None if opened is None else opened.refs.get(key)
+        if len(numbers) == 1 and known is None:
+            return np.array([self._streams.find_one(key, int(numbers[0]))])
+        refs = self._streams.find(key, numbers)
+        if known is not None:
             own = np.array([known.get(number, MISS) for number in numbers.tolist()], np.int64)
             refs = np.where(own != MISS, own, refs)
         return refs
 
-    def _find_apart(self, key: bytes, numbers: IntArray, refs: IntArray) -> FrameLocations:
+    def _find_apart(self, keys: Sequence[bytes], numbers: IntArray, refs: IntArray) -> FrameLocations:
         """Find frames that do not lie side by side in one segment."""
         rows: Rows = np.zeros(len(refs), ROW)
         kinds: tuple[Kind, ...] = ()
@@ -157,7 +172,7 @@ class SegmentIndex:
             directory = self.directory(segment)
             if directory is None and not self._segments[segment].is_there:
                 # Its rows are removed, and older ones of these frames may be found.
-                return self._find_apart(key, numbers, self._find_refs(key, numbers))
+                return self._find_apart(keys, numbers, self._find_refs(keys, numbers))
             which = np.flatnonzero(segments == segment)
             if directory is None:
                 refs[which] = MISS
@@ -165,7 +180,7 @@ class SegmentIndex:
             rows[which] = directory.rows.take(refs[which] & _ROW_MASK)
             rows["kind"][which] += len(kinds)
             kinds += directory.kinds
-        return FrameLocations(key, numbers, refs, rows, kinds)
+        return FrameLocations(keys, numbers, refs, rows, kinds)
 
     def directory(self, segment: int) -> Directory | None:
         """Return the directory of a segment, or None if it cannot be read."""

@@ -137,10 +137,21 @@ class FrameStore(ClosedByWith):
             OSError: A resource ran out.
         """
         _check_key(key)
-        numbers = np.asarray(numbers, np.int64)
-        locations = self._segments.find(key, numbers)
+        return self.find_each([key] * len(numbers), np.asarray(numbers, np.int64))
+
+    def find_each(self, keys: Sequence[bytes], numbers: npt.NDArray[np.int64]) -> FrameLocations:
+        """Find frames of any streams.
+
+        Args:
+            keys: Key of the stream of each frame, 16 bytes.
+            numbers: Of the frames, int64 [N].
+
+        Raises:
+            OSError: A resource ran out.
+        """
+        locations = self._segments.find(keys, numbers)
         if MISS in locations.refs.tolist() and self._segments.refresh(thorough=False):
-            return self._segments.find(key, numbers)
+            return self._segments.find(keys, numbers)
         return locations
 
     def read(self, locations: FrameLocations, indices: Sequence[int], buffers: Sequence[memoryview]) -> list[bool]:
@@ -163,6 +174,7 @@ class FrameStore(ClosedByWith):
         if sizes != expected_sizes:
             raise UsageError(f"buffers: expected {expected_sizes} bytes, got {sizes}")
         numbers, checksums = _select(locations.numbers, indices), _select(locations.rows["checksum"], indices)
+        keys = [locations.keys[i] for i in indices]
         segments, offsets = _select(locations.segment, indices), _select(locations.rows["offset"], indices)
         for part in find_parts(segments, offsets, sizes):
             file = self._segments.descriptor(segments[part[0]])
@@ -177,11 +189,11 @@ class FrameStore(ClosedByWith):
             is_whole = num_read == sum([sizes[i] for i in part])
             for i in part:
                 if is_whole or fill_buffer(file.number, buffers[i], offsets[i]):
-                    sound[i] = frame_checksum(locations.key, numbers[i], buffers[i]) == checksums[i]
+                    sound[i] = frame_checksum(keys[i], numbers[i], buffers[i]) == checksums[i]
         num_sound = sum(sound)
         if num_sound < len(sound):
             for i in compress(indices, map(not_, sound)):
-                self._segments.forget(locations.key, int(locations.numbers[i]), int(locations.refs[i]))
+                self._segments.forget(locations.keys[i], int(locations.numbers[i]), int(locations.refs[i]))
         own = self._state.value
         with own.lock:
             own.counts.frames_read += num_sound

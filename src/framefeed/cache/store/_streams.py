@@ -70,6 +70,17 @@ class Streams:
         # Bytes are compared in a third of the time of arrays.
         return refs if found.tobytes() == numbers.tobytes() else np.where(found == numbers, refs, MISS)
 
+    def find_one(self, key: bytes, number: int) -> int:
+        """Find the newest row of one frame, or ``MISS``."""
+        groups = self._groups
+        first, second = _HALVES.unpack(key)
+        group = groups[first % len(groups)]
+        begin = int(group[0].searchsorted(first))
+        # The first frame of its stream in most cases: of pictures, the only one.
+        if begin < group.shape[1] and group[:3, begin].tolist() == [first, second, number]:
+            return int(group[3, begin])
+        return int(self.find(key, np.array([number]))[0])
+
     def add(self, lists: Sequence[IntArray]) -> None:
         """Add lists of frames, the newest first; they are newer than all before."""
         if not lists:

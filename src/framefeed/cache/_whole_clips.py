@@ -1,0 +1,74 @@
+"""Read clips of several sources together that a cache has whole and stored raw: most of a second epoch.
+
+A picture is one frame of a source of its own, and what is done for each source alone takes longer than to read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from framefeed._arrays import IntArray
+from framefeed.cache._state import CacheState
+from framefeed.cache._stream_frames import RAW
+from framefeed.cache.store._format import Kind
+from framefeed.decode import PlaneLayout
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RawFrames:
+    """Frames of one source that a cache may have, stored raw.
+
+    Attributes:
+        key: Of the stream and output, 16 bytes.
+        numbers: Packet number of each frame, int64 [N]; N >= 1.
+        stamp: Of the source's file now; not ``NO_STAMP``.
+        targets: Memory of each frame.
+        num_clips: How many clips they make.
+    """
+
+    key: bytes
+    numbers: IntArray
+    stamp: int
+    targets: Sequence[memoryview]
+    num_clips: int
+
+
+def read_raw_frames(state: CacheState, layout: PlaneLayout, sources: Sequence[RawFrames]) -> list[bool]:
+    """Read the frames of each source, if all of them are stored raw, of its file as it is now.
+
+    Args:
+        state: Of the cache.
+        layout: Of all frames.
+        sources: The frames of each.
+
+    Returns:
+        Whether the frames of each source were read; if not, their memory has any content.
+
+    Raises:
+        OSError: A resource ran out.
+    """
+    lengths = [len(each.numbers) for each in sources]
+    keys = [each.key for each, length in zip(sources, lengths, strict=True) for _ in range(length)]
+    locations = state.store.find_each(keys, np.concatenate([each.numbers for each in sources]))
+    usable, rows = locations.is_there, locations.rows
+    if not usable.any():
+        return [False] * len(sources)
+    state.has_raw = any(kind.codec == RAW for kind in locations.kinds)
+    wanted, nbytes = Kind(RAW, layout.text), layout.nbytes
+    is_wanted = np.array([kind == wanted for kind in locations.kinds])
+    stamps = np.array([each.stamp for each in sources], dtype=np.uint64).repeat(lengths)
+    usable = usable & is_wanted[np.where(usable, rows["kind"], 0)] & (rows["nbytes"] == nbytes)
+    usable &= (rows["stamp"] == stamps) & (rows["raw_nbytes"] == nbytes)
+    starts = np.cumsum([0, *lengths[:-1]])
+    is_whole = np.logical_and.reduceat(usable, starts)
+    targets: list[memoryview] = []
+    for each, has_all in zip(sources, is_whole.tolist(), strict=True):
+        targets += each.targets if has_all else ()
+    is_sound = np.zeros(len(usable), dtype=np.bool_)
+    indices = np.flatnonzero(is_whole.repeat(lengths))
+    is_sound[indices] = state.store.read(locations, indices.tolist(), targets)
+    are_read: list[bool] = np.logical_and.reduceat(is_sound, starts).tolist()
+    return are_read
