@@ -14,7 +14,7 @@ from framefeed.load import _stats
 from framefeed.load._iteration import BatchIterator
 from framefeed.load._loader import ClipLoader
 from framefeed.load._pending import PendingBatch
-from framefeed.load._work import ClipCosts, split_by_source
+from framefeed.load._work import ClipCosts, split_batch
 from framefeed.load._workers import Workers
 from framefeed.plan import EpochPlan, EveryFrame, Uniform, plan_clips
 from framefeed.scanning import scan
@@ -45,17 +45,17 @@ def test_the_first_clip_of_a_source_says_what_the_others_cost() -> None:
     plan = plan_of_all()
     with ClipLoader(plan, batch_size=8, workers=2) as loader:
         batch = PendingBatch.begin(plan, range(8), _open_workers(loader).buffers)
-    tasks, costs = split_by_source(batch), ClipCosts(plan.catalog)
+    tasks, costs = split_batch(batch), ClipCosts(plan.catalog)
     assert costs.predict(tasks[0]) == 0
     for slot in (0, LARGE):
-        costs.learn(tasks[slot].row, batch.make_request(slot))
+        costs.learn(batch.rows[slot], batch.make_request(slot))
     small, large, unknown = (costs.predict(tasks[slot]) for slot in (0, LARGE, 1))
     assert large > 5 * small > 0
     assert unknown == pytest.approx((small + large) / 2)
-    assert costs.predict(replace(tasks[LARGE], slots=[LARGE, 8])) == 2 * large
-    assert (costs.is_known(tasks[LARGE].row), costs.is_known(tasks[1].row)) == (True, False)
-    costs.learn(tasks[1].row, None)  # it cannot be planned
-    assert not costs.is_known(tasks[1].row)
+    assert costs.predict(replace(tasks[LARGE], slots=[LARGE, LARGE])) == 2 * large
+    assert (costs.is_known(batch.rows[LARGE]), costs.is_known(batch.rows[1])) == (True, False)
+    costs.learn(batch.rows[1], None)  # it cannot be planned
+    assert not costs.is_known(batch.rows[1])
 
 
 def _open_workers(loader: ClipLoader) -> Workers:

@@ -13,6 +13,7 @@ import pytest
 
 from framefeed._outcome import Err, Ok
 from framefeed.errors import DeadlineExceeded, LoadError, UsageError
+from framefeed.parallel import _ordered
 from framefeed.parallel._ordered import ordered_outcomes
 from framefeed.parallel._ordered_map import OrderedValues, ordered_map
 from framefeed.parallel._pools import InlinePool, ThreadPool
@@ -329,6 +330,28 @@ def test_a_deadline_counts_for_each_result_anew(hand_clock: HandClock) -> None:
 
     results = ordered_map(function, items(), workers=1, max_in_flight=1, deadline_seconds=60)
     assert len(list(results)) == 4, "each came within the deadline, all of them together did not"
+
+
+@pytest.mark.parametrize("has_steps", [True, False])
+def test_a_deadline_counts_for_each_step_anew(
+    has_steps: bool, hand_clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_ordered, "LIVENESS_SECONDS", 0.001)
+
+    def work(item: list[int]) -> int:
+        for _ in range(3):
+            item.append(1)
+            hand_clock.wait_for_reads_after(hand_clock.reads + 1)  # the consumer has seen the step
+            hand_clock.advance(40)
+        return len(item)
+
+    step_of: Any = len if has_steps else None
+    with ordered_outcomes(work, [[]], workers=1, max_in_flight=1, step_of=step_of, deadline_seconds=60) as outcomes:
+        if has_steps:
+            assert next(outcomes) == Ok(3)
+        else:
+            with pytest.raises(DeadlineExceeded):
+                next(outcomes)
 
 
 def test_an_item_that_no_worker_took_is_named_in_the_deadline() -> None:

@@ -15,7 +15,7 @@ from framefeed.load._options import MAX_PREFETCH_BYTES, MAX_SUBSTITUTES, LoaderO
 from framefeed.load._pending import PendingBatch, drop_tracebacks, suggest_skipping
 from framefeed.load._state import BatchCursor, BatchRanges
 from framefeed.load._stats import Meter, WorkCost
-from framefeed.load._work import DecodeTask, split_by_source
+from framefeed.load._work import DecodeTask, Grouping, split_batch
 from framefeed.load._workers import Workers
 from framefeed.parallel import CLOSE_SECONDS, Err, Ok, OrderedOutcomes, ordered_outcomes, run_next
 from framefeed.plan import EpochPlan, locate_ahead, mean_picture_bytes
@@ -61,16 +61,19 @@ class BatchIterator(Iterator[ClipBatch]):
         self._taken = 0
         batch_bytes = options.batch_size * (plan.frames_per_clip or 1) * mean_picture_bytes(plan)
         # No bound method of this iterator, which would keep it alive: an abandoned iterator must end its work.
-        tasks = _generate_tasks(plan, self._batches, workers, meter, self._tasks)
+        clips_ahead = options.batch_size * options.batches_ahead(batch_bytes)
+        grouping = Grouping.of(options, clips_ahead)
+        tasks = _generate_tasks(plan, self._batches, workers, meter, grouping, self._tasks)
         self._outcomes: OrderedOutcomes[DecodeTask, WorkCost] = ordered_outcomes(
             self._work,
             tasks,
             pool=pool,
-            max_in_flight=options.batch_size * options.batches_ahead(batch_bytes),
+            max_in_flight=clips_ahead,
             max_bytes=MAX_PREFETCH_BYTES,
             size_of=attrgetter("nbytes"),
             cost_of=attrgetter("cost"),
             weight_of=attrgetter("num_clips"),
+            step_of=attrgetter("slot"),
             deadline_seconds=options.deadline_seconds,
         )
         meter.restart(self._outcomes.gauge)
@@ -166,7 +169,7 @@ class BatchIterator(Iterator[ClipBatch]):
             chosen = {slot: self._plan.choose_substitute(own[slot][0], number) for slot in failed if batch.errors[slot]}
             slots = [slot for slot, position in chosen.items() if batch.substitute(slot, position)]
             self._do_at_once(
-                [DecodeTask(batch, batch.rows[slot], [slot], decoder=self._options.decoder_name) for slot in slots],
+                [DecodeTask(batch, [slot], decoder=self._options.decoder_name) for slot in slots],
                 costs,
             )
             # A further substitute would depend on when memory runs out.
@@ -225,7 +228,7 @@ class BatchIterator(Iterator[ClipBatch]):
         self._hangs = True
         if task is None:
             return error
-        position, name = task.batch.identify(task.slots[0])
+        position, name = task.batch.identify(task.slot)
         return DeadlineExceeded(
             f"{name}: the clip at position {position} was not ready within deadline_seconds (stage: {task.stage}): "
             f"{error}",
@@ -252,6 +255,7 @@ def _generate_tasks(
     batches: BatchRanges,
     workers: Workers,
     meter: Meter,
+    grouping: Grouping,
     in_flight: deque[DecodeTask],
 ) -> Iterator[DecodeTask]:
     """Yield the tasks of each batch, and append each to ``in_flight`` before."""
@@ -261,10 +265,11 @@ def _generate_tasks(
         # If the consumer waits anyway, its thread plans; otherwise the workers do. A process plans for itself.
         if meter.is_idle and not workers.are_processes:
             batch.make_requests()
-        for task in split_by_source(batch, workers.decoder_name):
+        for task in split_batch(batch, workers.decoder_name, grouping):
             if costs is not None:
-                if meter.is_idle and not costs.is_known(task.row):
-                    costs.learn(task.row, batch.make_request(task.slots[0]))
+                row = batch.rows[task.slot]
+                if meter.is_idle and not costs.is_known(row):
+                    costs.learn(row, batch.make_request(task.slot))
                 task.cost = costs.predict(task)
             in_flight.append(task)
             yield task

@@ -219,6 +219,13 @@ class PendingBatch:
             self._requests[slot] = None
         self.memory.reshape(slot, find_shapes(self._plan, [position], self.length)[0])
 
+    def count_pixels(self, row: int) -> int | None:
+        """Count the pixels of a source that is one frame, of clips of one frame; None for others."""
+        catalog = self._plan.catalog
+        if self.length != 1 or catalog.num_frames[row] != 1:
+            return None
+        return int(catalog.heights[row]) * int(catalog.widths[row])
+
     def get_source(self, slot: int) -> Any:
         """Return what opens the source of a clip."""
         # That of a request is at hand; the catalog has to find it.

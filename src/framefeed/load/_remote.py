@@ -31,7 +31,6 @@ class ClipRequest:
 
     Attributes:
         iteration: Number of the iteration in its loader.
-        row: The source's row of the catalog.
         positions: Global positions of the clips.
         length: Number of frames of each clip.
         shared: Memory for each clip or result; None if it must be sent.
@@ -39,7 +38,6 @@ class ClipRequest:
 
     iteration: int
     epoch: int
-    row: int
     positions: tuple[int, ...]
     length: int
     shared: tuple[SharedArray | None, ...]
@@ -114,7 +112,7 @@ class ClipProcess:
         shapes = find_shapes(plan, request.positions, request.length)
         memory = TaskMemory(shapes, request.shared, self._buffers)
         batch = PendingBatch(plan, request.positions, memory, request.length)
-        cost = worker(DecodeTask(batch, request.row, list(range(len(batch)))))
+        cost = worker(DecodeTask(batch, list(range(len(batch)))))
         errors = [error if error is None else _make_sendable(error) for error in batch.errors]
         counts = None if cache is None else cache.stats()
         return ClipAnswer(cost, batch.pts_seconds, batch.valid, errors, memory.results, os.getpid(), counts)
@@ -164,7 +162,7 @@ class ProcessClips(RemoteCaller):
         batch = task.batch
         positions = tuple(batch.positions[slot] for slot in task.slots)
         shared = tuple(batch.memory.share(slot) for slot in task.slots)
-        request = ClipRequest(self._iteration, self._epoch, task.row, positions, batch.length, shared)
+        request = ClipRequest(self._iteration, self._epoch, positions, batch.length, shared)
         answer: ClipAnswer = self._calls(request)
         if answer.cache is not None:
             self._caches[answer.process] = answer.cache

@@ -1,10 +1,14 @@
-"""Plan, decode and transform the clips of one source in one batch together, so that each GOP is decoded once."""
+"""Plan, decode and transform the clips of one source in one batch together, so that each GOP is decoded once.
+
+Small pictures are taken together too: for each alone, all that is done besides reading it would take longer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -13,9 +17,18 @@ import numpy.typing as npt
 from framefeed._arrays import BoolArray
 from framefeed._checks import describe_value
 from framefeed.catalog import Catalog
-from framefeed.decode import ClipSlot, DecodeCounts, Decoder, Pixels, allocate_pixels
+from framefeed.decode import (
+    ClipSlot,
+    DecodeCounts,
+    Decoder,
+    DecodeReport,
+    Pixels,
+    SourceClips,
+    adapt_decoder,
+    allocate_pixels,
+)
 from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
-from framefeed.index import plan_runs, predict_seconds
+from framefeed.index import SECONDS_PER_FILE, SECONDS_PER_FILE_PIXEL, plan_runs, predict_seconds
 from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._options import LoaderOptions, Transform
 from framefeed.load._pending import PendingBatch
@@ -28,32 +41,41 @@ from framefeed.request import DecodeRequest
 
 @dataclass(slots=True, repr=False)
 class DecodeTask:
-    """The clips of one source in one batch.
+    """The clips of one source in one batch, or of several pictures.
 
     Attributes:
         batch: The batch that they are part of.
-        row: The source's row of the catalog.
-        slots: Their slots in the batch.
+        slots: Their slots in the batch; those of a source follow each other.
         stage: "plan", "decode" or "transform": the step that a worker is at.
         cost: Predicted seconds; 0 if it is not known.
         decoder: Name of the decoder, for messages about workers that it ends.
+        slot: The slot that a worker is at, or the first of several that it is at.
     """
 
     batch: PendingBatch
-    row: int
     slots: list[int]
     stage: str = "plan"
     cost: float = 0.0
     decoder: str = ""
+    slot: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.slot = self.slots[0]
 
     @property
     def num_clips(self) -> int:
         """Number of clips."""
         return len(self.slots)
 
+    @property
+    def rows(self) -> list[int]:
+        """Row of the catalog of each clip."""
+        return [self.batch.rows[slot] for slot in self.slots]
+
     def __repr__(self) -> str:
         by = self.decoder and f', decoded by "{self.decoder}"'
-        return f"{self.num_clips} clips of {self.batch.identify(self.slots[0])[1]}{by}"
+        more = f" and {n} more sources" if (n := len(set(self.rows)) - 1) else ""
+        return f"{self.num_clips} clips of {self.batch.identify(self.slots[0])[1]}{more}{by}"
 
     def fail(self, error: BaseException) -> None:
         """Mark all clips of the task as failed."""
@@ -63,12 +85,53 @@ class DecodeTask:
             self.batch.fail(slot, error, self.stage)
 
 
-def split_by_source(batch: PendingBatch, decoder: str = "") -> list[DecodeTask]:
+_DECODED_PIXELS = 1 << 20
+"""Of the pictures of one task that are decoded: some 10 ms, so that other workers have work too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """How many still pictures of a batch are one task, which for each of them alone takes as long as a cached picture.
+
+    Attributes:
+        clips: Most clips of a task of several pictures; 1 makes each source a task.
+        pixels: Most pixels of these pictures as they are stored; a larger picture is a task alone.
+    """
+
+    clips: int = 1
+    pixels: float = _DECODED_PIXELS
+
+    @classmethod
+    def of(cls, options: LoaderOptions, clips_ahead: int) -> Grouping:
+        """Choose it for a loader that prepares so many clips ahead."""
+        if options.kind == "processes" and options.num_workers:
+            return cls()  # so that a process that dies or hangs takes one source with it
+        # At least four tasks for each worker.
+        clips = min(_MOST_PICTURES, clips_ahead // (4 * max(1, options.num_workers)))
+        return cls(max(1, clips), _DECODED_PIXELS if options.cache is None else inf)
+
+
+_MOST_PICTURES = 16
+"""Clips of a task: with more, what is done for a task takes no visible part of its time."""
+
+
+def split_batch(batch: PendingBatch, decoder: str = "", grouping: Grouping | None = None) -> list[DecodeTask]:
     """Split a batch into tasks, in the order in which their sources first appear."""
-    tasks: dict[int, DecodeTask] = {}
+    grouping = grouping or Grouping()
+    slots_of: dict[int, list[int]] = {}
     for slot, row in enumerate(batch.rows):
-        tasks.setdefault(row, DecodeTask(batch, row, [], decoder=decoder)).slots.append(slot)
-    return list(tasks.values())
+        slots_of.setdefault(row, []).append(slot)
+    tasks: list[DecodeTask] = []
+    clips, pixels = 0, 0.0  # that the last task may still have
+    for row, slots in slots_of.items():
+        size = batch.count_pixels(row) if grouping.clips > 1 else None
+        if size is not None and len(slots) <= clips and size <= pixels:
+            tasks[-1].slots += slots
+        else:
+            tasks.append(DecodeTask(batch, slots, decoder=decoder))
+            clips, pixels = (0, 0.0) if size is None else (grouping.clips, grouping.pixels)
+        clips, pixels = clips - len(slots), pixels - (size or 0)
+    return tasks
 
 
 class ClipCosts:
@@ -83,8 +146,10 @@ class ClipCosts:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._seconds = np.zeros(len(catalog), dtype=np.float32)
-        """0 if it is not known."""
+        pixels = np.maximum(0, catalog.heights) * np.maximum(0, catalog.widths)
+        of_picture = SECONDS_PER_FILE + pixels * SECONDS_PER_FILE_PIXEL
+        # 0 if it is not known; that of a picture is known from its size.
+        self._seconds = np.where(catalog.num_frames == 1, of_picture, 0).astype(np.float32)
         self._sum = 0.0
         self._known = 0
 
@@ -102,9 +167,9 @@ class ClipCosts:
         return predict_seconds(index, plan_runs(index, ordinals))
 
     def predict(self, task: DecodeTask) -> float:
-        """Predict the seconds of a task; if its source is not known, as many as the mean of the others."""
-        seconds = float(self._seconds[task.row]) or self._sum / max(1, self._known)
-        return seconds * len(task.slots)
+        """Predict the seconds of a task; if a source is not known, as many as the mean of the others."""
+        mean = self._sum / max(1, self._known)
+        return sum([float(self._seconds[row]) or mean for row in task.rows])
 
     def is_known(self, row: int) -> bool:
         """Whether the cost of a source is known."""
@@ -134,7 +199,7 @@ class ClipWorker:
         fetch_seconds: float | None = None,
     ) -> None:
         self._plan = plan
-        self._decoder = decoder
+        self._decoder = adapt_decoder(decoder)
         self._transform = transform
         self._fetch_seconds = fetch_seconds
 
@@ -172,38 +237,61 @@ class ClipWorker:
         return result
 
     def _decode(self, task: DecodeTask, requests: dict[int, DecodeRequest], counts: DecodeCounts) -> dict[int, Pixels]:
-        if not requests:
-            return {}
         clips = {slot: task.batch.memory.lease(slot) for slot in requests}
-        # Slot in the batch, frames of the clip, and where they are decoded.
-        parts = [(slot, *part) for slot, request in requests.items() for part in _split_damaged(request, clips[slot])]
-        errors: list[Any] = []
-        if parts:
-            source, catalog = requests[parts[0][0]].source, self._plan.catalog
-            outcome = catch_outcome(
-                lambda slots: self._decoder.decode(MediaSource.of(source), catalog.frame_index(task.row), slots),
-                [clip_slot for _, _, clip_slot in parts],
-            )
+        sources: dict[int, list[_Part]] = {}
+        for slot, request in requests.items():
+            for mask, clip_slot in _split_damaged(request, clips[slot]):
+                sources.setdefault(task.batch.rows[slot], []).append((slot, mask, clip_slot))
+        for parts, outcome in self._decode_sources(task, requests, sources):
+            errors: Sequence[BaseException | None]
             if isinstance(outcome, Err):
                 errors = [outcome.error] * len(parts)
             else:
                 counts += outcome.value.counts
-                errors = list(outcome.value.errors)
-        for (slot, _, _), error in zip(parts, errors, strict=True):
-            if error is not None and slot in clips:
-                task.batch.fail(slot, error, task.stage, f" in the decoder {task.decoder or self._decoder.name!r}")
-                del clips[slot]
-        for slot, mask, clip_slot in parts:
-            if mask is not None and slot in clips:
-                clips[slot][mask] = clip_slot.out
+                errors = outcome.value.errors
+            for (slot, _, _), error in zip(parts, errors, strict=True):
+                if error is not None and slot in clips:
+                    task.batch.fail(slot, error, task.stage, f" in the decoder {task.decoder or self._decoder.name!r}")
+                    del clips[slot]
+            for slot, mask, clip_slot in parts:
+                if mask is not None and slot in clips:
+                    clips[slot][mask] = clip_slot.out
         for slot, clip in clips.items():
             if (skipped := requests[slot].skipped) is not None:
                 clip[skipped] = 0
         return clips
 
+    def _decode_sources(
+        self, task: DecodeTask, requests: dict[int, DecodeRequest], sources: dict[int, list[_Part]]
+    ) -> Iterator[tuple[list[_Part], Ok[DecodeReport] | Err]]:
+        """Decode the clips of each source, after those that need no decoding are read together."""
+
+        def open_source(of: tuple[int, list[_Part]]) -> SourceClips:
+            row, parts = of
+            source = MediaSource.of(requests[parts[0][0]].source)
+            return source, self._plan.catalog.frame_index(row), [clip_slot for _, _, clip_slot in parts]
+
+        def step_through() -> Iterator[SourceClips]:
+            for parts, outcome in zip(sources.values(), opened, strict=True):
+                if isinstance(outcome, Ok):
+                    task.slot = parts[0][0]
+                    yield outcome.value
+
+        opened = [catch_outcome(open_source, of) for of in sources.items()]
+        reports = iter(self._decoder.read_ready(step_through()))
+        for parts, outcome in zip(sources.values(), opened, strict=True):
+            task.slot = parts[0][0]
+            if isinstance(outcome, Err):
+                yield parts, outcome
+            elif (report := next(reports)) is not None:
+                yield parts, Ok(report)
+            else:
+                yield parts, catch_outcome(lambda clips: self._decoder.decode(*clips), outcome.value)
+
     def _transform_clips(self, task: DecodeTask, clips: dict[int, Pixels]) -> int:
         nbytes = 0
         for slot in list(clips):
+            task.slot = slot
             # Popped, so that the memory of a clip comes back before the next one is transformed.
             outcome = catch_outcome(self.apply_transform, (clips.pop(slot), task.batch.positions[slot]))
             if isinstance(outcome, Ok):
@@ -212,6 +300,10 @@ class ClipWorker:
             else:
                 task.batch.fail(slot, outcome.error, task.stage)
         return nbytes
+
+
+_Part = tuple[int, BoolArray | None, ClipSlot]
+"""Slot in the batch, frames of the clip or None for all, and where they are decoded."""
 
 
 def _split_damaged(request: DecodeRequest, clip: Pixels) -> Iterator[tuple[BoolArray | None, ClipSlot]]:
@@ -237,6 +329,6 @@ def load_batch(plan: EpochPlan, positions: Sequence[int], decoder: Decoder, buff
         UsageError: The clips differ in their number of frames.
     """
     batch, worker = PendingBatch.begin(plan, positions, buffers), ClipWorker(plan, decoder)
-    for task in split_by_source(batch):
+    for task in split_batch(batch, grouping=Grouping(_MOST_PICTURES)):
         worker(task)
     return batch.finish()

@@ -22,7 +22,7 @@ from __future__ import annotations
 import operator
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic, perf_counter
@@ -62,6 +62,7 @@ class RunOptions(Generic[T, R]):
     size_of: Callable[[R], int] | None = None
     cost_of: Callable[[T], float] | None = None
     weight_of: Callable[[T], int] | None = None
+    step_of: Callable[[T], Hashable] | None = None
     deadline_seconds: float | None = None
 
     def __post_init__(self) -> None:
@@ -72,6 +73,8 @@ class RunOptions(Generic[T, R]):
             raise expected("cost_of", "a function that gives the predicted cost of one item, or None", self.cost_of)
         if self.weight_of is not None and not callable(self.weight_of):
             raise expected("weight_of", "a function that gives the weight of one item, or None", self.weight_of)
+        if self.step_of is not None and not callable(self.step_of):
+            raise expected("step_of", "a function that gives the step that an item is at, or None", self.step_of)
         if self.max_bytes is not None:
             check_integer("max_bytes", self.max_bytes, least=0)
             if self.size_of is None:
@@ -99,6 +102,7 @@ class OrderedRun(Generic[T, R]):
         self._size_of = options.size_of if options.max_bytes is not None else None
         self._cost_of = options.cost_of
         self._weight_of = options.weight_of
+        self._step_of = options.step_of
         self._deadline_seconds = options.deadline_seconds
         # Inline nothing runs ahead: an item is read when its result is requested.
         max_in_flight = options.max_in_flight if pool.workers else 1
@@ -145,14 +149,16 @@ class OrderedRun(Generic[T, R]):
         """
         with self._changed:
             self._awaited = weight
-            stops, waited_for, until = StopDetector(), -1, None
+            stops, until = StopDetector(), None
+            waited_for: tuple[int, Hashable] = (-1, None)
             while not self._cancelled:
                 position = self._buffer.find_unready(weight)
                 if position is None or self._buffer.is_blocked:
                     break
-                if position != waited_for and self._deadline_seconds is not None:
+                step = position, self._read_step(position)
+                if step != waited_for and self._deadline_seconds is not None:
                     until = monotonic() + self._deadline_seconds
-                waited_for = position
+                waited_for = step
                 left = LIVENESS_SECONDS if until is None else until - monotonic()
                 if left <= 0:
                     raise self._deadline_error(position)
@@ -266,6 +272,10 @@ class OrderedRun(Generic[T, R]):
             message = f"{worker.name} died while it worked on {self._name_item(position)}"
             self._buffer.finish(position, Err(WorkerLost(message, position=position, stage=STAGE)))
             self.gauge.record(len(self._workers))
+
+    def _read_step(self, position: int) -> Hashable:
+        item = None if self._step_of is None else self._buffer.item_at(position)
+        return None if item is None or self._step_of is None else self._step_of(item)
 
     def _deadline_error(self, position: int) -> DeadlineExceeded:
         worker = self._late = self._workers.get(position)
@@ -403,6 +413,7 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
     size_of: Callable[[R], int] | None = None,
     cost_of: Callable[[T], float] | None = None,
     weight_of: Callable[[T], int] | None = None,
+    step_of: Callable[[T], Hashable] | None = None,
     deadline_seconds: float | None = None,
     pool: Pool | None = None,
 ) -> OrderedOutcomes[T, R]:
@@ -425,8 +436,10 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
             iterates.
         weight_of: Function that returns how many items an item counts as, at least 1: ``max_in_flight`` then bounds
             the sum, beyond which the last item may reach. Called in the thread that iterates.
-        deadline_seconds: With processes, longest time for one call; with threads, longest wait for one next outcome;
-            without effect for inline calls.
+        step_of: Function that returns the step that an item is at while a thread works on it: the wait for its outcome
+            begins anew with each step. Called in the thread that iterates.
+        deadline_seconds: With processes, longest time for one call; with threads, longest wait for one next outcome, or
+            for its next step; without effect for inline calls.
         pool: Pool to use, which stays open for the next call; by default, the iterator makes its own.
 
     Returns:
@@ -441,7 +454,7 @@ def ordered_outcomes(  # noqa: PLR0913 - public: what its users ask for
     """
     if not callable(function):
         raise expected("function", "a function that takes one item", function)
-    options = RunOptions(max_in_flight, max_bytes, size_of, cost_of, weight_of, deadline_seconds)
+    options = RunOptions(max_in_flight, max_bytes, size_of, cost_of, weight_of, step_of, deadline_seconds)
     if pool is not None and workers is not None:
         raise UsageError(
             f"expected workers= or pool=, got both (workers={workers}): a pool has its own number of workers"
