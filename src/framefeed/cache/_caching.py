@@ -82,8 +82,8 @@ class CachingDecoder(BaseDecoder):
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Read the clips of one source from the cache, and decode what it lacks; see ``Decoder.decode``."""
-        # Viewed without a sign, negative numbers are large ones. The other decoder raises the error.
-        has_all = all(not len(slot.indices) or slot.indices.view(np.uint64).max() < len(index) for slot in slots)
+        # The other decoder raises the error.
+        has_all = all(_are_below(slot.indices, len(index)) for slot in slots)
         if index.identity is None or not slots or not has_all:
             return self._inner.decode(source, index, slots)
         if any(slot.accepts_damaged for slot in slots):
@@ -165,7 +165,7 @@ class CachingDecoder(BaseDecoder):
                 return None
             targets += list_targets(clip, layout.nbytes)
         ordinals = slots[0].indices if len(slots) == 1 else np.concatenate([slot.indices for slot in slots])
-        if not len(ordinals) or ordinals.view(np.uint64).max() >= len(index):
+        if not len(ordinals) or not _are_below(ordinals, len(index)):
             return None
         stamp = source.check_identity(index.identity)
         key = self._make_key(index, "output", output)
@@ -336,6 +336,14 @@ def _decode_apart(
 
 def _allocate_frames(source: MediaSource, shape: Sequence[int]) -> Pixels:
     return allocate_pixels(shape, f"{source.name}: frames {list(shape)}", source=source.name)
+
+
+def _are_below(ordinals: IntArray, count: int) -> bool:
+    """Whether none is negative, or beyond the last of so many frames."""
+    if len(ordinals) == 1:
+        return 0 <= int(ordinals[0]) < count
+    # Viewed without a sign, negative numbers are large ones.
+    return not len(ordinals) or int(ordinals.view(np.uint64).max()) < count
 
 
 def _can_store(output: OutputSpec, index: FrameIndex) -> bool:

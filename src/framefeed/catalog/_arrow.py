@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from weakref import finalize
@@ -40,17 +41,24 @@ class MappedFile:
             ValueError: The file cannot be read, or has become shorter.
             ResourceExhausted: A resource ran out.
         """
-        offset = view.ctypes.data - self.buffer.address
-        if not 0 <= offset < self.buffer.size:  # Nothing, or a buffer of its own: that of a compressed column.
-            return view
+        offset = self.find(view)
+        return view if offset is None else np.frombuffer(self.read_bytes(offset, view.nbytes), view.dtype)
+
+    def find(self, view: AnyArray) -> int | None:
+        """Find where a part of the mapping lies in the file; None for nothing, or a buffer of its own."""
+        offset: int = view.ctypes.data - self.buffer.address
+        return offset if 0 <= offset < self.buffer.size else None  # A compressed column has a buffer of its own.
+
+    def read_bytes(self, offset: int, count: int) -> bytes:
+        """Read bytes of the file as ``read`` does."""
         try:
-            data = os.pread(self._descriptor, view.nbytes, offset)
+            data = os.pread(self._descriptor, count, offset)
         except OSError as error:
             raise_shortage(error, self._path, "index")
             raise ValueError(f"it cannot be read: {error.strerror}") from error
-        if len(data) < view.nbytes:
+        if len(data) < count:
             raise ValueError(f"the file ends after {offset + len(data)} bytes")
-        return np.frombuffer(data, view.dtype)
+        return data
 
     def release(self) -> None:
         """Unmap the pages from this process; they stay in the system's cache until the next use."""
@@ -66,11 +74,13 @@ class Ragged:
         offsets: int64 [R + 1].
         values: All rows one after the other, [V].
         file: Mapped file of both, from which single rows are read; None for arrays in memory.
+        places: Where offsets and values begin in the file; None if they are not both in it.
     """
 
     offsets: IntArray
     values: AnyArray
     file: MappedFile | None = None
+    places: tuple[int, int] | None = None
 
     def row(self, number: int) -> AnyArray:
         """View one row, or read it from the file.
@@ -78,17 +88,34 @@ class Ragged:
         Raises:
             ValueError: The offsets are outside of the values, as in a damaged file.
         """
-        start, stop = self._read(self.offsets[number : number + 2]).tolist()
-        if not 0 <= start <= stop <= len(self.values):
-            raise ValueError(f"row {number} claims items {start} to {stop} of {len(self.values)}")
-        return self._read(self.values[start:stop])
-
-    def _read(self, view: AnyArray) -> AnyArray:
-        return view if self.file is None else self.file.read(view)
+        if self.file is None or self.places is None:
+            start, stop = self._check(number, *self.offsets[number : number + 2].tolist())
+            return self.values[start:stop]
+        return np.frombuffer(self._read(number), self.values.dtype)
 
     def text(self, number: int) -> str:
         """Decode one row of UTF-8 bytes."""
-        return self.row(number).tobytes().decode()
+        return (self.row(number).tobytes() if self.places is None else self._read(number)).decode()
+
+    def _read(self, number: int) -> bytes:
+        """Read the bytes of a row from the file."""
+        assert self.file is not None and self.places is not None
+        if not 0 <= number < len(self.offsets) - 1:
+            raise ValueError(f"there is no row {number} of {len(self.offsets) - 1}")
+        # By offsets, as a slice of an array and its address take longer than the read.
+        offsets_at, values_at = self.places
+        start, stop = self._check(number, *_PAIR.unpack(self.file.read_bytes(offsets_at + 8 * number, _PAIR.size)))
+        size = self.values.itemsize
+        return self.file.read_bytes(values_at + size * start, size * (stop - start))
+
+    def _check(self, number: int, start: int, stop: int) -> tuple[int, int]:
+        if not 0 <= start <= stop <= len(self.values):
+            raise ValueError(f"row {number} claims items {start} to {stop} of {len(self.values)}")
+        return start, stop
+
+
+_PAIR = struct.Struct("<qq")
+"""Two offsets."""
 
 
 def view_numbers(array: pa.Array, dtype: npt.DTypeLike) -> AnyArray:
@@ -113,9 +140,13 @@ def view_ragged(array: pa.Array, dtype: npt.DTypeLike, file: MappedFile | None =
     """
     offsets = _view_buffer(array.buffers()[1], np.int64, array.offset, len(array) + 1 if len(array) else 0)
     if pa.types.is_large_list(array.type):
-        return Ragged(offsets, view_numbers(array.values, dtype), file)
-    data = array.buffers()[2]
-    return Ragged(offsets, _view_buffer(data, dtype, 0, (data.size if data else 0) // np.dtype(dtype).itemsize), file)
+        values = view_numbers(array.values, dtype)
+    else:
+        data = array.buffers()[2]
+        values = _view_buffer(data, dtype, 0, (data.size if data else 0) // np.dtype(dtype).itemsize)
+    found = (None, None) if file is None else (file.find(offsets), file.find(values))
+    places = None if found[0] is None or found[1] is None else (found[0], found[1])
+    return Ragged(offsets, values, file, places)
 
 
 def _view_buffer(buffer: pa.Buffer | None, dtype: npt.DTypeLike, offset: int, count: int) -> AnyArray:

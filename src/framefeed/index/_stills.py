@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,6 @@ STILLS = frozenset({"avif", "bmp", "gif", "heic", "heif", "jpeg", "jxl", "mpo", 
 _ZERO, _NONE = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64)
 _KEY_FLAG = np.full(1, KEY, dtype=np.uint8)
 _KEY_FLAG.flags.writeable = False
-_SECOND = Fraction(1)
 
 
 def has_picture_files(index: FrameIndex) -> bool:
@@ -64,28 +64,36 @@ def build_still_index(stream: StreamFacts, identity: SourceIdentity) -> FrameInd
         stream: From `describe_still_stream`.
         identity: Identity of the file.
     """
-    # What is the same in every picture is one object, so that what is computed of it can be kept.
+    packets = PacketTable(offset=_ZERO, size=np.array([identity.bytes], dtype=np.int64), pts=_ZERO, flags=_KEY_FLAG)
+    if _SAME:
+        # Without the checks, which took most of the time: what is the same in all passed them once.
+        index = object.__new__(FrameIndex)
+        index.__dict__.update(_SAME, packets=packets, stream=stream, identity=identity)
+        return index
     return FrameIndex(
         pts=_ZERO,
         duration=_ZERO,
-        time_base=_SECOND,
+        time_base=Fraction(1),
         key_frame_indices=_ZERO,
         built_from="packets",
         frame_packet=_ZERO,
         frame_start=_ZERO,
-        packets=PacketTable(offset=_ZERO, size=np.array([identity.bytes], dtype=np.int64), pts=_ZERO, flags=_KEY_FLAG),
+        packets=packets,
         stream=stream,
         identity=identity,
         damaged_frame_indices=_NONE,
     )
 
 
+_SAME: dict[str, Any] = {}
+"""The attributes of every such index, but for those that are its own."""
 STILL_TIMELINE = Timeline.whole(
     build_still_index(
         describe_still_stream(OTHER_STILL, "", (1, 1), "", 0, mirrored=False), SourceIdentity(0, None, "")
     )
 )
 """The frame of any still picture, by time."""
+_SAME.update(STILL_TIMELINE.index.__dict__)
 
 
 def has_still_timeline(index: FrameIndex) -> bool:
