@@ -158,6 +158,40 @@ def test_C03_changed_files_are_not_read_together(pictures: list[Video], folder: 
                 decoder.decode(*clips[number])
 
 
+def test_a_copied_video_is_known_by_its_fingerprint(tmp_path: Path) -> None:
+    video = Video.of(copied("base.mp4", tmp_path / "a"))
+    clips = clips_of(video, ([3, 1], SMALL), ([0], SMALL))
+    with FrameCache(tmp_path / "c") as cache:
+        decoder = filled(cache, [clips])
+        copy = Video.of(copied("base.mp4", tmp_path / "b"))
+        other = Video.of(copied("bframes_0.mp4", tmp_path / "b"))
+        for _ in range(2):
+            asked = [clips_of(other, ([0], SMALL)), clips_of(copy, ([0, 3], SMALL)), clips_of(video, ([1], SMALL))]
+            assert [report is not None for report in decoder.read_ready(asked)] == [False, True, True]
+            read(decoder, asked[1:], [True, True])
+        # The same size and time as before, and other bytes: a fingerprint reads head, middle and tail.
+        path = Path(copy.source.path)
+        before = path.stat()
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 1
+        path.write_bytes(data)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert decoder.read_ready([clips_of(copy, ([0, 3], SMALL))]) == [None]
+
+
+def test_a_frame_with_a_hash_of_its_bytes_is_not_taken_by_the_fingerprint(tmp_path: Path) -> None:
+    video = Video.of(copied("base.mp4", tmp_path / "a"))
+    for strict, ordinal in ((True, 0), (False, 3)):
+        with FrameCache(tmp_path / "c", strict=strict) as cache:
+            filled(cache, [clips_of(video, ([ordinal], SMALL))])
+    copy = Video.of(copied("base.mp4", tmp_path / "b"))
+    with FrameCache(tmp_path / "c") as cache:
+        decoder = cache.decoder(find_decoder())
+        asked = [clips_of(each, ([0, 3], SMALL)) for each in (video, copy)]
+        assert [report is not None for report in decoder.read_ready(asked)] == [True, False]
+        assert decoder.decode(*asked[1]).counts.frames_cached == 2
+
+
 def test_damaged_frames_are_decoded_again(pictures: list[Video], tmp_path: Path) -> None:
     with FrameCache(tmp_path / "c") as cache:
         clips = [clips_of(picture, ([0], SMALL)) for picture in pictures]

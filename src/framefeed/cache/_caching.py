@@ -170,7 +170,8 @@ class CachingDecoder(BaseDecoder):
         stamp = source.check_identity(index.identity)
         key = self._make_key(index, "output", output)
         assert isinstance(stamp, FileStamp)  # of a path
-        return layout, RawFrames(key.digest, number_frames(index, ordinals), hash_stamp(stamp), targets, len(slots))
+        numbers, check = number_frames(index, ordinals), SourceCheck(source, index)
+        return layout, RawFrames(key.digest, numbers, hash_stamp(stamp), check, targets, len(slots))
 
     def iter_rgb(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec

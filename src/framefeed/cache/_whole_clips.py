@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from framefeed._arrays import IntArray
+from framefeed.cache._keys import NO_CONTENT, SourceCheck
 from framefeed.cache._state import CacheState
 from framefeed.cache._stream_frames import RAW
 from framefeed.cache.store._format import Kind
@@ -24,7 +25,8 @@ class RawFrames:
     Attributes:
         key: Of the stream and output, 16 bytes.
         numbers: Packet number of each frame, int64 [N]; N >= 1.
-        stamp: Of the source's file now; not ``NO_STAMP``.
+        stamp: Of the source's file now.
+        check: Compares frames of another stamp with the source.
         targets: Memory of each frame.
         num_clips: How many clips they make.
     """
@@ -32,6 +34,7 @@ class RawFrames:
     key: bytes
     numbers: IntArray
     stamp: int
+    check: SourceCheck
     targets: Sequence[memoryview]
     num_clips: int
 
@@ -49,6 +52,7 @@ def read_raw_frames(state: CacheState, layout: PlaneLayout, sources: Sequence[Ra
 
     Raises:
         OSError: A resource ran out.
+        MediaError: A source cannot be read.
     """
     lengths = [len(each.numbers) for each in sources]
     keys = [each.key for each, length in zip(sources, lengths, strict=True) for _ in range(length)]
@@ -59,10 +63,16 @@ def read_raw_frames(state: CacheState, layout: PlaneLayout, sources: Sequence[Ra
     state.has_raw = any(kind.codec == RAW for kind in locations.kinds)
     wanted, nbytes = Kind(RAW, layout.text), layout.nbytes
     is_wanted = np.array([kind == wanted for kind in locations.kinds])
-    stamps = np.array([each.stamp for each in sources], dtype=np.uint64).repeat(lengths)
-    usable = usable & is_wanted[np.where(usable, rows["kind"], 0)] & (rows["nbytes"] == nbytes)
-    usable &= (rows["stamp"] == stamps) & (rows["raw_nbytes"] == nbytes)
+    usable = usable & is_wanted[np.where(usable, rows["kind"], 0)]
+    usable &= (rows["nbytes"] == nbytes) & (rows["raw_nbytes"] == nbytes)
     starts = np.cumsum([0, *lengths[:-1]])
+    stamps = np.array([each.stamp for each in sources], dtype=np.uint64).repeat(lengths)
+    has_stamp = rows["stamp"] == stamps
+    if not has_stamp.all():
+        # As those of a copy of the source: its fingerprint decides, unless there is a hash of the bytes themselves.
+        is_doubtful = np.logical_or.reduceat(usable & ~has_stamp & (rows["content"] == NO_CONTENT), starts)
+        are_same = [doubt and each.check.has_fingerprint() for each, doubt in zip(sources, is_doubtful, strict=True)]
+        usable &= has_stamp | (np.array(are_same).repeat(lengths) & (rows["content"] == NO_CONTENT))
     is_whole = np.logical_and.reduceat(usable, starts)
     targets: list[memoryview] = []
     for each, has_all in zip(sources, is_whole.tolist(), strict=True):
