@@ -177,7 +177,9 @@ def cached_row(paths: Sequence[str], folder: Path, stack: ExitStack) -> Row:
     """A second epoch: 224 x 224 pictures from a raw cache, beside a copy of their bytes."""
     copies = [str(folder / f"{number:04}.jpg") for number in range(EPOCH_PICTURES)]
     for number, copy in enumerate(copies):
-        Path(copy).write_bytes(Path(paths[number % len(paths)]).read_bytes())
+        data = Path(paths[number % len(paths)]).read_bytes()
+        # A comment makes each a picture of its own: one stored frame would serve all copies of a file.
+        Path(copy).write_bytes(data[:2] + b"\xff\xfe\0\x06%04d" % number + data[2:])
     plan = plan_pictures(copies, size=(SIZE, SIZE))
     cache = stack.enter_context(FrameCache(folder / "cache", codec="raw"))
     loader = open_loader(stack, plan, workers=0, cache=cache)

@@ -17,6 +17,7 @@ see ``decode._reduction``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import numpy as np
 import PIL
@@ -126,12 +127,7 @@ class StillDecoder(BaseDecoder):
 
     def recipe(self, index: FrameIndex) -> str:
         """Name the libraries and versions that decide the pixels; see ``BaseDecoder.recipe``."""
-        codec = index.stream.codec
-        plug_ins = describe_plug_ins(PLUGGED_CODECS if codec == MIXED else frozenset({codec}))
-        recipe = f"still, Pillow {PIL.__version__}, {plug_ins}{describe_conversion()}"
-        if codec in ("mjpeg", MIXED):
-            recipe += f", {JPEG_LIBRARY}"
-        return recipe if self.reduction == 1 else f"{recipe}{SCALE_MARK}{self.reduction}"
+        return _make_recipe(index.stream.codec, self.reduction)
 
     def _check(self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int]) -> None:
         check_kind(self, index, source.name)
@@ -189,6 +185,15 @@ class StillDecoder(BaseDecoder):
                 stage="decode",
             )
         return data, source.name
+
+
+@cache
+def _make_recipe(codec: str, reduction: int) -> str:
+    plug_ins = describe_plug_ins(PLUGGED_CODECS if codec == MIXED else frozenset({codec}))
+    recipe = f"still, Pillow {PIL.__version__}, {plug_ins}{describe_conversion()}"
+    if codec in ("mjpeg", MIXED):
+        recipe += f", {JPEG_LIBRARY}"
+    return recipe if reduction == 1 else f"{recipe}{SCALE_MARK}{reduction}"
 
 
 def convert_to_rgb(image: Image.Image, name: str) -> Pixels:
