@@ -72,7 +72,15 @@ if TYPE_CHECKING:
         plan_clips,
         plan_requests,
     )
-    from framefeed.request import CenterCrop, DecodeRequest, OutputSpec, RandomCrop, RandomResizedCrop
+    from framefeed.request import (
+        CenterCrop,
+        DecodeRequest,
+        LongSide,
+        OutputSpec,
+        RandomCrop,
+        RandomResizedCrop,
+        ResizeCrop,
+    )
     from framefeed.scanning import scan
     from framefeed.transcode import FrameFault, MappedFrame, MapResult, map_video
 
@@ -110,6 +118,7 @@ __all__ = [
     "LimitExceeded",
     "Limits",
     "LoadError",
+    "LongSide",
     "MapResult",
     "MappedFrame",
     "MediaError",
@@ -123,6 +132,7 @@ __all__ = [
     "RandomResizedCrop",
     "RandomSegments",
     "Rates",
+    "ResizeCrop",
     "ResourceExhausted",
     "StaleSource",
     "TimeUnavailable",
@@ -174,7 +184,15 @@ _DOORS = {
         "plan_clips",
         "plan_requests",
     ),
-    "request": ("CenterCrop", "DecodeRequest", "OutputSpec", "RandomCrop", "RandomResizedCrop"),
+    "request": (
+        "CenterCrop",
+        "DecodeRequest",
+        "LongSide",
+        "OutputSpec",
+        "RandomCrop",
+        "RandomResizedCrop",
+        "ResizeCrop",
+    ),
     "scanning": ("scan",),
     "transcode": ("FrameFault", "MapResult", "MappedFrame", "map_video"),
 }

@@ -27,6 +27,7 @@ PLANS = {
     "whole": {},
     "random crops": {"crop": RandomCrop(20, 24)},
     "random areas": {"crop": RandomResizedCrop(16, 16)},
+    "flipped": {"size": (24, 32), "horizontal_flip": 0.5},
     "center": {"crop": CenterCrop(20, 24), "size": (10, 12)},
 }
 
@@ -147,7 +148,8 @@ def test_forms_follow_from_the_plan(tmp_path: Path) -> None:
     cache = FrameCache(tmp_path / "c")
     forms = {name: choose_form(plan_of(RandomSegments(2), **options), cache) for name, options in PLANS.items()}
     assert forms == {
-        "small": "output", "whole": "planes", "random crops": "planes", "random areas": "planes", "center": "output",
+        "small": "output", "flipped": "output", "whole": "planes", "random crops": "planes", "random areas": "planes",
+        "center": "output",
     }  # fmt: skip
 
 

@@ -72,10 +72,11 @@ def decode_directly(plan: EpochPlan, position: int, ordinals: np.ndarray) -> np.
 
 @pytest.mark.parametrize("form", CACHES)
 @pytest.mark.parametrize("on_damaged", ["skip", "deliver"])
+@pytest.mark.parametrize("flip", [0, 1])
 def test_what_is_delivered(
-    on_damaged: Any, form: Form | None, catalog: Catalog, tmp_path: Path, make_loader: MakeLoader
+    flip: int, on_damaged: Any, form: Form | None, catalog: Catalog, tmp_path: Path, make_loader: MakeLoader
 ) -> None:
-    plan = make_plan(catalog, on_damaged=on_damaged)
+    plan = make_plan(catalog, on_damaged=on_damaged, horizontal_flip=flip)
     cache = None if form is None else FrameCache(tmp_path / "cache", form=form, codec="raw")
     loader = make_loader(plan, batch_size=3, workers=1, cache=cache)
     for _ in range(2):
@@ -87,6 +88,8 @@ def test_what_is_delivered(
             expected = decode_directly(plan, position, ordinals)
             if on_damaged == "skip":
                 expected[damaged] = 0
+            if flip:
+                expected = expected[..., ::-1]
             np.testing.assert_array_equal(batch.data[position], expected)
             valid = ~damaged if on_damaged == "skip" else np.ones(len(ORDINALS), bool)
             assert batch.valid[position].tolist() == valid.tolist()

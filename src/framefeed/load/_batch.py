@@ -210,16 +210,21 @@ class BufferPools:
         batches: Most idle batches kept.
         clips: Most idle clips kept, for a transform; None if clips are decoded into the batches themselves.
         shared: Memory that worker processes can write to; None for memory of this process.
+        scratch: Most idle clips kept that are decoded and not finished.
 
     Attributes:
         singles: Lends memory for clips of any size.
+        scratch: Lends memory for clips that are not finished.
         form: Shape and dtype of the last result of the transform; None before the first.
     """
 
-    def __init__(self, batches: int, clips: int | None = None, shared: SharedMemory | None = None) -> None:
+    def __init__(
+        self, batches: int, clips: int | None = None, shared: SharedMemory | None = None, scratch: int = 2
+    ) -> None:
         self.batches = BufferPool(batches, shared=shared)
         self.clips = None if clips is None else BufferPool(clips, "a clip")
         self.singles = BufferPool(0, "a clip", shared)
+        self.scratch = BufferPool(scratch, "a clip")
         self.form: Form | None = None
 
 

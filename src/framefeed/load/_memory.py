@@ -10,7 +10,7 @@ import numpy as np
 
 from framefeed._arrays import AnyArray
 from framefeed.decode import Pixels
-from framefeed.load._batch import BufferPool, BufferPools, Form, SharedArray, get_form
+from framefeed.load._batch import BufferPools, Form, SharedArray, get_form
 from framefeed.parallel import Ok, catch_error
 
 MakeResult = Callable[[Pixels], AnyArray]
@@ -18,7 +18,20 @@ MakeResult = Callable[[Pixels], AnyArray]
 
 
 class ClipMemory:
-    """Memory of a batch; each slot is written by one worker."""
+    """Memory of a batch; each slot is written by one worker.
+
+    Args:
+        shapes: Shape of each clip.
+        buffers: Of the process that decodes.
+    """
+
+    def __init__(self, shapes: Sequence[tuple[int, ...]], buffers: BufferPools) -> None:
+        self._shapes = list(shapes)
+        self._buffers = buffers
+
+    def lease_scratch(self, slot: int) -> Pixels:
+        """Lend memory that a clip is decoded into before it is finished, uint8 [T, C, H, W] of any content."""
+        return self._buffers.scratch.lease(self._shapes[slot])
 
     def lease(self, slot: int) -> Pixels:
         """Lend the memory that a clip is decoded into, uint8 [T, C, H, W] of any content."""
@@ -53,15 +66,16 @@ def make_memory(shapes: Sequence[tuple[int, ...]], buffers: BufferPools, *, uneq
     if unequal:
         return UnequalMemory(shapes, buffers)
     if buffers.clips is None:
-        return BatchMemory(len(shapes), shapes[0], buffers.batches)
+        return BatchMemory(len(shapes), shapes[0], buffers)
     return StackMemory(len(shapes), shapes[0], buffers)
 
 
 class BatchMemory(ClipMemory):
     """One array that the clips are decoded into."""
 
-    def __init__(self, count: int, shape: tuple[int, ...], pool: BufferPool) -> None:
-        self._array, self._shared = pool.lease_shared((count, *shape))
+    def __init__(self, count: int, shape: tuple[int, ...], buffers: BufferPools) -> None:
+        super().__init__([shape] * count, buffers)
+        self._array, self._shared = buffers.batches.lease_shared((count, *shape))
 
     def lease(self, slot: int) -> Pixels:
         """Return the clip's part of the array."""
@@ -93,9 +107,8 @@ class StackMemory(ClipMemory):
     """
 
     def __init__(self, count: int, shape: tuple[int, ...], buffers: BufferPools) -> None:
+        super().__init__([shape] * count, buffers)
         self._count = count
-        self._shape = shape
-        self._buffers = buffers
         self._array: AnyArray | None = None
         self._shared: SharedArray | None = None
         self._misfits: dict[int, AnyArray] = {}
@@ -104,7 +117,7 @@ class StackMemory(ClipMemory):
     def lease(self, slot: int) -> Pixels:
         """Lend memory for a clip."""
         assert self._buffers.clips is not None
-        return self._buffers.clips.lease(self._shape)
+        return self._buffers.clips.lease(self._shapes[slot])
 
     def _prepare(self, form: Form) -> AnyArray:
         """Make the array, for results of a form, if there is none."""
@@ -160,8 +173,7 @@ class UnequalMemory(ClipMemory):
     """Memory of its own for each clip."""
 
     def __init__(self, shapes: Sequence[tuple[int, ...]], buffers: BufferPools) -> None:
-        self._shapes = list(shapes)
-        self._buffers = buffers
+        super().__init__(shapes, buffers)
         self._clips: list[AnyArray | None] = [None] * len(shapes)
 
     def lease(self, slot: int) -> Pixels:
@@ -213,9 +225,8 @@ class TaskMemory(ClipMemory):
     def __init__(
         self, shapes: Sequence[tuple[int, ...]], shared: Sequence[SharedArray | None], buffers: BufferPools
     ) -> None:
-        self._shapes = shapes
+        super().__init__(shapes, buffers)
         self._shared = shared
-        self._buffers = buffers
         self.results: dict[int, AnyArray] = {}
 
     def lease(self, slot: int) -> Pixels:

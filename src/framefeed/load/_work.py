@@ -17,6 +17,8 @@ from framefeed.decode import ClipSlot, DecodeCounts, Decoder, Pixels, allocate_p
 from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
 from framefeed.index import plan_runs, predict_seconds
 from framefeed.load._batch import BufferPools, ClipBatch
+from framefeed.load._finish import finish_clip, is_finished
+from framefeed.load._memory import ClipMemory
 from framefeed.load._options import LoaderOptions, Transform
 from framefeed.load._pending import PendingBatch
 from framefeed.load._stats import Stopwatch, WorkCost
@@ -174,7 +176,7 @@ class ClipWorker:
     def _decode(self, task: DecodeTask, requests: dict[int, DecodeRequest], counts: DecodeCounts) -> dict[int, Pixels]:
         if not requests:
             return {}
-        clips = {slot: task.batch.memory.lease(slot) for slot in requests}
+        clips = {slot: lease_memory(task.batch.memory, slot, request) for slot, request in requests.items()}
         # Slot in the batch, frames of the clip, and where they are decoded.
         parts = [(slot, *part) for slot, request in requests.items() for part in _split_damaged(request, clips[slot])]
         errors: list[Any] = []
@@ -197,8 +199,7 @@ class ClipWorker:
             if mask is not None and slot in clips:
                 clips[slot][mask] = clip_slot.out
         for slot, clip in clips.items():
-            if (skipped := requests[slot].skipped) is not None:
-                clip[skipped] = 0
+            clips[slot] = finish_pixels(task.batch.memory, slot, requests[slot], clip)
         return clips
 
     def _transform_clips(self, task: DecodeTask, clips: dict[int, Pixels]) -> int:
@@ -212,6 +213,22 @@ class ClipWorker:
             else:
                 task.batch.fail(slot, outcome.error, task.stage)
         return nbytes
+
+
+def lease_memory(memory: ClipMemory, slot: int, request: DecodeRequest) -> Pixels:
+    """Lend the memory that a clip is decoded into: its part of the batch, unless its pixels are to be finished."""
+    return memory.lease(slot) if is_finished(request) else memory.lease_scratch(slot)
+
+
+def finish_pixels(memory: ClipMemory, slot: int, request: DecodeRequest, decoded: Pixels) -> Pixels:
+    """Return the pixels of a decoded clip as they are to be delivered, in memory of its slot."""
+    clip = decoded
+    if not is_finished(request):
+        clip = memory.lease(slot)
+        finish_clip(request, decoded, clip)
+    if request.skipped is not None:
+        clip[request.skipped] = 0
+    return clip
 
 
 def _split_damaged(request: DecodeRequest, clip: Pixels) -> Iterator[tuple[BoolArray | None, ClipSlot]]:

@@ -24,7 +24,15 @@ from framefeed.plan._request_rule import Requests, make_row_requests
 from framefeed.plan._rules import ClipRule
 from framefeed.plan._shard import Delivery, Rest, Shard, load_deliveries
 from framefeed.plan._tables import Excluded, PlanTables, describe_source
-from framefeed.request import SUBSTITUTES, ClipContext, DecodeRequest, generator_at, hash_words, make_planned_request
+from framefeed.request import (
+    SUBSTITUTES,
+    ClipContext,
+    DecodeRequest,
+    generator_at,
+    hash_words,
+    is_flipped,
+    make_planned_request,
+)
 
 STATE_VERSION = 2
 """Rises too if the costs of rows, or the order by cost, change: with them, a balanced state would leave other clips."""
@@ -62,7 +70,8 @@ class EpochPlan:
         options = self.options
         return (
             f"EpochPlan({len(self)} clips, {self.rule!r}, seed={options.seed}, epoch={options.epoch}, "
-            f"shuffle={options.shuffle!r}, rank={options.rank} of {options.world_size})"
+            f"shuffle={options.shuffle!r}, rank={options.rank} of {options.world_size}"
+            f"{f', horizontal_flip={options.horizontal_flip}' if options.horizontal_flip else ''})"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -208,7 +217,9 @@ class EpochPlan:
         damaged = is_damaged if is_damaged.any() else None
         if damaged is not None and on_damaged == "skip":
             chosen = replace(chosen, valid=chosen.valid & ~damaged)
-        return make_planned_request(self.catalog.source(row), chosen, seconds, output, damaged, on_damaged)
+        flipped = is_flipped(self.seed, self.epoch, global_position, self.options.horizontal_flip)
+        source = self.catalog.source(row)
+        return make_planned_request(source, chosen, seconds, output, damaged, on_damaged, flipped=flipped)
 
     def columns_at(self, position: SupportsIndex) -> dict[str, np.generic]:
         """Return the chosen columns of one position as a dict: numbers as they are, text as int64 codes."""
@@ -266,7 +277,12 @@ class EpochPlan:
 
     @property
     def is_random(self) -> bool:
-        """Whether frames or crops are drawn, so that epochs differ in more than their order."""
+        """Whether frames, crops or flips are drawn, so that epochs differ in more than their order."""
+        return self.draws_frames or 0 < self.options.horizontal_flip < 1
+
+    @property
+    def draws_frames(self) -> bool:
+        """Whether frames or crops are drawn, so that epochs differ in what is decoded."""
         return any(getattr(each, "is_random", False) for each in (self.rule, self.options.crop))
 
     @property
@@ -365,13 +381,16 @@ class EpochPlan:
     def fingerprint(self) -> str:
         """Hash of all that determines the clip at a global position, except the epoch."""
         options = self.options
-        parts = (
+        parts: tuple[Any, ...] = (
             f"framefeed plan {_CLIPS_VERSION}",
             self.catalog.fingerprint,
             self.rule,
             (options.seed, options.shuffle, options.clips_per_video),
             (options.size, options.crop, options.within, options.on_damaged),
         )
+        # Plans that know no flip keep their states.
+        if options.horizontal_flip:
+            parts = (*parts, ("horizontal_flip", options.horizontal_flip))
         return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
     def state_dict(self) -> dict[str, Any]:

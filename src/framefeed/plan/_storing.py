@@ -88,7 +88,7 @@ def _count_clip_frames(plan: EpochPlan) -> IntArray:
 
 def explain_little_reuse(plan: EpochPlan, form: StoredForm) -> str | None:
     """Explain that an empty cache saves little, because a plan draws other frames in the next epoch; else None."""
-    if not plan.is_random:
+    if not plan.draws_frames:
         return None
     share = estimate_reuse(plan, form == "output")
     if share >= _MUCH_REUSE:
@@ -110,7 +110,7 @@ def estimate_reuse(plan: EpochPlan, by_output: bool, epochs: int = 1) -> float:
         by_output: Whether outputs are stored, not whole pictures.
         epochs: Number of epochs.
     """
-    if not plan.is_random:
+    if not plan.draws_frames:
         return 1.0
     *stored, later = (order_by_catalog(plan, number) for number in range(epochs + 1))
     num_frames = num_found = 0

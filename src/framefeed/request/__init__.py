@@ -10,16 +10,26 @@ from framefeed.request._crops import (
     PictureRule,
     RandomCrop,
     RandomResizedCrop,
-    Size,
     as_crop,
 )
-from framefeed.request._random import ORDER, SUBSTITUTES, WORD, ClipContext, check_seed, generator_at, hash_words
+from framefeed.request._random import (
+    ORDER,
+    SUBSTITUTES,
+    WORD,
+    ClipContext,
+    check_seed,
+    generator_at,
+    hash_words,
+    is_flipped,
+)
 from framefeed.request._request import Box, DecodeRequest, OnDamaged, OutputSpec, make_planned_request
+from framefeed.request._sizes import AnySize, LongSide, ResizeCrop, Size
 
 __all__ = [
     "ORDER",
     "SUBSTITUTES",
     "WORD",
+    "AnySize",
     "Box",
     "CenterCrop",
     "ClipContext",
@@ -27,6 +37,7 @@ __all__ = [
     "Crop",
     "DecodeRequest",
     "FixedCrop",
+    "LongSide",
     "OnDamaged",
     "OutputSpec",
     "Picking",
@@ -34,6 +45,7 @@ __all__ = [
     "Policy",
     "RandomCrop",
     "RandomResizedCrop",
+    "ResizeCrop",
     "Size",
     "as_crop",
     "check_seed",
@@ -41,5 +53,6 @@ __all__ = [
     "choose_times",
     "generator_at",
     "hash_words",
+    "is_flipped",
     "make_planned_request",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp, isfinite, log, sqrt
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from framefeed._checks import check_integer, expected
 from framefeed.errors import UsageError
 from framefeed.request._random import ClipContext
 from framefeed.request._request import Box, OutputSpec
-
-Size = tuple[int, int]
+from framefeed.request._sizes import AnySize, ResizeCrop, Size, as_size, scale_short_side
 
 
 class Crop(Protocol):
@@ -232,24 +231,19 @@ class PictureRule:
     """``size=`` and ``crop=`` of a plan: crop first, then resize.
 
     Attributes:
-        size: (height, width); or an int for the short side, the long one being int(size * long / short); or None.
+        size: (height, width); or an int for the short side, the long one being int(size * long / short); or a rule
+            such as `ResizeCrop`; or None.
         crop: The part of the picture, or None for all of it.
     """
 
-    size: Size | int | None = None
+    size: AnySize | None = None
     crop: Crop | None = None
 
     def __post_init__(self) -> None:
-        size: Any = self.size
-        if isinstance(size, (int, np.integer)) and not isinstance(size, bool):
-            object.__setattr__(self, "size", check_integer("size", size, least=1))
-        elif isinstance(size, (list, tuple, np.ndarray)):
-            object.__setattr__(self, "size", OutputSpec(size).size)  # type: ignore[arg-type]
-        elif size is not None:
-            raise expected("size", "(height, width), or an integer for the short side", size)
+        object.__setattr__(self, "size", as_size(self.size))
         if self.crop is None or not self.crop.resizes:
             return
-        if not isinstance(self.size or self.crop.size, tuple):
+        if not isinstance(self.crop.size if self.size is None else self._common, tuple):
             raise UsageError(
                 f"expected one output size, got {self.crop!r} with size={self.size}: give either size=(height, width), "
                 "or the crop a height and width"
@@ -270,19 +264,33 @@ class PictureRule:
         """
         if min(height, width) < 1 and (self.crop is not None or not isinstance(self.size, tuple)):
             raise UsageError("the size of this picture is not known: use size=(height, width) without a crop")
-        if self.crop is None and not isinstance(self.size, int):
+        if self.crop is None and (self.size is None or isinstance(self.size, tuple)):
             return self._whole
         box = None if self.crop is None else self.crop.box(height, width, context)
         if self.crop is not None and self.crop.resizes and self.size is None:
             return OutputSpec(self.crop.size, box)
-        rows, columns = (height, width) if box is None else box[2:]
-        size = scale_short_side(self.size, rows, columns) if isinstance(self.size, int) else self.size
+        top, left, rows, columns = box or (0, 0, height, width)
+        size, part = self._fit(rows, columns)
+        if part not in (None, (0, 0, rows, columns)):
+            box = top + part[0], left + part[1], *part[2:]
         return OutputSpec(size, box)
+
+    def _fit(self, height: int, width: int) -> tuple[Size | None, Box | None]:
+        """Choose the size of a picture, or of the box that is its crop, and the part that is resized to it."""
+        size = self.size
+        if isinstance(size, int):
+            return scale_short_side(size, height, width), None
+        return (size, None) if size is None or isinstance(size, tuple) else size.fit(height, width)
+
+    @property
+    def _common(self) -> Size | None:
+        """(height, width) of all delivered pictures, if the size alone decides it."""
+        size = self.size
+        return None if isinstance(size, int) else size if size is None or isinstance(size, tuple) else size.common
 
     @cached_property
     def _whole(self) -> OutputSpec:
-        assert not isinstance(self.size, int)
-        return OutputSpec(self.size)
+        return OutputSpec(self._common)
 
     def explain_enlarging(self, height: int, width: int) -> str | None:
         """Explain that the crop is enlarged, if it is smaller than ``size``, and which box was meant; else None.
@@ -295,25 +303,33 @@ class PictureRule:
         box = None if crop is None or crop.resizes else crop.size
         if crop is None or box is None or size is None:
             return None
-        rows, columns = scale_short_side(size, *box) if isinstance(size, int) else size
-        if rows <= box[0] and columns <= box[1]:
+        resized, part = self._fit(*box)
+        cut = part[2:] if part else box
+        if resized is None or (resized[0] <= cut[0] and resized[1] <= cut[1]):
             return None
         said = (
             f"crop comes before size: a box of {box[0]} x {box[1]} pixels (height x width) is cut out, and enlarged to "
-            f"{rows} x {columns}"
+            f"{resized[0]} x {resized[1]}"
         )
-        # The size of the picture, if it were resized before the crop.
-        whole = scale_short_side(size, height, width) if isinstance(size, int) else size
-        if min(height, width) < 1 or box[0] > whole[0] or box[1] > whole[1]:
+        if not isinstance(size, (int, tuple)):
             return f"{said}; with a box of at least the size, nothing is enlarged"
-        meant = round(box[0] * height / whole[0]), round(box[1] * width / whole[1])
-        call = f"{type(crop).__name__}({meant[0]}, {meant[1]})"
-        if isinstance(crop, FixedCrop):
-            corner = round(crop.given[0] * height / whole[0]), round(crop.given[1] * width / whole[1])
-            call = f"({corner[0]}, {corner[1]}, {meant[0]}, {meant[1]})"
+        # The size of the picture, if it were resized before the crop.
+        is_known = min(height, width) >= 1
+        whole = size if isinstance(size, tuple) else scale_short_side(size, *((height, width) if is_known else (1, 1)))
+        if box[0] > whole[0] or box[1] > whole[1] or not (is_known or isinstance(crop, CenterCrop)):
+            return f"{said}; with a box of at least the size, nothing is enlarged"
+        if isinstance(crop, CenterCrop):
+            advice = f"size=ff.ResizeCrop({size}, {box[0] if box[0] == box[1] else box}) and no crop"
+        else:
+            meant = round(box[0] * height / whole[0]), round(box[1] * width / whole[1])
+            call = f"{type(crop).__name__}({meant[0]}, {meant[1]})"
+            if isinstance(crop, FixedCrop):
+                corner = round(crop.given[0] * height / whole[0]), round(crop.given[1] * width / whole[1])
+                call = f"({corner[0]}, {corner[1]}, {meant[0]}, {meant[1]})"
+            advice = f"size={box} and, for a picture of {height} x {width}, crop={call}"
         return (
             f"{said}. If the picture was to be resized first and cropped then, as torchvision's Resize and CenterCrop "
-            f"do, give size={box} and, for a picture of {height} x {width}, crop={call}"
+            f"do, give {advice}"
         )
 
     def shape(self, height: int, width: int) -> tuple[int, int, int]:
@@ -351,7 +367,7 @@ class PictureRule:
         Raises:
             UsageError: A crop does not fit, or a size is needed and unknown.
         """
-        if self.crop is None:
+        if self.crop is None and not isinstance(self.size, ResizeCrop):
             # Every known size is possible: to check each of a million pictures would take seconds.
             unknown = np.flatnonzero(np.minimum(heights, widths) < 1)[:1]
             self._find_sizes(heights[unknown], widths[unknown], lambda at: name(int(unknown[at])))
@@ -370,10 +386,3 @@ class PictureRule:
                 raise UsageError(f"{name(row)}: {error}", source=name(row), stage="plan") from None
             first_rows.setdefault(shape[1:], row)
         return first_rows
-
-
-def scale_short_side(size: int, height: int, width: int) -> Size:
-    """Scale a picture so that its short side is ``size``; the long side is int(size * long / short)."""
-    if height <= width:
-        return size, size * width // height
-    return size * height // width, size

@@ -91,6 +91,7 @@ class DecodeRequest:
         damaged: True for frames that the index knows as damaged, bool [T]; None if there are none.
         on_damaged: What is delivered for damaged frames: "error" raises `CorruptMedia`, "skip" gives zeros with
             ``valid`` False, "deliver" gives the picture that the decoder gives.
+        flipped: Whether left and right of all pictures are swapped after decoding.
     """
 
     source: str | bytes | ImageSequence
@@ -104,6 +105,7 @@ class DecodeRequest:
     output: OutputSpec
     damaged: BoolArray | None
     on_damaged: OnDamaged
+    flipped: bool
 
     def __init__(  # noqa: PLR0913 - public: what its users ask for
         self,
@@ -118,6 +120,7 @@ class DecodeRequest:
         seconds: Sequence[float] | FloatArray | None = None,
         damaged: Sequence[bool] | BoolArray | None = None,
         on_damaged: OnDamaged = "error",
+        flipped: bool = False,
     ) -> None:
         put: Any = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
         entry, name = _resolve_source(source)
@@ -135,6 +138,8 @@ class DecodeRequest:
         put("damaged", _as_column(damaged, np.bool_, "damaged"))
         check_choice("on_damaged", on_damaged, get_args(OnDamaged))
         put("on_damaged", on_damaged)
+        check_choice("flipped", flipped, (False, True))
+        put("flipped", flipped)
         if (self.indices is None) == (self.seconds is None) and self.pts_seconds is None:
             given = "neither" if self.indices is None else "both"
             raise UsageError(f"DecodeRequest: expected either indices= or seconds=, got {given}")
@@ -156,6 +161,7 @@ class DecodeRequest:
             self.source,
             self.output,
             self.on_damaged,
+            self.flipped,
             *(None if c is None else c.tobytes() for c in self._columns()),
         )
 
@@ -167,7 +173,7 @@ class DecodeRequest:
 
     def __reduce__(self) -> tuple[Any, ...]:
         source = self.source if self.entry is None else self.entry
-        return (_rebuild, (source, self._columns(), self.output, self.on_damaged))
+        return (_rebuild, (source, self._columns(), self.output, self.on_damaged, self.flipped))
 
     @property
     def ordinals(self) -> IntArray:
@@ -199,7 +205,8 @@ class DecodeRequest:
         return source_name(self.source)
 
     def __repr__(self) -> str:
-        return f"DecodeRequest({self.name!r}, {len(self)} frames, {self.output})"
+        flipped = ", flipped" if self.flipped else ""
+        return f"DecodeRequest({self.name!r}, {len(self)} frames, {self.output}{flipped})"
 
 
 def make_planned_request(
@@ -209,6 +216,8 @@ def make_planned_request(
     output: OutputSpec,
     damaged: BoolArray | None = None,
     on_damaged: OnDamaged = "error",
+    *,
+    flipped: bool = False,
 ) -> DecodeRequest:
     """Make a request from arrays of a plan, without checks and copies; the arrays become read-only.
 
@@ -219,6 +228,7 @@ def make_planned_request(
         output: Form of the pixels.
         damaged: bool [T], or None.
         on_damaged: Option for the damaged frames.
+        flipped: Whether left and right are swapped.
     """
     request = object.__new__(DecodeRequest)
     put: Any = object.__setattr__
@@ -233,6 +243,7 @@ def make_planned_request(
     put(request, "output", output)
     put(request, "damaged", damaged)
     put(request, "on_damaged", on_damaged)
+    put(request, "flipped", flipped)
     for column in request._columns():
         if column is not None:
             column.flags.writeable = False
@@ -244,11 +255,12 @@ def _rebuild(
     columns: tuple[Any, ...],
     output: OutputSpec,
     on_damaged: OnDamaged,
+    flipped: bool = False,
 ) -> DecodeRequest:
     indices, seconds, pts_seconds, errors, valid, segment, damaged = columns
     return DecodeRequest(
         source, indices, pts_seconds, errors, valid, segment, output,
-        seconds=seconds, damaged=damaged, on_damaged=on_damaged,
+        seconds=seconds, damaged=damaged, on_damaged=on_damaged, flipped=flipped,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from torch.nn.functional import interpolate
 from framefeed._values import DEFAULT_LIMITS
 from framefeed.decode import RefusedValue, WrongKind
 from framefeed.errors import UsageError
-from framefeed.request import ClipContext, PictureRule, as_crop
+from framefeed.request import AnySize, ClipContext, PictureRule, as_crop
 
 Size = tuple[int, int]
 Box = tuple[int, int, int, int]
@@ -63,7 +63,7 @@ class Steps:
         return replace(self, crop=(top + box[0], left + box[1], *box[2:]))
 
 
-def as_steps(transforms: Any, size: Size | int | None, crop: Any, displayed: Size) -> Steps:
+def as_steps(transforms: Any, size: AnySize | None, crop: Any, displayed: Size) -> Steps:
     """Convert transforms for one video.
 
     Args:
