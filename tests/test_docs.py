@@ -324,6 +324,7 @@ INTERNAL = {
     },
     **{crop: {"box", "resizes"} for crop in ("CenterCrop", "RandomCrop", "RandomResizedCrop")},
     **{size: {"common", "fit"} for size in ("LongSide", "ResizeCrop")},
+    "Letterbox": {"common", "fit", "place"},
 }
 CLASSES = [
     name for name in ff.__all__ if inspect.isclass(getattr(ff, name)) and not issubclass(getattr(ff, name), Exception)

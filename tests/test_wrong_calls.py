@@ -157,6 +157,9 @@ def calls_of_rules(media: Media) -> Iterator[Wrong]:
     yield Wrong("LongSide", ff.LongSide, "length", (*NO_INTEGER, 0, -1, None, True))
     yield Wrong("ResizeCrop", ff.ResizeCrop, "resize", (*NO_SIZE, None, True), others={"crop": 1})
     yield Wrong("ResizeCrop", ff.ResizeCrop, "crop", (*NO_SIZE, None, True, 9), others={"resize": 8})
+    yield Wrong("Letterbox", ff.Letterbox, "height", (*NO_SIZE, None, True, (8, 0)))
+    yield Wrong("Letterbox", ff.Letterbox, "width", (*NO_INTEGER, 0, True), others={"height": 8})
+    yield Wrong("Letterbox", ff.Letterbox, "fill", (*NO_INTEGER, None, True, 256, -1, (1, 2)), others={"height": 8})
     yield Wrong("OutputSpec", ff.OutputSpec, "size", ("224", 3, (1, 2, 3), {}, Nothing()))
     yield Wrong("OutputSpec", ff.OutputSpec, "crop", ("224", 3, (1, 2, 3), {}, Nothing()))
     yield Wrong("OutputSpec", ff.OutputSpec, "dimension_order", NO_CHOICE)
@@ -196,6 +199,7 @@ def calls_of_plans(media: Media) -> Iterator[Wrong]:
     yield Wrong("DecodeRequest", ff.DecodeRequest, "indices", (3, "7", ["777"], [0.5], [[1]]), others=sourced)
     yield Wrong("DecodeRequest", ff.DecodeRequest, "seconds", (3, "7", ["777"], [[1]], Nothing()), others=sourced)
     yield Wrong("DecodeRequest", ff.DecodeRequest, "flipped", NO_CHOICE, others={**sourced, "indices": [0]})
+    yield Wrong("DecodeRequest", ff.DecodeRequest, "placement", NO_OBJECT, others={**sourced, "indices": [0]})
     for name in ("columns_at", "global_position", "row_at", "entry_at", "generator_at", "__getitem__"):
         yield Wrong(name, getattr(media.plan, name), "position", (*NO_INTEGER, None, 99, -99))
     yield Wrong("with_epoch", media.plan.with_epoch, "epoch", (*NO_INTEGER, None, -1))
@@ -211,7 +215,7 @@ def calls_of_plans(media: Media) -> Iterator[Wrong]:
 def calls_of_decoding(media: Media) -> Iterator[Wrong]:
     sourced = {"source": media.path}
     yield Wrong("VideoDecoder", ff.VideoDecoder, "frame_index", NO_OBJECT, others=sourced)
-    yield Wrong("VideoDecoder", ff.VideoDecoder, "size", NO_SIZE, others=sourced)
+    yield Wrong("VideoDecoder", ff.VideoDecoder, "size", (*NO_SIZE, ff.Letterbox(8)), others=sourced)
     yield Wrong("VideoDecoder", ff.VideoDecoder, "crop", NO_CROP, others=sourced)
     yield Wrong("VideoDecoder", ff.VideoDecoder, "backend", (*NO_OBJECT, type(as_decoder("pyav"))), others=sourced)
     yield Wrong("VideoDecoder", ff.VideoDecoder, "dimension_order", NO_CHOICE, others=sourced)

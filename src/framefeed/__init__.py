@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from framefeed.request import (
         CenterCrop,
         DecodeRequest,
+        Letterbox,
         LongSide,
         OutputSpec,
         RandomCrop,
@@ -115,6 +116,7 @@ __all__ = [
     "FrameNotFound",
     "FramefeedError",
     "ImageSequence",
+    "Letterbox",
     "LimitExceeded",
     "Limits",
     "LoadError",
@@ -187,6 +189,7 @@ _DOORS = {
     "request": (
         "CenterCrop",
         "DecodeRequest",
+        "Letterbox",
         "LongSide",
         "OutputSpec",
         "RandomCrop",

@@ -15,7 +15,7 @@ from framefeed.catalog import Catalog
 from framefeed.errors import CorruptMedia, FramefeedError
 from framefeed.load._loader import ClipLoader
 from framefeed.plan import EveryFrame, plan_clips, plan_requests
-from framefeed.request import DecodeRequest
+from framefeed.request import DecodeRequest, Letterbox
 from framefeed.scanning import scan
 from tests.fakes import FlatDecoder, SlopedDecoder
 from tests.load.laws import MakeLoader, check_resume, check_successive, content, dump_state, run
@@ -52,6 +52,7 @@ PLANS = {
     "frames": lambda: plan_of(EveryFrame(), clips_per_video=1, world_size=9, tail="drop", size=(24, 32)),
     "requests": requests_plan,
     "flipped": lambda: plan_of(horizontal_flip=0.5),
+    "boxed": lambda: plan_of(horizontal_flip=0.5, size=Letterbox(40, 71, fill=(1, 2, 3))),
     "annotated": lambda: plan_clips(annotated_catalog(), at="frame", seed=3, rank=1, world_size=2),
 }
 
@@ -63,6 +64,8 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "nothing but a dropped batch": ("ordered", {"batch_size": 7, "drop_last": True}),
     "transform": ("clips", {"batch_size": 5, "transform": noisy}),
     "flipped and transform": ("flipped", {"batch_size": 5, "transform": noisy}),
+    "boxed, skip": ("boxed", {"batch_size": 5, "on_error": "skip", "spoil": True}),
+    "boxed, skip and transform": ("boxed", {"batch_size": 5, "on_error": "skip", "spoil": True, "transform": noisy}),
     "skip": ("clips", {"batch_size": 5, "on_error": "skip", "spoil": True}),
     "skip and transform": ("clips", {"batch_size": 2, "on_error": "skip", "spoil": True, "transform": noisy}),
 }

@@ -22,7 +22,7 @@ from framefeed.load._ledger import Ledger, LedgerEntry
 from framefeed.load._loader import ClipLoader
 from framefeed.media import MediaSource
 from framefeed.plan import AtIndices, EpochPlan, plan_clips
-from framefeed.request import OutputSpec
+from framefeed.request import Letterbox, OutputSpec
 from framefeed.scanning import scan
 from tests.damaged import SPEC, damaged_clip
 
@@ -72,11 +72,11 @@ def decode_directly(plan: EpochPlan, position: int, ordinals: np.ndarray) -> np.
 
 @pytest.mark.parametrize("form", CACHES)
 @pytest.mark.parametrize("on_damaged", ["skip", "deliver"])
-@pytest.mark.parametrize("flip", [0, 1])
+@pytest.mark.parametrize(("flip", "size"), [(0, None), (1, None), (1, Letterbox(48, 71, fill=9))])
 def test_what_is_delivered(
-    flip: int, on_damaged: Any, form: Form | None, catalog: Catalog, tmp_path: Path, make_loader: MakeLoader
+    flip: int, size: Any, on_damaged: Any, form: Form | None, catalog: Catalog, tmp_path: Path, make_loader: MakeLoader
 ) -> None:
-    plan = make_plan(catalog, on_damaged=on_damaged, horizontal_flip=flip)
+    plan = make_plan(catalog, on_damaged=on_damaged, horizontal_flip=flip, size=size)
     cache = None if form is None else FrameCache(tmp_path / "cache", form=form, codec="raw")
     loader = make_loader(plan, batch_size=3, workers=1, cache=cache)
     for _ in range(2):
@@ -86,10 +86,12 @@ def test_what_is_delivered(
             damaged, ordinals = find_damaged(plan, position), plan[position].ordinals
             assert damaged.any() == (position < 2)
             expected = decode_directly(plan, position, ordinals)
-            if on_damaged == "skip":
-                expected[damaged] = 0
             if flip:
                 expected = expected[..., ::-1]
+            if size is not None:
+                expected = np.pad(expected, [(0, 0)] * 3 + [(4, 3)], constant_values=9)
+            if on_damaged == "skip":
+                expected = np.where(damaged[:, None, None, None], 0, expected)
             np.testing.assert_array_equal(batch.data[position], expected)
             valid = ~damaged if on_damaged == "skip" else np.ones(len(ORDINALS), bool)
             assert batch.valid[position].tolist() == valid.tolist()

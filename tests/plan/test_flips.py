@@ -17,7 +17,7 @@ from framefeed.errors import UsageError
 from framefeed.plan import Dense, EpochPlan, RandomSegments, Uniform, count_planned, plan_clips
 from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._storing import explain_little_reuse
-from framefeed.request import DecodeRequest, RandomResizedCrop, is_flipped
+from framefeed.request import DecodeRequest, Letterbox, RandomResizedCrop, is_flipped
 from tests.corpus import corpus_file
 from tests.fakes import FakeCatalog, steady_index
 
@@ -123,8 +123,26 @@ def test_requests_are_flipped_too() -> None:
     flipped = next(request for request in plan if request.flipped)
     assert pickle.loads(pickle.dumps(flipped)) == flipped
     assert repr(flipped).endswith(", flipped)")
-    with pytest.raises(UsageError, match=r"request 0 .*flipped is not for requests: give horizontal_flip=1\.0"):
-        plan_requests([DecodeRequest(corpus_file("base.mp4"), [0], flipped=True)])
+    said = r"request 0 .*flipped and placement are .* a plan made: give horizontal_flip=1\.0, or size=ff\.Letterbox"
+    placement = plan_requests(requests, size=Letterbox(20))[0].placement
+    for options in ({"flipped": True}, {"placement": placement}):
+        with pytest.raises(UsageError, match=said):
+            plan_requests([DecodeRequest(corpus_file("base.mp4"), [0], **options)])
+
+
+def test_a_border_is_a_part_of_the_plan() -> None:
+    requests = [DecodeRequest(corpus_file("base.mp4"), [number]) for number in range(9)]
+    plan = plan_requests(requests, size=Letterbox(20, 42, fill=3), horizontal_flip=0.5, seed=3)
+    assert {request.box for request in plan} == {(0, 7, 20, 27), (0, 8, 20, 27)}
+    for request in plan:
+        assert pickle.loads(pickle.dumps(request)) == request
+        assert request.output.size == (20, 27)
+    assert plan.clip_shape == (1, 3, 20, 42)
+    prints = {plan_of(size=Letterbox(8, fill=fill)).fingerprint for fill in (0, 1)}
+    assert len({*prints, plan_of(size=8).fingerprint}) == 3
+    travelled = pickle.loads(pickle.dumps(plan))
+    assert [travelled[position] for position in range(9)] == list(plan)
+    assert "size=Letterbox(height=8, width=8, fill=(0, 0, 0))" in plan_of(size=Letterbox(8)).state_dict()["options"]
 
 
 @pytest.mark.parametrize("wrong", [1.5, -0.1, float("nan"), float("inf"), True, "0.5", None, [0.5], np.array([0.5])])

@@ -14,7 +14,8 @@ from framefeed.decode import VideoDecoder
 from framefeed.errors import UsageError
 from framefeed.request._crops import CenterCrop, PictureRule, RandomResizedCrop, as_crop
 from framefeed.request._random import ClipContext
-from framefeed.request._sizes import LongSide, ResizeCrop, as_size
+from framefeed.request._request import OutputSpec
+from framefeed.request._sizes import Letterbox, LongSide, ResizeCrop, as_size
 
 SIDES = st.integers(1, 3000)
 CONTEXT = ClipContext(9, 0, 4)
@@ -91,6 +92,59 @@ def test_the_long_side_is_exact_and_the_short_one_rounded_down(height: int, widt
     assert (rows >= columns) == (height >= width) or rows == columns
 
 
+@given(SIDES, SIDES, st.integers(1, 700), st.integers(1, 700))
+def test_a_letterbox_holds_the_largest_picture_of_the_same_proportions(
+    height: int, width: int, rows: int, columns: int
+) -> None:
+    letterbox = Letterbox(rows, columns, fill=(1, 2, 3))
+    inner, box = letterbox.fit(height, width)
+    assert box is None
+    scale = min(rows / height, columns / width)
+    assert inner[0] == rows or inner[1] == columns
+    for side, full, given_side in ((inner[0], rows, height), (inner[1], columns, width)):
+        assert 1 <= side <= full
+        assert abs(side - scale * given_side) <= 0.5 + 1e-9 or side == 1
+    placement = letterbox.place(inner)
+    top, left, *size = placement.box
+    assert (tuple(size), placement.size, placement.fill) == (inner, (rows, columns), (1, 2, 3))
+    assert 0 <= rows - inner[0] - 2 * top <= 1
+    assert 0 <= columns - inner[1] - 2 * left <= 1
+    assert placement.is_whole == (inner == (rows, columns))
+    mirrored = placement.mirror()
+    assert mirrored.mirror() == placement
+    assert mirrored.box == (top, columns - left - inner[1], *inner)
+
+
+def test_letterboxes_are_accepted_in_every_usual_form() -> None:
+    assert (
+        Letterbox(480, 640) == Letterbox((480, 640)) == Letterbox([480, 640], fill=0) == Letterbox(480, 640, (0, 0, 0))
+    )
+    assert Letterbox(640) == Letterbox(640, 640)
+    assert Letterbox(640, fill=114) == Letterbox(640, fill=[114, np.uint8(114), 114]) != Letterbox(640)
+    assert Letterbox(640).fit(480, 640) == ((480, 640), None)
+    assert Letterbox(640).place((480, 640)).box == (80, 0, 480, 640)
+    assert Letterbox(640).fit(1, 3000) == ((1, 640), None)
+    assert pickle.loads(pickle.dumps(Letterbox(640, fill=9))) == Letterbox(640, fill=9)
+
+
+def test_a_letterbox_is_the_shape_of_all_pictures_and_that_of_the_decoder_fits_inside() -> None:
+    rule = PictureRule(Letterbox(40, 50), as_crop((4, 8, 40, 60)))
+    output = rule.output(100, 200, CONTEXT)
+    assert (output.crop, output.size) == ((4, 8, 40, 60), (33, 50))
+    assert (rule.shape(100, 200), rule.decoded_shape(100, 200)) == ((3, 40, 50), (3, 33, 50))
+    assert PictureRule((40, 50)).place(OutputSpec((40, 50)), is_flipped=True) is None
+    wide = PictureRule(Letterbox(40, 51))
+    boxes = [wide.place(wide.output(40, 30, CONTEXT), is_flipped=flipped).box for flipped in (False, True)]
+    assert boxes == [(0, 10, 40, 30), (0, 11, 40, 30)]
+    sides = np.array([48, 64, 20]), np.array([64, 48, 99])
+    assert wide.common_picture(*sides, str) == (40, 51)
+    assert PictureRule(Letterbox(40), RandomResizedCrop()).common_picture(*sides, str) == (40, 40)
+    with pytest.raises(UsageError, match="1: the size of this picture is not known"):
+        wide.common_picture(np.array([48, -1]), np.array([64, -1]), str)
+    with pytest.raises(UsageError, match="Letterbox is for plans"):
+        wide.decoder_output(48, 64)
+
+
 def test_with_a_crop_a_size_is_that_of_its_box() -> None:
     output = PictureRule(LongSide(20), as_crop((4, 8, 40, 60))).output(100, 200, CONTEXT)
     assert (output.crop, output.size) == ((4, 8, 40, 60), (13, 20))
@@ -130,6 +184,21 @@ def test_with_a_crop_a_size_is_that_of_its_box() -> None:
         (ResizeCrop, ((8, 20), (9, 9))),
         (as_size, (ResizeCrop,)),
         (as_size, (LongSide,)),
+        (as_size, (Letterbox,)),
+        (Letterbox, (0,)),
+        (Letterbox, (8, 0)),
+        (Letterbox, ((8, 0),)),
+        (Letterbox, ((8, 8), 8)),
+        (Letterbox, (2.5,)),
+        (Letterbox, (True,)),
+        (Letterbox, ("8",)),
+        (Letterbox, (8, 8, 256)),
+        (Letterbox, (8, 8, -1)),
+        (Letterbox, (8, 8, 0.5)),
+        (Letterbox, (8, 8, True)),
+        (Letterbox, (8, 8, (1, 2))),
+        (Letterbox, (8, 8, "red")),
+        (Letterbox, (8, 8, None)),
         (as_size, (CenterCrop(3),)),
     ],
 )

@@ -31,7 +31,7 @@ from framefeed.decode._registry import as_decoder, check_kind
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, Timeline, has_picture_files, index_media, probe
 from framefeed.media import MediaSource, describe_picture_stream, read_stream_details
-from framefeed.request import AnySize, ClipContext, Crop, FixedCrop, OutputSpec, PictureRule, as_crop
+from framefeed.request import AnySize, Crop, FixedCrop, OutputSpec, PictureRule, as_crop
 
 _OTHER_ARGUMENTS = {
     **dict.fromkeys(("width", "height"), "use size=(height, width)"),
@@ -101,7 +101,7 @@ class VideoDecoder:
         check_kind(self._decoder, given, self._source.name)
         # A decoder has no epoch and no position: a random crop is drawn once.
         height, width = given.stream.displayed
-        output = rule.output(height, width, ClipContext(0, 0, 0))
+        output = rule.decoder_output(height, width)
         # A FixedCrop is no argument of users: ff.torch.VideoDecoder gives it, after its own warning.
         if not isinstance(crop, FixedCrop) and (remark := rule.explain_enlarging(height, width)) is not None:
             warnings.warn(remark, UserWarning, stacklevel=3)  # behind the check of names

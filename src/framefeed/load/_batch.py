@@ -55,6 +55,8 @@ class ClipBatch:
             the number of further files.
         ok: Whether the clip could be loaded, bool [B].
         errors: Error of each clip, a list of B; None for clips that could be loaded.
+        boxes: For a plan with a Letterbox, (top, left, height, width) of each clip's pictures in those of ``data``,
+            int64 [B, 4], of a flipped clip where they lie after the flip; zeros for clips that failed. Else None.
     """
 
     data: Any
@@ -66,9 +68,11 @@ class ClipBatch:
     sources: list[str | bytes]
     ok: npt.NDArray[np.bool_]
     errors: list[FramefeedError | None]
+    boxes: npt.NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
-        columns = (self.data, self.pts_seconds, self.valid, *self.columns.values(), self.ok)
+        boxes = () if self.boxes is None else (self.boxes,)
+        columns = (self.data, self.pts_seconds, self.valid, *self.columns.values(), self.ok, *boxes)
         lengths = {len(self.positions), len(self.rows), len(self.sources), len(self.errors), *map(len, columns)}
         if len(lengths) != 1 or self.pts_seconds.shape != self.valid.shape:
             raise UsageError(f"expected parts of one length in a batch, got lengths {sorted(lengths)}")

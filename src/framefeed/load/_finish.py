@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from framefeed.decode import Pixels
-from framefeed.request import DecodeRequest
+from framefeed.request import DecodeRequest, Placement
 
 _WORD = 8
 """Most bytes of an integer of NumPy."""
@@ -15,12 +15,27 @@ _WORD = 8
 
 def is_finished(request: DecodeRequest) -> bool:
     """Whether the decoded pixels of a request are those to be delivered."""
-    return not request.flipped
+    return not request.flipped and (request.placement is None or request.placement.is_whole)
 
 
 def finish_clip(request: DecodeRequest, decoded: Pixels, out: Pixels) -> None:
     """Write the decoded pixels of a request to memory, uint8 [T, C, H, W], as they are to be delivered."""
-    mirror(decoded, out)
+    if request.placement is not None:
+        out = _fill_around(request.placement, out)
+    if request.flipped:
+        mirror(decoded, out)
+    else:
+        np.copyto(out, decoded)
+
+
+def _fill_around(placement: Placement, out: Pixels) -> Pixels:
+    """Fill what is around a picture, and return the part of the memory where it lies."""
+    top, left, rows, columns = placement.box
+    bottom, right = top + rows, left + columns
+    fill = np.array(placement.fill, np.uint8)[:, np.newaxis, np.newaxis]
+    for part in (out[..., :top, :], out[..., bottom:, :], out[..., top:bottom, :left], out[..., top:bottom, right:]):
+        part[...] = fill
+    return out[..., top:bottom, left:right]
 
 
 def mirror(pictures: Pixels, out: Pixels) -> None:

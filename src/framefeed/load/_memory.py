@@ -12,6 +12,7 @@ from framefeed._arrays import AnyArray
 from framefeed.decode import Pixels
 from framefeed.load._batch import BufferPools, Form, SharedArray, get_form
 from framefeed.parallel import Ok, catch_error
+from framefeed.request import Size
 
 MakeResult = Callable[[Pixels], AnyArray]
 """Calls the transform on a black clip."""
@@ -29,9 +30,13 @@ class ClipMemory:
         self._shapes = list(shapes)
         self._buffers = buffers
 
-    def lease_scratch(self, slot: int) -> Pixels:
-        """Lend memory that a clip is decoded into before it is finished, uint8 [T, C, H, W] of any content."""
-        return self._buffers.scratch.lease(self._shapes[slot])
+    def lease_scratch(self, slot: int, size: Size | None = None) -> Pixels:
+        """Lend memory that a clip is decoded into before it is finished, uint8 [T, C, H, W] of any content.
+
+        Its pictures are of (height, width) ``size``; None if they have the size of the finished ones.
+        """
+        shape = self._shapes[slot]
+        return self._buffers.scratch.lease(shape if size is None else (*shape[:2], *size))
 
     def lease(self, slot: int) -> Pixels:
         """Lend the memory that a clip is decoded into, uint8 [T, C, H, W] of any content."""

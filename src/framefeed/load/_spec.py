@@ -49,8 +49,9 @@ class BatchSpec:
 
 
 def list_arrays(batch: ClipBatch) -> dict[str, AnyArray]:
-    """List the arrays of a batch by name: those of `SHAPED_KEYS`, and the columns."""
-    return {**{name: getattr(batch, name) for name in SHAPED_KEYS}, **batch.columns}
+    """List the arrays of a batch by name: those of `SHAPED_KEYS`, the boxes if there are any, and the columns."""
+    boxes = {} if batch.boxes is None else {"boxes": batch.boxes}
+    return {**{name: getattr(batch, name) for name in SHAPED_KEYS}, **boxes, **batch.columns}
 
 
 def describe_batches(
@@ -74,7 +75,8 @@ def describe_batches(
             "the clips of a plan with unequal=True have no common shape: give size=(height, width) to plan_clips, or "
             "take the lists of clips from ff.ClipLoader"
         )
-    clashing = [name for name in plan.columns if name in (*SHAPED_KEYS, "sources")]
+    others = (*SHAPED_KEYS, "sources", *(["boxes"] if plan.options.has_boxes else []))
+    clashing = [name for name in plan.columns if name in others]
     if clashing:
         raise UsageError(f"columns {clashing} have the same names as other arrays of a batch: rename them")
     length = options.batch_size if options.drop_last else None
@@ -93,6 +95,8 @@ def describe_batches(
         "positions": ArraySpec((length,), np.dtype(np.int64)),
         "ok": ArraySpec((length,), np.dtype(np.bool_)),
     }
+    if plan.options.has_boxes:
+        arrays["boxes"] = ArraySpec((length, 4), np.dtype(np.int64))
     for name, values in plan.tables.columns.items():
         arrays[name] = ArraySpec((length,), np.dtype(np.int64) if values.dtype.kind in "iu" else values.dtype)
     lengths = tuple(len(batches[number]) for number in sorted({0, len(batches) - 1})) if len(batches) else ()

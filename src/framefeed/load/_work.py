@@ -217,7 +217,9 @@ class ClipWorker:
 
 def lease_memory(memory: ClipMemory, slot: int, request: DecodeRequest) -> Pixels:
     """Lend the memory that a clip is decoded into: its part of the batch, unless its pixels are to be finished."""
-    return memory.lease(slot) if is_finished(request) else memory.lease_scratch(slot)
+    if is_finished(request):
+        return memory.lease(slot)
+    return memory.lease_scratch(slot, None if request.placement is None else request.output.size)
 
 
 def finish_pixels(memory: ClipMemory, slot: int, request: DecodeRequest, decoded: Pixels) -> Pixels:

@@ -218,8 +218,11 @@ class EpochPlan:
         if damaged is not None and on_damaged == "skip":
             chosen = replace(chosen, valid=chosen.valid & ~damaged)
         flipped = is_flipped(self.seed, self.epoch, global_position, self.options.horizontal_flip)
+        placement = self.tables.pictures.place(output, is_flipped=flipped)
         source = self.catalog.source(row)
-        return make_planned_request(source, chosen, seconds, output, damaged, on_damaged, flipped=flipped)
+        return make_planned_request(
+            source, chosen, seconds, output, damaged, on_damaged, flipped=flipped, placement=placement
+        )
 
     def columns_at(self, position: SupportsIndex) -> dict[str, np.generic]:
         """Return the chosen columns of one position as a dict: numbers as they are, text as int64 codes."""
@@ -317,6 +320,8 @@ class EpochPlan:
     def clip_shape_at(self, position: SupportsIndex) -> tuple[int, int, int, int]:
         """Shape of the clip at one position, (T, C, H, W); with ``unequal=True`` shapes may differ."""
         request, row = self[position], self.row_at(position)
+        if request.placement is not None:
+            return len(request), 3, *request.placement.size
         _, height, width = request.output.shape(int(self.catalog.heights[row]), int(self.catalog.widths[row]))
         return len(request), 3, height, width
 

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from framefeed._checks import check_choice, check_integer, check_names, expected, is_number
 from framefeed.plan._shard import Shard, Tail
-from framefeed.request import AnySize, Crop, OnDamaged, PictureRule, as_crop, check_seed
+from framefeed.request import AnySize, Crop, Letterbox, OnDamaged, PictureRule, as_crop, check_seed
 
 Shuffle = bool | Literal["videos"]
 Balance = Literal["cost"]
@@ -69,6 +69,11 @@ class PlanOptions:
     def pictures(self) -> PictureRule:
         """Size and crop as one rule."""
         return PictureRule(self.size, as_crop(self.crop))
+
+    @property
+    def has_boxes(self) -> bool:
+        """Whether pictures lie in larger ones that are delivered."""
+        return isinstance(self.size, Letterbox)
 
     @property
     def text(self) -> str:

@@ -68,7 +68,8 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
         rank: Number of this process, from 0 to ``world_size`` - 1.
         world_size: Number of processes that share an epoch.
         tail: "pad" repeats global positions 0, 1, ... until all ranks have the same length, "drop" leaves out the rest.
-        size: (height, width) of the pictures, an int for their short side, ResizeCrop, LongSide, or None for no resize.
+        size: (height, width) of the pictures, an int for their short side, ResizeCrop, LongSide or Letterbox; None for
+            no resize.
         crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop; it comes
             before the resize. A warning says if the resize enlarges it.
         within: Names of two columns with start and end in seconds from the first frame; clips are chosen as if the

@@ -45,8 +45,8 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
 
     Args:
         requests: Each has ``indices`` (negative ones count from the end) or ``seconds`` from the first frame.
-        size: (height, width) of the pictures, an int for their short side, ResizeCrop, LongSide, or None for no resize,
-            or for the ``output`` of the requests.
+        size: (height, width) of the pictures, an int for their short side, ResizeCrop, LongSide or Letterbox; None for
+            no resize, or for the ``output`` of the requests.
         crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop, before size.
         columns: Dict from a name to one value per request, numbers or text.
         policy: Which frames replace those past the end: "repeat_last", "wrap" or "error".
@@ -109,9 +109,10 @@ def _check_requests(requests: Sequence[DecodeRequest]) -> None:
             raise UsageError(
                 f"request {number} ({request.name}): on_damaged is not for requests: it is an option of plan_clips"
             )
-        if request.flipped:
+        if request.flipped or request.placement is not None:
             raise UsageError(
-                f"request {number} ({request.name}): flipped is not for requests: give horizontal_flip=1.0 here"
+                f"request {number} ({request.name}): flipped and placement are of requests that a plan "
+                "made: give horizontal_flip=1.0, or size=ff.Letterbox(...), here"
             )
         if request.seconds is not None and not np.isfinite(request.seconds).all():
             raise UsageError(f"request {number} ({request.name}) has a time that is not a finite number")

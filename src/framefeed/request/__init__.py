@@ -22,8 +22,8 @@ from framefeed.request._random import (
     hash_words,
     is_flipped,
 )
-from framefeed.request._request import Box, DecodeRequest, OnDamaged, OutputSpec, make_planned_request
-from framefeed.request._sizes import AnySize, LongSide, ResizeCrop, Size
+from framefeed.request._request import Box, DecodeRequest, OnDamaged, OutputSpec, Placement, make_planned_request
+from framefeed.request._sizes import AnySize, Letterbox, LongSide, ResizeCrop, Size
 
 __all__ = [
     "ORDER",
@@ -37,11 +37,13 @@ __all__ = [
     "Crop",
     "DecodeRequest",
     "FixedCrop",
+    "Letterbox",
     "LongSide",
     "OnDamaged",
     "OutputSpec",
     "Picking",
     "PictureRule",
+    "Placement",
     "Policy",
     "RandomCrop",
     "RandomResizedCrop",

@@ -14,8 +14,8 @@ from framefeed._cached import cached_property
 from framefeed._checks import check_integer, expected
 from framefeed.errors import UsageError
 from framefeed.request._random import ClipContext
-from framefeed.request._request import Box, OutputSpec
-from framefeed.request._sizes import AnySize, ResizeCrop, Size, as_size, scale_short_side
+from framefeed.request._request import Box, OutputSpec, Placement
+from framefeed.request._sizes import AnySize, Letterbox, ResizeCrop, Size, as_size, scale_short_side
 
 
 class Crop(Protocol):
@@ -292,6 +292,24 @@ class PictureRule:
     def _whole(self) -> OutputSpec:
         return OutputSpec(self._common)
 
+    def decoder_output(self, height: int, width: int) -> OutputSpec:
+        """Choose crop and size for a decoder alone, which has no clips to draw for.
+
+        Raises:
+            UsageError: As for `output`; or the size has a border, which only loaders add.
+        """
+        if isinstance(self.size, Letterbox):
+            raise UsageError("size: Letterbox is for plans; here use size=(height, width), or ff.LongSide(640)")
+        return self.output(height, width, ClipContext(0, 0, 0))
+
+    def place(self, output: OutputSpec, *, is_flipped: bool) -> Placement | None:
+        """Find where pictures of an output lie in those that are delivered; None if they are these."""
+        if not isinstance(self.size, Letterbox):
+            return None
+        assert output.size is not None
+        placement = self.size.place(output.size)
+        return placement.mirror() if is_flipped else placement
+
     def explain_enlarging(self, height: int, width: int) -> str | None:
         """Explain that the crop is enlarged, if it is smaller than ``size``, and which box was meant; else None.
 
@@ -334,6 +352,11 @@ class PictureRule:
 
     def shape(self, height: int, width: int) -> tuple[int, int, int]:
         """Shape (C, H, W) of a delivered picture; it does not depend on the draw of a crop."""
+        shape = self.decoded_shape(height, width)
+        return (3, *self.size.common) if isinstance(self.size, Letterbox) else shape
+
+    def decoded_shape(self, height: int, width: int) -> tuple[int, int, int]:
+        """Shape (C, H, W) of a picture from the decoder; it may lie in a larger one."""
         return self.output(height, width, ClipContext(0, 0, 0)).shape(height, width)
 
     def common_picture(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> Size | None:
@@ -347,8 +370,9 @@ class PictureRule:
         Raises:
             UsageError: They have different sizes, or a crop does not fit.
         """
-        if isinstance(self.size, tuple) and self.crop is None:
-            return self.size if len(heights) else None
+        if isinstance(self.size, (tuple, Letterbox)) and self.crop is None:
+            self.check_pictures(heights, widths, name)
+            return self._common if len(heights) else None
         first_rows = self._find_sizes(heights, widths, name)
         if len(first_rows) > 1:
             (one, first), (other, second) = list(first_rows.items())[:2]

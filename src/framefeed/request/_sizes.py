@@ -1,4 +1,4 @@
-"""Sizes that depend on the shape of each picture: one side given, or a resize and a crop in one."""
+"""Sizes that depend on the shape of each picture: one side, a resize and a crop in one, or a border around it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from framefeed._checks import check_integer, expected
 from framefeed.errors import UsageError
-from framefeed.request._request import Box, OutputSpec
+from framefeed.request._request import Box, OutputSpec, Placement
 
 Size = tuple[int, int]
 
@@ -118,7 +118,57 @@ class LongSide:
         return (max(1, self.length * height // width), self.length), None
 
 
-AnySize = Size | int | ResizeCrop | LongSide
+@dataclass(frozen=True)
+class Letterbox:
+    """A picture that is resized to fit into a size, with its proportions kept, and lies in the middle of that size.
+
+    The side that does not fill the size is rounded to the nearest pixel, and is at least 1. Of an odd number of pixels
+    around it, the last one is below it or right of it.
+
+    Example: ``Letterbox(640)``, ``Letterbox(480, 640, fill=114)``
+
+    Attributes:
+        height: Rows of the delivered picture, or (height, width).
+        width: Columns of the delivered picture; None for the same as ``height``.
+        fill: Value around the picture, from 0 to 255, or those of red, green and blue; kept as a tuple of three.
+    """
+
+    height: int | Size
+    width: int | None = None
+    fill: int | tuple[int, int, int] = 0
+
+    def __post_init__(self) -> None:
+        size = _check_size("height", self.height)
+        if self.width is not None:
+            if isinstance(size, tuple):
+                raise UsageError(f"height: expected a number of rows where width={self.width!r} is given, got {size}")
+            size = size, check_integer("width", self.width, least=1)
+        height, width = (size, size) if isinstance(size, int) else size
+        object.__setattr__(self, "height", height)
+        object.__setattr__(self, "width", width)
+        object.__setattr__(self, "fill", _check_fill(self.fill))
+
+    @property
+    def common(self) -> Size:
+        """(height, width) of every delivered picture."""
+        assert isinstance(self.height, int) and self.width is not None  # by __post_init__
+        return self.height, self.width
+
+    def fit(self, height: int, width: int) -> tuple[Size, None]:
+        """Choose the largest size inside; the whole picture is resized."""
+        rows, columns = self.common
+        if rows * width <= columns * height:
+            return (rows, max(1, _round_ratio(width * rows, height))), None
+        return (max(1, _round_ratio(height * columns, width)), columns), None
+
+    def place(self, size: Size) -> Placement:
+        """Place a picture of (height, width) in the middle."""
+        rows, columns = self.common
+        assert isinstance(self.fill, tuple)  # by __post_init__
+        return Placement((rows, columns), ((rows - size[0]) // 2, (columns - size[1]) // 2, *size), self.fill)
+
+
+AnySize = Size | int | ResizeCrop | LongSide | Letterbox
 """Values of ``size=``."""
 
 
@@ -128,13 +178,12 @@ def as_size(size: Any) -> AnySize | None:
     Raises:
         UsageError: It is no size.
     """
-    if size is None or isinstance(size, (ResizeCrop, LongSide)):
+    if size is None or isinstance(size, (ResizeCrop, LongSide, Letterbox)):
         return size
     if _is_integer(size) or isinstance(size, (list, tuple, np.ndarray)):
         return _check_size("size", size)
-    raise expected(
-        "size", "(height, width), an integer for the short side, ff.ResizeCrop(256, 224) or ff.LongSide(640)", size
-    )
+    rules = "ff.ResizeCrop(256, 224), ff.LongSide(640) or ff.Letterbox(640)"
+    raise expected("size", f"(height, width), an integer for the short side, {rules}", size)
 
 
 def scale_short_side(size: int, height: int, width: int) -> Size:
@@ -157,6 +206,16 @@ def _check_size(name: str, size: Any) -> int | Size:
         except UsageError:
             raise expected(name, "(height, width), two integers of at least 1", size) from None
     raise expected(name, "(height, width), or an integer", size)
+
+
+def _check_fill(fill: Any) -> tuple[int, int, int]:
+    what = "an integer from 0 to 255, or three of them: red, green and blue"
+    is_row = isinstance(fill, (Sequence, np.ndarray)) and not isinstance(fill, (str, bytes))
+    values = tuple(fill) if is_row else (fill, fill, fill)
+    if len(values) != 3 or not all(_is_integer(value) and 0 <= value <= 255 for value in values):
+        raise expected("fill", what, fill)
+    red, green, blue = map(int, values)
+    return red, green, blue
 
 
 def _holds(outer: Size, inner: Size) -> bool:

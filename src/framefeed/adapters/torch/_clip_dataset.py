@@ -133,7 +133,8 @@ class ClipDataset(Dataset[Any]):
 
     An item is ``(clip, target)``: the clip is uint8 [T, C, H, W] or the result of the transform, the target an int64
     scalar. Without ``target=`` it is a dict with data, pts_seconds (float64 [T]), valid (bool [T]), position (global,
-    int64), source, ok (bool), and one key for each column of the plan. ``torch.utils.data.default_collate`` takes both.
+    int64), source, ok (bool), for a plan with a Letterbox box (int64 [4]), and one key for each column of the plan.
+    ``torch.utils.data.default_collate`` takes both.
 
     With ``on_error="skip"``, a clip that fails is zeros: its target is -100 (the ``ignore_index`` of torch's losses);
     in a dict, ``ok`` is False, pts_seconds NaN and valid False. With "substitute", it is another clip of the epoch,
@@ -320,6 +321,9 @@ class ClipDataset(Dataset[Any]):
         columns = {name: torch.tensor(values[slot]) for name, values in batch.columns.items()}
         if self._target is not None:
             return clip, columns[self._target].to(torch.int64) if is_ok else torch.tensor(IGNORED_TARGET)
+        if batch.boxes is not None:
+            box = torch.from_numpy(batch.boxes[slot])
+            columns["box"] = box if is_ok else torch.zeros_like(box)
         source = batch.sources[slot]
         seconds, valid = torch.from_numpy(batch.pts_seconds[slot]), torch.from_numpy(batch.valid[slot])
         return {
@@ -406,7 +410,8 @@ def _check_arguments(plan: EpochPlan, target: str | None, transform: object) -> 
         raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
     check_transform(transform, "clip", advice="ff.ClipLoader calls it with the clip and a generator")
     if target is None:
-        clashing = [name for name in plan.columns if name in ITEM_KEYS]
+        keys = (*ITEM_KEYS, "box") if plan.options.has_boxes else ITEM_KEYS
+        clashing = [name for name in plan.columns if name in keys]
         if clashing:
             raise UsageError(
                 f"columns {clashing} have the same names as other keys of an item: give target=, or rename them"
