@@ -297,6 +297,10 @@ def calls_of_loading(media: Media) -> Iterator[Wrong]:
         values = (3, [1, 2], {}, Nothing()) if argument == "transform" else NO_OBJECT
         yield Wrong("ClipLoader", loader, argument, values)
     yield Wrong("ClipLoader", loader, "deadline_seconds", (*NO_NUMBER, 0, -1))
+    yield Wrong("ClipLoader", loader, "dtype", (*NO_CHOICE, "float64", np.uint8))
+    for argument, other in (("mean", "std"), ("std", "mean")):
+        values = ("x", [], {}, Nothing(), Nothing, True, float("nan"), [1, 2], [[1, 1, 1]], 128, None)
+        yield Wrong("ClipLoader", loader, argument, values, others={other: 1})
     yield Wrong("load_state_dict", loader().load_state_dict, "state", (3, None, "x", {}, Nothing()))
 
 

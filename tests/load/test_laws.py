@@ -26,6 +26,10 @@ def noisy(clip: Any, rng: np.random.Generator) -> Any:
     return clip[:2, :, ::4, ::4].astype(np.float32) + rng.random(1, dtype=np.float32)
 
 
+def shift(clip: Any, rng: np.random.Generator) -> Any:
+    return clip[..., 3:] + rng.integers(9, dtype=np.uint8)
+
+
 def fail_some(ordinals: list[int]) -> FramefeedError | None:
     return CorruptMedia("spoiled", frames=ordinals) if sum(ordinals) % 3 == 0 else None
 
@@ -64,6 +68,8 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "nothing but a dropped batch": ("ordered", {"batch_size": 7, "drop_last": True}),
     "transform": ("clips", {"batch_size": 5, "transform": noisy}),
     "flipped and transform": ("flipped", {"batch_size": 5, "transform": noisy}),
+    "boxed float32": ("boxed", {"batch_size": 5, "mean": 0.4, "std": (0.1, 0.2, 0.3)}),
+    "float16 and transform": ("flipped", {"batch_size": 5, "dtype": "float16", "transform": shift}),
     "boxed, skip": ("boxed", {"batch_size": 5, "on_error": "skip", "spoil": True}),
     "boxed, skip and transform": ("boxed", {"batch_size": 5, "on_error": "skip", "spoil": True, "transform": noisy}),
     "skip": ("clips", {"batch_size": 5, "on_error": "skip", "spoil": True}),

@@ -132,6 +132,18 @@ def test_a_clip_of_nothing_else_is_skipped_without_decoding(
         cache.close()
 
 
+def test_a_frame_that_is_left_out_is_black_before_it_is_normalised(catalog: Catalog, make_loader: MakeLoader) -> None:
+    plan = make_plan(catalog, on_damaged="skip")
+    batch, plain = (
+        load_one(make_loader(plan, batch_size=3, workers=1, **given)) for given in ({"dtype": "float32"}, {})
+    )
+    assert batch.ok.all()
+    np.testing.assert_array_equal(batch.data, plain.data / np.float32(255))
+    batch = load_one(make_loader(plan, batch_size=3, workers=1, mean=0.5, std=0.5))
+    for position in range(3):
+        assert (batch.data[position][find_damaged(plan, position)] == -1).all()
+
+
 def test_a_transform_sees_the_zeros(catalog: Catalog, make_loader: MakeLoader) -> None:
     plan = make_plan(catalog.take([0]), on_damaged="skip")
     loader = make_loader(plan, batch_size=1, workers=1, transform=lambda clip, rng: clip.max(axis=(1, 2, 3)))

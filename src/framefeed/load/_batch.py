@@ -41,10 +41,11 @@ class ClipBatch:
     ``batch["label"]`` is ``batch.columns["label"]``.
 
     Attributes:
-        data: RGB pixels, uint8 [B, T, C, H, W]. With a transform, the stacked results of the transform, [B, ...]. Zeros
-            for clips that failed. For a plan with ``unequal=True``, a list of B arrays: uint8 [T, C, H, W], or the
-            results of the transform; a clip that failed is zeros of its own picture size, or like the transform's
-            result for a black clip of that size.
+        data: RGB pixels, uint8 [B, T, C, H, W]. With a transform, the stacked results of the transform, [B, ...]. With
+            ``dtype``, ``mean`` or ``std`` of the loader, of that dtype; of bfloat16 a tensor of PyTorch. Zeros for
+            clips that failed. For a plan with ``unequal=True``, a list of B arrays: uint8 [T, C, H, W], or the results
+            of the transform; a clip that failed is zeros of its own picture size, or like the transform's result for a
+            black clip of that size.
         pts_seconds: Time of each frame in its stream, float64 [B, T]; NaN if unknown or if the clip failed.
         valid: False for frames that replace frames past the end of a video, and for clips that failed, bool [B, T].
         positions: Global positions in the epoch, int64 [B]. They look unshuffled in a shuffled plan too, because
@@ -85,7 +86,7 @@ class ClipBatch:
         failed = f", {len(self) - int(self.ok.sum())} failed" if not self.ok.all() else ""
         if isinstance(self.data, list):
             return f"ClipBatch({len(self)} clips of any size{names}{failed})"
-        return f"ClipBatch({self.data.shape} {self.data.dtype}{names}{failed})"
+        return f"ClipBatch({tuple(self.data.shape)} {self.data.dtype}{names}{failed})"
 
     # Without ``__iter__``, which would make a batch an ``Iterable``, unpacking asks for item 0.
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
@@ -215,6 +216,7 @@ class BufferPools:
         clips: Most idle clips kept, for a transform; None if clips are decoded into the batches themselves.
         shared: Memory that worker processes can write to; None for memory of this process.
         scratch: Most idle clips kept that are decoded and not finished.
+        dtype: Dtype of the batches; None for that of the results that are put into them.
 
     Attributes:
         singles: Lends memory for clips of any size.
@@ -223,13 +225,19 @@ class BufferPools:
     """
 
     def __init__(
-        self, batches: int, clips: int | None = None, shared: SharedMemory | None = None, scratch: int = 2
+        self,
+        batches: int,
+        clips: int | None = None,
+        shared: SharedMemory | None = None,
+        scratch: int = 2,
+        dtype: np.dtype[Any] | None = None,
     ) -> None:
         self.batches = BufferPool(batches, shared=shared)
         self.clips = None if clips is None else BufferPool(clips, "a clip")
         self.singles = BufferPool(0, "a clip", shared)
         self.scratch = BufferPool(scratch, "a clip")
         self.form: Form | None = None
+        self.dtype = dtype
 
 
 def get_form(result: AnyArray) -> Form:

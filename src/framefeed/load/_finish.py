@@ -7,10 +7,38 @@ import math
 import numpy as np
 
 from framefeed.decode import Pixels
+from framefeed.load._memory import ClipMemory
 from framefeed.request import DecodeRequest, Placement
 
 _WORD = 8
 """Most bytes of an integer of NumPy."""
+
+
+class Finisher:
+    """Lends memory that clips are decoded into, and makes of it what is delivered, or transformed.
+
+    Args:
+        in_place: Whether clips that need nothing else are decoded into their slots.
+    """
+
+    def __init__(self, *, in_place: bool) -> None:
+        self._in_place = in_place
+
+    def lease(self, memory: ClipMemory, slot: int, request: DecodeRequest) -> Pixels:
+        """Lend the memory that a clip is decoded into."""
+        if self._in_place and is_finished(request):
+            return memory.lease(slot)
+        return memory.lease_scratch(slot, None if request.placement is None else request.output.size)
+
+    def finish(self, memory: ClipMemory, slot: int, request: DecodeRequest, decoded: Pixels) -> Pixels:
+        """Return the finished clip, uint8 [T, C, H, W]: in its slot if clips are decoded there."""
+        clip = decoded
+        if not is_finished(request):
+            clip = memory.lease(slot) if self._in_place else memory.lease_scratch(slot)
+            finish_clip(request, decoded, clip)
+        if request.skipped is not None:
+            clip[request.skipped] = 0
+        return clip
 
 
 def is_finished(request: DecodeRequest) -> bool:

@@ -54,7 +54,9 @@ class BatchIterator(Iterator[ClipBatch]):
         self._work, self._apply_transform = workers.begin(plan)
         self._tasks: deque[DecodeTask] = deque()
         self._taken = 0
-        batch_bytes = options.batch_size * (plan.frames_per_clip or 1) * mean_picture_bytes(plan)
+        self._normaliser = options.normaliser
+        itemsize = 1 if self._normaliser is None else self._normaliser.array_dtype.itemsize
+        batch_bytes = options.batch_size * (plan.frames_per_clip or 1) * mean_picture_bytes(plan) * itemsize
         # No bound method of this iterator, which would keep it alive: an abandoned iterator must end its work.
         tasks = _generate_tasks(plan, self._batches, workers, meter, self._tasks)
         self._outcomes: OrderedOutcomes[DecodeTask, WorkCost] = ordered_outcomes(
@@ -239,6 +241,8 @@ class BatchIterator(Iterator[ClipBatch]):
         self._cursor.clips = self._batches[self._next - 1].stop
         self._cursor.delivered = self._earlier_batches + self._next
         self._meter.count_batch(len(batch), len(failed))
+        if self._normaliser is not None:
+            batch.data = self._normaliser.deliver(batch.data)
         return batch
 
 

@@ -91,7 +91,7 @@ class ClipProcess:
     def __init__(self, plan: EpochPlan, options: LoaderOptions) -> None:
         self._plan = plan
         self._options = options
-        self._buffers = BufferPools(0, None if options.transform is None else 1)
+        self._buffers = BufferPools(0, None if options.transform is None else 1, dtype=options.array_dtype)
         self._iteration: tuple[int, int] | None = None
         self._worker: ClipWorker | None = None
 

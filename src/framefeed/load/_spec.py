@@ -66,9 +66,12 @@ def describe_batches(
         unequal: Whether clips may differ in size; else that is an error.
 
     Raises:
-        UsageError: The clips differ in size, or a column is named as another array of a batch.
+        UsageError: The clips differ in size, a column is named as another array of a batch, or arrays of NumPy cannot
+            hold the dtype.
         FramefeedError: What is wrong with the first clips, if their transformed results are needed.
     """
+    if options.dtype == "bfloat16":
+        raise UsageError("dtype='bfloat16' is for batches of PyTorch: give the loader dtype='float32' or 'float16'")
     plan, batches = cursor.plan, cursor.list_batches(options)
     if plan.options.unequal and not unequal:
         raise UsageError(
@@ -83,11 +86,11 @@ def describe_batches(
     frames = plan.frames_per_clip
     picture_shape = (3, None, None) if plan.options.unequal else plan.picture_shape
     shape: tuple[int | None, ...] = (frames, *picture_shape)
-    dtype = np.dtype(np.uint8)
+    dtype = options.array_dtype or np.dtype(np.uint8)
     data = ArraySpec((length, *shape), dtype)
     if options.transform is not None and len(plan):
         result_shape, dtype = _find_result_form(plan, options)
-        data = ArraySpec((length, *result_shape), dtype)
+        data = ArraySpec((length, *result_shape), options.array_dtype or dtype)
     arrays = {
         "data": data,
         "pts_seconds": ArraySpec((length, frames), np.dtype(np.float64)),
@@ -106,7 +109,7 @@ def describe_batches(
 def _find_result_form(plan: EpochPlan, options: LoaderOptions) -> Form:
     """Find the form of the transform's results by the first clip that can be loaded, of some."""
     decoder, whole = options.decoder_for(plan), plan.whole
-    worker = ClipWorker(whole, decoder, options.transform, options.fetch_seconds)
+    worker = ClipWorker(whole, decoder, options.transform, options.fetch_seconds, options.normaliser)
     failed: FramefeedError | None = None
     for position in range(min(len(plan), 1 + MAX_SUBSTITUTES)):
         number = int(plan.global_position(position))

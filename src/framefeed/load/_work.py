@@ -17,8 +17,8 @@ from framefeed.decode import ClipSlot, DecodeCounts, Decoder, Pixels, allocate_p
 from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
 from framefeed.index import plan_runs, predict_seconds
 from framefeed.load._batch import BufferPools, ClipBatch
-from framefeed.load._finish import finish_clip, is_finished
-from framefeed.load._memory import ClipMemory
+from framefeed.load._finish import Finisher
+from framefeed.load._normalise import Normaliser
 from framefeed.load._options import LoaderOptions, Transform
 from framefeed.load._pending import PendingBatch
 from framefeed.load._stats import Stopwatch, WorkCost
@@ -121,12 +121,13 @@ class ClipWorker:
         decoder: Turns requests into pixels.
         transform: The user's function of (clip [T, C, H, W], rng).
         fetch_seconds: Longest time for the fetches of a task, those by URL, from its start; None for no limit.
+        normaliser: Makes numbers of pixels, after the transform; None leaves them as they are.
     """
 
     @classmethod
     def of(cls, plan: EpochPlan, options: LoaderOptions) -> ClipWorker:
         """Make a worker for the whole epoch of a plan."""
-        return cls(plan.whole, options.decoder_for(plan), options.transform, options.fetch_seconds)
+        return cls(plan.whole, options.decoder_for(plan), options.transform, options.fetch_seconds, options.normaliser)
 
     def __init__(
         self,
@@ -134,11 +135,14 @@ class ClipWorker:
         decoder: Decoder,
         transform: Transform | None = None,
         fetch_seconds: float | None = None,
+        normaliser: Normaliser | None = None,
     ) -> None:
         self._plan = plan
         self._decoder = decoder
         self._transform = transform
         self._fetch_seconds = fetch_seconds
+        self._normaliser = normaliser
+        self._finisher = Finisher(in_place=normaliser is None or transform is not None)
 
     def __call__(self, task: DecodeTask) -> WorkCost:
         """Do a task; errors are stored in the batch."""
@@ -150,13 +154,17 @@ class ClipWorker:
         task.stage = "decode"
         with fetch_limit(self._fetch_seconds):
             clips = self._decode(task, requests, cost.counts)
-        cost.decode = watch.lap()
         if self._transform is not None:
+            cost.decode = watch.lap()
             task.stage = "transform"
-            cost.nbytes = self._transform_clips(task, clips)
+            cost.nbytes = self._put_clips(task, clips)
             cost.transform = watch.lap()
+            return cost
+        if self._normaliser is not None:
+            cost.nbytes = self._put_clips(task, clips)
         else:
             cost.nbytes = sum(clip.nbytes for clip in clips.values())
+        cost.decode = watch.lap()
         return cost
 
     def apply_transform(self, clip_and_position: tuple[Pixels, int]) -> npt.NDArray[Any]:
@@ -171,12 +179,15 @@ class ClipWorker:
             else:
                 given = f"{describe_value(returned)}, which as an array has the type {result.dtype}"
             raise UsageError(f"transform: expected it to return an array of numbers, got {given}")
+        if self._normaliser is not None:
+            self._normaliser.check(result)
         return result
 
     def _decode(self, task: DecodeTask, requests: dict[int, DecodeRequest], counts: DecodeCounts) -> dict[int, Pixels]:
         if not requests:
             return {}
-        clips = {slot: lease_memory(task.batch.memory, slot, request) for slot, request in requests.items()}
+        memory, finisher = task.batch.memory, self._finisher
+        clips = {slot: finisher.lease(memory, slot, request) for slot, request in requests.items()}
         # Slot in the batch, frames of the clip, and where they are decoded.
         parts = [(slot, *part) for slot, request in requests.items() for part in _split_damaged(request, clips[slot])]
         errors: list[Any] = []
@@ -199,38 +210,25 @@ class ClipWorker:
             if mask is not None and slot in clips:
                 clips[slot][mask] = clip_slot.out
         for slot, clip in clips.items():
-            clips[slot] = finish_pixels(task.batch.memory, slot, requests[slot], clip)
+            clips[slot] = finisher.finish(memory, slot, requests[slot], clip)
         return clips
 
-    def _transform_clips(self, task: DecodeTask, clips: dict[int, Pixels]) -> int:
-        nbytes = 0
+    def _put_clips(self, task: DecodeTask, clips: dict[int, Pixels]) -> int:
+        """Transform clips, if there is a transform, and put the results into the batch; return their bytes there."""
+        nbytes, normaliser = 0, self._normaliser
         for slot in list(clips):
             # Popped, so that the memory of a clip comes back before the next one is transformed.
-            outcome = catch_outcome(self.apply_transform, (clips.pop(slot), task.batch.positions[slot]))
+            clip = clips.pop(slot)
+            outcome: Ok[npt.NDArray[Any]] | Err = Ok(clip)
+            if self._transform is not None:
+                outcome = catch_outcome(self.apply_transform, (clip, task.batch.positions[slot]))
             if isinstance(outcome, Ok):
-                task.batch.memory.put(slot, outcome.value)
-                nbytes += outcome.value.nbytes
+                result = outcome.value
+                task.batch.memory.put(slot, result, normaliser)
+                nbytes += result.size * (result if normaliser is None else normaliser.array_dtype).itemsize
             else:
                 task.batch.fail(slot, outcome.error, task.stage)
         return nbytes
-
-
-def lease_memory(memory: ClipMemory, slot: int, request: DecodeRequest) -> Pixels:
-    """Lend the memory that a clip is decoded into: its part of the batch, unless its pixels are to be finished."""
-    if is_finished(request):
-        return memory.lease(slot)
-    return memory.lease_scratch(slot, None if request.placement is None else request.output.size)
-
-
-def finish_pixels(memory: ClipMemory, slot: int, request: DecodeRequest, decoded: Pixels) -> Pixels:
-    """Return the pixels of a decoded clip as they are to be delivered, in memory of its slot."""
-    clip = decoded
-    if not is_finished(request):
-        clip = memory.lease(slot)
-        finish_clip(request, decoded, clip)
-    if request.skipped is not None:
-        clip[request.skipped] = 0
-    return clip
 
 
 def _split_damaged(request: DecodeRequest, clip: Pixels) -> Iterator[tuple[BoolArray | None, ClipSlot]]:
@@ -248,14 +246,28 @@ def _split_damaged(request: DecodeRequest, clip: Pixels) -> Iterator[tuple[BoolA
             yield mask, ClipSlot(request.ordinals[mask], request.output, memory, is_damaged)
 
 
-def load_batch(plan: EpochPlan, positions: Sequence[int], decoder: Decoder, buffers: BufferPools) -> ClipBatch:
+def load_batch(
+    plan: EpochPlan,
+    positions: Sequence[int],
+    decoder: Decoder,
+    buffers: BufferPools,
+    normaliser: Normaliser | None = None,
+) -> ClipBatch:
     """Load positions in the calling thread; the errors of clips are in the batch.
+
+    Args:
+        plan: At the epoch of the positions.
+        positions: Positions of the plan.
+        decoder: Turns requests into pixels.
+        buffers: Memory for the batch, of the dtype of the normaliser.
+        normaliser: Makes numbers of pixels; None leaves them as they are.
 
     Raises:
         IndexError: There is no such position.
         UsageError: The clips differ in their number of frames.
     """
-    batch, worker = PendingBatch.begin(plan, positions, buffers), ClipWorker(plan, decoder)
+    batch = PendingBatch.begin(plan, positions, buffers)
+    worker = ClipWorker(plan, decoder, normaliser=normaliser)
     for task in split_by_source(batch):
         worker(task)
     return batch.finish()
