@@ -48,6 +48,20 @@ def test_clips_and_boxes_are_those_of_a_loader(workers: int, on_error: Any) -> N
         assert items["ok"].tolist() == batch.ok.tolist()
 
 
+def fail_odd(clip: torch.Tensor) -> torch.Tensor:
+    if clip[0, 0, 20, 35] % 2:
+        raise KeyError("odd")
+    return clip
+
+
+def test_the_box_of_a_clip_whose_transform_failed_is_zeros() -> None:
+    plan = plan_of(clips_per_video=3, **BOXED)
+    items = list(ClipDataset(plan, transform=fail_odd, backend=SlopedDecoder(), on_error="skip"))
+    assert {bool(item["ok"]) for item in items} == {False, True}
+    for item, request in zip(items, plan, strict=True):
+        assert item["box"].tolist() == (list(request.box) if item["ok"] else [0, 0, 0, 0])
+
+
 def test_there_is_a_box_only_with_a_border() -> None:
     assert "box" not in ClipDataset(plan_of())[0]
     assert ClipDataset(plan_of(**BOXED))[-1]["box"].tolist() == list(plan_of(**BOXED)[-1].box)

@@ -56,6 +56,29 @@ def test_a_resize_crop_is_the_box_of_torchvisions_two_steps(
             assert (start, start + length) == (begin, end)
 
 
+@given(st.lists(st.tuples(SIDES, SIDES), min_size=1, max_size=6), RESIZES, st.integers(1, 99), st.integers(1, 99))
+def test_the_pictures_of_a_plan_are_those_that_each_of_them_gives(
+    sizes: list[tuple[int, int]], resize: int | tuple[int, int], rows: int, columns: int
+) -> None:
+    least = (resize, resize) if isinstance(resize, int) else resize
+    rule = ResizeCrop(resize, (min(rows, least[0]), columns if isinstance(resize, int) else min(columns, least[1])))
+    heights, widths = np.array(sizes).T
+    for picture in (PictureRule(rule), PictureRule(rule, CenterCrop(1)), PictureRule(rule, RandomResizedCrop())):
+        errors = []
+        for height, width in sizes:
+            try:
+                assert picture.output(height, width, ClipContext(0, 0, 0)).size == rule.common
+            except UsageError as error:
+                errors.append(str(error))
+        if not errors:
+            assert picture.common_picture(heights, widths, str) == rule.common
+            continue
+        for check in (picture.common_picture, picture.check_pictures):
+            with pytest.raises(UsageError) as caught:
+                check(heights, widths, lambda row: f"picture {row}")
+            assert str(caught.value).split(": ", 1)[1] in errors
+
+
 def test_usual_resize_crops() -> None:
     # 256 x 341, of which 224 x 224 begin at (16, 58): rows 16 * 375 / 256 and 240 * 375 / 256, columns 58 * 500 / 341.
     assert ResizeCrop(256, 224).fit(375, 500) == ((224, 224), (23, 85, 329, 328))
@@ -72,6 +95,8 @@ def test_a_picture_that_is_too_small_names_the_least_resize_that_would_do(
 ) -> None:
     assume(min(rows, columns) <= resize)
     rule, resized = ResizeCrop(resize, (rows, columns)), resize_as_torchvision(resize, height, width)
+    sides = np.array([height]), np.array([width])
+    assert rule.fits(*sides).tolist() == [rows <= resized[0] and columns <= resized[1]]
     if rows <= resized[0] and columns <= resized[1]:
         rule.fit(height, width)
         return

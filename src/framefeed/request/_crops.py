@@ -243,7 +243,7 @@ class PictureRule:
         object.__setattr__(self, "size", as_size(self.size))
         if self.crop is None or not self.crop.resizes:
             return
-        if not isinstance(self.crop.size if self.size is None else self._common, tuple):
+        if not isinstance(self._common, tuple):
             raise UsageError(
                 f"expected one output size, got {self.crop!r} with size={self.size}: give either size=(height, width), "
                 "or the crop a height and width"
@@ -284,9 +284,24 @@ class PictureRule:
 
     @property
     def _common(self) -> Size | None:
-        """(height, width) of all delivered pictures, if the size alone decides it."""
+        """(height, width) of all delivered pictures, if they are resized to one."""
         size = self.size
-        return None if isinstance(size, int) else size if size is None or isinstance(size, tuple) else size.common
+        if size is None:
+            return self.crop.size if self.crop is not None and self.crop.resizes else None
+        return None if isinstance(size, int) else size if isinstance(size, tuple) else size.common
+
+    def _find_doubtful(self, heights: IntArray, widths: IntArray) -> IntArray:
+        """Find the pictures that decide whether crop and size are possible for all of them; mostly there are none.
+
+        To check each of a million pictures would take seconds.
+        """
+        is_drawn = isinstance(self.crop, RandomResizedCrop)  # in every picture
+        if self.crop is not None and (not is_drawn or isinstance(self.size, ResizeCrop)):
+            return np.arange(len(heights))
+        doubtful = np.minimum(heights, widths) < 1
+        if isinstance(self.size, ResizeCrop):
+            doubtful |= ~self.size.fits(heights, widths)
+        return np.flatnonzero(doubtful)[:1]
 
     @cached_property
     def _whole(self) -> OutputSpec:
@@ -370,7 +385,7 @@ class PictureRule:
         Raises:
             UsageError: They have different sizes, or a crop does not fit.
         """
-        if isinstance(self.size, (tuple, Letterbox)) and self.crop is None:
+        if self._common is not None:
             self.check_pictures(heights, widths, name)
             return self._common if len(heights) else None
         first_rows = self._find_sizes(heights, widths, name)
@@ -391,12 +406,8 @@ class PictureRule:
         Raises:
             UsageError: A crop does not fit, or a size is needed and unknown.
         """
-        if self.crop is None and not isinstance(self.size, ResizeCrop):
-            # Every known size is possible: to check each of a million pictures would take seconds.
-            unknown = np.flatnonzero(np.minimum(heights, widths) < 1)[:1]
-            self._find_sizes(heights[unknown], widths[unknown], lambda at: name(int(unknown[at])))
-        else:
-            self._find_sizes(heights, widths, name)
+        doubtful = self._find_doubtful(heights, widths)
+        self._find_sizes(heights[doubtful], widths[doubtful], lambda at: name(int(doubtful[at])))
 
     def _find_sizes(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> dict[Size, int]:
         """Find each delivered (height, width), with the number of the first picture that has it."""

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from framefeed._arrays import BoolArray, IntArray
 from framefeed._checks import check_integer, expected
 from framefeed.errors import UsageError
 from framefeed.request._request import Box, OutputSpec, Placement
@@ -85,6 +86,15 @@ class ResizeCrop:
         # At least a pixel: a crop may be less than one of the source.
         top, left = min(top, height - 1), min(left, width - 1)
         return (rows, columns), (top, left, max(1, bottom - top), max(1, right - left))
+
+    def fits(self, heights: IntArray, widths: IntArray) -> BoolArray:
+        """Whether each of some pictures, int64 [R], is as large as the crop after its resize; unknown ones are not."""
+        rows, columns = self.common
+        if isinstance(self.resize, tuple):
+            return np.full(len(heights), _holds(self.resize, (rows, columns)))
+        long = self.resize * np.maximum(heights, widths) // np.maximum(1, np.minimum(heights, widths))
+        is_tall = heights > widths
+        return (np.where(is_tall, long, self.resize) >= rows) & (np.where(is_tall, self.resize, long) >= columns)
 
     def _find_least(self, height: int, width: int) -> int | Size:
         """Find the least resize with which a picture is as large as the crop."""
