@@ -50,7 +50,7 @@ class FlatDecoder:
         self.calls: list[tuple[str, int]] = []
 
     def __reduce__(self) -> Any:
-        return (FlatDecoder, (self._before, self._spoil))
+        return (type(self), (self._before, self._spoil))
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         with self._counting:
@@ -61,11 +61,23 @@ class FlatDecoder:
         for number, slot in enumerate(slots):
             report.errors[number] = self._spoil(slot.indices.tolist())
             for place, ordinal in enumerate(slot.indices.tolist()):
-                slot.out[place] = ordinal % 256
+                slot.out[place] = self.draw(ordinal, slot.out.shape[1:])
         return report
+
+    def draw(self, ordinal: int, shape: tuple[int, ...]) -> Any:
+        """Make the picture of a frame."""
+        return ordinal % 256
 
     def close(self) -> None:
         pass
+
+
+class SlopedDecoder(FlatDecoder):
+    """A decoder of whose pictures no two pixels that are neighbours in a row, a column or a colour are alike."""
+
+    def draw(self, ordinal: int, shape: tuple[int, ...]) -> Any:
+        colour, row, column = np.ogrid[tuple(map(slice, shape))]
+        return (ordinal + 50 * colour + 3 * row + 7 * column).astype(np.uint8)
 
 
 STREAM = StreamFacts(0, "fake", "h264", None, 64, 48, "yuv420p", skips_exactly=True, contiguous=True)

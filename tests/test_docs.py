@@ -323,6 +323,9 @@ INTERNAL = {
         for rule in ("AtIndices", "AtSeconds", "Dense", "EveryFrame", "RandomSegments", "Rates", "Uniform")
     },
     **{crop: {"box", "resizes"} for crop in ("CenterCrop", "RandomCrop", "RandomResizedCrop")},
+    "LongSide": {"common", "fit"},
+    "Letterbox": {"common", "fit", "place"},
+    "ResizeCrop": {"common", "fit", "fits"},
 }
 CLASSES = [
     name for name in ff.__all__ if inspect.isclass(getattr(ff, name)) and not issubclass(getattr(ff, name), Exception)

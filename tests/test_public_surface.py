@@ -21,6 +21,7 @@ FIXED = set(
     probe scan Catalog CatalogEntry build_index FrameIndex VideoDecoder Frame FrameBatch MediaInfo DecodeRequest
     ImageSequence
     Uniform Dense RandomSegments Rates AtIndices AtSeconds EveryFrame CenterCrop RandomCrop RandomResizedCrop
+    ResizeCrop LongSide Letterbox
     plan_clips plan_requests EpochPlan ClipLoader ClipBatch parallel
     FramefeedError UsageError MediaError UnreadableMedia NoVideoStream EmptyVideo UnsupportedCodec CorruptMedia
     FormatChanged StaleSource LimitExceeded FrameNotFound TimeUnavailable LoadError WorkerLost DeadlineExceeded

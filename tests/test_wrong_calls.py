@@ -32,6 +32,7 @@ NO_OBJECT: tuple[Any, ...] = (3, "text", [1, 2], {}, Nothing(), Nothing)
 NO_CHOICE: tuple[Any, ...] = (3, "text", [1, 2], {}, Nothing(), Nothing)
 NO_CROP: tuple[Any, ...] = (3, "text", (1, 2), {}, ff.CenterCrop, Nothing(), (0, 0, 0.5, 1))
 NO_SIZE: tuple[Any, ...] = ("224", (1, 2, 3), 0, -1, 2.5, {}, Nothing(), ("a", "b"))
+NO_PROBABILITY: tuple[Any, ...] = (*NO_NUMBER, None, True, 1.5, -0.1, float("nan"))
 
 
 ROW_METHODS = (
@@ -153,6 +154,12 @@ def calls_of_rules(media: Media) -> Iterator[Wrong]:
     yield Wrong("RandomResizedCrop", ff.RandomResizedCrop, "height", ("8", 0, {}, Nothing()), r"height|size")
     for argument in ("scale", "ratio"):
         yield Wrong("RandomResizedCrop", ff.RandomResizedCrop, argument, (3, None, "x", (1,), (2, 1), Nothing()))
+    yield Wrong("LongSide", ff.LongSide, "length", (*NO_INTEGER, 0, -1, None, True))
+    yield Wrong("ResizeCrop", ff.ResizeCrop, "resize", (*NO_SIZE, None, True), others={"crop": 1})
+    yield Wrong("ResizeCrop", ff.ResizeCrop, "crop", (*NO_SIZE, None, True, 9), others={"resize": 8})
+    yield Wrong("Letterbox", ff.Letterbox, "height", (*NO_SIZE, None, True, (8, 0)))
+    yield Wrong("Letterbox", ff.Letterbox, "width", (*NO_INTEGER, 0, True), others={"height": 8})
+    yield Wrong("Letterbox", ff.Letterbox, "fill", (*NO_INTEGER, None, True, 256, -1, (1, 2)), others={"height": 8})
     yield Wrong("OutputSpec", ff.OutputSpec, "size", ("224", 3, (1, 2, 3), {}, Nothing()))
     yield Wrong("OutputSpec", ff.OutputSpec, "crop", ("224", 3, (1, 2, 3), {}, Nothing()))
     yield Wrong("OutputSpec", ff.OutputSpec, "dimension_order", NO_CHOICE)
@@ -176,6 +183,7 @@ def calls_of_plans(media: Media) -> Iterator[Wrong]:
     for call in (plan_clips, plan_requests):
         yield Wrong(call.__name__, call, "size", NO_SIZE)
         yield Wrong(call.__name__, call, "crop", NO_CROP)
+        yield Wrong(call.__name__, call, "horizontal_flip", NO_PROBABILITY)
         for argument in ("rank", "world_size"):
             yield Wrong(call.__name__, call, argument, (*NO_INTEGER, None, -1))
         for argument in ("shuffle", "tail"):
@@ -190,6 +198,8 @@ def calls_of_plans(media: Media) -> Iterator[Wrong]:
     yield Wrong("DecodeRequest", ff.DecodeRequest, "source", (3, None, [1], Nothing()), others={"indices": [0]})
     yield Wrong("DecodeRequest", ff.DecodeRequest, "indices", (3, "7", ["777"], [0.5], [[1]]), others=sourced)
     yield Wrong("DecodeRequest", ff.DecodeRequest, "seconds", (3, "7", ["777"], [[1]], Nothing()), others=sourced)
+    yield Wrong("DecodeRequest", ff.DecodeRequest, "flipped", NO_CHOICE, others={**sourced, "indices": [0]})
+    yield Wrong("DecodeRequest", ff.DecodeRequest, "placement", NO_OBJECT, others={**sourced, "indices": [0]})
     for name in ("columns_at", "global_position", "row_at", "entry_at", "generator_at", "__getitem__"):
         yield Wrong(name, getattr(media.plan, name), "position", (*NO_INTEGER, None, 99, -99))
     yield Wrong("with_epoch", media.plan.with_epoch, "epoch", (*NO_INTEGER, None, -1))
@@ -205,7 +215,7 @@ def calls_of_plans(media: Media) -> Iterator[Wrong]:
 def calls_of_decoding(media: Media) -> Iterator[Wrong]:
     sourced = {"source": media.path}
     yield Wrong("VideoDecoder", ff.VideoDecoder, "frame_index", NO_OBJECT, others=sourced)
-    yield Wrong("VideoDecoder", ff.VideoDecoder, "size", NO_SIZE, others=sourced)
+    yield Wrong("VideoDecoder", ff.VideoDecoder, "size", (*NO_SIZE, ff.Letterbox(8)), others=sourced)
     yield Wrong("VideoDecoder", ff.VideoDecoder, "crop", NO_CROP, others=sourced)
     yield Wrong("VideoDecoder", ff.VideoDecoder, "backend", (*NO_OBJECT, type(as_decoder("pyav"))), others=sourced)
     yield Wrong("VideoDecoder", ff.VideoDecoder, "dimension_order", NO_CHOICE, others=sourced)
@@ -287,6 +297,10 @@ def calls_of_loading(media: Media) -> Iterator[Wrong]:
         values = (3, [1, 2], {}, Nothing()) if argument == "transform" else NO_OBJECT
         yield Wrong("ClipLoader", loader, argument, values)
     yield Wrong("ClipLoader", loader, "deadline_seconds", (*NO_NUMBER, 0, -1))
+    yield Wrong("ClipLoader", loader, "dtype", (*NO_CHOICE, "float64", np.uint8))
+    for argument, other in (("mean", "std"), ("std", "mean")):
+        values = ("x", [], {}, Nothing(), Nothing, True, float("nan"), [1, 2], [[1, 1, 1]], 128, None)
+        yield Wrong("ClipLoader", loader, argument, values, others={other: 1})
     yield Wrong("load_state_dict", loader().load_state_dict, "state", (3, None, "x", {}, Nothing()))
 
 

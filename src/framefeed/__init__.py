@@ -72,7 +72,16 @@ if TYPE_CHECKING:
         plan_clips,
         plan_requests,
     )
-    from framefeed.request import CenterCrop, DecodeRequest, OutputSpec, RandomCrop, RandomResizedCrop
+    from framefeed.request import (
+        CenterCrop,
+        DecodeRequest,
+        Letterbox,
+        LongSide,
+        OutputSpec,
+        RandomCrop,
+        RandomResizedCrop,
+        ResizeCrop,
+    )
     from framefeed.scanning import scan
     from framefeed.transcode import FrameFault, MappedFrame, MapResult, map_video
 
@@ -107,9 +116,11 @@ __all__ = [
     "FrameNotFound",
     "FramefeedError",
     "ImageSequence",
+    "Letterbox",
     "LimitExceeded",
     "Limits",
     "LoadError",
+    "LongSide",
     "MapResult",
     "MappedFrame",
     "MediaError",
@@ -123,6 +134,7 @@ __all__ = [
     "RandomResizedCrop",
     "RandomSegments",
     "Rates",
+    "ResizeCrop",
     "ResourceExhausted",
     "StaleSource",
     "TimeUnavailable",
@@ -174,7 +186,16 @@ _DOORS = {
         "plan_clips",
         "plan_requests",
     ),
-    "request": ("CenterCrop", "DecodeRequest", "OutputSpec", "RandomCrop", "RandomResizedCrop"),
+    "request": (
+        "CenterCrop",
+        "DecodeRequest",
+        "Letterbox",
+        "LongSide",
+        "OutputSpec",
+        "RandomCrop",
+        "RandomResizedCrop",
+        "ResizeCrop",
+    ),
     "scanning": ("scan",),
     "transcode": ("FrameFault", "MapResult", "MappedFrame", "map_video"),
 }

@@ -15,7 +15,7 @@ from framefeed.cache import FrameCache, choose_form
 from framefeed.errors import UsageError
 from framefeed.load._loader import ClipLoader
 from framefeed.plan import Dense, RandomSegments, Uniform
-from framefeed.request import CenterCrop, RandomCrop, RandomResizedCrop
+from framefeed.request import CenterCrop, Letterbox, RandomCrop, RandomResizedCrop
 from tests.load.laws import check_resume, content, run
 from tests.load.media import plan_of
 
@@ -27,6 +27,8 @@ PLANS = {
     "whole": {},
     "random crops": {"crop": RandomCrop(20, 24)},
     "random areas": {"crop": RandomResizedCrop(16, 16)},
+    "flipped": {"size": (24, 32), "horizontal_flip": 0.5},
+    "boxed": {"size": Letterbox(20, 36, fill=8), "horizontal_flip": 0.5},
     "center": {"crop": CenterCrop(20, 24), "size": (10, 12)},
 }
 
@@ -147,7 +149,9 @@ def test_forms_follow_from_the_plan(tmp_path: Path) -> None:
     cache = FrameCache(tmp_path / "c")
     forms = {name: choose_form(plan_of(RandomSegments(2), **options), cache) for name, options in PLANS.items()}
     assert forms == {
-        "small": "output", "whole": "planes", "random crops": "planes", "random areas": "planes", "center": "output",
+        "small": "output", "flipped": "output", "boxed": "output",
+        "whole": "planes", "random crops": "planes", "random areas": "planes",
+        "center": "output",
     }  # fmt: skip
 
 

@@ -15,15 +15,19 @@ from framefeed.catalog import Catalog
 from framefeed.errors import CorruptMedia, FramefeedError
 from framefeed.load._loader import ClipLoader
 from framefeed.plan import EveryFrame, plan_clips, plan_requests
-from framefeed.request import DecodeRequest
+from framefeed.request import DecodeRequest, Letterbox
 from framefeed.scanning import scan
-from tests.fakes import FlatDecoder
+from tests.fakes import FlatDecoder, SlopedDecoder
 from tests.load.laws import MakeLoader, check_resume, check_successive, content, dump_state, run
 from tests.load.media import catalog, plan_of
 
 
 def noisy(clip: Any, rng: np.random.Generator) -> Any:
     return clip[:2, :, ::4, ::4].astype(np.float32) + rng.random(1, dtype=np.float32)
+
+
+def shift(clip: Any, rng: np.random.Generator) -> Any:
+    return clip[..., 3:] + rng.integers(9, dtype=np.uint8)
 
 
 def fail_some(ordinals: list[int]) -> FramefeedError | None:
@@ -51,6 +55,8 @@ PLANS = {
     "padded rank": lambda: plan_of(clips_per_video=3, rank=1, world_size=4),
     "frames": lambda: plan_of(EveryFrame(), clips_per_video=1, world_size=9, tail="drop", size=(24, 32)),
     "requests": requests_plan,
+    "flipped": lambda: plan_of(horizontal_flip=0.5),
+    "boxed": lambda: plan_of(horizontal_flip=0.5, size=Letterbox(40, 71, fill=(1, 2, 3))),
     "annotated": lambda: plan_clips(annotated_catalog(), at="frame", seed=3, rank=1, world_size=2),
 }
 
@@ -61,6 +67,11 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "drop_last": ("clips", {"batch_size": 5, "drop_last": True}),
     "nothing but a dropped batch": ("ordered", {"batch_size": 7, "drop_last": True}),
     "transform": ("clips", {"batch_size": 5, "transform": noisy}),
+    "flipped and transform": ("flipped", {"batch_size": 5, "transform": noisy}),
+    "boxed float32": ("boxed", {"batch_size": 5, "mean": 0.4, "std": (0.1, 0.2, 0.3)}),
+    "float16 and transform": ("flipped", {"batch_size": 5, "dtype": "float16", "transform": shift}),
+    "boxed, skip": ("boxed", {"batch_size": 5, "on_error": "skip", "spoil": True}),
+    "boxed, skip and transform": ("boxed", {"batch_size": 5, "on_error": "skip", "spoil": True, "transform": noisy}),
     "skip": ("clips", {"batch_size": 5, "on_error": "skip", "spoil": True}),
     "skip and transform": ("clips", {"batch_size": 2, "on_error": "skip", "spoil": True, "transform": noisy}),
 }
@@ -69,7 +80,7 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 def find_maker(name: str, loader: type[ClipLoader] = ClipLoader) -> MakeLoader:
     plan, options = CONFIGURATIONS[name]
     iterate_to_end = {key: value for key, value in options.items() if key != "spoil"}
-    decoder = FlatDecoder(spoil=fail_some) if "spoil" in options else FlatDecoder()
+    decoder = SlopedDecoder(spoil=fail_some) if "spoil" in options else SlopedDecoder()
     return lambda workers: loader(PLANS[plan](), workers=workers, backend=decoder, **iterate_to_end)
 
 

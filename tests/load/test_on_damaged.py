@@ -22,7 +22,7 @@ from framefeed.load._ledger import Ledger, LedgerEntry
 from framefeed.load._loader import ClipLoader
 from framefeed.media import MediaSource
 from framefeed.plan import AtIndices, EpochPlan, plan_clips
-from framefeed.request import OutputSpec
+from framefeed.request import Letterbox, OutputSpec
 from framefeed.scanning import scan
 from tests.damaged import SPEC, damaged_clip
 
@@ -72,10 +72,11 @@ def decode_directly(plan: EpochPlan, position: int, ordinals: np.ndarray) -> np.
 
 @pytest.mark.parametrize("form", CACHES)
 @pytest.mark.parametrize("on_damaged", ["skip", "deliver"])
+@pytest.mark.parametrize(("flip", "size"), [(0, None), (1, None), (1, Letterbox(48, 71, fill=9))])
 def test_what_is_delivered(
-    on_damaged: Any, form: Form | None, catalog: Catalog, tmp_path: Path, make_loader: MakeLoader
+    flip: int, size: Any, on_damaged: Any, form: Form | None, catalog: Catalog, tmp_path: Path, make_loader: MakeLoader
 ) -> None:
-    plan = make_plan(catalog, on_damaged=on_damaged)
+    plan = make_plan(catalog, on_damaged=on_damaged, horizontal_flip=flip, size=size)
     cache = None if form is None else FrameCache(tmp_path / "cache", form=form, codec="raw")
     loader = make_loader(plan, batch_size=3, workers=1, cache=cache)
     for _ in range(2):
@@ -85,8 +86,12 @@ def test_what_is_delivered(
             damaged, ordinals = find_damaged(plan, position), plan[position].ordinals
             assert damaged.any() == (position < 2)
             expected = decode_directly(plan, position, ordinals)
+            if flip:
+                expected = expected[..., ::-1]
+            if size is not None:
+                expected = np.pad(expected, [(0, 0)] * 3 + [(4, 3)], constant_values=9)
             if on_damaged == "skip":
-                expected[damaged] = 0
+                expected = np.where(damaged[:, None, None, None], 0, expected)
             np.testing.assert_array_equal(batch.data[position], expected)
             valid = ~damaged if on_damaged == "skip" else np.ones(len(ORDINALS), bool)
             assert batch.valid[position].tolist() == valid.tolist()
@@ -125,6 +130,18 @@ def test_a_clip_of_nothing_else_is_skipped_without_decoding(
     assert loader.stats().counts.packets_sent == 0
     if cache is not None:
         cache.close()
+
+
+def test_a_frame_that_is_left_out_is_black_before_it_is_normalised(catalog: Catalog, make_loader: MakeLoader) -> None:
+    plan = make_plan(catalog, on_damaged="skip")
+    batch, plain = (
+        load_one(make_loader(plan, batch_size=3, workers=1, **given)) for given in ({"dtype": "float32"}, {})
+    )
+    assert batch.ok.all()
+    np.testing.assert_array_equal(batch.data, plain.data / np.float32(255))
+    batch = load_one(make_loader(plan, batch_size=3, workers=1, mean=0.5, std=0.5))
+    for position in range(3):
+        assert (batch.data[position][find_damaged(plan, position)] == -1).all()
 
 
 def test_a_transform_sees_the_zeros(catalog: Catalog, make_loader: MakeLoader) -> None:

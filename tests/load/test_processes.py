@@ -17,7 +17,7 @@ from tests.load.laws import content, dump_state, iterate_to_end, run
 from tests.load.media import plan_of
 from tests.load.test_laws import CONFIGURATIONS, find_maker, noisy
 
-QUICK = ("clips", "skip and transform")
+QUICK = ("clips", "skip and transform", "boxed, skip", "boxed float32")
 
 
 def in_processes(make: Callable[[int], ClipLoader], workers: int) -> ClipLoader:

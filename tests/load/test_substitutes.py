@@ -17,7 +17,7 @@ from framefeed.load._loader import ClipLoader
 from framefeed.load._options import MAX_SUBSTITUTES
 from framefeed.plan import EpochPlan, plan_requests
 from framefeed.request import DecodeRequest
-from tests.fakes import FlatDecoder, spoil_nothing
+from tests.fakes import FlatDecoder, SlopedDecoder, spoil_nothing
 from tests.load import faulty
 from tests.load.laws import content
 from tests.load.media import VIDEOS, catalog, plan_of
@@ -39,8 +39,8 @@ def fail_all(ordinals: list[int]) -> FramefeedError | None:
 
 
 def make_loader(plan: EpochPlan, spoil: Callable[[list[int]], FramefeedError | None], **options: Any) -> ClipLoader:
-    given = {"batch_size": 4, "workers": 0, "on_error": "substitute", **options}
-    return ClipLoader(plan, backend=FlatDecoder(spoil=spoil), **given)
+    given = {"batch_size": 4, "workers": 0, "on_error": "substitute", "backend": SlopedDecoder(spoil=spoil), **options}
+    return ClipLoader(plan, **given)
 
 
 def load(plan: EpochPlan, spoil: Callable[[list[int]], FramefeedError | None], **options: Any) -> list[ClipBatch]:
@@ -65,7 +65,7 @@ def find_substitute(plan: EpochPlan, position: int) -> int | None:
 
 
 @pytest.mark.parametrize("transform", [None, add_noise])
-@pytest.mark.parametrize("options", [{}, {"unequal": True, "size": None}])
+@pytest.mark.parametrize("options", [{}, {"unequal": True, "size": None}, {"horizontal_flip": 0.5}])
 def test_D04_a_failed_clip_is_replaced_by_the_first_that_loads(transform: Any, options: dict[str, Any]) -> None:
     plan = plan_of(clips_per_video=5, **options)
     sound = list_clips(load(plan, lambda ordinals: None, transform=transform))
@@ -203,7 +203,7 @@ def test_D04_a_run_resumed_between_substitutes_is_the_uninterrupted_one() -> Non
 def test_D04_D06_clips_of_a_source_that_kills_its_workers_are_replaced(tmp_path: Path) -> None:
     plan = plan_of()
     bad = str(catalog().source(2))
-    sound = list_clips(load(plan, spoil_nothing))
+    sound = list_clips(load(plan, spoil_nothing, backend=FlatDecoder()))
     decoder = faulty.FaultyDecoder({bad: "kill"}, tmp_path)
     options: dict[str, Any] = {"batch_size": 4, "workers": 2, "kind": "processes", "on_error": "substitute"}
     with ClipLoader(plan, backend=decoder, **options) as loader:

@@ -20,9 +20,11 @@ from framefeed.request import (
     ClipContext,
     DecodeRequest,
     FixedCrop,
+    LongSide,
     PictureRule,
     RandomCrop,
     RandomResizedCrop,
+    ResizeCrop,
 )
 from framefeed.scanning import scan
 from tests.corpus import clip_file
@@ -130,8 +132,11 @@ def test_a_description_of_damage_opens_nothing_and_reads_only_damaged_rows() -> 
 @pytest.mark.parametrize(
     ("crop", "size", "parts"),
     [
-        (CenterCrop(224), 256, ["224 x 224", "256 x 256", "size=(224, 224)", "720 x 1280, crop=CenterCrop(630, 630)"]),
-        (CenterCrop(112), (224, 224), ["112 x 112", "crop=CenterCrop(360, 640)"]),
+        (CenterCrop(224), 256, ["224 x 224", "256 x 256", "give size=ff.ResizeCrop(256, 224) and no crop"]),
+        (CenterCrop(112, 90), (224, 224), ["112 x 90", "give size=ff.ResizeCrop((224, 224), (112, 90)) and no crop"]),
+        (CenterCrop(100), ResizeCrop(256, 224), ["100 x 100", "with a box of at least the size"]),
+        (CenterCrop(100), LongSide(120), ["100 x 100", "120 x 120"]),
+        (CenterCrop(630), ResizeCrop(256, 224), None),
         (RandomCrop(90, 160), (180, 320), ["90 x 160", "size=(90, 160)", "crop=RandomCrop(360, 640)"]),
         ((10, 20, 100, 100), (200, 200), ["crop=(36, 128, 360, 640)"]),
         (CenterCrop(300, 100), (224, 224), ["300 x 100", "with a box of at least the size"]),
@@ -160,7 +165,14 @@ def test_the_box_that_was_meant_is_that_of_torchvision() -> None:
     # Resize(256) and CenterCrop(224) of 720 x 1280: 224 / 256 of the short side, from the middle.
     meant = PictureRule((224, 224), CenterCrop(630, 630))
     assert meant.explain_enlarging(720, 1280) is None
-    assert PictureRule(256, CenterCrop(224)).explain_enlarging(-1, -1) == (
+    # 455 columns when resized, and so 116 of them left of the middle: 326.3 of the source.
+    crop = PictureRule(ResizeCrop(256, 224)).output(720, 1280, ClipContext(0, 0, 0)).crop
+    assert crop == (45, 326, 630, 630)
+    assert meant.output(720, 1280, ClipContext(0, 0, 0)).crop == (45, 325, 630, 630)
+    said = PictureRule(256, CenterCrop(224)).explain_enlarging(-1, -1)
+    assert said is not None
+    assert "size=ff.ResizeCrop(256, 224)" in said
+    assert PictureRule(256, RandomCrop(224)).explain_enlarging(-1, -1) == (
         "crop comes before size: a box of 224 x 224 pixels (height x width) is cut out, and enlarged to 256 x 256; "
         "with a box of at least the size, nothing is enlarged"
     )
@@ -169,7 +181,7 @@ def test_the_box_that_was_meant_is_that_of_torchvision() -> None:
 
 def test_decoders_and_requests_warn_too() -> None:
     path = clip_file("sound.mp4", SPEC)  # 48 x 64
-    said = r"a box of 12 x 16 .* enlarged to 24 x 32\. .* size=\(12, 16\) .* crop=CenterCrop\(24, 32\)"
+    said = r"a box of 12 x 16 .* enlarged to 24 x 32\. .* size=ff.ResizeCrop\(\(24, 32\), \(12, 16\)\)"
     with pytest.warns(UserWarning, match=said) as shown:
         decoder = VideoDecoder(path, crop=CenterCrop(12, 16), size=(24, 32))
     assert shown[0].filename == __file__

@@ -18,9 +18,9 @@ from framefeed.request._crops import (
     RandomCrop,
     RandomResizedCrop,
     as_crop,
-    scale_short_side,
 )
 from framefeed.request._random import ClipContext
+from framefeed.request._sizes import scale_short_side
 
 SIDES = st.integers(1, 300)
 

@@ -32,7 +32,7 @@ from framefeed.decode._registry import as_decoder, check_kind
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, Timeline, has_picture_files, index_media, probe
 from framefeed.media import MediaSource, describe_picture_stream, read_stream_details
-from framefeed.request import ClipContext, Crop, FixedCrop, PictureRule, StillQuality, as_crop
+from framefeed.request import AnySize, Crop, FixedCrop, PictureRule, StillQuality, as_crop
 
 _OTHER_ARGUMENTS = {
     **dict.fromkeys(("width", "height"), "use size=(height, width)"),
@@ -58,7 +58,7 @@ class VideoDecoder:
             frame, at 0 s.
         stream_index: The stream to decode, or None for the best one.
         dimension_order: "NCHW" (default) or "NHWC".
-        size: (height, width), or the short side, to resize to; None keeps the size.
+        size: (height, width), the short side, ResizeCrop or LongSide, to resize to; None keeps the size.
         crop: (top, left, height, width) in displayed pixels, or ``CenterCrop(h, w)``; applied before ``size``.
         backend: Name of a decoder, or a decoder; "auto" is "pyav" for videos and "still" for pictures.
         frame_index: An index of the same source; None calls ``build_index(source)``.
@@ -78,7 +78,7 @@ class VideoDecoder:
         *,
         stream_index: int | None = None,
         dimension_order: Literal["NCHW", "NHWC"] = "NCHW",
-        size: tuple[int, int] | int | None = None,
+        size: AnySize | None = None,
         crop: Crop | Sequence[int] | None = None,
         backend: str | Decoder = "auto",
         frame_index: FrameIndex | None = None,
@@ -105,7 +105,7 @@ class VideoDecoder:
         check_kind(self._decoder, given, self._source.name)
         # A decoder has no epoch and no position: a random crop is drawn once.
         height, width = given.stream.displayed
-        output = rule.output(height, width, ClipContext(0, 0, 0))
+        output = rule.decoder_output(height, width)
         # A FixedCrop is no argument of users: ff.torch.VideoDecoder gives it, after its own warning.
         if not isinstance(crop, FixedCrop) and (remark := rule.explain_enlarging(height, width)) is not None:
             warnings.warn(remark, UserWarning, stacklevel=3)  # behind the check of names

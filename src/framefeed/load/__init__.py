@@ -6,6 +6,7 @@ from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._iteration import BatchIterator
 from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
 from framefeed.load._loader import ClipLoader
+from framefeed.load._normalise import Normaliser
 from framefeed.load._options import (
     MAX_SUBSTITUTES,
     OnError,
@@ -31,6 +32,7 @@ __all__ = [
     "Ledger",
     "LedgerEntry",
     "LoadStats",
+    "Normaliser",
     "OnError",
     "check_cache",
     "check_on_error",

@@ -41,10 +41,11 @@ class ClipBatch:
     ``batch["label"]`` is ``batch.columns["label"]``.
 
     Attributes:
-        data: RGB pixels, uint8 [B, T, C, H, W]. With a transform, the stacked results of the transform, [B, ...]. Zeros
-            for clips that failed. For a plan with ``unequal=True``, a list of B arrays: uint8 [T, C, H, W], or the
-            results of the transform; a clip that failed is zeros of its own picture size, or like the transform's
-            result for a black clip of that size.
+        data: RGB pixels, uint8 [B, T, C, H, W]. With a transform, the stacked results of the transform, [B, ...]. With
+            ``dtype``, ``mean`` or ``std`` of the loader, of that dtype; of bfloat16 a tensor of PyTorch. Zeros for
+            clips that failed. For a plan with ``unequal=True``, a list of B arrays: uint8 [T, C, H, W], or the results
+            of the transform; a clip that failed is zeros of its own picture size, or like the transform's result for a
+            black clip of that size.
         pts_seconds: Time of each frame in its stream, float64 [B, T]; NaN if unknown or if the clip failed.
         valid: False for frames that replace frames past the end of a video, and for clips that failed, bool [B, T].
         positions: Global positions in the epoch, int64 [B]. They look unshuffled in a shuffled plan too, because
@@ -55,6 +56,8 @@ class ClipBatch:
             the number of further files.
         ok: Whether the clip could be loaded, bool [B].
         errors: Error of each clip, a list of B; None for clips that could be loaded.
+        boxes: For a plan with a Letterbox, (top, left, height, width) of each clip's pictures in those of ``data``,
+            int64 [B, 4], of a flipped clip where they lie after the flip; zeros for clips that failed. Else None.
     """
 
     data: Any
@@ -66,9 +69,11 @@ class ClipBatch:
     sources: list[str | bytes]
     ok: npt.NDArray[np.bool_]
     errors: list[FramefeedError | None]
+    boxes: npt.NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
-        columns = (self.data, self.pts_seconds, self.valid, *self.columns.values(), self.ok)
+        boxes = () if self.boxes is None else (self.boxes,)
+        columns = (self.data, self.pts_seconds, self.valid, *self.columns.values(), self.ok, *boxes)
         lengths = {len(self.positions), len(self.rows), len(self.sources), len(self.errors), *map(len, columns)}
         if len(lengths) != 1 or self.pts_seconds.shape != self.valid.shape:
             raise UsageError(f"expected parts of one length in a batch, got lengths {sorted(lengths)}")
@@ -81,7 +86,7 @@ class ClipBatch:
         failed = f", {len(self) - int(self.ok.sum())} failed" if not self.ok.all() else ""
         if isinstance(self.data, list):
             return f"ClipBatch({len(self)} clips of any size{names}{failed})"
-        return f"ClipBatch({self.data.shape} {self.data.dtype}{names}{failed})"
+        return f"ClipBatch({tuple(self.data.shape)} {self.data.dtype}{names}{failed})"
 
     # Without ``__iter__``, which would make a batch an ``Iterable``, unpacking asks for item 0.
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
@@ -210,17 +215,29 @@ class BufferPools:
         batches: Most idle batches kept.
         clips: Most idle clips kept, for a transform; None if clips are decoded into the batches themselves.
         shared: Memory that worker processes can write to; None for memory of this process.
+        scratch: Most idle clips kept that are decoded and not finished.
+        dtype: Dtype of the batches; None for that of the results that are put into them.
 
     Attributes:
         singles: Lends memory for clips of any size.
+        scratch: Lends memory for clips that are not finished.
         form: Shape and dtype of the last result of the transform; None before the first.
     """
 
-    def __init__(self, batches: int, clips: int | None = None, shared: SharedMemory | None = None) -> None:
+    def __init__(
+        self,
+        batches: int,
+        clips: int | None = None,
+        shared: SharedMemory | None = None,
+        scratch: int = 2,
+        dtype: np.dtype[Any] | None = None,
+    ) -> None:
         self.batches = BufferPool(batches, shared=shared)
         self.clips = None if clips is None else BufferPool(clips, "a clip")
         self.singles = BufferPool(0, "a clip", shared)
+        self.scratch = BufferPool(scratch, "a clip")
         self.form: Form | None = None
+        self.dtype = dtype
 
 
 def get_form(result: AnyArray) -> Form:

@@ -59,7 +59,9 @@ class BatchIterator(Iterator[ClipBatch]):
         self._work, self._apply_transform = workers.begin(plan)
         self._tasks: deque[DecodeTask] = deque()
         self._taken = 0
-        batch_bytes = options.batch_size * (plan.frames_per_clip or 1) * mean_picture_bytes(plan)
+        self._normaliser = options.normaliser
+        itemsize = 1 if self._normaliser is None else self._normaliser.array_dtype.itemsize
+        batch_bytes = options.batch_size * (plan.frames_per_clip or 1) * mean_picture_bytes(plan) * itemsize
         # No bound method of this iterator, which would keep it alive: an abandoned iterator must end its work.
         clips_ahead = options.batch_size * options.batches_ahead(batch_bytes)
         grouping = Grouping.of(options, clips_ahead)
@@ -247,6 +249,8 @@ class BatchIterator(Iterator[ClipBatch]):
         self._cursor.clips = self._batches[self._next - 1].stop
         self._cursor.delivered = self._earlier_batches + self._next
         self._meter.count_batch(len(batch), len(failed))
+        if self._normaliser is not None:
+            batch.data = self._normaliser.deliver(batch.data)
         return batch
 
 

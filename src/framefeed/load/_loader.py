@@ -56,6 +56,11 @@ class ClipLoader(ClosedByWith):
             stored frames at the end of an epoch, and after ``close``.
         transform: Called with (clip [T, C, H, W], rng) in a worker; the results are stacked to a batch. ``rng`` depends
             on seed, epoch and global position only: it is the same in every worker and on every machine.
+        dtype: "float32", "float16" or "bfloat16": pixels become (x / 255 - mean) / std of this dtype on their way into
+            the batch. Batches of bfloat16 are tensors of PyTorch. A transform comes before it, and must return uint8
+            [T, C, H, W]. None leaves pixels, or results of the transform, as they are.
+        mean: A number, or one for each channel, of x / 255; with ``std``, and float32 if no ``dtype`` is given.
+        std: The same. Without mean and std, pixels become x / 255.
         on_error: "raise", "skip" or "substitute".
         max_failed: With "skip" or "substitute", number (int) or share (float) of an epoch's clips that may fail. If
             more fail, a LoadError ends the iteration.
@@ -81,13 +86,16 @@ class ClipLoader(ClosedByWith):
         limits: Limits | None = None,
         cache: FrameCache | None = None,
         transform: Transform | None = None,
+        dtype: Any = None,
+        mean: Sequence[float] | float | None = None,
+        std: Sequence[float] | float | None = None,
         on_error: OnError = "raise",
         max_failed: int | float | None = None,
         deadline_seconds: float | None = 60,
     ) -> None:
         options = LoaderOptions(
             batch_size, drop_last, workers, kind, prefetch, backend, cache, transform, on_error, deadline_seconds,
-            limits, max_failed,
+            limits, max_failed, dtype, mean, std,
         )  # fmt: skip
         if not isinstance(plan, EpochPlan):
             raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)

@@ -10,15 +10,45 @@ import numpy as np
 
 from framefeed._arrays import AnyArray
 from framefeed.decode import Pixels
-from framefeed.load._batch import BufferPool, BufferPools, Form, SharedArray, get_form
+from framefeed.load._batch import BufferPools, Form, SharedArray, get_form
+from framefeed.load._normalise import Normaliser
 from framefeed.parallel import Ok, catch_error
+from framefeed.request import Size
 
 MakeResult = Callable[[Pixels], AnyArray]
 """Calls the transform on a black clip."""
 
 
 class ClipMemory:
-    """Memory of a batch; each slot is written by one worker."""
+    """Memory of a batch; each slot is written by one worker.
+
+    Args:
+        shapes: Shape of each clip.
+        buffers: Of the process that decodes.
+    """
+
+    def __init__(self, shapes: Sequence[tuple[int, ...]], buffers: BufferPools) -> None:
+        self._shapes = list(shapes)
+        self._buffers = buffers
+
+    def lease_scratch(self, slot: int, size: Size | None = None) -> Pixels:
+        """Lend memory that a clip is decoded into before it is finished, uint8 [T, C, H, W] of any content.
+
+        Its pictures are of (height, width) ``size``; None if they have the size of the finished ones.
+        """
+        shape = self._shapes[slot]
+        return self._buffers.scratch.lease(shape if size is None else (*shape[:2], *size))
+
+    def _find_form(self, result: AnyArray) -> Form:
+        """Find shape and dtype of a result in the batch."""
+        shape, dtype = get_form(result)
+        return shape, self._buffers.dtype or dtype
+
+    def _copy(self, result: AnyArray, normaliser: Normaliser | None) -> AnyArray:
+        """Copy a result, normalised, to memory of its own."""
+        copied = np.empty(*self._find_form(result))
+        _write(result, copied, normaliser)
+        return copied
 
     def lease(self, slot: int) -> Pixels:
         """Lend the memory that a clip is decoded into, uint8 [T, C, H, W] of any content."""
@@ -28,8 +58,8 @@ class ClipMemory:
         """Return the memory that a worker process writes a clip or its result to; None if it must send it."""
         return None
 
-    def put(self, slot: int, result: AnyArray) -> None:
-        """Copy a result of the transform, or a clip that a worker process sent."""
+    def put(self, slot: int, result: AnyArray, normaliser: Normaliser | None = None) -> None:
+        """Copy a result of the transform, or a clip, normalised if it is not yet, as those of worker processes are."""
         raise NotImplementedError
 
     def clear(self, slot: int) -> None:
@@ -48,20 +78,28 @@ class ClipMemory:
         raise NotImplementedError
 
 
+def _write(result: AnyArray, out: AnyArray, normaliser: Normaliser | None) -> None:
+    if normaliser is None:
+        out[...] = result
+    else:
+        normaliser.write(result, out)
+
+
 def make_memory(shapes: Sequence[tuple[int, ...]], buffers: BufferPools, *, unequal: bool) -> ClipMemory:
     """Make the memory of a batch, from the shape of each clip; all are the same unless ``unequal``."""
     if unequal:
         return UnequalMemory(shapes, buffers)
     if buffers.clips is None:
-        return BatchMemory(len(shapes), shapes[0], buffers.batches)
+        return BatchMemory(len(shapes), shapes[0], buffers)
     return StackMemory(len(shapes), shapes[0], buffers)
 
 
 class BatchMemory(ClipMemory):
     """One array that the clips are decoded into."""
 
-    def __init__(self, count: int, shape: tuple[int, ...], pool: BufferPool) -> None:
-        self._array, self._shared = pool.lease_shared((count, *shape))
+    def __init__(self, count: int, shape: tuple[int, ...], buffers: BufferPools) -> None:
+        super().__init__([shape] * count, buffers)
+        self._array, self._shared = buffers.batches.lease_shared((count, *shape), buffers.dtype or np.uint8)
 
     def lease(self, slot: int) -> Pixels:
         """Return the clip's part of the array."""
@@ -72,9 +110,9 @@ class BatchMemory(ClipMemory):
         """Return the clip's part of the array."""
         return None if self._shared is None else self._shared[slot]
 
-    def put(self, slot: int, result: AnyArray) -> None:
+    def put(self, slot: int, result: AnyArray, normaliser: Normaliser | None = None) -> None:
         """Copy a clip into the array."""
-        self._array[slot] = result
+        _write(result, self._array[slot], normaliser)
 
     def clear(self, slot: int) -> None:
         """Set a clip to zeros."""
@@ -93,9 +131,8 @@ class StackMemory(ClipMemory):
     """
 
     def __init__(self, count: int, shape: tuple[int, ...], buffers: BufferPools) -> None:
+        super().__init__([shape] * count, buffers)
         self._count = count
-        self._shape = shape
-        self._buffers = buffers
         self._array: AnyArray | None = None
         self._shared: SharedArray | None = None
         self._misfits: dict[int, AnyArray] = {}
@@ -104,7 +141,7 @@ class StackMemory(ClipMemory):
     def lease(self, slot: int) -> Pixels:
         """Lend memory for a clip."""
         assert self._buffers.clips is not None
-        return self._buffers.clips.lease(self._shape)
+        return self._buffers.clips.lease(self._shapes[slot])
 
     def _prepare(self, form: Form) -> AnyArray:
         """Make the array, for results of a form, if there is none."""
@@ -120,14 +157,14 @@ class StackMemory(ClipMemory):
             self._prepare(self._buffers.form)
         return None if self._shared is None else self._shared[slot]
 
-    def put(self, slot: int, result: AnyArray) -> None:
+    def put(self, slot: int, result: AnyArray, normaliser: Normaliser | None = None) -> None:
         """Copy a result into the array, or keep it apart."""
-        self._buffers.form = form = get_form(result)
+        self._buffers.form = form = self._find_form(result)
         array = self._prepare(form)
         if form == get_form(array[0]):
-            array[slot] = result
+            _write(result, array[slot, ...], normaliser)  # also where a result is one number
         else:
-            self._misfits[slot] = result
+            self._misfits[slot] = result if normaliser is None else self._copy(result, normaliser)
 
     def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Any, list[int]]:
         """Return the array of the results, in the form of the first; zeros for clips that failed."""
@@ -150,7 +187,7 @@ class StackMemory(ClipMemory):
         clip[...] = 0
         assert make_result is not None
         outcome = catch_error(make_result, clip)
-        shape, dtype = get_form(outcome.value if isinstance(outcome, Ok) else clip)
+        shape, dtype = self._find_form(outcome.value if isinstance(outcome, Ok) else clip)
         zeros = self._buffers.batches.lease((self._count, *shape), dtype)
         zeros[...] = 0
         return zeros
@@ -160,8 +197,7 @@ class UnequalMemory(ClipMemory):
     """Memory of its own for each clip."""
 
     def __init__(self, shapes: Sequence[tuple[int, ...]], buffers: BufferPools) -> None:
-        self._shapes = list(shapes)
-        self._buffers = buffers
+        super().__init__(shapes, buffers)
         self._clips: list[AnyArray | None] = [None] * len(shapes)
 
     def lease(self, slot: int) -> Pixels:
@@ -173,16 +209,17 @@ class UnequalMemory(ClipMemory):
         """Return memory for a clip; a result of a transform can have any form."""
         if self._buffers.clips is not None:
             return None
-        self._clips[slot], shared = self._buffers.singles.lease_shared(self._shapes[slot])
+        dtype = self._buffers.dtype or np.uint8
+        self._clips[slot], shared = self._buffers.singles.lease_shared(self._shapes[slot], dtype)
         return shared
 
-    def put(self, slot: int, result: AnyArray) -> None:
+    def put(self, slot: int, result: AnyArray, normaliser: Normaliser | None = None) -> None:
         """Copy a result: a transform may use its array again."""
-        self._clips[slot] = result.copy()
+        self._clips[slot] = self._copy(result, normaliser)
 
     def clear(self, slot: int) -> None:
         """Replace a clip by zeros."""
-        self._clips[slot] = np.zeros(self._shapes[slot], np.uint8)
+        self._clips[slot] = np.zeros(self._shapes[slot], self._buffers.dtype or np.uint8)
 
     def reshape(self, slot: int, shape: tuple[int, ...]) -> None:
         """Expect a clip of another shape."""
@@ -194,7 +231,7 @@ class UnequalMemory(ClipMemory):
             for slot in set(range(len(self._clips))).difference(slots):
                 outcome = catch_error(make_result, np.zeros(self._shapes[slot], np.uint8))
                 if isinstance(outcome, Ok):
-                    self._clips[slot] = np.zeros_like(outcome.value)
+                    self._clips[slot] = np.zeros(*self._find_form(outcome.value))
         return self._clips, []
 
 
@@ -213,9 +250,8 @@ class TaskMemory(ClipMemory):
     def __init__(
         self, shapes: Sequence[tuple[int, ...]], shared: Sequence[SharedArray | None], buffers: BufferPools
     ) -> None:
-        self._shapes = shapes
+        super().__init__(shapes, buffers)
         self._shared = shared
-        self._buffers = buffers
         self.results: dict[int, AnyArray] = {}
 
     def lease(self, slot: int) -> Pixels:
@@ -228,14 +264,14 @@ class TaskMemory(ClipMemory):
         clip = self.results[slot] = self._buffers.singles.lease(self._shapes[slot])
         return clip
 
-    def put(self, slot: int, result: AnyArray) -> None:
+    def put(self, slot: int, result: AnyArray, normaliser: Normaliser | None = None) -> None:
         """Copy a result to where it is expected in this form, else keep it to be sent."""
         shared = self._shared[slot]
-        if shared is not None and get_form(result) == (shared.shape, shared.dtype):
-            shared.open()[...] = result
+        if shared is not None and self._find_form(result) == (shared.shape, shared.dtype):
+            _write(result, shared.open(), normaliser)
         else:
             # A copy: the transform may use its array again, for the next clip.
-            self.results[slot] = result.copy()
+            self.results[slot] = self._copy(result, normaliser)
 
     def clear(self, slot: int) -> None:
         """Send nothing: the process that asked clears its memory."""

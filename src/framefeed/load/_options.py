@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator
 
@@ -14,6 +15,7 @@ from framefeed._checks import check_choice, check_integer, check_transform, expe
 from framefeed._values import Limits
 from framefeed.decode import Decoder, as_decoder
 from framefeed.load._ledger import check_max_failed
+from framefeed.load._normalise import Normaliser
 from framefeed.parallel import check_deadline, thread_budget
 from framefeed.plan import EpochPlan, choose_stored_form, count_planned, explain_little_reuse
 
@@ -63,6 +65,9 @@ class LoaderOptions:
     deadline_seconds: float | None = 60
     limits: Limits | None = None
     max_failed: int | float | None = None
+    dtype: Any = None
+    mean: Any = None
+    std: Any = None
 
     def __post_init__(self) -> None:
         self._set_integer("batch_size", 1)
@@ -76,6 +81,11 @@ class LoaderOptions:
         check_deadline(self.deadline_seconds)
         if not isinstance(self.backend, str | Decoder):
             raise expected("backend", "the name of a decoder, or a Decoder", self.backend)
+        normaliser = Normaliser.of(self.dtype, self.mean, self.std, has_transform=self.transform is not None)
+        if normaliser is not None:
+            # As they are checked, so that a worker process needs neither PyTorch nor the user's types.
+            for name in ("dtype", "mean", "std"):
+                object.__setattr__(self, name, getattr(normaliser, name))
 
     def _set_integer(self, name: str, least: int, hint: str = "") -> None:
         value = getattr(self, name)
@@ -87,6 +97,16 @@ class LoaderOptions:
     def num_workers(self) -> int:
         """Number of threads; the thread budget of the process for "auto"."""
         return thread_budget().threads if self.workers == "auto" else self.workers
+
+    @property
+    def normaliser(self) -> Normaliser | None:
+        """Makes numbers of pixels; None leaves them as they are. Each has tables of its own."""
+        return None if self.dtype is None else Normaliser(self.dtype, self.mean, self.std)
+
+    @property
+    def array_dtype(self) -> np.dtype[Any] | None:
+        """Dtype of the arrays of batches; None for pixels, or results of the transform, as they are."""
+        return None if self.normaliser is None else self.normaliser.array_dtype
 
     @property
     def fetch_seconds(self) -> float | None:
@@ -142,7 +162,7 @@ def wrap_in_cache(plan: EpochPlan, cache: FrameCache, decoder: Decoder) -> Decod
 
 def explain_useless_cache(plan: EpochPlan, cache: FrameCache | None) -> str | None:
     """Explain that an empty cache saves little, because the plan draws other frames in the next epoch; else None."""
-    if cache is None or not plan.is_random:
+    if cache is None or not plan.draws_frames:
         return None
     try:
         with os.scandir(cache.path) as entries:

@@ -108,6 +108,7 @@ class PendingBatch:
         pts_seconds: Time of each frame, float64 [B, T]; NaN if unknown or if the clip failed.
         valid: False for frames that replace others, and for clips that failed, bool [B, T].
         errors: Error of each clip, or None.
+        boxes: Of a plan with a border, where pictures lie in those that are delivered, int64 [B, 4]; else None.
     """
 
     def __init__(self, plan: EpochPlan, positions: Sequence[int], memory: ClipMemory, length: int) -> None:
@@ -122,6 +123,7 @@ class PendingBatch:
         self._global_positions = np.array([plan.global_position(each) for each in positions], dtype=np.int64)
         self.pts_seconds = np.full((count, length), np.nan)
         self.valid = np.zeros((count, length), dtype=np.bool_)
+        self.boxes = np.zeros((count, 4), dtype=np.int64) if plan.options.has_boxes else None
         self.rows = [plan.row_at(position) for position in positions]
         self.errors: list[FramefeedError | None] = [None] * count
 
@@ -168,9 +170,14 @@ class PendingBatch:
         if isinstance(outcome, Err):
             self.fail(slot, outcome.error, "plan")
             return None
-        self.pts_seconds[slot] = outcome.value.pts_seconds
-        self.valid[slot] = outcome.value.valid
+        self._note_frames(slot, outcome.value)
         return outcome.value
+
+    def _note_frames(self, slot: int, request: DecodeRequest) -> None:
+        self.pts_seconds[slot] = request.pts_seconds
+        self.valid[slot] = request.valid
+        if self.boxes is not None and request.box is not None:
+            self.boxes[slot] = request.box
 
     def fail(self, slot: int, error: BaseException, stage: str, where: str = "") -> None:
         """Mark a clip as failed; KeyboardInterrupt and SystemExit are raised instead."""
@@ -186,6 +193,8 @@ class PendingBatch:
         self.errors[slot] = error
         self.pts_seconds[slot] = np.nan
         self.valid[slot] = False
+        if self.boxes is not None:
+            self.boxes[slot] = 0
         self.memory.clear(slot)
 
     # --- called by the consumer -----------------------------------------------------------------------
@@ -201,8 +210,7 @@ class PendingBatch:
             return False
         self._set_clip(slot, position)
         self.errors[slot] = None
-        self.pts_seconds[slot] = outcome.value.pts_seconds
-        self.valid[slot] = outcome.value.valid
+        self._note_frames(slot, outcome.value)
         if self._requests is not None:
             self._requests[slot] = outcome.value
         return True
@@ -265,6 +273,7 @@ class PendingBatch:
             sources=[source.name if isinstance(source, ImageSequence) else source for source in sources],
             ok=np.array([error is None for error in errors]),
             errors=errors,
+            boxes=self.boxes,
         )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from framefeed._arrays import BoolArray
+from framefeed._arrays import BoolArray, IntArray
 from framefeed.decode import Pixels
 from framefeed.errors import FramefeedError, LoadError
 from framefeed.load._batch import BufferPools, SharedArray
@@ -73,6 +73,7 @@ class ClipAnswer:
     cost: WorkCost
     pts_seconds: npt.NDArray[np.float64]
     valid: BoolArray
+    boxes: IntArray | None
     errors: list[FramefeedError | None]
     results: dict[int, npt.NDArray[Any]]
     process: int
@@ -88,7 +89,7 @@ class ClipProcess:
     def __init__(self, plan: EpochPlan, options: LoaderOptions) -> None:
         self._plan = plan
         self._options = options
-        self._buffers = BufferPools(0, None if options.transform is None else 1)
+        self._buffers = BufferPools(0, None if options.transform is None else 1, dtype=options.array_dtype)
         self._iteration: tuple[int, int] | None = None
         self._worker: ClipWorker | None = None
 
@@ -115,7 +116,8 @@ class ClipProcess:
         cost = worker(DecodeTask(batch, list(range(len(batch)))))
         errors = [error if error is None else _make_sendable(error) for error in batch.errors]
         counts = None if cache is None else cache.stats()
-        return ClipAnswer(cost, batch.pts_seconds, batch.valid, errors, memory.results, os.getpid(), counts)
+        arrays = batch.pts_seconds, batch.valid, batch.boxes
+        return ClipAnswer(cost, *arrays, errors, memory.results, os.getpid(), counts)
 
     def _begin(self, iteration: int, epoch: int) -> ClipWorker:
         if self._worker is None or self._iteration != (iteration, epoch):
@@ -168,6 +170,8 @@ class ProcessClips(RemoteCaller):
             self._caches[answer.process] = answer.cache
         batch.pts_seconds[task.slots] = answer.pts_seconds
         batch.valid[task.slots] = answer.valid
+        if batch.boxes is not None and answer.boxes is not None:
+            batch.boxes[task.slots] = answer.boxes
         for number, slot in enumerate(task.slots):
             error = answer.errors[number]
             if error is not None:

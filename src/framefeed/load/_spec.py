@@ -49,8 +49,9 @@ class BatchSpec:
 
 
 def list_arrays(batch: ClipBatch) -> dict[str, AnyArray]:
-    """List the arrays of a batch by name: those of `SHAPED_KEYS`, and the columns."""
-    return {**{name: getattr(batch, name) for name in SHAPED_KEYS}, **batch.columns}
+    """List the arrays of a batch by name: those of `SHAPED_KEYS`, the boxes if there are any, and the columns."""
+    boxes = {} if batch.boxes is None else {"boxes": batch.boxes}
+    return {**{name: getattr(batch, name) for name in SHAPED_KEYS}, **boxes, **batch.columns}
 
 
 def describe_batches(
@@ -65,27 +66,31 @@ def describe_batches(
         unequal: Whether clips may differ in size; else that is an error.
 
     Raises:
-        UsageError: The clips differ in size, or a column is named as another array of a batch.
+        UsageError: The clips differ in size, a column is named as another array of a batch, or arrays of NumPy cannot
+            hold the dtype.
         FramefeedError: What is wrong with the first clips, if their transformed results are needed.
     """
+    if options.dtype == "bfloat16":
+        raise UsageError("dtype='bfloat16' is for batches of PyTorch: give the loader dtype='float32' or 'float16'")
     plan, batches = cursor.plan, cursor.list_batches(options)
     if plan.options.unequal and not unequal:
         raise UsageError(
             "the clips of a plan with unequal=True have no common shape: give size=(height, width) to plan_clips, or "
             "take the lists of clips from ff.ClipLoader"
         )
-    clashing = [name for name in plan.columns if name in (*SHAPED_KEYS, "sources")]
+    others = (*SHAPED_KEYS, "sources", *(["boxes"] if plan.options.has_boxes else []))
+    clashing = [name for name in plan.columns if name in others]
     if clashing:
         raise UsageError(f"columns {clashing} have the same names as other arrays of a batch: rename them")
     length = options.batch_size if options.drop_last else None
     frames = plan.frames_per_clip
     picture_shape = (3, None, None) if plan.options.unequal else plan.picture_shape
     shape: tuple[int | None, ...] = (frames, *picture_shape)
-    dtype = np.dtype(np.uint8)
+    dtype = options.array_dtype or np.dtype(np.uint8)
     data = ArraySpec((length, *shape), dtype)
     if options.transform is not None and len(plan):
         result_shape, dtype = _find_result_form(plan, options)
-        data = ArraySpec((length, *result_shape), dtype)
+        data = ArraySpec((length, *result_shape), options.array_dtype or dtype)
     arrays = {
         "data": data,
         "pts_seconds": ArraySpec((length, frames), np.dtype(np.float64)),
@@ -93,6 +98,8 @@ def describe_batches(
         "positions": ArraySpec((length,), np.dtype(np.int64)),
         "ok": ArraySpec((length,), np.dtype(np.bool_)),
     }
+    if plan.options.has_boxes:
+        arrays["boxes"] = ArraySpec((length, 4), np.dtype(np.int64))
     for name, values in plan.tables.columns.items():
         arrays[name] = ArraySpec((length,), np.dtype(np.int64) if values.dtype.kind in "iu" else values.dtype)
     lengths = tuple(len(batches[number]) for number in sorted({0, len(batches) - 1})) if len(batches) else ()
@@ -102,7 +109,7 @@ def describe_batches(
 def _find_result_form(plan: EpochPlan, options: LoaderOptions) -> Form:
     """Find the form of the transform's results by the first clip that can be loaded, of some."""
     decoder, whole = options.decoder_for(plan), plan.whole
-    worker = ClipWorker(whole, decoder, options.transform, options.fetch_seconds)
+    worker = ClipWorker(whole, decoder, options.transform, options.fetch_seconds, options.normaliser)
     failed: FramefeedError | None = None
     for position in range(min(len(plan), 1 + MAX_SUBSTITUTES)):
         number = int(plan.global_position(position))

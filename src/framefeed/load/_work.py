@@ -30,6 +30,8 @@ from framefeed.decode import (
 from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
 from framefeed.index import SECONDS_PER_FILE, SECONDS_PER_FILE_PIXEL, plan_runs, predict_seconds
 from framefeed.load._batch import BufferPools, ClipBatch
+from framefeed.load._finish import Finisher
+from framefeed.load._normalise import Normaliser
 from framefeed.load._options import LoaderOptions, Transform
 from framefeed.load._pending import PendingBatch
 from framefeed.load._stats import Stopwatch, WorkCost
@@ -184,12 +186,13 @@ class ClipWorker:
         decoder: Turns requests into pixels.
         transform: The user's function of (clip [T, C, H, W], rng).
         fetch_seconds: Longest time for the fetches of a task, those by URL, from its start; None for no limit.
+        normaliser: Makes numbers of pixels, after the transform; None leaves them as they are.
     """
 
     @classmethod
     def of(cls, plan: EpochPlan, options: LoaderOptions) -> ClipWorker:
         """Make a worker for the whole epoch of a plan."""
-        return cls(plan.whole, options.decoder_for(plan), options.transform, options.fetch_seconds)
+        return cls(plan.whole, options.decoder_for(plan), options.transform, options.fetch_seconds, options.normaliser)
 
     def __init__(
         self,
@@ -197,11 +200,14 @@ class ClipWorker:
         decoder: Decoder,
         transform: Transform | None = None,
         fetch_seconds: float | None = None,
+        normaliser: Normaliser | None = None,
     ) -> None:
         self._plan = plan
         self._decoder = adapt_decoder(decoder)
         self._transform = transform
         self._fetch_seconds = fetch_seconds
+        self._normaliser = normaliser
+        self._finisher = Finisher(in_place=normaliser is None or transform is not None)
 
     def __call__(self, task: DecodeTask) -> WorkCost:
         """Do a task; errors are stored in the batch."""
@@ -213,13 +219,17 @@ class ClipWorker:
         task.stage = "decode"
         with fetch_limit(self._fetch_seconds):
             clips = self._decode(task, requests, cost.counts)
-        cost.decode = watch.lap()
         if self._transform is not None:
+            cost.decode = watch.lap()
             task.stage = "transform"
-            cost.nbytes = self._transform_clips(task, clips)
+            cost.nbytes = self._put_clips(task, clips)
             cost.transform = watch.lap()
+            return cost
+        if self._normaliser is not None:
+            cost.nbytes = self._put_clips(task, clips)
         else:
             cost.nbytes = sum(clip.nbytes for clip in clips.values())
+        cost.decode = watch.lap()
         return cost
 
     def apply_transform(self, clip_and_position: tuple[Pixels, int]) -> npt.NDArray[Any]:
@@ -234,10 +244,13 @@ class ClipWorker:
             else:
                 given = f"{describe_value(returned)}, which as an array has the type {result.dtype}"
             raise UsageError(f"transform: expected it to return an array of numbers, got {given}")
+        if self._normaliser is not None:
+            self._normaliser.check(result)
         return result
 
     def _decode(self, task: DecodeTask, requests: dict[int, DecodeRequest], counts: DecodeCounts) -> dict[int, Pixels]:
-        clips = {slot: task.batch.memory.lease(slot) for slot in requests}
+        memory, finisher = task.batch.memory, self._finisher
+        clips = {slot: finisher.lease(memory, slot, request) for slot, request in requests.items()}
         sources: dict[int, list[_Part]] = {}
         for slot, request in requests.items():
             for mask, clip_slot in _split_damaged(request, clips[slot]):
@@ -257,8 +270,7 @@ class ClipWorker:
                 if mask is not None and slot in clips:
                     clips[slot][mask] = clip_slot.out
         for slot, clip in clips.items():
-            if (skipped := requests[slot].skipped) is not None:
-                clip[skipped] = 0
+            clips[slot] = finisher.finish(memory, slot, requests[slot], clip)
         return clips
 
     def _decode_sources(
@@ -288,15 +300,20 @@ class ClipWorker:
             else:
                 yield parts, catch_outcome(lambda clips: self._decoder.decode(*clips), outcome.value)
 
-    def _transform_clips(self, task: DecodeTask, clips: dict[int, Pixels]) -> int:
-        nbytes = 0
+    def _put_clips(self, task: DecodeTask, clips: dict[int, Pixels]) -> int:
+        """Transform clips, if there is a transform, and put the results into the batch; return their bytes there."""
+        nbytes, normaliser = 0, self._normaliser
         for slot in list(clips):
             task.slot = slot
             # Popped, so that the memory of a clip comes back before the next one is transformed.
-            outcome = catch_outcome(self.apply_transform, (clips.pop(slot), task.batch.positions[slot]))
+            clip = clips.pop(slot)
+            outcome: Ok[npt.NDArray[Any]] | Err = Ok(clip)
+            if self._transform is not None:
+                outcome = catch_outcome(self.apply_transform, (clip, task.batch.positions[slot]))
             if isinstance(outcome, Ok):
-                task.batch.memory.put(slot, outcome.value)
-                nbytes += outcome.value.nbytes
+                result = outcome.value
+                task.batch.memory.put(slot, result, normaliser)
+                nbytes += result.size * (result if normaliser is None else normaliser.array_dtype).itemsize
             else:
                 task.batch.fail(slot, outcome.error, task.stage)
         return nbytes
@@ -321,14 +338,28 @@ def _split_damaged(request: DecodeRequest, clip: Pixels) -> Iterator[tuple[BoolA
             yield mask, ClipSlot(request.ordinals[mask], request.output, memory, is_damaged)
 
 
-def load_batch(plan: EpochPlan, positions: Sequence[int], decoder: Decoder, buffers: BufferPools) -> ClipBatch:
+def load_batch(
+    plan: EpochPlan,
+    positions: Sequence[int],
+    decoder: Decoder,
+    buffers: BufferPools,
+    normaliser: Normaliser | None = None,
+) -> ClipBatch:
     """Load positions in the calling thread; the errors of clips are in the batch.
+
+    Args:
+        plan: At the epoch of the positions.
+        positions: Positions of the plan.
+        decoder: Turns requests into pixels.
+        buffers: Memory for the batch, of the dtype of the normaliser.
+        normaliser: Makes numbers of pixels; None leaves them as they are.
 
     Raises:
         IndexError: There is no such position.
         UsageError: The clips differ in their number of frames.
     """
-    batch, worker = PendingBatch.begin(plan, positions, buffers), ClipWorker(plan, decoder)
+    batch = PendingBatch.begin(plan, positions, buffers)
+    worker = ClipWorker(plan, decoder, normaliser=normaliser)
     for task in split_batch(batch, grouping=Grouping(_MOST_PICTURES)):
         worker(task)
     return batch.finish()

@@ -79,9 +79,10 @@ class Workers:
         else:
             self._pool = open_pool(self.count)
         self._process = os.getpid()
-        clips = None if options.transform is None else max(options.batch_size, self.count + 1)
+        at_once = max(options.batch_size, self.count + 1)
+        clips = None if options.transform is None else at_once
         # Two more than are prepared ahead: the one being delivered, and the one that the caller still holds.
-        self._buffers = BufferPools(options.prefetch + 2, clips, memory)
+        self._buffers = BufferPools(options.prefetch + 2, clips, memory, at_once, options.array_dtype)
 
     def find_costs(self, plan: EpochPlan) -> ClipCosts | None:
         """Return the predicted costs of the plan's clips; None if the order of starts makes no difference."""

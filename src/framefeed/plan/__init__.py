@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from framefeed.plan._epoch import STATE_VERSION, EpochPlan, locate_ahead
+from framefeed.plan._checkpoint import STATE_VERSION
+from framefeed.plan._epoch import EpochPlan, locate_ahead
 from framefeed.plan._options import Balance, Shuffle
 from framefeed.plan._plan_clips import find_remarks, plan_clips
 from framefeed.plan._plan_requests import plan_requests

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Any, SupportsIndex, get_args, overload
 
 import numpy as np
@@ -12,17 +11,18 @@ from numpy.random import Generator
 
 from framefeed._arrays import FloatArray, IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import OutOfRange, check_choice, check_integer, check_mapping, check_position
-from framefeed.catalog import Catalog, CatalogEntry, has_jpegs
+from framefeed._checks import OutOfRange, check_choice, check_integer, check_position
+from framefeed.catalog import Catalog, CatalogEntry
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import STILL_TIMELINE, FrameIndex, Timeline, has_still_timeline
 from framefeed.plan._balance import CostOrder, estimate_row_costs
-from framefeed.plan._description import PlanDescription, Waits, describe_plan, find_differences, predict_steps, shorten
+from framefeed.plan._checkpoint import STATE_VERSION, hash_plan, list_told_options, read_state
+from framefeed.plan._description import PlanDescription, Waits, describe_plan, predict_steps, shorten
 from framefeed.plan._options import Balance, PlanOptions
 from framefeed.plan._order import ClipLocation, Permutation, make_permutation
 from framefeed.plan._request_rule import Requests, make_row_requests
 from framefeed.plan._rules import ALIKE_IN_STILLS, ClipRule
-from framefeed.plan._shard import Delivery, Rest, Shard, load_deliveries
+from framefeed.plan._shard import Delivery, Rest, Shard
 from framefeed.plan._tables import Excluded, PlanTables, describe_source
 from framefeed.request import (
     SUBSTITUTES,
@@ -31,15 +31,10 @@ from framefeed.request import (
     DecodeRequest,
     generator_at,
     hash_words,
+    is_flipped,
     make_planned_request,
 )
 
-STATE_VERSION = 2
-"""Rises too if the costs of rows, or the order by cost, change: with them, a balanced state would leave other clips."""
-_WITHOUT_DELIVERIES = 1
-"""Version of states that know no deliveries; of plans that were dealt once."""
-_CLIPS_VERSION = 1
-"""Rises if a global position of the same plan gets another clip."""
 _SAMPLED_POSITIONS = 4096
 """Positions of each rank whose cost is estimated."""
 _MOST_LOCATIONS = 4096
@@ -70,7 +65,8 @@ class EpochPlan:
         options = self.options
         return (
             f"EpochPlan({len(self)} clips, {self.rule!r}, seed={options.seed}, epoch={options.epoch}, "
-            f"shuffle={options.shuffle!r}, rank={options.rank} of {options.world_size})"
+            f"shuffle={options.shuffle!r}, rank={options.rank} of {options.world_size}"
+            f"{f', horizontal_flip={options.horizontal_flip}' if options.horizontal_flip else ''})"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -221,7 +217,12 @@ class EpochPlan:
             damaged = is_damaged
             if on_damaged == "skip":
                 chosen = replace(chosen, valid=chosen.valid & ~damaged)
-        return make_planned_request(self.catalog.source(row), chosen, seconds, output, damaged, on_damaged)
+        flipped = is_flipped(self.seed, self.epoch, global_position, self.options.horizontal_flip)
+        placement = self.tables.pictures.place(output, is_flipped=flipped)
+        source = self.catalog.source(row)
+        return make_planned_request(
+            source, chosen, seconds, output, damaged, on_damaged, flipped=flipped, placement=placement
+        )
 
     def _choose_frames(self, index: FrameIndex, row: int, context: ClipContext) -> tuple[ClipFrames, FloatArray]:
         """Choose the frames of a clip; return them and their times in seconds."""
@@ -300,7 +301,12 @@ class EpochPlan:
 
     @property
     def is_random(self) -> bool:
-        """Whether frames or crops are drawn, so that epochs differ in more than their order."""
+        """Whether frames, crops or flips are drawn, so that epochs differ in more than their order."""
+        return self.draws_frames or 0 < self.options.horizontal_flip < 1
+
+    @property
+    def draws_frames(self) -> bool:
+        """Whether frames or crops are drawn, so that epochs differ in what is decoded."""
         return any(getattr(each, "is_random", False) for each in (self.rule, self.options.crop))
 
     @property
@@ -335,6 +341,8 @@ class EpochPlan:
     def clip_shape_at(self, position: SupportsIndex) -> tuple[int, int, int, int]:
         """Shape of the clip at one position, (T, C, H, W); with ``unequal=True`` shapes may differ."""
         request, row = self[position], self.row_at(position)
+        if request.placement is not None:
+            return len(request), 3, *request.placement.size
         _, height, width = request.output.shape(int(self.catalog.heights[row]), int(self.catalog.widths[row]))
         return len(request), 3, height, width
 
@@ -396,31 +404,16 @@ class EpochPlan:
     # --- checkpoints ----------------------------------------------------------------------------------
 
     @cached_property
-    def fingerprint(self) -> str:
-        """Hash of all that determines the clip at a global position, except the epoch."""
-        options = self.options
-        parts = (
-            f"framefeed plan {_CLIPS_VERSION}",
-            self.catalog.fingerprint,
-            self.rule,
-            (options.seed, options.shuffle, options.clips_per_video),
-            (options.size, options.crop, options.within, options.on_damaged),
-            *(("still_quality", "scaled") if self._is_scaled else ()),
-        )
-        return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+    def _told_options(self) -> PlanOptions:
+        return list_told_options(self.catalog, self.options, own_forms=self.tables.pictures is self.rule)
 
     @cached_property
-    def _is_scaled(self) -> bool:
-        """Whether ``still_quality`` may change a picture: states of all other plans do not name it."""
-        options, pictures = self.options, self.tables.pictures
-        is_resized = options.size is not None or getattr(options.crop, "resizes", False)
-        if options.still_quality == "exact" or pictures is self.rule or not is_resized:
-            return False
-        return has_jpegs(self.catalog.table)
+    def fingerprint(self) -> str:
+        """Hash of all that determines the clip at a global position, except the epoch."""
+        return hash_plan(self.catalog, self.rule, self._told_options)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the plan's part of a checkpoint: a dict for JSON, of at most 600 bytes."""
-        options = self.options if self._is_scaled else replace(self.options, still_quality="exact")
         return {
             "version": STATE_VERSION,
             "fingerprint": self.fingerprint,
@@ -433,7 +426,7 @@ class EpochPlan:
             "deliveries": [delivery.dump() for delivery in self.deliveries],
             "num_clips": len(self.tables.layout),
             "rule": shorten(repr(self.rule)),
-            "options": shorten(options.text),
+            "options": shorten(self._told_options.text),
             "catalog": self.catalog.fingerprint,
         }
 
@@ -445,19 +438,7 @@ class EpochPlan:
         Raises:
             UsageError: The checkpoint belongs to another plan.
         """
-        check_mapping("state", state, "what plan.state_dict() returned")
-        version = state.get("version")
-        if version not in (STATE_VERSION, _WITHOUT_DELIVERIES):
-            raise UsageError(f"state: expected version {STATE_VERSION} of a plan's state, got version {version!r}")
-        if state.get("fingerprint") != self.fingerprint:
-            parts = "; ".join(find_differences(state, self.state_dict()))
-            prints = f"its fingerprint is {state.get('fingerprint')}, this plan's {self.fingerprint}"
-            raise UsageError(
-                f"this checkpoint belongs to another plan: {f'these differ: {parts}' if parts else prints}. Make the "
-                "plan with the same catalog, rule, seed and options as before"
-            )
-        deliveries = load_deliveries(state.get("deliveries", []))
-        epoch = check_integer("state['epoch']", state.get("epoch"), least=0)
+        epoch, deliveries = read_state(state, self.state_dict())
         return replace(self, options=replace(self.options, epoch=epoch), deliveries=deliveries)
 
     # --- cost -----------------------------------------------------------------------------------------

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from framefeed._checks import check_choice, check_integer, check_names, expected
+from framefeed._checks import check_choice, check_integer, check_names, expected, is_number
 from framefeed.plan._shard import Shard, Tail
-from framefeed.request import Crop, OnDamaged, PictureRule, Size, StillQuality, as_crop, check_seed
+from framefeed.request import AnySize, Crop, Letterbox, OnDamaged, PictureRule, StillQuality, as_crop, check_seed
 
 Shuffle = bool | Literal["videos"]
 Balance = Literal["cost"]
-TOLD_OPTIONS = ("shuffle", "clips_per_video", "size", "crop", "within", "on_damaged", "still_quality")
+TOLD_OPTIONS = (
+    "shuffle", "clips_per_video", "size", "crop", "within", "on_damaged", "horizontal_flip", "still_quality",
+)  # fmt: skip
 """Options that determine the clips besides the seed."""
 
 
@@ -30,13 +32,14 @@ class PlanOptions:
     world_size: int = 1
     tail: Tail = "pad"
     clips_per_video: int = 1
-    size: Size | int | None = None
+    size: AnySize | None = None
     crop: Crop | Sequence[int] | None = None
     within: tuple[str, str] | None = None
     columns: Sequence[str] = ()
     on_damaged: OnDamaged = "error"
     unequal: bool = False
     balance: Balance | None = None
+    horizontal_flip: float = 0.0
     still_quality: StillQuality = "scaled"
 
     def __post_init__(self) -> None:
@@ -59,6 +62,9 @@ class PlanOptions:
         if not isinstance(self.unequal, bool):
             raise expected("unequal", "True or False", self.unequal)
         check_choice("balance", self.balance, (None, *get_args(Balance)))
+        if not is_number(self.horizontal_flip) or not 0 <= self.horizontal_flip <= 1:
+            raise expected("horizontal_flip", "a probability from 0.0 to 1.0", self.horizontal_flip)
+        object.__setattr__(self, "horizontal_flip", float(self.horizontal_flip))
         object.__setattr__(self, "crop", as_crop(self.crop))
         object.__setattr__(self, "size", self.pictures.size)
 
@@ -68,9 +74,15 @@ class PlanOptions:
         return PictureRule(self.size, as_crop(self.crop), self.still_quality)
 
     @property
+    def has_boxes(self) -> bool:
+        """Whether pictures lie in larger ones that are delivered."""
+        return isinstance(self.size, Letterbox)
+
+    @property
     def text(self) -> str:
-        """The values of `TOLD_OPTIONS` as text; None is left out, and the quality that states had before it."""
+        """The values of `TOLD_OPTIONS` as text, without None, a flip that never comes, and full quality."""
         given = {name: getattr(self, name) for name in TOLD_OPTIONS}
+        given["horizontal_flip"] = self.horizontal_flip or None
         if self.still_quality == "exact":
             del given["still_quality"]
         return ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)

@@ -18,7 +18,7 @@ from framefeed.plan._request_rule import Requests, find_mistakes
 from framefeed.plan._rules import ClipRule, EveryFrame
 from framefeed.plan._shard import Tail
 from framefeed.plan._tables import describe_source
-from framefeed.request import ClipContext, Crop, OnDamaged, Size, StillQuality
+from framefeed.request import AnySize, ClipContext, Crop, OnDamaged, StillQuality
 
 
 @refuse_names(
@@ -41,13 +41,14 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     rank: int = 0,
     world_size: int = 1,
     tail: Tail = "pad",
-    size: Size | int | None = None,
+    size: AnySize | None = None,
     crop: Crop | Sequence[int] | None = None,
     within: tuple[str, str] | None = None,
     at: str | None = None,
     unequal: bool = False,
     on_damaged: OnDamaged = "error",
     balance: Balance | None = None,
+    horizontal_flip: float = 0.0,
     still_quality: StillQuality = "scaled",
     columns: Sequence[str] = (),
 ) -> EpochPlan:
@@ -68,7 +69,8 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
         rank: Number of this process, from 0 to ``world_size`` - 1.
         world_size: Number of processes that share an epoch.
         tail: "pad" repeats global positions 0, 1, ... until all ranks have the same length, "drop" leaves out the rest.
-        size: (height, width) of the pictures, an int for their short side, or None for no resize.
+        size: (height, width) of the pictures, an int for their short side, ResizeCrop, LongSide or Letterbox; None for
+            no resize.
         crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop; it comes
             before the resize. A warning says if the resize enlarges it.
         within: Names of two columns with start and end in seconds from the first frame; clips are chosen as if the
@@ -85,6 +87,8 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
             for which "skip" and "deliver" do not work.
         balance: "cost" deals clips to ranks so that at each step all ranks have about the same to decode, as far as the
             catalog can predict it. The same samples come in another order.
+        horizontal_flip: Probability with which left and right of a clip are swapped, the same for all of its frames.
+            It is drawn from a stream of its own: frames and crops stay those of the plan without it.
         still_quality: "scaled" decodes JPEG pictures at 1/2, 1/4 or 1/8 of their size where that is at least twice the
             size of the result; "exact" decodes them at full size, as `VideoDecoder` does by default. Videos and other
             pictures have no such choice.
@@ -98,7 +102,7 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
         raise UsageError("seed: give a number, such as seed=0: all random choices of a plan come from it")
     options = PlanOptions(
         seed, shuffle, epoch, rank, world_size, tail, clips_per_video, size, crop, within, columns, on_damaged,
-        unequal, balance, still_quality,
+        unequal, balance, horizontal_flip, still_quality,
     )  # fmt: skip
     plan = restore_plan(catalog, _check_rule(catalog, rule, at), options)
     if not len(catalog):

@@ -19,14 +19,14 @@ from framefeed.plan._plan_clips import explain_enlarged_crop
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._shard import Tail
 from framefeed.plan._tables import PlanTables
-from framefeed.request import Crop, DecodeRequest, Picking, Policy, Size, StillQuality
+from framefeed.request import AnySize, Crop, DecodeRequest, Picking, Policy, StillQuality
 
 
 @refuse_names("plan_requests", {"resize": "use size=(height, width), or size= with the short side"})
 def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     requests: Sequence[DecodeRequest],
     *,
-    size: Size | int | None = None,
+    size: AnySize | None = None,
     crop: Crop | Sequence[int] | None = None,
     columns: Mapping[str, Sequence[Any]] | None = None,
     policy: Policy = "repeat_last",
@@ -37,6 +37,7 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     rank: int = 0,
     world_size: int = 1,
     tail: Tail = "pad",
+    horizontal_flip: float = 0.0,
     still_quality: StillQuality = "scaled",
 ) -> EpochPlan:
     """Plan your own list of clips, one position for each; each source is indexed once, in this call.
@@ -45,8 +46,8 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
 
     Args:
         requests: Each has ``indices`` (negative ones count from the end) or ``seconds`` from the first frame.
-        size: (height, width) of the pictures, an int for their short side, or None for no resize, or for the ``output``
-            of the requests.
+        size: (height, width) of the pictures, an int for their short side, ResizeCrop, LongSide or Letterbox; None for
+            no resize, or for the ``output`` of the requests.
         crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop, before size.
         columns: Dict from a name to one value per request, numbers or text.
         policy: Which frames replace those past the end: "repeat_last", "wrap" or "error".
@@ -57,6 +58,7 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
         rank: Number of this process, from 0 to ``world_size`` - 1.
         world_size: Number of processes that share an epoch.
         tail: "pad" repeats global positions 0, 1, ... until all ranks have the same length, "drop" leaves out the rest.
+        horizontal_flip: Probability with which left and right of a clip are swapped.
         still_quality: As in ``plan_clips``; requests with an ``output`` have the quality that it says.
 
     Raises:
@@ -64,8 +66,8 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
         UsageError: An argument is wrong, a request is empty, or the pictures would have different sizes.
     """
     options = PlanOptions(
-        seed=seed, shuffle=shuffle, rank=rank, world_size=world_size, tail=tail, size=size, crop=crop,
-        still_quality=still_quality,
+        seed, shuffle, rank=rank, world_size=world_size, tail=tail, size=size, crop=crop,
+        horizontal_flip=horizontal_flip, still_quality=still_quality,
     )  # fmt: skip
     if shuffle not in (True, False):
         raise expected("shuffle", "True or False", shuffle)
@@ -108,6 +110,11 @@ def _check_requests(requests: Sequence[DecodeRequest]) -> None:
         if request.on_damaged != "error" or request.damaged is not None:
             raise UsageError(
                 f"request {number} ({request.name}): on_damaged is not for requests: it is an option of plan_clips"
+            )
+        if request.flipped or request.placement is not None:
+            raise UsageError(
+                f"request {number} ({request.name}): flipped and placement are of requests that a plan "
+                "made: give horizontal_flip=1.0, or size=ff.Letterbox(...), here"
             )
         if request.seconds is not None and not np.isfinite(request.seconds).all():
             raise UsageError(f"request {number} ({request.name}) has a time that is not a finite number")

@@ -26,6 +26,7 @@ from framefeed.request import (
     OutputSpec,
     Picking,
     PictureRule,
+    Placement,
     Size,
     choose_frames,
     choose_times,
@@ -145,6 +146,9 @@ class Requests:
     def output(self, height: int, width: int, context: ClipContext) -> OutputSpec:
         """Choose the crop and size of one request in a displayed picture of height x width."""
         return self._picture_rules[int(self.output_of[context.number])].output(height, width, context)
+
+    def place(self, output: OutputSpec, *, is_flipped: bool) -> Placement | None:
+        """Find where pictures lie in those that are delivered: forms of requests have no border."""
 
     def common_picture(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> Size | None:
         """Find the one (height, width) of all requests; see ``PictureRule.common_picture``."""

@@ -6,7 +6,7 @@ By arithmetic, or from a sample of clips in the order of the catalog; no file is
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -55,7 +55,7 @@ def count_planned(plan: EpochPlan, form: StoredForm, epochs: int = 1) -> tuple[i
         frames = np.where(catalog.num_frames > 0, np.minimum(frames, catalog.num_frames), frames)
     known = (frames > 0) & (np.minimum(catalog.heights, catalog.widths) > 0)
     # Planes of 4:2:0, as nearly all videos are.
-    nbytes = catalog.heights * catalog.widths * 3 // 2 if form == "planes" else mean_picture_bytes(plan)
+    nbytes = catalog.heights * catalog.widths * 3 // 2 if form == "planes" else _mean_stored_bytes(plan)
     return int(frames.sum()), int((frames * nbytes)[known].sum())
 
 
@@ -65,9 +65,21 @@ def mean_picture_bytes(plan: EpochPlan) -> int:
         return 0
     if not plan.options.unequal:
         return math.prod(plan.picture_shape)
+    return _sample_bytes(plan, plan.options.pictures.shape)
+
+
+def _mean_stored_bytes(plan: EpochPlan) -> int:
+    """Compute the bytes of a picture in a cache, which stores no border."""
+    if not plan.options.has_boxes or not len(plan):
+        return mean_picture_bytes(plan)
+    return _sample_bytes(plan, plan.options.pictures.decoded_shape)
+
+
+def _sample_bytes(plan: EpochPlan, shape: Callable[[int, int], tuple[int, ...]]) -> int:
+    """Compute the mean bytes of a picture over a sample of the rows, whose shape is a function of theirs."""
     rows = plan.catalog.plannable_rows[:: -(-len(plan.catalog.plannable_rows) // _SAMPLED_PICTURES)]
     sizes = zip(plan.catalog.heights[rows].tolist(), plan.catalog.widths[rows].tolist(), strict=True)
-    return sum(math.prod(plan.options.pictures.shape(*size)) for size in sizes) // len(rows)
+    return sum(math.prod(shape(*size)) for size in sizes) // len(rows)
 
 
 def _has_one_box(plan: EpochPlan) -> bool:
@@ -89,7 +101,7 @@ def _count_clip_frames(plan: EpochPlan) -> IntArray:
 
 def explain_little_reuse(plan: EpochPlan, form: StoredForm) -> str | None:
     """Explain that an empty cache saves little, because a plan draws other frames in the next epoch; else None."""
-    if not plan.is_random:
+    if not plan.draws_frames:
         return None
     share = estimate_reuse(plan, form == "output")
     if share >= _MUCH_REUSE:
@@ -111,7 +123,7 @@ def estimate_reuse(plan: EpochPlan, by_output: bool, epochs: int = 1) -> float:
         by_output: Whether outputs are stored, not whole pictures.
         epochs: Number of epochs.
     """
-    if not plan.is_random:
+    if not plan.draws_frames:
         return 1.0
     *stored, later = (order_by_catalog(plan, number) for number in range(epochs + 1))
     num_frames = num_found = 0

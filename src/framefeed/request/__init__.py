@@ -10,23 +10,34 @@ from framefeed.request._crops import (
     PictureRule,
     RandomCrop,
     RandomResizedCrop,
-    Size,
     as_crop,
 )
-from framefeed.request._random import ORDER, SUBSTITUTES, WORD, ClipContext, check_seed, generator_at, hash_words
+from framefeed.request._random import (
+    ORDER,
+    SUBSTITUTES,
+    WORD,
+    ClipContext,
+    check_seed,
+    generator_at,
+    hash_words,
+    is_flipped,
+)
 from framefeed.request._request import (
     Box,
     DecodeRequest,
     OnDamaged,
     OutputSpec,
+    Placement,
     StillQuality,
     make_planned_request,
 )
+from framefeed.request._sizes import AnySize, Letterbox, LongSide, ResizeCrop, Size
 
 __all__ = [
     "ORDER",
     "SUBSTITUTES",
     "WORD",
+    "AnySize",
     "Box",
     "CenterCrop",
     "ClipContext",
@@ -34,13 +45,17 @@ __all__ = [
     "Crop",
     "DecodeRequest",
     "FixedCrop",
+    "Letterbox",
+    "LongSide",
     "OnDamaged",
     "OutputSpec",
     "Picking",
     "PictureRule",
+    "Placement",
     "Policy",
     "RandomCrop",
     "RandomResizedCrop",
+    "ResizeCrop",
     "Size",
     "StillQuality",
     "as_crop",
@@ -49,5 +64,6 @@ __all__ = [
     "choose_times",
     "generator_at",
     "hash_words",
+    "is_flipped",
     "make_planned_request",
 ]

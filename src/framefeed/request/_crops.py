@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp, isfinite, log, sqrt
-from typing import Any, Protocol, get_args
+from typing import Protocol, get_args
 
 import numpy as np
 
@@ -14,9 +14,8 @@ from framefeed._cached import cached_property
 from framefeed._checks import check_choice, check_integer, expected
 from framefeed.errors import UsageError
 from framefeed.request._random import ClipContext
-from framefeed.request._request import Box, OutputSpec, StillQuality
-
-Size = tuple[int, int]
+from framefeed.request._request import Box, OutputSpec, Placement, StillQuality
+from framefeed.request._sizes import AnySize, Letterbox, ResizeCrop, Size, as_size, scale_short_side
 
 
 class Crop(Protocol):
@@ -232,27 +231,22 @@ class PictureRule:
     """``size=`` and ``crop=`` of a plan: crop first, then resize.
 
     Attributes:
-        size: (height, width); or an int for the short side, the long one being int(size * long / short); or None.
+        size: (height, width); or an int for the short side, the long one being int(size * long / short); or a rule
+            such as `ResizeCrop`; or None.
         crop: The part of the picture, or None for all of it.
         still_quality: Of the outputs.
     """
 
-    size: Size | int | None = None
+    size: AnySize | None = None
     crop: Crop | None = None
     still_quality: StillQuality = "exact"
 
     def __post_init__(self) -> None:
-        size: Any = self.size
-        if isinstance(size, (int, np.integer)) and not isinstance(size, bool):
-            object.__setattr__(self, "size", check_integer("size", size, least=1))
-        elif isinstance(size, (list, tuple, np.ndarray)):
-            object.__setattr__(self, "size", OutputSpec(size).size)  # type: ignore[arg-type]
-        elif size is not None:
-            raise expected("size", "(height, width), or an integer for the short side", size)
+        object.__setattr__(self, "size", as_size(self.size))
         check_choice("still_quality", self.still_quality, get_args(StillQuality))
         if self.crop is None or not self.crop.resizes:
             return
-        if not isinstance(self.size or self.crop.size, tuple):
+        if not isinstance(self._common, tuple):
             raise UsageError(
                 f"expected one output size, got {self.crop!r} with size={self.size}: give either size=(height, width), "
                 "or the crop a height and width"
@@ -273,19 +267,66 @@ class PictureRule:
         """
         if min(height, width) < 1 and (self.crop is not None or not isinstance(self.size, tuple)):
             raise UsageError("the size of this picture is not known: use size=(height, width) without a crop")
-        if self.crop is None and not isinstance(self.size, int):
+        if self.crop is None and (self.size is None or isinstance(self.size, tuple)):
             return self._whole
         box = None if self.crop is None else self.crop.box(height, width, context)
         if self.crop is not None and self.crop.resizes and self.size is None:
             return OutputSpec(self.crop.size, box, still_quality=self.still_quality)
-        rows, columns = (height, width) if box is None else box[2:]
-        size = scale_short_side(self.size, rows, columns) if isinstance(self.size, int) else self.size
+        top, left, rows, columns = box or (0, 0, height, width)
+        size, part = self._fit(rows, columns)
+        if part not in (None, (0, 0, rows, columns)):
+            box = top + part[0], left + part[1], *part[2:]
         return OutputSpec(size, box, still_quality=self.still_quality)
+
+    def _fit(self, height: int, width: int) -> tuple[Size | None, Box | None]:
+        """Choose the size of a picture, or of the box that is its crop, and the part that is resized to it."""
+        size = self.size
+        if isinstance(size, int):
+            return scale_short_side(size, height, width), None
+        return (size, None) if size is None or isinstance(size, tuple) else size.fit(height, width)
+
+    @property
+    def _common(self) -> Size | None:
+        """(height, width) of all delivered pictures, if they are resized to one."""
+        size = self.size
+        if size is None:
+            return self.crop.size if self.crop is not None and self.crop.resizes else None
+        return None if isinstance(size, int) else size if isinstance(size, tuple) else size.common
+
+    def _find_doubtful(self, heights: IntArray, widths: IntArray) -> IntArray:
+        """Find the pictures that decide whether crop and size are possible for all of them; mostly there are none.
+
+        To check each of a million pictures would take seconds.
+        """
+        is_drawn = isinstance(self.crop, RandomResizedCrop)  # in every picture
+        if self.crop is not None and (not is_drawn or isinstance(self.size, ResizeCrop)):
+            return np.arange(len(heights))
+        doubtful = np.minimum(heights, widths) < 1
+        if isinstance(self.size, ResizeCrop):
+            doubtful |= ~self.size.fits(heights, widths)
+        return np.flatnonzero(doubtful)[:1]
 
     @cached_property
     def _whole(self) -> OutputSpec:
-        assert not isinstance(self.size, int)
-        return OutputSpec(self.size, still_quality=self.still_quality)
+        return OutputSpec(self._common, still_quality=self.still_quality)
+
+    def decoder_output(self, height: int, width: int) -> OutputSpec:
+        """Choose crop and size for a decoder alone, which has no clips to draw for.
+
+        Raises:
+            UsageError: As for `output`; or the size has a border, which only loaders add.
+        """
+        if isinstance(self.size, Letterbox):
+            raise UsageError("size: Letterbox is for plans; here use size=(height, width), or ff.LongSide(640)")
+        return self.output(height, width, ClipContext(0, 0, 0))
+
+    def place(self, output: OutputSpec, *, is_flipped: bool) -> Placement | None:
+        """Find where pictures of an output lie in those that are delivered; None if they are these."""
+        if not isinstance(self.size, Letterbox):
+            return None
+        assert output.size is not None
+        placement = self.size.place(output.size)
+        return placement.mirror() if is_flipped else placement
 
     def explain_enlarging(self, height: int, width: int) -> str | None:
         """Explain that the crop is enlarged, if it is smaller than ``size``, and which box was meant; else None.
@@ -298,29 +339,42 @@ class PictureRule:
         box = None if crop is None or crop.resizes else crop.size
         if crop is None or box is None or size is None:
             return None
-        rows, columns = scale_short_side(size, *box) if isinstance(size, int) else size
-        if rows <= box[0] and columns <= box[1]:
+        resized, part = self._fit(*box)
+        cut = part[2:] if part else box
+        if resized is None or (resized[0] <= cut[0] and resized[1] <= cut[1]):
             return None
         said = (
             f"crop comes before size: a box of {box[0]} x {box[1]} pixels (height x width) is cut out, and enlarged to "
-            f"{rows} x {columns}"
+            f"{resized[0]} x {resized[1]}"
         )
-        # The size of the picture, if it were resized before the crop.
-        whole = scale_short_side(size, height, width) if isinstance(size, int) else size
-        if min(height, width) < 1 or box[0] > whole[0] or box[1] > whole[1]:
+        if not isinstance(size, (int, tuple)):
             return f"{said}; with a box of at least the size, nothing is enlarged"
-        meant = round(box[0] * height / whole[0]), round(box[1] * width / whole[1])
-        call = f"{type(crop).__name__}({meant[0]}, {meant[1]})"
-        if isinstance(crop, FixedCrop):
-            corner = round(crop.given[0] * height / whole[0]), round(crop.given[1] * width / whole[1])
-            call = f"({corner[0]}, {corner[1]}, {meant[0]}, {meant[1]})"
+        # The size of the picture, if it were resized before the crop.
+        is_known = min(height, width) >= 1
+        whole = size if isinstance(size, tuple) else scale_short_side(size, *((height, width) if is_known else (1, 1)))
+        if box[0] > whole[0] or box[1] > whole[1] or not (is_known or isinstance(crop, CenterCrop)):
+            return f"{said}; with a box of at least the size, nothing is enlarged"
+        if isinstance(crop, CenterCrop):
+            advice = f"size=ff.ResizeCrop({size}, {box[0] if box[0] == box[1] else box}) and no crop"
+        else:
+            meant = round(box[0] * height / whole[0]), round(box[1] * width / whole[1])
+            call = f"{type(crop).__name__}({meant[0]}, {meant[1]})"
+            if isinstance(crop, FixedCrop):
+                corner = round(crop.given[0] * height / whole[0]), round(crop.given[1] * width / whole[1])
+                call = f"({corner[0]}, {corner[1]}, {meant[0]}, {meant[1]})"
+            advice = f"size={box} and, for a picture of {height} x {width}, crop={call}"
         return (
             f"{said}. If the picture was to be resized first and cropped then, as torchvision's Resize and CenterCrop "
-            f"do, give size={box} and, for a picture of {height} x {width}, crop={call}"
+            f"do, give {advice}"
         )
 
     def shape(self, height: int, width: int) -> tuple[int, int, int]:
         """Shape (C, H, W) of a delivered picture; it does not depend on the draw of a crop."""
+        shape = self.decoded_shape(height, width)
+        return (3, *self.size.common) if isinstance(self.size, Letterbox) else shape
+
+    def decoded_shape(self, height: int, width: int) -> tuple[int, int, int]:
+        """Shape (C, H, W) of a picture from the decoder; it may lie in a larger one."""
         return self.output(height, width, ClipContext(0, 0, 0)).shape(height, width)
 
     def common_picture(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> Size | None:
@@ -334,8 +388,9 @@ class PictureRule:
         Raises:
             UsageError: They have different sizes, or a crop does not fit.
         """
-        if isinstance(self.size, tuple) and self.crop is None:
-            return self.size if len(heights) else None
+        if self._common is not None:
+            self.check_pictures(heights, widths, name)
+            return self._common if len(heights) else None
         first_rows = self._find_sizes(heights, widths, name)
         if len(first_rows) > 1:
             (one, first), (other, second) = list(first_rows.items())[:2]
@@ -354,12 +409,8 @@ class PictureRule:
         Raises:
             UsageError: A crop does not fit, or a size is needed and unknown.
         """
-        if self.crop is None:
-            # Every known size is possible: to check each of a million pictures would take seconds.
-            unknown = np.flatnonzero(np.minimum(heights, widths) < 1)[:1]
-            self._find_sizes(heights[unknown], widths[unknown], lambda at: name(int(unknown[at])))
-        else:
-            self._find_sizes(heights, widths, name)
+        doubtful = self._find_doubtful(heights, widths)
+        self._find_sizes(heights[doubtful], widths[doubtful], lambda at: name(int(doubtful[at])))
 
     def _find_sizes(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> dict[Size, int]:
         """Find each delivered (height, width), with the number of the first picture that has it."""
@@ -373,10 +424,3 @@ class PictureRule:
                 raise UsageError(f"{name(row)}: {error}", source=name(row), stage="plan") from None
             first_rows.setdefault(shape[1:], row)
         return first_rows
-
-
-def scale_short_side(size: int, height: int, width: int) -> Size:
-    """Scale a picture so that its short side is ``size``; the long side is int(size * long / short)."""
-    if height <= width:
-        return size, size * width // height
-    return size * height // width, size

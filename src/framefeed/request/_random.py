@@ -24,6 +24,8 @@ TRANSFORMS = 3
 """Purpose: the generator of a user's transform."""
 SUBSTITUTES = 4
 """Purpose: choose clips in place of those that fail."""
+FLIPS = 5
+"""Purpose: choose the clips that are mirrored."""
 
 
 def hash_words(*words: int) -> int:
@@ -53,6 +55,11 @@ def generator_at(seed: int, epoch: int, position: int, purpose: int = TRANSFORMS
     """Make the generator of one global position: Philox is keyed, so that every position has its own stream."""
     key = np.array([_epoch_key(seed, epoch, purpose), position], dtype=np.uint64)
     return Generator(Philox(key=key))
+
+
+def is_flipped(seed: int, epoch: int, position: int, probability: float) -> bool:
+    """Whether the clip at a global position is mirrored: by one hash, which costs much less than a generator."""
+    return probability > 0 and hash_words(_epoch_key(seed, epoch, FLIPS), position) < probability * (WORD + 1)
 
 
 class ClipContext:

@@ -61,6 +61,31 @@ class OutputSpec:
         return (3, rows, columns) if self.dimension_order == "NCHW" else (rows, columns, 3)
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a picture lies in a larger one that is delivered.
+
+    Attributes:
+        size: (height, width) of the larger one.
+        box: (top, left, height, width) of the picture in it.
+        fill: Red, green and blue around the picture.
+    """
+
+    size: tuple[int, int]
+    box: Box
+    fill: tuple[int, int, int]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is around the picture."""
+        return self.box == (0, 0, *self.size)
+
+    def mirror(self) -> Placement:
+        """Return the placement with left and right swapped."""
+        top, left, rows, columns = self.box
+        return Placement(self.size, (top, self.size[1] - left - columns, rows, columns), self.fill)
+
+
 class SupportsPath(Protocol):
     """A path, such as ``pathlib.Path``."""
 
@@ -101,6 +126,9 @@ class DecodeRequest:
         damaged: True for frames that the index knows as damaged, bool [T]; None if there are none.
         on_damaged: What is delivered for damaged frames: "error" raises `CorruptMedia`, "skip" gives zeros with
             ``valid`` False, "deliver" gives the picture that the decoder gives.
+        flipped: Whether left and right of all pictures are swapped after decoding.
+        placement: Where the pictures, of the size of ``output``, lie in those that are delivered, after the swap; None
+            if they are these.
     """
 
     source: str | bytes | ImageSequence
@@ -114,6 +142,8 @@ class DecodeRequest:
     output: OutputSpec
     damaged: BoolArray | None
     on_damaged: OnDamaged
+    flipped: bool
+    placement: Placement | None
 
     def __init__(  # noqa: PLR0913 - public: what its users ask for
         self,
@@ -128,6 +158,8 @@ class DecodeRequest:
         seconds: Sequence[float] | FloatArray | None = None,
         damaged: Sequence[bool] | BoolArray | None = None,
         on_damaged: OnDamaged = "error",
+        flipped: bool = False,
+        placement: Placement | None = None,
     ) -> None:
         put: Any = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
         entry, name = _resolve_source(source)
@@ -145,6 +177,11 @@ class DecodeRequest:
         put("damaged", _as_column(damaged, np.bool_, "damaged"))
         check_choice("on_damaged", on_damaged, get_args(OnDamaged))
         put("on_damaged", on_damaged)
+        check_choice("flipped", flipped, (False, True))
+        put("flipped", flipped)
+        if placement is not None and not isinstance(placement, Placement):
+            raise expected("placement", "that of a request of a plan, or None", placement)
+        put("placement", placement)
         if (self.indices is None) == (self.seconds is None) and self.pts_seconds is None:
             given = "neither" if self.indices is None else "both"
             raise UsageError(f"DecodeRequest: expected either indices= or seconds=, got {given}")
@@ -166,6 +203,8 @@ class DecodeRequest:
             self.source,
             self.output,
             self.on_damaged,
+            self.flipped,
+            self.placement,
             *(None if c is None else c.tobytes() for c in self._columns()),
         )
 
@@ -177,7 +216,7 @@ class DecodeRequest:
 
     def __reduce__(self) -> tuple[Any, ...]:
         source = self.source if self.entry is None else self.entry
-        return (_rebuild, (source, self._columns(), self.output, self.on_damaged))
+        return (_rebuild, (source, self._columns(), self.output, self.on_damaged, self.flipped, self.placement))
 
     @property
     def ordinals(self) -> IntArray:
@@ -191,6 +230,11 @@ class DecodeRequest:
                 f"{self.name}: this request is by seconds: its frame numbers are known only after plan_requests"
             )
         return self.indices
+
+    @property
+    def box(self) -> Box | None:
+        """(top, left, height, width) of the pictures in those that are delivered; None if they are these."""
+        return None if self.placement is None else self.placement.box
 
     @property
     def skipped(self) -> BoolArray | None:
@@ -209,7 +253,8 @@ class DecodeRequest:
         return source_name(self.source)
 
     def __repr__(self) -> str:
-        return f"DecodeRequest({self.name!r}, {len(self)} frames, {self.output})"
+        flipped = ", flipped" if self.flipped else ""
+        return f"DecodeRequest({self.name!r}, {len(self)} frames, {self.output}{flipped})"
 
 
 def make_planned_request(
@@ -219,6 +264,9 @@ def make_planned_request(
     output: OutputSpec,
     damaged: BoolArray | None = None,
     on_damaged: OnDamaged = "error",
+    *,
+    flipped: bool = False,
+    placement: Placement | None = None,
 ) -> DecodeRequest:
     """Make a request from arrays of a plan, without checks and copies; the arrays become read-only.
 
@@ -229,6 +277,8 @@ def make_planned_request(
         output: Form of the pixels.
         damaged: bool [T], or None.
         on_damaged: Option for the damaged frames.
+        flipped: Whether left and right are swapped.
+        placement: Where the pictures lie in those that are delivered, or None.
     """
     request = object.__new__(DecodeRequest)
     put: Any = object.__setattr__
@@ -243,6 +293,8 @@ def make_planned_request(
     put(request, "output", output)
     put(request, "damaged", damaged)
     put(request, "on_damaged", on_damaged)
+    put(request, "flipped", flipped)
+    put(request, "placement", placement)
     for column in request._columns():
         if column is not None:
             column.flags.writeable = False
@@ -254,11 +306,13 @@ def _rebuild(
     columns: tuple[Any, ...],
     output: OutputSpec,
     on_damaged: OnDamaged,
+    flipped: bool = False,
+    placement: Placement | None = None,
 ) -> DecodeRequest:
     indices, seconds, pts_seconds, errors, valid, segment, damaged = columns
     return DecodeRequest(
         source, indices, pts_seconds, errors, valid, segment, output,
-        seconds=seconds, damaged=damaged, on_damaged=on_damaged,
+        seconds=seconds, damaged=damaged, on_damaged=on_damaged, flipped=flipped, placement=placement,
     )  # fmt: skip
 
 

@@ -28,9 +28,9 @@ Batch = dict[str, Any]
 def iterate(loader: ClipLoader, sharding: Any = None) -> DeviceBatches:
     """Iterate over one epoch of a loader, as dicts of ``jax.Array``.
 
-    A dict has data (uint8 [B, T, C, H, W], or what the loader's transform gives), pts_seconds ([B, T]), valid (bool [B,
-    T]), positions ([B]), ok (bool [B]), and one key for each column of the plan. Unless ``jax_enable_x64`` is set, JAX
-    has 32 bits for integers and floats: integers that need more are a UsageError, and seconds are rounded.
+    A dict has data (uint8 [B, T, C, H, W], or what the loader's transform and dtype give), pts_seconds ([B, T]), valid
+    (bool [B, T]), positions ([B]), ok (bool [B]), and one key for each column of the plan. Unless ``jax_enable_x64`` is
+    set, JAX has 32 bits for integers and floats: integers that need more are a UsageError, and seconds are rounded.
 
     One batch is loaded and put on its devices ahead of the one that you have. ``state_dict()`` of what this returns
     does not count it; that of the loader does.

@@ -29,10 +29,10 @@ Element = dict[str, AnyArray] | tuple[AnyArray, AnyArray]
 def dataset(loader: ClipLoader, target: str | None = None) -> tf.data.Dataset:
     """Give the batches of a loader as a ``tf.data.Dataset``. Each iteration over it is an epoch of the loader.
 
-    Without ``target``, an element is a dict with data (uint8 [B, T, C, H, W], or what the loader's transform gives),
-    pts_seconds (float64 [B, T]), valid (bool [B, T]), positions (int64 [B]), ok (bool [B]), sources (string [B]), and
-    one key for each column of the plan. With ``target``, it is ``(data, column)``, as ``model.fit`` takes it; the
-    target of a clip that failed is -100, or NaN in a column of floats.
+    Without ``target``, an element is a dict with data (uint8 [B, T, C, H, W], or what the loader's transform and dtype
+    give), pts_seconds (float64 [B, T]), valid (bool [B, T]), positions (int64 [B]), ok (bool [B]), sources (string
+    [B]), and one key for each column of the plan. With ``target``, it is ``(data, column)``, as ``model.fit`` takes it;
+    the target of a clip that failed is -100, or NaN in a column of floats.
 
     The last batch of an epoch may have fewer clips, so B is None in the static shapes unless the loader has
     ``drop_last=True``. The cardinality is the number of batches of an epoch; it is unknown if the loader stands at a

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, get_args
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import Dataset, get_worker_info
 
+from framefeed._arrays import AnyArray
 from framefeed._checks import check_choice, check_position, check_transform, expected
 from framefeed._per_process import PerProcess
 from framefeed._values import Limits
@@ -26,6 +28,7 @@ from framefeed.load import (
     ClipBatch,
     Ledger,
     LedgerEntry,
+    Normaliser,
     OnError,
     check_cache,
     check_on_error,
@@ -133,7 +136,8 @@ class ClipDataset(Dataset[Any]):
 
     An item is ``(clip, target)``: the clip is uint8 [T, C, H, W] or the result of the transform, the target an int64
     scalar. Without ``target=`` it is a dict with data, pts_seconds (float64 [T]), valid (bool [T]), position (global,
-    int64), source, ok (bool), and one key for each column of the plan. ``torch.utils.data.default_collate`` takes both.
+    int64), source, ok (bool), for a plan with a Letterbox box (int64 [4]), and one key for each column of the plan.
+    ``torch.utils.data.default_collate`` takes both.
 
     With ``on_error="skip"``, a clip that fails is zeros: its target is -100 (the ``ignore_index`` of torch's losses);
     in a dict, ``ok`` is False, pts_seconds NaN and valid False. With "substitute", it is another clip of the epoch,
@@ -155,6 +159,10 @@ class ClipDataset(Dataset[Any]):
             more fail, a LoadError is raised.
         output: Form of a clip before the transform: "tensor" [T, C, H, W], "numpy" [T, H, W, C], or "pil": one picture
             for a clip of one frame, else a list of pictures.
+        dtype: "float32", "float16" or "bfloat16": clips become tensors (x / 255 - mean) / std of this dtype. A
+            transform must then return uint8 [T, C, H, W].
+        mean: A number, or one for each channel, of x / 255; with ``std``, and float32 if no ``dtype`` is given.
+        std: The same. Without mean and std, clips become x / 255.
 
     Raises:
         UsageError: The plan has no such column or rows without a value in it, or the arguments do not fit.
@@ -172,12 +180,18 @@ class ClipDataset(Dataset[Any]):
         on_error: OnError = "raise",
         max_failed: int | float | None = None,
         output: Output = "tensor",
+        dtype: Any = None,
+        mean: Any = None,
+        std: Any = None,
     ) -> None:
         _check_arguments(plan, target, transform)
         check_on_error(on_error, max_failed)
         check_choice("output", output, get_args(Output))
         as_decoder(backend, limits)
         check_cache(cache)
+        self._normaliser = Normaliser.of(dtype, mean, std, has_transform=transform is not None)
+        if self._normaliser is not None and transform is None and output != "tensor":
+            raise UsageError(f"output={output!r} is for a transform: dtype, mean and std give tensors: leave it out")
         if (remark := explain_useless_cache(plan, cache)) is not None:
             warnings.warn(remark, UserWarning, stacklevel=2)
         self._cache = cache
@@ -193,7 +207,7 @@ class ClipDataset(Dataset[Any]):
         self._item_counter = ItemCounter()
         # In shared memory: persistent workers read what the parent writes. Without a name, so no file is left behind.
         self._epoch = torch.tensor([plan.epoch], dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
-        self._buffers = BufferPools(IDLE_BATCHES)
+        self._buffers = self._make_buffers()
         self._epoch_decoded = plan.epoch
         self._delivered: set[int] = set()
         self._cached_decoder: Decoder | None = None
@@ -211,8 +225,17 @@ class ClipDataset(Dataset[Any]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._buffers = BufferPools(IDLE_BATCHES)
+        self._buffers = self._make_buffers()
         self._counting = PerProcess(threading.Lock)
+
+    def _make_buffers(self) -> BufferPools:
+        normaliser = self._own_normaliser
+        return BufferPools(IDLE_BATCHES, dtype=None if normaliser is None else normaliser.array_dtype)
+
+    @property
+    def _own_normaliser(self) -> Normaliser | None:
+        """What clips are normalised with when they are loaded: with a transform nothing, which comes first."""
+        return self._normaliser if self._transform is None else None
 
     @property
     def plan(self) -> EpochPlan:
@@ -282,7 +305,7 @@ class ClipDataset(Dataset[Any]):
             if plan.is_random:
                 self._item_counter.add(len(numbers), len(plan))
             decoder = self._choose_decoder(plan, numbers)
-        batch = load_batch(plan, numbers, decoder, self._buffers)
+        batch = load_batch(plan, numbers, decoder, self._buffers, self._own_normaliser)
         failed = next((error for error in batch.errors if error is not None and self._is_raised(error)), None)
         if failed is None:
             return [self._make_item(plan, batch, slot, position) for slot, position in enumerate(numbers)]
@@ -320,6 +343,9 @@ class ClipDataset(Dataset[Any]):
         columns = {name: torch.tensor(values[slot]) for name, values in batch.columns.items()}
         if self._target is not None:
             return clip, columns[self._target].to(torch.int64) if is_ok else torch.tensor(IGNORED_TARGET)
+        if batch.boxes is not None:
+            box = torch.from_numpy(batch.boxes[slot])
+            columns["box"] = box if is_ok else torch.zeros_like(box)
         source = batch.sources[slot]
         seconds, valid = torch.from_numpy(batch.pts_seconds[slot]), torch.from_numpy(batch.valid[slot])
         return {
@@ -339,7 +365,7 @@ class ClipDataset(Dataset[Any]):
         """Return the transformed clip and True, with the batch of a substitute if it is one; else zeros and False."""
         error = batch.errors[slot]
         if error is None:
-            outcome = self._apply_transform(plan, as_output(batch.data[slot], self._output), number)
+            outcome = self._apply_transform(plan, batch.data[slot], number)
             if isinstance(outcome, Ok):
                 return outcome.value, True, None
             error = self._add_position(outcome, batch, slot)
@@ -363,8 +389,7 @@ class ClipDataset(Dataset[Any]):
         if substitute is not None:
             return clip, True, substitute
         # The transform's result for a black clip has the form of the other items.
-        black = as_output(np.zeros_like(batch.data[slot]), self._output)
-        outcome = self._apply_transform(plan, black, number)
+        outcome = self._apply_transform(plan, np.zeros_like(batch.data[slot]), number)
         if isinstance(outcome, Ok):
             return (outcome.value if self._transform is None else zeros_like(outcome.value)), False, None
         raise self._add_position(outcome, batch, slot)
@@ -376,9 +401,9 @@ class ClipDataset(Dataset[Any]):
             decoder = self._choose_decoder(plan, [])
         for number in range(MAX_SUBSTITUTES):
             own = plan.choose_substitute(position, number)
-            batch = load_batch(whole, [own], decoder, self._buffers)
+            batch = load_batch(whole, [own], decoder, self._buffers, self._own_normaliser)
             if batch.errors[0] is None and batch.valid.shape[1:] == failed.valid.shape[1:]:
-                outcome = self._apply_transform(whole, as_output(batch.data[0], self._output), own)
+                outcome = self._apply_transform(whole, batch.data[0], own)
                 if isinstance(outcome, Ok):
                     return outcome.value, batch
                 self._add_position(outcome, batch, 0)
@@ -394,11 +419,35 @@ class ClipDataset(Dataset[Any]):
         given = TRANSFORM_INPUTS[self._output]
         return with_position(outcome.error, position=position, source=name, stage="transform", given=given)
 
-    def _apply_transform(self, plan: EpochPlan, clip: Any, number: int) -> Ok[Any] | Err:
+    def _apply_transform(self, plan: EpochPlan, loaded: AnyArray, number: int) -> Ok[Any] | Err:
+        """Make the clip of an item of what was loaded, with the transform if there is one."""
+        normaliser = self._normaliser
         if self._transform is None:
-            return Ok(clip)
+            return Ok(as_output(loaded, self._output) if normaliser is None else _as_tensor(normaliser.deliver(loaded)))
+        clip = as_output(loaded, self._output)
         with drawing_from(int(plan.generator_at(number).integers(1 << 63))):
-            return catch_outcome(self._transform, clip)
+            outcome = catch_outcome(self._transform, clip)
+        if normaliser is None or isinstance(outcome, Err):
+            return outcome
+        return catch_outcome(partial(normalise_result, normaliser), outcome.value)
+
+
+def normalise_result(normaliser: Normaliser, result: Any) -> torch.Tensor:
+    """Normalise the result of a transform, a tensor or an array, uint8 [T, C, H, W].
+
+    Raises:
+        UsageError: It is something else.
+    """
+    is_pixels = isinstance(result, torch.Tensor) and result.dtype == torch.uint8
+    clip = result.numpy(force=True) if is_pixels else result
+    normaliser.check(clip)
+    values = np.empty(clip.shape, normaliser.array_dtype)
+    normaliser.write(clip, values)
+    return _as_tensor(normaliser.deliver(values))
+
+
+def _as_tensor(values: Any) -> torch.Tensor:
+    return values if isinstance(values, torch.Tensor) else torch.from_numpy(values)
 
 
 def _check_arguments(plan: EpochPlan, target: str | None, transform: object) -> None:
@@ -406,7 +455,8 @@ def _check_arguments(plan: EpochPlan, target: str | None, transform: object) -> 
         raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
     check_transform(transform, "clip", advice="ff.ClipLoader calls it with the clip and a generator")
     if target is None:
-        clashing = [name for name in plan.columns if name in ITEM_KEYS]
+        keys = (*ITEM_KEYS, "box") if plan.options.has_boxes else ITEM_KEYS
+        clashing = [name for name in plan.columns if name in keys]
         if clashing:
             raise UsageError(
                 f"columns {clashing} have the same names as other keys of an item: give target=, or rename them"

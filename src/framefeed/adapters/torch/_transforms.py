@@ -13,7 +13,7 @@ from torch.nn.functional import interpolate
 from framefeed._values import DEFAULT_LIMITS
 from framefeed.decode import RefusedValue, WrongKind
 from framefeed.errors import UsageError
-from framefeed.request import ClipContext, PictureRule, as_crop
+from framefeed.request import AnySize, PictureRule, as_crop
 
 Size = tuple[int, int]
 Box = tuple[int, int, int, int]
@@ -63,7 +63,7 @@ class Steps:
         return replace(self, crop=(top + box[0], left + box[1], *box[2:]))
 
 
-def as_steps(transforms: Any, size: Size | int | None, crop: Any, displayed: Size) -> Steps:
+def as_steps(transforms: Any, size: AnySize | None, crop: Any, displayed: Size) -> Steps:
     """Convert transforms for one video.
 
     Args:
@@ -82,7 +82,7 @@ def as_steps(transforms: Any, size: Size | int | None, crop: Any, displayed: Siz
         raise WrongKind(f"transforms: expected a list of transforms, got {transforms!r}") from error
     if not given:
         rule = PictureRule(size, as_crop(crop))
-        output = rule.output(*displayed, ClipContext(0, 0, 0))
+        output = rule.decoder_output(*displayed)
         if (remark := rule.explain_enlarging(*displayed)) is not None:
             warnings.warn(remark, UserWarning, stacklevel=3)
         return Steps(output.size, output.crop)

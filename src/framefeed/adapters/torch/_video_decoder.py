@@ -43,7 +43,7 @@ from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, build_index
 from framefeed.media import MATRICES, PRIMARIES, TRANSFERS, MediaSource
 from framefeed.parallel import allocate
-from framefeed.request import FixedCrop
+from framefeed.request import AnySize, FixedCrop
 
 _RESERVED = (0, 3)
 """Codes without a meaning in ITU-T H.273; FFmpeg names them "reserved"."""
@@ -171,7 +171,7 @@ class VideoDecoder:
         output_dtype: ``torch.uint8`` (also None), or ``torch.float32`` with values from 0 to 1.
         custom_frame_mappings: JSON of the frames' pts, duration and key_frame, as TorchCodec takes it: text, bytes or
             a file object. It must agree with the packets of the stream.
-        size: (height, width), or the short side, to resize to.
+        size: (height, width), the short side, ResizeCrop or LongSide, to resize to.
         crop: (top, left, height, width) in displayed pixels, or a crop rule.
         backend: Name of a decoder, or a decoder.
         frame_index: Frame index of the same source, if you have one.
@@ -195,7 +195,7 @@ class VideoDecoder:
         transforms: Sequence[Any] | None = None,
         output_dtype: torch.dtype | None = None,
         custom_frame_mappings: Any = None,
-        size: tuple[int, int] | int | None = None,
+        size: AnySize | None = None,
         crop: Any = None,
         backend: str | Decoder = "auto",
         frame_index: FrameIndex | None = None,
