@@ -39,7 +39,7 @@ def recipe_blocks(number: int) -> list[Block]:
     stop = re.compile(r"^##+ ", re.M).search(text, start)
     assert stop is not None
     first, last = (text.count("\n", 0, place) + 1 for place in (start, stop.start()))
-    return [block for block in blocks_of(GUIDE) if first < block.line < last]
+    return [block for block in blocks_of(GUIDE) if first < block.line < last and block.reason is None]
 
 
 RECIPES = [(int(match[1]), match[2]) for match in _RECIPE.finditer(GUIDE.read_text(encoding="utf-8"))]
