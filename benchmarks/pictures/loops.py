@@ -83,12 +83,15 @@ class TrainingPictures:
 
     Args:
         paths: Files.
+        labels: Class of each.
         mean: Of each channel, of values from 0 to 1.
         std: Of each channel.
     """
 
-    def __init__(self, paths: Sequence[str], mean: Sequence[float], std: Sequence[float]) -> None:
-        self._paths, self._mean, self._std = paths, mean, std
+    def __init__(
+        self, paths: Sequence[str], labels: Sequence[int], mean: Sequence[float], std: Sequence[float]
+    ) -> None:
+        self._paths, self._labels, self._mean, self._std = paths, labels, mean, std
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -110,4 +113,4 @@ class TrainingPictures:
             small = small.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
         picture = torch.from_numpy(np.array(small)).permute(2, 0, 1).contiguous().to(torch.float32).div_(255)
         mean, std = (torch.tensor(values).view(3, 1, 1) for values in (self._mean, self._std))
-        return picture.sub_(mean).div_(std)
+        return picture.sub_(mean).div_(std), self._labels[number]

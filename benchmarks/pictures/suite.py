@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from benchmarks.decode.loader import exhaust
 from benchmarks.pictures.loops import (
@@ -34,6 +33,7 @@ from framefeed.bench import (
     Findings,
     MakeRow,
     Row,
+    Run,
     Suite,
     Timings,
     compare_times,
@@ -45,13 +45,14 @@ from framefeed.bench.baselines import Peers
 from framefeed.cache import FrameCache
 from framefeed.decode import VideoDecoder
 from framefeed.load import ClipLoader
-from framefeed.plan import EpochPlan, Uniform, plan_clips
-from framefeed.request import RandomResizedCrop
+from framefeed.plan import EpochPlan, Uniform, plan_clips, plan_requests
+from framefeed.request import DecodeRequest, RandomResizedCrop
 from framefeed.scanning import scan
 
 BATCH_SIZE = 32
 WORKERS = 2
-EPOCH_PICTURES = 512
+EPOCH_PICTURES = 1024
+NUM_CLASSES = 10
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Of ImageNet, as in torchvision's examples."""
 OURS = "framefeed"
@@ -78,6 +79,7 @@ ROWS: Mapping[str, str] = {
     "epoch": "an epoch of training pictures: random resized crop, flip, normalised; two workers",
     "cached": "pictures of 224 x 224 from the raw cache, through ClipLoader, one thread",
     "normalised": "normalised float32 batches, by the loader and in the loop",
+    "normalised-cached": "the same of pictures from the raw cache",
     "near": "PSNR to Pillow's full decode and antialiased resize",
 }
 PACKAGES = {"Pillow": "pillow", "Pillow draft": "pillow", "simplejpeg + Pillow's resize": "simplejpeg"}
@@ -91,22 +93,29 @@ def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> 
         for key in SIZES
     }
     makes |= {
-        "epoch": lambda folder, stack: epoch_row(repeat(make_photos(photos, work, "500"), EPOCH_PICTURES), stack),
+        "epoch": lambda folder, stack: epoch_row(make_distinct(make_photos(photos, work, "500"), folder), stack),
         "cached": lambda folder, stack: cached_row(make_photos(photos, work, "500"), folder, stack),
         "normalised": lambda folder, stack: normalised_row(make_photos(photos, work, "500"), stack),
+        "normalised-cached": lambda folder, stack: normalised_row(
+            make_photos(photos, work, "500"), stack, FrameCache(folder / "cache", codec="raw")
+        ),
         "near": lambda folder, stack: near_row(photos, [make_photos(photos, work, key) for key in SIZES]),
     }
     return makes
 
 
-def repeat(paths: Sequence[str], count: int) -> list[str]:
-    """Repeat paths up to a number."""
-    return [paths[number % len(paths)] for number in range(count)]
+def make_distinct(paths: Sequence[str], folder: Path) -> list[str]:
+    """Write pictures of an epoch that differ by a comment: neither decoding nor a stored frame is shared by copies."""
+    copies = [folder / f"{number:04}.jpg" for number in range(EPOCH_PICTURES)]
+    for number, copy in enumerate(copies):
+        data = Path(paths[number % len(paths)]).read_bytes()
+        copy.write_bytes(data[:2] + b"\xff\xfe\0\x06%04d" % number + data[2:])
+    return list(map(str, copies))
 
 
 def plan_pictures(paths: Sequence[str], **options: Any) -> EpochPlan:
     """Plan each picture once."""
-    return plan_clips(scan([*dict.fromkeys(paths)]), Uniform(1), seed=0, **options)
+    return plan_clips(scan(paths), Uniform(1), seed=0, **options)
 
 
 def open_loader(stack: ExitStack, plan: EpochPlan, **options: Any) -> ClipLoader:
@@ -143,31 +152,44 @@ def decode_row(key: str, paths: Sequence[str], stack: ExitStack) -> Row:
 
 
 def epoch_row(paths: Sequence[str], stack: ExitStack) -> Row:
-    """A whole epoch with two workers: starting them, decoding, crops, flips, normalised float32 batches."""
+    """A whole epoch with two workers: starting them, decoding, crops, flips, normalised float32 batches and labels."""
     import torch
 
-    from framefeed.adapters.torch import ClipDataset
+    from framefeed.adapters.torch import ClipDataset, DataLoader
 
-    unique = [*dict.fromkeys(paths)]
-    plan = plan_clips(
-        scan(unique), Uniform(1), clips_per_video=len(paths) // len(unique), seed=0, crop=RandomResizedCrop(SIZE),
-        horizontal_flip=0.5,
-    )  # fmt: skip
+    labels = [number % NUM_CLASSES for number in range(len(paths))]
+    requests = [DecodeRequest(path, [0]) for path in paths]
+    plan = plan_requests(
+        requests, columns={"label": labels}, crop=RandomResizedCrop(SIZE), horizontal_flip=0.5, shuffle=True
+    )
     normalised: dict[str, Any] = {"dtype": "float32", "mean": MEAN, "std": STD}
     loader = open_loader(stack, plan, workers=WORKERS, **normalised)
-    dataset, pillow = ClipDataset(plan, **normalised), TrainingPictures(paths[: len(plan)], MEAN, STD)
-    load: Any = partial(torch.utils.data.DataLoader, batch_size=BATCH_SIZE, num_workers=WORKERS, shuffle=True)
-    count, theirs = len(plan), "Pillow in torch's DataLoader"
+    dataset, pillow = ClipDataset(plan, target="label", **normalised), TrainingPictures(paths, labels, MEAN, STD)
+
+    def run(make_loader: Any, data: Any, number: int) -> None:
+        if data is dataset:
+            dataset.set_epoch(number)
+        exhaust(make_loader(data, batch_size=BATCH_SIZE, num_workers=WORKERS, shuffle=True), number)
+
+    theirs, ours = (
+        "Pillow in torch's DataLoader",
+        ("ClipLoader", "ClipDataset", "ClipDataset in framefeed's DataLoader"),
+    )
+    loops: dict[str, Run] = {
+        ours[0]: partial(exhaust, loader),
+        ours[1]: partial(run, torch.utils.data.DataLoader, dataset),
+        ours[2]: partial(run, DataLoader, dataset),
+        theirs: partial(run, torch.utils.data.DataLoader, pillow),
+    }
     contenders = [
-        Contender("ClipLoader", ready(partial(exhaust, loader)), amount=count),
-        Contender("ClipDataset", ready(lambda number: exhaust(load(dataset), number)), amount=count),
-        Contender(theirs, ready(lambda number: exhaust(load(pillow), number)), "torch", amount=count),
+        Contender(name, ready(loop), "torch" if name == theirs else "", amount=len(plan))
+        for name, loop in loops.items()
     ]
 
     def conclude(timings: Timings) -> Findings:
         return Findings([
             Comparison(name, f"{name} against Pillow in torch's DataLoader", compare_times(timings, name, theirs))
-            for name in ("ClipLoader", "ClipDataset")
+            for name in ours
         ])  # fmt: skip
 
     return Row("epoch", ROWS["epoch"], contenders, conclude, "pictures", clock=read_family_clocks, warms_up=True)
@@ -175,11 +197,7 @@ def epoch_row(paths: Sequence[str], stack: ExitStack) -> Row:
 
 def cached_row(paths: Sequence[str], folder: Path, stack: ExitStack) -> Row:
     """A second epoch: 224 x 224 pictures from a raw cache, beside a copy of their bytes."""
-    copies = [str(folder / f"{number:04}.jpg") for number in range(EPOCH_PICTURES)]
-    for number, copy in enumerate(copies):
-        data = Path(paths[number % len(paths)]).read_bytes()
-        # A comment makes each a picture of its own: one stored frame would serve all copies of a file.
-        Path(copy).write_bytes(data[:2] + b"\xff\xfe\0\x06%04d" % number + data[2:])
+    copies = make_distinct(paths, folder)
     plan = plan_pictures(copies, size=(SIZE, SIZE))
     cache = stack.enter_context(FrameCache(folder / "cache", codec="raw"))
     loader = open_loader(stack, plan, workers=0, cache=cache)
@@ -204,13 +222,16 @@ def cached_row(paths: Sequence[str], folder: Path, stack: ExitStack) -> Row:
     return Row("cached", ROWS["cached"], contenders, conclude, "pictures", warms_up=True)
 
 
-def normalised_row(paths: Sequence[str], stack: ExitStack) -> Row:
+def normalised_row(paths: Sequence[str], stack: ExitStack, cache: FrameCache | None = None) -> Row:
     """An epoch whose batches are normalised by the loader, by NumPy in the loop, and by torch in the loop."""
     import torch
 
     plan = plan_pictures(paths, size=(SIZE, SIZE))
-    inside = open_loader(stack, plan, workers=0, dtype="float32", mean=MEAN, std=STD)
-    outside = open_loader(stack, plan, workers=0)
+    inside = open_loader(stack, plan, workers=0, cache=cache, dtype="float32", mean=MEAN, std=STD)
+    outside = open_loader(stack, plan, workers=0, cache=cache)
+    exhaust(outside, 0)
+    if cache is not None:
+        stack.enter_context(cache).flush()
     mean, std = (np.array(values, np.float32).reshape(1, 1, 3, 1, 1) for values in (MEAN, STD))
     torch_mean, torch_std = torch.from_numpy(mean), torch.from_numpy(std)
 
@@ -234,28 +255,33 @@ def normalised_row(paths: Sequence[str], stack: ExitStack) -> Row:
             for name in loops
         ])  # fmt: skip
 
-    return Row("normalised", ROWS["normalised"], contenders, conclude, "pictures", warms_up=True)
+    key = "normalised" if cache is None else "normalised-cached"
+    return Row(key, ROWS[key], contenders, conclude, "pictures", warms_up=True)
 
 
 def near_row(photos: Sequence[Path], resized: Iterable[Sequence[str]]) -> Row:
-    """PSNR of scaled and exact pictures of 224 x 224 to Pillow's, over the photos as they are and of each size."""
+    """PSNR of pictures of 224 x 224 to Pillow's, over the photos as they are and of each size."""
     paths = [str(path) for path in photos] + [path for paths in resized for path in paths]
+    routes: dict[str, LoadPicture] = {OURS: partial(_load, "scaled"), EXACT: partial(_load, "exact")}
+    for name, make in LOOPS.items():
+        if make is not LOOPS["Pillow"]:
+            with suppress(ImportError):
+                routes[name] = make()
     comparisons = []
-    for quality in ("scaled", "exact"):
-        decibels = [psnr(_load(path, quality), _resize_by_pillow(path)) for path in paths]
+    for name, load in routes.items():
+        decibels = [min(_MOST_DECIBELS, psnr(load(path), by_pillow(path))) for path in paths]
         figures = {"median": Figure(float(median(decibels))), "worst": Figure(min(decibels))}
-        comparisons.append(Comparison(quality, f"still_quality={quality!r}, {len(paths)} photos", figures, " dB"))
+        comparisons.append(Comparison(name, f"{name}, {len(paths)} photos", figures, " dB"))
     return Row("near", ROWS["near"], conclude=lambda timings: Findings(comparisons))
 
 
-def _load(path: str, quality: Any) -> Any:
+_MOST_DECIBELS = 99.0
+"""In place of infinity, for equal pictures."""
+
+
+def _load(quality: Any, path: str) -> Any:
     with VideoDecoder(path, size=(SIZE, SIZE), still_quality=quality, dimension_order="NHWC") as decoder:
         return decoder[0]
-
-
-def _resize_by_pillow(path: str) -> Any:
-    with Image.open(path) as image:
-        return np.asarray(image.convert("RGB").resize((SIZE, SIZE), Image.Resampling.BILINEAR))
 
 
 SUITE = Suite(
