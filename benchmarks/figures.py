@@ -32,12 +32,15 @@ SCAN = ("scan-2026-11-21.json", "scan-2026-11-23-a.json", "scan-2026-11-23-b.jso
 CACHE = ("cache-2026-11-21.json", "cache-2026-11-23-a.json", "cache-2026-11-23-b.json")
 LOAD = tuple(sorted(path.name for path in RESULTS.glob("load-*.json")))
 MAP = tuple(sorted(path.name for path in RESULTS.glob("map-*.json")))
+PICTURES = tuple(sorted(path.name for path in RESULTS.glob("pictures-*.json")))
 # The rows of later files replace those of earlier ones.
 SECTION_RESULTS = tuple(sorted(path.name for path in RESULTS.glob("sections-*.json")))
 LONG_VIDEOS = "sections-2026-11-24-d2.json"
 """Has two rounds; that with 128 clips, in which framefeed is further ahead, has one."""
 PRODUCERS = (1, 2, 5, 10, 30)
 INDEXING = "indexing-2026-11-23.json"
+EQUAL = 99
+"""Decibels that stand for equal pictures."""
 QUIET = 1.0
 """Load average above which seconds on the clock say little."""
 NOT_MEASURED = "Not measured yet.\n"
@@ -45,8 +48,8 @@ _BLOCK = re.compile(r"(?<=<!-- figures: )(?P<name>\w+) -->\n(?s:.*?)(?=<!-- end 
 
 
 def fill_overview() -> str:
-    """Seven rows for the README."""
-    numbers = read_numbers(*SCAN, *CACHE, *LOAD, *MAP, LONG_VIDEOS)
+    """Eight rows for the README."""
+    numbers = read_numbers(*SCAN, *CACHE, *LOAD, *MAP, *PICTURES, LONG_VIDEOS)
     constructor = _load(INDEXING)["rows"]["MP4 / MOV, proved: TorchCodec by proof"]
 
     def say(digits: int, *addresses: str) -> str:
@@ -65,6 +68,8 @@ def fill_overview() -> str:
          _round(constructor["total"])),
         ("width and height of JPEG and PNG files", "PyAV in a process pool", say(0, "scan/headers/pyav/CPU")),
         ("second epoch, read from the frame cache", "the first, which decodes", say(0, "cache/second/second/CPU")),
+        ("JPEGs of 500x375 / 1280x960 / 4000x3000 to 224x224, one thread", "Pillow, full size",
+         say(2, *(f"pictures/to-224-{key}/Pillow/CPU" for key in ("500", "1280", "12mp")))),
         ("a 720p film through a Python function of 5 ms, wall", "a loop over OpenCV and x264",
          say(2, "map/lock/lock/wall")),
         ("peak memory of the first row, with PyTorch imported", "decord2 / TorchCodec",
@@ -292,6 +297,65 @@ def fill_cache() -> str:
     ])  # fmt: skip
 
 
+def fill_pictures() -> str:
+    """Pictures to 224 x 224, a training epoch, and what else their loader does."""
+    numbers = {address.removeprefix("pictures/"): number for address, number in read_numbers(*PICTURES).items()}
+    rows = [
+        (f"JPEGs of {size} to 224x224, one thread", _name_loop(numbers[f"{key}/best/CPU"].against),
+         _say_speed([numbers[f"{key}/best/CPU"]], 2))
+        for key, size in {"to-224-500": "500x375", "to-224-600": "600x500", "to-224-1280": "1280x960",
+                          "to-224-12mp": "4000x3000"}.items()
+    ]  # fmt: skip
+    rows += [
+        ("the same of 4000x3000", "OpenCV at the reduced size, `INTER_AREA`",
+         _say_speed([numbers["to-224-12mp/OpenCV reduced + INTER_AREA/CPU"]], 2)),
+        *((f"epoch of 500x375: random resized crop, flip, normalised, 2 workers, `{name}`: CPU / wall",
+           "Pillow and torch's arithmetic in torch's `DataLoader`",
+           _say_speed([numbers[f"epoch/{key}/CPU"], numbers[f"epoch/{key}/wall"]], 2))
+          for key, name in {"ClipLoader": "ClipLoader", "ClipDataset": "ClipDataset",
+                            "ClipDataset in framefeed's DataLoader": "framefeed.torch.DataLoader"}.items()),
+        *((f"float32 batches by the loader, {of}", "in the loop: NumPy / torch",
+           _say_speed([numbers[f"{key}/{name} in the loop/CPU"] for name in ("NumPy", "torch")], 2))
+          for key, of in {"normalised": "decoded pictures", "normalised-cached": "from the raw cache"}.items()),
+        ("a 224x224 picture from the raw cache, through `ClipLoader`", "",
+         f"{numbers['cached/cost/CPU'].format(3)} ms of CPU"),
+    ]  # fmt: skip
+    return make_table(("pictures", "against", "times as fast"), rows)
+
+
+def _name_loop(name: str) -> str:
+    return f"a loop over {name}".replace("INTER_AREA", "`INTER_AREA`")
+
+
+def fill_routes() -> str:
+    """PSNR and time of each route from a JPEG to 224 x 224."""
+    reports = [_load(name) for name in PICTURES]
+    rows = {row["key"]: row for report in reports for row in report["rows"]}
+    numbers = {address.removeprefix("pictures/near/"): number for address, number in read_numbers(*PICTURES).items()}
+    times = {key: rows[f"to-224-{key}"]["facts"]["milliseconds_a_picture"] for key in ("500", "1280", "12mp")}
+    titles = {
+        "framefeed": '`still_quality="scaled"`',
+        "framefeed, exact": '`still_quality="exact"`',
+        "Pillow": "Pillow, full size, `BILINEAR`",
+        "Pillow draft": "Pillow, `draft` to twice the size, `BILINEAR`",
+        "simplejpeg + Pillow's resize": "simplejpeg, full size, Pillow's `BILINEAR`",
+        "OpenCV + INTER_AREA": "OpenCV, full size, `INTER_AREA`",
+        "OpenCV reduced + INTER_AREA": "OpenCV, reduced to twice the size, `INTER_AREA`",
+    }
+
+    def cells(name: str) -> list[str]:
+        milliseconds = [f"{times[key][name]:.{2 if times[key][name] < 10 else 0}f}" for key in times]
+        if name == "Pillow":
+            return ["reference", "reference", *milliseconds]
+        decibels = [numbers[f"{name}/{what}"].median for what in ("median", "worst")]
+        return [*("the same" if each >= EQUAL else f"{each:.1f}" for each in decibels), *milliseconds]
+
+    return make_table(
+        ("route", "PSNR in dB, median", "worst", "500x375, ms", "1280x960, ms", "4000x3000, ms"),
+        [(title, *cells(name)) for name, title in titles.items()],
+    )
+
+
 def fill_section(key: str) -> str:
     """The tables of one of the write-ups, with what must be known to read them."""
     reports = [_load(name) for name in SECTION_RESULTS]
@@ -329,6 +393,7 @@ FILLS: Mapping[str, Callable[[], str]] = {
     "scan": fill_scan,
     "cache": fill_cache,
     "map": fill_map,
+    "pictures": fill_pictures,
     "simulation": fill_simulation,
     **{f"section_{key.lower()}": partial(fill_section, key) for key in SECTIONS},
 }

@@ -25,7 +25,7 @@ from av.video.frame import VideoFrame
 from PIL import ExifTags, Image
 
 import framefeed as ff
-from benchmarks.figures import fill, make_table
+from benchmarks.figures import fill, fill_routes, make_table
 from benchmarks.reading import RESULTS
 from framefeed.testing import ClipSpec, write_clip
 
@@ -356,6 +356,7 @@ FILLS: Mapping[str, Callable[[], str]] = {
     "colours": partial(_fill_rows, "colours", "file"),
     "shapes": partial(_fill_rows, "shapes", "video"),
     "stills": partial(_fill_rows, "stills", "picture"),
+    "routes": fill_routes,
     "resized": partial(_fill_rows, "resized", "1280x720 to 320x180"),
 }
 

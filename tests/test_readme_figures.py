@@ -17,6 +17,7 @@ from benchmarks.figures import MAP as MAP_RESULTS
 from benchmarks.goals import GOALS, judge, limit
 from benchmarks.load.suite import ROWS as LOAD_ROWS
 from benchmarks.map.suite import ROWS as MAP_ROWS
+from benchmarks.pictures.suite import ROWS as PICTURE_ROWS
 from benchmarks.reading import Number, read_numbers
 from benchmarks.scan.suite import ROWS as SCAN_ROWS
 from benchmarks.sections.suite import SECTIONS
@@ -40,9 +41,9 @@ def test_a_figure_that_differs_is_seen(path: Path, fills: dict[str, Callable[[],
     assert fill(changed, fills) == text
 
 
-def test_the_readme_has_seven_rows_and_one_picture() -> None:
+def test_the_readme_has_eight_rows_and_one_picture() -> None:
     text = README.read_text(encoding="utf-8")
-    assert len(OVERVIEW["overview"]().splitlines()) == 2 + 7
+    assert len(OVERVIEW["overview"]().splitlines()) == 2 + 8
     assert re.findall(r"!\[[^]]*\]\(([^)]*)\)", text) == [str(PICTURE.relative_to(README.parent))]
 
 
@@ -97,6 +98,7 @@ def test_every_goal_names_a_row_of_a_suite() -> None:
         "cache": {*CACHE.rows},
         "load": {*LOAD.rows, *LOAD_ROWS},
         "map": {*MAP.rows, *MAP_ROWS},
+        "pictures": {*PICTURE_ROWS},
         "sections": {*SECTIONS},
     }
     assert len({goal["figure"] for goal in goals}) == len(goals)

@@ -95,9 +95,11 @@ def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> 
     makes |= {
         "epoch": lambda folder, stack: epoch_row(make_distinct(make_photos(photos, work, "500"), folder), stack),
         "cached": lambda folder, stack: cached_row(make_photos(photos, work, "500"), folder, stack),
-        "normalised": lambda folder, stack: normalised_row(make_photos(photos, work, "500"), stack),
+        "normalised": lambda folder, stack: normalised_row(
+            make_distinct(make_photos(photos, work, "500"), folder), stack
+        ),
         "normalised-cached": lambda folder, stack: normalised_row(
-            make_photos(photos, work, "500"), stack, FrameCache(folder / "cache", codec="raw")
+            make_distinct(make_photos(photos, work, "500"), folder), stack, FrameCache(folder / "cache", codec="raw")
         ),
         "near": lambda folder, stack: near_row(photos, [make_photos(photos, work, key) for key in SIZES]),
     }
