@@ -134,6 +134,30 @@ def test_clips_of_both_qualities_in_one_call_do_not_mix(catalog: ff.Catalog, tmp
                 assert np.array_equal(load(ff.plan_requests(requests), workers=0, cache=cache), expected)
 
 
+def test_what_is_decoded_at_full_size_is_stored_once_for_both_qualities(catalog: ff.Catalog, tmp_path: Path) -> None:
+    for form in ("output", "planes"):
+        with ff.FrameCache(tmp_path / form, form=form) as cache:
+            for quality, num_decoded in zip(QUALITIES, (8, 0), strict=True):
+                with ff.ClipLoader(
+                    plan_of(catalog, quality, SIZES[1], None), batch_size=8, workers=0, cache=cache
+                ) as loader:
+                    next(iter(loader))
+                    assert loader.stats().counts.frames_decoded == num_decoded
+
+
+def test_a_build_stores_planes_for_each_divisor(catalog: ff.Catalog, tmp_path: Path) -> None:
+    requests = [
+        ff.DecodeRequest(source=catalog[0], indices=[0], output=OutputSpec((20, 20), crop, still_quality="scaled"))
+        for crop in ((0, 0, 300, 421), (0, 0, 160, 170), (0, 0, 90, 90), (0, 0, 50, 50))
+    ]
+    plan = ff.plan_requests(requests)
+    with ff.FrameCache(tmp_path / "cache", form="planes") as cache:
+        assert ff.cache.build(plan, cache).frames_stored == 3
+        with ff.ClipLoader(plan, batch_size=4, workers=0, cache=cache) as loader:
+            assert np.array_equal(next(iter(loader)).data, by_decoders(plan))
+            assert loader.stats().counts.frames_decoded == 0
+
+
 def test_the_clip_command_saves_the_exact_picture(folder: Path, tmp_path: Path) -> None:
     size = SIZES[4]
     words = ["clip", str(folder / "a.jpg"), "--indices", "0", "--size", f"{size[0]}x{size[1]}", "-o", str(tmp_path)]

@@ -219,9 +219,7 @@ def _view_part(frame: VideoFrame, box: Box) -> VideoFrame:
     """View a part of an rgb24 picture, without a copy; it gives the pixels of a crop of planar RGB (verified)."""
     top, left, rows, columns = box
     whole = view_plane(frame.planes[0], 3 * frame.width).reshape(frame.height, frame.width, 3)
-    part = VideoFrame.from_numpy_buffer(whole[top : top + rows, left : left + columns], "rgb24")
-    part.colorspace, part.color_range = frame.colorspace, frame.color_range
-    return part
+    return VideoFrame.from_numpy_buffer(whole[top : top + rows, left : left + columns], "rgb24")
 
 
 def _crop_planes(frame: VideoFrame, box: Box) -> VideoFrame:
