@@ -20,7 +20,7 @@ from PIL import Image, ImageOps
 from framefeed.decode import VideoDecoder
 from framefeed.errors import MediaError
 from framefeed.request import StillQuality
-from tests.pictures.made import exif, saved, segment, with_segments
+from tests.pictures.made import exif, lossless_jpeg, saved, segment, with_segments
 
 ROOM = 1 << 30
 """Address space beyond what the program has when it begins: some pictures of the largest allowed size."""
@@ -55,6 +55,10 @@ def hard_jpegs() -> Iterator[tuple[str, bytes]]:
         yield f"{name}, random behind the header", data[: scan + 14] + chance.bytes(3000)
         yield f"{name}, zeros behind the header", data[: scan + 14] + bytes(3000)
     scans = progressive.rindex(b"\xff\xda")
+    for mode in ("L", "RGB"):
+        yield f"lossless {mode}", lossless_jpeg(photo(mode))
+        yield f"lossless {mode}, half", lossless_jpeg(photo(mode))[: WIDTH * HEIGHT // 2]
+        yield f"lossless {mode}, fill bytes", (made := lossless_jpeg(photo(mode)))[:2] + b"\xff\xff" + made[2:]
     yield "100 scans", progressive[:-2] + progressive[scans:-2] * 100 + b"\xff\xd9"
     yield "without an end", plain[:-2]
     yield "junk behind the end", plain + bytes(5000)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 
+import numpy as np
 import PIL
 from PIL import Image, ImageCms
 from PIL.TiffImagePlugin import ImageFileDirectory_v2
@@ -42,6 +43,34 @@ def exif(orientation: int, *, order: str = "<", padding: int = 0) -> bytes:
     start = b"II*\0" if order == "<" else b"MM\0*"
     body = struct.pack(order + "IH", 8, len(entries)) + directory + bytes(4)
     return (start + body).ljust(38, b"\0") + b"d" * padding
+
+
+def lossless_jpeg(image: Image.Image) -> bytes:
+    """Encode a grey or RGB picture by the lossless process of T.81, annex H, each sample predicted by its left one."""
+    channels, width, height = len(image.getbands()), *image.size
+    samples = np.asarray(image, dtype=np.int64).reshape(height, width, channels)
+    predicted = np.full_like(samples, 128)
+    predicted[:, 1:] = samples[:, :-1]
+    predicted[1:, 0] = samples[:-1, 0]
+    # 17 categories with codes of 5 bits, then the bits of the difference.
+    bits = []
+    for difference in (samples - predicted).reshape(-1).tolist():
+        category = abs(difference).bit_length()
+        bits.append(f"{category:05b}")
+        if category:
+            bits.append(f"{difference if difference > 0 else difference + (1 << category) - 1:0{category}b}")
+    text = "".join(bits)
+    text += "1" * (-len(text) % 8)
+    data = int(text, 2).to_bytes(len(text) // 8, "big").replace(b"\xff", b"\xff\0")
+    each = [bytes([82 + channel, 0x11, 0]) for channel in range(channels)]
+    scan = b"".join(bytes([82 + channel, 0]) for channel in range(channels))
+    parts = [
+        segment(0xFFEE, b"Adobe\0d" + bytes(5)),
+        segment(0xFFC3, struct.pack(">BHHB", 8, height, width, channels) + b"".join(each)),
+        segment(0xFFC4, bytes([0, 0, 0, 0, 0, 17, *[0] * 11, *range(17)])),
+        segment(0xFFDA, bytes([channels]) + scan + b"\1\0\0"),
+    ]
+    return b"\xff\xd8" + b"".join(parts) + data + b"\xff\xd9"
 
 
 def segment(marker: int, payload: bytes) -> bytes:
@@ -109,6 +138,8 @@ def _jpegs() -> Iterator[tuple[str, bytes]]:
                 segment(0xFFE2, bytes(30)),
             ),
         )
+    for mode in ("L", "RGB"):
+        yield f"lossless {mode}.jpeg", lossless_jpeg(picture(mode))
     yield "restarts.jpeg", saved(picture(), "JPEG", restart_marker_rows=1)
     yield "fill bytes.jpeg", plain[:2] + b"\xff\xff\xff" + plain[2:]
     yield "junk.jpeg", plain[:20] + b"\xff\0\1\2" + plain[20:]

@@ -18,11 +18,19 @@ from framefeed._values import DEFAULT_LIMITS, Limits
 from framefeed.errors import LimitExceeded, MediaError
 from framefeed.pictures._jpeg_pixels import decode_jpeg
 from framefeed.pictures._pillow import decode_still
-from tests.pictures.made import WRITES_MPO, exif, made, picture, saved, segment, with_segments
+from tests.pictures.made import WRITES_MPO, exif, lossless_jpeg, made, picture, saved, segment, with_segments
 
 REDUCTIONS = (1, 2, 4, 8)
 SIZES = ((16, 16), (17, 33), (64, 48), (37, 21), (333, 100), (97, 250))
-LEFT_TO_PILLOW = {"CMYK.jpeg", "progressive CMYK.jpeg", "fill bytes.jpeg", "junk.jpeg", "two exif.jpeg"}
+LEFT_TO_PILLOW = {
+    "CMYK.jpeg",
+    "progressive CMYK.jpeg",
+    "fill bytes.jpeg",
+    "junk.jpeg",
+    "two exif.jpeg",
+    "lossless L.jpeg",
+    "lossless RGB.jpeg",
+}
 
 
 def by_pillow(data: bytes, reduction: int = 1) -> np.ndarray:
@@ -115,6 +123,13 @@ def test_a_size_that_simplejpeg_understands_otherwise_is_left_to_pillow(monkeypa
             simplejpeg, "decode_jpeg", lambda _, *args, other=other, **options: decode(other, *args, **options)
         )
         assert decode_jpeg(one, "a.jpg", DEFAULT_LIMITS) is None
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_lossless_pictures_which_turbojpeg_does_not_reduce_are_left_to_pillow(mode: str, reduction: int) -> None:
+    # simplejpeg would write the whole picture into memory for the reduced one.
+    assert decode_jpeg(lossless_jpeg(picture(mode, 64, 48)), "a.jpg", DEFAULT_LIMITS, reduction) is None
 
 
 @settings(max_examples=300)

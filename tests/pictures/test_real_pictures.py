@@ -28,6 +28,7 @@ ODD = {
     "jpeg_ff00_header.jpg",
     "photoshop-200dpi-broken.jpg",
     "sugarshack_bad_mpo_header.jpg",
+    "testimgl.jpg",  # lossless
     "hippopotamus-bad-comment-length.jpeg",
     "neg_x_IDX_76_RAND_1716085892843070121921591_minimized_214.jpg",
 }

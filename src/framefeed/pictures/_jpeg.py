@@ -30,6 +30,8 @@ _APP2 = 0xFFE2
 _PASSED_OVER = frozenset([0xFFC4, 0xFFCC, 0xFFDB, 0xFFDC, 0xFFDD, 0xFFDF, 0xFFE0, *range(0xFFE3, 0xFFF0), 0xFFFE])
 DECODED_FRAMES = frozenset([0xFFC0, 0xFFC1, 0xFFC2, 0xFFC3, 0xFFC9, 0xFFCA])
 """SOF0 to SOF3, SOF9 and SOF10: the processes that libjpeg-turbo decodes."""
+_LOSSLESS_FRAME = 0xFFC3
+"""Left to Pillow: TurboJPEG writes such a picture at full size, also where a reduced one is asked for."""
 _MODES = {1: "L", 3: "RGB", 4: "CMYK"}
 _XMP = b"http://ns.adobe.com/xap/1.0/\0"
 _MULTI_PICTURE = b"MPF\0"
@@ -58,6 +60,8 @@ def read_jpeg_header(head: bytes, more: More, size: int) -> StillHeader:
                 at += length + 2
                 continue
             if marker in DECODED_FRAMES:
+                if marker == _LOSSLESS_FRAME:
+                    raise OddHeader("a lossless picture")
                 bits, height, width, layers = _FRAME(window, at + 4)
                 if bits != 8 or length != 8 + 3 * layers:
                     raise OddHeader(f"{bits} bits a sample, {layers} components")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -50,8 +49,9 @@ def decode_jpeg(data: bytes, name: str, limits: Limits, reduction: int = 1) -> n
         return None
     limits.check_picture(header.width, header.height, name)
     shape = -(-header.height // reduction), -(-header.width // reduction), 3
-    # The memory is of the size that the header claims: simplejpeg fails if it understands another one.
-    memory = np.empty(math.prod(shape) + _PADDING_BYTES, np.uint8)
+    # The memory is of the size that the header claims: simplejpeg fails if it understands a larger one. Memory for the
+    # whole of a reduced picture is not touched, and safe if TurboJPEG should not reduce it, as with lossless ones.
+    memory = np.empty(3 * header.width * header.height + _PADDING_BYTES, np.uint8)
     # It takes the smallest picture of at least this size; 0 is full size.
     least = shape[:2] if reduction > 1 else (0, 0)
     try:

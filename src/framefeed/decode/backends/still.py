@@ -161,8 +161,17 @@ class StillDecoder(BaseDecoder):
         if upright is not None and upright.flags.c_contiguous:
             return VideoFrame.from_numpy_buffer(upright, "rgb24")
         if upright is None:
-            upright = convert_to_rgb(decode_still(data, name, self._limits, reduction), name)
+            upright = convert_to_rgb(self._decode_by_pillow(data, name, reduction), name)
         return VideoFrame.from_ndarray(upright, "rgb24")
+
+    def _decode_by_pillow(self, data: bytes, name: str, reduction: int) -> Image.Image:
+        try:
+            return decode_still(data, name, self._limits, reduction)
+        except CorruptMedia:
+            if reduction == 1:
+                raise
+        # libjpeg reduces no lossless pictures.
+        return decode_still(data, name, self._limits)
 
     def _read(self, source: MediaSource, index: FrameIndex, number: int) -> tuple[bytes, str]:
         size = int(index.packets.size[number])
