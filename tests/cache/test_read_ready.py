@@ -277,16 +277,40 @@ def test_frames_of_any_streams_are_found_together(tmp_path: Path) -> None:
     store.close()
 
 
-@given(st.integers(0, 40), st.integers(0, 30), st.integers(1, 100), st.integers(1, 8))
-def test_parts_of_equal_frames_are_those_of_any(count: int, size: int, most_bytes: int, most_buffers: int) -> None:
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 30))),
+    st.integers(1, 100),
+    st.integers(1, 8),
+)
+def test_parts_are_neighbours_in_a_file(frames: list[tuple[int, int, int]], most_bytes: int, most_buffers: int) -> None:
+    segments, offsets, sizes = list[int](), list[int](), list[int]()
+    for next_segment, gap, size in frames:
+        start = offsets[-1] + sizes[-1] if offsets else 7
+        segments.append(next_segment // 2 + (segments[-1] if segments else 0))
+        offsets.append(start + gap // 2)
+        sizes.append(size)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_files, "_PART_BYTES", most_bytes)
         patch.setattr(_files, "MAX_BUFFERS", most_buffers)
-        offsets = [7 + number * size for number in range(count)]
-        parts = [list(part) for part in find_parts([0] * count, offsets, [size] * count)]
-        assert [i for part in parts for i in part] == list(range(count))
-        assert all(len(part) <= most_buffers for part in parts)
-        assert all(len(part) * size <= most_bytes or len(part) == 1 for part in parts)
-        # As few as there can be.
+        parts = list(find_parts(segments, offsets, sizes))
+        assert [i for part, _ in parts for i in range(len(sizes))[part]] == list(range(len(sizes)))
+        for part, nbytes in parts:
+            assert nbytes == sum(sizes[part])
+            assert nbytes == offsets[part.stop - 1] + sizes[part.stop - 1] - offsets[part.start]
+            assert segments[part.start] == segments[part.stop - 1]
+            assert 0 < part.stop - part.start <= most_buffers
+            assert nbytes <= most_bytes or part.stop - part.start == 1 or not sizes[part.start]
+
+
+@given(st.integers(0, 40), st.integers(0, 30), st.integers(1, 100), st.integers(1, 8))
+def test_parts_of_equal_frames_are_as_few_as_there_can_be(
+    count: int, size: int, most_bytes: int, most_buffers: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_files, "_PART_BYTES", most_bytes)
+        patch.setattr(_files, "MAX_BUFFERS", most_buffers)
+        parts = list(find_parts([0] * count, [7 + number * size for number in range(count)], [size] * count))
         step = min(most_buffers, max(1, most_bytes // size if size else count))
-        assert len(parts) == -(-count // step) if count else not parts
+        assert [range(count)[part] for part, _ in parts] == [
+            range(count)[start : start + step] for start in range(0, count, step)
+        ]

@@ -342,6 +342,33 @@ def test_C01_of_several_frames_the_damaged_one_alone_is_not_found_again(tmp_path
         assert (store.counts.frames_read, store.counts.frames_damaged) == (1, 1)
 
 
+@pytest.mark.parametrize("is_cut", [False, True])
+@pytest.mark.parametrize("asked", [[5, 1, 2, 4, 0, 3], [2, 5, 2, 2, 0], [3, 2], [0, 1, 2, 3, 4, 5]])
+def test_C01_damage_in_any_order_is_told_of_its_own_frames(tmp_path: Path, asked: list[int], *, is_cut: bool) -> None:
+    """Frame 2 is flipped, and 4 and 5 lie past the end of a file that is cut after its directory was read."""
+    with FrameStore(os.fspath(tmp_path)) as store:
+        add(store, KEYS[0], range(6))
+    (path,) = segments(tmp_path)
+    with FrameStore(os.fspath(tmp_path)) as store:
+        locations = store.find(KEYS[0], np.arange(6))
+        offsets = locations.rows["offset"].tolist()
+        with path.open("r+b") as file:
+            file.seek(offsets[2])
+            first = file.read(1)[0]
+            file.seek(offsets[2])
+            file.write(bytes([first ^ 1]))
+            if is_cut:
+                file.truncate(offsets[4] + 1)
+        buffers = [memoryview(bytearray(locations.rows["nbytes"][i])) for i in asked]
+        damaged = {2, 4, 5} if is_cut else {2}
+        assert store.read(locations, asked, buffers) == [i not in damaged for i in asked]
+        expected = [data_of(KEYS[0], i) for i in asked if i not in damaged]
+        assert [bytes(buffer) for i, buffer in zip(asked, buffers, strict=True) if i not in damaged] == expected
+        assert store.find(KEYS[0], np.arange(6)).is_there.tolist() == [
+            i not in damaged or i not in asked for i in range(6)
+        ]
+
+
 def test_verify_names_what_is_damaged(tmp_path: Path) -> None:
     with FrameStore(os.fspath(tmp_path), StoreOptions(segment_bytes=1)) as store:
         for number in range(30):

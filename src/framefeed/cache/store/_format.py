@@ -290,11 +290,20 @@ class OtherFormat(Refused):
     """A file was written by another version of framefeed; it may be sound."""
 
 
+hash_bytes = xxhash.xxh3_64_intdigest
+"""Hash bytes with a seed."""
+
+
 def frame_checksum(key: bytes, number: int, data: bytes | memoryview) -> int:
     """Hash the stored bytes of a frame."""
-    return xxhash.xxh3_64_intdigest(data, frame_seed(key, number))
+    return hash_bytes(data, frame_seed(key, number))
 
 
 def frame_seed(key: bytes, number: int) -> int:
     """Seed of a frame's checksum."""
-    return xxhash.xxh3_64_intdigest(key, number & 0xFFFF_FFFF_FFFF_FFFF)
+    return hash_bytes(key, number & 0xFFFF_FFFF_FFFF_FFFF)
+
+
+def make_seeds(keys: Sequence[bytes], numbers: IntArray) -> list[int]:
+    """Make the seeds of the checksums of frames; the same as ``frame_seed`` of each."""
+    return list(map(hash_bytes, keys, numbers.view(np.uint64).tolist()))

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import compress
-from operator import not_
+from operator import eq
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from framefeed._arrays import IntArray
 from framefeed._per_process import PerProcess
 from framefeed.cache.store._appender import Appender
 from framefeed.cache.store._check import check_all, count_contents, drop_damaged
@@ -28,7 +29,8 @@ from framefeed.cache.store._format import (
     StoreInfo,
     StoreOptions,
     Verified,
-    frame_checksum,
+    hash_bytes,
+    make_seeds,
 )
 from framefeed.cache.store._index import SegmentIndex
 from framefeed.errors import CacheError, UsageError
@@ -169,30 +171,19 @@ class FrameStore(ClosedByWith):
             UsageError: A buffer has another size.
             OSError: A resource ran out.
         """
-        sizes, sound = [buffer.nbytes for buffer in buffers], [False] * len(buffers)
-        expected_sizes = _select(locations.rows["nbytes"], indices)
+        sizes, which = [buffer.nbytes for buffer in buffers], np.asarray(indices, np.int64)
+        expected_sizes = locations.rows["nbytes"].take(which).tolist()
         if sizes != expected_sizes:
             raise UsageError(f"buffers: expected {expected_sizes} bytes, got {sizes}")
-        numbers, checksums = _select(locations.numbers, indices), _select(locations.rows["checksum"], indices)
-        keys = [locations.keys[i] for i in indices]
-        segments, offsets = _select(locations.segment, indices), _select(locations.rows["offset"], indices)
-        for part in find_parts(segments, offsets, sizes):
-            file = self._segments.descriptor(segments[part[0]])
-            if file is None:
-                continue
-            try:
-                num_read = os.preadv(file.number, [buffers[i] for i in part], offsets[part[0]])
-            except OSError as error:
-                if find_shortage(error) is not None:
-                    raise
-                num_read = -1
-            is_whole = num_read == sum([sizes[i] for i in part])
-            for i in part:
-                if is_whole or fill_buffer(file.number, buffers[i], offsets[i]):
-                    sound[i] = frame_checksum(keys[i], numbers[i], buffers[i]) == checksums[i]
+        order = locations.refs.take(which).argsort(kind="stable")  # that of their bytes in the files
+        in_order = which[order]
+        digests = self._hash_stored(locations, in_order, [buffers[i] for i in order.tolist()])
+        is_sound = np.empty(len(order), np.bool_)
+        is_sound[order] = list(map(eq, digests, locations.rows["checksum"].take(in_order).tolist()))
+        sound: list[bool] = is_sound.tolist()
         num_sound = sum(sound)
         if num_sound < len(sound):
-            for i in compress(indices, map(not_, sound)):
+            for i in which[~is_sound].tolist():
                 self._segments.forget(locations.keys[i], int(locations.numbers[i]), int(locations.refs[i]))
         own = self._state.value
         with own.lock:
@@ -200,6 +191,38 @@ class FrameStore(ClosedByWith):
             own.counts.bytes_read += sum(compress(sizes, sound))
             own.counts.frames_damaged += len(sound) - num_sound
         return sound
+
+    def _hash_stored(
+        self, locations: FrameLocations, in_order: IntArray, buffers: Sequence[memoryview]
+    ) -> list[int | None]:
+        """Read frames in the order of their bytes in the files; return their checksums, None if they cannot be read."""
+        keys, segments = [locations.keys[i] for i in in_order.tolist()], locations.segment.take(in_order).tolist()
+        offsets = locations.rows["offset"].take(in_order).tolist()
+        seeds = make_seeds(keys, locations.numbers.take(in_order))
+        parts = list(find_parts(segments, offsets, [buffer.nbytes for buffer in buffers]))
+        digests: list[int | None] = []
+        opened, file = MISS, None
+        # What is read evicts all else from the processor's cache: so little as possible is done between two reads.
+        for part, nbytes in parts:
+            some, offset = buffers[part], offsets[part.start]
+            if segments[part.start] != opened:
+                opened = segments[part.start]
+                file = self._segments.descriptor(opened)
+            if file is None:
+                digests += [None] * len(some)
+                continue
+            try:
+                is_whole = os.preadv(file.number, some, offset) == nbytes
+            except OSError as error:
+                if find_shortage(error) is not None:
+                    raise
+                is_whole = False
+            if is_whole:
+                digests += map(hash_bytes, some, seeds[part])
+            else:
+                each = zip(some, offsets[part], seeds[part], strict=True)
+                digests += [hash_bytes(b, s) if fill_buffer(file.number, b, o) else None for b, o, s in each]
+        return digests
 
     def add(self, key: bytes, description: str, frames: Sequence[StoredFrame]) -> bool:
         """Store a clip, its frames side by side; they can be found here at once, and elsewhere once they are sealed.
@@ -302,11 +325,6 @@ class FrameStore(ClosedByWith):
 
     def _try_again(self, call: Callable[[], R]) -> R:
         return try_again_in_shortage(call, self._folder.path, "cache")
-
-
-def _select(column: npt.NDArray[Any], indices: Sequence[int]) -> list[int]:
-    values: list[int] = column.tolist()
-    return [values[i] for i in indices]
 
 
 def _check_key(key: bytes) -> None:
