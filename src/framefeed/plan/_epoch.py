@@ -14,7 +14,7 @@ from framefeed._cached import cached_property
 from framefeed._checks import OutOfRange, check_choice, check_integer, check_position
 from framefeed.catalog import Catalog, CatalogEntry
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.index import STILL_TIMELINE, FrameIndex, Timeline, has_still_timeline
+from framefeed.index import STILL_TIMELINE
 from framefeed.plan._balance import CostOrder, estimate_row_costs
 from framefeed.plan._checkpoint import STATE_VERSION, hash_plan, list_told_options, read_state
 from framefeed.plan._description import PlanDescription, Waits, describe_plan, predict_steps, shorten
@@ -23,7 +23,7 @@ from framefeed.plan._order import ClipLocation, Permutation, make_permutation
 from framefeed.plan._request_rule import Requests, make_row_requests
 from framefeed.plan._rules import ALIKE_IN_STILLS, ClipRule
 from framefeed.plan._shard import Delivery, Rest, Shard
-from framefeed.plan._tables import Excluded, PlanTables, describe_source
+from framefeed.plan._tables import Excluded, PlanTables, RowFacts, describe_source
 from framefeed.request import (
     SUBSTITUTES,
     ClipContext,
@@ -208,10 +208,14 @@ class EpochPlan:
 
     def _make_request(self, location: ClipLocation, global_position: int) -> DecodeRequest:
         row, number, _ = location
-        index = self.catalog.frame_index(row)
+        facts = self._last_row[0] if self._last_row else None
+        if facts is None or facts.row != row:
+            facts = self.tables.read_row(self.catalog, row, are_stills_alike=self._still_frames is not None)
+            self._last_row[:] = (facts,)
+        index = facts.index
         context = ClipContext(self.options.seed, self.options.epoch, global_position, number)
-        chosen, seconds = self._choose_frames(index, row, context)
-        output = self.tables.pictures.output(int(self.catalog.heights[row]), int(self.catalog.widths[row]), context)
+        chosen, seconds = self._choose_frames(facts, context)
+        output = self.tables.pictures.output(facts.height, facts.width, context)
         damaged, on_damaged = None, self.options.on_damaged
         if len(index.damaged_frame_indices) and (is_damaged := index.is_damaged(chosen.ordinals)).any():
             damaged = is_damaged
@@ -219,19 +223,22 @@ class EpochPlan:
                 chosen = replace(chosen, valid=chosen.valid & ~damaged)
         flipped = is_flipped(self.seed, self.epoch, global_position, self.options.horizontal_flip)
         placement = self.tables.pictures.place(output, is_flipped=flipped)
-        source = self.catalog.source(row)
         return make_planned_request(
-            source, chosen, seconds, output, damaged, on_damaged, flipped=flipped, placement=placement
+            facts.source, chosen, seconds, output, damaged, on_damaged, flipped=flipped, placement=placement
         )
 
-    def _choose_frames(self, index: FrameIndex, row: int, context: ClipContext) -> tuple[ClipFrames, FloatArray]:
+    @cached_property
+    def _last_row(self) -> list[RowFacts]:
+        """Facts of the row of the last clip, or none: the clips of a batch are often of one video."""
+        return []
+
+    def _choose_frames(self, facts: RowFacts, context: ClipContext) -> tuple[ClipFrames, FloatArray]:
         """Choose the frames of a clip; return them and their times in seconds."""
-        if has_still_timeline(index) and self._still_frames is not None:
+        if facts.timeline is None:
+            assert self._still_frames is not None
             return self._still_frames
-        windows = self.tables.windows
-        timeline = Timeline.whole(index) if windows is None else windows.timeline(index, row)
-        chosen = self.rule.choose(timeline, context)
-        return chosen, index.to_seconds(index.pts[chosen.ordinals])
+        chosen = self.rule.choose(facts.timeline, context)
+        return chosen, facts.index.to_seconds(facts.index.pts[chosen.ordinals])
 
     @cached_property
     def _still_frames(self) -> tuple[ClipFrames, FloatArray] | None:

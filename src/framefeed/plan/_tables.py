@@ -12,7 +12,8 @@ import numpy.typing as npt
 from framefeed._arrays import FloatArray, IntArray
 from framefeed.catalog import Catalog, check_plannable, explain_missing_frames, list_unindexed_rows
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.index import FrameIndex, Timeline
+from framefeed.index import FrameIndex, Timeline, has_still_timeline
+from framefeed.media import ImageSequence
 from framefeed.media import source_name as media_name
 from framefeed.plan._balance import estimate_row_costs
 from framefeed.plan._options import PlanOptions
@@ -30,6 +31,27 @@ class Excluded(NamedTuple):
 
     source: str
     error: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowFacts:
+    """What the clips of a row have in common.
+
+    Attributes:
+        row: Row of the catalog.
+        index: Its frame index.
+        timeline: What their frames are chosen from; None if all clips of still pictures have the same frames.
+        source: Source, as in the catalog.
+        height: Rows of the displayed picture; -1 where unknown.
+        width: Columns of the displayed picture; -1 where unknown.
+    """
+
+    row: int
+    index: FrameIndex
+    timeline: Timeline | None
+    source: str | bytes | ImageSequence
+    height: int
+    width: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +112,19 @@ class PlanTables:
             windowless=windowless,
             row_costs=_estimate_costs(catalog, rule, options),
         )
+
+    def read_row(self, catalog: Catalog, row: int, *, are_stills_alike: bool) -> RowFacts:
+        """Read what the clips of a row have in common.
+
+        Raises:
+            FrameNotFound: The row's window is empty.
+            TimeUnavailable: It has a window, and its stream no usable timestamps.
+        """
+        index, timeline = catalog.frame_index(row), None
+        if not are_stills_alike or not has_still_timeline(index):
+            timeline = Timeline.whole(index) if self.windows is None else self.windows.timeline(index, row)
+        height, width = int(catalog.heights[row]), int(catalog.widths[row])
+        return RowFacts(row, index, timeline, catalog.source(row), height, width)
 
     def excluded(self, catalog: Catalog) -> list[Excluded]:
         """List the rows that are not planned."""

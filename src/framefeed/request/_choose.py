@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isfinite
 from typing import Literal
 
@@ -72,8 +73,7 @@ def choose_frames(timeline: Timeline, numbers: IntArray, segments: IntArray, pol
     count = len(timeline)
     if len(numbers) and numbers.view(np.uint64).max() < count:
         # The usual case: all numbers exist, and none counts from the end.
-        valid = np.ones(len(numbers), dtype=np.bool_)
-        return ClipFrames(timeline.first + numbers, np.zeros(len(numbers)), valid, segments)
+        return ClipFrames(timeline.first + numbers, *_describe_usual(len(numbers)), segments)
     numbers = np.where(numbers < 0, numbers + count, numbers)
     if np.any(numbers < 0):
         before = int(numbers.min()) - count
@@ -86,6 +86,15 @@ def choose_frames(timeline: Timeline, numbers: IntArray, segments: IntArray, pol
         )
     errors = np.where(past, np.nan, 0.0)
     return ClipFrames(fill_past_end(timeline, numbers, past, policy), errors, ~past, segments)
+
+
+@lru_cache(maxsize=64)
+def _describe_usual(count: int) -> tuple[FloatArray, BoolArray]:
+    """Errors and ``valid`` of so many frames that all exist; read-only, because clips share them."""
+    errors, valid = np.zeros(count), np.ones(count, dtype=np.bool_)
+    errors.setflags(write=False)
+    valid.setflags(write=False)
+    return errors, valid
 
 
 def choose_times(timeline: Timeline, ticks: ExactTimes, segments: IntArray, picking: Picking) -> ClipFrames:

@@ -295,9 +295,10 @@ def make_planned_request(
     put(request, "on_damaged", on_damaged)
     put(request, "flipped", flipped)
     put(request, "placement", placement)
-    for column in request._columns():
-        if column is not None:
-            column.flags.writeable = False
+    for column in (chosen.ordinals, pts_seconds, chosen.errors, chosen.valid, chosen.segments):
+        column.setflags(write=False)
+    if damaged is not None:
+        damaged.setflags(write=False)
     return request
 
 
