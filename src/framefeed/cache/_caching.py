@@ -158,12 +158,14 @@ class CachingDecoder(BaseDecoder):
         if index.identity is None or source.kind != "path" or self._choose_form(index, [output]) != "output":
             return None
         layout = make_output_layout(output, *index.stream.displayed)
-        targets = list[memoryview]()
+        nbytes, targets = layout.nbytes, list[memoryview]()
         for slot in slots:
             clip = slot.out
-            if slot.accepts_damaged or slot.output != output or clip.nbytes != layout.nbytes * len(slot.indices):
+            # Most have the same object, which takes less time to see than that two are equal.
+            is_alike = slot.output is output or slot.output == output
+            if slot.accepts_damaged or not is_alike or clip.nbytes != nbytes * len(slot.indices):
                 return None
-            targets += list_targets(clip, layout.nbytes)
+            targets += list_targets(clip, nbytes)
         ordinals = slots[0].indices if len(slots) == 1 else np.concatenate([slot.indices for slot in slots])
         if not len(ordinals) or not _are_below(ordinals, len(index)):
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,12 @@ def list_targets(out: Pixels, nbytes: int) -> list[memoryview]:
     if not out.flags.c_contiguous:
         return [frame.reshape(-1).data for frame in out]
     flat = out.reshape(-1).data
-    return [flat[start : start + nbytes] for start in range(0, len(flat), nbytes)]
+    return [flat[part] for part in _divide_evenly(len(flat), nbytes)]
+
+
+@lru_cache(maxsize=64)
+def _divide_evenly(total: int, nbytes: int) -> tuple[slice, ...]:
+    return tuple(slice(start, start + nbytes) for start in range(0, total, nbytes))
 
 
 _NO_ORDINALS = np.empty(0, np.int64)

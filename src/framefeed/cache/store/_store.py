@@ -178,11 +178,12 @@ class FrameStore(ClosedByWith):
         order = locations.refs.take(which).argsort(kind="stable")  # that of their bytes in the files
         in_order = which[order]
         digests = self._hash_stored(locations, in_order, [buffers[i] for i in order.tolist()])
-        is_sound = np.empty(len(order), np.bool_)
-        is_sound[order] = list(map(eq, digests, locations.rows["checksum"].take(in_order).tolist()))
-        sound: list[bool] = is_sound.tolist()
-        num_sound = sum(sound)
-        if num_sound < len(sound):
+        checksums = locations.rows["checksum"].take(in_order).tolist()
+        sound, num_sound = [True] * len(sizes), len(sizes)
+        if digests != checksums:
+            is_sound = np.empty(len(order), np.bool_)
+            is_sound[order] = list(map(eq, digests, checksums))
+            sound, num_sound = is_sound.tolist(), int(np.count_nonzero(is_sound))
             for i in which[~is_sound].tolist():
                 self._segments.forget(locations.keys[i], int(locations.numbers[i]), int(locations.refs[i]))
         own = self._state.value
@@ -199,7 +200,7 @@ class FrameStore(ClosedByWith):
         keys, segments = [locations.keys[i] for i in in_order.tolist()], locations.segment.take(in_order).tolist()
         offsets = locations.rows["offset"].take(in_order).tolist()
         seeds = make_seeds(keys, locations.numbers.take(in_order))
-        parts = list(find_parts(segments, offsets, [buffer.nbytes for buffer in buffers]))
+        parts = list(find_parts(segments, offsets, locations.rows["nbytes"].take(in_order).tolist()))
         digests: list[int | None] = []
         opened, file = MISS, None
         # What is read evicts all else from the processor's cache: so little as possible is done between two reads.
