@@ -26,8 +26,10 @@ OTHER_NAMES = {
     ),
     **dict.fromkeys(
         ("Compose", "RandomHorizontalFlip", "Resize", "transforms"),
-        "ff.plan_clips resizes and crops (size=, crop=); ff.ClipLoader and ff.torch.ClipDataset take transform=",
+        "ff.plan_clips resizes, crops and flips (size=, crop=, horizontal_flip=); ff.ClipLoader and "
+        "ff.torch.ClipDataset take transform=, mean= and std=",
     ),
+    **dict.fromkeys(("Normalize", "ToTensor"), "ff.ClipLoader and ff.torch.ClipDataset take mean= and std="),
     **dict.fromkeys(
         ("cpu", "gpu", "get_nvdec_cache_capacity", "set_cuda_backend", "set_nvdec_cache_capacity"),
         "framefeed decodes on the CPU",

@@ -114,7 +114,7 @@ class Normaliser:
         given = f"{clip.dtype} {list(clip.shape)}" if has_form else describe_value(clip)
         raise UsageError(
             f"transform: expected it to return uint8 [T, C, H, W], which dtype, mean and std make {self.dtype} of, got "
-            f"{given}: convert in one context only"
+            f"{given}: return such a clip, or leave out dtype, mean and std"
         )
 
     def write(self, clip: Pixels, out: AnyArray) -> None:

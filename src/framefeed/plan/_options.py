@@ -13,7 +13,7 @@ from framefeed.request import AnySize, Crop, Letterbox, OnDamaged, PictureRule, 
 Shuffle = bool | Literal["videos"]
 Balance = Literal["cost"]
 TOLD_OPTIONS = (
-    "shuffle", "clips_per_video", "size", "crop", "within", "on_damaged", "horizontal_flip", "still_quality",
+    "horizontal_flip", "still_quality", "shuffle", "clips_per_video", "size", "crop", "within", "on_damaged",
 )  # fmt: skip
 """Options that determine the clips besides the seed."""
 

@@ -28,6 +28,11 @@ from framefeed.request import AnySize, ClipContext, Crop, OnDamaged, StillQualit
         "num_clips": "use clips_per_video=",
         "batch_size": "give it to ff.ClipLoader, or to a DataLoader over ff.torch.ClipDataset",
         "num_frames": "give it to the clip rule, such as ff.Uniform(8)",
+        **dict.fromkeys(("flip", "hflip", "random_flip", "random_horizontal_flip"), "use horizontal_flip=0.5"),
+        **dict.fromkeys(
+            ("transform", "mean", "std", "dtype"),
+            "give it to ff.ClipLoader or ff.torch.ClipDataset",
+        ),
     },
 )
 def plan_clips(  # noqa: PLR0913 - public: what its users ask for

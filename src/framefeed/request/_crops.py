@@ -397,8 +397,9 @@ class PictureRule:
             raise UsageError(
                 f"all pictures of a plan must have the same size, but {name(first)} gives {one[0]} x {one[1]} and "
                 f"{name(second)} gives {other[0]} x {other[1]} (height x width): give size=(height, width), "
-                "or a crop to one size, or make several plans with catalog.filter(), or give plan_clips unequal=True, "
-                "which makes each batch a list of clips (on the command line: --size HEIGHTxWIDTH, such as --size "
+                "size=ff.ResizeCrop(256, 224) or size=ff.Letterbox(224), or a crop to one size, or make several plans "
+                "with catalog.filter(), or give plan_clips unequal=True, which makes each batch a list of clips (on "
+                "the command line: --size HEIGHTxWIDTH, such as --size "
                 f"{one[0]}x{one[1]})"
             )
         return next(iter(first_rows), None)

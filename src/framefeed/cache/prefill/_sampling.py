@@ -27,7 +27,7 @@ from framefeed.cache.prefill._opening import choose_form, make_decoder
 from framefeed.cache.store._format import ROW
 from framefeed.decode import BaseDecoder, Decoder, PlaneLayout, adapt_decoder, make_output_layout
 from framefeed.errors import CacheError, FrameNotFound, TimeUnavailable, UsageError
-from framefeed.index import plan_runs
+from framefeed.index import has_picture_files, plan_runs
 from framefeed.media import MediaSource
 from framefeed.parallel import find_shortage, make_shortage_error
 from framefeed.plan import EpochPlan, count_planned, order_by_catalog, scatter
@@ -209,13 +209,16 @@ def _choose_codec(
     """Choose the codec as the cache will for the first frames; None if there are none that can be stored."""
     for task in tasks:
         for run in task.runs:
-            stream = plan.catalog.frame_index(task.row).stream
+            index = plan.catalog.frame_index(task.row)
+            stream = index.stream
             with suppress(UsageError):  # too large to be stored
-                layout = (
-                    make_output_layout(run.output, *stream.displayed)
-                    if form == "output"
-                    else PlaneLayout(stream.pixel_format, stream.width, stream.height)
-                )
+                if form == "output":
+                    layout = make_output_layout(run.output, *stream.displayed)
+                elif has_picture_files(index):  # which are decoded to RGB, upright
+                    height, width = stream.displayed
+                    layout = PlaneLayout("rgb24", width, height)
+                else:
+                    layout = PlaneLayout(stream.pixel_format, stream.width, stream.height)
                 return choose_codec(cache.options.codec, form, layout, cache.info(), cache.state.planned)
     return None, ""
 
