@@ -55,7 +55,9 @@ def read_raw_frames(state: CacheState, layout: PlaneLayout, sources: Sequence[Ra
         MediaError: A source cannot be read.
     """
     lengths = [len(each.numbers) for each in sources]
-    keys = [each.key for each, length in zip(sources, lengths, strict=True) for _ in range(length)]
+    keys: list[bytes] = []
+    for each, length in zip(sources, lengths, strict=True):
+        keys += [each.key] * length
     locations = state.store.find_each(keys, np.concatenate([each.numbers for each in sources]))
     usable, rows = locations.is_there, locations.rows
     if not usable.any():
@@ -65,9 +67,8 @@ def read_raw_frames(state: CacheState, layout: PlaneLayout, sources: Sequence[Ra
     is_wanted = np.array([kind == wanted for kind in locations.kinds])
     usable = usable & is_wanted[np.where(usable, rows["kind"], 0)]
     usable &= (rows["nbytes"] == nbytes) & (rows["raw_nbytes"] == nbytes)
+    has_stamp = rows["stamp"] == np.array([each.stamp for each in sources], dtype=np.uint64).repeat(lengths)
     starts = np.cumsum([0, *lengths[:-1]])
-    stamps = np.array([each.stamp for each in sources], dtype=np.uint64).repeat(lengths)
-    has_stamp = rows["stamp"] == stamps
     if not has_stamp.all():
         # As those of a copy of the source: its fingerprint decides, unless there is a hash of the bytes themselves.
         is_doubtful = np.logical_or.reduceat(usable & ~has_stamp & (rows["content"] == NO_CONTENT), starts)
@@ -77,8 +78,11 @@ def read_raw_frames(state: CacheState, layout: PlaneLayout, sources: Sequence[Ra
     targets: list[memoryview] = []
     for each, has_all in zip(sources, is_whole.tolist(), strict=True):
         targets += each.targets if has_all else ()
-    is_sound = np.zeros(len(usable), dtype=np.bool_)
     indices = np.flatnonzero(is_whole.repeat(lengths))
-    is_sound[indices] = state.store.read(locations, indices.tolist(), targets)
+    sound = state.store.read(locations, indices, targets)
+    if len(sound) == len(keys) and all(sound):
+        return [True] * len(sources)
+    is_sound = np.zeros(len(keys), dtype=np.bool_)
+    is_sound[indices] = sound
     are_read: list[bool] = np.logical_and.reduceat(is_sound, starts).tolist()
     return are_read

@@ -156,7 +156,9 @@ class FrameStore(ClosedByWith):
             return self._segments.find(keys, numbers)
         return locations
 
-    def read(self, locations: FrameLocations, indices: Sequence[int], buffers: Sequence[memoryview]) -> list[bool]:
+    def read(
+        self, locations: FrameLocations, indices: Sequence[int] | IntArray, buffers: Sequence[memoryview]
+    ) -> list[bool]:
         """Read the stored bytes of frames.
 
         Args:
