@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from framefeed._values import MISSING_PTS
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.index._frame_index import FrameIndex, Timeline
+from framefeed.index._frame_index import FrameIndex, Timeline, read_seconds
 from tests.fakes import index_of, steady_index
 from tests.lengths import either
 from tests.plan import oracle
@@ -143,6 +143,19 @@ def test_M24_the_seconds_of_a_frame_are_its_pts_rounded_once(steps: list[int], s
         if index.pts_seconds.tolist().count(seconds) == 1:
             nearest = min(range(len(exact)), key=lambda k: abs(exact[k] - Fraction(seconds)))
             assert index.index_at(seconds, pick="previous") == nearest == frame
+
+
+@given(
+    st.lists(st.one_of(st.integers(0, 90_000), st.integers(2**53, 2**54), st.just(MISSING_PTS)), min_size=1),
+    st.fractions(Fraction(1, 10**6), 10),
+    st.data(),
+)
+def test_seconds_of_frames_are_those_of_their_pts(pts: list[int], base: Fraction, data: st.DataObject) -> None:
+    index = index_of(pts, time_base=base)
+    ordinals = np.array(data.draw(st.lists(st.integers(0, len(pts) - 1))), np.int64)
+    seconds = read_seconds(index, ordinals)
+    assert seconds.dtype == np.float64
+    assert np.array_equal(seconds, index.to_seconds(index.pts[ordinals]), equal_nan=True)
 
 
 def test_M24_of_frames_closer_than_a_nanosecond_the_nearest_is_meant() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from framefeed.index._build import build_index, index_media
 from framefeed.index._damage import find_damaged_frames, find_packet_start
-from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts, Timeline, TimesFrom
+from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts, Timeline, TimesFrom, read_seconds
 from framefeed.index._joining import find_frame_starts
 from framefeed.index._movie_facts import MP4_FORMAT_NAME
 from framefeed.index._picking import NO_PICK, PICKS, ExactTimes, Pick
@@ -75,4 +75,5 @@ __all__ = [
     "plan_runs",
     "predict_seconds",
     "probe",
+    "read_seconds",
 ]

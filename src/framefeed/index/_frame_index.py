@@ -255,6 +255,14 @@ class FrameIndex:
         return np.where(ticks == MISSING_PTS, np.nan, seconds)
 
     @cached_property
+    def _scale(self) -> tuple[np.float64, np.float64] | None:
+        """Factor and divisor of ticks, if that is all it takes: no pts is missing, and each is divided exactly."""
+        if not self._is_divided_exactly or (self.pts == MISSING_PTS).any():
+            return None
+        numerator, denominator = self.time_base.as_integer_ratio()
+        return np.float64(numerator), np.float64(denominator)
+
+    @cached_property
     def _is_divided_exactly(self) -> bool:
         """Whether one division of two exactly represented numbers gives each frame's seconds, rounded once."""
         numerator, denominator = self.time_base.as_integer_ratio()
@@ -326,6 +334,15 @@ def _read_times(seconds: object) -> list[float] | list[Fraction]:
     if isinstance(seconds, (str, bytes)) or not all(isfinite(time) for time in times):
         raise expected("seconds", "finite numbers", seconds)
     return times
+
+
+def read_seconds(index: FrameIndex, ordinals: IntArray) -> FloatArray:
+    """Read the time of each of some frames, float64 [T]: ``to_seconds`` of their pts."""
+    if index._scale is None:
+        return index.to_seconds(index.pts[ordinals])
+    numerator, denominator = index._scale
+    seconds: FloatArray = index.pts[ordinals] * numerator / denominator
+    return seconds
 
 
 @dataclass(frozen=True, slots=True)

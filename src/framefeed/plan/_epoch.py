@@ -14,7 +14,7 @@ from framefeed._cached import cached_property
 from framefeed._checks import OutOfRange, check_choice, check_integer, check_position
 from framefeed.catalog import Catalog, CatalogEntry
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.index import STILL_TIMELINE
+from framefeed.index import STILL_TIMELINE, read_seconds
 from framefeed.plan._balance import CostOrder, estimate_row_costs
 from framefeed.plan._checkpoint import STATE_VERSION, hash_plan, list_told_options, read_state
 from framefeed.plan._description import PlanDescription, Waits, describe_plan, predict_steps, shorten
@@ -238,7 +238,7 @@ class EpochPlan:
             assert self._still_frames is not None
             return self._still_frames
         chosen = self.rule.choose(facts.timeline, context)
-        return chosen, facts.index.to_seconds(facts.index.pts[chosen.ordinals])
+        return chosen, read_seconds(facts.index, chosen.ordinals)
 
     @cached_property
     def _still_frames(self) -> tuple[ClipFrames, FloatArray] | None:
@@ -250,7 +250,7 @@ class EpochPlan:
         except FrameNotFound:
             return None
         index = STILL_TIMELINE.index
-        return chosen, index.to_seconds(index.pts[chosen.ordinals])
+        return chosen, read_seconds(index, chosen.ordinals)
 
     def columns_at(self, position: SupportsIndex) -> dict[str, np.generic]:
         """Return the chosen columns of one position as a dict: numbers as they are, text as int64 codes."""
