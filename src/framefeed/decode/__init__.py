@@ -16,6 +16,7 @@ from framefeed.decode._decoder import (
     adapt_decoder,
     allocate_pixels,
     describe_recipe,
+    make_slot,
 )
 from framefeed.decode._frames import Frame, FrameBatch, VideoMetadata
 from framefeed.decode._planes import (
@@ -74,6 +75,7 @@ __all__ = [
     "list_decoders",
     "make_auto_decoder",
     "make_output_layout",
+    "make_slot",
     "make_writer",
     "name_picture",
     "rebuild_picture",

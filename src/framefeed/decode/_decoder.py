@@ -63,6 +63,17 @@ class ClipSlot:
             )
 
 
+def make_slot(indices: IntArray, output: OutputSpec, out: Pixels, accepts_damaged: bool = False) -> ClipSlot:
+    """Make a slot of a planned clip and its own memory, without checks."""
+    slot = object.__new__(ClipSlot)
+    put: Any = object.__setattr__
+    put(slot, "indices", indices)
+    put(slot, "output", output)
+    put(slot, "out", out)
+    put(slot, "accepts_damaged", accepts_damaged)
+    return slot
+
+
 SourceClips = tuple[MediaSource, FrameIndex, Sequence[ClipSlot]]
 """Clips of one source to be decoded: the arguments of ``Decoder.decode``."""
 

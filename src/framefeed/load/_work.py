@@ -26,6 +26,7 @@ from framefeed.decode import (
     SourceClips,
     adapt_decoder,
     allocate_pixels,
+    make_slot,
 )
 from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
 from framefeed.index import SECONDS_PER_FILE, SECONDS_PER_FILE_PIXEL, plan_runs, predict_seconds
@@ -323,19 +324,20 @@ _Part = tuple[int, BoolArray | None, ClipSlot]
 """Slot in the batch, frames of the clip or None for all, and where they are decoded."""
 
 
-def _split_damaged(request: DecodeRequest, clip: Pixels) -> Iterator[tuple[BoolArray | None, ClipSlot]]:
-    """Yield the whole clip; if damaged frames are no error, its intact frames, and the damaged ones to be delivered.
+def _split_damaged(request: DecodeRequest, clip: Pixels) -> list[tuple[BoolArray | None, ClipSlot]]:
+    """List the whole clip; if damaged frames are no error, its intact frames, and the damaged ones to be delivered.
 
     Parts of a clip have a mask, bool [T], and memory of their own; the whole clip has None.
     """
     if request.damaged is None or request.on_damaged == "error":
-        yield None, ClipSlot(request.ordinals, request.output, clip)
-        return
+        return [(None, make_slot(request.ordinals, request.output, clip))]
+    parts: list[tuple[BoolArray | None, ClipSlot]] = []
     for mask, is_damaged in ((~request.damaged, False), (request.damaged, True)):
         if mask.any() and (not is_damaged or request.on_damaged == "deliver"):
             shape = np.count_nonzero(mask), *clip.shape[1:]
             memory = allocate_pixels(shape, f"{shape[0]} frames of a clip {list(shape)}")
-            yield mask, ClipSlot(request.ordinals[mask], request.output, memory, is_damaged)
+            parts.append((mask, make_slot(request.ordinals[mask], request.output, memory, is_damaged)))
+    return parts
 
 
 def load_batch(
