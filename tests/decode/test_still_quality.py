@@ -12,14 +12,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageOps
 
 import framefeed as ff
 from framefeed.cli import main
-from framefeed.decode import find_reduction, reduce_size
+from framefeed.decode import find_reduction
+from framefeed.decode._convert import _turn_to_stored_box
 from framefeed.decode._reduction import reduce_crop
-from framefeed.index import build_index
+from framefeed.index import StreamFacts, build_index, describe_still_stream
 from framefeed.media import MediaSource
+from framefeed.pictures import convert_exif_orientation, reduce_size
 from framefeed.request import OutputSpec, StillQuality
 from tests.pictures.made import exif, saved, segment, with_segments
 
@@ -27,6 +29,7 @@ WIDTH, HEIGHT = 421, 300
 SIZES = {1: (151, 150), 2: (75, 105), 4: (32, 50), 8: (9, 26)}
 """Divisor -> (height, width) for which the whole picture is divided by it: the least number that is left doubles."""
 QUALITIES: tuple[StillQuality, ...] = ("scaled", "exact")
+ORIENTATION = 0x0112
 CROPS = (None, (10, 31, 201, 357), ff.RandomResizedCrop(20, scale=(0.05, 1.0)))
 
 
@@ -167,17 +170,24 @@ def test_the_clip_command_saves_the_exact_picture(folder: Path, tmp_path: Path) 
         assert np.array_equal(np.asarray(Image.open(file)).transpose(2, 0, 1), decoder[0])
 
 
+@pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("reduction", SIZES)
-def test_a_scaled_picture_is_pillows_scaled_picture_resized(folder: Path, tmp_path: Path, reduction: int) -> None:
-    path = folder / "a.jpg"
-    with ff.VideoDecoder(path, size=SIZES[reduction], still_quality="scaled") as decoder:
+def test_I01_a_scaled_picture_is_pillows_scaled_picture_turned_and_resized(
+    tmp_path: Path, reduction: int, orientation: int
+) -> None:
+    jpeg, path = saved(photo(1), "JPEG", quality=90), tmp_path / "a.jpg"
+    path.write_bytes(with_segments(jpeg, segment(0xFFE1, b"Exif\0\0" + exif(orientation))))
+    size = SIZES[reduction][:: 1 if orientation < 5 else -1]
+    with ff.VideoDecoder(path, size=size, still_quality="scaled") as decoder:
         got = decoder[0]
     with Image.open(path) as image:
         image.draft(None, (WIDTH // reduction, HEIGHT // reduction))
         assert image.size == (-(-WIDTH // reduction), -(-HEIGHT // reduction))
         # A last row or column that stands for less than half a pixel is left out.
-        image.crop((0, 0, int(WIDTH / reduction + 0.5), int(HEIGHT / reduction + 0.5))).save(tmp_path / "small.png")
-    with ff.VideoDecoder(tmp_path / "small.png", size=SIZES[reduction]) as decoder:
+        small = image.crop((0, 0, int(WIDTH / reduction + 0.5), int(HEIGHT / reduction + 0.5)))
+        small.getexif()[ORIENTATION] = orientation
+        ImageOps.exif_transpose(small).save(tmp_path / "small.png", exif=b"")
+    with ff.VideoDecoder(tmp_path / "small.png", size=size) as decoder:
         assert np.array_equal(got, decoder[0])
 
 
@@ -211,13 +221,35 @@ def test_a_crop_moves_by_half_a_reduced_pixel_at_most(data: st.DataObject) -> No
             *corner,
             *[data.draw(st.integers(4 * reduction, side - at)) for side, at in zip(size, corner, strict=True)],
         )
-    got = reduce_crop(OutputSpec((1, 1), box, still_quality="scaled"), reduction, *size).crop or (0, 0, *size)
+    stream = stream_of(*size)
+    got = reduce_crop(OutputSpec((1, 1), box, still_quality="scaled"), reduction, stream).crop or (0, 0, *size)
     wanted = box or (0, 0, *size)
     for axis, side in enumerate(reduce_size(*size, reduction)):
         first, last = got[axis], got[axis] + got[axis + 2]
         assert 0 <= first < last <= side
         assert abs(first - wanted[axis] / reduction) <= 0.5
         assert abs(last - (wanted[axis] + wanted[axis + 2]) / reduction) <= 0.5
+
+
+def stream_of(height: int, width: int, exif_orientation: int = 1) -> StreamFacts:
+    rotation, mirrored = convert_exif_orientation(exif_orientation)
+    return describe_still_stream("jpeg", "mjpeg", (width, height), "rgb24", rotation, mirrored=mirrored)
+
+
+@given(st.data())
+def test_I01_a_crop_of_a_turned_picture_is_the_crop_of_the_stored_one_turned(data: st.DataObject) -> None:
+    reduction, orientation = data.draw(st.sampled_from([2, 4, 8])), data.draw(st.integers(1, 8))
+    stored = data.draw(st.tuples(*[st.integers(64, 500)] * 2))
+    turned = stream_of(*stored, orientation)
+    shown = turned.displayed
+    corner = [data.draw(st.integers(0, side - 4 * reduction)) for side in shown]
+    sides = [data.draw(st.integers(4 * reduction, side - at)) for side, at in zip(shown, corner, strict=True)]
+    box = corner[0], corner[1], sides[0], sides[1]
+    crop = reduce_crop(OutputSpec((1, 1), box), reduction, turned).crop
+    assert crop is not None
+    small = stream_of(*reduce_size(*stored, reduction), orientation)
+    whole = OutputSpec((1, 1), _turn_to_stored_box(box, turned))
+    assert _turn_to_stored_box(crop, small) == reduce_crop(whole, reduction, stream_of(*stored)).crop
 
 
 def reduction_of(source: Any, size: Any, crop: Any = None, quality: StillQuality = "scaled") -> int:

@@ -6,6 +6,7 @@ import io
 import struct
 import tracemalloc
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
+import framefeed as ff
 from framefeed._values import DEFAULT_LIMITS, Limits
 from framefeed.errors import LimitExceeded, MediaError
 from framefeed.pictures._jpeg_pixels import decode_jpeg
@@ -65,6 +67,15 @@ def test_I06_gray_pictures_have_three_equal_channels(reduction: int) -> None:
 def test_I01_pictures_are_turned_upright(tag: int, reduction: int) -> None:
     data = with_segments(saved(picture("RGB", 48, 32), "JPEG"), segment(0xFFE1, b"Exif\0\0" + exif(tag)))
     check_same(data, reduction)
+
+
+@pytest.mark.parametrize("tag", range(10))
+def test_I01_pictures_one_pixel_wide_or_high_are_turned_too(tmp_path: Path, tag: int) -> None:
+    for size in ((1, 9), (9, 1), (1, 1)):
+        data = with_segments(saved(picture("RGB", *size), "JPEG"), segment(0xFFE1, b"Exif\0\0" + exif(tag)))
+        (tmp_path / "a.jpg").write_bytes(data)
+        with ff.VideoDecoder(tmp_path / "a.jpg") as decoder:
+            assert np.array_equal(decoder[0].transpose(1, 2, 0), by_pillow(data))
 
 
 @pytest.mark.parametrize("name", [name for name in made() if name.endswith(".jpeg")])

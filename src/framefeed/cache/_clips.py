@@ -27,10 +27,10 @@ from framefeed.decode import (
     make_writer,
     name_picture,
     rebuild_picture,
-    reduce_size,
 )
 from framefeed.errors import UsageError
 from framefeed.index import has_picture_files
+from framefeed.pictures import reduce_size
 from framefeed.request import OutputSpec
 
 _STORE_BYTES = 16 << 20

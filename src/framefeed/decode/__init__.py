@@ -28,7 +28,7 @@ from framefeed.decode._planes import (
     rebuild_picture,
 )
 from framefeed.decode._queries import NoSuchFrame, RefusedValue, WrongKind, clip_slice, require_times, resample_frames
-from framefeed.decode._reduction import SCALE_MARK, find_reduction, reduce_size
+from framefeed.decode._reduction import SCALE_MARK, find_reduction
 from framefeed.decode._registry import AutoDecoder, as_decoder, find_decoder, list_decoders, make_auto_decoder
 from framefeed.decode._slots import (
     PendingFrames,
@@ -79,7 +79,6 @@ __all__ = [
     "make_writer",
     "name_picture",
     "rebuild_picture",
-    "reduce_size",
     "require_times",
     "resample_frames",
     "suggest_next_step",

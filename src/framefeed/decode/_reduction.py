@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from framefeed.index import FrameIndex, has_picture_files
+from framefeed.index import FrameIndex, StreamFacts, has_picture_files
 from framefeed.request import OutputSpec
 
 # libjpeg-turbo decodes M/8 of the size for every M; only 1/2 and 1/4 have SIMD code, and 1/8 needs none.
@@ -37,21 +37,27 @@ def find_reduction(index: FrameIndex, output: OutputSpec) -> int:
     return next(fitting, 1)
 
 
-def reduce_size(height: int, width: int, reduction: int) -> tuple[int, int]:
-    """Compute the (height, width) of a reduced picture, as libjpeg rounds them: up."""
-    return -(-height // reduction), -(-width // reduction)
-
-
-def reduce_crop(output: OutputSpec, reduction: int, height: int, width: int) -> OutputSpec:
-    """Move the crop of an output to the nearest rows and columns of a picture of height x width that is reduced.
+def reduce_crop(output: OutputSpec, reduction: int, stream: StreamFacts) -> OutputSpec:
+    """Move the crop of an output to the nearest rows and columns of a reduced picture that is turned upright.
 
     The last row and column of a reduced picture may stand for less than one pixel, so a whole picture is cropped too.
+    They are the last ones as stored, and may be the first ones upright.
     """
+    height, width = stream.displayed
     top, left, rows, columns = output.crop or (0, 0, height, width)
-    first_row, first_column = _divide(top, reduction), _divide(left, reduction)
-    last_row, last_column = _divide(top + rows, reduction), _divide(left + columns, reduction)
-    box = first_row, first_column, last_row - first_row, last_column - first_column
+    from_bottom, from_right = stream.rotation in (90, 180), (stream.rotation in (180, 270)) != stream.mirrored
+    top, rows = _reduce_span(top, rows, height, reduction, is_reversed=from_bottom)
+    left, columns = _reduce_span(left, columns, width, reduction, is_reversed=from_right)
+    box = top, left, rows, columns
     return output if box == output.crop else replace(output, crop=box)
+
+
+def _reduce_span(first: int, count: int, length: int, reduction: int, *, is_reversed: bool) -> tuple[int, int]:
+    """Reduce a span of ``length`` rows or columns, which may be stored from the last to the first."""
+    if is_reversed:
+        first = length - first - count
+    begin, end = _divide(first, reduction), _divide(first + count, reduction)
+    return (-(-length // reduction) - end if is_reversed else begin), end - begin
 
 
 def _divide(number: int, divisor: int) -> int:

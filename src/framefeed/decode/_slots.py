@@ -17,10 +17,11 @@ import numpy as np
 from framefeed._shortage import try_again_in_shortage
 from framefeed.decode._convert import Converter
 from framefeed.decode._decoder import ClipSlot, DecodeReport, Pixels, allocate_pixels
-from framefeed.decode._reduction import find_reduction, reduce_crop, reduce_size
+from framefeed.decode._reduction import find_reduction, reduce_crop
 from framefeed.errors import CorruptMedia, FormatChanged, FramefeedError, ResourceExhausted
 from framefeed.index import FrameIndex, has_picture_files
 from framefeed.media import MediaSource, SequenceSource
+from framefeed.pictures import reduce_size
 from framefeed.request import OutputSpec
 
 _LISTED_FRAMES = 8
@@ -193,7 +194,7 @@ def write_still(frame: Any, index: FrameIndex, name: str, output: OutputSpec, ou
     height, width = index.stream.displayed
     reduction = find_reduction(index, output)
     if reduction > 1 and (frame.height, frame.width) == reduce_size(height, width, reduction):
-        output = reduce_crop(output, reduction, height, width)
+        output = reduce_crop(output, reduction, index.stream)
     elif (frame.height, frame.width) != (height, width) and (output.crop or not output.size):
         raise FormatChanged(
             f"{name}: expected a picture of {width}x{height} like the first of its sequence, got "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framefeed.pictures._exif import convert_exif_orientation
-from framefeed.pictures._jpeg_pixels import JPEG_LIBRARY, decode_jpeg
+from framefeed.pictures._jpeg_pixels import JPEG_LIBRARY, decode_jpeg, reduce_size
 from framefeed.pictures._pillow import (
     QUIET,
     UNCONVERTIBLE_MODES,
@@ -39,4 +39,5 @@ __all__ = [
     "name_undecoded_format",
     "probe_image",
     "read_still_header",
+    "reduce_size",
 ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import simplejpeg  # type: ignore[import-untyped]
@@ -32,8 +30,8 @@ def decode_jpeg(data: bytes, name: str, limits: Limits, reduction: int = 1) -> n
         reduction: 1, 2, 4 or 8: height and width are divided by it, and rounded up.
 
     Returns:
-        RGB, uint8 [H, W, 3]; C-contiguous unless it was turned. None for all that Pillow must decode: other formats,
-        CMYK, rare headers, and damage, of which only Pillow's rules say whether there is a picture.
+        RGB, uint8 [H, W, 3], C-contiguous. None for all that Pillow must decode: other formats, CMYK, rare headers, and
+        damage, of which only Pillow's rules say whether there is a picture.
 
     Raises:
         LimitExceeded: It claims more pixels than ``limits``, and nothing was allocated.
@@ -48,7 +46,7 @@ def decode_jpeg(data: bytes, name: str, limits: Limits, reduction: int = 1) -> n
     if header.mode not in _DECODED_MODES:
         return None
     limits.check_picture(header.width, header.height, name)
-    shape = -(-header.height // reduction), -(-header.width // reduction), 3
+    shape = *reduce_size(header.height, header.width, reduction), 3
     # The memory is of the size that the header claims: simplejpeg fails if it understands a larger one. Memory for the
     # whole of a reduced picture is not touched, and safe if TurboJPEG should not reduce it, as with lossless ones.
     memory = np.empty(3 * header.width * header.height + _PADDING_BYTES, np.uint8)
@@ -67,7 +65,16 @@ def _read_part(data: bytes, count: int, offset: int) -> bytes:
     return data[offset : offset + count]
 
 
-def _turn_upright(pixels: npt.NDArray[np.uint8], orientation: int) -> npt.NDArray[Any]:
+def reduce_size(height: int, width: int, reduction: int) -> tuple[int, int]:
+    """Compute the (height, width) of a reduced JPEG, as libjpeg rounds them: up."""
+    return -(-height // reduction), -(-width // reduction)
+
+
+def _turn_upright(pixels: npt.NDArray[np.uint8], orientation: int) -> npt.NDArray[np.uint8]:
     rotation, mirrored = convert_exif_orientation(orientation)
-    turned = np.rot90(pixels, rotation // 90) if rotation else pixels
-    return turned[:, ::-1] if mirrored else turned
+    if not rotation and not mirrored:
+        return pixels
+    # NumPy copies values of 3 bytes in half the time of 3 values, and Pillow takes longer than either.
+    turned = np.rot90(pixels.view("V3")[:, :, 0], rotation // 90)
+    turned = (turned[:, ::-1] if mirrored else turned).copy()
+    return turned.view(np.uint8).reshape(*turned.shape, 3)

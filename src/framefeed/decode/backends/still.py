@@ -28,7 +28,7 @@ from framefeed._shortage import try_again_in_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits, make_limit_error, read_bytes
 from framefeed.decode._convert import describe_conversion
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Ordinals, Pixels
-from framefeed.decode._reduction import SCALE_MARK, find_reduction, reduce_size
+from framefeed.decode._reduction import SCALE_MARK, find_reduction
 from framefeed.decode._registry import check_kind
 from framefeed.decode._slots import (
     PendingFrames,
@@ -49,6 +49,7 @@ from framefeed.pictures import (
     decode_still,
     describe_plug_ins,
     make_mode_error,
+    reduce_size,
 )
 from framefeed.request import OutputSpec
 
@@ -158,11 +159,9 @@ class StillDecoder(BaseDecoder):
 
     def _decode_data(self, data: bytes, name: str, reduction: int) -> VideoFrame:
         upright = decode_jpeg(data, name, self._limits, reduction)
-        if upright is not None and upright.flags.c_contiguous:
+        if upright is not None:
             return VideoFrame.from_numpy_buffer(upright, "rgb24")
-        if upright is None:
-            upright = convert_to_rgb(self._decode_by_pillow(data, name, reduction), name)
-        return VideoFrame.from_ndarray(upright, "rgb24")
+        return VideoFrame.from_ndarray(convert_to_rgb(self._decode_by_pillow(data, name, reduction), name), "rgb24")
 
     def _decode_by_pillow(self, data: bytes, name: str, reduction: int) -> Image.Image:
         try:
