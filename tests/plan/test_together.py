@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, get_args
 
@@ -19,7 +19,15 @@ from framefeed.plan import _epoch as epoch_module
 from framefeed.plan._epoch import EpochPlan, locate_ahead
 from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
-from framefeed.request import CenterCrop, ClipContext, DecodeRequest, OnDamaged, RandomCrop, RandomResizedCrop
+from framefeed.request import (
+    CenterCrop,
+    ClipContext,
+    ClipFrames,
+    DecodeRequest,
+    OnDamaged,
+    RandomCrop,
+    RandomResizedCrop,
+)
 from tests.fakes import FakeCatalog, steady_index
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # remarks on damage and small crops
@@ -146,6 +154,20 @@ def test_pictures_share_what_the_rule_chooses() -> None:
     first, second = (plan[position] for position in range(len(plan)) if plan.row_at(position) in (0, 2))
     assert first.ordinals is second.ordinals
     assert not first.ordinals.flags.writeable
+
+
+@dataclass(frozen=True)
+class Twice(Uniform):
+    """A rule of a user, derived from one of ours."""
+
+    def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
+        chosen = super().choose(timeline, context)
+        return replace(chosen, valid=chosen.valid & (context.position % 2 == 0))
+
+
+def test_a_rule_derived_from_one_of_ours_is_asked_for_each_picture() -> None:
+    requests = [*plan_clips(FakeCatalog(STILLS), Twice(1), seed=1, shuffle=False)]
+    assert [request.valid.tolist() for request in requests] == [[True], [False], [True]]
 
 
 def test_a_plan_remembers_a_bounded_number_of_clips(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -243,7 +243,7 @@ class EpochPlan:
     @cached_property
     def _still_frames(self) -> tuple[ClipFrames, FloatArray] | None:
         """The frames of any still picture, and their times; None if they depend on the clip, or are an error."""
-        if self.tables.windows is not None or not isinstance(self.rule, ALIKE_IN_STILLS):
+        if self.tables.windows is not None or type(self.rule) not in ALIKE_IN_STILLS:
             return None
         try:
             chosen = self.rule.choose(STILL_TIMELINE, ClipContext(0, 0, 0))

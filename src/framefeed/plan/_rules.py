@@ -348,7 +348,7 @@ class Dense:
 
 
 ALIKE_IN_STILLS = (Uniform, RandomSegments, AtIndices, EveryFrame, AtSeconds, Rates, Dense)
-"""Rules that choose the same of every still picture: of one frame, nothing is drawn."""
+"""Rules that choose the same of every still picture, where nothing is drawn; classes derived from them need not."""
 
 
 def _check_rate(fps: Seconds) -> Seconds:
