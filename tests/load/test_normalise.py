@@ -107,6 +107,13 @@ def test_a_clip_has_the_values_of_the_table(dtype: str, shape: Any, one: bool, a
             assert np.array_equal(out, look_up(normaliser, clip))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("shape", [(0, 3, 4, 5), (2, 0, 4, 5), (2, 3, 0, 5), (2, 3, 4, 0)])
+def test_a_clip_without_pixels_is_written_too(dtype: str, shape: tuple[int, ...]) -> None:
+    normaliser = normaliser_of(dtype, 0.5, 0.5)
+    normaliser.write(np.zeros(shape, np.uint8), np.zeros(shape, normaliser.array_dtype))
+
+
 def test_one_number_is_that_of_each_channel_and_a_copy_has_no_tables() -> None:
     assert (normaliser_of(None, 0.5, 0.25).table == normaliser_of(None, (0.5,) * 3, [0.25] * 3).table).all()
     assert (normaliser_of(None, 0.5, STD).table == normaliser_of(None, (0.5,) * 3, STD).table).all()
@@ -292,6 +299,36 @@ def test_a_transform_that_returns_no_pixels_is_refused_at_its_first_clip(
     for batch in load(plan_of(), on_error="skip", **options):
         assert {type(error) for error in batch.errors} == {UsageError}
         assert not batch.data.any()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("transform", [None, halve])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_clip_that_cannot_be_written_fails_alone(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, transform: Any, workers: int
+) -> None:
+    plan = plan_of(clips_per_video=4, shuffle=False)
+    written = iter(range(len(plan)))
+    write = Normaliser.write
+
+    def write_most(self: Normaliser, clip: Any, out: Any) -> None:
+        if next(written) == 2:
+            raise ValueError("too few")
+        write(self, clip, out)
+
+    monkeypatch.setattr(Normaliser, "write", write_most)
+    batches = load(plan, dtype=dtype, transform=transform, on_error="skip", workers=workers)
+    assert sum(int((~batch.ok).sum()) for batch in batches) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_result_without_pixels_fails_as_one_of_another_shape(dtype: str) -> None:
+    def cut(clip: Any, rng: np.random.Generator) -> Any:
+        return clip if rng.random() < 0.7 else clip[:0]
+
+    outcomes = [batch.ok.tolist() for batch in load(plan_of(), transform=cut, dtype=dtype, on_error="skip")]
+    assert outcomes == [batch.ok.tolist() for batch in load(plan_of(), transform=cut, on_error="skip")]
+    assert {ok for batch in outcomes for ok in batch} == {False, True}
 
 
 def test_without_dtype_a_transform_may_return_what_it_likes() -> None:

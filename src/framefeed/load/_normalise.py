@@ -119,6 +119,8 @@ class Normaliser:
 
     def write(self, clip: Pixels, out: AnyArray) -> None:
         """Write a clip, uint8 [T, C, H, W], to contiguous memory of the same shape."""
+        if not clip.size:
+            return
         if self.dtype == "float32":
             self._compute(clip, out)
             return
@@ -153,7 +155,7 @@ class Normaliser:
     def _compute(self, clip: Pixels, out: AnyArray) -> None:
         frames, channels = clip.shape[:2]
         pixels, target = clip.reshape(frames, channels, -1), out.reshape(frames, channels, -1)
-        area = max(1, pixels.shape[2])
+        area = pixels.shape[2]
         num_frames = max(1, _VALUES_AT_ONCE // (channels * area))
         num_pixels = area if num_frames > 1 else max(1, _VALUES_AT_ONCE // channels)
         middle, std, rest = self._parts

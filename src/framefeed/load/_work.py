@@ -303,21 +303,21 @@ class ClipWorker:
 
     def _put_clips(self, task: DecodeTask, clips: dict[int, Pixels]) -> int:
         """Transform clips, if there is a transform, and put the results into the batch; return their bytes there."""
-        nbytes, normaliser = 0, self._normaliser
+        nbytes = 0
         for slot in list(clips):
             task.slot = slot
             # Popped, so that the memory of a clip comes back before the next one is transformed.
-            clip = clips.pop(slot)
-            outcome: Ok[npt.NDArray[Any]] | Err = Ok(clip)
-            if self._transform is not None:
-                outcome = catch_outcome(self.apply_transform, (clip, task.batch.positions[slot]))
+            outcome = catch_outcome(partial(self._put_clip, task.batch, slot), clips.pop(slot))
             if isinstance(outcome, Ok):
-                result = outcome.value
-                task.batch.memory.put(slot, result, normaliser)
-                nbytes += result.size * (result if normaliser is None else normaliser.array_dtype).itemsize
+                nbytes += outcome.value
             else:
                 task.batch.fail(slot, outcome.error, task.stage)
         return nbytes
+
+    def _put_clip(self, batch: PendingBatch, slot: int, clip: Pixels) -> int:
+        result = clip if self._transform is None else self.apply_transform((clip, batch.positions[slot]))
+        batch.memory.put(slot, result, self._normaliser)
+        return result.size * (result if self._normaliser is None else self._normaliser.array_dtype).itemsize
 
 
 _Part = tuple[int, BoolArray | None, ClipSlot]
