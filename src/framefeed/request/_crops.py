@@ -15,7 +15,15 @@ from framefeed._checks import check_choice, check_integer, expected
 from framefeed.errors import UsageError
 from framefeed.request._random import ClipContext
 from framefeed.request._request import Box, OutputSpec, Placement, StillQuality
-from framefeed.request._sizes import AnySize, Letterbox, ResizeCrop, Size, as_size, scale_short_side
+from framefeed.request._sizes import (
+    AnySize,
+    Letterbox,
+    ResizeCrop,
+    Size,
+    as_size,
+    refuse_torchvisions,
+    scale_short_side,
+)
 
 
 class Crop(Protocol):
@@ -84,6 +92,7 @@ class _BoxOfSize:
         return _get_size(self)
 
 
+@refuse_torchvisions("CenterCrop(224) or CenterCrop(height, width); a resize is size= of plan_clips")
 @dataclass(frozen=True)
 class CenterCrop(_BoxOfSize):
     """The middle of every picture, as in torchvision; a picture that is too small is an error, not padded.
@@ -99,6 +108,7 @@ class CenterCrop(_BoxOfSize):
         return round((height - rows) / 2), round((width - columns) / 2), rows, columns
 
 
+@refuse_torchvisions("RandomCrop(224) or RandomCrop(height, width); a resize is size= of plan_clips")
 @dataclass(frozen=True)
 class RandomCrop(_BoxOfSize):
     """A box of random position, drawn once per clip, uniform over all positions inside the picture.
@@ -116,6 +126,7 @@ class RandomCrop(_BoxOfSize):
         return *_draw_corner(height - rows, width - columns, context), rows, columns
 
 
+@refuse_torchvisions("RandomResizedCrop(224), or RandomResizedCrop() and give the size to plan_clips(size=(224, 224))")
 @dataclass(frozen=True)
 class RandomResizedCrop:
     """A box of random area and aspect ratio, then resized, as in torchvision; drawn once per clip.
