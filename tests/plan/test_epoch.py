@@ -19,8 +19,20 @@ from framefeed.plan._description import find_differences, shorten
 from framefeed.plan._epoch import EpochPlan
 from framefeed.plan._options import PlanOptions
 from framefeed.plan._plan_clips import plan_clips
+from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
-from framefeed.request import CenterCrop, ClipContext, ClipFrames, DecodeRequest, RandomCrop, RandomResizedCrop
+from framefeed.request import (
+    CenterCrop,
+    ClipContext,
+    ClipFrames,
+    DecodeRequest,
+    Letterbox,
+    LongSide,
+    RandomCrop,
+    RandomResizedCrop,
+    ResizeCrop,
+)
+from tests.corpus import clip_file
 from tests.fakes import FakeCatalog, index_of, steady_index
 
 
@@ -401,7 +413,7 @@ def test_shapes_are_known_before_anything_is_decoded() -> None:
 def test_pictures_that_come_out_unequal_are_refused() -> None:
     mixed = FakeCatalog([steady_index(5)] * 3, sizes=[(48, 64), (48, 64), (64, 48)])
     for options in ({}, {"size": 32}, {"crop": None, "size": 16}):
-        with pytest.raises(UsageError, match=r"video0\.mp4 gives .* video2\.mp4 gives .* size=\(height, width\)"):
+        with pytest.raises(UsageError, match=r"video0\.mp4.* gives .* video2\.mp4.* gives .* size=\(height, width\)"):
             plan_clips(mixed, Uniform(2), seed=1, **options)
     for options in (
         {"size": (32, 32)},
@@ -427,8 +439,31 @@ def test_failed_rows_do_not_count_for_the_pictures() -> None:
 def test_a_crop_that_does_not_fit_names_the_file() -> None:
     catalog = FakeCatalog([steady_index(5)] * 2, sizes=[(480, 640), (100, 640)])
     for crop in (CenterCrop(128), RandomCrop(128, 600), (0, 0, 101, 10)):
-        with pytest.raises(UsageError, match=r"video1\.mp4: crop: expected one that fits"):
+        with pytest.raises(UsageError, match=r"video1\.mp4: crop: expected one that fits .* 100 x 640") as caught:
             plan_clips(catalog, Uniform(2), seed=1, crop=crop)
+        is_box = isinstance(crop, tuple)
+        assert ("size=ff.Letterbox(128, " in str(caught.value)) == (not is_box)
+    for size in (ResizeCrop(128, (128, 128)), Letterbox(128, 128)):  # which the message names
+        assert plan_clips(catalog, Uniform(2), seed=1, size=size).picture_shape == (3, 128, 128)
+
+
+def test_unequal_results_of_a_size_name_the_files_with_their_own_sizes() -> None:
+    catalog = FakeCatalog([steady_index(5)] * 2, sizes=[(48, 64), (30, 64)])
+    says = r"video0\.mp4, of 48 x 64, gives 24 x 32 and .*video1\.mp4, of 30 x 64, gives 15 x 32"
+    with pytest.raises(UsageError, match=f"{says} .*ResizeCrop.*Letterbox.*unequal=True"):
+        plan_clips(catalog, Uniform(2), seed=1, size=LongSide(32))
+
+
+def test_a_resize_and_crop_that_a_random_box_may_not_fill_is_refused_when_planning() -> None:
+    crop, size = RandomResizedCrop(), ResizeCrop(30, (20, 40))
+    catalog = FakeCatalog([steady_index(5)], sizes=[(48, 64)])
+    request = DecodeRequest(source=str(clip_file("good.mp4")), indices=[0])
+    for make in (
+        lambda: plan_clips(catalog, Uniform(2), seed=1, crop=crop, size=size),
+        lambda: plan_requests([request], crop=crop, size=size),
+    ):
+        with pytest.raises(UsageError, match=r"give size=\(20, 40\), .* or ff\.ResizeCrop\(40, \(20, 40\)\)"):
+            make()
 
 
 def test_a_picture_of_unknown_size_can_only_be_resized() -> None:
