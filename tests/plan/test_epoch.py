@@ -538,18 +538,48 @@ def test_L13_the_state_of_another_plan_is_refused() -> None:
 
 
 def test_L13_options_that_a_state_holds_in_part_are_compared_as_far_as_they_go() -> None:
-    long = {"crop": RandomResizedCrop(8), "within": ("a_column_of_seconds", "another_column_of_seconds")}
+    long = {"crop": RandomResizedCrop(8), "within": ("a_column_of_seconds" * 2, "another_column_of_seconds" * 2)}
 
     def options(**given: Any) -> str:
         return shorten(PlanOptions(1, **{**long, **given}).text)
 
     assert all("(hash " in options(**given) for given in ({}, {"clips_per_video": 2}, {"on_damaged": "skip"}))
-    here = {"options": PlanOptions(1, **long).text}
+    here = {"seed": 1, "num_clips": 9, "rule": "Dense(8)", "options": PlanOptions(1, **long).text}
+    assert not list(find_differences({"options": options()}, here))
     assert list(find_differences({"options": options(clips_per_video=2)}, here)) == [
         "options (checkpoint: clips_per_video=2, ..., here: clips_per_video=1, ...)"
     ]
     (late,) = find_differences({"options": options(on_damaged="skip")}, here)
-    assert late == f"options (checkpoint: {options(on_damaged='skip')}, here: {here['options']})"
+    assert late.startswith("options (checkpoint: within=('a_column_of_seconds")
+    assert late.endswith(f", here: within={long['within']})")
+    (none,) = find_differences({"options": options()}, {**here, "options": ""})
+    assert none.endswith("here: still_quality='exact', crop=None, ...)")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "says"),
+    [
+        ({"size": Letterbox(640, fill=114)}, {"size": Letterbox(640, fill=115)}, "fill=.114.*here: .*fill=.115"),
+        ({"horizontal_flip": 0.5}, {}, "checkpoint: horizontal_flip=0.5, here: horizontal_flip=0.0"),
+        ({}, {"horizontal_flip": 0.5}, "checkpoint: horizontal_flip=0.0, here: horizontal_flip=0.5"),
+        (
+            {"crop": RandomResizedCrop(8, scale=(0.2, 1))},
+            {"crop": RandomResizedCrop(8, scale=(0.3, 1))},
+            r"scale=\(0\.2, .*here: .*scale=\(0\.3",
+        ),
+        (  # cut in the state
+            {"size": Letterbox(640, fill=9), "crop": RandomResizedCrop(ratio=(1, 2), scale=(0.25, 0.75))},
+            {"size": Letterbox(640, fill=9), "crop": RandomResizedCrop(ratio=(1, 3), scale=(0.25, 0.75))},
+            r"here: .*ratio=\(1\.0, 3\.0\)",
+        ),
+    ],
+)
+def test_L13_the_message_shows_how_long_options_differ(before: dict[str, Any], now: dict[str, Any], says: str) -> None:
+    common = {"seed": 1, "horizontal_flip": 0.25} if "horizontal_flip" not in {**before, **now} else {"seed": 1}
+    state = plan_clips(catalog_of(5), Dense(3), **{**common, **before}).state_dict()
+    assert len(json.dumps(state)) < 600
+    with pytest.raises(UsageError, match=f"differ: options .*{says}"):
+        plan_clips(catalog_of(5), Dense(3), **{**common, **now}).with_state(state)
 
 
 def test_transforms_draw_from_a_stream_of_their_own() -> None:
