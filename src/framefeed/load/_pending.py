@@ -250,9 +250,11 @@ class PendingBatch:
         slots = [slot for slot, error in enumerate(self.errors) if error is None]
         data, misfits = self.memory.finish(slots, make_result)
         for slot in misfits:
+            # A loader that has a dtype makes all results of it.
+            dtype, what = ("", "shape") if self.memory.has_dtype else (f"{data.dtype} ", "shape and dtype")
             message = (
-                f"transform: expected {data.dtype} {list(data.shape[1:])} as for the first clip of the batch, got "
-                "another shape or dtype: return arrays of one shape and dtype"
+                f"transform: expected {dtype}{list(data.shape[1:])} as for the first clip of the batch, got "
+                f"another {what.replace('and', 'or')}: return arrays of one {what}"
             )
             self.fail(slot, UsageError(message), "transform")
         # Moved, not shared: the traceback of one error refers to this object, and would keep all its errors alive.
