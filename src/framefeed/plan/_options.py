@@ -84,6 +84,11 @@ class PlanOptions:
         return isinstance(self.size, Letterbox)
 
     @property
+    def has_flips(self) -> bool:
+        """Whether left and right of clips may be swapped."""
+        return self.horizontal_flip > 0
+
+    @property
     def text(self) -> str:
         """The values of `TOLD_OPTIONS` as text, without those of `NOT_TOLD`."""
         told = {name: _describe(getattr(self, name)) for name in TOLD_OPTIONS}
