@@ -356,7 +356,7 @@ def test_clear_leaves_what_others_write(tmp_path: Path) -> None:
     (tmp_path / name_of(6)).write_bytes(bytes(70))
     before = disk_bytes(tmp_path)
     assert first.clear() == before - disk_bytes(tmp_path)
-    assert [int(path.stat().st_size > 0) for path in parts(tmp_path)] == [1]
+    assert len(parts(tmp_path)) == 1
     assert len(reserved(tmp_path)) == 1
     assert (read_all(first, KEYS[0], range(6)), len(read_all(second, KEYS[1], range(6)))) == ({}, 6)
     second.refresh()
