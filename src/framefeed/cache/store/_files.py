@@ -155,7 +155,7 @@ class BlockFile:
         """Read into a buffer; return how many bytes came, 0 at the end of the file."""
         start, block = self._last
         if offset < start:
-            return self._file.read(buffer[: start - offset], offset)
+            return self._file.read(buffer, offset)
         part = block[offset - start :][: buffer.nbytes]
         buffer[: part.nbytes] = part
         return part.nbytes
@@ -168,8 +168,9 @@ def _allocate_block() -> memoryview:
 DataFile = Descriptor | BlockFile
 
 _PART_BYTES = 320 << 10
-"""Fits into a second-level cache of 1 MB together with the file's own bytes, and what else is used. A loader that reads
-batches of 38 MB takes 5 % less time than with parts of 640 kB, and 19 % less than with one part."""
+"""Fits into a second-level cache of 1 MB together with the file's own bytes, and what else is used. Measured in random
+order, a loader that reads batches of 38 MB takes up to 3 % less time than with parts of 640 kB, up to 12 % less than
+with parts of 1.3 MB, where other programs use the third-level cache, and 11 to 13 % less than with one part."""
 
 
 def find_parts(segments: Sequence[int], offsets: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[slice, int]]:
