@@ -268,7 +268,7 @@ def test_segments_are_what_the_specification_says(tmp_path: Path) -> None:
         assert row["checksum"] == xxhash.xxh3_64_intdigest(content, seed=seed)
         assert row["kind"] == row["number"] % len(KINDS)
     assert stored == [(key, n) for numbers in (range(5), range(5, 6), range(3)) for key in KEYS for n in numbers]
-    assert data == bytes(160) + b"".join(data_of(*name) for name in stored)
+    assert data == bytes(128) + b"".join(data_of(*name) for name in stored)
 
 
 def test_segments_that_are_being_copied_are_read_when_they_are_complete(tmp_path: Path) -> None:
