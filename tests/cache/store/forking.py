@@ -13,7 +13,7 @@ from typing import Any
 
 from framefeed.cache.store._format import StoreOptions
 from framefeed.cache.store._store import FrameStore
-from tests.cache.store.made import KEYS, add, assert_exact_or_missing, frames_of, parts, read_all, segments
+from tests.cache.store.made import KEYS, add, assert_exact_or_missing, frames_of, parts, read_all, segments, use_blocks
 
 CHILDREN = 12
 OPTIONS = StoreOptions(segment_bytes=30_000)
@@ -99,4 +99,5 @@ def main(folder: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    use_blocks(int(sys.argv.pop()))
     print(json.dumps(main(Path(sys.argv[1]))))  # the report

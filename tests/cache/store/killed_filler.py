@@ -15,7 +15,7 @@ from typing import Any
 
 from framefeed.cache.store._format import StoreOptions
 from framefeed.cache.store._store import FrameStore
-from tests.cache.store.made import KEYS, add, assert_exact_or_missing, frames_of, parts, segments
+from tests.cache.store.made import KEYS, add, assert_exact_or_missing, frames_of, parts, segments, use_blocks
 
 CLIPS = 24
 CLIP = 4
@@ -86,4 +86,5 @@ def main(work: Path, runs: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    use_blocks(int(sys.argv.pop()))
     print(json.dumps(main(Path(sys.argv[1]), int(sys.argv[2]))))  # the report

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from framefeed.cache.store import _files
+from framefeed.cache.store._files import Descriptor
 from framefeed.cache.store._format import MISS, Kind, StoredFrame
 from framefeed.cache.store._segment_writer import SegmentFrames, SegmentWriter
 from framefeed.cache.store._store import FrameStore
@@ -26,6 +28,11 @@ KINDS = (Kind("raw", "rgb24 4x2 2 0 p"), Kind("jpeg:90", "yuv420p 6x4 2 0 p"), K
 Frames = Mapping[tuple[bytes, int], bytes]
 Files = tuple[bytes, bytes]
 """Content of the data file and of the directory of a segment."""
+
+
+def use_blocks(nbytes: int) -> None:
+    """Have the segments of this program written in such blocks."""
+    _files.BLOCK_BYTES = nbytes
 
 
 def data_of(key: bytes, number: int, version: int = 0) -> bytes:
@@ -148,13 +155,12 @@ def write_segment(folder: Path, number: int, clips: Iterable[tuple[bytes, Sequen
 def write_clips(folder: Path, number: int, clips: Iterable[SegmentFrames], created: int = 1) -> None:
     """Write a segment of these clips without a store around it."""
     path = folder / name_of(number)
-    files = [os.open(each, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600) for each in (path, directory_of(path))]
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+    files = [Descriptor(os.open(each, flags, 0o600)) for each in (path, directory_of(path))]
     writer = SegmentWriter(*files, 1 << 30, created)
     for clip in clips:
         writer.append(clip)
     writer.finish()
-    for file in files:
-        os.close(file)
 
 
 def name_of(number: int) -> str:

@@ -11,7 +11,17 @@ from typing import Any
 
 from framefeed.cache.store._format import StoreOptions
 from framefeed.cache.store._store import FrameStore
-from tests.cache.store.made import KEYS, add, assert_exact_or_missing, disk_bytes, frames_of, parts, read_all, segments
+from tests.cache.store.made import (
+    KEYS,
+    add,
+    assert_exact_or_missing,
+    disk_bytes,
+    frames_of,
+    parts,
+    read_all,
+    segments,
+    use_blocks,
+)
 
 WRITERS = 8
 NUMBERS = range(0, 40, 4)
@@ -69,4 +79,5 @@ def main(folder: Path, max_bytes: int | None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    use_blocks(int(sys.argv.pop()))
     print(json.dumps(main(Path(sys.argv[1]), int(sys.argv[2]) or None)))  # the report

@@ -11,7 +11,7 @@ from typing import Any
 
 from framefeed.cache.store._format import StoreOptions
 from framefeed.cache.store._store import FrameStore
-from tests.cache.store.made import KEYS, add, assert_exact_or_missing, frames_of, parts
+from tests.cache.store.made import KEYS, add, assert_exact_or_missing, frames_of, parts, use_blocks
 
 NOBODY = 65534
 OPTIONS = StoreOptions(segment_bytes=60_000)
@@ -19,6 +19,7 @@ OPTIONS = StoreOptions(segment_bytes=60_000)
 
 def full(folder: Path) -> dict[str, Any]:
     """A segment reaches the limit of what a file may have, which stands for a full disk."""
+    use_blocks(1000)
     store = FrameStore(os.fspath(folder), OPTIONS)
     add(store, KEYS[0], range(20))
     store.flush()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from framefeed.cache.store import _files
 from framefeed.cache.store._format import StoreOptions
 from framefeed.cache.store._store import FrameStore
 from framefeed.errors import CacheError, ResourceExhausted
@@ -32,10 +33,17 @@ from tests.cache.store.made import (
 from tests.cache.store.power import Disk, watched
 from tests.lengths import either
 
+BLOCK = 128
+"""Bytes of a block, of which a segment here has several."""
 EARLIER = range(3)
 LATER = range(3, 7)
 FRAMES = frames_of(KEYS, range(7))
 OPTIONS = StoreOptions(max_bytes=1 << 20, segment_bytes=900)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_files, "BLOCK_BYTES", BLOCK)
 
 
 @pytest.fixture(scope="module")

@@ -268,7 +268,7 @@ def test_segments_are_what_the_specification_says(tmp_path: Path) -> None:
         assert row["checksum"] == xxhash.xxh3_64_intdigest(content, seed=seed)
         assert row["kind"] == row["number"] % len(KINDS)
     assert stored == [(key, n) for numbers in (range(5), range(5, 6), range(3)) for key in KEYS for n in numbers]
-    assert data == bytes(160) + b"".join(data_of(*name) for name in stored)
+    assert data == bytes(128) + b"".join(data_of(*name) for name in stored)
 
 
 def test_segments_that_are_being_copied_are_read_when_they_are_complete(tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ def test_clear_leaves_what_others_write(tmp_path: Path) -> None:
     (tmp_path / name_of(6)).write_bytes(bytes(70))
     before = disk_bytes(tmp_path)
     assert first.clear() == before - disk_bytes(tmp_path)
-    assert [int(path.stat().st_size > 0) for path in parts(tmp_path)] == [1]
+    assert len(parts(tmp_path)) == 1
     assert len(reserved(tmp_path)) == 1
     assert (read_all(first, KEYS[0], range(6)), len(read_all(second, KEYS[1], range(6)))) == ({}, 6)
     second.refresh()

@@ -11,9 +11,13 @@ from tests.cache.store.killed_filler import CLIP, CLIPS
 from tests.cache.store.many_writers import WRITERS
 from tests.programs import report_of
 
+BLOCKS = [500, 2 << 20]
+"""Bytes of a block: segments of the programs here have many, or less than one."""
 
-def test_C01_C11_killed_at_twenty_moments(tmp_path: Path) -> None:
-    report = report_of("tests.cache.store.killed_filler", os.fspath(tmp_path), "20")
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_C01_C11_killed_at_twenty_moments(tmp_path: Path, block: int) -> None:
+    report = report_of("tests.cache.store.killed_filler", os.fspath(tmp_path), "20", str(block))
     assert report["kills"] == 20
     assert report["refused"] == report["damaged"] == report["unfinished"] == 0
     # The kills came in the middle of the work.
@@ -23,9 +27,9 @@ def test_C01_C11_killed_at_twenty_moments(tmp_path: Path) -> None:
     assert report["sealed"] > 20
 
 
-@pytest.mark.parametrize("max_bytes", [0, 150_000])
-def test_C05_eight_processes_write_the_same_frames(tmp_path: Path, max_bytes: int) -> None:
-    report = report_of("tests.cache.store.many_writers", os.fspath(tmp_path / "cache"), str(max_bytes))
+@pytest.mark.parametrize(("max_bytes", "block"), [(0, BLOCKS[1]), (150_000, BLOCKS[0])])
+def test_C05_eight_processes_write_the_same_frames(tmp_path: Path, max_bytes: int, block: int) -> None:
+    report = report_of("tests.cache.store.many_writers", os.fspath(tmp_path / "cache"), str(max_bytes), str(block))
     assert report["codes"] == [0] * WRITERS
     assert report["refused"] == report["unfinished"] == 0
     assert report["damaged"] == {}
@@ -36,8 +40,9 @@ def test_C05_eight_processes_write_the_same_frames(tmp_path: Path, max_bytes: in
         assert report["found"] == report["frames"]
 
 
-def test_forks_leave_the_parents_segment_alone(tmp_path: Path) -> None:
-    report = report_of("tests.cache.store.forking", os.fspath(tmp_path / "cache"))
+@pytest.mark.parametrize("block", BLOCKS)
+def test_forks_leave_the_parents_segment_alone(tmp_path: Path, block: int) -> None:
+    report = report_of("tests.cache.store.forking", os.fspath(tmp_path / "cache"), str(block))
     assert set(report["codes"]) == {0}
     assert report["untouched"]
     assert report["trouble"] is None

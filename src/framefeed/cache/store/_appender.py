@@ -154,7 +154,7 @@ class Appender:
         part = self._folder.new_part(needed)
         try:
             created = max(time.time_ns(), self._segments.newest + 1)
-            writer = SegmentWriter(part.data.number, part.directory.number, part.max_bytes, created)
+            writer = SegmentWriter(part.data, part.directory, part.max_bytes, created)
             return self._segments.begin(part, writer)
         except BaseException:
             self._folder.drop(part)

@@ -1,4 +1,4 @@
-"""Keep data files open, and read from them."""
+"""Keep data files open, read from them, and write to them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from operator import add
 from threading import Lock
 from typing import Generic, TypeVar
+
+import numpy as np
 
 from framefeed._lru import Lru
 from framefeed.parallel import find_shortage
@@ -28,6 +30,10 @@ class Descriptor:
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
         close(self.number)  # a default, because the module may be cleared before its last object
+
+    def read(self, buffer: memoryview, offset: int) -> int:
+        """Read into a buffer; return how many bytes came, 0 at the end of the file."""
+        return os.preadv(self.number, [buffer], offset)
 
 
 K = TypeVar("K", bound=Hashable)
@@ -81,9 +87,90 @@ def skip_bytes(buffers: Sequence[memoryview], nbytes: int) -> list[memoryview]:
     return []
 
 
+def write_buffers(descriptor: int, buffers: Sequence[memoryview], offset: int) -> int:
+    """Write buffers one after the other; return the offset of their end."""
+    left = skip_bytes(buffers, 0)
+    while left:
+        written = os.pwritev(descriptor, left[:MAX_BUFFERS], offset)
+        offset += written
+        left = skip_bytes(left, written)
+    return offset
+
+
+BLOCK_BYTES = 2 << 20
+"""The system keeps a file in memory in pieces as large as the writes that made it, at most 2 MB, which begin at a
+multiple of 2 MB, and copies large ones faster. A loader reads batches of 38 MB in 20 % less time than if they were
+written frame by frame, and in 3 % less than if they were written in clips of 2.4 MB."""
+
+
+class BlockFile:
+    """A file that is written in whole blocks. Its last one is in memory until it is full, and is read from there.
+
+    One thread writes, others may read meanwhile: the memory of a block is not used for another one.
+
+    Args:
+        file: An empty file.
+    """
+
+    __slots__ = ("_file", "_last")
+
+    def __init__(self, file: Descriptor) -> None:
+        self._file = file
+        self._last = 0, _allocate_block()
+        """Offset of the last block, and its memory; replaced together, once the block before is written."""
+
+    @property
+    def number(self) -> int:
+        """Number of the file's descriptor."""
+        return self._file.number
+
+    def write(self, buffers: Sequence[memoryview], offset: int) -> int:
+        """Write buffers one after the other; return the offset of their end. After an error it can be called again.
+
+        Args:
+            buffers: The bytes.
+            offset: Not beyond the end of what was written before.
+        """
+        for buffer in buffers:
+            while buffer.nbytes:
+                start, block = self._last
+                stop = start + block.nbytes
+                if offset < start:  # for the second time
+                    done = os.pwritev(self.number, [buffer[: start - offset]], offset)
+                else:
+                    done = min(buffer.nbytes, stop - offset)
+                    block[offset - start : offset - start + done] = buffer[:done]
+                offset, buffer = offset + done, buffer[done:]
+                if offset == stop:
+                    write_buffers(self.number, [block], start)
+                    self._last = stop, _allocate_block()
+        return offset
+
+    def flush(self, end: int) -> None:
+        """Write the last block, up to the offset where the file ends; it stays in memory."""
+        start, block = self._last
+        write_buffers(self.number, [block[: end - start]], start)
+
+    def read(self, buffer: memoryview, offset: int) -> int:
+        """Read into a buffer; return how many bytes came, 0 at the end of the file."""
+        start, block = self._last
+        if offset < start:
+            return self._file.read(buffer, offset)
+        part = block[offset - start :][: buffer.nbytes]
+        buffer[: part.nbytes] = part
+        return part.nbytes
+
+
+def _allocate_block() -> memoryview:
+    return np.empty(BLOCK_BYTES, np.uint8).data
+
+
+DataFile = Descriptor | BlockFile
+
 _PART_BYTES = 320 << 10
-"""Fits into a second-level cache of 1 MB together with the file's own bytes, and what else is used. A loader that reads
-batches of 38 MB takes 5 % less time than with parts of 640 kB, and 19 % less than with one part."""
+"""Fits into a second-level cache of 1 MB together with the file's own bytes, and what else is used. Measured in random
+order, a loader that reads batches of 38 MB takes up to 3 % less time than with parts of 640 kB, up to 12 % less than
+with parts of 1.3 MB, where other programs use the third-level cache, and 11 to 13 % less than with one part."""
 
 
 def find_parts(segments: Sequence[int], offsets: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[slice, int]]:
@@ -111,10 +198,10 @@ def find_parts(segments: Sequence[int], offsets: Sequence[int], sizes: Sequence[
         yield slice(start, count), nbytes
 
 
-def fill_buffer(descriptor: int, buffer: memoryview, offset: int) -> bool:
+def fill_buffer(file: DataFile, buffer: memoryview, offset: int) -> bool:
     """Read a file into a buffer; return False if it ends before, or cannot be read."""
     try:
-        while buffer.nbytes and (done := os.preadv(descriptor, [buffer], offset)):
+        while buffer.nbytes and (done := file.read(buffer, offset)):
             buffer, offset = buffer[done:], offset + done
     except OSError as error:
         if find_shortage(error) is not None:

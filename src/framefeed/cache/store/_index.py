@@ -18,7 +18,7 @@ import numpy as np
 from framefeed._arrays import IntArray
 from framefeed._lru import Lru
 from framefeed.cache.store._directory import Directory, read_directory
-from framefeed.cache.store._files import Descriptor, SharedLru
+from framefeed.cache.store._files import DataFile, Descriptor, SharedLru
 from framefeed.cache.store._folder import Folder, FolderFiles, Part
 from framefeed.cache.store._format import (
     MISS,
@@ -217,11 +217,11 @@ class SegmentIndex:
             raise Refused("the file is missing, and only its directory is there") from error
         return read_directory(file.number, size, data_nbytes)
 
-    def descriptor(self, segment: int) -> Descriptor | None:
+    def descriptor(self, segment: int) -> DataFile | None:
         """Return the open data file of a segment, or None if it cannot be opened."""
         opened = self.open
         if opened is not None and opened.number == segment:
-            return opened.part.data
+            return opened.writer.data
         descriptor = self._descriptors.get(segment)
         if descriptor is None and segment >= 0 and self._segments[segment].is_there:
             try:

@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 
 from framefeed.cache.store._directory import Directory, kinds_json, pack_directory, texts_json
-from framefeed.cache.store._files import MAX_BUFFERS, skip_bytes
+from framefeed.cache.store._files import BlockFile, Descriptor, write_buffers
 from framefeed.cache.store._format import (
     DATA_START,
     HEADER,
@@ -69,23 +69,24 @@ class SegmentWriter:
     """A segment that is being written, from the start of empty files. One thread writes; others may search its rows.
 
     Args:
-        data: Descriptor of the data file; stays open.
-        directory: Descriptor of the file of its directory; stays open.
+        data: The data file.
+        directory: The file of its directory.
         max_bytes: Largest size of both files once they are finished.
         created: See ``_format``.
 
     Attributes:
+        data: The data file, whose last frames may be in memory only.
         num_rows: Rows so far.
         num_bytes: Bytes of their frames.
     """
 
-    def __init__(self, data: int, directory: int, max_bytes: int, created: int) -> None:
-        self._data = data
+    def __init__(self, data: Descriptor, directory: Descriptor, max_bytes: int, created: int) -> None:
+        self.data = BlockFile(data)
         self._directory = directory
         self._max_bytes = max_bytes
         self._created = created
         self.num_bytes = 0
-        self._end = _write(data, [memoryview(bytes(DATA_START))], 0)
+        self._end = self.data.write([memoryview(bytes(DATA_START))], 0)
         self._rows: Rows = np.empty(64, ROW)
         self.num_rows = 0
         self._kinds: dict[Kind, int] = {}
@@ -110,7 +111,7 @@ class SegmentWriter:
             self._streams[clip.key] = len(self._streams)
             self._texts.append(clip.description)
             self._texts_nbytes += clip.text_nbytes
-        begin, self._end = self._end, _write(self._data, clip.buffers, self._end)
+        begin, self._end = self._end, self.data.write(clip.buffers, self._end)
         first, last = self.num_rows, self.num_rows + len(clip.frames)
         if last > len(self._rows):
             # A search in another thread keeps the old array.
@@ -138,24 +139,15 @@ class SegmentWriter:
 
     def finish(self) -> Directory:
         """Bring the data to the disk, then write the directory and bring it to the disk."""
-        os.fsync(self._data)
+        self.data.flush(self._end)
+        os.fsync(self.data.number)
         rows = self._rows[: self.num_rows].copy()
         directory = Directory(rows, b"".join(self._streams), self._kinds_seen, self._created, b"")
         parts, checksum = pack_directory(directory, self._texts, self._end)
-        _write(self._directory, parts, 0)
-        os.fsync(self._directory)
+        write_buffers(self._directory.number, parts, 0)
+        os.fsync(self._directory.number)
         return Directory(rows, directory.keys, directory.kinds, self._created, checksum)
 
 
 def _directory_bytes(num_rows: int, num_streams: int, kinds: Iterable[Kind], texts_nbytes: int) -> int:
     return HEADER.itemsize + ROW.itemsize * num_rows + KEY_BYTES * num_streams + len(kinds_json(kinds)) + texts_nbytes
-
-
-def _write(descriptor: int, buffers: Sequence[memoryview], offset: int) -> int:
-    """Write buffers one after the other; return the offset of their end."""
-    left = skip_bytes(buffers, 0)
-    while left:
-        written = os.pwritev(descriptor, left[:MAX_BUFFERS], offset)
-        offset += written
-        left = skip_bytes(left, written)
-    return offset

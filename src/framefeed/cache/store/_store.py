@@ -224,7 +224,7 @@ class FrameStore(ClosedByWith):
                 digests += map(hash_bytes, some, seeds[part])
             else:
                 each = zip(some, offsets[part], seeds[part], strict=True)
-                digests += [hash_bytes(b, s) if fill_buffer(file.number, b, o) else None for b, o, s in each]
+                digests += [hash_bytes(b, s) if fill_buffer(file, b, o) else None for b, o, s in each]
         return digests
 
     def add(self, key: bytes, description: str, frames: Sequence[StoredFrame]) -> bool:
