@@ -27,6 +27,7 @@ EXEMPT = {
     ("parallel/_ordered_map.py", "_CallsAtOnce"): "of one call, which a child does not go on with",
     ("parallel/_ordered.py", "OrderedOutcomes"): "of one iteration, which a child is refused before it takes the lock",
     ("parallel/_ordered.py", "OrderedRun"): "of one iteration, which a child neither waits for nor closes",
+    ("parallel/_lent_memory.py", "LentMemory"): "of one worker; a child makes memory of its own",
     ("parallel/_shared_memory.py", "SharedMemory"): "of the workers of one process; a child makes memory of its own",
     ("parallel/_pools.py", "ThreadPool"): "a child is refused before the lock is taken",
 }

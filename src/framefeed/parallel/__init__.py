@@ -28,6 +28,7 @@ from framefeed._stopping import (
 from framefeed.parallel._budget import thread_budget
 from framefeed.parallel._child import CallLate, ProcessDied, ProcessEnded, ProcessHung
 from framefeed.parallel._gauge import Gauge, WorkerTimes
+from framefeed.parallel._lent_memory import LentMemory
 from framefeed.parallel._ordered import OrderedOutcomes, ordered_outcomes
 from framefeed.parallel._ordered_map import call_each, ordered_map
 from framefeed.parallel._pools import CLOSE_SECONDS, SOON_SECONDS, ClosedByWith, InlinePool, Pool, ThreadPool, run_next
@@ -53,6 +54,7 @@ __all__ = [
     "Err",
     "Gauge",
     "InlinePool",
+    "LentMemory",
     "Ok",
     "OrderedOutcomes",
     "Pool",

@@ -83,6 +83,32 @@ _mapped: OrderedDict[SharedRange, _Mapping] = OrderedDict()
 """Blocks of this worker, the one that was used last at the end."""
 
 
+def open_nameless() -> int:
+    """Open a file in memory that has no name, so that nothing is left behind, and return its descriptor."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("framefeed")
+    descriptor, path = tempfile.mkstemp(prefix="framefeed-")
+    os.unlink(path)
+    return descriptor
+
+
+def map_range(shared: SharedRange) -> ctypes.Array[ctypes.c_ubyte]:
+    """Map a range of a file; it stays mapped as long as a view of it lives."""
+    return _Mapping(shared).lend()
+
+
+def allocate_pages(descriptor: int, offset: int, nbytes: int) -> None:
+    """Allocate the pages of a range of a file.
+
+    Raises:
+        MemoryError: There is no memory for it.
+    """
+    try:
+        os.posix_fallocate(descriptor, offset, nbytes)
+    except OSError as error:
+        raise _make_error(error.errno, nbytes) from error
+
+
 class SharedMemory:
     """Lends blocks of memory that worker processes can write to; see `ProcessPool`.
 
@@ -90,11 +116,7 @@ class SharedMemory:
     """
 
     def __init__(self) -> None:
-        if hasattr(os, "memfd_create"):
-            self.descriptor = os.memfd_create("framefeed")
-        else:
-            self.descriptor, path = tempfile.mkstemp(prefix="framefeed-")
-            os.unlink(path)
+        self.descriptor = open_nameless()
         self._size = 0
         self._allocating = threading.Lock()
         finalize(self, os.close, self.descriptor).atexit = False
@@ -109,10 +131,7 @@ class SharedMemory:
         with self._allocating:
             # Mapped first: without address space, the pages would stay allocated.
             block = SharedBlock(SharedRange(self.descriptor, self._size, size))
-            try:
-                os.posix_fallocate(self.descriptor, self._size, size)
-            except OSError as error:
-                raise _make_error(error.errno, size) from error
+            allocate_pages(self.descriptor, self._size, size)
             self._size += size
         return block
 

@@ -19,6 +19,7 @@ from framefeed._per_process import PerProcess
 from framefeed._values import Limits
 from framefeed.adapters import IGNORED_TARGET, check_target
 from framefeed.adapters.torch._drawing import drawing_from
+from framefeed.adapters.torch._lending import lend_batches
 from framefeed.decode import Decoder, as_decoder
 from framefeed.encode import make_image
 from framefeed.errors import FramefeedError, ResourceExhausted, UsageError
@@ -301,6 +302,8 @@ class ClipDataset(Dataset[Any]):
         numbers = [check_position("position", position, len(plan), "dataset") for position in positions]
         if not numbers:
             return []
+        if get_worker_info() is not None:
+            lend_batches()
         with self._counting.value:
             if plan.is_random:
                 self._item_counter.add(len(numbers), len(plan))
