@@ -16,10 +16,11 @@ from framefeed._checks import expand_home, expected, refuse_catalog
 from framefeed._files import stat_regular
 from framefeed._shortage import try_again_in_shortage
 from framefeed._shown import show_name
-from framefeed._values import HEAD_BYTES, ByteReader, BytesReader, SourceStat, clamp_ns, read_bytes
+from framefeed._values import HEAD_BYTES, ByteReader, BytesReader, SourceStat, announce_reads, clamp_ns, read_bytes
 from framefeed.errors import StaleSource, UsageError
 from framefeed.media._readers import FileReader, UrlReader, make_reader
 from framefeed.media._urls import check_url
+from framefeed.media.remote import is_read_by_ranges, open_ranges
 
 FINGERPRINT_BLOCK = 64 * 1024
 """Bytes hashed at the head, at the middle and at the tail."""
@@ -115,7 +116,8 @@ class MediaSource:
         if isinstance(source, (str, os.PathLike)):
             path = expand_home(os.fsdecode(source))
             if "://" in path and not os.path.exists(path):
-                check_url(path)
+                if not is_read_by_ranges(path):
+                    check_url(path)
                 return cls("url", show_name(path), path=path)
             if not path or "\0" in path:
                 raise expected("source", "a path without NUL characters" if path else "a path", path)
@@ -144,7 +146,7 @@ class MediaSource:
         if self.kind == "path":
             return FileReader(self.path)
         if self.kind == "url":
-            return UrlReader(self.path)
+            return open_ranges(self.path) if is_read_by_ranges(self.path) else UrlReader(self.path)
         return BytesReader(self.data) if self.file is None else make_reader(self.file, self.pid)
 
     def stat(self) -> SourceStat:
@@ -178,7 +180,9 @@ class MediaSource:
         size = now.bytes
         digest = xxhash.xxh3_128(str(size).encode())
         block = memoryview(bytearray(min(FINGERPRINT_BLOCK, size)))
-        for start in sorted({0, max(0, (size - FINGERPRINT_BLOCK) // 2), max(0, size - FINGERPRINT_BLOCK)}):
+        starts = sorted({0, max(0, (size - FINGERPRINT_BLOCK) // 2), max(0, size - FINGERPRINT_BLOCK)})
+        announce_reads(reader, lambda: ((start, start + len(block)) for start in starts))
+        for start in starts:
             digest.update(block[: reader.read_into(block, start)])
         fingerprint = digest.hexdigest()
         if self.kind == "url":

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import cast
 
 import numpy as np
 from av import VideoCodecContext
 from av.packet import Packet as AvPacket
 
-from framefeed._values import MISSING_PTS, ByteReader
+from framefeed._values import MISSING_PTS, ByteReader, announce_reads
 from framefeed.bitstreams import STREAM_FORMATS, Codec
 from framefeed.decode._decoder import DecodeCounts
 from framefeed.errors import StaleSource
-from framefeed.index import FrameIndex
+from framefeed.index import DecodeRuns, FrameIndex
 from framefeed.media import MediaSource, Packet, VideoContainer, number_after_seek
 
 # Zero bytes that must follow every packet: AV_INPUT_BUFFER_PADDING_SIZE of libavcodec/defs.h.
@@ -77,6 +78,15 @@ class DirectFeed:
             self._counts.contexts_made += 1
         self.decoder.flush_buffers()
         return self.decoder
+
+    def announce(self, runs: DecodeRuns) -> None:
+        """Let a reader of remote bytes ask for all packets of the runs at once."""
+        announce_reads(self.opened, partial(self._find_ranges, runs))
+
+    def _find_ranges(self, runs: DecodeRuns) -> Iterator[tuple[int, int]]:
+        numbers = np.concatenate([run.send for run in runs.runs])
+        start = self._table.offset[numbers]
+        return zip(start.tolist(), (start + self._table.size[numbers]).tolist(), strict=True)
 
     def packets(self, numbers: Sequence[int]) -> Iterator[Packet]:
         """Yield exactly these packets, ascending."""
@@ -161,6 +171,9 @@ class ContainerFeed:
         context = self.decoder
         context.flush_buffers()
         return context
+
+    def announce(self, runs: DecodeRuns) -> None:
+        """Do nothing: libav decides what it reads."""
 
     def packets(self, numbers: Sequence[int]) -> Iterator[Packet]:
         """Yield exactly these packets, ascending."""

@@ -105,6 +105,7 @@ class RunDecoder:
 
     def decode(self, runs: DecodeRuns) -> Iterator[NumberedFrame]:
         """Yield (ordinal, picture) of the frames that come out; those of damaged pictures only in damaged runs."""
+        self._feed.announce(runs)
         return chain.from_iterable(map(self._attempt, self._plan_attempts(runs)))
 
     def _plan_attempts(self, runs: DecodeRuns) -> Iterator[_Attempt]:

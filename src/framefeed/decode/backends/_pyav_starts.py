@@ -17,12 +17,17 @@ from framefeed.bitstreams import BLOCK_PADDING, Codec, UnitWalk, read_nal_length
 from framefeed.decode._decoder import DecodeCounts
 from framefeed.decode.backends._pyav_feed import Feed
 from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
-from framefeed.index import FrameIndex, StreamFacts, find_frame_starts
+from framefeed.index import DecodeRuns, FrameIndex, StreamFacts, find_frame_starts
 from framefeed.media import LIBAV_EXCEPTIONS, MediaSource, libav_log
 
 
 def find_true_starts(
-    source: MediaSource, index: FrameIndex, ordinals: IntArray, options: FeedOptions, counts: DecodeCounts
+    source: MediaSource,
+    index: FrameIndex,
+    ordinals: IntArray,
+    runs: DecodeRuns,
+    options: FeedOptions,
+    counts: DecodeCounts,
 ) -> FrameIndex:
     """Correct the starts of some frames in an index built from tables; other frames and indexes stay as they are.
 
@@ -30,6 +35,7 @@ def find_true_starts(
         source: Source of the packets.
         index: Index of the source.
         ordinals: The frames to decode, int64 [T].
+        runs: How they are decoded if these starts are true.
         options: How packets reach the decoder.
         counts: Receives the costs.
     """
@@ -39,6 +45,7 @@ def find_true_starts(
 
     def check(packets: Iterable[int]) -> dict[int, bool]:
         with pools.opening_feed(source, index, options, counts) as feed:
+            feed.announce(runs)
             return {number: _is_start(feed, index.stream, number) for number in packets}
 
     return move_false_starts(index, ordinals, pools.get_starts(index), check)

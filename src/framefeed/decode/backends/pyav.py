@@ -119,8 +119,10 @@ class PyAVDecoder(BaseDecoder):
                 numbers = np.array(list(missing), dtype=np.int64)
                 if index.num_damaged_frames and not with_damage:
                     numbers = numbers[~index.is_damaged(numbers)]
-                index = find_true_starts(source, index, numbers, options, counts)
                 runs = plan_runs(index, numbers, skip=self._skip, with_damage=with_damage)
+                proved = find_true_starts(source, index, numbers, runs, options, counts)
+                if proved is not index:
+                    index, runs = proved, plan_runs(proved, numbers, skip=self._skip, with_damage=with_damage)
                 if not runs:
                     return
                 with get_thread_pools().opening_feed(source, index, options, counts) as feed:
