@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Protocol
 
 from framefeed._values import ByteReader
 from framefeed.media.remote._targets import HttpTarget, is_http
 
-__all__ = ["is_http", "is_read_by_ranges", "open_ranges"]
+__all__ = ["RangesAhead", "fetch_ahead", "is_http", "is_read_by_ranges", "open_ranges"]
 
 
 @cache
@@ -23,6 +25,31 @@ def _has_client() -> bool:
 def is_read_by_ranges(url: str) -> bool:
     """Whether objects of this kind are read here, as the extra ``remote`` is installed, and not through fsspec."""
     return is_http(url) and _has_client()
+
+
+class RangesAhead(Protocol):
+    """Ranges of an object that were asked for, for a reader to take.
+
+    Attributes:
+        nbytes: Their bytes.
+    """
+
+    nbytes: int
+
+    def drop(self) -> None:
+        """Give up what no reader has taken."""
+        ...
+
+
+def fetch_ahead(url: str, ranges: Iterable[tuple[int, int]]) -> RangesAhead:
+    """Ask for ranges of an object, which the next readers of it take; do not wait.
+
+    Args:
+        url: The object.
+        ranges: First byte of each, and behind the last one.
+    """
+    ahead: RangesAhead = import_module("framefeed.media.remote._reader").FetchedAhead(HttpTarget(url), ranges)
+    return ahead
 
 
 def open_ranges(url: str) -> ByteReader:

@@ -104,7 +104,7 @@ def check_answer(request: RangeRequest, status: int, headers: Mapping[str, str])
     if status in (404, 410):
         raise MissingMedia(f"{name}: no such file", source=name, stage="read")
     if status == 412:
-        raise _make_stale_error(request)
+        raise make_stale_error(request.name)
     if status == 416:
         return _check_empty(request, headers)
     if status not in (200, 206):
@@ -152,14 +152,14 @@ def _check_empty(request: RangeRequest, headers: Mapping[str, str]) -> Body:
     if request.start == 0 and match is not None and is_known and int(match[3]) == 0:
         return Body(_check_version(request, 0, headers), 0, is_exact=False)
     if request.version is not None or request.start:
-        raise _make_stale_error(request)
+        raise make_stale_error(request.name)
     raise _make_odd_error(request, "that there is no such range")
 
 
 def _check_version(request: RangeRequest, size: int, headers: Mapping[str, str]) -> ObjectVersion:
     version = ObjectVersion.of(size, headers)
     if request.version is not None and not request.version.is_same(version):
-        raise _make_stale_error(request)
+        raise make_stale_error(request.name)
     return version
 
 
@@ -168,10 +168,11 @@ def _read_length(headers: Mapping[str, str]) -> int | None:
     return int(given) if _NUMBER.fullmatch(given) else None
 
 
-def _make_stale_error(request: RangeRequest) -> StaleSource:
+def make_stale_error(name: str) -> StaleSource:
+    """Build the error for an object of another version."""
     return StaleSource(
-        f"{request.name}: the object was replaced since it was opened or indexed: scan or index it again",
-        source=request.name,
+        f"{name}: the object was replaced since it was opened or indexed: scan or index it again",
+        source=name,
         stage="read",
     )
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from time import perf_counter
 
 from framefeed import _stopping
 from framefeed._outcome import Err
+from framefeed._per_process import PerProcess
 from framefeed._shown import show_name
 from framefeed._stopping import PendingCall
 from framefeed._values import SourceStat
-from framefeed.media.remote._answers import ObjectVersion
+from framefeed.media.remote._answers import ObjectVersion, make_stale_error
 from framefeed.media.remote._client import PIECE_BYTES, Answer, RangeGet, Target
 
 Range = tuple[int, int]
@@ -46,6 +49,15 @@ def merge_ranges(ranges: Iterable[Range], gap: int) -> list[Range]:
     return merged
 
 
+def divide_ranges(ranges: Iterable[Range]) -> list[Range]:
+    """Merge ranges, and divide those that are too long for one request; ascending."""
+    return [
+        (start, min(stop, start + REQUEST_BYTES))
+        for first, stop in merge_ranges(ranges, GAP_BYTES)
+        for start in range(first, stop, REQUEST_BYTES)
+    ]
+
+
 class _Part:
     """A range that is here, or on its way."""
 
@@ -55,6 +67,71 @@ class _Part:
         self.start, self.stop = start, stop
         self.data: memoryview | None = None
         self.call = call
+
+    @property
+    def nbytes(self) -> int:
+        return self.stop - self.start
+
+
+class AheadParts:
+    """Parts of objects that were asked for before a reader needs them, by URL."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._parts: dict[str, list[_Part]] = {}
+
+    def add(self, url: str, parts: list[_Part]) -> None:
+        """Keep parts for the next reader that needs one of them."""
+        with self._lock:
+            self._parts.setdefault(url, []).extend(parts)
+
+    def take(self, url: str, ranges: Sequence[Range]) -> list[_Part]:
+        """Take the parts that overlap with one of some ranges."""
+        if url not in self._parts:
+            return []
+        with self._lock:
+            parts = self._parts.pop(url, [])
+            taken = [part for part in parts if any(part.start < stop and start < part.stop for start, stop in ranges)]
+            if left := [part for part in parts if part not in taken]:
+                self._parts[url] = left
+            return taken
+
+    def drop(self, url: str, parts: Sequence[_Part]) -> None:
+        """Give up parts that no reader has taken."""
+        with self._lock:
+            waiting = self._parts.pop(url, [])
+            if left := [part for part in waiting if part not in parts]:
+                self._parts[url] = left
+        for part in waiting:
+            if part in parts:
+                part.call.is_abandoned.set()
+
+
+_AHEAD = PerProcess(AheadParts)
+
+
+class FetchedAhead:
+    """Ranges of an object that are asked for now, for a reader to take.
+
+    Args:
+        target: The object.
+        ranges: First byte of each, and behind the last one.
+
+    Attributes:
+        nbytes: Their bytes.
+    """
+
+    def __init__(self, target: Target, ranges: Iterable[Range]) -> None:
+        self._url = target.url
+        self._parts = [
+            _Part(start, stop, PendingCall(RangeGet(target, start, stop))) for start, stop in divide_ranges(ranges)
+        ]
+        self.nbytes = sum(part.nbytes for part in self._parts)
+        _AHEAD.value.add(self._url, self._parts)
+
+    def drop(self) -> None:
+        """Give up what no reader has taken."""
+        _AHEAD.value.drop(self._url, self._parts)
 
 
 class RangeReader:
@@ -88,18 +165,21 @@ class RangeReader:
         """Say which ranges are read next; the first ones are asked for at once. What was announced before is over."""
         if self._pid != os.getpid():
             self._begin()
-        wanted = [
-            (start, min(stop, start + REQUEST_BYTES))
-            for first, stop in merge_ranges(ranges, GAP_BYTES)
-            for start in range(first, stop, REQUEST_BYTES)
-        ]
-        here = {(part.start, part.stop): part for part in self._parts}
-        for part in here.values():
-            if (part.start, part.stop) not in wanted and part.data is None:
-                part.call.is_abandoned.set()
-                self._parts.remove(part)
-        self._announced = deque(each for each in wanted if each not in here)
+        wanted = divide_ranges(ranges)
+        self._parts += _AHEAD.value.take(self._target.url, wanted)
+        for part in [each for each in self._parts if each.data is None and (each.start, each.stop) not in wanted]:
+            part.call.is_abandoned.set()
+            self._parts.remove(part)
+        self._announced = deque(each for each in map(self._find_rest, wanted) if each[0] < each[1])
         self._start_announced()
+
+    def _find_rest(self, wanted: Range) -> Range:
+        """Find what is missing of a range, without the middle."""
+        start, stop = wanted
+        for part in sorted(self._parts, key=attrgetter("start")):
+            if part.start <= start < part.stop:
+                start = part.stop
+        return start, stop
 
     def release(self) -> None:
         """Give up what was read and what is under way."""
@@ -121,7 +201,7 @@ class RangeReader:
             at = offset + got
             if self.version is not None and at >= self.version.size:
                 break
-            part = self._find(at) or self._fetch(at, len(buffer) - got)
+            part = self._find(at) or self._take_ahead(at) or self._fetch(at, len(buffer) - got)
             piece = self._wait(part)[at - part.start : at - part.start + len(buffer) - got]
             if not piece:
                 break
@@ -143,6 +223,10 @@ class RangeReader:
                 return part
         return None
 
+    def _take_ahead(self, offset: int) -> _Part | None:
+        self._parts += _AHEAD.value.take(self._target.url, [(offset, offset + 1)])
+        return self._find(offset)
+
     def _fetch(self, offset: int, count: int) -> _Part:
         """Ask for the bytes at an offset, and for what is announced behind them."""
         while self._announced and self._announced[0][1] <= offset:
@@ -161,7 +245,7 @@ class RangeReader:
         if self.version is None:
             return  # The first answer says of which version the others must be.
         waiting = [part for part in self._parts if part.data is None]
-        nbytes = sum(part.stop - part.start for part in waiting)
+        nbytes = sum(part.nbytes for part in waiting)
         count = len(waiting)
         while self._announced and count < _MOST_AHEAD and nbytes < _MOST_KEPT_BYTES // 2:
             start, stop = self._announced.popleft()
@@ -191,6 +275,9 @@ class RangeReader:
                 self._parts.remove(part)
                 raise outcome.error
             answer = outcome.value
+            if self.version is not None and not self.version.is_same(answer.version):
+                self._parts.remove(part)
+                raise make_stale_error(self._name)
             part.data = memoryview(answer.data)
             part.stop = part.start + len(answer.data)
             self.version = self.version or answer.version
@@ -201,9 +288,9 @@ class RangeReader:
         return part.data
 
     def _drop_oldest(self) -> None:
-        nbytes = sum(part.stop - part.start for part in self._parts)
+        nbytes = sum(part.nbytes for part in self._parts)
         for part in [each for each in self._parts[:-1] if each.data is not None]:
             if nbytes <= _MOST_KEPT_BYTES:
                 break
-            nbytes -= part.stop - part.start
+            nbytes -= part.nbytes
             self._parts.remove(part)
