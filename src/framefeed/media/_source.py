@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +20,7 @@ from framefeed._values import HEAD_BYTES, ByteReader, BytesReader, SourceStat, a
 from framefeed.errors import StaleSource, UsageError
 from framefeed.media._readers import FileReader, UrlReader, make_reader
 from framefeed.media._urls import check_url
-from framefeed.media.remote import is_read_by_ranges, open_ranges
+from framefeed.media.remote import RangesAhead, fetch_ahead, is_read_by_ranges, open_ranges
 
 FINGERPRINT_BLOCK = 64 * 1024
 """Bytes hashed at the head, at the middle and at the tail."""
@@ -180,9 +180,9 @@ class MediaSource:
         size = now.bytes
         digest = xxhash.xxh3_128(str(size).encode())
         block = memoryview(bytearray(min(FINGERPRINT_BLOCK, size)))
-        starts = sorted({0, max(0, (size - FINGERPRINT_BLOCK) // 2), max(0, size - FINGERPRINT_BLOCK)})
-        announce_reads(reader, lambda: ((start, start + len(block)) for start in starts))
-        for start in starts:
+        ranges = _list_hashed(size)
+        announce_reads(reader, lambda: ranges)
+        for start, _ in ranges:
             digest.update(block[: reader.read_into(block, start)])
         fingerprint = digest.hexdigest()
         if self.kind == "url":
@@ -242,6 +242,24 @@ class MediaSource:
             stage="open",
         )
 
+    def fetch_ahead(self, indexed: SourceIdentity | None, ranges: Iterable[tuple[int, int]]) -> RangesAhead | None:
+        """Ask for bytes that are read later, if they are remote; do not wait.
+
+        Args:
+            indexed: What `check_identity` will be called with; its bytes are asked for too.
+            ranges: First byte of each, and behind the last one.
+        """
+        if self.kind != "url" or not is_read_by_ranges(self.path):
+            return None
+        checked: list[tuple[int, int]] = []
+        if indexed is not None and not self._is_known(indexed):
+            is_of_head = indexed.fingerprint.startswith(HEAD_FINGERPRINT_PREFIX)
+            checked = [(0, HEAD_BYTES)] if is_of_head else _list_hashed(indexed.bytes)
+        return fetch_ahead(self.path, [*checked, *ranges])
+
+    def _is_known(self, indexed: SourceIdentity) -> bool:
+        return ((self.kind, self.path, indexed.fingerprint), indexed.fingerprint) in _ACCEPTED
+
     def head(self, count: int) -> bytes:
         """Read the first ``count`` bytes, fewer if the source is shorter."""
         with self.opened() as reader:
@@ -253,6 +271,12 @@ class MediaSource:
 
     def __repr__(self) -> str:
         return f"MediaSource({self.kind}, {self.name!r})"
+
+
+def _list_hashed(size: int) -> list[tuple[int, int]]:
+    """List the ranges of a file of so many bytes that its fingerprint is made of."""
+    starts = sorted({0, max(0, (size - FINGERPRINT_BLOCK) // 2), max(0, size - FINGERPRINT_BLOCK)})
+    return [(start, min(size, start + FINGERPRINT_BLOCK)) for start in starts]
 
 
 _ACCEPTED: set[tuple[Hashable, str]] = set()

@@ -34,6 +34,13 @@ def wait_for_threads(decoder: VideoCodecContext) -> None:
         decoder.flush_buffers()
 
 
+def find_ranges(index: FrameIndex, runs: DecodeRuns) -> list[tuple[int, int]]:
+    """Find the bytes of the packets of some runs: first of each, and behind the last one."""
+    numbers = np.concatenate([run.send for run in runs.runs])
+    start = index.packets.offset[numbers]
+    return list(zip(start.tolist(), (start + index.packets.size[numbers]).tolist(), strict=True))
+
+
 class DirectFeed:
     """Reads each packet at its offset in the file, without a container and without seeks that could fail.
 
@@ -59,6 +66,7 @@ class DirectFeed:
     ) -> None:
         self.decoder: VideoCodecContext | None = None
         self._source = source
+        self._index = index
         self._table = index.packets
         self.opened = reader
         self._make_decoder = make_decoder
@@ -81,12 +89,7 @@ class DirectFeed:
 
     def announce(self, runs: DecodeRuns) -> None:
         """Let a reader of remote bytes ask for all packets of the runs at once."""
-        announce_reads(self.opened, partial(self._find_ranges, runs))
-
-    def _find_ranges(self, runs: DecodeRuns) -> Iterator[tuple[int, int]]:
-        numbers = np.concatenate([run.send for run in runs.runs])
-        start = self._table.offset[numbers]
-        return zip(start.tolist(), (start + self._table.size[numbers]).tolist(), strict=True)
+        announce_reads(self.opened, partial(find_ranges, self._index, runs))
 
     def packets(self, numbers: Sequence[int]) -> Iterator[Packet]:
         """Yield exactly these packets, ascending."""

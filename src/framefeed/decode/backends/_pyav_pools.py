@@ -154,12 +154,14 @@ class FeedOptions:
         threads: Threads of libavcodec itself.
         limits: Largest sizes that a file may have.
         seeks: Seek in a container where that is faster; else all packets before a run are read.
+        skips: Leave out pictures that no other refers to.
     """
 
     direct: bool
     threads: int
     limits: Limits
     seeks: bool = True
+    skips: bool = True
 
 
 class ThreadPools:

@@ -6,7 +6,7 @@ so packets at which runs start are checked when they are first read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -82,9 +82,9 @@ def move_false_starts(
         reach *= 2
 
 
-def find_disposable(feed: Feed, stream: StreamFacts, numbers: range) -> BoolArray:
+def find_disposable(feed: Feed, stream: StreamFacts, numbers: Sequence[int]) -> BoolArray:
     """Find the packets of H.264 or HEVC whose pictures no other picture refers to, bool [len(numbers)]."""
-    feed.start(numbers.start)
+    feed.start(numbers[0])
     walk = UnitWalk(stream.codec, read_nal_length_size(stream.codec, stream.extradata))
     for packet in feed.packets(numbers):
         data = np.frombuffer(bytes(packet) + bytes(BLOCK_PADDING), np.uint8)

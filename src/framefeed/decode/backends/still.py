@@ -24,6 +24,7 @@ import PIL
 from av.video.frame import VideoFrame
 from PIL import Image
 
+from framefeed._arrays import IntArray
 from framefeed._shortage import try_again_in_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits, make_limit_error, read_bytes
 from framefeed.decode._convert import describe_conversion
@@ -103,6 +104,11 @@ class StillDecoder(BaseDecoder):
                 pending.fill(ordinal, make_writer(frame, index, name))
         for slot, ordinals in pending.slots_waiting().items():
             report.errors[slot] = _make_error(source, index, ordinals, errors[ordinals[0]])
+
+    def list_ranges(self, index: FrameIndex, ordinals: IntArray, output: OutputSpec) -> list[tuple[int, int]]:
+        """List the whole file of a picture; see ``BaseDecoder.list_ranges``."""
+        is_sequence = index.identity is None or len(index) != 1
+        return [] if is_sequence else [(0, int(index.packets.size[0]))]
 
     def iter_native(
         self, source: MediaSource, index: FrameIndex, ordinals: Ordinals, counts: DecodeCounts | None = None

@@ -28,7 +28,7 @@ def is_read_by_ranges(url: str) -> bool:
 
 
 class RangesAhead(Protocol):
-    """Ranges of an object that were asked for, for a reader to take.
+    """Ranges of an object that were asked for.
 
     Attributes:
         nbytes: Their bytes.
@@ -37,12 +37,12 @@ class RangesAhead(Protocol):
     nbytes: int
 
     def drop(self) -> None:
-        """Give up what no reader has taken."""
+        """Give them up; a reader keeps what it uses."""
         ...
 
 
 def fetch_ahead(url: str, ranges: Iterable[tuple[int, int]]) -> RangesAhead:
-    """Ask for ranges of an object, which the next readers of it take; do not wait.
+    """Ask for ranges of an object, for readers that come later; do not wait.
 
     Args:
         url: The object.

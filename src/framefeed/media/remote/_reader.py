@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from time import perf_counter
+from weakref import WeakSet
 
 from framefeed import _stopping
 from framefeed._outcome import Err
@@ -59,59 +60,24 @@ def divide_ranges(ranges: Iterable[Range]) -> list[Range]:
 
 
 class _Part:
-    """A range that is here, or on its way."""
+    """A range that is here, or on its way; ``is_shared`` if several readers may use it."""
 
-    __slots__ = ("call", "data", "start", "stop")
+    __slots__ = ("call", "data", "is_shared", "start", "stop", "version")
 
-    def __init__(self, start: int, stop: int, call: PendingCall[Answer]) -> None:
+    def __init__(self, start: int, stop: int, call: PendingCall[Answer], *, is_shared: bool = False) -> None:
         self.start, self.stop = start, stop
         self.data: memoryview | None = None
+        self.version: ObjectVersion | None = None
         self.call = call
+        self.is_shared = is_shared
 
     @property
     def nbytes(self) -> int:
         return self.stop - self.start
 
 
-class AheadParts:
-    """Parts of objects that were asked for before a reader needs them, by URL."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._parts: dict[str, list[_Part]] = {}
-
-    def add(self, url: str, parts: list[_Part]) -> None:
-        """Keep parts for the next reader that needs one of them."""
-        with self._lock:
-            self._parts.setdefault(url, []).extend(parts)
-
-    def take(self, url: str, ranges: Sequence[Range]) -> list[_Part]:
-        """Take the parts that overlap with one of some ranges."""
-        if url not in self._parts:
-            return []
-        with self._lock:
-            parts = self._parts.pop(url, [])
-            taken = [part for part in parts if any(part.start < stop and start < part.stop for start, stop in ranges)]
-            if left := [part for part in parts if part not in taken]:
-                self._parts[url] = left
-            return taken
-
-    def drop(self, url: str, parts: Sequence[_Part]) -> None:
-        """Give up parts that no reader has taken."""
-        with self._lock:
-            waiting = self._parts.pop(url, [])
-            if left := [part for part in waiting if part not in parts]:
-                self._parts[url] = left
-        for part in waiting:
-            if part in parts:
-                part.call.is_abandoned.set()
-
-
-_AHEAD = PerProcess(AheadParts)
-
-
 class FetchedAhead:
-    """Ranges of an object that are asked for now, for a reader to take.
+    """Ranges of an object that are asked for now, for readers that come later; they are kept as long as this object.
 
     Args:
         target: The object.
@@ -123,15 +89,57 @@ class FetchedAhead:
 
     def __init__(self, target: Target, ranges: Iterable[Range]) -> None:
         self._url = target.url
-        self._parts = [
-            _Part(start, stop, PendingCall(RangeGet(target, start, stop))) for start, stop in divide_ranges(ranges)
+        self.parts = [
+            _Part(start, stop, PendingCall(RangeGet(target, start, stop)), is_shared=True)
+            for start, stop in divide_ranges(ranges)
         ]
-        self.nbytes = sum(part.nbytes for part in self._parts)
-        _AHEAD.value.add(self._url, self._parts)
+        self.nbytes = sum(part.nbytes for part in self.parts)
+        _AHEAD.value.add(self._url, self)
 
     def drop(self) -> None:
-        """Give up what no reader has taken."""
-        _AHEAD.value.drop(self._url, self._parts)
+        """Give them up; a reader keeps what it uses."""
+        parts, self.parts = self.parts, []
+        _AHEAD.value.remove(self._url, self)
+        for part in parts:
+            part.call.is_abandoned.set()
+
+    def forget(self, part: _Part) -> None:
+        """Let no other reader use a range that failed."""
+        self.parts = [each for each in self.parts if each is not part]
+
+
+class _AheadByUrl:
+    """What was asked for ahead, by URL."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ahead: dict[str, WeakSet[FetchedAhead]] = {}
+        self._clean_at = _CLEAN_AT
+
+    def add(self, url: str, ahead: FetchedAhead) -> None:
+        with self._lock:
+            if len(self._ahead) >= self._clean_at:
+                self._ahead = {url: each for url, each in self._ahead.items() if each}
+                self._clean_at = max(_CLEAN_AT, 2 * len(self._ahead))
+            self._ahead.setdefault(url, WeakSet()).add(ahead)
+
+    def remove(self, url: str, ahead: FetchedAhead) -> None:
+        with self._lock:
+            if (known := self._ahead.get(url)) is not None:
+                known.discard(ahead)
+                if not known:
+                    del self._ahead[url]
+
+    def list_ahead(self, url: str) -> list[FetchedAhead]:
+        if url not in self._ahead:
+            return []
+        with self._lock:
+            return list(self._ahead.get(url, ()))
+
+
+_CLEAN_AT = 1024
+"""URLs of which what was asked for may have been freed without being dropped."""
+_AHEAD = PerProcess(_AheadByUrl)
 
 
 class RangeReader:
@@ -166,10 +174,8 @@ class RangeReader:
         if self._pid != os.getpid():
             self._begin()
         wanted = divide_ranges(ranges)
-        self._parts += _AHEAD.value.take(self._target.url, wanted)
-        for part in [each for each in self._parts if each.data is None and (each.start, each.stop) not in wanted]:
-            part.call.is_abandoned.set()
-            self._parts.remove(part)
+        self._add_ahead(wanted)
+        self._give_up([part for part in self._parts if part.data is None and (part.start, part.stop) not in wanted])
         self._announced = deque(each for each in map(self._find_rest, wanted) if each[0] < each[1])
         self._start_announced()
 
@@ -184,9 +190,14 @@ class RangeReader:
     def release(self) -> None:
         """Give up what was read and what is under way."""
         if self._pid == os.getpid():
-            for part in self._parts:
-                part.call.is_abandoned.set()
+            self._give_up(self._parts)
         self._begin()
+
+    def _give_up(self, parts: Iterable[_Part]) -> None:
+        for part in list(parts):
+            if not part.is_shared:
+                part.call.is_abandoned.set()
+            self._parts.remove(part)
 
     def close(self) -> None:
         """Give up what is under way; more than once is fine."""
@@ -224,8 +235,15 @@ class RangeReader:
         return None
 
     def _take_ahead(self, offset: int) -> _Part | None:
-        self._parts += _AHEAD.value.take(self._target.url, [(offset, offset + 1)])
+        self._add_ahead([(offset, offset + 1)])
         return self._find(offset)
+
+    def _add_ahead(self, ranges: Sequence[Range]) -> None:
+        for ahead in _AHEAD.value.list_ahead(self._target.url):
+            for part in ahead.parts:
+                overlaps = any(part.start < stop and start < part.stop for start, stop in ranges)
+                if overlaps and part not in self._parts:
+                    self._parts.append(part)
 
     def _fetch(self, offset: int, count: int) -> _Part:
         """Ask for the bytes at an offset, and for what is announced behind them."""
@@ -267,25 +285,34 @@ class RangeReader:
                 # Its own thread knows when the server is silent.
                 outcome = part.call.wait(_stopping.SILENCE_SECONDS * (pieces + 2), self._name, "read")
             except BaseException:
-                self._parts.remove(part)
+                self._remove(part)
                 raise
             finally:
                 self.wait_seconds += perf_counter() - began
             if isinstance(outcome, Err):
-                self._parts.remove(part)
+                self._remove(part)
                 raise outcome.error
             answer = outcome.value
-            if self.version is not None and not self.version.is_same(answer.version):
-                self._parts.remove(part)
-                raise make_stale_error(self._name)
-            part.data = memoryview(answer.data)
             part.stop = part.start + len(answer.data)
-            self.version = self.version or answer.version
+            part.data = memoryview(answer.data)
+            part.version = answer.version
             self.requests += answer.requests
             self.fetched_bytes += len(answer.data)
             self._drop_oldest()
+        if self.version is None:
+            self.version = part.version
             self._start_announced()
+        elif part.version is not None and not self.version.is_same(part.version):
+            self._remove(part)
+            raise make_stale_error(self._name)
         return part.data
+
+    def _remove(self, part: _Part) -> None:
+        """Forget a range that failed, so that it is asked for again."""
+        self._parts.remove(part)
+        if part.is_shared:
+            for ahead in _AHEAD.value.list_ahead(self._target.url):
+                ahead.forget(part)
 
     def _drop_oldest(self) -> None:
         nbytes = sum(part.nbytes for part in self._parts)
