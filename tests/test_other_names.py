@@ -75,6 +75,25 @@ def test_arguments_of_other_libraries_are_answered(function: str, name: str, adv
         getattr(ff, function)("videos", colour=1)
 
 
+@pytest.mark.parametrize(
+    ("name", "argument", "advice"),
+    [
+        ("RandomResizedCrop", "size", r"write RandomResizedCrop\(224\), or .* plan_clips\(size=\(224, 224\)\)"),
+        ("RandomResizedCrop", "antialias", "antialiased$"), ("RandomResizedCrop", "interpolation", "bilinear"),
+        ("CenterCrop", "size", r"write CenterCrop\(224\)"), ("RandomCrop", "size", r"write RandomCrop\(224\)"),
+        ("RandomCrop", "padding", r"ff\.Letterbox"), ("RandomCrop", "pad_if_needed", r"ff\.Letterbox"),
+        ("ResizeCrop", "size", r"write ResizeCrop\(256, 224\)"), ("LongSide", "max_size", r"write LongSide\(640\)"),
+        ("Letterbox", "size", r"write Letterbox\(640\)"),
+    ],
+)  # fmt: skip
+def test_arguments_of_torchvisions_transforms_are_answered(name: str, argument: str, advice: str) -> None:
+    for error in (TypeError, ff.UsageError):
+        with pytest.raises(error, match=f"^{name}: there is no argument {argument}=: .*{advice}"):
+            getattr(ff, name)(**{argument: 224})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        getattr(ff, name)(colour=1)
+
+
 @pytest.mark.parametrize("name", ["Frame", "FrameBatch", "ClipLoader", "scan"])
 def test_names_of_framefeed_are_found_from_its_door_for_torch(name: str) -> None:
     pytest.importorskip("torch")

@@ -203,9 +203,12 @@ def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
         if isinstance(value, type(choice)) and value == choice:
             return
     *others, last = map(repr, choices)
-    error = expected(name, f"{', '.join(others)} or {last}" if others else last, value)
-    names = (choice for choice in choices if isinstance(choice, str))
-    raise UsageError(f"{error}{did_you_mean(value, names) if isinstance(value, str) else ''}")
+    what = f"{', '.join(others)} or {last}" if others else last
+    names = [choice for choice in choices if isinstance(choice, str)]
+    if isinstance(value, type) and names:  # such as float for "float32"
+        given = f"the class {value.__name__}: write one of these strings{did_you_mean(value.__name__, names)}"
+        raise UsageError(f"{name}: expected {what}, got {given}")
+    raise UsageError(f"{expected(name, what, value)}{did_you_mean(value, names) if isinstance(value, str) else ''}")
 
 
 def check_known(name: str, given: Iterable[str], known: Iterable[str]) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+import pytest
 
 import framefeed as ff
 from framefeed.bench.baselines import load_module
@@ -24,6 +26,38 @@ def making_loaders(batch_size: int) -> Iterator[Callable[..., ClipLoader]]:
     yield make
     for loader in made:
         loader.close()
+
+
+def list_expected(batch: ff.ClipBatch) -> dict[str, Any]:
+    """List the arrays that a framework is to give of a batch."""
+    names = ("data", "pts_seconds", "valid", "positions", "ok", "boxes", "flipped")
+    arrays = {name: getattr(batch, name) for name in names}
+    return {**{name: array for name, array in arrays.items() if array is not None}, **batch.columns}
+
+
+def check_finished_pictures(
+    batch_size: int,
+    iterate: Callable[[ClipLoader], Iterable[Any]],
+    assert_same: Callable[[Any, ff.ClipBatch], None],
+) -> None:
+    """Check that normalised pictures with a border come with their boxes and flips, and bfloat16 is refused.
+
+    Args:
+        batch_size: Clips of a batch.
+        iterate: Gives the batches of a loader in the framework's arrays.
+        assert_same: Compares one of these with the loader's.
+    """
+    plan = plan_of(size=ff.Letterbox(40, 71), horizontal_flip=0.5)
+    options: dict[str, Any] = {"batch_size": batch_size, "workers": 0}
+    for dtype in ("float32", "float16"):
+        given = {"dtype": dtype, "mean": 0.4, "std": (0.1, 0.2, 0.3), **options}
+        with ClipLoader(plan, **given) as loader, ClipLoader(plan, **given) as reference:
+            for arrays, batch in zip(iterate(loader), reference, strict=True):
+                assert (batch.data.dtype, batch.boxes.shape[1:], batch.flipped.dtype) == (dtype, (4,), bool)
+                assert_same(arrays, batch)
+    loader = ClipLoader(plan, dtype="bfloat16", **options)
+    with loader, pytest.raises(ff.UsageError, match=r"bfloat16.* PyTorch"):
+        iterate(loader)
 
 
 def assert_bench_measures_whole_epochs(framework: str, loader: ClipLoader) -> None:

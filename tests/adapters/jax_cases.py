@@ -23,6 +23,8 @@ from framefeed.load import ClipBatch, ClipLoader
 from tests.adapters.framework_checks import (
     assert_bench_measures_whole_epochs,
     assert_signature_is_in_reference,
+    check_finished_pictures,
+    list_expected,
     making_loaders,
 )
 from tests.conftest import CHECKOUT
@@ -46,9 +48,7 @@ def divided(*axes: str | None) -> NamedSharding:
 
 
 def assert_same(arrays: dict[str, Any], batch: ClipBatch) -> None:
-    expected = {name: getattr(batch, name) for name in ("data", "pts_seconds", "valid", "positions", "ok")}
-    expected |= batch.columns
-    expected |= {} if batch.boxes is None else {"boxes": batch.boxes}
+    expected = list_expected(batch)
     assert arrays.keys() == expected.keys()
     for name, array in expected.items():
         kind = {np.float64: np.float32, np.int64: np.int32}.get(array.dtype.type, array.dtype)
@@ -70,18 +70,8 @@ def test_dicts_have_the_loaders_batches_in_every_epoch(make_loader: Callable[...
     assert loader.epoch == reference.epoch == 2
 
 
-def test_normalised_pictures_with_a_border_come_with_their_boxes() -> None:
-    plan = plan_of(size=ff.Letterbox(40, 71), horizontal_flip=0.5)
-    options: dict[str, Any] = {"batch_size": BATCH, "workers": 0}
-    for dtype in ("float32", "float16"):
-        given = {"dtype": dtype, "mean": 0.4, "std": (0.1, 0.2, 0.3), **options}
-        with ClipLoader(plan, **given) as loader, ClipLoader(plan, **given) as reference:
-            for arrays, batch in zip(ff.jax.iterate(loader), reference, strict=True):
-                assert batch.data.dtype == dtype
-                assert_same(arrays, batch)
-    loader = ClipLoader(plan, dtype="bfloat16", **options)
-    with loader, pytest.raises(ff.UsageError, match=r"bfloat16.* PyTorch"):
-        ff.jax.iterate(loader)
+def test_normalised_pictures_with_a_border_come_with_their_boxes_and_flips() -> None:
+    check_finished_pictures(BATCH, ff.jax.iterate, assert_same)
 
 
 def test_batches_are_divided_over_devices(make_loader: Callable[..., ClipLoader]) -> None:

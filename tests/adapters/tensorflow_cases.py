@@ -19,6 +19,8 @@ from framefeed.load import ClipBatch, ClipLoader
 from tests.adapters.framework_checks import (
     assert_bench_measures_whole_epochs,
     assert_signature_is_in_reference,
+    check_finished_pictures,
+    list_expected,
     making_loaders,
 )
 from tests.fakes import FlatDecoder
@@ -34,9 +36,7 @@ def make_loader() -> Iterator[Callable[..., ClipLoader]]:
 
 
 def assert_same(element: dict[str, Any], batch: ClipBatch) -> None:
-    expected = {name: getattr(batch, name) for name in ("data", "pts_seconds", "valid", "positions", "ok")}
-    expected |= batch.columns
-    expected |= {} if batch.boxes is None else {"boxes": batch.boxes}
+    expected = list_expected(batch)
     assert element.keys() == {*expected, "sources"}
     for name, array in expected.items():
         np.testing.assert_array_equal(element[name].numpy(), array, strict=True)
@@ -60,18 +60,8 @@ def test_elements_are_the_loaders_batches_in_every_epoch(make_loader: Callable[.
     assert loader.epoch == reference.epoch == 2
 
 
-def test_normalised_pictures_with_a_border_come_with_their_boxes() -> None:
-    plan = plan_of(size=ff.Letterbox(40, 71), horizontal_flip=0.5)
-    options: dict[str, Any] = {"batch_size": BATCH, "workers": 0}
-    for dtype in ("float32", "float16"):
-        given = {"dtype": dtype, "mean": 0.4, "std": (0.1, 0.2, 0.3), **options}
-        with ClipLoader(plan, **given) as loader, ClipLoader(plan, **given) as reference:
-            for element, batch in zip(ff.tensorflow.dataset(loader), reference, strict=True):
-                assert batch.data.dtype == dtype
-                assert_same(element, batch)
-    loader = ClipLoader(plan, dtype="bfloat16", **options)
-    with loader, pytest.raises(ff.UsageError, match=r"bfloat16.* PyTorch"):
-        ff.tensorflow.dataset(loader)
+def test_normalised_pictures_with_a_border_come_with_their_boxes_and_flips() -> None:
+    check_finished_pictures(BATCH, ff.tensorflow.dataset, assert_same)
 
 
 def test_shapes_are_known_before_the_first_batch(make_loader: Callable[..., ClipLoader]) -> None:

@@ -45,6 +45,8 @@ def test_clips_and_boxes_are_those_of_a_loader(workers: int, on_error: Any) -> N
         assert np.array_equal(items["data"].numpy(), batch.data)
         assert items["box"].dtype == torch.int64
         assert items["box"].tolist() == batch.boxes.tolist()
+        assert items["flipped"].dtype == torch.bool
+        assert items["flipped"].tolist() == batch.flipped.tolist()
         assert items["ok"].tolist() == batch.ok.tolist()
 
 
@@ -54,16 +56,19 @@ def fail_odd(clip: torch.Tensor) -> torch.Tensor:
     return clip
 
 
-def test_the_box_of_a_clip_whose_transform_failed_is_zeros() -> None:
+def test_the_box_of_a_clip_whose_transform_failed_is_zeros_and_it_is_not_flipped() -> None:
     plan = plan_of(clips_per_video=3, **BOXED)
     items = list(ClipDataset(plan, transform=fail_odd, backend=SlopedDecoder(), on_error="skip"))
     assert {bool(item["ok"]) for item in items} == {False, True}
     for item, request in zip(items, plan, strict=True):
         assert item["box"].tolist() == (list(request.box) if item["ok"] else [0, 0, 0, 0])
+        assert item["flipped"].tolist() == bool(request.flipped and item["ok"])
+    assert {request.flipped for item, request in zip(items, plan, strict=True) if not item["ok"]} == {False, True}
 
 
-def test_there_is_a_box_only_with_a_border() -> None:
-    assert "box" not in ClipDataset(plan_of())[0]
+def test_there_is_a_box_only_with_a_border_and_a_flip_only_with_flips() -> None:
+    assert not {"box", "flipped"} & ClipDataset(plan_of())[0].keys()
+    assert ClipDataset(plan_of(horizontal_flip=1.0))[0]["flipped"].tolist() is True
     assert ClipDataset(plan_of(**BOXED))[-1]["box"].tolist() == list(plan_of(**BOXED)[-1].box)
 
 
@@ -75,12 +80,14 @@ def test_other_forms_are_finished_too(output: Any) -> None:
         assert np.array_equal(np.stack(ClipDataset(plan, output=output)[position]["data"]), expected)
 
 
-def test_a_column_may_be_called_box_without_a_border() -> None:
-    columns: Any = {"columns": {"box": [1.0]}}
+def test_a_column_may_be_called_box_without_a_border_and_flipped_without_flips() -> None:
+    columns: Any = {"columns": {"box": [1.0], "flipped": [2.0]}}
     request = DecodeRequest(plan_of()[0].source, [0])
     assert ClipDataset(plan_requests([request], **columns))[0]["box"] == 1
     with pytest.raises(UsageError, match=r"columns \['box'\] have the same names"):
         ClipDataset(plan_requests([request], size=Letterbox(8), **columns))
+    with pytest.raises(UsageError, match=r"columns \['flipped'\] have the same names"):
+        ClipDataset(plan_requests([request], horizontal_flip=0.5, **columns))
 
 
 # --- normalised -------------------------------------------------------------------------------------

@@ -90,6 +90,12 @@ def test_a_folder_without_readable_videos_is_described(tmp_path: Path, answer: A
     assert "is text, not media" in only_line(answer("demo", tmp_path, "-o", tmp_path / "out", code=3).err)
 
 
+def test_a_folder_of_one_class_is_told_how_to_have_more(tmp_path: Path, answer: Answer) -> None:
+    shutil.copy(corpus_file("odd_size.mp4"), tmp_path)
+    out = answer("demo", tmp_path, "-o", tmp_path / "out").out
+    assert "the loss of one class is 0: to learn something, put the videos of each class in a sub-folder" in out
+
+
 def test_missing_pytorch_is_named() -> None:
     script = "import sys\nsys.modules['torch'] = None\nfrom framefeed.cli import main\nsys.exit(main(['demo']))"
     result = run_script(script)

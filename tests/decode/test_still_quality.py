@@ -294,6 +294,47 @@ def test_pictures_of_a_sequence_are_scaled_by_the_first_and_others_decoded_whole
         d[2]
 
 
+OTHERS = {
+    "as large when reduced": saved(photo(2, WIDTH + 2, HEIGHT), "JPEG"),
+    "as large as the reduced": saved(photo(2, -(-WIDTH // 4), -(-HEIGHT // 4)), "JPEG"),
+    "a PNG of that size": saved(photo(2, -(-WIDTH // 4), -(-HEIGHT // 4)), "PNG"),
+    **{
+        f"turned, EXIF {number}": with_segments(
+            saved(photo(2, *((WIDTH, HEIGHT) if number < 5 else (HEIGHT, WIDTH))), "JPEG"),
+            segment(0xFFE1, b"Exif\0\0" + exif(number)),
+        )
+        for number in (2, 3, 4, 5, 6, 7, 8)
+    },
+}
+
+
+@pytest.mark.parametrize("crop", [None, (1, 3, HEIGHT - 8, WIDTH - 8)])
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_picture_unlike_the_first_of_its_sequence_is_what_it_is_at_full_size(
+    other: str, crop: Any, tmp_path: Path
+) -> None:
+    pictures, size = tmp_path / "pictures", (30, 40)
+    pictures.mkdir()
+    photo(1).save(pictures / "0.jpg")
+    (pictures / "1.jpg").write_bytes(OTHERS[other])
+    catalog = ff.scan(pictures, image_folders="video", fps=10, verify="none")
+    assert find_reduction(catalog.frame_index(0), OutputSpec(size, crop, still_quality="scaled")) == 4
+
+    def read(quality: StillQuality, cache: ff.FrameCache | None = None) -> Any:
+        options: Any = {"seed": 0, "size": size, "crop": crop, "still_quality": quality}
+        plan = ff.plan_clips(catalog, ff.AtIndices([1]), **options)
+        with ff.ClipLoader(plan, batch_size=1, workers=0, cache=cache, on_error="skip") as loader:
+            batch = next(iter(loader))
+        return batch.data if batch.ok.all() else type(batch.errors[0])
+
+    expected = read("exact")
+    if crop is not None and "turned" not in other:
+        assert expected is ff.FormatChanged
+    with ff.FrameCache(tmp_path / "a") as outputs, ff.FrameCache(tmp_path / "b", form="planes") as planes:
+        for cache in (None, outputs, outputs, planes, planes):  # the second time what the cache has
+            assert np.array_equal(read("scaled", cache), expected)
+
+
 # --- states and fingerprints ----------------------------------------------------------------------
 
 

@@ -23,7 +23,7 @@ def content(batch: ClipBatch) -> tuple[Any, ...]:
     """All that a batch says, as a value."""
     arrays = {"data": batch.data, "pts": batch.pts_seconds, "valid": batch.valid, "positions": batch.positions}
     arrays |= {"rows": batch.rows, "ok": batch.ok, **batch.columns}
-    arrays |= {} if batch.boxes is None else {"boxes": batch.boxes}
+    arrays |= {name: some for name in ("boxes", "flipped") if (some := getattr(batch, name)) is not None}
     errors = [error and (type(error), str(error), error.position, error.stage) for error in batch.errors]
     parts = [(name, array.shape, array.dtype.str, array.tobytes()) for name, array in arrays.items()]
     return (*parts, tuple(batch.sources), tuple(errors))

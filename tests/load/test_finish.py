@@ -122,6 +122,9 @@ def test_a_picture_lies_in_its_border_as_the_decoder_gives_it(
     boxes = np.concatenate([batch.boxes for batch in batches])
     assert boxes.dtype == np.int64
     assert boxes.tolist() == [list(request.box) for request in plan]
+    flips = [batch.flipped for batch in batches if batch.flipped is not None]
+    assert len(flips) == (len(batches) if flip else 0)
+    assert not flip or np.concatenate(flips).tolist() == [request.flipped for request in plan]
     lefts = {request.flipped: request.box[1] for request in plan}
     if flip and letterbox is WIDE:
         assert lefts == {False: 3, True: 4}
@@ -148,10 +151,14 @@ def test_a_cache_knows_the_picture_and_no_border(tmp_path: Any) -> None:
     assert count_planned(plan, "output") == count_planned(plain, "output") == (12, 12 * 3 * 30 * 40)
 
 
-def test_without_a_border_there_are_no_boxes() -> None:
+def test_without_a_border_there_are_no_boxes_and_without_flips_none_of_them() -> None:
     (batch,) = load(plan_of(size=(30, 40)), batch_size=12)
-    assert batch.boxes is None
-    assert "boxes" not in list_arrays(batch)
+    assert batch.boxes is batch.flipped is None
+    assert not {"boxes", "flipped"} & list_arrays(batch).keys()
+    with ClipLoader(plan_of(horizontal_flip=0.5), batch_size=5) as loader:
+        arrays = loader.describe_batches().arrays
+        assert (arrays["flipped"].shape, arrays["flipped"].dtype) == ((None,), np.bool_)
+        assert next(iter(loader)).flipped.shape == (5,)
     (batch,) = load(plan_of(size=TALL), batch_size=12)
     assert list_arrays(batch)["boxes"] is batch.boxes
     with ClipLoader(plan_of(size=TALL), batch_size=5) as loader:
@@ -161,7 +168,9 @@ def test_without_a_border_there_are_no_boxes() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"unequal": True}])
-def test_the_box_of_a_clip_that_failed_is_zeros_and_that_of_a_substitute_its_own(options: dict[str, Any]) -> None:
+def test_box_and_flip_of_a_failed_clip_are_zeros_and_those_of_a_substitute_its_own(
+    options: dict[str, Any],
+) -> None:
     plan = plan_of(size=WIDE, horizontal_flip=0.5, **options)
     bad = plan[0].source
 
@@ -174,6 +183,7 @@ def test_the_box_of_a_clip_that_failed_is_zeros_and_that_of_a_substitute_its_own
         for slot, position in enumerate(batch.positions.tolist()):
             assert batch.ok[slot] == (plan[position].source != bad)
             assert batch.boxes[slot].tolist() == (list(plan[position].box) if batch.ok[slot] else [0, 0, 0, 0])
+            assert batch.flipped[slot] == (plan[position].flipped and batch.ok[slot])
             assert batch.data[slot].any() == batch.ok[slot]
             assert batch.data[slot].shape == (4, 3, 48, 71)
     with ClipLoader(plan, batch_size=5, workers=0, backend=backend, on_error="substitute") as loader:
@@ -181,5 +191,7 @@ def test_the_box_of_a_clip_that_failed_is_zeros_and_that_of_a_substitute_its_own
         entries = {entry.position: entry.substitute for entry in loader.ledger}
     assert entries
     for batch in batches:
-        for position, box in zip(batch.positions.tolist(), batch.boxes.tolist(), strict=True):
-            assert box == list(plan[entries.get(position, position)].box)
+        for slot, position in enumerate(batch.positions.tolist()):
+            request = plan[entries.get(position, position)]
+            assert batch.boxes[slot].tolist() == list(request.box)
+            assert batch.flipped[slot] == request.flipped

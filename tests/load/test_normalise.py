@@ -136,7 +136,7 @@ def test_arguments_are_accepted_in_every_usual_form() -> None:
     assert options_of().normaliser is None
     assert options_of(mean=MEAN, std=STD).normaliser == Normaliser("float32", MEAN, STD)
     assert options_of(dtype="float16").normaliser == Normaliser("float16", (0,), (1,))
-    for dtype in (np.float16, np.dtype("float16"), np.dtype(np.float16).newbyteorder("=")):
+    for dtype in (np.float16, np.dtype("float16"), np.dtype(np.float16).newbyteorder("="), np.half):
         assert options_of(dtype=dtype).dtype == "float16"
     for mean in (np.array(MEAN), list(MEAN), tuple(map(np.float64, MEAN))):
         assert options_of(mean=mean, std=np.array(STD)).normaliser == Normaliser("float32", MEAN, STD)
@@ -159,7 +159,8 @@ def test_dtypes_of_torch_are_accepted() -> None:
         ({"dtype": "uint8"}, "dtype: expected"),
         ({"dtype": "torch.float32"}, "dtype: expected"),
         ({"dtype": np.float64}, "dtype: expected"),
-        ({"dtype": float}, "dtype: expected"),
+        ({"dtype": float}, "got the class float: write one of these strings; did you mean 'float32'"),
+        ({"dtype": int}, "'float32', 'float16' or 'bfloat16', got the class int: write one of these strings$"),
         ({"dtype": np.uint8}, "dtype: expected"),
         ({"dtype": 32}, "dtype: expected"),
         ({"dtype": []}, "dtype: expected"),
@@ -182,6 +183,10 @@ def test_dtypes_of_torch_are_accepted() -> None:
         ({"mean": (0.1, 0.2), "std": STD}, "mean and std: .* got 2 and 3 numbers"),
         ({"dtype": "float16", "mean": 0, "std": 1e-6}, "std: expected numbers that give values of float16"),
         ({"mean": 0, "std": 1e-60}, "std: expected numbers that give values of float32"),
+        ({"mean": MEAN, "std": 5e-324}, "std: expected numbers that give values of float32"),
+        ({"mean": -10, "std": (1, 5e-324, 1), "dtype": "bfloat16"}, "std: expected numbers that give values of bfloat"),
+        ({"mean": 10**400, "std": 1}, "mean: expected a number"),
+        ({"mean": 0, "std": float("inf")}, "std: expected a number"),
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_is_decoded(given: dict[str, Any], message: str) -> None:
@@ -329,6 +334,20 @@ def test_a_result_without_pixels_fails_as_one_of_another_shape(dtype: str) -> No
     outcomes = [batch.ok.tolist() for batch in load(plan_of(), transform=cut, dtype=dtype, on_error="skip")]
     assert outcomes == [batch.ok.tolist() for batch in load(plan_of(), transform=cut, on_error="skip")]
     assert {ok for batch in outcomes for ok in batch} == {False, True}
+
+
+@pytest.mark.parametrize("dtype", [None, "float16", "bfloat16"])
+def test_results_of_unequal_shapes_are_told_without_a_dtype_that_no_user_gave(dtype: str | None) -> None:
+    if dtype == "bfloat16":
+        pytest.importorskip("torch")
+
+    def cut(clip: Any, rng: np.random.Generator) -> Any:
+        return clip[:, :, : rng.integers(1, 9)]
+
+    errors = [error for batch in load(plan_of(), transform=cut, dtype=dtype, on_error="skip") for error in batch.errors]
+    (message,) = {str(error).partition(" as for")[0].partition("[")[0] for error in errors if error}
+    assert message == ("transform: expected uint8 " if dtype is None else "transform: expected ")
+    assert {"another shape or dtype" in str(error) for error in errors if error} == {dtype is None}
 
 
 def test_without_dtype_a_transform_may_return_what_it_likes() -> None:

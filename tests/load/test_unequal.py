@@ -180,3 +180,15 @@ def test_through_a_cache(pictures: Catalog, tmp_path: Path, size: int | None) ->
         cached = loader.stats().counts.frames_cached
     assert cached == 6
     cache.close()
+
+
+def test_frames_named_by_a_column_may_be_of_unequal_pictures(pictures: Catalog, tmp_path: Path) -> None:
+    lines = [f"{pictures.source(row)},0" for row in range(len(SIZES))]
+    (tmp_path / "list.csv").write_text("\n".join(["path,frame", *lines]))
+    catalog = scan(tmp_path / "list.csv", workers=0)
+    for options in ({}, {"size": 16}):
+        plan = plan_clips(catalog, at="frame", seed=0, shuffle=False, unequal=True, **options)
+        expected = decode_each(plan_of(pictures, **options))
+        with ClipLoader(plan, batch_size=len(SIZES)) as loader:
+            for clip, wanted in zip(next(iter(loader)).data, expected, strict=True):
+                assert np.array_equal(clip, wanted)

@@ -19,8 +19,20 @@ from framefeed.plan._description import find_differences, shorten
 from framefeed.plan._epoch import EpochPlan
 from framefeed.plan._options import PlanOptions
 from framefeed.plan._plan_clips import plan_clips
+from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
-from framefeed.request import CenterCrop, ClipContext, ClipFrames, DecodeRequest, RandomCrop, RandomResizedCrop
+from framefeed.request import (
+    CenterCrop,
+    ClipContext,
+    ClipFrames,
+    DecodeRequest,
+    Letterbox,
+    LongSide,
+    RandomCrop,
+    RandomResizedCrop,
+    ResizeCrop,
+)
+from tests.corpus import clip_file
 from tests.fakes import FakeCatalog, index_of, steady_index
 
 
@@ -401,7 +413,7 @@ def test_shapes_are_known_before_anything_is_decoded() -> None:
 def test_pictures_that_come_out_unequal_are_refused() -> None:
     mixed = FakeCatalog([steady_index(5)] * 3, sizes=[(48, 64), (48, 64), (64, 48)])
     for options in ({}, {"size": 32}, {"crop": None, "size": 16}):
-        with pytest.raises(UsageError, match=r"video0\.mp4 gives .* video2\.mp4 gives .* size=\(height, width\)"):
+        with pytest.raises(UsageError, match=r"video0\.mp4.* gives .* video2\.mp4.* gives .* size=\(height, width\)"):
             plan_clips(mixed, Uniform(2), seed=1, **options)
     for options in (
         {"size": (32, 32)},
@@ -427,8 +439,31 @@ def test_failed_rows_do_not_count_for_the_pictures() -> None:
 def test_a_crop_that_does_not_fit_names_the_file() -> None:
     catalog = FakeCatalog([steady_index(5)] * 2, sizes=[(480, 640), (100, 640)])
     for crop in (CenterCrop(128), RandomCrop(128, 600), (0, 0, 101, 10)):
-        with pytest.raises(UsageError, match=r"video1\.mp4: crop: expected one that fits"):
+        with pytest.raises(UsageError, match=r"video1\.mp4: crop: expected one that fits .* 100 x 640") as caught:
             plan_clips(catalog, Uniform(2), seed=1, crop=crop)
+        is_box = isinstance(crop, tuple)
+        assert ("size=ff.Letterbox(128, " in str(caught.value)) == (not is_box)
+    for size in (ResizeCrop(128, (128, 128)), Letterbox(128, 128)):  # which the message names
+        assert plan_clips(catalog, Uniform(2), seed=1, size=size).picture_shape == (3, 128, 128)
+
+
+def test_unequal_results_of_a_size_name_the_files_with_their_own_sizes() -> None:
+    catalog = FakeCatalog([steady_index(5)] * 2, sizes=[(48, 64), (30, 64)])
+    says = r"video0\.mp4, of 48 x 64, gives 24 x 32 and .*video1\.mp4, of 30 x 64, gives 15 x 32"
+    with pytest.raises(UsageError, match=f"{says} .*ResizeCrop.*Letterbox.*unequal=True"):
+        plan_clips(catalog, Uniform(2), seed=1, size=LongSide(32))
+
+
+def test_a_resize_and_crop_that_a_random_box_may_not_fill_is_refused_when_planning() -> None:
+    crop, size = RandomResizedCrop(), ResizeCrop(30, (20, 40))
+    catalog = FakeCatalog([steady_index(5)], sizes=[(48, 64)])
+    request = DecodeRequest(source=str(clip_file("good.mp4")), indices=[0])
+    for make in (
+        lambda: plan_clips(catalog, Uniform(2), seed=1, crop=crop, size=size),
+        lambda: plan_requests([request], crop=crop, size=size),
+    ):
+        with pytest.raises(UsageError, match=r"give size=\(20, 40\), .* or ff\.ResizeCrop\(40, \(20, 40\)\)"):
+            make()
 
 
 def test_a_picture_of_unknown_size_can_only_be_resized() -> None:
@@ -503,18 +538,48 @@ def test_L13_the_state_of_another_plan_is_refused() -> None:
 
 
 def test_L13_options_that_a_state_holds_in_part_are_compared_as_far_as_they_go() -> None:
-    long = {"crop": RandomResizedCrop(8), "within": ("a_column_of_seconds", "another_column_of_seconds")}
+    long = {"crop": RandomResizedCrop(8), "within": ("a_column_of_seconds" * 2, "another_column_of_seconds" * 2)}
 
     def options(**given: Any) -> str:
         return shorten(PlanOptions(1, **{**long, **given}).text)
 
     assert all("(hash " in options(**given) for given in ({}, {"clips_per_video": 2}, {"on_damaged": "skip"}))
-    here = {"options": PlanOptions(1, **long).text}
+    here = {"seed": 1, "num_clips": 9, "rule": "Dense(8)", "options": PlanOptions(1, **long).text}
+    assert not list(find_differences({"options": options()}, here))
     assert list(find_differences({"options": options(clips_per_video=2)}, here)) == [
         "options (checkpoint: clips_per_video=2, ..., here: clips_per_video=1, ...)"
     ]
     (late,) = find_differences({"options": options(on_damaged="skip")}, here)
-    assert late == f"options (checkpoint: {options(on_damaged='skip')}, here: {here['options']})"
+    assert late.startswith("options (checkpoint: within=('a_column_of_seconds")
+    assert late.endswith(f", here: within={long['within']})")
+    (none,) = find_differences({"options": options()}, {**here, "options": ""})
+    assert none.endswith("here: still_quality='exact', crop=None, ...)")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "says"),
+    [
+        ({"size": Letterbox(640, fill=114)}, {"size": Letterbox(640, fill=115)}, "fill=.114.*here: .*fill=.115"),
+        ({"horizontal_flip": 0.5}, {}, "checkpoint: horizontal_flip=0.5, here: horizontal_flip=0.0"),
+        ({}, {"horizontal_flip": 0.5}, "checkpoint: horizontal_flip=0.0, here: horizontal_flip=0.5"),
+        (
+            {"crop": RandomResizedCrop(8, scale=(0.2, 1))},
+            {"crop": RandomResizedCrop(8, scale=(0.3, 1))},
+            r"scale=\(0\.2, .*here: .*scale=\(0\.3",
+        ),
+        (  # cut in the state
+            {"size": Letterbox(640, fill=9), "crop": RandomResizedCrop(ratio=(1, 2), scale=(0.25, 0.75))},
+            {"size": Letterbox(640, fill=9), "crop": RandomResizedCrop(ratio=(1, 3), scale=(0.25, 0.75))},
+            r"here: .*ratio=\(1\.0, 3\.0\)",
+        ),
+    ],
+)
+def test_L13_the_message_shows_how_long_options_differ(before: dict[str, Any], now: dict[str, Any], says: str) -> None:
+    common = {"seed": 1, "horizontal_flip": 0.25} if "horizontal_flip" not in {**before, **now} else {"seed": 1}
+    state = plan_clips(catalog_of(5), Dense(3), **{**common, **before}).state_dict()
+    assert len(json.dumps(state)) < 600
+    with pytest.raises(UsageError, match=f"differ: options .*{says}"):
+        plan_clips(catalog_of(5), Dense(3), **{**common, **now}).with_state(state)
 
 
 def test_transforms_draw_from_a_stream_of_their_own() -> None:

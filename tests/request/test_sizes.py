@@ -12,7 +12,7 @@ from PIL import Image
 
 from framefeed.decode import VideoDecoder
 from framefeed.errors import UsageError
-from framefeed.request._crops import CenterCrop, PictureRule, RandomResizedCrop, as_crop
+from framefeed.request._crops import CenterCrop, PictureRule, RandomCrop, RandomResizedCrop, as_crop
 from framefeed.request._random import ClipContext
 from framefeed.request._request import OutputSpec
 from framefeed.request._sizes import Letterbox, LongSide, ResizeCrop, as_size
@@ -63,7 +63,10 @@ def test_the_pictures_of_a_plan_are_those_that_each_of_them_gives(
     least = (resize, resize) if isinstance(resize, int) else resize
     rule = ResizeCrop(resize, (min(rows, least[0]), columns if isinstance(resize, int) else min(columns, least[1])))
     heights, widths = np.array(sizes).T
-    for picture in (PictureRule(rule), PictureRule(rule, CenterCrop(1)), PictureRule(rule, RandomResizedCrop())):
+    pictures = [PictureRule(rule), PictureRule(rule, CenterCrop(1))]
+    if not isinstance(resize, int) or columns <= resize:
+        pictures.append(PictureRule(rule, RandomResizedCrop()))
+    for picture in pictures:
         errors = []
         for height, width in sizes:
             try:
@@ -188,6 +191,50 @@ def test_with_a_crop_a_size_is_that_of_its_box() -> None:
     for size in (LongSide(8), ResizeCrop(9, 8)):
         with pytest.raises(UsageError, match="size"):
             PictureRule(size, RandomResizedCrop(7))
+
+
+ANY_SIZES = st.one_of(
+    st.none(),
+    st.integers(1, 60),
+    st.tuples(st.integers(1, 60), st.integers(1, 60)),
+    st.builds(LongSide, st.integers(1, 60)),
+    st.builds(Letterbox, st.integers(1, 60), st.integers(1, 60)),
+    st.tuples(st.integers(1, 60), st.integers(1, 60), st.integers(1, 90)).map(
+        lambda sides: ResizeCrop(sides[0], (min(sides[:2]), sides[2]))
+    ),
+    st.tuples(st.integers(1, 60), st.integers(1, 60)).map(lambda resize: ResizeCrop(resize, min(resize))),
+)
+ANY_CROPS = st.one_of(
+    st.none(),
+    st.builds(CenterCrop, st.integers(1, 60), st.integers(1, 60)),
+    st.builds(RandomCrop, st.integers(1, 60), st.integers(1, 60)),
+    st.builds(RandomResizedCrop, st.just(None) | st.integers(1, 60)),
+    st.just(RandomResizedCrop(ratio=(0.05, 20))),
+    st.tuples(st.integers(0, 20), st.integers(0, 20), st.integers(1, 60), st.integers(1, 60)).map(as_crop),
+)
+
+
+@given(ANY_SIZES, ANY_CROPS, st.lists(st.tuples(st.integers(1, 99), st.integers(1, 99)), min_size=1, max_size=5))
+def test_what_a_plan_accepts_is_possible_for_every_draw(size: Any, crop: Any, shapes: list[tuple[int, int]]) -> None:
+    heights, widths = np.array(shapes).T
+    try:
+        rule = PictureRule(size, crop)
+        common = rule.common_picture(heights, widths, str)
+    except UsageError:
+        return
+    for number, shape in enumerate(shapes * 5):
+        assert rule.shape(*shape)[1:] == common
+        output = rule.output(*shape, ClipContext(9, 0, number))
+        placement = rule.place(output, is_flipped=False)
+        assert (placement.size if placement else output.shape(*shape)[1:]) == common
+
+
+def test_a_random_box_may_be_too_small_for_a_resize_and_crop() -> None:
+    for size in (ResizeCrop(16, (12, 20)), ResizeCrop(16, (17, 16))):
+        with pytest.raises(UsageError, match=r"box of random shape .* give size=\(1\d, \d\d\).* or ff\.ResizeCrop\("):
+            PictureRule(size, RandomResizedCrop())
+    PictureRule(ResizeCrop((30, 40), (12, 20)), RandomResizedCrop())
+    PictureRule(ResizeCrop(20, (12, 20)), RandomResizedCrop())
 
 
 @pytest.mark.parametrize(

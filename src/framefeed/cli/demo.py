@@ -154,6 +154,8 @@ def _make_plan(catalog: Catalog, is_users: bool, stages: Stages) -> EpochPlan:
         )
         cost = plan.describe()
     if len(plan):
+        if len(plan.classes) == 1:
+            print_out("the loss of one class is 0: to learn something, put the videos of each class in a sub-folder")
         _, height, width = plan.picture_shape
         print_out(
             f"{len(plan)} clips per epoch: 8 frames at 1 per second, then 8 at 2, each {width}x{height}; "

@@ -25,6 +25,8 @@ from framefeed.pictures import reduce_size
 from framefeed.request import OutputSpec
 
 _LISTED_FRAMES = 8
+WHOLE_PICTURE = "bgr24"
+"""Pixel format of still pictures of full size among reduced ones, which are rgb24."""
 
 E = TypeVar("E", bound=FramefeedError)
 # Converts one picture to an output form, in the given memory.
@@ -193,7 +195,8 @@ def write_still(frame: Any, index: FrameIndex, name: str, output: OutputSpec, ou
     """
     height, width = index.stream.displayed
     reduction = find_reduction(index, output)
-    if reduction > 1 and (frame.height, frame.width) == reduce_size(height, width, reduction):
+    is_reduced = reduction > 1 and frame.format.name != WHOLE_PICTURE
+    if is_reduced and (frame.height, frame.width) == reduce_size(height, width, reduction):
         output = reduce_crop(output, reduction, index.stream)
     elif (frame.height, frame.width) != (height, width) and (output.crop or not output.size):
         raise FormatChanged(

@@ -58,6 +58,8 @@ class ClipBatch:
         errors: Error of each clip, a list of B; None for clips that could be loaded.
         boxes: For a plan with a Letterbox, (top, left, height, width) of each clip's pictures in those of ``data``,
             int64 [B, 4], of a flipped clip where they lie after the flip; zeros for clips that failed. Else None.
+        flipped: For a plan with a horizontal_flip, whether left and right of each clip are swapped, bool [B]; False for
+            clips that failed. Else None.
     """
 
     data: Any
@@ -70,10 +72,11 @@ class ClipBatch:
     ok: npt.NDArray[np.bool_]
     errors: list[FramefeedError | None]
     boxes: npt.NDArray[np.int64] | None = None
+    flipped: npt.NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
-        boxes = () if self.boxes is None else (self.boxes,)
-        columns = (self.data, self.pts_seconds, self.valid, *self.columns.values(), self.ok, *boxes)
+        some = [each for each in (self.boxes, self.flipped) if each is not None]
+        columns = (self.data, self.pts_seconds, self.valid, *self.columns.values(), self.ok, *some)
         lengths = {len(self.positions), len(self.rows), len(self.sources), len(self.errors), *map(len, columns)}
         if len(lengths) != 1 or self.pts_seconds.shape != self.valid.shape:
             raise UsageError(f"expected parts of one length in a batch, got lengths {sorted(lengths)}")

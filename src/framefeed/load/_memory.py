@@ -31,6 +31,11 @@ class ClipMemory:
         self._shapes = list(shapes)
         self._buffers = buffers
 
+    @property
+    def has_dtype(self) -> bool:
+        """Whether the dtype of the batch is given, so that results of a transform may differ in their shape alone."""
+        return self._buffers.dtype is not None
+
     def lease_scratch(self, slot: int, size: Size | None = None) -> Pixels:
         """Lend memory that a clip is decoded into before it is finished, uint8 [T, C, H, W] of any content.
 

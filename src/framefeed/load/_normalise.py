@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -145,7 +144,8 @@ class Normaliser:
         """The integer nearest to 255 * mean, 255 * std, and the rest, float64 [C, 1]; C is 1 if all channels agree."""
         mean, std = np.broadcast_arrays(255 * np.array(self.mean), 255 * np.array(self.std))
         middle = np.rint(mean)
-        return middle[:, np.newaxis], std[:, np.newaxis], ((middle - mean) / std)[:, np.newaxis]
+        with np.errstate(all="ignore"):  # of the least numbers of float64, which _is_finite finds
+            return middle[:, np.newaxis], std[:, np.newaxis], ((middle - mean) / std)[:, np.newaxis]
 
     @cached_property
     def _parts(self) -> tuple[npt.NDArray[np.float32], ...]:
@@ -242,7 +242,7 @@ def _check_channels(name: str, given: Any) -> tuple[float, ...]:
     is_row = isinstance(listed, Sequence) and not isinstance(listed, (str, bytes, AbstractSet, Mapping))
     values = tuple(listed) if is_row else (listed,)
     least = "above 0" if name == "std" else f"from -{_LARGEST}"
-    if not values or not all(is_number(value) and isfinite(value) and abs(value) <= _LARGEST for value in values):
+    if not values or not all(is_number(value) and abs(value) <= _LARGEST for value in values):  # NaN is not
         example = "(0.229, 0.224, 0.225)" if name == "std" else "(0.485, 0.456, 0.406)"
         what = f"a number of x / 255 {least} to {_LARGEST}, or one for each channel, such as {example}"
         raise expected(name, f"{what}; divide those for pixels of 0 to 255 by 255", given)

@@ -109,6 +109,7 @@ class PendingBatch:
         valid: False for frames that replace others, and for clips that failed, bool [B, T].
         errors: Error of each clip, or None.
         boxes: Of a plan with a border, where pictures lie in those that are delivered, int64 [B, 4]; else None.
+        flipped: Of a plan with flips, whether left and right of each clip are swapped, bool [B]; else None.
     """
 
     def __init__(self, plan: EpochPlan, positions: Sequence[int], memory: ClipMemory, length: int) -> None:
@@ -124,6 +125,7 @@ class PendingBatch:
         self.pts_seconds = np.full((count, length), np.nan)
         self.valid = np.zeros((count, length), dtype=np.bool_)
         self.boxes = np.zeros((count, 4), dtype=np.int64) if plan.options.has_boxes else None
+        self.flipped = np.zeros(count, dtype=np.bool_) if plan.options.has_flips else None
         self.rows = [plan.row_at(position) for position in positions]
         self.errors: list[FramefeedError | None] = [None] * count
 
@@ -178,6 +180,8 @@ class PendingBatch:
         self.valid[slot] = request.valid
         if self.boxes is not None and request.box is not None:
             self.boxes[slot] = request.box
+        if self.flipped is not None:
+            self.flipped[slot] = request.flipped
 
     def fail(self, slot: int, error: BaseException, stage: str, where: str = "") -> None:
         """Mark a clip as failed; KeyboardInterrupt and SystemExit are raised instead."""
@@ -195,6 +199,8 @@ class PendingBatch:
         self.valid[slot] = False
         if self.boxes is not None:
             self.boxes[slot] = 0
+        if self.flipped is not None:
+            self.flipped[slot] = False
         self.memory.clear(slot)
 
     # --- called by the consumer -----------------------------------------------------------------------
@@ -250,9 +256,11 @@ class PendingBatch:
         slots = [slot for slot, error in enumerate(self.errors) if error is None]
         data, misfits = self.memory.finish(slots, make_result)
         for slot in misfits:
+            # A loader that has a dtype makes all results of it.
+            dtype, what = ("", "shape") if self.memory.has_dtype else (f"{data.dtype} ", "shape and dtype")
             message = (
-                f"transform: expected {data.dtype} {list(data.shape[1:])} as for the first clip of the batch, got "
-                "another shape or dtype: return arrays of one shape and dtype"
+                f"transform: expected {dtype}{list(data.shape[1:])} as for the first clip of the batch, got "
+                f"another {what.replace('and', 'or')}: return arrays of one {what}"
             )
             self.fail(slot, UsageError(message), "transform")
         # Moved, not shared: the traceback of one error refers to this object, and would keep all its errors alive.
@@ -274,6 +282,7 @@ class PendingBatch:
             ok=np.array([error is None for error in errors]),
             errors=errors,
             boxes=self.boxes,
+            flipped=self.flipped,
         )
 
 

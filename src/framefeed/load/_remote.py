@@ -74,6 +74,7 @@ class ClipAnswer:
     pts_seconds: npt.NDArray[np.float64]
     valid: BoolArray
     boxes: IntArray | None
+    flipped: BoolArray | None
     errors: list[FramefeedError | None]
     results: dict[int, npt.NDArray[Any]]
     process: int
@@ -116,7 +117,7 @@ class ClipProcess:
         cost = worker(DecodeTask(batch, list(range(len(batch)))))
         errors = [error if error is None else _make_sendable(error) for error in batch.errors]
         counts = None if cache is None else cache.stats()
-        arrays = batch.pts_seconds, batch.valid, batch.boxes
+        arrays = batch.pts_seconds, batch.valid, batch.boxes, batch.flipped
         return ClipAnswer(cost, *arrays, errors, memory.results, os.getpid(), counts)
 
     def _begin(self, iteration: int, epoch: int) -> ClipWorker:
@@ -172,6 +173,8 @@ class ProcessClips(RemoteCaller):
         batch.valid[task.slots] = answer.valid
         if batch.boxes is not None and answer.boxes is not None:
             batch.boxes[task.slots] = answer.boxes
+        if batch.flipped is not None and answer.flipped is not None:
+            batch.flipped[task.slots] = answer.flipped
         for number, slot in enumerate(task.slots):
             error = answer.errors[number]
             if error is not None:

@@ -21,6 +21,8 @@ from framefeed.plan import EpochPlan
 
 SHAPED_KEYS = ("data", "pts_seconds", "valid", "positions", "ok")
 """Arrays of a batch that are no columns."""
+_SOME_KEYS = ("boxes", "flipped")
+"""The same, of some plans; else None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +51,9 @@ class BatchSpec:
 
 
 def list_arrays(batch: ClipBatch) -> dict[str, AnyArray]:
-    """List the arrays of a batch by name: those of `SHAPED_KEYS`, the boxes if there are any, and the columns."""
-    boxes = {} if batch.boxes is None else {"boxes": batch.boxes}
-    return {**{name: getattr(batch, name) for name in SHAPED_KEYS}, **boxes, **batch.columns}
+    """List the arrays of a batch by name: those of `SHAPED_KEYS`, boxes and flips if there are any, and the columns."""
+    arrays = {name: getattr(batch, name) for name in (*SHAPED_KEYS, *_SOME_KEYS)}
+    return {**{name: array for name, array in arrays.items() if array is not None}, **batch.columns}
 
 
 def describe_batches(
@@ -78,11 +80,13 @@ def describe_batches(
             "the clips of a plan with unequal=True have no common shape: give size=(height, width) to plan_clips, or "
             "take the lists of clips from ff.ClipLoader"
         )
-    others = (*SHAPED_KEYS, "sources", *(["boxes"] if plan.options.has_boxes else []))
-    clashing = [name for name in plan.columns if name in others]
+    length = options.batch_size if options.drop_last else None
+    some = {"boxes": ArraySpec((length, 4), np.dtype(np.int64))} if plan.options.has_boxes else {}
+    if plan.options.has_flips:
+        some["flipped"] = ArraySpec((length,), np.dtype(np.bool_))
+    clashing = [name for name in plan.columns if name in (*SHAPED_KEYS, *some, "sources")]
     if clashing:
         raise UsageError(f"columns {clashing} have the same names as other arrays of a batch: rename them")
-    length = options.batch_size if options.drop_last else None
     frames = plan.frames_per_clip
     picture_shape = (3, None, None) if plan.options.unequal else plan.picture_shape
     shape: tuple[int | None, ...] = (frames, *picture_shape)
@@ -97,9 +101,8 @@ def describe_batches(
         "valid": ArraySpec((length, frames), np.dtype(np.bool_)),
         "positions": ArraySpec((length,), np.dtype(np.int64)),
         "ok": ArraySpec((length,), np.dtype(np.bool_)),
+        **some,
     }
-    if plan.options.has_boxes:
-        arrays["boxes"] = ArraySpec((length, 4), np.dtype(np.int64))
     for name, values in plan.tables.columns.items():
         arrays[name] = ArraySpec((length,), np.dtype(np.int64) if values.dtype.kind in "iu" else values.dtype)
     lengths = tuple(len(batches[number]) for number in sorted({0, len(batches) - 1})) if len(batches) else ()

@@ -16,7 +16,7 @@ from framefeed._units import format_seconds
 from framefeed.catalog import Catalog
 from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.index import DecodeRuns, FrameIndex, plan_runs, predict_seconds
-from framefeed.plan._options import TOLD_OPTIONS
+from framefeed.plan._options import NOT_TOLD, TOLD_OPTIONS
 from framefeed.plan._shard import Shard
 from framefeed.request import DecodeRequest
 
@@ -193,15 +193,13 @@ def _count_true(mask: BoolArray | None) -> int:
     return 0 if mask is None else int(np.count_nonzero(mask))
 
 
-_MOST_TEXT = 120
+_MOST_TEXT = 150
 """Characters of a rule or of options, so that a state is under 1 KiB."""
-_HEAD = 90
+_HEAD = 120
 _CUT = re.compile(r"\.\.\. \(hash [0-9a-f]{8}\)$")
 _NAMES = "|".join(TOLD_OPTIONS)
 _OPTION = re.compile(rf"(?:^|, )({_NAMES})=(.*?)(?=, (?:{_NAMES})=|$)")
 """An option and its value in `PlanOptions.text`."""
-_NOT_TOLD = {"still_quality": "'exact'"}
-"""Values that `PlanOptions.text` leaves out."""
 
 
 def shorten(text: str) -> str:
@@ -212,26 +210,37 @@ def shorten(text: str) -> str:
 
 
 def find_differences(state: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
-    """Name the parts in which a checkpoint's state differs from that of the plan here; older states have fewer."""
+    """Name the parts in which a checkpoint's state differs from that of the plan here; older states have fewer.
+
+    Args:
+        state: The checkpoint's.
+        here: That of the plan here, whose "options" may be longer than a state holds.
+    """
     for name, word in (("seed", "seed"), ("num_clips", "number of clips"), ("rule", "rule"), ("options", "options")):
-        if name in state and state[name] != here[name]:
-            there, now = shorten(str(state[name])), str(here[name])
-            if name == "options":
-                there, now = _keep_differing(there, now)
+        there, now = str(state.get(name)), str(here[name])
+        if name in state and there not in (now, shorten(now)):
+            there, now = _keep_differing(there, now) if name == "options" else (shorten(there), now)
             yield f"{word} (checkpoint: {there}, here: {now})"
     if "catalog" in state and state["catalog"] != here["catalog"]:
         yield "catalog (other rows, labels or columns, another order, or files that changed and were scanned again)"
 
 
 def _keep_differing(there: str, here: str) -> tuple[str, str]:
-    """Keep the options that differ in two texts; if the checkpoint's are cut, "..." stands for those after the cut."""
+    """Keep the options that differ in two texts; if the checkpoint's is cut, "..." stands for those after the cut."""
     is_cut = _CUT.search(there) is not None
     was, is_now = (dict(_OPTION.findall(text)) for text in (there, here))
-    if is_cut and was:
-        was.popitem()  # the option that is cut
-    names = [name for name in (was if is_cut else {**was, **is_now}) if was.get(name) != is_now.get(name)]
-    if not names:
-        return there, here
-    more = ", ..." if is_cut else ""
-    before, now = (", ".join(f"{name}={of.get(name, _NOT_TOLD.get(name))}" for name in names) for of in (was, is_now))
-    return before + more, now + more
+    cut_name, cut_value = was.popitem() if is_cut and was else ("", "")
+    last = TOLD_OPTIONS.index(cut_name) if cut_name else len(TOLD_OPTIONS)
+    names = [name for name in TOLD_OPTIONS[:last] if _get_told(was, name) != _get_told(is_now, name)]
+    if names:
+        more = ", ..." if is_cut else ""
+        before, now = (", ".join(f"{name}={_get_told(of, name)}" for name in names) for of in (was, is_now))
+        return before + more, now + more
+    if cut_name:
+        rest = ", ".join(f"{name}={is_now[name]}" for name in TOLD_OPTIONS[last:] if name in is_now)
+        return f"{cut_name}={cut_value}", rest or f"{cut_name}={_get_told({}, cut_name)}"
+    return shorten(there), here
+
+
+def _get_told(options: Mapping[str, str], name: str) -> str:
+    return options.get(name, NOT_TOLD.get(name, "None"))

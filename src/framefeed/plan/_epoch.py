@@ -445,7 +445,7 @@ class EpochPlan:
         Raises:
             UsageError: The checkpoint belongs to another plan.
         """
-        epoch, deliveries = read_state(state, self.state_dict())
+        epoch, deliveries = read_state(state, {**self.state_dict(), "options": self._told_options.text})
         return replace(self, options=replace(self.options, epoch=epoch), deliveries=deliveries)
 
     # --- cost -----------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Literal, get_args
 
 from framefeed._checks import check_choice, check_integer, check_names, expected, is_number
@@ -16,6 +16,11 @@ TOLD_OPTIONS = (
     "horizontal_flip", "still_quality", "shuffle", "clips_per_video", "size", "crop", "within", "on_damaged",
 )  # fmt: skip
 """Options that determine the clips besides the seed."""
+NOT_TOLD = {
+    "horizontal_flip": "0.0", "still_quality": "'exact'", "shuffle": "True", "clips_per_video": "1",
+    "on_damaged": "'error'",
+}  # fmt: skip
+"""Values that `PlanOptions.text` leaves out; of other options None."""
 
 
 @dataclass(frozen=True)
@@ -79,15 +84,26 @@ class PlanOptions:
         return isinstance(self.size, Letterbox)
 
     @property
+    def has_flips(self) -> bool:
+        """Whether left and right of clips may be swapped."""
+        return self.horizontal_flip > 0
+
+    @property
     def text(self) -> str:
-        """The values of `TOLD_OPTIONS` as text, without None, a flip that never comes, and full quality."""
-        given = {name: getattr(self, name) for name in TOLD_OPTIONS}
-        given["horizontal_flip"] = self.horizontal_flip or None
-        if self.still_quality == "exact":
-            del given["still_quality"]
-        return ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
+        """The values of `TOLD_OPTIONS` as text, without those of `NOT_TOLD`."""
+        told = {name: _describe(getattr(self, name)) for name in TOLD_OPTIONS}
+        return ", ".join(f"{name}={text}" for name, text in told.items() if text != NOT_TOLD.get(name, "None"))
 
     @property
     def unit(self) -> int:
         """Number of consecutive positions that stay together on a rank."""
         return self.clips_per_video if self.shuffle == "videos" else 1
+
+
+def _describe(value: object) -> str:
+    """Describe a value without those of its fields that have their defaults, so that a short text tells it."""
+    if not is_dataclass(value) or isinstance(value, type):
+        return repr(value)
+    texts = {field.name: (repr(getattr(value, field.name)), repr(field.default)) for field in fields(value)}
+    given = ", ".join(f"{name}={text}" for name, (text, default) in texts.items() if text != default)
+    return f"{type(value).__name__}({given})"

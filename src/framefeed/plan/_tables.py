@@ -178,7 +178,7 @@ def _make_request_tables(catalog: Catalog, rule: Requests, options: PlanOptions)
     if own_forms:
         picture = rule.common_picture(catalog.heights, catalog.widths, lambda row: describe_source(catalog, row))
     else:
-        picture = _find_common_picture(catalog, options.pictures, np.unique(rule.rows))
+        picture = _find_common_picture(catalog, options.pictures, np.unique(rule.rows), options.unequal)
     windowless: tuple[Excluded, ...] = ()
     if rule.at is not None:
         missing = np.setdiff1d(catalog.plannable_rows, rule.rows)

@@ -15,7 +15,15 @@ from framefeed._checks import check_choice, check_integer, expected
 from framefeed.errors import UsageError
 from framefeed.request._random import ClipContext
 from framefeed.request._request import Box, OutputSpec, Placement, StillQuality
-from framefeed.request._sizes import AnySize, Letterbox, ResizeCrop, Size, as_size, scale_short_side
+from framefeed.request._sizes import (
+    AnySize,
+    Letterbox,
+    ResizeCrop,
+    Size,
+    as_size,
+    refuse_torchvisions,
+    scale_short_side,
+)
 
 
 class Crop(Protocol):
@@ -83,7 +91,16 @@ class _BoxOfSize:
         """(height, width) of the box."""
         return _get_size(self)
 
+    def _check_fit(self, height: int, width: int) -> Size:
+        rows, columns = _get_size(self)
+        instead = (
+            f". To enlarge them, give size=ff.ResizeCrop({max(rows, columns)}, ({rows}, {columns})) or "
+            f"size=ff.Letterbox({rows}, {columns}) in place of the crop, which comes before any size"
+        )
+        return check_fit((rows, columns), height, width, instead)
 
+
+@refuse_torchvisions("CenterCrop(224) or CenterCrop(height, width); a resize is size= of plan_clips")
 @dataclass(frozen=True)
 class CenterCrop(_BoxOfSize):
     """The middle of every picture, as in torchvision; a picture that is too small is an error, not padded.
@@ -95,10 +112,11 @@ class CenterCrop(_BoxOfSize):
 
     def box(self, height: int, width: int, context: ClipContext) -> Box:
         """Choose the middle box; halves round to even, as in torchvision.transforms.functional.center_crop."""
-        rows, columns = check_fit(_get_size(self), height, width)
+        rows, columns = self._check_fit(height, width)
         return round((height - rows) / 2), round((width - columns) / 2), rows, columns
 
 
+@refuse_torchvisions("RandomCrop(224) or RandomCrop(height, width); a resize is size= of plan_clips")
 @dataclass(frozen=True)
 class RandomCrop(_BoxOfSize):
     """A box of random position, drawn once per clip, uniform over all positions inside the picture.
@@ -112,10 +130,11 @@ class RandomCrop(_BoxOfSize):
 
     def box(self, height: int, width: int, context: ClipContext) -> Box:
         """Draw the box of one clip."""
-        rows, columns = check_fit(_get_size(self), height, width)
+        rows, columns = self._check_fit(height, width)
         return *_draw_corner(height - rows, width - columns, context), rows, columns
 
 
+@refuse_torchvisions("RandomResizedCrop(224), or RandomResizedCrop() and give the size to plan_clips(size=(224, 224))")
 @dataclass(frozen=True)
 class RandomResizedCrop:
     """A box of random area and aspect ratio, then resized, as in torchvision; drawn once per clip.
@@ -199,12 +218,12 @@ def as_crop(crop: Crop | Sequence[int] | None) -> Crop | None:
     )
 
 
-def check_fit(size: Size, height: int, width: int) -> Size:
-    """Return the size; UsageError unless it fits into a picture of height x width."""
+def check_fit(size: Size, height: int, width: int, advice: str = "") -> Size:
+    """Return the size; UsageError, with more advice at its end, unless it fits into a picture of height x width."""
     if size[0] > height or size[1] > width:
         raise UsageError(
             f"crop: expected one that fits into the picture of {height} x {width} (height x width), got one of "
-            f"{size[0]} x {size[1]}: crop less, or leave out the small sources with catalog.filter()"
+            f"{size[0]} x {size[1]}: crop less, or leave out the small sources with catalog.filter(){advice}"
         )
     return size
 
@@ -253,6 +272,15 @@ class PictureRule:
             )
         if self.size is not None and self.crop.size not in (None, self.size):
             raise UsageError(f"size={self.size} contradicts {self.crop!r}: give the size in one context only")
+        if isinstance(self.size, ResizeCrop) and isinstance(self.size.resize, int):
+            rows, columns = self.size.common
+            if max(rows, columns) <= self.size.resize:
+                return
+            raise UsageError(
+                f"size={self.size} with {self.crop!r}: a box of random shape that is resized to {self.size.resize} may "
+                f"be smaller than the crop of {rows} x {columns} (height x width): give size=({rows}, {columns}), to "
+                f"which every box is resized, or ff.ResizeCrop({max(rows, columns)}, ({rows}, {columns}))"
+            )
 
     def output(self, height: int, width: int, context: ClipContext) -> OutputSpec:
         """Choose the crop and size of one clip.
@@ -298,11 +326,11 @@ class PictureRule:
 
         To check each of a million pictures would take seconds.
         """
-        is_drawn = isinstance(self.crop, RandomResizedCrop)  # in every picture
-        if self.crop is not None and (not is_drawn or isinstance(self.size, ResizeCrop)):
+        is_drawn = isinstance(self.crop, RandomResizedCrop)  # in every picture, and of a shape that fits any size
+        if self.crop is not None and not is_drawn:
             return np.arange(len(heights))
         doubtful = np.minimum(heights, widths) < 1
-        if isinstance(self.size, ResizeCrop):
+        if isinstance(self.size, ResizeCrop) and not is_drawn:
             doubtful |= ~self.size.fits(heights, widths)
         return np.flatnonzero(doubtful)[:1]
 
@@ -394,13 +422,16 @@ class PictureRule:
         first_rows = self._find_sizes(heights, widths, name)
         if len(first_rows) > 1:
             (one, first), (other, second) = list(first_rows.items())[:2]
+            own = [
+                "" if self.size is None and self.crop is None else f", of {heights[row]} x {widths[row]},"
+                for row in (first, second)
+            ]
             raise UsageError(
-                f"all pictures of a plan must have the same size, but {name(first)} gives {one[0]} x {one[1]} and "
-                f"{name(second)} gives {other[0]} x {other[1]} (height x width): give size=(height, width), "
-                "size=ff.ResizeCrop(256, 224) or size=ff.Letterbox(224), or a crop to one size, or make several plans "
-                "with catalog.filter(), or give plan_clips unequal=True, which makes each batch a list of clips (on "
-                "the command line: --size HEIGHTxWIDTH, such as --size "
-                f"{one[0]}x{one[1]})"
+                f"all pictures of a plan must have the same size, but {name(first)}{own[0]} gives {one[0]} x {one[1]} "
+                f"and {name(second)}{own[1]} gives {other[0]} x {other[1]} (height x width): give "
+                "size=(height, width), size=ff.ResizeCrop(256, 224) or size=ff.Letterbox(224), or a crop to one size, "
+                "or make several plans with catalog.filter(), or give plan_clips unequal=True, which makes each batch "
+                f"a list of clips (on the command line: --size HEIGHTxWIDTH, such as --size {one[0]}x{one[1]})"
             )
         return next(iter(first_rows), None)
 

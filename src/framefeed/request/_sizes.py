@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from framefeed._arrays import BoolArray, IntArray
-from framefeed._checks import check_integer, expected
+from framefeed._checks import check_integer, expected, refuse_names
 from framefeed.errors import UsageError
 from framefeed.request._request import Box, OutputSpec, Placement
 
 Size = tuple[int, int]
+T = TypeVar("T")
 
 
 class SizeRule(Protocol):
@@ -31,6 +32,24 @@ class SizeRule(Protocol):
         """
 
 
+def refuse_torchvisions(example: str) -> Callable[[type[T]], type[T]]:
+    """Make a decorator of a class: arguments of torchvision's transforms raise an error that says what to write."""
+    names = {
+        **dict.fromkeys(("size", "max_size"), f"write {example}"),
+        **dict.fromkeys(("interpolation", "antialias"), "leave it out: each resize is bilinear and antialiased"),
+        **dict.fromkeys(
+            ("padding", "pad_if_needed", "padding_mode"), "only size=ff.Letterbox(224) of plan_clips makes a border"
+        ),
+    }
+
+    def decorate(kind: type[T]) -> type[T]:
+        kind.__init__ = refuse_names(kind.__name__, names)(kind.__init__)  # type: ignore[method-assign]
+        return kind
+
+    return decorate
+
+
+@refuse_torchvisions("ResizeCrop(256, 224), the resize and then the crop")
 @dataclass(frozen=True)
 class ResizeCrop:
     """A resize and the middle of its result, as torchvision's Resize and CenterCrop, in one step from the source.
@@ -105,6 +124,7 @@ class ResizeCrop:
         return max(across, -(-along * short // max(height, width)))
 
 
+@refuse_torchvisions("LongSide(640), the long side")
 @dataclass(frozen=True)
 class LongSide:
     """A resize to a long side; the short one is int(length * short / long), at least 1.
@@ -128,6 +148,7 @@ class LongSide:
         return (max(1, self.length * height // width), self.length), None
 
 
+@refuse_torchvisions("Letterbox(640) or Letterbox(height, width)")
 @dataclass(frozen=True)
 class Letterbox:
     """A picture that is resized to fit into a size, with its proportions kept, and lies in the middle of that size.

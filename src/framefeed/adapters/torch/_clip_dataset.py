@@ -136,8 +136,8 @@ class ClipDataset(Dataset[Any]):
 
     An item is ``(clip, target)``: the clip is uint8 [T, C, H, W] or the result of the transform, the target an int64
     scalar. Without ``target=`` it is a dict with data, pts_seconds (float64 [T]), valid (bool [T]), position (global,
-    int64), source, ok (bool), for a plan with a Letterbox box (int64 [4]), and one key for each column of the plan.
-    ``torch.utils.data.default_collate`` takes both.
+    int64), source, ok (bool), for a plan with a Letterbox box (int64 [4]), with a horizontal_flip flipped (bool), and
+    one key for each column of the plan. ``torch.utils.data.default_collate`` takes both.
 
     With ``on_error="skip"``, a clip that fails is zeros: its target is -100 (the ``ignore_index`` of torch's losses);
     in a dict, ``ok`` is False, pts_seconds NaN and valid False. With "substitute", it is another clip of the epoch,
@@ -346,6 +346,8 @@ class ClipDataset(Dataset[Any]):
         if batch.boxes is not None:
             box = torch.from_numpy(batch.boxes[slot])
             columns["box"] = box if is_ok else torch.zeros_like(box)
+        if batch.flipped is not None:
+            columns["flipped"] = torch.tensor(is_ok and bool(batch.flipped[slot]))
         source = batch.sources[slot]
         seconds, valid = torch.from_numpy(batch.pts_seconds[slot]), torch.from_numpy(batch.valid[slot])
         return {
@@ -455,7 +457,8 @@ def _check_arguments(plan: EpochPlan, target: str | None, transform: object) -> 
         raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
     check_transform(transform, "clip", advice="ff.ClipLoader calls it with the clip and a generator")
     if target is None:
-        keys = (*ITEM_KEYS, "box") if plan.options.has_boxes else ITEM_KEYS
+        some = (("box", plan.options.has_boxes), ("flipped", plan.options.has_flips))
+        keys = (*ITEM_KEYS, *(name for name, is_there in some if is_there))
         clashing = [name for name in plan.columns if name in keys]
         if clashing:
             raise UsageError(

@@ -32,6 +32,7 @@ from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, Decod
 from framefeed.decode._reduction import SCALE_MARK, find_reduction
 from framefeed.decode._registry import check_kind
 from framefeed.decode._slots import (
+    WHOLE_PICTURE,
     PendingFrames,
     convert_picture,
     copy_error,
@@ -50,6 +51,7 @@ from framefeed.pictures import (
     decode_still,
     describe_plug_ins,
     make_mode_error,
+    probe_image,
     reduce_size,
 )
 from framefeed.request import OutputSpec
@@ -153,15 +155,33 @@ class StillDecoder(BaseDecoder):
             counts.runs += 1
             counts.packets_sent += 1
             counts.bytes_read += len(data)
-            frame = self._decode_data(data, name, self.reduction)
-            size = frame.height, frame.width
-            if self.reduction > 1 and size != reduce_size(*index.stream.displayed, self.reduction):
-                # A picture of a sequence by whose first picture the reduction was chosen, and which differs from it.
+            if self.reduction == 1:
                 frame = self._decode_data(data, name, 1)
+            else:
+                frame = self._decode_reduced(data, name, index, is_one_of_many=isinstance(source, SequenceSource))
             counts.frames_decoded += 1
             return frame, name
 
         return try_again_in_shortage(decode, source.name, "decode")
+
+    def _decode_reduced(self, data: bytes, name: str, index: FrameIndex, *, is_one_of_many: bool) -> VideoFrame:
+        """Decode a picture reduced; or whole, as its pixel format says, if the reduction is for another picture."""
+        if not is_one_of_many or self._is_like_first(data, index):
+            frame = self._decode_data(data, name, self.reduction)
+            if (frame.height, frame.width) == reduce_size(*index.stream.displayed, self.reduction):
+                return frame
+        whole: Pixels = self._decode_data(data, name, 1).to_ndarray()  # type: ignore[assignment]  # of rgb24
+        return VideoFrame.from_ndarray(np.ascontiguousarray(whole[:, :, ::-1]), WHOLE_PICTURE)
+
+    def _is_like_first(self, data: bytes, index: FrameIndex) -> bool:
+        """Whether a picture of a sequence has the size and orientation of the first, which is that of the index."""
+        try:
+            info = probe_image(MediaSource.of(data), self._limits)
+        except MediaError:
+            return False
+        first = index.stream
+        size, turn = (info.height, info.width), (info.rotation, info.mirrored)
+        return size == first.displayed and turn == (first.rotation, first.mirrored)
 
     def _decode_data(self, data: bytes, name: str, reduction: int) -> VideoFrame:
         upright = decode_jpeg(data, name, self._limits, reduction)
