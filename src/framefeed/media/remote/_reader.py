@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 from collections.abc import Iterable
 from time import perf_counter
@@ -88,9 +89,10 @@ class RangeReader:
         """Say which ranges are read next; the first ones are asked for at once. What was announced before is over."""
         if self._pid != os.getpid():
             self._begin()
+        end = sys.maxsize if self.version is None else self.version.size
         wanted = [
             (start, min(stop, start + REQUEST_BYTES))
-            for first, stop in merge_ranges(ranges, GAP_BYTES)
+            for first, stop in merge_ranges(((start, min(stop, end)) for start, stop in ranges), GAP_BYTES)
             for start in range(first, stop, REQUEST_BYTES)
         ]
         here = {(part.start, part.stop): part for part in self._parts}
@@ -164,9 +166,14 @@ class RangeReader:
         nbytes = sum(part.stop - part.start for part in waiting)
         count = len(waiting)
         while self._announced and count < _MOST_AHEAD and nbytes < _MOST_KEPT_BYTES // 2:
-            start, stop = self._announced.popleft()
-            self._start(start, stop)
-            count, nbytes = count + 1, nbytes + stop - start
+            start, stop = self._announced[0]
+            if start < self.version.size:
+                try:
+                    self._start(start, stop)
+                except OSError:
+                    return  # No thread; the read itself will ask, and say so.
+                count, nbytes = count + 1, nbytes + stop - start
+            self._announced.popleft()
 
     def _start(self, start: int, stop: int) -> _Part:
         if self.version is not None:
@@ -193,7 +200,9 @@ class RangeReader:
             answer = outcome.value
             part.data = memoryview(answer.data)
             part.stop = part.start + len(answer.data)
-            self.version = self.version or answer.version
+            if answer.data or not answer.version.size:
+                # The answer to a read behind the end has no other facts than the size.
+                self.version = self.version or answer.version
             self.requests += answer.requests
             self.fetched_bytes += len(answer.data)
             self._drop_oldest()
