@@ -164,10 +164,12 @@ class FaultServer:
         server = await asyncio.start_server(self._accept, sock=self._listening, ssl=self._tls, limit=2**20)
         await self._is_over.wait()
         server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         await server.wait_closed()
+        for _ in range(3):  # connections of which the loop has heard, and transports that end in its next turn
+            for task in list(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.sleep(0)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -214,7 +214,8 @@ def _make_proxy_manager(proxy: str, options: dict[str, Any]) -> urllib3.PoolMana
             headers["Proxy-Authorization"] = "Basic " + base64.b64encode(given).decode()
         # Without the user, whom messages would name.
         place = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], "", "", ""))
-        return urllib3.ProxyManager(place, proxy_headers=headers, **options)
+        if parts.hostname:
+            return urllib3.ProxyManager(place, proxy_headers=headers, **options)
     except ValueError:  # Also LocationValueError.
         pass
     raise ProxyUrlError
