@@ -20,6 +20,8 @@ from urllib3 import HTTPHeaderDict
 _RANGE = re.compile(r"bytes=(\d+)-(\d+)")
 _RESET = struct.pack("ii", 1, 0)
 """SO_LINGER: a close sends RST."""
+_LAST_TURNS = 10
+"""Of the loop, in which connections that are being made or closed come to their end."""
 WAIT_SECONDS = 30.0
 """Longest wait of a test for something that the server sees."""
 
@@ -117,7 +119,6 @@ class FaultServer:
         self._host, self._tls = host, tls
         self._loop = asyncio.new_event_loop()
         self._is_over = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._listening = socket.create_server((host, 0), backlog=128)
         self.port = self._listening.getsockname()[1]
         self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._serve(),), name="faults")
@@ -164,18 +165,14 @@ class FaultServer:
         server = await asyncio.start_server(self._accept, sock=self._listening, ssl=self._tls, limit=2**20)
         await self._is_over.wait()
         server.close()
-        await server.wait_closed()
-        for _ in range(3):  # connections of which the loop has heard, and transports that end in its next turn
-            for task in list(self._tasks):
+        for _ in range(_LAST_TURNS):
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             await asyncio.sleep(0)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
         self._note(connections=1)
         number = self.connections
         try:
