@@ -20,8 +20,7 @@ from urllib3 import HTTPHeaderDict
 _RANGE = re.compile(r"bytes=(\d+)-(\d+)")
 _RESET = struct.pack("ii", 1, 0)
 """SO_LINGER: a close sends RST."""
-_LAST_TURNS = 10
-"""Of the loop, in which connections that are being made or closed come to their end."""
+_DRIP_SECONDS = 0.02
 WAIT_SECONDS = 30.0
 """Longest wait of a test for something that the server sees."""
 
@@ -55,7 +54,9 @@ class Fault:
         head: Bytes in place of status and headers.
         before: Where the server stops: "head" before it answers.
         after: Bytes of the body after which it stops; None for all of them.
-        end: What the stop is: "stall" sends nothing more, "reset" and "close" end the connection.
+        end: What the stop is: "stall" sends nothing more, "drip" little and often, "reset" and "close" end the
+            connection.
+        drop: What drips.
         then: Called before the request is answered, with the server.
         more: Bytes behind the body.
     """
@@ -70,7 +71,8 @@ class Fault:
     head: bytes | None = None
     before: Literal["", "head"] = ""
     after: int | None = None
-    end: Literal["", "stall", "reset", "close"] = ""
+    end: Literal["", "stall", "drip", "reset", "close"] = ""
+    drop: bytes = b"x"
     then: Callable[[FaultServer], object] | None = None
     more: bytes = b""
 
@@ -105,6 +107,7 @@ class FaultServer:
         objects: By path; the query of a request is not looked at.
         faults: By path: those of its next requests, one each.
         always: By path: that of each request for which ``faults`` has none.
+        is_refused: Whether a request is answered 403.
         asked: All requests so far.
     """
 
@@ -112,6 +115,7 @@ class FaultServer:
         self.objects = {path: each if isinstance(each, Stored) else Stored(each) for path, each in objects.items()}
         self.faults: dict[str, deque[Fault]] = {}
         self.always: dict[str, Fault] = {}
+        self.is_refused: Callable[[Asked], bool] = lambda _: False
         self.asked: list[Asked] = []
         self.connections = 0
         self._open = 0
@@ -121,6 +125,7 @@ class FaultServer:
         self._is_over = asyncio.Event()
         self._listening = socket.create_server((host, 0), backlog=128)
         self.port = self._listening.getsockname()[1]
+        self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._serve(),), name="faults")
 
     @property
@@ -162,27 +167,38 @@ class FaultServer:
         self._loop.close()
 
     async def _serve(self) -> None:
-        server = await asyncio.start_server(self._accept, sock=self._listening, ssl=self._tls, limit=2**20)
+        # Not `start_server`, which leaves connections open that are being made as it closes.
+        self._listening.setblocking(False)
+        self._loop.add_reader(self._listening, self._accept)
         await self._is_over.wait()
-        server.close()
-        for _ in range(_LAST_TURNS):
-            tasks = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await asyncio.sleep(0)
+        self._loop.remove_reader(self._listening)
+        self._listening.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # in which transports end
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._note(connections=1)
-        number = self.connections
-        try:
-            while await self._answer_one(reader, writer, number):
-                pass
-        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # The client is gone, or the test is over.
-        finally:
-            self._note(closed=1)
-            writer.transport.abort()
+    def _accept(self) -> None:
+        with suppress(OSError):  # The client is gone already.
+            connection, _ = self._listening.accept()
+            connection.setblocking(False)
+            task = self._loop.create_task(self._answer_all(connection))
+            self._tasks.add(task)
+            task.add_done_callback(lambda _: (self._tasks.discard(task), connection.close()))
+
+    async def _answer_all(self, connection: socket.socket) -> None:
+        reader = asyncio.StreamReader(2**20)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):  # It is over.
+            transport, _ = await self._loop.connect_accepted_socket(lambda: protocol, connection, ssl=self._tls)
+            self._note(connections=1)
+            writer, number = asyncio.StreamWriter(transport, protocol, reader, self._loop), self.connections
+            try:
+                while await self._answer_one(reader, writer, number):
+                    pass
+            finally:
+                self._note(closed=1)
+                transport.abort()
 
     def _note(self, connections: int = 0, closed: int = 0, asked: Asked | None = None) -> None:
         with self._changed:
@@ -205,6 +221,8 @@ class FaultServer:
         path = unquote(urlsplit(target).path, "latin-1")
         planned = self.faults.get(path)
         fault = planned.popleft() if planned else self.always.get(path, RIGHT)
+        if self.is_refused(asked):
+            fault = Fault(403)
         if fault.then is not None:
             fault.then(self)
         self._note(asked=asked)
@@ -263,6 +281,11 @@ async def _stop(fault: Fault, reader: asyncio.StreamReader, writer: asyncio.Stre
     if fault.end == "stall":
         with suppress(OSError):
             await reader.read()  # until the client closes its end, or the test is over
+    elif fault.end == "drip":
+        while not writer.is_closing():
+            writer.write(fault.drop)
+            await writer.drain()
+            await asyncio.sleep(_DRIP_SECONDS)
     elif fault.end == "reset":
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     else:

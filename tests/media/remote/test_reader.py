@@ -414,3 +414,4 @@ def run_machine(server: FaultServer, examples: int, steps: int) -> None:
 def test_D08_D09_any_schedule_gives_the_bytes_of_one_version_or_a_typed_error(server: FaultServer) -> None:
     run_machine(server, either(short=50, long=500), 25)
     assert server.count() > 300
+    assert {each.method for each in server.asked} == {"GET"}  # some servers refuse HEAD

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import ssl
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,8 @@ from framefeed.media.remote import _client, _connections
 from framefeed.media.remote._answers import ObjectVersion
 from framefeed.media.remote._connections import find_proxy, is_public, is_public_address, is_public_name
 from framefeed.media.remote._targets import HttpTarget
-from tests.media.remote.faults import Fault, FaultServer, Stored, faulty, redirect
-from tests.media.remote.getting import DATA, get
+from tests.media.remote.faults import Asked, Fault, FaultServer, Stored, faulty, redirect
+from tests.media.remote.getting import DATA, begin, get, wait
 
 pytestmark = pytest.mark.timeout(60)
 PART = DATA[1000:3000]
@@ -159,6 +161,27 @@ def test_a_signature_that_has_expired_is_renewed(server: FaultServer, status: in
         answer = get(url)
         assert (bytes(answer.data), answer.requests) == (PART, requests)
     assert server.count("/a.mp4") == 2
+
+
+def test_readers_beside_each_other_renew_signatures_that_expire(server: FaultServer) -> None:
+    numbers, uses = itertools.count(), Counter[str]()
+
+    def sign(server: FaultServer) -> None:
+        server.always["/a.mp4"] = redirect(f"/b.mp4?sig={next(numbers)}", then=sign)
+
+    def is_over(asked: Asked) -> bool:
+        uses[asked.target] += asked.target.startswith("/b.mp4")
+        return uses[asked.target] > 5
+
+    server.objects["/b.mp4"] = Stored(DATA)
+    server.is_refused = is_over
+    sign(server)
+    url = server.url + "/a.mp4"
+    for _ in range(10):
+        for call in [begin(url) for _ in range(8)]:
+            assert wait(call, url).data == PART
+    assert server.count("/a.mp4") >= 80 / 5
+    assert server.count("/b.mp4") <= 80 + server.count("/a.mp4")
 
 
 def test_a_refusal_that_stays_is_raised(server: FaultServer) -> None:

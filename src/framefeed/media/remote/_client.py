@@ -44,7 +44,7 @@ from framefeed.media.remote._connections import (
     PrivateAddressError,
     ProxyUrlError,
     find_proxy,
-    hide_queries,
+    hiding_queries,
     is_public_answer,
     is_public_name,
     make_manager,
@@ -124,7 +124,6 @@ class HttpClient:
         self._managers: dict[tuple[bool, str], urllib3.PoolManager] = {}
         self._lock = threading.Lock()
         self._moved = Lru[str, tuple[str, bool]](_MOST_MOVED)
-        hide_queries()
 
     def send(self, url: str, headers: Mapping[str, str], *, public_only: bool) -> Any:
         """Send a GET request; return urllib3's response, whose body was not read."""
@@ -217,6 +216,10 @@ class RangeGet:
             OSError: Descriptors or memory ran out.
         """
         self._is_abandoned = is_abandoned
+        with hiding_queries():
+            return self._get()
+
+    def _get(self) -> Answer:
         pause = _FIRST_PAUSE_SECONDS
         while True:
             got = self._got
@@ -229,7 +232,7 @@ class RangeGet:
                 seconds = pause if failure.pause_seconds is None else failure.pause_seconds
                 is_over = self._tries >= _MOST_TRIES or seconds > _MOST_PAUSE_SECONDS
                 error = failure.error
-                if is_over or is_abandoned.wait(seconds):
+                if is_over or self._is_abandoned.wait(seconds):
                     break
                 pause *= _PAUSE_FACTOR
                 continue
@@ -271,8 +274,7 @@ class RangeGet:
             return response
         url, public_only = original, False
         for _ in range(_MOST_REDIRECTS + 1):
-            self._requests += 1
-            response = client.send(url, headers, public_only=public_only)
+            response = self._send(url, headers, public_only)
             location = response.headers.get("Location") if response.status in _REDIRECTS else None
             if location is None:
                 if url != original and response.status in (200, 206):
@@ -293,10 +295,9 @@ class RangeGet:
             return None
         response: Any = None
         try:
-            self._requests += 1
             url, public_only = moved
             kept = _keep_headers(headers, request.headers, original, url)
-            response = client.send(url, kept, public_only=public_only)
+            response = self._send(url, kept, public_only)
         finally:
             if response is None or response.status not in (200, 206):
                 client.set_moved(original, None)
@@ -304,6 +305,12 @@ class RangeGet:
             return response
         _close(response)
         return None
+
+    def _send(self, url: str, headers: Mapping[str, str], public_only: bool) -> Any:
+        if self._is_abandoned.is_set():
+            raise self._make_silent_error()
+        self._requests += 1
+        return _CLIENT.value.send(url, headers, public_only=public_only)
 
     def _find_next(self, url: str, location: str) -> str:
         """Make the URL to which a server redirects; check that it may."""

@@ -8,6 +8,9 @@ import io
 import ipaddress
 import logging
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from time import monotonic
 from typing import Any
@@ -170,6 +173,15 @@ def is_public_answer(response: Any, url: str) -> bool:
     return connection.is_public is not False
 
 
+class _Thread(threading.local):
+    """Whether a thread makes one of our requests: users' functions may use urllib3 in threads of ours too."""
+
+    is_ours = False
+
+
+_THREAD = _Thread()
+
+
 class _HideQueries(logging.Filter):
     """Leaves the queries of our requests, which may be signed, out of urllib3's log, and what it warns of.
 
@@ -177,24 +189,29 @@ class _HideQueries(logging.Filter):
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if (record.threadName or "").startswith("framefeed"):
-            if record.levelno > logging.INFO:
-                return False
-            if isinstance(record.args, tuple):
-                record.args = tuple(
-                    each.partition("?")[0] + "?..." if isinstance(each, str) and "?" in each else each
-                    for each in record.args
-                )
-        return True
+        if not _THREAD.is_ours:
+            return True
+        if isinstance(record.args, tuple):
+            record.args = tuple(
+                each.partition("?")[0] + "?..." if isinstance(each, str) and "?" in each else each
+                for each in record.args
+            )
+        return record.levelno < logging.WARNING
 
 
 _HIDE_QUERIES = _HideQueries()
+for _name in ("connection", "connectionpool", "response", "poolmanager", "util.retry"):
+    logging.getLogger(f"urllib3.{_name}").addFilter(_HIDE_QUERIES)
 
 
-def hide_queries() -> None:
-    """Add the filter to the loggers of urllib3; more than once is fine."""
-    for name in ("connection", "connectionpool", "response", "poolmanager", "util.retry"):
-        logging.getLogger(f"urllib3.{name}").addFilter(_HIDE_QUERIES)
+@contextmanager
+def hiding_queries() -> Iterator[None]:
+    """Keep the secrets of requests that the calling thread makes in the block out of urllib3's log."""
+    _THREAD.is_ours = True
+    try:
+        yield
+    finally:
+        _THREAD.is_ours = False
 
 
 def make_manager(public_only: bool, proxy: str) -> urllib3.PoolManager:
