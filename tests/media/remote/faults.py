@@ -267,7 +267,7 @@ def _answer_right(stored: Stored, asked: Asked, fault: Fault) -> tuple[int, dict
         return 200, {**known, "Content-Length": str(size)}, stored.data
     start, stop = asked.range[0], min(asked.range[1], size)
     if start >= size:
-        return 416, {**known, "Content-Range": f"bytes */{size}", "Content-Length": "0"}, b""
+        return 416, {"Content-Range": f"bytes */{size}", "Content-Length": "0"}, b""
     known |= {"Content-Range": f"bytes {start}-{stop - 1}/{size}", "Content-Length": str(stop - start)}
     return 206, known, stored.data[start:stop]
 
