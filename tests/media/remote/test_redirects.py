@@ -141,6 +141,18 @@ def test_S17_rights_are_for_the_host_that_they_were_given_for(server: FaultServe
         assert each.headers["Range"] == "bytes=1000-2999"
 
 
+def test_S17_rights_are_not_sent_to_where_an_object_was_found_before(server: FaultServer) -> None:
+    with faulty({"/c.mp4": DATA}) as other:
+        server.always["/a.mp4"] = redirect(other.url + "/c.mp4")
+        url = server.url.replace("://", "://me:mine@") + "/a.mp4"
+        for _ in range(3):
+            get(url, headers={"X-Token": "mine"})
+    assert (server.count(), other.count()) == (1, 3)
+    for each in other.asked:
+        assert "mine" not in str(dict(each.headers))
+        assert "Authorization" not in each.headers
+
+
 # --- where objects were found before -----------------------------------------------------------------
 
 
@@ -293,6 +305,20 @@ def test_S03_a_target_is_checked_by_the_address_that_it_is_connected_to(
     assert other.asked == []
 
 
+def test_S03_where_an_object_was_found_before_is_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name may lead elsewhere by now."""
+    public = {"127.0.0.2", "127.0.0.3"}
+    monkeypatch.setattr(_connections, "is_public", lambda sock: sock.getpeername()[0] in public)
+    with faulty({}, host="127.0.0.2") as far, faulty({"/b.mp4": DATA}, host="127.0.0.3") as further:
+        far.always["/a.mp4"] = redirect(further.url + "/b.mp4")
+        further.always["/b.mp4"] = Fault(headers={"Connection": "close"})
+        assert get(far.url + "/a.mp4").data == PART
+        public.remove("127.0.0.3")
+        with pytest.raises(UnreadableMedia, match="from a public to a private address"):
+            get(far.url + "/a.mp4")
+        assert (far.count(), further.count()) == (1, 1)
+
+
 # --- proxies -----------------------------------------------------------------------------------------
 
 
@@ -304,6 +330,14 @@ def test_a_proxy_of_the_environment_is_asked(server: FaultServer, monkeypatch: p
         assert server.asked[-1].target == f"http://framefeed.invalid:81{sent}"
     assert {each.headers["Proxy-Authorization"] for each in server.asked} == {"Basic bWVAOnDDpC8="}
     assert server.connections == 1
+
+
+def test_a_user_in_a_target_is_not_sent_to_a_proxy(server: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", server.url)
+    server.objects["/b.mp4"] = Stored(DATA)
+    server.always["/a.mp4"] = redirect("http://me:secret@other.invalid/b.mp4")
+    assert get("http://framefeed.invalid/a.mp4").data == PART
+    assert server.asked[-1].target == "http://other.invalid/b.mp4"
 
 
 def test_hosts_of_no_proxy_are_asked_themselves(server: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:

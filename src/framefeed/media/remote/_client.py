@@ -236,7 +236,6 @@ class RangeGet:
                     break
                 pause *= _PAUSE_FACTOR
                 continue
-            del self._data[self._got :]
             return Answer(self._data, version, self._requests)
         raise error
 
