@@ -87,19 +87,24 @@ class Texts:
 @pytest.fixture
 def texts(caplog: pytest.LogCaptureFixture) -> Iterator[Texts]:
     """All texts of a test, which are checked at its end; so is the log."""
-    caplog.set_level(logging.DEBUG, logger="framefeed")
+    for name in ("framefeed", "urllib3"):
+        caplog.set_level(logging.DEBUG, logger=name)
     seen = Texts()
     yield seen
+    # Of the test: `caplog.records` has those of its end, which are none.
+    records = caplog.get_records("call")
     seen.add(
-        "log", *(record.getMessage() for record in caplog.records if record.name.startswith(("framefeed", "libav")))
+        "log",
+        *(record.getMessage() for record in records if record.name.startswith(("framefeed", "libav", "urllib3"))),
     )
     seen.check()
 
 
 @pytest.fixture
-def base() -> Iterator[str]:
+def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Start of the URLs of a server, with user and password."""
     pytest.importorskip("urllib3", reason="objects are read by HTTP with it")
+    monkeypatch.setattr("framefeed.media.remote._client._FIRST_PAUSE_SECONDS", 0.0)
     objects = {path: corpus_file(name).read_bytes() for path, name in OBJECTS.items()}
     objects |= {f"/text.mp4{QUERY}": b"no media", f"/empty.mp4{QUERY}": b"", f"/cut.mp4{QUERY}": bytes(99)}
     with served(objects, stalled={f"/stalled.mp4{QUERY}"}) as server:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from framefeed._arrays import BoolArray
 from framefeed._checks import describe_value
+from framefeed._fetched import take_fetch_counts
 from framefeed.catalog import Catalog
 from framefeed.decode import (
     ClipSlot,
@@ -227,10 +228,13 @@ class ClipWorker:
     def __call__(self, task: DecodeTask) -> WorkCost:
         """Do a task; errors are stored in the batch."""
         self.ahead.begin(task)
+        take_fetch_counts()  # of other work of this thread
         try:
-            return self._do(task)
+            cost = self._do(task)
         finally:
             self.ahead.end(task)
+        cost.fetched = take_fetch_counts()
+        return cost
 
     def _do(self, task: DecodeTask) -> WorkCost:
         cost = WorkCost()

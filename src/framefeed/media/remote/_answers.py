@@ -127,13 +127,13 @@ def _check_part(request: RangeRequest, headers: Mapping[str, str]) -> Body:
     if first != request.start or last + 1 != min(request.stop, size):
         raise _make_odd_error(request, f"with bytes {first} to {last} of {size}")
     count = last + 1 - first
-    if (length := _read_length(headers)) not in (None, count):
+    if (length := read_length(headers)) not in (None, count):
         raise _make_odd_error(request, f"with {length} bytes for {count}")
     return Body(version, count, is_exact=True)
 
 
 def _check_whole(request: RangeRequest, headers: Mapping[str, str]) -> Body:
-    size = _read_length(headers)
+    size = read_length(headers)
     if size is None:
         raise _make_odd_error(request, "with the whole object, without its size")
     version = _check_version(request, size, headers)
@@ -147,13 +147,13 @@ def _check_whole(request: RangeRequest, headers: Mapping[str, str]) -> Body:
 
 
 def _check_empty(request: RangeRequest, headers: Mapping[str, str]) -> Body:
-    match = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", "").strip())
-    is_known = match is not None and match[1] is None and match[3] != "*"
-    if request.start == 0 and match is not None and is_known and int(match[3]) == 0:
-        return Body(_check_version(request, 0, headers), 0, is_exact=False)
-    if request.version is not None or request.start:
+    """Check the answer that the object ends before the range."""
+    if request.version is not None:
         raise make_stale_error(request.name)
-    raise _make_odd_error(request, "that there is no such range")
+    match = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", "").strip())
+    if match is None or match[1] is not None or match[3] == "*" or int(match[3]) > request.start:
+        raise _make_odd_error(request, "that there is no such range")
+    return Body(ObjectVersion.of(int(match[3]), headers), 0, is_exact=False)
 
 
 def _check_version(request: RangeRequest, size: int, headers: Mapping[str, str]) -> ObjectVersion:
@@ -163,7 +163,8 @@ def _check_version(request: RangeRequest, size: int, headers: Mapping[str, str])
     return version
 
 
-def _read_length(headers: Mapping[str, str]) -> int | None:
+def read_length(headers: Mapping[str, str]) -> int | None:
+    """Read ``Content-Length``; None if there is none that makes sense."""
     given = headers.get("Content-Length", "").strip()
     return int(given) if _NUMBER.fullmatch(given) else None
 

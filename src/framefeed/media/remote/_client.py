@@ -1,4 +1,4 @@
-"""Get ranges of objects by HTTP: the only module that knows urllib3.
+"""Get ranges of objects by HTTP: this module and `_connections` know urllib3.
 
 Redirects, conditions and retries are decided here and not by the library, because a wrong one gives bytes of another
 object. A request is made in a thread of its own, which ends by itself: see `PendingCall`.
@@ -6,22 +6,22 @@ object. A request is made in a thread of its own, which ends by itself: see `Pen
 
 from __future__ import annotations
 
-import ipaddress
-import logging
+import http.client
+import os
+import re
+import socket
+import ssl
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic, time
 from typing import Any, Protocol
-from urllib.parse import urljoin, urlsplit, urlunsplit
-from urllib.request import getproxies, proxy_bypass
+from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
 import urllib3
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError, LocationValueError, NewConnectionError, ProxyError, SSLError, TimeoutError
-from urllib3.util import Timeout, make_headers
+from urllib3.util import Timeout
 
 from framefeed import _stopping
 from framefeed._lru import Lru
@@ -36,8 +36,18 @@ from framefeed.media.remote._answers import (
     RangeRequest,
     check_answer,
     describe_refusal,
+    read_length,
     read_pause,
     shorten,
+)
+from framefeed.media.remote._connections import (
+    PrivateAddressError,
+    ProxyUrlError,
+    find_proxy,
+    hiding_queries,
+    is_public_answer,
+    is_public_name,
+    make_manager,
 )
 
 PIECE_BYTES = 2**17
@@ -49,13 +59,15 @@ _FIRST_PAUSE_SECONDS = 0.1
 _PAUSE_FACTOR = 4
 _MOST_PAUSE_SECONDS = 20.0
 """A server that asks for a longer pause is not asked again."""
-_MOST_CONNECTIONS = 64
-"""Idle ones that are kept for each host."""
 _MOST_MOVED = 2**14
 _MOST_DRAINED_BYTES = 2**12
 """Of the body of a redirect, which is read so that its connection can be used again."""
+_MOST_REASON = 200
+"""Characters of what a system or a library says about a failure."""
 _REDIRECTS = (301, 302, 303, 307, 308)
-_REFUSED = (401, 403, 404, 410)
+_DOT_SEGMENT = re.compile(r"(?<=/)\.{1,2}(?=/|$)")
+_BROKEN_TLS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+"""The connection ended; all other errors of TLS stay."""
 
 
 class Target(Protocol):
@@ -105,61 +117,6 @@ class _TryAgainError(Exception):
         self.pause_seconds = pause
 
 
-class _PrivateAddressError(Exception):
-    """A redirect from a public address leads to a private one."""
-
-
-class _PublicOnly:
-    """Connects to public addresses alone."""
-
-    def connect(self) -> None:
-        super().connect()  # type: ignore[misc]
-        connection: Any = self
-        if not is_public(connection.sock):
-            connection.close()
-            raise _PrivateAddressError
-
-
-class _PublicHttp(_PublicOnly, HTTPConnection):
-    pass
-
-
-class _PublicHttps(_PublicOnly, HTTPSConnection):
-    pass
-
-
-class _PublicHttpPool(HTTPConnectionPool):
-    ConnectionCls = _PublicHttp
-
-
-class _PublicHttpsPool(HTTPSConnectionPool):
-    ConnectionCls = _PublicHttps
-
-
-def is_public(sock: Any) -> bool:
-    """Whether a socket is connected to an address that the whole internet can reach."""
-    try:
-        address = ipaddress.ip_address(sock.getpeername()[0].partition("%")[0])
-    except (OSError, ValueError, AttributeError):
-        return False
-    return (getattr(address, "ipv4_mapped", None) or address).is_global
-
-
-class _HideQueries(logging.Filter):
-    """Leaves the queries of our requests, which may be signed, out of urllib3's log."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if (record.threadName or "").startswith("framefeed") and isinstance(record.args, tuple):
-            record.args = tuple(
-                each.partition("?")[0] + "?..." if isinstance(each, str) and "?" in each else each
-                for each in record.args
-            )
-        return True
-
-
-_HIDE_QUERIES = _HideQueries()
-
-
 class HttpClient:
     """Connections of one process, and where objects have moved."""
 
@@ -167,21 +124,21 @@ class HttpClient:
         self._managers: dict[tuple[bool, str], urllib3.PoolManager] = {}
         self._lock = threading.Lock()
         self._moved = Lru[str, tuple[str, bool]](_MOST_MOVED)
-        logging.getLogger("urllib3.connectionpool").addFilter(_HIDE_QUERIES)
 
     def send(self, url: str, headers: Mapping[str, str], *, public_only: bool) -> Any:
         """Send a GET request; return urllib3's response, whose body was not read."""
-        proxy = _find_proxy(url)
         parts = urlsplit(url)
-        pool = self._find_manager(public_only and not proxy, proxy).connection_from_url(
-            f"{parts.scheme}://{parts.netloc}"
-        )
-        # Not by the manager, which resolves ".." in paths: the key of an object may have it.
-        target = urlunsplit(("", "", parts.path or "/", parts.query, ""))
-        if parts.path.startswith("//"):
-            target = target.removeprefix("//")  # urlunsplit writes an empty host
-        if proxy and parts.scheme == "http":
-            target = f"{parts.scheme}://{parts.netloc}{target}"
+        proxy = find_proxy(parts.scheme, parts.netloc)
+        if public_only and proxy and not is_public_name(parts.hostname or ""):
+            raise PrivateAddressError
+        pool = self._find_manager(public_only, proxy).connection_from_url(f"{parts.scheme}://{parts.netloc}")
+        # Not by the manager, which resolves ".." in paths, and not by urlunsplit, which takes "//" for a host: the key
+        # of an object may have both.
+        target = parts.path or "/"
+        if proxy and parts.scheme == "http":  # Here the pool resolves ".." too.
+            target = f"http://{parts.netloc}{_DOT_SEGMENT.sub(_escape_dots, target)}"
+        if parts.query:
+            target += f"?{parts.query}"
         return pool.urlopen(
             "GET",
             target,
@@ -198,7 +155,7 @@ class HttpClient:
         with self._lock:
             manager = self._managers.get((public_only, proxy))
             if manager is None:
-                manager = self._managers[public_only, proxy] = _make_manager(public_only, proxy)
+                manager = self._managers[public_only, proxy] = make_manager(public_only, proxy)
             return manager
 
     def find_moved(self, url: str) -> tuple[str, bool] | None:
@@ -218,26 +175,8 @@ class HttpClient:
 _CLIENT = PerProcess(HttpClient)
 
 
-def _make_manager(public_only: bool, proxy: str) -> urllib3.PoolManager:
-    options: dict[str, Any] = {"maxsize": _MOST_CONNECTIONS, "block": False, "num_pools": 32}
-    if proxy:
-        user = urlsplit(proxy)
-        given = None if user.username is None else f"{user.username}:{user.password or ''}"
-        return urllib3.ProxyManager(proxy, proxy_headers=make_headers(proxy_basic_auth=given), **options)
-    manager = urllib3.PoolManager(**options)
-    if public_only:
-        manager.pool_classes_by_scheme = {"http": _PublicHttpPool, "https": _PublicHttpsPool}
-    return manager
-
-
-def _find_proxy(url: str) -> str:
-    """Find the proxy that the environment names for a URL; empty if there is none."""
-    parts = urlsplit(url)
-    proxies = getproxies()
-    proxy = proxies.get(parts.scheme) or proxies.get("all") or ""
-    if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]):
-        return ""
-    return proxy if "://" in proxy else f"http://{proxy}"
+def _escape_dots(match: re.Match[str]) -> str:
+    return match[0].replace(".", "%2E")
 
 
 class RangeGet:
@@ -277,29 +216,43 @@ class RangeGet:
             OSError: Descriptors or memory ran out.
         """
         self._is_abandoned = is_abandoned
+        with hiding_queries():
+            return self._get()
+
+    def _get(self) -> Answer:
         pause = _FIRST_PAUSE_SECONDS
         while True:
             got = self._got
             try:
                 version = self._try()
             except _TryAgainError as failure:
-                if self._got > got:  # The server gave something: this is no failure like the one before.
+                if self._got - got >= PIECE_BYTES:  # The server gave something: this is no failure like the one before.
                     self._tries, pause = 0, _FIRST_PAUSE_SECONDS
                 self._tries += 1
                 seconds = pause if failure.pause_seconds is None else failure.pause_seconds
                 is_over = self._tries >= _MOST_TRIES or seconds > _MOST_PAUSE_SECONDS
                 error = failure.error
-                if is_over or is_abandoned.wait(seconds):
+                if is_over or self._is_abandoned.wait(seconds):
                     break
                 pause *= _PAUSE_FACTOR
                 continue
-            del self._data[self._got :]
             return Answer(self._data, version, self._requests)
         raise error
 
     def _try(self) -> ObjectVersion:
         request = RangeRequest(self._name, self._start + self._got, self._stop, self._version)
-        with self._responding(request) as response:
+        try:
+            return self._ask(request)
+        except FramefeedError:
+            raise  # Some are an OSError too.
+        except (HTTPError, PrivateAddressError, ProxyUrlError, OSError, ValueError) as error:
+            failure = self._translate(error)
+        # Outside of the handler: the library's error refers to its connection, and may name what is secret.
+        raise failure
+
+    def _ask(self, request: RangeRequest) -> ObjectVersion:
+        response = self._follow(request)
+        try:
             if response.status in TRANSIENT:
                 pause = read_pause(response.headers.get("Retry-After"), time())
                 raise _TryAgainError(self._make_error(describe_refusal(self._name, response.status)), pause=pause)
@@ -308,49 +261,63 @@ class RangeGet:
             self._version = body.version
             self._read(response, body)
             return body.version
-
-    @contextmanager
-    def _responding(self, request: RangeRequest) -> Iterator[Any]:
-        """Open the answer to a request, behind all redirects; translate errors of the library."""
-        response: Any = None
-        try:
-            response = self._follow(request)
-            yield response
-        except FramefeedError:
-            raise  # Some are an OSError too.
-        except (HTTPError, _PrivateAddressError, OSError) as error:
-            self._raise(error)
         finally:
-            if response is not None:
-                _close(response)
+            _close(response)
 
     def _follow(self, request: RangeRequest) -> Any:
+        """Open the answer to a request, behind all redirects."""
         client = _CLIENT.value
         original, headers = self.target.make_request(request.headers)
-        moved = client.find_moved(original)
-        url, public_only = moved or (original, False)
-        if moved is not None:
-            headers = _keep_headers(headers, request.headers, original, url)
+        response = self._ask_where_it_was(original, headers, request)
+        if response is not None:
+            return response
+        url, public_only = original, False
         for _ in range(_MOST_REDIRECTS + 1):
-            self._requests += 1
-            response = client.send(url, headers, public_only=public_only)
+            response = self._send(url, headers, public_only)
             location = response.headers.get("Location") if response.status in _REDIRECTS else None
             if location is None:
-                if moved is not None and response.status in _REFUSED:
-                    # What was signed for a time is over: ask where the object is now.
-                    _close(response)
-                    client.set_moved(original, None)
-                    return self._follow(request)
                 if url != original and response.status in (200, 206):
                     client.set_moved(original, (url, public_only))
                 return response
-            public_only = public_only or is_public(getattr(response.connection, "sock", None))
+            public_only = public_only or is_public_answer(response, url)
             _close(response)
-            next_url = urljoin(url, location)
-            self._check_redirect(url, next_url)
+            next_url = self._find_next(url, location)
             headers = _keep_headers(headers, request.headers, url, next_url)
             url = next_url
         raise self._make_error(f"{self._name}: is behind more than {_MOST_REDIRECTS} redirects: check the URL")
+
+    def _ask_where_it_was(self, original: str, headers: Mapping[str, str], request: RangeRequest) -> Any:
+        """Ask where an object was found before; None if it is not there now, as a signature for a time is over."""
+        client = _CLIENT.value
+        moved = client.find_moved(original)
+        if moved is None:
+            return None
+        response: Any = None
+        try:
+            url, public_only = moved
+            kept = _keep_headers(headers, request.headers, original, url)
+            response = self._send(url, kept, public_only)
+        finally:
+            if response is None or response.status not in (200, 206):
+                client.set_moved(original, None)
+        if response.status in (200, 206):
+            return response
+        _close(response)
+        return None
+
+    def _send(self, url: str, headers: Mapping[str, str], public_only: bool) -> Any:
+        if self._is_abandoned.is_set():
+            raise self._make_silent_error()
+        self._requests += 1
+        return _CLIENT.value.send(url, headers, public_only=public_only)
+
+    def _find_next(self, url: str, location: str) -> str:
+        """Make the URL to which a server redirects; check that it may."""
+        # As bytes, which Python has read as Latin-1. A user and a password in it are not used.
+        joined = urlsplit(urljoin(url, quote(location.encode("latin-1"), safe="/%:@!$&'()*+,;=~?#[]")))
+        next_url = urlunsplit(joined._replace(netloc=joined.netloc.rpartition("@")[2], fragment=""))
+        self._check_redirect(url, next_url)
+        return next_url
 
     def _check_redirect(self, url: str, next_url: str) -> None:
         scheme, before = urlsplit(next_url).scheme, urlsplit(url).scheme
@@ -373,8 +340,10 @@ class RangeGet:
                 self._read_piece(response, view, min(end, self._got + PIECE_BYTES))
         finally:
             view.release()
-        if body.is_exact and response.headers.get("Content-Length") is None and response.read1(1):
-            raise self._make_error(f"{self._name}: the server sends more than the range that was asked for")
+        if body.is_exact and read_length(response.headers) is None:
+            with suppress(HTTPError, OSError):  # All bytes are here.
+                if response.read1(1):
+                    raise self._make_error(f"{self._name}: the server sends more than the range that was asked for")
 
     def _read_piece(self, response: Any, view: memoryview, end: int) -> None:
         late_at = monotonic() + _stopping.SILENCE_SECONDS
@@ -388,24 +357,39 @@ class RangeGet:
             if monotonic() > late_at and self._got < end:
                 raise self._make_silent_error()
 
-    def _raise(self, error: Exception) -> None:
-        """Raise framefeed's error for one of the library, without references to its connection."""
-        if find_shortage(error) is not None:
-            raise error
-        if isinstance(error, _PrivateAddressError):
-            raise self._make_error(
+    def _translate(self, error: Exception) -> Exception:
+        """Make framefeed's error for one of the library, without references to it; that of a shortage stays."""
+        root = _find_root(error)
+        if isinstance(root, OSError) and find_shortage(root) is not None:
+            return OSError(root.errno, root.strerror)
+        if isinstance(error, PrivateAddressError):
+            return self._make_error(
                 f"{self._name}: the server redirects from a public to a private address, which is not followed: give "
                 "the URL of the object itself if you trust it"
             )
-        cause = Exception(f"{type(error).__name__}: {hide_secrets(str(error), self.target.url)}")
+        if isinstance(error, ProxyUrlError):
+            return self._make_error(
+                f"{self._name}: the environment names a proxy that cannot be used: correct http_proxy and https_proxy, "
+                "or set no_proxy"
+            )
+        reason = hide_secrets(_describe_root(root), self.target.url)
+        failure: FramefeedError
         if isinstance(error, TimeoutError) and not isinstance(error, NewConnectionError):
-            raise self._make_silent_error() from cause
-        if isinstance(error, (SSLError, LocationValueError)):
-            raise self._make_error(f"{self._name}: cannot be read: {cause}: check the URL") from cause
-        what = "the proxy" if isinstance(error, ProxyError) else "the server"
-        reason = hide_secrets(_describe_cause(error), self.target.url)
-        advice = "check the URL and the network, then try again"
-        raise _TryAgainError(self._make_error(f"{self._name}: {what} cannot be reached ({reason}): {advice}"), cause)
+            failure = self._make_silent_error()
+        elif isinstance(error, ValueError) or (isinstance(error, SSLError) and not isinstance(root, _BROKEN_TLS)):
+            failure = self._make_error(f"{self._name}: cannot be read ({reason}): check the URL")
+        else:
+            what = "the proxy" if isinstance(error, ProxyError) else "the server"
+            done = "cannot be reached"
+            if isinstance(root, http.client.IncompleteRead):
+                done = f"broke off its answer at byte {self._start + self._got}"
+            elif isinstance(root, http.client.HTTPException) and not isinstance(root, OSError):
+                done = "gave no answer that can be read"
+            advice = "check the URL and the network, then try again"
+            failure = self._make_error(f"{self._name}: {what} {done} ({reason}): {advice}")
+            return _TryAgainError(failure, Exception(f"{type(error).__name__}: {reason}"))
+        failure.__cause__ = Exception(f"{type(error).__name__}: {reason}")
+        return failure
 
     def _make_error(self, message: str) -> UnreadableMedia:
         return UnreadableMedia(message, source=self._name, stage="read")
@@ -422,21 +406,37 @@ class RangeGet:
 def _close(response: Any) -> None:
     """Give the connection back if the body was read, or is short; else close it."""
     with suppress(HTTPError, OSError):
-        length = response.headers.get("Content-Length", "")
-        if response.status in _REDIRECTS and length.isdecimal() and int(length) <= _MOST_DRAINED_BYTES:
+        length = read_length(response.headers)
+        if response.status in _REDIRECTS and length is not None and length <= _MOST_DRAINED_BYTES:
             response.drain_conn()
         # A connection whose answer was read to its end is back in its pool already, and stays open.
         response.close()
 
 
-def _describe_cause(error: BaseException) -> str:
-    """Describe the first cause of an error of urllib3: its own messages have object ids in them."""
+def _find_root(error: BaseException) -> BaseException:
+    """Find the first cause of an error of urllib3."""
     while isinstance(error, HTTPError):
         inner = error.__cause__ or next((each for each in error.args if isinstance(each, BaseException)), None)
         if inner is None:
             break
         error = inner
-    return str(error) or type(error).__name__
+    if isinstance(error, socket.gaierror):
+        # Without descriptors no name is found, and the C library does not say why.
+        try:
+            os.close(os.open(os.devnull, os.O_RDONLY))
+        except OSError as shortage:
+            return shortage
+    return error
+
+
+def _describe_root(error: BaseException) -> str:
+    """Describe the first cause of a failure; of what a server sent, and of headers, nothing."""
+    says = isinstance(error, (OSError, LocationValueError)) or type(error) in _SAYS_NUMBERS
+    text = str(error) if says else ""
+    return "".join(each if each.isprintable() else "?" for each in text[:_MOST_REASON]) or type(error).__name__
+
+
+_SAYS_NUMBERS = (http.client.HTTPException, http.client.LineTooLong, http.client.IncompleteRead)
 
 
 def _keep_headers(headers: Mapping[str, str], own: Mapping[str, str], url: str, next_url: str) -> dict[str, str]:

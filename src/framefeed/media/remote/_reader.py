@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -11,6 +12,7 @@ from time import perf_counter
 from weakref import WeakSet
 
 from framefeed import _stopping
+from framefeed._fetched import count_fetch
 from framefeed._outcome import Err
 from framefeed._per_process import PerProcess
 from framefeed._shown import show_name
@@ -150,17 +152,12 @@ class RangeReader:
 
     Attributes:
         version: Of the object, once an answer is there; all bytes are of this version.
-        requests: Number of requests so far.
-        fetched_bytes: Bytes of their answers.
-        wait_seconds: Seconds that reads waited for them.
     """
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self._name = show_name(target.url)
         self.version: ObjectVersion | None = None
-        self.requests = self.fetched_bytes = 0
-        self.wait_seconds = 0.0
         self._begin()
 
     def _begin(self) -> None:
@@ -173,7 +170,8 @@ class RangeReader:
         """Say which ranges are read next; the first ones are asked for at once. What was announced before is over."""
         if self._pid != os.getpid():
             self._begin()
-        wanted = divide_ranges(ranges)
+        end = sys.maxsize if self.version is None else self.version.size
+        wanted = divide_ranges((start, min(stop, end)) for start, stop in ranges)
         self._add_ahead(wanted)
         self._give_up([part for part in self._parts if part.data is None and (part.start, part.stop) not in wanted])
         self._announced = deque(each for each in map(self._find_rest, wanted) if each[0] < each[1])
@@ -260,15 +258,20 @@ class RangeReader:
         return part
 
     def _start_announced(self) -> None:
-        if self.version is None:
+        if self.version is None or not self._announced:
             return  # The first answer says of which version the others must be.
         waiting = [part for part in self._parts if part.data is None]
         nbytes = sum(part.nbytes for part in waiting)
         count = len(waiting)
         while self._announced and count < _MOST_AHEAD and nbytes < _MOST_KEPT_BYTES // 2:
-            start, stop = self._announced.popleft()
-            self._start(start, stop)
-            count, nbytes = count + 1, nbytes + stop - start
+            start, stop = self._announced[0]
+            if start < self.version.size:
+                try:
+                    self._start(start, stop)
+                except OSError:
+                    return  # No thread; the read itself will ask, and say so.
+                count, nbytes = count + 1, nbytes + stop - start
+            self._announced.popleft()
 
     def _start(self, start: int, stop: int) -> _Part:
         if self.version is not None:
@@ -288,23 +291,23 @@ class RangeReader:
                 self._remove(part)
                 raise
             finally:
-                self.wait_seconds += perf_counter() - began
+                count_fetch(0, 0, perf_counter() - began)
             if isinstance(outcome, Err):
                 self._remove(part)
                 raise outcome.error
             answer = outcome.value
             part.stop = part.start + len(answer.data)
             part.data = memoryview(answer.data)
-            part.version = answer.version
-            self.requests += answer.requests
-            self.fetched_bytes += len(answer.data)
+            # The answer to a read behind the end has no other facts than the size.
+            part.version = answer.version if answer.data or not answer.version.size else None
+            count_fetch(answer.requests, len(answer.data), 0.0)
             self._drop_oldest()
         if self.version is None:
             self.version = part.version
-            self._start_announced()
         elif part.version is not None and not self.version.is_same(part.version):
             self._remove(part)
             raise make_stale_error(self._name)
+        self._start_announced()
         return part.data
 
     def _remove(self, part: _Part) -> None:

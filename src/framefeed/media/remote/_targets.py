@@ -35,7 +35,7 @@ class HttpTarget:
         parts = urlsplit(self.url)
         host = parts.netloc.rpartition("@")[2]
         headers = dict(self.headers)
-        if parts.username is not None:
+        if parts.username is not None and not any(name.lower() == "authorization" for name in headers):
             given = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
             headers["Authorization"] = "Basic " + base64.b64encode(given).decode()
         # Characters that no URL may have are escaped; what is escaped already stays.
@@ -45,4 +45,5 @@ class HttpTarget:
     def make_request(self, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
         """Make the URL and all headers of a request with these headers."""
         url, own = self._request
-        return url, {**own, **headers}
+        given = {name.lower() for name in headers}
+        return url, {**{name: value for name, value in own.items() if name.lower() not in given}, **headers}
