@@ -194,7 +194,7 @@ def find_other_region(status: int, headers: Mapping[str, str], body: bytes, regi
     """
     if status not in _WRONG_REGION:
         return None
-    found = next((value for name, value in headers.items() if name.lower() == "x-amz-bucket-region"), "")
-    if not found and (element := _REGION_ELEMENT.search(body)) is not None:
-        found = element[1].decode()
-    return found if found != region and is_region(found) else None
+    other = next((value for name, value in headers.items() if name.lower() == "x-amz-bucket-region"), "")
+    if not other and (element := _REGION_ELEMENT.search(body)) is not None:
+        other = element[1].decode()
+    return other if other != region and is_region(other) else None
