@@ -143,6 +143,10 @@ def test_keys_are_encoded_once(key: bytes) -> None:
     assert encode_key(decode_key(key)) == key
 
 
+def test_what_looks_encoded_is_encoded_too() -> None:
+    assert locate(split_s3_url("s3://bucket/a%20b%2F+c"), "us-east-1").target == "/a%2520b%252F%2Bc"
+
+
 def test_queries_are_encoded_and_sorted() -> None:
     query = [("prefix", "a b/+%é\udcff"), ("list-type", "2")]
     found = locate(S3Name("bucket", "k", "v1"), "us-east-1", None, query)

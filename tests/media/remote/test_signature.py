@@ -79,7 +79,7 @@ def auth() -> Any:
 @example(
     key=b"a//../b%20+ \xff",
     fields=[("prefix-x", "1"), ("prefix", "2")],
-    headers={},
+    headers={"Range": "  bytes=0-9   ,20-29 "},
     token=None,
     method="GET",
     port="",
