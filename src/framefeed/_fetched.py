@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from typing import Self
 
 
 @dataclass(slots=True)
@@ -20,7 +21,7 @@ class FetchCounts:
     nbytes: int = 0
     wait_seconds: float = 0.0
 
-    def __iadd__(self, other: FetchCounts) -> FetchCounts:
+    def __iadd__(self, other: FetchCounts) -> Self:
         self.requests += other.requests
         self.nbytes += other.nbytes
         self.wait_seconds += other.wait_seconds
@@ -35,9 +36,9 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-def count_fetch(requests: int, nbytes: int, wait_seconds: float) -> None:
+def count_fetch(counts: FetchCounts) -> None:
     """Count what the calling thread fetched."""
-    _thread.counts += FetchCounts(requests, nbytes, wait_seconds)
+    _thread.counts += counts
 
 
 def take_fetch_counts() -> FetchCounts:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import IO, Any, TypeVar
 
-from framefeed._fetched import count_fetch
+from framefeed._fetched import FetchCounts, count_fetch
 from framefeed._files import open_regular, raise_file_error
 from framefeed._outcome import shorten_repr
 from framefeed._per_process import PerProcess
@@ -199,7 +199,7 @@ class UrlReader:
         block = self._blocks.pop(number, None)
         if block is None:
             block = self._fetch(lambda reader: read_bytes(reader, number * BLOCK_BYTES, BLOCK_BYTES))
-            count_fetch(0, len(block), 0.0)
+            count_fetch(FetchCounts(nbytes=len(block)))
         self._blocks[number] = block  # behind those that were used before it
         for oldest in list(self._blocks)[: -self._MOST_BLOCKS]:
             self._blocks.pop(oldest, None)
@@ -229,7 +229,7 @@ class UrlReader:
             self._object = None
             raise
         finally:
-            count_fetch(1, 0, perf_counter() - began)
+            count_fetch(FetchCounts(1, wait_seconds=perf_counter() - began))
 
 
 def make_reader(file: IO[bytes], pid: int | None = None) -> ByteReader:

@@ -20,7 +20,14 @@ from framefeed._values import HEAD_BYTES, ByteReader, BytesReader, SourceStat, a
 from framefeed.errors import StaleSource, UsageError
 from framefeed.media._readers import FileReader, UrlReader, make_reader
 from framefeed.media._urls import check_url
-from framefeed.media.remote import RangesAhead, fetch_ahead, is_read_by_ranges, open_ranges
+from framefeed.media.remote import (
+    ObjectVersion,
+    RangesAhead,
+    check_remote_url,
+    fetch_ahead,
+    is_read_by_ranges,
+    open_ranges,
+)
 
 FINGERPRINT_BLOCK = 64 * 1024
 """Bytes hashed at the head, at the middle and at the tail."""
@@ -116,7 +123,9 @@ class MediaSource:
         if isinstance(source, (str, os.PathLike)):
             path = expand_home(os.fsdecode(source))
             if "://" in path and not os.path.exists(path):
-                if not is_read_by_ranges(path):
+                if is_read_by_ranges(path):
+                    check_remote_url(path)
+                else:
                     check_url(path)
                 return cls("url", show_name(path), path=path)
             if not path or "\0" in path:
@@ -137,8 +146,12 @@ class MediaSource:
             return cls.of(source.source)
         raise expected("source", what, source)
 
-    def reader(self) -> ByteReader:
+    def reader(self, indexed: SourceIdentity | None = None) -> ByteReader:
         """Open the bytes for positioned reads.
+
+        Args:
+            indexed: Which file it must be, after `check_identity`. It is known of objects that are read by ranges: if
+                one is replaced, reads raise `StaleSource`.
 
         Raises:
             UnreadableMedia: The path is missing, a folder, a FIFO, or may not be read.
@@ -146,7 +159,7 @@ class MediaSource:
         if self.kind == "path":
             return FileReader(self.path)
         if self.kind == "url":
-            return open_ranges(self.path) if is_read_by_ranges(self.path) else UrlReader(self.path)
+            return open_ranges(self.path, self._get_version(indexed)) if self._has_ranges else UrlReader(self.path)
         return BytesReader(self.data) if self.file is None else make_reader(self.file, self.pid)
 
     def stat(self) -> SourceStat:
@@ -186,7 +199,10 @@ class MediaSource:
             digest.update(block[: reader.read_into(block, start)])
         fingerprint = digest.hexdigest()
         if self.kind == "url":
-            _ACCEPTED.add(((self.kind, self.path, fingerprint), fingerprint))
+            key = self.kind, self.path, fingerprint
+            _ACCEPTED.add((key, fingerprint))
+            if (version := getattr(reader, "version", None)) is not None:
+                _VERSIONS[key] = version
         return SourceIdentity(size, now.mtime_ns, fingerprint)
 
     def check_identity(self, indexed: SourceIdentity | None) -> Hashable:
@@ -249,16 +265,23 @@ class MediaSource:
             indexed: What `check_identity` will be called with; its bytes are asked for too.
             ranges: First byte of each, and behind the last one.
         """
-        if self.kind != "url" or not is_read_by_ranges(self.path):
+        if self.kind != "url" or not self._has_ranges:
             return None
         checked: list[tuple[int, int]] = []
         if indexed is not None and not self._is_known(indexed):
             is_of_head = indexed.fingerprint.startswith(HEAD_FINGERPRINT_PREFIX)
             checked = [(0, HEAD_BYTES)] if is_of_head else _list_hashed(indexed.bytes)
-        return fetch_ahead(self.path, [*checked, *ranges])
+        return fetch_ahead(self.path, [*checked, *ranges], self._get_version(indexed))
+
+    @property
+    def _has_ranges(self) -> bool:
+        return is_read_by_ranges(self.path)
 
     def _is_known(self, indexed: SourceIdentity) -> bool:
         return ((self.kind, self.path, indexed.fingerprint), indexed.fingerprint) in _ACCEPTED
+
+    def _get_version(self, indexed: SourceIdentity | None) -> ObjectVersion | None:
+        return None if indexed is None else _VERSIONS.get((self.kind, self.path, indexed.fingerprint))
 
     def head(self, count: int) -> bytes:
         """Read the first ``count`` bytes, fewer if the source is shorter."""
@@ -279,6 +302,8 @@ def _list_hashed(size: int) -> list[tuple[int, int]]:
     return [(start, min(size, start + FINGERPRINT_BLOCK)) for start in starts]
 
 
+_VERSIONS: dict[Hashable, ObjectVersion] = {}
+"""Versions of the objects whose fingerprint was compared."""
 _ACCEPTED: set[tuple[Hashable, str]] = set()
 HEAD_FINGERPRINT_PREFIX = "h"
 """First character of fingerprints made of a head alone; no hexadecimal digit."""

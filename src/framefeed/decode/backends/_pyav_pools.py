@@ -226,7 +226,7 @@ class ThreadPools:
         context_key = (stream.codec, stream.extradata, options, stamp if stream.inband_parameters else None)
         reader = self._readers.take(stamp)
         if reader is None:
-            reader = source.reader()
+            reader = source.reader(index.identity)
             counts.opens += 1
         feed = DirectFeed(source, index, reader, lambda: make_decoder(index, options), counts)
         feed.decoder = self._contexts.take(context_key)

@@ -17,6 +17,7 @@ see ``decode._reduction``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import cache
 
 import numpy as np
@@ -207,7 +208,7 @@ class StillDecoder(BaseDecoder):
         if isinstance(source, SequenceSource):
             return source.read_file(number, index.identity), name_picture(source, number)
         source.check_identity(index.identity)
-        with source.opened() as reader:
+        with closing(source.reader(index.identity)) as reader:
             data = read_bytes(reader, 0, size)
         # If the file was replaced while it was read, the data belong to neither file (D09).
         source.check_identity(index.identity)

@@ -150,6 +150,8 @@ def _check_empty(request: RangeRequest, headers: Mapping[str, str]) -> Body:
     """Check the answer that the object ends before the range."""
     if request.version is not None:
         raise make_stale_error(request.name)
+    if request.start == 0 and "Content-Range" not in headers:
+        return Body(ObjectVersion.of(0, headers), 0, is_exact=False)  # Of any other size it has a byte 0.
     match = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", "").strip())
     if match is None or match[1] is not None or match[3] == "*" or int(match[3]) > request.start:
         raise _make_odd_error(request, "that there is no such range")

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic, time
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
 import urllib3
@@ -28,7 +28,7 @@ from framefeed._lru import Lru
 from framefeed._per_process import PerProcess
 from framefeed._shortage import find_shortage
 from framefeed._shown import hide_secrets, show_name
-from framefeed.errors import DeadlineExceeded, FramefeedError, UnreadableMedia
+from framefeed.errors import DeadlineExceeded, FramefeedError, MissingMedia, UnreadableMedia
 from framefeed.media.remote._answers import (
     TRANSIENT,
     Body,
@@ -49,6 +49,8 @@ from framefeed.media.remote._connections import (
     is_public_name,
     make_manager,
 )
+from framefeed.media.remote._s3_listing import MOST_ERROR_BYTES
+from framefeed.media.remote._targets import Target
 
 PIECE_BYTES = 2**17
 """A server that sends fewer bytes in `SILENCE_SECONDS` is silent."""
@@ -68,23 +70,6 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _DOT_SEGMENT = re.compile(r"(?<=/)\.{1,2}(?=/|$)")
 _BROKEN_TLS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 """The connection ended; all other errors of TLS stay."""
-
-
-class Target(Protocol):
-    """An object that can be asked for.
-
-    Attributes:
-        url: As the user gave it, with its secrets.
-    """
-
-    @property
-    def url(self) -> str:
-        """Its URL as the user gave it, with its secrets."""
-        ...
-
-    def make_request(self, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-        """Make the URL and all headers of a request with these headers."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +238,8 @@ class RangeGet:
     def _ask(self, request: RangeRequest) -> ObjectVersion:
         response = self._follow(request)
         try:
+            if response.status >= 300 and self.target.explains:
+                self._explain(response)
             if response.status in TRANSIENT:
                 pause = read_pause(response.headers.get("Retry-After"), time())
                 raise _TryAgainError(self._make_error(describe_refusal(self._name, response.status)), pause=pause)
@@ -264,6 +251,23 @@ class RangeGet:
         finally:
             _close(response)
 
+    def _explain(self, response: Any) -> None:
+        """Raise what the document of an error says, if it says more than its status."""
+        document = b""
+        with suppress(HTTPError, OSError):
+            while len(document) <= MOST_ERROR_BYTES and (more := response.read1(MOST_ERROR_BYTES)):
+                document += more
+        problem = self.target.explain(response.status, response.headers, document)
+        if problem is None:
+            return
+        message = f"{self._name}: the server answered {response.status} {problem.message}".rstrip()
+        if problem.is_missing:
+            raise MissingMedia(f"{self._name}: no such file ({problem.message})", source=self._name, stage="read")
+        if problem.is_transient:
+            raise _TryAgainError(self._make_error(f"{message}: try again later"))
+        if response.status not in (404, 412, 416):
+            raise self._make_error(message)
+
     def _follow(self, request: RangeRequest) -> Any:
         """Open the answer to a request, behind all redirects."""
         client = _CLIENT.value
@@ -274,7 +278,9 @@ class RangeGet:
         url, public_only = original, False
         for _ in range(_MOST_REDIRECTS + 1):
             response = self._send(url, headers, public_only)
-            location = response.headers.get("Location") if response.status in _REDIRECTS else None
+            # Of S3, which moves no objects: a signature is for one host.
+            is_moved = response.status in _REDIRECTS and not self.target.explains
+            location = response.headers.get("Location") if is_moved else None
             if location is None:
                 if url != original and response.status in (200, 206):
                     client.set_moved(original, (url, public_only))

@@ -12,14 +12,15 @@ from time import perf_counter
 from weakref import WeakSet
 
 from framefeed import _stopping
-from framefeed._fetched import count_fetch
+from framefeed._fetched import FetchCounts, count_fetch
 from framefeed._outcome import Err
 from framefeed._per_process import PerProcess
 from framefeed._shown import show_name
 from framefeed._stopping import PendingCall
 from framefeed._values import SourceStat
 from framefeed.media.remote._answers import ObjectVersion, make_stale_error
-from framefeed.media.remote._client import PIECE_BYTES, Answer, RangeGet, Target
+from framefeed.media.remote._client import PIECE_BYTES, Answer, RangeGet
+from framefeed.media.remote._targets import Target
 
 Range = tuple[int, int]
 """First byte, and behind the last one."""
@@ -84,15 +85,16 @@ class FetchedAhead:
     Args:
         target: The object.
         ranges: First byte of each, and behind the last one.
+        version: Which version they must be of; None for any.
 
     Attributes:
         nbytes: Their bytes.
     """
 
-    def __init__(self, target: Target, ranges: Iterable[Range]) -> None:
+    def __init__(self, target: Target, ranges: Iterable[Range], version: ObjectVersion | None = None) -> None:
         self._url = target.url
         self.parts = [
-            _Part(start, stop, PendingCall(RangeGet(target, start, stop)), is_shared=True)
+            _Part(start, stop, PendingCall(RangeGet(target, start, stop, version)), is_shared=True)
             for start, stop in divide_ranges(ranges)
         ]
         self.nbytes = sum(part.nbytes for part in self.parts)
@@ -149,15 +151,18 @@ class RangeReader:
 
     Args:
         target: The object.
+        version: Which version the bytes must be of; None for the one of the first answer.
 
     Attributes:
         version: Of the object, once an answer is there; all bytes are of this version.
+        fetched: What its reads waited for.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, version: ObjectVersion | None = None) -> None:
         self._target = target
         self._name = show_name(target.url)
-        self.version: ObjectVersion | None = None
+        self.version = version
+        self.fetched = FetchCounts()
         self._begin()
 
     def _begin(self) -> None:
@@ -291,7 +296,7 @@ class RangeReader:
                 self._remove(part)
                 raise
             finally:
-                count_fetch(0, 0, perf_counter() - began)
+                self._count(FetchCounts(wait_seconds=perf_counter() - began))
             if isinstance(outcome, Err):
                 self._remove(part)
                 raise outcome.error
@@ -300,7 +305,7 @@ class RangeReader:
             part.data = memoryview(answer.data)
             # The answer to a read behind the end has no other facts than the size.
             part.version = answer.version if answer.data or not answer.version.size else None
-            count_fetch(answer.requests, len(answer.data), 0.0)
+            self._count(FetchCounts(answer.requests, len(answer.data)))
             self._drop_oldest()
         if self.version is None:
             self.version = part.version
@@ -309,6 +314,10 @@ class RangeReader:
             raise make_stale_error(self._name)
         self._start_announced()
         return part.data
+
+    def _count(self, counts: FetchCounts) -> None:
+        self.fetched += counts
+        count_fetch(counts)
 
     def _remove(self, part: _Part) -> None:
         """Forget a range that failed, so that it is asked for again."""

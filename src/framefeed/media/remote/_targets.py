@@ -6,6 +6,7 @@ import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple, Protocol
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from framefeed._cached import cached_property
@@ -16,6 +17,51 @@ _HTTP = re.compile(r"https?://", re.IGNORECASE)
 def is_http(url: str) -> bool:
     """Whether a URL, which is no chain of several, is read by HTTP."""
     return _HTTP.match(url) is not None and "::" not in url
+
+
+def is_s3(url: str) -> bool:
+    """Whether a URL, which is no chain of several, names an object of S3."""
+    return url.startswith("s3://") and "::" not in url
+
+
+class Problem(NamedTuple):
+    """What a server says of an error.
+
+    Attributes:
+        message: In words; empty if there is nothing to say.
+        is_transient: Whether a repeated request may not have it.
+        is_missing: Whether there is no such object.
+    """
+
+    message: str
+    is_transient: bool = False
+    is_missing: bool = False
+
+
+class Target(Protocol):
+    """An object that can be asked for.
+
+    Attributes:
+        url: As the user gave it, with its secrets.
+    """
+
+    @property
+    def url(self) -> str:
+        """Its URL as the user gave it, with its secrets."""
+        ...
+
+    def make_request(self, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+        """Make the URL and all headers of a request with these headers."""
+        ...
+
+    @property
+    def explains(self) -> bool:
+        """Whether errors have documents that are to be read, and redirects are not followed."""
+        ...
+
+    def explain(self, status: int, headers: Mapping[str, str], document: bytes) -> Problem | None:
+        """Explain an error by its document; None if its status says all."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -29,6 +75,7 @@ class HttpTarget:
 
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    explains: ClassVar[bool] = False
 
     @cached_property
     def _request(self) -> tuple[str, dict[str, str]]:
@@ -47,3 +94,7 @@ class HttpTarget:
         url, own = self._request
         given = {name.lower() for name in headers}
         return url, {**{name: value for name, value in own.items() if name.lower() not in given}, **headers}
+
+    def explain(self, status: int, headers: Mapping[str, str], document: bytes) -> Problem | None:
+        """Explain nothing: the status says all."""
+        return None
