@@ -84,6 +84,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(self.status)
             return
         wanted = _RANGE.match(self.headers.get("Range", "")) if self.sends_pieces else None
+        if wanted and int(wanted[1]) >= len(data):
+            self.send_response(416)
+            self.send_header("Content-Range", f"bytes */{len(data)}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         first, last = (int(wanted[1]), min(int(wanted[2]), len(data) - 1)) if wanted else (0, len(data) - 1)
         self.send_response(206 if wanted else 200)
         if wanted:

@@ -227,7 +227,10 @@ INTRUDERS = {
     "facade": {"media.intruder_facade": "framefeed"},
     "codecs": {"load.intruder_codecs": "av"},
     "frameworks": {"load.intruder_frameworks": "torch"},
+    "network": {"load.intruder_network": "urllib3"},
     "pure": {"plan.intruder_pure": "time"},
+    # In place of a module that is there: this contract names single modules.
+    "remote-pure": {"media.remote._signature": "time"},
     "load-clock": {"load.intruder_clock": "time"},
     "cache-below-plans": {"cache.intruder_plans": "framefeed.plan"},
     "decode-order": {"decode.intruder_order": "framefeed.parallel._pools"},

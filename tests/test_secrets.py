@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -87,19 +87,24 @@ class Texts:
 @pytest.fixture
 def texts(caplog: pytest.LogCaptureFixture) -> Iterator[Texts]:
     """All texts of a test, which are checked at its end; so is the log."""
-    caplog.set_level(logging.DEBUG, logger="framefeed")
+    for name in ("framefeed", "urllib3"):
+        caplog.set_level(logging.DEBUG, logger=name)
     seen = Texts()
     yield seen
+    # Of the test: `caplog.records` has those of its end, which are none.
+    records = caplog.get_records("call")
     seen.add(
-        "log", *(record.getMessage() for record in caplog.records if record.name.startswith(("framefeed", "libav")))
+        "log",
+        *(record.getMessage() for record in records if record.name.startswith(("framefeed", "libav", "urllib3"))),
     )
     seen.check()
 
 
 @pytest.fixture
-def base() -> Iterator[str]:
+def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Start of the URLs of a server, with user and password."""
-    pytest.importorskip("aiohttp", reason="fsspec reads HTTP by aiohttp")
+    pytest.importorskip("urllib3", reason="objects are read by HTTP with it")
+    monkeypatch.setattr("framefeed.media.remote._client._FIRST_PAUSE_SECONDS", 0.0)
     objects = {path: corpus_file(name).read_bytes() for path, name in OBJECTS.items()}
     objects |= {f"/text.mp4{QUERY}": b"no media", f"/empty.mp4{QUERY}": b"", f"/cut.mp4{QUERY}": bytes(99)}
     with served(objects, stalled={f"/stalled.mp4{QUERY}"}) as server:
@@ -276,11 +281,11 @@ def check_verification(catalog: ff.Catalog, texts: Texts) -> None:
     """Verify a catalog whose objects have all gone."""
     count, gone = len(catalog.usable_rows), Path(str(catalog.source(4))).name
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("framefeed.media._readers.open_url", _find_nothing)
+        patch.setattr("framefeed.media.remote._client.RangeGet.__call__", _find_nothing)
         verified = catalog.verify(workers=0)
     texts.add("verify", verified, *verified.errors, *verified.differences)
     assert len(catalog.without(verified)) == len(catalog) - count + 1, gone
 
 
-def _find_nothing(url: str) -> Any:
-    raise ff.MissingMedia(f"{url}: no such file", source=url)
+def _find_nothing(get: Any, _: object) -> NoReturn:
+    raise ff.MissingMedia(f"{get.target.url}: no such file", source=get.target.url)

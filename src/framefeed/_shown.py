@@ -1,5 +1,7 @@
 """Show names of sources without the secrets of URLs: user names, passwords, queries, fragments.
 
+What is shown names no source for sure. What a catalog keeps does (`strip_url`): it lacks only what gives rights.
+
 Names without ``://`` are shown as they are, after one search: scans name a million files.
 """
 
@@ -16,6 +18,57 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>`]+")
 _TRAILING = ".,:;)]}"
 # Shorter ones, such as a version, would be cut out of unrelated words.
 _LEAST_SECRET = 4
+
+_CHAIN = re.compile(r"::(?=[A-Za-z][A-Za-z0-9+.-]*://)")
+# "@" and "?" belong to names: of files, of members of archives, of references.
+_LITERAL = {"data", "file", "git", "github", "libarchive", "local", "memory", "parquet", "tar", "zip"}
+# "?" belongs to keys.
+_BUCKETS = {"gcs", "gs", "s3", "s3a"}
+_SIGNING_PREFIXES = ("x-amz-", "x-goog-", "x-oss-", "x-obs-", "x-tos-", "q-sign-")
+# Of CloudFront and other networks, S3 and Google before version 4, Azure, and tokens under their usual names.
+_SIGNING = {
+    "access_token",
+    "api_key",
+    "apikey",
+    "auth_token",
+    "awsaccesskeyid",
+    "expires",
+    "googleaccessid",
+    "hdnea",
+    "hdnts",
+    "key-pair-id",
+    "ossaccesskeyid",
+    "password",
+    "policy",
+    "q-ak",
+    "q-signature",
+    "security-token",
+    "sig",
+    "signature",
+    "token",
+}
+# What a shared access signature of Azure says besides "sig", without which these may be anything.
+_SHARED_ACCESS = {
+    "saoid",
+    "sdd",
+    "se",
+    "si",
+    "sip",
+    "sks",
+    "skoid",
+    "skt",
+    "sktid",
+    "ske",
+    "skv",
+    "sp",
+    "spr",
+    "sr",
+    "srt",
+    "ss",
+    "st",
+    "suoid",
+    "sv",
+}
 
 
 def show_name(name: str) -> str:
@@ -37,6 +90,42 @@ def show_name(name: str) -> str:
 def has_hidden_query(name: str) -> bool:
     """Whether a name was shown without its query, so that it names no source for sure."""
     return _MARK in name and "?..." in name
+
+
+def strip_url(url: str) -> str:
+    """Leave out of a URL what gives rights: user and password, and the parameters of signatures; keep all other bytes.
+
+    >>> strip_url("https://user:password@host/v.mp4?a=%20&X-Amz-Signature=0&X-Amz-Expires=60&b")
+    'https://host/v.mp4?a=%20&b'
+    """
+    return "::".join(map(_strip_part, _CHAIN.split(url))) if _MARK in url else url
+
+
+def is_signed(url: str) -> bool:
+    """Whether a URL has what `strip_url` leaves out."""
+    return strip_url(url) != url
+
+
+def _strip_part(part: str) -> str:
+    scheme = part.partition(_MARK)[0].lower()
+    if _MARK not in part or scheme in _LITERAL:
+        return part
+    part = _USER.sub("", part, count=1)
+    if scheme in _BUCKETS:
+        return part
+    address, hash_mark, fragment = part.partition("#")
+    path, _, query = address.partition("?")
+    fields = query.split("&")
+    names = [unquote(field.partition("=")[0]).lower() for field in fields]
+    drops = _SIGNING | _SHARED_ACCESS if "sig" in names else _SIGNING
+    kept = [
+        field
+        for field, name in zip(fields, names, strict=True)
+        if name not in drops and not name.startswith(_SIGNING_PREFIXES)
+    ]
+    if len(kept) == len(fields):
+        return part
+    return path + ("?" if kept else "") + "&".join(kept) + hash_mark + fragment
 
 
 def show_text(text: str) -> str:

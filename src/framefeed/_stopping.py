@@ -15,9 +15,9 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from queue import Empty, SimpleQueue
+from functools import partial
 from time import monotonic, perf_counter
-from typing import TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from framefeed._checks import is_number
 from framefeed._outcome import Err, Ok, catch_outcome
@@ -26,6 +26,8 @@ from framefeed.errors import DeadlineExceeded, LimitExceeded, UsageError
 T = TypeVar("T")
 R = TypeVar("R")
 
+SILENCE_SECONDS = 60.0
+"""Longest wait for storage to open an object, or to send 128 KB of it: 2 KB a second are enough."""
 DEADLINE = "deadline_seconds"
 """Name of the limit in the error."""
 
@@ -143,6 +145,56 @@ def cancelled_by(is_cancelled: Callable[[], bool]) -> Iterator[None]:
 _CHECK_SECONDS = 0.2
 
 
+class PendingCall(Generic[R]):
+    """A call that runs in a thread of its own; it goes on if it is late.
+
+    Args:
+        function: Called once, with ``is_abandoned``.
+
+    Attributes:
+        is_abandoned: Set when the outcome is no longer waited for, so that the function may end early.
+
+    Raises:
+        OSError: EAGAIN, as there is no thread.
+    """
+
+    def __init__(self, function: Callable[[threading.Event], R]) -> None:
+        self.is_abandoned = threading.Event()
+        self._outcome: Ok[R] | Err | None = None
+        self._has_ended = threading.Event()
+        _start_thread(partial(self._run, function))
+
+    def _run(self, function: Callable[[threading.Event], R]) -> None:
+        self._outcome = catch_outcome(function, self.is_abandoned)
+        self._has_ended.set()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the outcome is there."""
+        return self._has_ended.is_set()
+
+    def wait(self, seconds: float, name: str, stage: str) -> Ok[R] | Err:
+        """Wait for the outcome; see `call_in_time`."""
+        try:
+            return self._wait(seconds, name, stage)
+        except BaseException:
+            self.is_abandoned.set()
+            raise
+
+    def _wait(self, seconds: float, name: str, stage: str) -> Ok[R] | Err:
+        stops = StopDetector()
+        silent_at, late_at = monotonic() + seconds, min(_work.until, _work.fetch_until)
+        while (left := min(silent_at, late_at) - monotonic()) > 0:
+            if _work.is_cancelled is not None and _work.is_cancelled():
+                raise Cancelled
+            wait_began, wait_seconds = perf_counter(), min(left, _CHECK_SECONDS)
+            if self._has_ended.wait(wait_seconds):
+                return cast("Ok[R] | Err", self._outcome)
+            if stops.was_stopped(wait_began, wait_seconds):
+                silent_at += perf_counter() - wait_began
+        raise _make_late_error(late_at < silent_at, seconds, name, stage)
+
+
 def call_in_time(function: Callable[[T], R], argument: T, seconds: float, name: str, stage: str) -> Ok[R] | Err:
     """Call a function in a thread of its own, and return its outcome.
 
@@ -158,24 +210,15 @@ def call_in_time(function: Callable[[T], R], argument: T, seconds: float, name: 
         Cancelled: The run of the calling thread was cancelled.
         OSError: EAGAIN, as there is no thread.
     """
-    outcomes: SimpleQueue[Ok[R] | Err] = SimpleQueue()
-    stops, began = StopDetector(), monotonic()
-    silent_at, late_at = began + seconds, min(_work.until, _work.fetch_until)
-    if began < late_at:
-        _start_thread(lambda: outcomes.put(catch_outcome(function, argument)))
-    while (left := min(silent_at, late_at) - monotonic()) > 0:
-        if _work.is_cancelled is not None and _work.is_cancelled():
-            raise Cancelled
-        wait_began, wait_seconds = perf_counter(), min(left, _CHECK_SECONDS)
-        try:
-            return outcomes.get(timeout=wait_seconds)
-        except Empty:
-            if stops.was_stopped(wait_began, wait_seconds):
-                silent_at += perf_counter() - wait_began
-    is_deadline = late_at < silent_at
+    if monotonic() >= min(_work.until, _work.fetch_until):
+        raise _make_late_error(True, seconds, name, stage)
+    return PendingCall(lambda _: function(argument)).wait(seconds, name, stage)
+
+
+def _make_late_error(is_deadline: bool, seconds: float, name: str, stage: str) -> DeadlineExceeded:
     limit = "deadline_seconds" if is_deadline else f"{seconds:g} s"
     advice = f"try again later{', or raise it if the object may take that long' if is_deadline else ''}"
-    raise DeadlineExceeded(
+    return DeadlineExceeded(
         f"{name}: the storage did not answer within {limit} (stage: {stage}): {advice}", source=name, stage=stage
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass, field
 from typing import Literal, Protocol
 
@@ -408,6 +409,18 @@ class BytesReader:
 
     def close(self) -> None:
         """Nothing to release."""
+
+
+def announce_reads(reader: ByteReader, make_ranges: Callable[[], Iterable[tuple[int, int]]]) -> None:
+    """Say which bytes are read next, first and behind the last, so that a reader of remote ones asks for them at once.
+
+    Args:
+        reader: Any reader; those of files need not know.
+        make_ranges: Makes the ranges, in the order of their bytes; called if they are needed.
+    """
+    announce = getattr(reader, "announce", None)
+    if announce is not None:
+        announce(make_ranges())
 
 
 def read_bytes(reader: ByteReader, offset: int, count: int) -> bytes:

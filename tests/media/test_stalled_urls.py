@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import framefeed as ff
+from framefeed import _stopping
 from framefeed._values import read_bytes
 from framefeed.errors import DeadlineExceeded, MissingMedia
 from framefeed.media import _urls
@@ -30,7 +31,7 @@ ASKS = {"probe": ff.probe, "index": ff.build_index, "decode": lambda url: ff.Vid
 def raises_late(match: str) -> Iterator[pytest.ExceptionInfo[DeadlineExceeded]]:
     """Expect that a call in the block is given up, soon."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_urls, "SILENCE_SECONDS", 0.2)
+        patch.setattr(_stopping, "SILENCE_SECONDS", 0.2)
         with pytest.raises(DeadlineExceeded, match=match) as caught:
             yield caught
 
@@ -44,8 +45,15 @@ def url() -> Iterator[str]:
 
 @pytest.mark.parametrize("stall", ["/a.mp4", "HEAD /a.mp4", "trickle /a.mp4"])
 @pytest.mark.parametrize("ask", ASKS)
-def test_L27_a_server_that_sends_nothing_is_given_up(ask: str, stall: str) -> None:
-    pytest.importorskip("aiohttp", reason="fsspec reads HTTP by aiohttp")
+@pytest.mark.parametrize("route", ["ranges", "fsspec"])
+def test_L27_a_server_that_sends_nothing_is_given_up(
+    ask: str, stall: str, route: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("aiohttp" if route == "fsspec" else "urllib3", reason="a client of HTTP")
+    if route == "fsspec":
+        monkeypatch.setattr("framefeed.media.remote._has_client", lambda: False)
+    elif stall.startswith("HEAD"):
+        pytest.skip("our own reader sends no HEAD")
     with served({"/a.mp4": corpus_file(NAME).read_bytes()}, stalled={stall}) as server:
         with raises_late(r"a\.mp4: the storage did not answer within 0\.2 s") as caught:
             ASKS[ask](f"{server}/a.mp4")
@@ -107,7 +115,6 @@ def test_a_read_does_not_wait_for_a_late_one(url: str, monkeypatch: pytest.Monke
 
 
 def test_L01_a_forked_child_reads_what_its_parent_has_opened_by_http() -> None:
-    pytest.importorskip("aiohttp", reason="fsspec reads HTTP by aiohttp")
     data = corpus_file(NAME).read_bytes()
     with served({"/a.mp4": data}) as server, MediaSource.of(f"{server}/a.mp4").opened() as reader:
         assert Child(lambda: str(read_bytes(reader, 0, 100) == data[:100])).report() == "True"
@@ -144,10 +151,10 @@ def test_L01_a_forked_child_begins_anew_while_a_read_of_the_parent_hangs(url: st
 
 EXIT = """
 import sys, framefeed as ff
-from framefeed.media import _urls
+from framefeed import _stopping
 from tests.corpus import corpus_file
 from tests.remote import CountedFiles, stored
-_urls.SILENCE_SECONDS = 0.5
+_stopping.SILENCE_SECONDS = 0.5
 stored(a=corpus_file("base.mp4").read_bytes()).__enter__()
 CountedFiles.gate.clear()
 try:

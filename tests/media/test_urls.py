@@ -35,6 +35,16 @@ def memory() -> Iterator[str]:
         system.rm("/framefeed-tests", recursive=True)
 
 
+@pytest.fixture(params=["ranges", "fsspec"])
+def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How objects are read by HTTP: by our own reader, or through fsspec where the extra "remote" is not installed."""
+    if request.param == "fsspec":
+        pytest.importorskip("aiohttp", reason="fsspec reads HTTP by aiohttp")
+        monkeypatch.setattr("framefeed.media.remote._has_client", lambda: False)
+    else:
+        pytest.importorskip("urllib3", reason="our own reader needs urllib3")
+
+
 def check_same_frames(url: str, path: Path) -> None:
     with ff.VideoDecoder(url) as far, ff.VideoDecoder(path) as near:
         assert len(far) == len(near)
@@ -52,8 +62,8 @@ def test_an_object_in_memory_is_as_the_file(name: str, memory: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.usefixtures("route")
 def test_an_object_behind_http_is_as_the_file(name: str) -> None:
-    pytest.importorskip("aiohttp", reason="fsspec reads HTTP by aiohttp")
     path = corpus_file(name)
     with served({f"/{name}": path.read_bytes()}) as server:
         assert ff.probe(f"{server}/{name}") == ff.probe(path)
@@ -62,8 +72,8 @@ def test_an_object_behind_http_is_as_the_file(name: str) -> None:
             ff.probe(f"{server}/none.mp4")
 
 
+@pytest.mark.usefixtures("route")
 def test_a_server_without_range_requests_is_refused() -> None:
-    pytest.importorskip("aiohttp", reason="fsspec reads HTTP by aiohttp")
     with (
         served({"/a.mp4": corpus_file("base.mp4").read_bytes() + bytes(2**20)}, sends_pieces=False) as server,
         pytest.raises(UnreadableMedia, match=r"in pieces .*: download it first"),
@@ -71,8 +81,8 @@ def test_a_server_without_range_requests_is_refused() -> None:
         ff.build_index(f"{server}/a.mp4")
 
 
+@pytest.mark.usefixtures("route")
 def test_an_empty_object_is_empty() -> None:
-    pytest.importorskip("aiohttp", reason="fsspec reads HTTP by aiohttp")
     with served({"/a.mp4": b""}) as server, stored(a=b"") as (url,):
         for empty in (f"{server}/a.mp4", url):
             for ask in (ff.probe, ff.build_index, ff.VideoDecoder):
@@ -83,8 +93,8 @@ def test_an_empty_object_is_empty() -> None:
 @pytest.mark.parametrize(
     ("status", "advice"), [(403, "check the URL and the rights"), (429, "try again later"), (503, "try again later")]
 )
+@pytest.mark.usefixtures("route")
 def test_a_server_that_refuses_an_object_does_not_make_it_missing(status: int, advice: str) -> None:
-    pytest.importorskip("aiohttp", reason="fsspec reads HTTP by aiohttp")
     with (
         served({}, status=status) as server,
         pytest.raises(UnreadableMedia, match=f"answered {status} .*{advice}") as e,
@@ -94,14 +104,14 @@ def test_a_server_that_refuses_an_object_does_not_make_it_missing(status: int, a
 
 
 @pytest.mark.parametrize("status", [404, 410])
+@pytest.mark.usefixtures("route")
 def test_an_object_that_a_server_does_not_have_is_missing(status: int) -> None:
-    pytest.importorskip("aiohttp", reason="fsspec reads HTTP by aiohttp")
     with served({}, status=status) as server, pytest.raises(MissingMedia, match=r"a\.mp4: no such file"):
         ff.probe(f"{server}/a.mp4")
 
 
+@pytest.mark.usefixtures("route")
 def test_a_server_that_cannot_be_reached_is_not_a_missing_file() -> None:
-    pytest.importorskip("aiohttp", reason="fsspec reads HTTP by aiohttp")
     with socket.socket() as closed:  # bound, so that the port stays free, and without listen() it refuses
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/a.mp4"
@@ -165,10 +175,13 @@ def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("url", ["https://h.invalid/a.mp4", "zip://a.mp4::http://h.invalid/a.zip"])
-def test_without_aiohttp_the_extra_is_named(url: str) -> None:
-    script = f"import sys; sys.modules['aiohttp'] = None; import framefeed as ff; ff.probe({url!r})"
+@pytest.mark.parametrize("missing", ["aiohttp", "fsspec"])
+def test_without_any_client_for_http_the_extra_is_named(url: str, missing: str) -> None:
+    without = f"import sys; sys.modules['urllib3'] = sys.modules[{missing!r}] = None"
+    script = f"{without}; import framefeed; framefeed.probe({url!r})"
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=50)
-    assert re.search(r"MissingDependency: .*pip install 'framefeed\[url\]'", ran.stderr), ran.stderr
+    extra = "url" if "::" in url else "remote"
+    assert re.search(rf"MissingDependency: .*pip install 'framefeed\[{extra}\]'", ran.stderr), ran.stderr
 
 
 def test_a_replaced_object_is_stale_for_a_process_that_has_not_seen_it(monkeypatch: pytest.MonkeyPatch) -> None:

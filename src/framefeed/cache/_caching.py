@@ -140,6 +140,15 @@ class CachingDecoder(BaseDecoder):
                     self._state.count(frames_hit=num_read)
         return reports
 
+    def list_ranges(self, index: FrameIndex, ordinals: IntArray, output: OutputSpec) -> list[tuple[int, int]]:
+        """List the bytes that the other decoder reads, if the cache lacks a frame; see ``BaseDecoder.list_ranges``."""
+        if index.identity is not None:
+            key = self._make_key(index, self._choose_form(index, [output]), output)
+            with suppress(OSError, MemoryError, FramefeedError):  # ``decode`` raises it again.
+                if self._state.store.find(key.digest, number_frames(index, ordinals)).is_there.all():
+                    return []
+        return self._inner.list_ranges(index, ordinals, output)
+
     def _read_raw_frames(self, layout: PlaneLayout, frames_of: Mapping[int, RawFrames]) -> list[int]:
         """Read frames; list the numbers of the sources that the cache had whole."""
         try:

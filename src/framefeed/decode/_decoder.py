@@ -197,6 +197,13 @@ class BaseDecoder:
         """
         return [None for _ in clips]
 
+    def list_ranges(self, index: FrameIndex, ordinals: IntArray, output: OutputSpec) -> list[tuple[int, int]]:
+        """List the bytes of a source that decoding frames reads: first of each range, and behind the last one.
+
+        Optional: remote bytes are then asked for ahead. None are listed where they are not known before.
+        """
+        return []
+
     def iter_rgb(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:

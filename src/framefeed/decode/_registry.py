@@ -9,6 +9,7 @@ import importlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from framefeed._arrays import IntArray
 from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
 from framefeed._outcome import Err, catch_error
@@ -75,6 +76,10 @@ class AutoDecoder(BaseDecoder):
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Decode the clips of one source; see ``Decoder.decode``."""
         return self._choose(index).decode(source, index, slots)
+
+    def list_ranges(self, index: FrameIndex, ordinals: IntArray, output: OutputSpec) -> list[tuple[int, int]]:
+        """List the bytes of a source that decoding frames reads; see ``BaseDecoder.list_ranges``."""
+        return self._choose(index).list_ranges(index, ordinals, output)
 
     def iter_rgb(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec

@@ -61,6 +61,8 @@ class ClipLoader(ClosedByWith):
             [T, C, H, W]. None leaves pixels, or results of the transform, as they are.
         mean: A number, or one for each channel, of x / 255; with ``std``, and float32 if no ``dtype`` is given.
         std: The same. Without mean and std, pixels become x / 255.
+        read_ahead: Bytes of remote sources that are asked for before a worker needs them, such as "64MB", of all
+            workers together; 0 asks for none. With processes, each asks for the clip that it decodes alone.
         on_error: "raise", "skip" or "substitute".
         max_failed: With "skip" or "substitute", number (int) or share (float) of an epoch's clips that may fail. If
             more fail, a LoadError ends the iteration.
@@ -89,13 +91,14 @@ class ClipLoader(ClosedByWith):
         dtype: Any = None,
         mean: Sequence[float] | float | None = None,
         std: Sequence[float] | float | None = None,
+        read_ahead: str | int = "64MB",
         on_error: OnError = "raise",
         max_failed: int | float | None = None,
         deadline_seconds: float | None = 60,
     ) -> None:
         options = LoaderOptions(
             batch_size, drop_last, workers, kind, prefetch, backend, cache, transform, on_error, deadline_seconds,
-            limits, max_failed, dtype, mean, std,
+            limits, max_failed, dtype, mean, std, read_ahead,
         )  # fmt: skip
         if not isinstance(plan, EpochPlan):
             raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)

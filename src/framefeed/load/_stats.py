@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from framefeed._fetched import FetchCounts
 from framefeed._units import format_share
 from framefeed.decode import DecodeCounts
 from framefeed.parallel import Gauge, ProcessCounts, WorkerTimes
@@ -44,6 +45,7 @@ class WorkCost:
         transform: Seconds in the user's function, and for copying its results into the batch.
         nbytes: Bytes of the clips, or of the results.
         counts: Counts of the decoder.
+        fetched: What was fetched by URL.
     """
 
     plan: float = 0.0
@@ -51,6 +53,7 @@ class WorkCost:
     transform: float = 0.0
     nbytes: int = 0
     counts: DecodeCounts = field(default_factory=DecodeCounts)
+    fetched: FetchCounts = field(default_factory=FetchCounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,9 @@ class LoadStats:
         ready: Number of clips that are prepared ahead and not yet delivered now, in tasks that are done.
         max_ahead: Most clips that are prepared ahead, in whatever state; 0 before the first batch.
         counts: Counts of the decoders.
+        requests: Number of requests for remote bytes; of file systems that do not say it, of blocks of 128 KB.
+        bytes_fetched: Bytes of the answers.
+        fetch_wait_seconds: Time of workers that waited for them; it is part of ``decode_seconds``.
         cache: Counts of the cache in this process, for all its users, and in the loader's worker processes; None
             without a cache.
     """
@@ -97,6 +103,9 @@ class LoadStats:
     ready: int = 0
     max_ahead: int = 0
     counts: DecodeCounts = field(default_factory=DecodeCounts)
+    requests: int = 0
+    bytes_fetched: int = 0
+    fetch_wait_seconds: float = 0.0
     cache: CacheStats | None = None
 
     @property
@@ -182,7 +191,7 @@ class Meter:
         # Numbers that change with each batch: making a new LoadStats for each took an eighth of the time of `next`.
         self._batches = self._clips = self._failed_clips = 0
         self._plan = self._decode = self._transform = self._wait = self._outside = 0.0
-        self._counts = DecodeCounts()
+        self._counts, self._fetched = DecodeCounts(), FetchCounts()
         # Of the iterations before; of this one.
         self._times, self._gauge = WorkerTimes(), Gauge(workers)
         self._watch: Stopwatch | None = None
@@ -219,6 +228,7 @@ class Meter:
             self._decode += cost.decode
             self._transform += cost.transform
             self._counts += cost.counts
+            self._fetched += cost.fetched
 
     def count_batch(self, clips: int, failed: int) -> None:
         """Count a delivered batch."""
@@ -247,5 +257,8 @@ class Meter:
             ready=times.ready,
             max_ahead=self._gauge.max_in_flight,
             counts=replace(self._counts),
+            requests=self._fetched.requests,
+            bytes_fetched=self._fetched.nbytes,
+            fetch_wait_seconds=self._fetched.wait_seconds,
             cache=cache,
         )

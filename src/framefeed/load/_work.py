@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from framefeed._arrays import BoolArray
 from framefeed._checks import describe_value
+from framefeed._fetched import take_fetch_counts
 from framefeed.catalog import Catalog
 from framefeed.decode import (
     ClipSlot,
@@ -30,10 +31,11 @@ from framefeed.decode import (
 )
 from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
 from framefeed.index import SECONDS_PER_FILE, SECONDS_PER_FILE_PIXEL, plan_runs, predict_seconds
+from framefeed.load._ahead import ReadAhead
 from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._finish import Finisher
 from framefeed.load._normalise import Normaliser
-from framefeed.load._options import LoaderOptions, Transform
+from framefeed.load._options import DEFAULT_READ_AHEAD, LoaderOptions, Transform
 from framefeed.load._pending import PendingBatch
 from framefeed.load._stats import Stopwatch, WorkCost
 from framefeed.media import MediaSource
@@ -188,12 +190,23 @@ class ClipWorker:
         transform: The user's function of (clip [T, C, H, W], rng).
         fetch_seconds: Longest time for the fetches of a task, those by URL, from its start; None for no limit.
         normaliser: Makes numbers of pixels, after the transform; None leaves them as they are.
+        read_ahead: Bytes of remote sources that may be asked for before they are decoded.
+
+    Attributes:
+        ahead: Asks for the bytes of tasks that come later.
     """
 
     @classmethod
     def of(cls, plan: EpochPlan, options: LoaderOptions) -> ClipWorker:
         """Make a worker for the whole epoch of a plan."""
-        return cls(plan.whole, options.decoder_for(plan), options.transform, options.fetch_seconds, options.normaliser)
+        return cls(
+            plan.whole,
+            options.decoder_for(plan),
+            options.transform,
+            options.fetch_seconds,
+            options.normaliser,
+            options.read_ahead_bytes,
+        )
 
     def __init__(
         self,
@@ -202,9 +215,11 @@ class ClipWorker:
         transform: Transform | None = None,
         fetch_seconds: float | None = None,
         normaliser: Normaliser | None = None,
+        read_ahead: int = 0,
     ) -> None:
         self._plan = plan
         self._decoder = adapt_decoder(decoder)
+        self.ahead = ReadAhead(plan.catalog, self._decoder, read_ahead)
         self._transform = transform
         self._fetch_seconds = fetch_seconds
         self._normaliser = normaliser
@@ -212,6 +227,16 @@ class ClipWorker:
 
     def __call__(self, task: DecodeTask) -> WorkCost:
         """Do a task; errors are stored in the batch."""
+        self.ahead.begin(task)
+        take_fetch_counts()  # of other work of this thread
+        try:
+            cost = self._do(task)
+        finally:
+            self.ahead.end(task)
+        cost.fetched = take_fetch_counts()
+        return cost
+
+    def _do(self, task: DecodeTask) -> WorkCost:
         cost = WorkCost()
         planned = task.batch.make_requests()
         requests = {slot: request for slot in task.slots if (request := planned[slot]) is not None}
@@ -346,6 +371,7 @@ def load_batch(
     decoder: Decoder,
     buffers: BufferPools,
     normaliser: Normaliser | None = None,
+    read_ahead: int = DEFAULT_READ_AHEAD,
 ) -> ClipBatch:
     """Load positions in the calling thread; the errors of clips are in the batch.
 
@@ -355,13 +381,20 @@ def load_batch(
         decoder: Turns requests into pixels.
         buffers: Memory for the batch, of the dtype of the normaliser.
         normaliser: Makes numbers of pixels; None leaves them as they are.
+        read_ahead: Bytes of remote sources that are asked for before they are decoded.
 
     Raises:
         IndexError: There is no such position.
         UsageError: The clips differ in their number of frames.
     """
     batch = PendingBatch.begin(plan, positions, buffers)
-    worker = ClipWorker(plan, decoder, normaliser=normaliser)
-    for task in split_batch(batch, grouping=Grouping(_MOST_PICTURES)):
-        worker(task)
+    worker = ClipWorker(plan, decoder, normaliser=normaliser, read_ahead=read_ahead)
+    tasks = split_batch(batch, grouping=Grouping(_MOST_PICTURES))
+    for task in tasks:
+        worker.ahead.add(task)
+    try:
+        for task in tasks:
+            worker(task)
+    finally:
+        worker.ahead.close()
     return batch.finish()

@@ -40,6 +40,7 @@ from framefeed.media._source import (
     hash_head,
 )
 from framefeed.media._urls import BLOCK_BYTES, check_url
+from framefeed.media.remote import RangesAhead
 
 __all__ = [
     "BLOCK_BYTES",
@@ -60,6 +61,7 @@ __all__ = [
     "MisplacedPacket",
     "Packet",
     "PictureHasher",
+    "RangesAhead",
     "SequenceSource",
     "SourceIdentity",
     "StreamDetails",

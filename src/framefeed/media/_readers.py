@@ -8,8 +8,10 @@ import stat
 import threading
 import weakref
 from collections.abc import Callable
+from time import perf_counter
 from typing import IO, Any, TypeVar
 
+from framefeed._fetched import FetchCounts, count_fetch
 from framefeed._files import open_regular, raise_file_error
 from framefeed._outcome import shorten_repr
 from framefeed._per_process import PerProcess
@@ -197,6 +199,7 @@ class UrlReader:
         block = self._blocks.pop(number, None)
         if block is None:
             block = self._fetch(lambda reader: read_bytes(reader, number * BLOCK_BYTES, BLOCK_BYTES))
+            count_fetch(FetchCounts(nbytes=len(block)))
         self._blocks[number] = block  # behind those that were used before it
         for oldest in list(self._blocks)[: -self._MOST_BLOCKS]:
             self._blocks.pop(oldest, None)
@@ -219,11 +222,14 @@ class UrlReader:
 
     def _fetch(self, function: Callable[[ObjectReader], R]) -> R:
         opened = self._object if self._pid == os.getpid() else None
+        began = perf_counter()
         try:
             return fetch(function, opened or self._open(), self._url, "read")
         except (DeadlineExceeded, Cancelled, KeyboardInterrupt):
             self._object = None
             raise
+        finally:
+            count_fetch(FetchCounts(1, wait_seconds=perf_counter() - began))
 
 
 def make_reader(file: IO[bytes], pid: int | None = None) -> ByteReader:

@@ -284,7 +284,7 @@ class SequenceSource(MediaSource):
             raise self._make_stale_error(f"{files.paths[number]} changes while it is read")
         return data
 
-    def reader(self) -> ByteReader:
+    def reader(self, indexed: SourceIdentity | None = None) -> ByteReader:
         """Raise UsageError: a sequence has no bytes of its own."""
         raise UsageError(f"{self.name}: an image sequence has no bytes of its own: read the files")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,10 +16,18 @@ from framefeed._checks import expand_home, expected, refuse_catalog
 from framefeed._files import stat_regular
 from framefeed._shortage import try_again_in_shortage
 from framefeed._shown import show_name
-from framefeed._values import HEAD_BYTES, ByteReader, BytesReader, SourceStat, clamp_ns, read_bytes
+from framefeed._values import HEAD_BYTES, ByteReader, BytesReader, SourceStat, announce_reads, clamp_ns, read_bytes
 from framefeed.errors import StaleSource, UsageError
 from framefeed.media._readers import FileReader, UrlReader, make_reader
 from framefeed.media._urls import check_url
+from framefeed.media.remote import (
+    ObjectVersion,
+    RangesAhead,
+    check_remote_url,
+    fetch_ahead,
+    is_read_by_ranges,
+    open_ranges,
+)
 
 FINGERPRINT_BLOCK = 64 * 1024
 """Bytes hashed at the head, at the middle and at the tail."""
@@ -115,7 +123,10 @@ class MediaSource:
         if isinstance(source, (str, os.PathLike)):
             path = expand_home(os.fsdecode(source))
             if "://" in path and not os.path.exists(path):
-                check_url(path)
+                if is_read_by_ranges(path):
+                    check_remote_url(path)
+                else:
+                    check_url(path)
                 return cls("url", show_name(path), path=path)
             if not path or "\0" in path:
                 raise expected("source", "a path without NUL characters" if path else "a path", path)
@@ -135,8 +146,12 @@ class MediaSource:
             return cls.of(source.source)
         raise expected("source", what, source)
 
-    def reader(self) -> ByteReader:
+    def reader(self, indexed: SourceIdentity | None = None) -> ByteReader:
         """Open the bytes for positioned reads.
+
+        Args:
+            indexed: Which file it must be, after `check_identity`. It is known of objects that are read by ranges: if
+                one is replaced, reads raise `StaleSource`.
 
         Raises:
             UnreadableMedia: The path is missing, a folder, a FIFO, or may not be read.
@@ -144,7 +159,7 @@ class MediaSource:
         if self.kind == "path":
             return FileReader(self.path)
         if self.kind == "url":
-            return UrlReader(self.path)
+            return open_ranges(self.path, self._get_version(indexed)) if self._has_ranges else UrlReader(self.path)
         return BytesReader(self.data) if self.file is None else make_reader(self.file, self.pid)
 
     def stat(self) -> SourceStat:
@@ -178,11 +193,16 @@ class MediaSource:
         size = now.bytes
         digest = xxhash.xxh3_128(str(size).encode())
         block = memoryview(bytearray(min(FINGERPRINT_BLOCK, size)))
-        for start in sorted({0, max(0, (size - FINGERPRINT_BLOCK) // 2), max(0, size - FINGERPRINT_BLOCK)}):
+        ranges = _list_hashed(size)
+        announce_reads(reader, lambda: ranges)
+        for start, _ in ranges:
             digest.update(block[: reader.read_into(block, start)])
         fingerprint = digest.hexdigest()
         if self.kind == "url":
-            _ACCEPTED.add(((self.kind, self.path, fingerprint), fingerprint))
+            key = self.kind, self.path, fingerprint
+            _ACCEPTED.add((key, fingerprint))
+            if (version := getattr(reader, "version", None)) is not None:
+                _VERSIONS[key] = version
         return SourceIdentity(size, now.mtime_ns, fingerprint)
 
     def check_identity(self, indexed: SourceIdentity | None) -> Hashable:
@@ -238,6 +258,31 @@ class MediaSource:
             stage="open",
         )
 
+    def fetch_ahead(self, indexed: SourceIdentity | None, ranges: Iterable[tuple[int, int]]) -> RangesAhead | None:
+        """Ask for bytes that are read later, if they are remote; do not wait.
+
+        Args:
+            indexed: What `check_identity` will be called with; its bytes are asked for too.
+            ranges: First byte of each, and behind the last one.
+        """
+        if self.kind != "url" or not self._has_ranges:
+            return None
+        checked: list[tuple[int, int]] = []
+        if indexed is not None and not self._is_known(indexed):
+            is_of_head = indexed.fingerprint.startswith(HEAD_FINGERPRINT_PREFIX)
+            checked = [(0, HEAD_BYTES)] if is_of_head else _list_hashed(indexed.bytes)
+        return fetch_ahead(self.path, [*checked, *ranges], self._get_version(indexed))
+
+    @property
+    def _has_ranges(self) -> bool:
+        return is_read_by_ranges(self.path)
+
+    def _is_known(self, indexed: SourceIdentity) -> bool:
+        return ((self.kind, self.path, indexed.fingerprint), indexed.fingerprint) in _ACCEPTED
+
+    def _get_version(self, indexed: SourceIdentity | None) -> ObjectVersion | None:
+        return None if indexed is None else _VERSIONS.get((self.kind, self.path, indexed.fingerprint))
+
     def head(self, count: int) -> bytes:
         """Read the first ``count`` bytes, fewer if the source is shorter."""
         with self.opened() as reader:
@@ -251,6 +296,14 @@ class MediaSource:
         return f"MediaSource({self.kind}, {self.name!r})"
 
 
+def _list_hashed(size: int) -> list[tuple[int, int]]:
+    """List the ranges of a file of so many bytes that its fingerprint is made of."""
+    starts = sorted({0, max(0, (size - FINGERPRINT_BLOCK) // 2), max(0, size - FINGERPRINT_BLOCK)})
+    return [(start, min(size, start + FINGERPRINT_BLOCK)) for start in starts]
+
+
+_VERSIONS: dict[Hashable, ObjectVersion] = {}
+"""Versions of the objects whose fingerprint was compared."""
 _ACCEPTED: set[tuple[Hashable, str]] = set()
 HEAD_FINGERPRINT_PREFIX = "h"
 """First character of fingerprints made of a head alone; no hexadecimal digit."""

@@ -8,20 +8,20 @@ import re
 from collections.abc import Callable
 from typing import IO, Any, Literal, NoReturn, TypeVar, cast
 
+from framefeed import _stopping
 from framefeed._files import raise_file_error
 from framefeed._outcome import Err
 from framefeed._shortage import find_shortage
 from framefeed._shown import hide_secrets, show_name
 from framefeed._stopping import call_in_time
 from framefeed.errors import DeadlineExceeded, FramefeedError, MissingDependency, UnreadableMedia, UsageError
+from framefeed.media.remote import is_http, is_s3
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 BLOCK_BYTES = 2**17
 """Bytes fetched at once."""
-SILENCE_SECONDS = 60.0
-"""Longest wait for an object to open, or for one block of it: 2 KB a second are enough."""
 _CHAIN_FACTOR = 10
 """A chain such as ``simplecache::https://`` or ``zip://a.mp4::https://`` may fetch a whole file in one step."""
 _HTTP = re.compile("https?:")
@@ -74,7 +74,7 @@ def fetch(function: Callable[[T], R], argument: T, url: str, stage: Literal["ope
         DeadlineExceeded: It is late; it goes on, so that what it has opened must not be used again.
         FramefeedError: It failed.
     """
-    seconds = SILENCE_SECONDS * (_CHAIN_FACTOR if "::" in url else 1)
+    seconds = _stopping.SILENCE_SECONDS * (_CHAIN_FACTOR if "::" in url else 1)
     outcome = call_in_time(function, argument, seconds, show_name(url), stage)
     if isinstance(outcome, Err):
         # Not in a handler: the error there, which may name the URL in full, would be the context of the new one.
@@ -100,7 +100,7 @@ def _raise_url_error(error: BaseException, url: str, stage: Literal["open", "rea
         raise_file_error(cause, name, stage)
     reason = hide_secrets(str(error) or type(error).__name__, url)
     if isinstance(error, ImportError):
-        extra = "pip install 'framefeed[url]'" if _HTTP.match(url.split("::")[-1]) else "install it"
+        extra = f"pip install 'framefeed[{_name_extra(url)}]'" if _HTTP.match(url.split("::")[-1]) else "install it"
         raise MissingDependency(f"{name}: fsspec needs another package to read it: {reason}: {extra}") from cause
     raise UnreadableMedia(
         f"{name}: cannot be {done} in pieces ({reason}): download it first", source=name, stage=stage
@@ -136,9 +136,14 @@ def _describe_unreachable(error: Exception) -> str | None:
     return None
 
 
+def _name_extra(url: str) -> str:
+    return "remote" if is_http(url) or is_s3(url) else "url"
+
+
 def _import_fsspec(url: str) -> Any:
     try:
         import fsspec
     except ImportError as error:
-        raise MissingDependency(f"{url}: reading a URL needs fsspec: pip install 'framefeed[url]'") from error
+        what = "urllib3" if (extra := _name_extra(url)) == "remote" else "fsspec"
+        raise MissingDependency(f"{url}: reading a URL needs {what}: pip install 'framefeed[{extra}]'") from error
     return fsspec

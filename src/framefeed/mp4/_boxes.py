@@ -12,7 +12,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from framefeed._stopping import check_stop
-from framefeed._values import ByteReader, Limits, read_bytes
+from framefeed._values import ByteReader, Limits, announce_reads, read_bytes
 
 _HEADER = Struct(">I4s")
 _LARGE = Struct(">Q")
@@ -159,7 +159,7 @@ _EMPTY_BYTES = 16
 _FRAGMENT_COST, _BESIDE_FRAGMENT_COST = 2**9, 2**10
 """Bytes that a moof or mdat, and a box beside them, count against ``Limits.max_header_bytes``: more than half a million
 of them are allowed by default."""
-_NEAR_BYTES, _BLOCK_BYTES = 2**12, 2**16
+_NEAR_BYTES, _BLOCK_BYTES, _REST_BYTES = 2**12, 2**16, 2**22
 """Boxes within the first distance of each other are read in blocks of the second."""
 _TopBox = tuple[bytes, int, int, int]
 """Kind, offset, offset of the payload, end."""
@@ -241,7 +241,7 @@ def _list_top_boxes(
     listed: list[_TopBox] = []
     left = FREE_BOXES * BOX_COST + limits.max_header_bytes
     try:
-        for kind, at, start, end in _walk_top_boxes(reader, size, head):
+        for kind, at, start, end in _walk_top_boxes(reader, size, head, limits.max_header_bytes):
             if end - at <= _EMPTY_BYTES:
                 left -= BOX_COST
             elif kind in (b"moof", b"mdat"):
@@ -256,10 +256,12 @@ def _list_top_boxes(
     return listed, None
 
 
-def _walk_top_boxes(reader: ByteReader, size: int, head: bytes) -> Iterator[_TopBox]:
+def _walk_top_boxes(reader: ByteReader, size: int, head: bytes, most_announced: int) -> Iterator[_TopBox]:
     """Walk from box to box by their headers; read many small ones by blocks."""
-    window, base, at, before = head, 0, 0, -_BLOCK_BYTES
+    window, base, at, before, kind = head, 0, 0, -_BLOCK_BYTES, b""
     while at + 8 <= size:
+        if kind == b"mdat" and at > len(head) and size - at <= _REST_BYTES:
+            announce_reads(reader, partial(iter, [(at, size)]))  # a moov box, most often
         if not base <= at <= base + len(window) - _LARGE_HEADER.size:
             check_stop()
             window, base = read_bytes(reader, at, _BLOCK_BYTES if at - before < _NEAR_BYTES else _LARGE_HEADER.size), at
@@ -273,5 +275,8 @@ def _walk_top_boxes(reader: ByteReader, size: int, head: bytes) -> Iterator[_Top
             length = size - at
         if length < start - at:
             raise OddMovie(f"a {kind!r} box of {length} bytes")
+        if kind == b"moov" and len(head) < at + length <= size and length <= most_announced:
+            # It is read next, and so is the beginning of the box behind it.
+            announce_reads(reader, partial(iter, [(at, min(size, at + length + 2 * _BLOCK_BYTES))]))
         yield kind, at, start, at + length
         before, at = at, at + length

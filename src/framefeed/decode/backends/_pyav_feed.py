@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import cast
 
 import numpy as np
 from av import VideoCodecContext
 from av.packet import Packet as AvPacket
 
-from framefeed._values import MISSING_PTS, ByteReader
+from framefeed._values import MISSING_PTS, ByteReader, announce_reads
 from framefeed.bitstreams import STREAM_FORMATS, Codec
 from framefeed.decode._decoder import DecodeCounts
 from framefeed.errors import StaleSource
-from framefeed.index import FrameIndex
+from framefeed.index import DecodeRuns, FrameIndex
 from framefeed.media import MediaSource, Packet, VideoContainer, number_after_seek
 
 # Zero bytes that must follow every packet: AV_INPUT_BUFFER_PADDING_SIZE of libavcodec/defs.h.
@@ -31,6 +32,13 @@ def wait_for_threads(decoder: VideoCodecContext) -> None:
     """
     if decoder.thread_count != 1:
         decoder.flush_buffers()
+
+
+def find_ranges(index: FrameIndex, runs: DecodeRuns) -> list[tuple[int, int]]:
+    """Find the bytes of the packets of some runs: first of each, and behind the last one."""
+    numbers = np.concatenate([run.send for run in runs.runs])
+    start = index.packets.offset[numbers]
+    return list(zip(start.tolist(), (start + index.packets.size[numbers]).tolist(), strict=True))
 
 
 class DirectFeed:
@@ -58,6 +66,7 @@ class DirectFeed:
     ) -> None:
         self.decoder: VideoCodecContext | None = None
         self._source = source
+        self._index = index
         self._table = index.packets
         self.opened = reader
         self._make_decoder = make_decoder
@@ -77,6 +86,10 @@ class DirectFeed:
             self._counts.contexts_made += 1
         self.decoder.flush_buffers()
         return self.decoder
+
+    def announce(self, runs: DecodeRuns) -> None:
+        """Let a reader of remote bytes ask for all packets of the runs at once."""
+        announce_reads(self.opened, partial(find_ranges, self._index, runs))
 
     def packets(self, numbers: Sequence[int]) -> Iterator[Packet]:
         """Yield exactly these packets, ascending."""
@@ -161,6 +174,9 @@ class ContainerFeed:
         context = self.decoder
         context.flush_buffers()
         return context
+
+    def announce(self, runs: DecodeRuns) -> None:
+        """Do nothing: libav decides what it reads."""
 
     def packets(self, numbers: Sequence[int]) -> Iterator[Packet]:
         """Yield exactly these packets, ascending."""

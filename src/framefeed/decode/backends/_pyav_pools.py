@@ -154,12 +154,14 @@ class FeedOptions:
         threads: Threads of libavcodec itself.
         limits: Largest sizes that a file may have.
         seeks: Seek in a container where that is faster; else all packets before a run are read.
+        skips: Leave out pictures that no other refers to.
     """
 
     direct: bool
     threads: int
     limits: Limits
     seeks: bool = True
+    skips: bool = True
 
 
 class ThreadPools:
@@ -224,7 +226,7 @@ class ThreadPools:
         context_key = (stream.codec, stream.extradata, options, stamp if stream.inband_parameters else None)
         reader = self._readers.take(stamp)
         if reader is None:
-            reader = source.reader()
+            reader = source.reader(index.identity)
             counts.opens += 1
         feed = DirectFeed(source, index, reader, lambda: make_decoder(index, options), counts)
         feed.decoder = self._contexts.take(context_key)

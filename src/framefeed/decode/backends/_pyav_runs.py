@@ -100,11 +100,14 @@ class RunDecoder:
         self._feed = feed
         self._counts = counts
         self._has_threads = options.threads != 1
+        self._skips = options.skips
+        self._lacks_flags = index.built_from == "packets" and self._codec.units is not None
         self._limits = options.limits
         self._flags = index.packets.flags if index.stream.skips_exactly else None
 
     def decode(self, runs: DecodeRuns) -> Iterator[NumberedFrame]:
         """Yield (ordinal, picture) of the frames that come out; those of damaged pictures only in damaged runs."""
+        self._feed.announce(runs)
         return chain.from_iterable(map(self._attempt, self._plan_attempts(runs)))
 
     def _plan_attempts(self, runs: DecodeRuns) -> Iterator[_Attempt]:
@@ -121,7 +124,17 @@ class RunDecoder:
         if run.kind is RunKind.UNDAMAGED and self._codec.is_silent:
             return self._split_by_start(missing)
         send = run.send.tolist()
+        if run.kind is RunKind.UNDAMAGED and self._skips and self._lacks_flags:
+            self._find_flags(send)
+            requested = {key[0] for key in missing}
+            send = [number for number in send if number in requested or not self._is_disposable(number)]
         return [_Attempt(run.kind, send[0], missing, send)]
+
+    def _find_flags(self, numbers: Sequence[int]) -> None:
+        """Find which packets are disposable, as tables do not say."""
+        found = find_disposable(self._feed, self._index.stream, numbers)
+        self._flags = self._index.packets.flags.copy()
+        self._flags[numbers] |= found * np.uint8(DISPOSABLE)
 
     def _repeat(self, attempt: _Attempt) -> list[_Attempt]:
         """Plan what follows an attempt; frames that come out damaged twice stay missing.
@@ -208,11 +221,8 @@ class RunDecoder:
         ordinals, stops = list(attempt.missing.values()), self._index.frame_stop
         stops = self._index.frame_packet[ordinals] + 1 if stops is None else stops[ordinals]
         numbers = range(attempt.start, int(stops.max()))
-        if self._index.built_from == "packets" and self._codec.units is not None:
-            # Tables do not have the flag of disposable pictures.
-            found = find_disposable(self._feed, self._index.stream, numbers)
-            self._flags = self._index.packets.flags.copy()
-            self._flags[numbers.start : numbers.stop] |= found * np.uint8(DISPOSABLE)
+        if self._lacks_flags:
+            self._find_flags(numbers)
         if attempt.is_whole:
             return list(numbers)
         return [number for number in numbers if number in requested or not self._is_disposable(number)]

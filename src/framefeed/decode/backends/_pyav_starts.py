@@ -6,7 +6,7 @@ so packets at which runs start are checked when they are first read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,12 +17,17 @@ from framefeed.bitstreams import BLOCK_PADDING, Codec, UnitWalk, read_nal_length
 from framefeed.decode._decoder import DecodeCounts
 from framefeed.decode.backends._pyav_feed import Feed
 from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
-from framefeed.index import FrameIndex, StreamFacts, find_frame_starts
+from framefeed.index import DecodeRuns, FrameIndex, StreamFacts, find_frame_starts
 from framefeed.media import LIBAV_EXCEPTIONS, MediaSource, libav_log
 
 
 def find_true_starts(
-    source: MediaSource, index: FrameIndex, ordinals: IntArray, options: FeedOptions, counts: DecodeCounts
+    source: MediaSource,
+    index: FrameIndex,
+    ordinals: IntArray,
+    runs: DecodeRuns,
+    options: FeedOptions,
+    counts: DecodeCounts,
 ) -> FrameIndex:
     """Correct the starts of some frames in an index built from tables; other frames and indexes stay as they are.
 
@@ -30,6 +35,7 @@ def find_true_starts(
         source: Source of the packets.
         index: Index of the source.
         ordinals: The frames to decode, int64 [T].
+        runs: How they are decoded if these starts are true.
         options: How packets reach the decoder.
         counts: Receives the costs.
     """
@@ -39,6 +45,7 @@ def find_true_starts(
 
     def check(packets: Iterable[int]) -> dict[int, bool]:
         with pools.opening_feed(source, index, options, counts) as feed:
+            feed.announce(runs)
             return {number: _is_start(feed, index.stream, number) for number in packets}
 
     return move_false_starts(index, ordinals, pools.get_starts(index), check)
@@ -75,9 +82,9 @@ def move_false_starts(
         reach *= 2
 
 
-def find_disposable(feed: Feed, stream: StreamFacts, numbers: range) -> BoolArray:
+def find_disposable(feed: Feed, stream: StreamFacts, numbers: Sequence[int]) -> BoolArray:
     """Find the packets of H.264 or HEVC whose pictures no other picture refers to, bool [len(numbers)]."""
-    feed.start(numbers.start)
+    feed.start(numbers[0])
     walk = UnitWalk(stream.codec, read_nal_length_size(stream.codec, stream.extradata))
     for packet in feed.packets(numbers):
         data = np.frombuffer(bytes(packet) + bytes(BLOCK_PADDING), np.uint8)

@@ -9,6 +9,7 @@ from functools import partial
 import av
 import numpy as np
 
+from framefeed._arrays import IntArray
 from framefeed._shortage import MAY_BE_SHORTAGES, collect_and_release, find_shortage, raise_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits, is_size_allowed, make_size_error
 from framefeed.bitstreams import Codec
@@ -16,6 +17,7 @@ from framefeed.decode._convert import Converter, describe_conversion
 from framefeed.decode._decoder import BaseDecoder, ClipSlot, DecodeCounts, DecodeReport, Ordinals, Pixels
 from framefeed.decode._registry import check_kind
 from framefeed.decode._slots import PendingFrames, Write, convert_picture, get_thread_converter, make_missing_error
+from framefeed.decode.backends._pyav_feed import find_ranges
 from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
 from framefeed.decode.backends._pyav_runs import NumberedFrame, RunDecoder
 from framefeed.decode.backends._pyav_starts import find_true_starts
@@ -52,7 +54,7 @@ class PyAVDecoder(BaseDecoder):
     ) -> None:
         self._skip = skip
         self._is_accurate = is_accurate
-        self._options = FeedOptions(direct, threads, limits)
+        self._options = FeedOptions(direct, threads, limits, skips=skip)
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Decode the clips of one source; see ``Decoder.decode``."""
@@ -119,8 +121,10 @@ class PyAVDecoder(BaseDecoder):
                 numbers = np.array(list(missing), dtype=np.int64)
                 if index.num_damaged_frames and not with_damage:
                     numbers = numbers[~index.is_damaged(numbers)]
-                index = find_true_starts(source, index, numbers, options, counts)
                 runs = plan_runs(index, numbers, skip=self._skip, with_damage=with_damage)
+                proved = find_true_starts(source, index, numbers, runs, options, counts)
+                if proved is not index:
+                    index, runs = proved, plan_runs(proved, numbers, skip=self._skip, with_damage=with_damage)
                 if not runs:
                     return
                 with get_thread_pools().opening_feed(source, index, options, counts) as feed:
@@ -148,6 +152,13 @@ class PyAVDecoder(BaseDecoder):
             # Outside the handler: the traceback of the error, which refers to decoders and files, is freed.
             feed = None
             collect_and_release()
+
+    def list_ranges(self, index: FrameIndex, ordinals: IntArray, output: OutputSpec) -> list[tuple[int, int]]:
+        """List the packets of the runs that decode frames; see ``BaseDecoder.list_ranges``."""
+        if not (self._options.direct and index.stream.contiguous):
+            return []
+        runs = plan_runs(index, ordinals, skip=self._skip)
+        return find_ranges(index, runs) if runs else []
 
     def iter_rgb(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec

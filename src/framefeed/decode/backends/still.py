@@ -17,6 +17,7 @@ see ``decode._reduction``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import cache
 
 import numpy as np
@@ -24,6 +25,7 @@ import PIL
 from av.video.frame import VideoFrame
 from PIL import Image
 
+from framefeed._arrays import IntArray
 from framefeed._shortage import try_again_in_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits, make_limit_error, read_bytes
 from framefeed.decode._convert import describe_conversion
@@ -105,6 +107,11 @@ class StillDecoder(BaseDecoder):
                 pending.fill(ordinal, make_writer(frame, index, name))
         for slot, ordinals in pending.slots_waiting().items():
             report.errors[slot] = _make_error(source, index, ordinals, errors[ordinals[0]])
+
+    def list_ranges(self, index: FrameIndex, ordinals: IntArray, output: OutputSpec) -> list[tuple[int, int]]:
+        """List the whole file of a picture; see ``BaseDecoder.list_ranges``."""
+        is_sequence = index.identity is None or len(index) != 1
+        return [] if is_sequence else [(0, int(index.packets.size[0]))]
 
     def iter_native(
         self, source: MediaSource, index: FrameIndex, ordinals: Ordinals, counts: DecodeCounts | None = None
@@ -201,7 +208,7 @@ class StillDecoder(BaseDecoder):
         if isinstance(source, SequenceSource):
             return source.read_file(number, index.identity), name_picture(source, number)
         source.check_identity(index.identity)
-        with source.opened() as reader:
+        with closing(source.reader(index.identity)) as reader:
             data = read_bytes(reader, 0, size)
         # If the file was replaced while it was read, the data belong to neither file (D09).
         source.check_identity(index.identity)

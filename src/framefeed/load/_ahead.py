@@ -1,0 +1,127 @@
+"""Ask for the remote bytes of clips before a worker decodes them."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from framefeed._arrays import IntArray
+from framefeed._per_process import PerProcess
+from framefeed.catalog import Catalog
+from framefeed.decode import BaseDecoder
+from framefeed.media import MediaSource, RangesAhead
+from framefeed.parallel import Ok, catch_error
+from framefeed.request import DecodeRequest
+
+
+class _Batch(Protocol):
+    rows: list[int]
+
+    def make_requests(self) -> list[DecodeRequest | None]: ...
+
+    def get_source(self, slot: int) -> Any: ...
+
+
+class Task(Protocol):
+    """Clips of a batch, by their slots in it."""
+
+    slots: list[int]
+
+    @property
+    def batch(self) -> _Batch:
+        """The batch."""
+        ...
+
+
+class _State:
+    """Tasks of this process, by the ids of their objects, which iterations keep; changed under the lock."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.waiting = OrderedDict[int, Task]()
+        self.fetched = dict[int, list[RangesAhead]]()
+        self.nbytes = 0
+
+
+class ReadAhead:
+    """Asks for the bytes of tasks in their order, as many as a budget allows; do not wait for them.
+
+    A task that a worker begins before its bytes were asked for is left to the worker.
+
+    Args:
+        catalog: The sources of the tasks.
+        decoder: Knows which bytes it reads.
+        max_bytes: The budget: bytes asked for of tasks that have not ended. A task that is larger is asked for alone.
+    """
+
+    def __init__(self, catalog: Catalog, decoder: BaseDecoder, max_bytes: int) -> None:
+        self._catalog = catalog
+        self._decoder = decoder
+        self._max_bytes = max_bytes
+        self._state = PerProcess(_State)
+
+    def add(self, task: Task) -> None:
+        """Ask for the bytes of a task, now or when there is room."""
+        if not self._max_bytes or not any("://" in str(task.batch.get_source(slot)) for slot in task.slots):
+            return
+        state = self._state.value
+        with state.lock:
+            state.waiting[id(task)] = task
+            self._ask(state)
+
+    def begin(self, task: Task) -> None:
+        """Leave a task to its worker, if its bytes were not asked for."""
+        state = self._state.value
+        if state.waiting:
+            with state.lock:
+                state.waiting.pop(id(task), None)
+
+    def end(self, task: Task) -> None:
+        """Give up the bytes of a task, and ask for those of the next ones."""
+        state = self._state.value
+        if id(task) in state.fetched:
+            with state.lock:
+                for ahead in state.fetched.pop(id(task)):
+                    state.nbytes -= ahead.nbytes
+                    ahead.drop()
+                self._ask(state)
+
+    def close(self) -> None:
+        """Give up everything."""
+        state = self._state.value
+        with state.lock:
+            state.waiting.clear()
+            for fetched in state.fetched.values():
+                for ahead in fetched:
+                    ahead.drop()
+            state.fetched.clear()
+            state.nbytes = 0
+
+    def _ask(self, state: _State) -> None:
+        while state.waiting and (state.nbytes < self._max_bytes or not state.fetched):
+            key, task = state.waiting.popitem(last=False)
+            # What fails here fails again for the worker, and is its error.
+            outcome = catch_error(self._fetch, task)
+            if isinstance(outcome, Ok):
+                state.fetched[key] = outcome.value
+                state.nbytes += sum(ahead.nbytes for ahead in outcome.value)
+
+    def _fetch(self, task: Task) -> list[RangesAhead]:
+        requests = task.batch.make_requests()
+        by_row: dict[int, list[DecodeRequest]] = {}
+        for slot in task.slots:
+            request = requests[slot]
+            if request is not None:
+                by_row.setdefault(task.batch.rows[slot], []).append(request)
+        fetched = [self._fetch_source(row, of_row) for row, of_row in by_row.items()]
+        return [ahead for ahead in fetched if ahead is not None]
+
+    def _fetch_source(self, row: int, requests: Sequence[DecodeRequest]) -> RangesAhead | None:
+        index = self._catalog.frame_index(row)
+        ordinals: IntArray = np.concatenate([request.ordinals for request in requests])
+        ranges = self._decoder.list_ranges(index, ordinals, requests[0].output)
+        return MediaSource.of(requests[0].source).fetch_ahead(index.identity, ranges) if ranges else None

@@ -1,0 +1,451 @@
+"""Get ranges of objects by HTTP: this module and `_connections` know urllib3.
+
+Redirects, conditions and retries are decided here and not by the library, because a wrong one gives bytes of another
+object. A request is made in a thread of its own, which ends by itself: see `PendingCall`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import socket
+import ssl
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic, time
+from typing import Any
+from urllib.parse import quote, urljoin, urlsplit, urlunsplit
+
+import urllib3
+from urllib3.exceptions import HTTPError, LocationValueError, NewConnectionError, ProxyError, SSLError, TimeoutError
+from urllib3.util import Timeout
+
+from framefeed import _stopping
+from framefeed._lru import Lru
+from framefeed._per_process import PerProcess
+from framefeed._shortage import find_shortage
+from framefeed._shown import hide_secrets, show_name
+from framefeed.errors import DeadlineExceeded, FramefeedError, MissingMedia, UnreadableMedia
+from framefeed.media.remote._answers import (
+    TRANSIENT,
+    Body,
+    ObjectVersion,
+    RangeRequest,
+    check_answer,
+    describe_refusal,
+    read_length,
+    read_pause,
+    shorten,
+)
+from framefeed.media.remote._connections import (
+    PrivateAddressError,
+    ProxyUrlError,
+    find_proxy,
+    hiding_queries,
+    is_public_answer,
+    is_public_name,
+    make_manager,
+)
+from framefeed.media.remote._s3_listing import MOST_ERROR_BYTES
+from framefeed.media.remote._targets import Target
+
+PIECE_BYTES = 2**17
+"""A server that sends fewer bytes in `SILENCE_SECONDS` is silent."""
+_CONNECT_SECONDS = 20.0
+_MOST_REDIRECTS = 10
+_MOST_TRIES = 4
+_FIRST_PAUSE_SECONDS = 0.1
+_PAUSE_FACTOR = 4
+_MOST_PAUSE_SECONDS = 20.0
+"""A server that asks for a longer pause is not asked again."""
+_MOST_MOVED = 2**14
+_MOST_DRAINED_BYTES = 2**12
+"""Of the body of a redirect, which is read so that its connection can be used again."""
+_MOST_REASON = 200
+"""Characters of what a system or a library says about a failure."""
+_REDIRECTS = (301, 302, 303, 307, 308)
+_DOT_SEGMENT = re.compile(r"(?<=/)\.{1,2}(?=/|$)")
+_BROKEN_TLS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+"""The connection ended; all other errors of TLS stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Bytes of an object.
+
+    Attributes:
+        data: From the start that was asked for; fewer than asked for where the object ends.
+        version: Of the object.
+        requests: Number of requests that it took.
+    """
+
+    data: bytearray
+    version: ObjectVersion
+    requests: int
+
+
+class _TryAgainError(Exception):
+    """A failure that a repeated request may not have.
+
+    Attributes:
+        error: What is raised if it stays.
+        pause_seconds: As the server asks for, or None.
+    """
+
+    def __init__(self, error: FramefeedError, cause: Exception | None = None, pause: float | None = None) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.error.__cause__ = cause
+        self.pause_seconds = pause
+
+
+class HttpClient:
+    """Connections of one process, and where objects have moved."""
+
+    def __init__(self) -> None:
+        self._managers: dict[tuple[bool, str], urllib3.PoolManager] = {}
+        self._lock = threading.Lock()
+        self._moved = Lru[str, tuple[str, bool]](_MOST_MOVED)
+
+    def send(self, url: str, headers: Mapping[str, str], *, public_only: bool) -> Any:
+        """Send a GET request; return urllib3's response, whose body was not read."""
+        parts = urlsplit(url)
+        proxy = find_proxy(parts.scheme, parts.netloc)
+        if public_only and proxy and not is_public_name(parts.hostname or ""):
+            raise PrivateAddressError
+        pool = self._find_manager(public_only, proxy).connection_from_url(f"{parts.scheme}://{parts.netloc}")
+        # Not by the manager, which resolves ".." in paths, and not by urlunsplit, which takes "//" for a host: the key
+        # of an object may have both.
+        target = parts.path or "/"
+        if proxy and parts.scheme == "http":  # Here the pool resolves ".." too.
+            target = f"http://{parts.netloc}{_DOT_SEGMENT.sub(_escape_dots, target)}"
+        if parts.query:
+            target += f"?{parts.query}"
+        return pool.urlopen(
+            "GET",
+            target,
+            headers=headers,
+            timeout=Timeout(connect=min(_CONNECT_SECONDS, _stopping.SILENCE_SECONDS), read=_stopping.SILENCE_SECONDS),
+            redirect=False,
+            retries=False,
+            assert_same_host=False,
+            preload_content=False,
+            decode_content=False,
+        )
+
+    def _find_manager(self, public_only: bool, proxy: str) -> urllib3.PoolManager:
+        with self._lock:
+            manager = self._managers.get((public_only, proxy))
+            if manager is None:
+                manager = self._managers[public_only, proxy] = make_manager(public_only, proxy)
+            return manager
+
+    def find_moved(self, url: str) -> tuple[str, bool] | None:
+        """Where an object was found before, and whether only a public address may be asked for it."""
+        with self._lock:
+            return self._moved.get(url)
+
+    def set_moved(self, url: str, moved: tuple[str, bool] | None) -> None:
+        """Remember where an object is; None forgets it."""
+        with self._lock:
+            if moved is None:
+                self._moved.pop(url)
+            else:
+                self._moved.put(url, moved)
+
+
+_CLIENT = PerProcess(HttpClient)
+
+
+def _escape_dots(match: re.Match[str]) -> str:
+    return match[0].replace(".", "%2E")
+
+
+class RangeGet:
+    """Gets one range of an object, with as many requests as it takes.
+
+    Args:
+        target: The object.
+        start: First byte.
+        stop: Behind the last byte; more than ``start``.
+        version: Which version the bytes must be of; None for any.
+
+    Attributes:
+        target: The object.
+    """
+
+    def __init__(self, target: Target, start: int, stop: int, version: ObjectVersion | None = None) -> None:
+        self.target = target
+        self._name = show_name(target.url)
+        self._start, self._stop, self._version = start, stop, version
+        self._data = bytearray()
+        self._got = 0
+        self._requests = 0
+        self._tries = 0
+        self._is_abandoned = threading.Event()
+
+    def __call__(self, is_abandoned: threading.Event) -> Answer:
+        """Get the bytes from ``start`` to ``stop``, or to the end of the object if that comes before.
+
+        Args:
+            is_abandoned: Ends the work early.
+
+        Raises:
+            MissingMedia: There is no such object.
+            StaleSource: The object has another version.
+            DeadlineExceeded: The server is silent.
+            UnreadableMedia: It cannot be reached, refuses, or answers with something else than this range.
+            OSError: Descriptors or memory ran out.
+        """
+        self._is_abandoned = is_abandoned
+        with hiding_queries():
+            return self._get()
+
+    def _get(self) -> Answer:
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            got = self._got
+            try:
+                version = self._try()
+            except _TryAgainError as failure:
+                if self._got - got >= PIECE_BYTES:  # The server gave something: this is no failure like the one before.
+                    self._tries, pause = 0, _FIRST_PAUSE_SECONDS
+                self._tries += 1
+                seconds = pause if failure.pause_seconds is None else failure.pause_seconds
+                is_over = self._tries >= _MOST_TRIES or seconds > _MOST_PAUSE_SECONDS
+                error = failure.error
+                if is_over or self._is_abandoned.wait(seconds):
+                    break
+                pause *= _PAUSE_FACTOR
+                continue
+            return Answer(self._data, version, self._requests)
+        raise error
+
+    def _try(self) -> ObjectVersion:
+        request = RangeRequest(self._name, self._start + self._got, self._stop, self._version)
+        try:
+            return self._ask(request)
+        except FramefeedError:
+            raise  # Some are an OSError too.
+        except (HTTPError, PrivateAddressError, ProxyUrlError, OSError, ValueError) as error:
+            failure = self._translate(error)
+        # Outside of the handler: the library's error refers to its connection, and may name what is secret.
+        raise failure
+
+    def _ask(self, request: RangeRequest) -> ObjectVersion:
+        response = self._follow(request)
+        try:
+            if response.status >= 300 and self.target.explains:
+                self._explain(response)
+            if response.status in TRANSIENT:
+                pause = read_pause(response.headers.get("Retry-After"), time())
+                raise _TryAgainError(self._make_error(describe_refusal(self._name, response.status)), pause=pause)
+            body = check_answer(request, response.status, response.headers)
+            # The rest of a range, and the next ones, are of this version.
+            self._version = body.version
+            self._read(response, body)
+            return body.version
+        finally:
+            _close(response)
+
+    def _explain(self, response: Any) -> None:
+        """Raise what the document of an error says, if it says more than its status."""
+        document = b""
+        with suppress(HTTPError, OSError):
+            while len(document) <= MOST_ERROR_BYTES and (more := response.read1(MOST_ERROR_BYTES)):
+                document += more
+        problem = self.target.explain(response.status, response.headers, document)
+        if problem is None:
+            return
+        message = f"{self._name}: the server answered {response.status} {problem.message}".rstrip()
+        if problem.is_missing:
+            raise MissingMedia(f"{self._name}: no such file ({problem.message})", source=self._name, stage="read")
+        if problem.is_transient:
+            raise _TryAgainError(self._make_error(f"{message}: try again later"))
+        if response.status not in (404, 412, 416):
+            raise self._make_error(message)
+
+    def _follow(self, request: RangeRequest) -> Any:
+        """Open the answer to a request, behind all redirects."""
+        client = _CLIENT.value
+        original, headers = self.target.make_request(request.headers)
+        response = self._ask_where_it_was(original, headers, request)
+        if response is not None:
+            return response
+        url, public_only = original, False
+        for _ in range(_MOST_REDIRECTS + 1):
+            response = self._send(url, headers, public_only)
+            # Of S3, which moves no objects: a signature is for one host.
+            is_moved = response.status in _REDIRECTS and not self.target.explains
+            location = response.headers.get("Location") if is_moved else None
+            if location is None:
+                if url != original and response.status in (200, 206):
+                    client.set_moved(original, (url, public_only))
+                return response
+            public_only = public_only or is_public_answer(response, url)
+            _close(response)
+            next_url = self._find_next(url, location)
+            headers = _keep_headers(headers, request.headers, url, next_url)
+            url = next_url
+        raise self._make_error(f"{self._name}: is behind more than {_MOST_REDIRECTS} redirects: check the URL")
+
+    def _ask_where_it_was(self, original: str, headers: Mapping[str, str], request: RangeRequest) -> Any:
+        """Ask where an object was found before; None if it is not there now, as a signature for a time is over."""
+        client = _CLIENT.value
+        moved = client.find_moved(original)
+        if moved is None:
+            return None
+        response: Any = None
+        try:
+            url, public_only = moved
+            kept = _keep_headers(headers, request.headers, original, url)
+            response = self._send(url, kept, public_only)
+        finally:
+            if response is None or response.status not in (200, 206):
+                client.set_moved(original, None)
+        if response.status in (200, 206):
+            return response
+        _close(response)
+        return None
+
+    def _send(self, url: str, headers: Mapping[str, str], public_only: bool) -> Any:
+        if self._is_abandoned.is_set():
+            raise self._make_silent_error()
+        self._requests += 1
+        return _CLIENT.value.send(url, headers, public_only=public_only)
+
+    def _find_next(self, url: str, location: str) -> str:
+        """Make the URL to which a server redirects; check that it may."""
+        # As bytes, which Python has read as Latin-1. A user and a password in it are not used.
+        joined = urlsplit(urljoin(url, quote(location.encode("latin-1"), safe="/%:@!$&'()*+,;=~?#[]")))
+        next_url = urlunsplit(joined._replace(netloc=joined.netloc.rpartition("@")[2], fragment=""))
+        self._check_redirect(url, next_url)
+        return next_url
+
+    def _check_redirect(self, url: str, next_url: str) -> None:
+        scheme, before = urlsplit(next_url).scheme, urlsplit(url).scheme
+        if scheme not in ("http", "https") or (before, scheme) == ("https", "http"):
+            raise self._make_error(
+                f"{self._name}: the server redirects from {before}: to {shorten(scheme)}:, which is not followed: give "
+                "the URL of the object itself if you trust it"
+            )
+
+    def _read(self, response: Any, body: Body) -> None:
+        """Read the body behind what is there already."""
+        end = self._got + body.size
+        if not self._got:
+            self._data = bytearray(end)
+        view = memoryview(self._data)
+        try:
+            while self._got < end:
+                if self._is_abandoned.is_set():
+                    raise self._make_silent_error()
+                self._read_piece(response, view, min(end, self._got + PIECE_BYTES))
+        finally:
+            view.release()
+        if body.is_exact and read_length(response.headers) is None:
+            with suppress(HTTPError, OSError):  # All bytes are here.
+                if response.read1(1):
+                    raise self._make_error(f"{self._name}: the server sends more than the range that was asked for")
+
+    def _read_piece(self, response: Any, view: memoryview, end: int) -> None:
+        late_at = monotonic() + _stopping.SILENCE_SECONDS
+        while self._got < end:
+            data = response.read1(end - self._got)
+            if not data:
+                error = f"{self._name}: the server broke off its answer at byte {self._start + self._got}"
+                raise _TryAgainError(self._make_error(f"{error}: try again later"))
+            view[self._got : self._got + len(data)] = data
+            self._got += len(data)
+            if monotonic() > late_at and self._got < end:
+                raise self._make_silent_error()
+
+    def _translate(self, error: Exception) -> Exception:
+        """Make framefeed's error for one of the library, without references to it; that of a shortage stays."""
+        root = _find_root(error)
+        if isinstance(root, OSError) and find_shortage(root) is not None:
+            return OSError(root.errno, root.strerror)
+        if isinstance(error, PrivateAddressError):
+            return self._make_error(
+                f"{self._name}: the server redirects from a public to a private address, which is not followed: give "
+                "the URL of the object itself if you trust it"
+            )
+        if isinstance(error, ProxyUrlError):
+            return self._make_error(
+                f"{self._name}: the environment names a proxy that cannot be used: correct http_proxy and https_proxy, "
+                "or set no_proxy"
+            )
+        reason = hide_secrets(_describe_root(root), self.target.url)
+        failure: FramefeedError
+        if isinstance(error, TimeoutError) and not isinstance(error, NewConnectionError):
+            failure = self._make_silent_error()
+        elif isinstance(error, ValueError) or (isinstance(error, SSLError) and not isinstance(root, _BROKEN_TLS)):
+            failure = self._make_error(f"{self._name}: cannot be read ({reason}): check the URL")
+        else:
+            what = "the proxy" if isinstance(error, ProxyError) else "the server"
+            done = "cannot be reached"
+            if isinstance(root, http.client.IncompleteRead):
+                done = f"broke off its answer at byte {self._start + self._got}"
+            elif isinstance(root, http.client.HTTPException) and not isinstance(root, OSError):
+                done = "gave no answer that can be read"
+            advice = "check the URL and the network, then try again"
+            failure = self._make_error(f"{self._name}: {what} {done} ({reason}): {advice}")
+            return _TryAgainError(failure, Exception(f"{type(error).__name__}: {reason}"))
+        failure.__cause__ = Exception(f"{type(error).__name__}: {reason}")
+        return failure
+
+    def _make_error(self, message: str) -> UnreadableMedia:
+        return UnreadableMedia(message, source=self._name, stage="read")
+
+    def _make_silent_error(self) -> DeadlineExceeded:
+        waited = f"{_stopping.SILENCE_SECONDS:g} s (stage: read)"
+        return DeadlineExceeded(
+            f"{self._name}: the storage did not answer within {waited}: try again later",
+            source=self._name,
+            stage="read",
+        )
+
+
+def _close(response: Any) -> None:
+    """Give the connection back if the body was read, or is short; else close it."""
+    with suppress(HTTPError, OSError):
+        length = read_length(response.headers)
+        if response.status in _REDIRECTS and length is not None and length <= _MOST_DRAINED_BYTES:
+            response.drain_conn()
+        # A connection whose answer was read to its end is back in its pool already, and stays open.
+        response.close()
+
+
+def _find_root(error: BaseException) -> BaseException:
+    """Find the first cause of an error of urllib3."""
+    while isinstance(error, HTTPError):
+        inner = error.__cause__ or next((each for each in error.args if isinstance(each, BaseException)), None)
+        if inner is None:
+            break
+        error = inner
+    if isinstance(error, socket.gaierror):
+        # Without descriptors no name is found, and the C library does not say why.
+        try:
+            os.close(os.open(os.devnull, os.O_RDONLY))
+        except OSError as shortage:
+            return shortage
+    return error
+
+
+def _describe_root(error: BaseException) -> str:
+    """Describe the first cause of a failure; of what a server sent, and of headers, nothing."""
+    says = isinstance(error, (OSError, LocationValueError)) or type(error) in _SAYS_NUMBERS
+    text = str(error) if says else ""
+    return "".join(each if each.isprintable() else "?" for each in text[:_MOST_REASON]) or type(error).__name__
+
+
+_SAYS_NUMBERS = (http.client.HTTPException, http.client.LineTooLong, http.client.IncompleteRead)
+
+
+def _keep_headers(headers: Mapping[str, str], own: Mapping[str, str], url: str, next_url: str) -> dict[str, str]:
+    """Keep the headers for a redirect: rights are for the host that they were given for."""
+    same = urlsplit(url)[:2] == urlsplit(next_url)[:2]
+    return dict(headers) if same else {name: value for name, value in headers.items() if name in own}

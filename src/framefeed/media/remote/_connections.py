@@ -1,0 +1,257 @@
+"""Connections of urllib3, by address and proxy: which ones may be made, and what is logged of them."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import io
+import ipaddress
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from time import monotonic
+from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.request import getproxies, proxy_bypass
+
+import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+
+from framefeed import _stopping
+
+_MOST_CONNECTIONS = 64
+"""Idle ones that are kept for each host."""
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+class PrivateAddressError(Exception):
+    """A redirect from a public address leads to a private one."""
+
+
+class ProxyUrlError(Exception):
+    """The environment names a proxy that cannot be used."""
+
+
+class _Stream(io.RawIOBase):
+    """The bytes of a socket.
+
+    Attributes:
+        late_at: Of ``monotonic()``: until then the head of an answer must be here; None behind it.
+    """
+
+    def __init__(self, file: io.RawIOBase) -> None:
+        self._file = file
+        self.late_at: float | None = monotonic() + _stopping.SILENCE_SECONDS
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        count = self._file.readinto(buffer)
+        if self.late_at is not None:
+            # The timeout of a socket begins anew with each byte.
+            if monotonic() > self.late_at:
+                raise TimeoutError("timed out")
+            # http.client takes the end of a connection for the end of a head.
+            if not count:
+                raise ConnectionResetError("Remote end closed connection in its answer")
+        return count
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class _Response(http.client.HTTPResponse):
+    """An answer whose head is whole, and here in time."""
+
+    def begin(self) -> None:
+        file: Any = self.fp
+        stream = _Stream(file.detach())
+        self.fp = io.BufferedReader(stream)
+        super().begin()
+        stream.late_at = None
+
+
+class _Checked:
+    """Knows whether its address is public, also when its socket is closed; may refuse others before it sends a byte."""
+
+    public_only = False
+    is_public: bool | None = None
+    response_class: Any = _Response
+
+    def _new_conn(self) -> Any:
+        sock = super()._new_conn()  # type: ignore[misc]
+        self.is_public = is_public(sock)
+        if self.public_only and not self.is_public:
+            sock.close()
+            raise PrivateAddressError
+        return sock
+
+
+class _Http(_Checked, HTTPConnection):
+    pass
+
+
+class _Https(_Checked, HTTPSConnection):
+    pass
+
+
+class _PublicHttp(_Http):
+    public_only = True
+
+
+class _PublicHttps(_Https):
+    public_only = True
+
+
+class _HttpPool(HTTPConnectionPool):
+    ConnectionCls = _Http
+
+
+class _HttpsPool(HTTPSConnectionPool):
+    ConnectionCls = _Https
+
+
+class _PublicHttpPool(HTTPConnectionPool):
+    ConnectionCls = _PublicHttp
+
+
+class _PublicHttpsPool(HTTPSConnectionPool):
+    ConnectionCls = _PublicHttps
+
+
+_POOLS = {
+    False: {"http": _HttpPool, "https": _HttpsPool},
+    True: {"http": _PublicHttpPool, "https": _PublicHttpsPool},
+}
+"""By whether they connect to public addresses alone."""
+
+
+def is_public(sock: Any) -> bool:
+    """Whether a socket is connected to an address that the whole internet can reach."""
+    try:
+        return is_public_address(sock.getpeername()[0])
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def is_public_address(text: str) -> bool:
+    """Whether the whole internet can reach an address.
+
+    Raises:
+        ValueError: It is none.
+    """
+    address: Any = ipaddress.ip_address(text.partition("%")[0])
+    if address.version == 6:
+        inner = address.ipv4_mapped or address.sixtofour
+        if address in _NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if address.is_site_local:
+            return False
+        address = inner or address
+    return bool(address.is_global and not address.is_multicast and not address.is_reserved)
+
+
+def is_public_name(host: str) -> bool:
+    """Whether a host that a proxy connects to is public, as far as its name tells."""
+    try:
+        return is_public_address(host)
+    except ValueError:
+        return host != "localhost" and not host.endswith((".localhost", ".local", ".internal"))
+
+
+def is_public_answer(response: Any, url: str) -> bool:
+    """Whether an answer came from a public address; through a proxy, from a public name."""
+    connection = response.connection
+    if connection is None or connection.proxy is not None:
+        return is_public_name(urlsplit(url).hostname or "")
+    return connection.is_public is not False
+
+
+class _Thread(threading.local):
+    """Whether a thread makes one of our requests: users' functions may use urllib3 in threads of ours too."""
+
+    is_ours = False
+
+
+_THREAD = _Thread()
+
+
+class _HideQueries(logging.Filter):
+    """Leaves the queries of our requests, which may be signed, out of urllib3's log, and what it warns of.
+
+    Its warnings have URLs and headers in any form, and answers are checked here.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not _THREAD.is_ours:
+            return True
+        if isinstance(record.args, tuple):
+            record.args = tuple(
+                each.partition("?")[0] + "?..." if isinstance(each, str) and "?" in each else each
+                for each in record.args
+            )
+        return record.levelno < logging.WARNING
+
+
+_HIDE_QUERIES = _HideQueries()
+for _name in ("connection", "connectionpool", "response", "poolmanager", "util.retry"):
+    logging.getLogger(f"urllib3.{_name}").addFilter(_HIDE_QUERIES)
+
+
+@contextmanager
+def hiding_queries() -> Iterator[None]:
+    """Keep the secrets of requests that the calling thread makes in the block out of urllib3's log."""
+    _THREAD.is_ours = True
+    try:
+        yield
+    finally:
+        _THREAD.is_ours = False
+
+
+def make_manager(public_only: bool, proxy: str) -> urllib3.PoolManager:
+    """Make a manager of pools; through a proxy, addresses are those of the proxy, and not checked."""
+    options: dict[str, Any] = {"maxsize": _MOST_CONNECTIONS, "block": False, "num_pools": 32}
+    manager = _make_proxy_manager(proxy, options) if proxy else urllib3.PoolManager(**options)
+    manager.pool_classes_by_scheme = _POOLS[public_only and not proxy]
+    return manager
+
+
+def _make_proxy_manager(proxy: str, options: dict[str, Any]) -> urllib3.PoolManager:
+    try:
+        parts = urlsplit(proxy)
+        headers = {}
+        if parts.username is not None:
+            given = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
+            headers["Proxy-Authorization"] = "Basic " + base64.b64encode(given).decode()
+        # Without the user, whom messages would name.
+        place = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], "", "", ""))
+        if parts.hostname:
+            return urllib3.ProxyManager(place, proxy_headers=headers, **options)
+    except ValueError:  # Also LocationValueError.
+        pass
+    raise ProxyUrlError
+
+
+_PROXY_NAMES = tuple(
+    each for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy") for each in (name, name.upper())
+)
+
+
+def find_proxy(scheme: str, netloc: str) -> str:
+    """Find the proxy that the environment names for a host; empty if there is none."""
+    return _find_proxy_in(scheme, netloc, *map(os.environ.get, (*_PROXY_NAMES, "REQUEST_METHOD")))
+
+
+@lru_cache(maxsize=256)  # To read the environment for proxies takes 40 us, a quarter of a request.
+def _find_proxy_in(scheme: str, netloc: str, *_: str | None) -> str:
+    proxies = getproxies()
+    proxy = proxies.get(scheme) or proxies.get("all") or ""
+    if not proxy or proxy_bypass(netloc):
+        return ""
+    return proxy if "://" in proxy else f"http://{proxy}"

@@ -1,0 +1,335 @@
+"""Read an object by ranges: those that a plan names, and windows around what parsers ask for."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from time import perf_counter
+from weakref import WeakSet
+
+from framefeed import _stopping
+from framefeed._fetched import FetchCounts, count_fetch
+from framefeed._outcome import Err
+from framefeed._per_process import PerProcess
+from framefeed._shown import show_name
+from framefeed._stopping import PendingCall
+from framefeed._values import SourceStat
+from framefeed.media.remote._answers import ObjectVersion, make_stale_error
+from framefeed.media.remote._client import PIECE_BYTES, Answer, RangeGet
+from framefeed.media.remote._targets import Target
+
+Range = tuple[int, int]
+"""First byte, and behind the last one."""
+
+FIRST_WINDOW = 2**16
+"""Bytes that are fetched for a read which no one announced."""
+LAST_WINDOW = 2**22
+"""The same, for reads one after the other through a file."""
+REQUEST_BYTES = 2**23
+"""Most bytes of one request; longer ranges are divided."""
+_MOST_KEPT_BYTES = 2**25
+_MOST_AHEAD = 8
+"""Requests of announced ranges that are made at once."""
+GAP_BYTES = 2**18
+"""Ranges that are not further apart are one request: at 50 MB/s these bytes take 5 ms, and a request 20."""
+
+
+def merge_ranges(ranges: Iterable[Range], gap: int) -> list[Range]:
+    """Merge ranges that overlap or are at most ``gap`` bytes apart; ascending.
+
+    >>> merge_ranges([(100, 110), (0, 10), (15, 20)], gap=5)
+    [(0, 20), (100, 110)]
+    """
+    merged: list[Range] = []
+    for start, stop in sorted(each for each in ranges if each[0] < each[1]):
+        if merged and start - merged[-1][1] <= gap:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], stop))
+        else:
+            merged.append((start, stop))
+    return merged
+
+
+def divide_ranges(ranges: Iterable[Range]) -> list[Range]:
+    """Merge ranges, and divide those that are too long for one request; ascending."""
+    return [
+        (start, min(stop, start + REQUEST_BYTES))
+        for first, stop in merge_ranges(ranges, GAP_BYTES)
+        for start in range(first, stop, REQUEST_BYTES)
+    ]
+
+
+class _Part:
+    """A range that is here, or on its way; ``is_shared`` if several readers may use it."""
+
+    __slots__ = ("call", "data", "is_shared", "start", "stop", "version")
+
+    def __init__(self, start: int, stop: int, call: PendingCall[Answer], *, is_shared: bool = False) -> None:
+        self.start, self.stop = start, stop
+        self.data: memoryview | None = None
+        self.version: ObjectVersion | None = None
+        self.call = call
+        self.is_shared = is_shared
+
+    @property
+    def nbytes(self) -> int:
+        return self.stop - self.start
+
+
+class FetchedAhead:
+    """Ranges of an object that are asked for now, for readers that come later; they are kept as long as this object.
+
+    Args:
+        target: The object.
+        ranges: First byte of each, and behind the last one.
+        version: Which version they must be of; None for any.
+
+    Attributes:
+        nbytes: Their bytes.
+    """
+
+    def __init__(self, target: Target, ranges: Iterable[Range], version: ObjectVersion | None = None) -> None:
+        self._url = target.url
+        self.parts = [
+            _Part(start, stop, PendingCall(RangeGet(target, start, stop, version)), is_shared=True)
+            for start, stop in divide_ranges(ranges)
+        ]
+        self.nbytes = sum(part.nbytes for part in self.parts)
+        _AHEAD.value.add(self._url, self)
+
+    def drop(self) -> None:
+        """Give them up; a reader keeps what it uses."""
+        parts, self.parts = self.parts, []
+        _AHEAD.value.remove(self._url, self)
+        for part in parts:
+            part.call.is_abandoned.set()
+
+    def forget(self, part: _Part) -> None:
+        """Let no other reader use a range that failed."""
+        self.parts = [each for each in self.parts if each is not part]
+
+
+class _AheadByUrl:
+    """What was asked for ahead, by URL."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ahead: dict[str, WeakSet[FetchedAhead]] = {}
+        self._clean_at = _CLEAN_AT
+
+    def add(self, url: str, ahead: FetchedAhead) -> None:
+        with self._lock:
+            if len(self._ahead) >= self._clean_at:
+                self._ahead = {url: each for url, each in self._ahead.items() if each}
+                self._clean_at = max(_CLEAN_AT, 2 * len(self._ahead))
+            self._ahead.setdefault(url, WeakSet()).add(ahead)
+
+    def remove(self, url: str, ahead: FetchedAhead) -> None:
+        with self._lock:
+            if (known := self._ahead.get(url)) is not None:
+                known.discard(ahead)
+                if not known:
+                    del self._ahead[url]
+
+    def list_ahead(self, url: str) -> list[FetchedAhead]:
+        if url not in self._ahead:
+            return []
+        with self._lock:
+            return list(self._ahead.get(url, ()))
+
+
+_CLEAN_AT = 1024
+"""URLs of which what was asked for may have been freed without being dropped."""
+_AHEAD = PerProcess(_AheadByUrl)
+
+
+class RangeReader:
+    """Reads an object by URL; one thread at a time. After a fork it begins anew.
+
+    Args:
+        target: The object.
+        version: Which version the bytes must be of; None for the one of the first answer.
+
+    Attributes:
+        version: Of the object, once an answer is there; all bytes are of this version.
+        fetched: What its reads waited for.
+    """
+
+    def __init__(self, target: Target, version: ObjectVersion | None = None) -> None:
+        self._target = target
+        self._name = show_name(target.url)
+        self.version = version
+        self.fetched = FetchCounts()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._parts: list[_Part] = []  # the one used last is the last
+        self._announced: deque[Range] = deque()
+        self._window, self._next_offset = FIRST_WINDOW, 0
+
+    def announce(self, ranges: Iterable[Range]) -> None:
+        """Say which ranges are read next; the first ones are asked for at once. What was announced before is over."""
+        if self._pid != os.getpid():
+            self._begin()
+        end = sys.maxsize if self.version is None else self.version.size
+        wanted = divide_ranges((start, min(stop, end)) for start, stop in ranges)
+        self._add_ahead(wanted)
+        self._give_up([part for part in self._parts if part.data is None and (part.start, part.stop) not in wanted])
+        self._announced = deque(each for each in map(self._find_rest, wanted) if each[0] < each[1])
+        self._start_announced()
+
+    def _find_rest(self, wanted: Range) -> Range:
+        """Find what is missing of a range, without the middle."""
+        start, stop = wanted
+        for part in sorted(self._parts, key=attrgetter("start")):
+            if part.start <= start < part.stop:
+                start = part.stop
+        return start, stop
+
+    def release(self) -> None:
+        """Give up what was read and what is under way."""
+        if self._pid == os.getpid():
+            self._give_up(self._parts)
+        self._begin()
+
+    def _give_up(self, parts: Iterable[_Part]) -> None:
+        for part in list(parts):
+            if not part.is_shared:
+                part.call.is_abandoned.set()
+            self._parts.remove(part)
+
+    def close(self) -> None:
+        """Give up what is under way; more than once is fine."""
+        self.release()
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
+        if self._pid != os.getpid():
+            self._begin()
+        got = 0
+        while got < len(buffer):
+            at = offset + got
+            if self.version is not None and at >= self.version.size:
+                break
+            part = self._find(at) or self._take_ahead(at) or self._fetch(at, len(buffer) - got)
+            piece = self._wait(part)[at - part.start : at - part.start + len(buffer) - got]
+            if not piece:
+                break
+            buffer[got : got + len(piece)] = piece
+            got += len(piece)
+        return got
+
+    def stat(self) -> SourceStat:
+        """Bytes of the object."""
+        if self.version is None:
+            self.read_into(memoryview(bytearray(1)), 0)
+        return SourceStat(0 if self.version is None else self.version.size)
+
+    def _find(self, offset: int) -> _Part | None:
+        for number in range(len(self._parts) - 1, -1, -1):
+            part = self._parts[number]
+            if part.start <= offset < part.stop:
+                self._parts.append(self._parts.pop(number))
+                return part
+        return None
+
+    def _take_ahead(self, offset: int) -> _Part | None:
+        self._add_ahead([(offset, offset + 1)])
+        return self._find(offset)
+
+    def _add_ahead(self, ranges: Sequence[Range]) -> None:
+        for ahead in _AHEAD.value.list_ahead(self._target.url):
+            for part in ahead.parts:
+                overlaps = any(part.start < stop and start < part.stop for start, stop in ranges)
+                if overlaps and part not in self._parts:
+                    self._parts.append(part)
+
+    def _fetch(self, offset: int, count: int) -> _Part:
+        """Ask for the bytes at an offset, and for what is announced behind them."""
+        while self._announced and self._announced[0][1] <= offset:
+            self._announced.popleft()
+        if self._announced and self._announced[0][0] <= offset:
+            part = self._start(*self._announced.popleft())
+        else:
+            is_sequential = offset == self._next_offset > 0
+            self._window = min(2 * self._window, LAST_WINDOW) if is_sequential else FIRST_WINDOW
+            part = self._start(offset, offset + min(max(self._window, count), REQUEST_BYTES))
+            self._next_offset = part.stop
+        self._start_announced()
+        return part
+
+    def _start_announced(self) -> None:
+        if self.version is None or not self._announced:
+            return  # The first answer says of which version the others must be.
+        waiting = [part for part in self._parts if part.data is None]
+        nbytes = sum(part.nbytes for part in waiting)
+        count = len(waiting)
+        while self._announced and count < _MOST_AHEAD and nbytes < _MOST_KEPT_BYTES // 2:
+            start, stop = self._announced[0]
+            if start < self.version.size:
+                try:
+                    self._start(start, stop)
+                except OSError:
+                    return  # No thread; the read itself will ask, and say so.
+                count, nbytes = count + 1, nbytes + stop - start
+            self._announced.popleft()
+
+    def _start(self, start: int, stop: int) -> _Part:
+        if self.version is not None:
+            stop = min(stop, self.version.size)
+        part = _Part(start, stop, PendingCall(RangeGet(self._target, start, stop, self.version)))
+        self._parts.append(part)
+        return part
+
+    def _wait(self, part: _Part) -> memoryview:
+        if part.data is None:
+            pieces = -(-(part.stop - part.start) // PIECE_BYTES)
+            began = perf_counter()
+            try:
+                # Its own thread knows when the server is silent.
+                outcome = part.call.wait(_stopping.SILENCE_SECONDS * (pieces + 2), self._name, "read")
+            except BaseException:
+                self._remove(part)
+                raise
+            finally:
+                self._count(FetchCounts(wait_seconds=perf_counter() - began))
+            if isinstance(outcome, Err):
+                self._remove(part)
+                raise outcome.error
+            answer = outcome.value
+            part.stop = part.start + len(answer.data)
+            part.data = memoryview(answer.data)
+            # The answer to a read behind the end has no other facts than the size.
+            part.version = answer.version if answer.data or not answer.version.size else None
+            self._count(FetchCounts(answer.requests, len(answer.data)))
+            self._drop_oldest()
+        if self.version is None:
+            self.version = part.version
+        elif part.version is not None and not self.version.is_same(part.version):
+            self._remove(part)
+            raise make_stale_error(self._name)
+        self._start_announced()
+        return part.data
+
+    def _count(self, counts: FetchCounts) -> None:
+        self.fetched += counts
+        count_fetch(counts)
+
+    def _remove(self, part: _Part) -> None:
+        """Forget a range that failed, so that it is asked for again."""
+        self._parts.remove(part)
+        if part.is_shared:
+            for ahead in _AHEAD.value.list_ahead(self._target.url):
+                ahead.forget(part)
+
+    def _drop_oldest(self) -> None:
+        nbytes = sum(part.nbytes for part in self._parts)
+        for part in [each for each in self._parts[:-1] if each.data is not None]:
+            if nbytes <= _MOST_KEPT_BYTES:
+                break
+            nbytes -= part.nbytes
+            self._parts.remove(part)

@@ -1,0 +1,104 @@
+"""Objects of S3: requests with a signature, and what their errors mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from framefeed._per_process import PerProcess
+from framefeed._shown import show_name
+from framefeed.errors import UsageError
+from framefeed.media.remote._credentials import S3Settings, resolve_s3
+from framefeed.media.remote._s3_listing import TRANSIENT_CODES, describe_error
+from framefeed.media.remote._s3_urls import S3Name, find_other_region, locate, split_s3_url
+from framefeed.media.remote._signature import S3Request, sign
+from framefeed.media.remote._storage_options import S3Options
+from framefeed.media.remote._targets import Problem
+
+
+class Regions:
+    """Regions of buckets that are elsewhere than the settings say, and the settings; of one process."""
+
+    def __init__(self) -> None:
+        self._regions: dict[str, str] = {}
+        self._settings: S3Settings | None = None
+
+    @property
+    def settings(self) -> S3Settings:
+        """How buckets are reached."""
+        if self._settings is None:
+            self._settings = resolve_s3(S3Options())
+        return self._settings
+
+    def renew(self) -> None:
+        """Read keys anew: those of a file or variable may have been replaced since they were read."""
+        self._settings = None
+
+    def find(self, bucket: str) -> str:
+        """Find the region of a bucket."""
+        return self._regions.get(bucket, self.settings.region)
+
+    def learn(self, bucket: str, region: str) -> None:
+        """Remember the region of a bucket."""
+        self._regions[bucket] = region
+
+
+_REGIONS = PerProcess(Regions)
+
+
+@dataclass(frozen=True)
+class S3Target:
+    """An object that a URL ``s3://bucket/key`` names.
+
+    Attributes:
+        url: As the user gave it.
+        name: Bucket and key.
+
+    Raises:
+        UsageError: The URL names no object.
+    """
+
+    url: str = field(repr=False)
+    name: S3Name = field(init=False)
+    explains: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", split_s3_url(self.url))
+        if not self.name.key:
+            raise UsageError(f"{show_name(self.url)}: names a bucket: name an object in it, s3://bucket/key")
+
+    def make_request(self, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+        """Make the URL and all headers of a request with these headers, signed now if there are keys.
+
+        Raises:
+            UsageError: There are no keys, or they are wrong.
+        """
+        known = _REGIONS.value
+        region = known.find(self.name.bucket)
+        address = locate(self.name, region, known.settings.endpoint)
+        credentials = known.settings.get_credentials()
+        sent = dict(headers)
+        if credentials is not None:
+            request = S3Request("GET", address.host_header, address.target)
+            sent = sign(request, headers, credentials, region, datetime.now(UTC))
+        return f"{address.scheme}://{address.host_header}{address.target}", sent
+
+    def explain(self, status: int, headers: Mapping[str, str], document: bytes) -> Problem | None:
+        """Explain an error of S3; learn from it where the bucket is."""
+        known = _REGIONS.value
+        bucket = self.name.bucket
+        region = find_other_region(status, headers, document, known.find(bucket))
+        if region is not None:
+            known.learn(bucket, region)
+            return Problem("", is_transient=True)
+        credentials = known.settings.get_credentials()
+        secrets = [each for each in ((credentials and (credentials.key, credentials.token)) or ()) if each]
+        code, message = describe_error(document, secrets)
+        if code == "ExpiredToken":
+            known.renew()
+        return Problem(message, code in TRANSIENT_CODES, code in _MISSING_CODES) if code else None
+
+
+_MISSING_CODES = ("NoSuchBucket", "NoSuchKey", "NoSuchVersion")

@@ -1,0 +1,100 @@
+"""Objects by URL: what to send to whom to get them."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple, Protocol
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+from framefeed._cached import cached_property
+
+_HTTP = re.compile(r"https?://", re.IGNORECASE)
+
+
+def is_http(url: str) -> bool:
+    """Whether a URL, which is no chain of several, is read by HTTP."""
+    return _HTTP.match(url) is not None and "::" not in url
+
+
+def is_s3(url: str) -> bool:
+    """Whether a URL, which is no chain of several, names an object of S3."""
+    return url.startswith("s3://") and "::" not in url
+
+
+class Problem(NamedTuple):
+    """What a server says of an error.
+
+    Attributes:
+        message: In words; empty if there is nothing to say.
+        is_transient: Whether a repeated request may not have it.
+        is_missing: Whether there is no such object.
+    """
+
+    message: str
+    is_transient: bool = False
+    is_missing: bool = False
+
+
+class Target(Protocol):
+    """An object that can be asked for.
+
+    Attributes:
+        url: As the user gave it, with its secrets.
+    """
+
+    @property
+    def url(self) -> str:
+        """Its URL as the user gave it, with its secrets."""
+        ...
+
+    def make_request(self, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+        """Make the URL and all headers of a request with these headers."""
+        ...
+
+    @property
+    def explains(self) -> bool:
+        """Whether errors have documents that are to be read, and redirects are not followed."""
+        ...
+
+    def explain(self, status: int, headers: Mapping[str, str], document: bytes) -> Problem | None:
+        """Explain an error by its document; None if its status says all."""
+        ...
+
+
+@dataclass(frozen=True)
+class HttpTarget:
+    """An object that a URL with http or https names.
+
+    Attributes:
+        url: As the user gave it, with its secrets.
+        headers: More headers for its server, such as rights.
+    """
+
+    url: str = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    explains: ClassVar[bool] = False
+
+    @cached_property
+    def _request(self) -> tuple[str, dict[str, str]]:
+        parts = urlsplit(self.url)
+        host = parts.netloc.rpartition("@")[2]
+        headers = dict(self.headers)
+        if parts.username is not None and not any(name.lower() == "authorization" for name in headers):
+            given = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
+            headers["Authorization"] = "Basic " + base64.b64encode(given).decode()
+        # Characters that no URL may have are escaped; what is escaped already stays.
+        path, query = (quote(each, safe="/%:@!$&'()*+,;=~?") for each in (parts.path, parts.query))
+        return urlunsplit((parts.scheme.lower(), host, path, query, "")), headers
+
+    def make_request(self, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+        """Make the URL and all headers of a request with these headers."""
+        url, own = self._request
+        given = {name.lower() for name in headers}
+        return url, {**{name: value for name, value in own.items() if name.lower() not in given}, **headers}
+
+    def explain(self, status: int, headers: Mapping[str, str], document: bytes) -> Problem | None:
+        """Explain nothing: the status says all."""
+        return None

@@ -1,0 +1,42 @@
+"""Get ranges in a test: the bytes, or the error that a caller gets."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from framefeed._outcome import Err
+from framefeed._shown import show_name
+from framefeed._stopping import PendingCall
+from framefeed.media.remote._answers import ObjectVersion
+from framefeed.media.remote._client import Answer, RangeGet
+from framefeed.media.remote._targets import HttpTarget
+
+DATA = random.Random(29).randbytes(300_000)
+WAIT_SECONDS = 30.0
+
+
+def begin(
+    url: str, start: int = 1000, stop: int = 3000, headers: Mapping[str, str] | None = None
+) -> PendingCall[Answer]:
+    """Begin to get a range in a thread of its own."""
+    return PendingCall(RangeGet(HttpTarget(url, headers or {}), start, stop))
+
+
+def wait(call: PendingCall[Answer], url: str) -> Answer:
+    """Wait for the range; raise its error."""
+    outcome = call.wait(WAIT_SECONDS, show_name(url), "read")
+    if isinstance(outcome, Err):
+        raise outcome.error
+    return outcome.value
+
+
+def get(
+    url: str,
+    start: int = 1000,
+    stop: int = 3000,
+    headers: Mapping[str, str] | None = None,
+    version: ObjectVersion | None = None,
+) -> Answer:
+    """Get a range."""
+    return wait(PendingCall(RangeGet(HttpTarget(url, headers or {}), start, stop, version)), url)

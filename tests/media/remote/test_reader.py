@@ -1,0 +1,426 @@
+"""Any schedule of reads, announcements and forks, over a server with faults, gives the bytes or a typed error."""
+
+from __future__ import annotations
+
+import gc
+import random
+import threading
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from framefeed import _stopping
+from framefeed._outcome import Err, catch_outcome
+from framefeed._stopping import Cancelled, cancelled_by
+from framefeed._values import read_bytes
+from framefeed.errors import DeadlineExceeded, MediaError, MissingMedia, StaleSource, UnreadableMedia
+from framefeed.media.remote import _client, _reader
+from framefeed.media.remote._reader import FIRST_WINDOW, GAP_BYTES, RangeReader, merge_ranges
+from framefeed.media.remote._targets import HttpTarget
+from tests.decode.forks import Child
+from tests.lengths import either
+from tests.media.remote.faults import Fault, FaultServer, Stored, redirect
+from tests.media.remote.getting import DATA
+
+pytestmark = pytest.mark.timeout(100)
+SIZE = len(DATA)
+MB = 2**20
+
+
+def open_at(server: FaultServer, path: str = "/a.mp4") -> RangeReader:
+    return RangeReader(HttpTarget(server.url + path))
+
+
+@pytest.fixture
+def reader(server: FaultServer) -> RangeReader:
+    return open_at(server)
+
+
+# --- merging -----------------------------------------------------------------------------------------
+
+SOME_RANGES = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=12)
+
+
+@given(SOME_RANGES, st.integers(0, 9))
+def test_merged_ranges_hold_all_bytes_and_no_gap_that_is_too_long(ranges: list[tuple[int, int]], gap: int) -> None:
+    merged = merge_ranges(ranges, gap)
+    assert all(start < stop for start, stop in merged)
+    assert all(after[0] - before[1] > gap for before, after in pairwise(merged))
+    asked = {byte for start, stop in ranges for byte in range(start, stop)}
+    given_ = {byte for start, stop in merged for byte in range(start, stop)}
+    assert asked <= given_
+    assert {start for start, _ in merged} <= {start for start, _ in ranges}
+    assert {stop for _, stop in merged} <= {stop for _, stop in ranges}
+    # Bytes that were not asked for lie in gaps of at most `gap`.
+    extra = given_ - asked
+    assert all(not extra.issuperset(range(byte, byte + gap + 1)) for byte in extra)
+    assert merge_ranges(merged, gap) == merged
+    assert merge_ranges(reversed(ranges), gap) == merged
+
+
+def test_a_gap_of_just_the_length_is_merged() -> None:
+    ranges = [(100, 110), (0, 10), (15, 20), (20, 21)]
+    assert merge_ranges(ranges, 5) == [(0, 21), (100, 110)]
+    assert merge_ranges(ranges, 4) == [(0, 10), (15, 21), (100, 110)]
+
+
+# --- requests ----------------------------------------------------------------------------------------
+
+
+def test_nothing_is_asked_before_the_first_read(server: FaultServer, reader: RangeReader) -> None:
+    reader.announce([(0, 100)])
+    assert (server.count(), reader.version) == (0, None)
+
+
+def test_reads_are_served_from_a_window(server: FaultServer, reader: RangeReader) -> None:
+    for start in range(0, 5000, 100):
+        assert read_bytes(reader, start, 100) == DATA[start : start + 100]
+    assert server.ranges == [(0, FIRST_WINDOW)]
+    assert (reader.fetched.requests, reader.fetched.nbytes) == (1, FIRST_WINDOW)
+
+
+def test_windows_grow_while_a_file_is_read_in_order(server: FaultServer, reader: RangeReader) -> None:
+    assert b"".join(read_bytes(reader, start, 1000) for start in range(0, SIZE, 1000)) == DATA
+    first = FIRST_WINDOW
+    assert server.ranges == [(0, first), (first, 3 * first), (3 * first, SIZE)]
+    read_bytes(open_at(server), 10, 5)
+    assert server.ranges[-1] == (10, 10 + first)
+
+
+def test_announced_ranges_are_one_request_each(server: FaultServer, reader: RangeReader) -> None:
+    server.objects["/a.mp4"] = Stored(data := random.Random(1).randbytes(4 * MB))
+    ranges = [(10, 1000), (1000, 2000), (MB, MB + 500), (MB + 600, MB + 700), (3 * MB, 3 * MB + 10)]
+    reader.announce(ranges)
+    for start, stop in ranges:
+        assert read_bytes(reader, start, stop - start) == data[start:stop]
+    assert sorted(map(tuple, server.ranges)) == [(10, 2000), (MB, MB + 700), (3 * MB, 3 * MB + 10)]  # type: ignore[arg-type]
+    assert (reader.fetched.requests, reader.fetched.nbytes) == (3, 1990 + 700 + 10)
+
+
+def test_announced_ranges_are_asked_for_together(server: FaultServer, reader: RangeReader) -> None:
+    server.objects["/a.mp4"] = Stored(bytes(20 * MB))
+    read_bytes(reader, 0, 10)
+    server.always["/a.mp4"] = Fault(before="head", end="stall")
+    reader.announce([(number * MB, number * MB + 10) for number in range(1, 20)])
+    server.wait_for_requests(1 + _reader._MOST_AHEAD)
+    server.wait_for_connections(_reader._MOST_AHEAD + (server.connections > _reader._MOST_AHEAD))
+    assert server.count() == 1 + _reader._MOST_AHEAD
+    server.always.clear()
+
+
+def test_ranges_behind_the_end_are_not_asked_for(server: FaultServer, reader: RangeReader) -> None:
+    read_bytes(reader, 0, 10)
+    reader.announce([(SIZE - 10, SIZE + 90), (SIZE, SIZE + 5), (10 * SIZE, 11 * SIZE)])
+    assert read_bytes(reader, SIZE - 10, 100) == DATA[-10:]
+    assert read_bytes(reader, 10 * SIZE, 100) == b""
+    assert server.ranges == [(0, FIRST_WINDOW), (SIZE - 10, SIZE)]
+    fresh = open_at(server)
+    fresh.announce([(SIZE - 10, SIZE + 90), (SIZE + GAP_BYTES + 91, 11 * SIZE)])
+    assert read_bytes(fresh, SIZE - 10, 100) == DATA[-10:]
+    fresh.announce([(0, 5)])
+    assert read_bytes(fresh, 0, 5) == DATA[:5]
+    assert server.ranges[2:] == [(SIZE - 10, SIZE + 90), (0, 5)]
+
+
+def test_a_first_read_behind_the_end_gives_nothing(server: FaultServer, reader: RangeReader) -> None:
+    assert read_bytes(reader, SIZE + 1, 10) == b""
+    assert read_bytes(reader, 5, 10) == DATA[5:15]
+    assert reader.stat().bytes == SIZE
+
+
+def test_what_is_announced_again_is_not_asked_again(server: FaultServer, reader: RangeReader) -> None:
+    for _ in range(3):
+        reader.announce([(5, 500), (SIZE - 10, SIZE + 10)])
+        assert read_bytes(reader, 5, 495) == DATA[5:500]
+        assert read_bytes(reader, SIZE - 10, 20) == DATA[-10:]
+    assert server.count() == 2
+
+
+def test_what_is_not_announced_any_more_is_given_up(
+    server: FaultServer, reader: RangeReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_stopping, "SILENCE_SECONDS", 0.5)
+    server.objects["/a.mp4"] = Stored(bytes(9 * MB))
+    read_bytes(reader, 0, 10)
+    server.always["/a.mp4"] = Fault(before="head", end="stall")
+    reader.announce([(MB, MB + 10), (3 * MB, 3 * MB + 10)])
+    calls = [part.call for part in reader._parts if part.data is None]
+    server.wait_for_requests(3)
+    reader.announce([(3 * MB, 3 * MB + 10)])
+    assert [call.is_abandoned.is_set() for call in calls] == [True, False]
+    reader.release()
+    assert [call.is_abandoned.is_set() for call in calls] == [True, True]
+    server.wait_for_connections(0)
+
+
+def test_announcing_needs_no_thread(server: FaultServer, reader: RangeReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_bytes(reader, 0, 10)
+
+    def fail(*_: object) -> None:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_reader, "PendingCall", fail)
+        reader.announce([(SIZE - 10, SIZE)])
+        with pytest.raises(OSError, match="temporarily"):
+            read_bytes(reader, SIZE - 10, 10)
+    assert read_bytes(reader, SIZE - 10, 10) == DATA[-10:]
+
+
+def test_kept_memory_is_bounded(server: FaultServer, reader: RangeReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_reader, "_MOST_KEPT_BYTES", 100_000)
+    monkeypatch.setattr(_reader, "GAP_BYTES", 0)
+    rng = random.Random(3)
+    for number in range(60):
+        if number % 3 == 0:
+            starts = [rng.randrange(SIZE) for _ in range(20)]
+            reader.announce([(start, start + 5000) for start in starts])
+        start, count = rng.randrange(SIZE), rng.randrange(1, 30_000)
+        assert read_bytes(reader, start, count) == DATA[start : start + count]
+        assert sum(len(part.data) for part in reader._parts if part.data is not None) <= 100_000 + FIRST_WINDOW
+
+
+# --- failures ----------------------------------------------------------------------------------------
+
+
+def test_a_failed_range_is_asked_again_by_the_next_read(server: FaultServer, reader: RangeReader) -> None:
+    server.plan("/a.mp4", Fault(403))
+    with pytest.raises(UnreadableMedia, match="answered 403"):
+        read_bytes(reader, 0, 10)
+    assert read_bytes(reader, 0, 10) == DATA[:10]
+
+
+def test_a_failure_ahead_is_of_the_read_that_needs_it(server: FaultServer, reader: RangeReader) -> None:
+    server.objects["/a.mp4"] = Stored(data := random.Random(2).randbytes(3 * MB))
+    reader.announce([(0, 10), (MB, MB + 10), (2 * MB, 2 * MB + 10)])
+    server.plan("/a.mp4", Fault(), Fault(403), Fault(403))
+    assert read_bytes(reader, 0, 10) == data[:10]
+    server.wait_for_requests(3)
+    for start in (MB, 2 * MB):
+        with pytest.raises(UnreadableMedia, match=r"a\.mp4: the server answered 403"):
+            read_bytes(reader, start, 10)
+        assert read_bytes(reader, start, 10) == data[start : start + 10]
+
+
+def test_an_object_that_is_missing_is_missing(server: FaultServer) -> None:
+    with pytest.raises(MissingMedia, match=r"none\.mp4: no such file"):
+        read_bytes(open_at(server, "/none.mp4"), 0, 10)
+
+
+@pytest.mark.usefixtures("server")
+def test_a_wait_ends_with_its_run_and_the_reader_goes_on(
+    server: FaultServer, reader: RangeReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_stopping, "SILENCE_SECONDS", 0.5)
+    server.plan("/a.mp4", Fault(before="head", end="stall"))
+    with pytest.raises(Cancelled), cancelled_by(lambda: server.count() > 0):
+        read_bytes(reader, 0, 10)
+    assert read_bytes(reader, 0, 10) == DATA[:10]
+    server.wait_for_connections(1)
+
+
+def test_a_late_read_does_not_write_to_the_callers_memory(
+    server: FaultServer, reader: RangeReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_stopping, "SILENCE_SECONDS", 0.1)
+    server.plan("/a.mp4", Fault(after=100, end="stall"))
+    memory = bytearray(200)
+    with pytest.raises(DeadlineExceeded, match=r"a\.mp4: the storage did not answer"):
+        reader.read_into(memoryview(memory), 0)
+    assert memory == bytes(200)
+
+
+@pytest.mark.parametrize("honoured", [True, False], ids=["conditions honoured", "conditions ignored"])
+@pytest.mark.parametrize("same_size", [True, False])
+def test_D09_an_object_that_is_replaced_between_two_ranges_is_stale(
+    server: FaultServer, reader: RangeReader, honoured: bool, same_size: bool
+) -> None:
+    server.always["/a.mp4"] = Fault(unconditional=not honoured)
+    assert read_bytes(reader, 0, 10) == DATA[:10]
+    server.objects["/a.mp4"] = Stored(bytes(SIZE if same_size else SIZE - 9), '"two"')
+    for start in (SIZE // 2, SIZE - 10):
+        with pytest.raises(StaleSource, match=r"a\.mp4: the object was replaced"):
+            read_bytes(reader, start, 10)
+    reader.release()  # also what is opened once more by the same reader
+    with pytest.raises(StaleSource):
+        read_bytes(reader, 0, 10)
+    assert read_bytes(open_at(server), 0, 10) == bytes(10)
+
+
+# --- threads and forks -------------------------------------------------------------------------------
+
+
+def test_threads_of_a_dead_reader_end(server: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_stopping, "SILENCE_SECONDS", 0.3)
+    reader = open_at(server)
+    read_bytes(reader, 0, 10)
+    server.always["/a.mp4"] = Fault(before="head", end="stall")
+    reader.announce([(FIRST_WINDOW, FIRST_WINDOW + 10), (SIZE - 5, SIZE)])
+    server.wait_for_requests(2)
+    del reader
+    gc.collect()
+    for thread in threading.enumerate():
+        if thread.name.startswith("framefeed-"):
+            thread.join(30)
+            assert not thread.is_alive()
+    server.wait_for_connections(0)
+
+
+@pytest.mark.parametrize("announces", [True, False])
+def test_L01_a_forked_child_begins_anew_while_requests_of_its_parent_are_under_way(
+    server: FaultServer, reader: RangeReader, announces: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.objects["/a.mp4"] = Stored(data := random.Random(4).randbytes(3 * MB))
+    read_bytes(reader, 0, 10)
+    stalled = Fault(before="head", end="stall")
+    server.plan("/a.mp4", stalled, stalled)
+    with monkeypatch.context() as patch:
+        patch.setattr(_stopping, "SILENCE_SECONDS", 5.0)
+        reader.announce([(MB, MB + 10), (2 * MB, 2 * MB + 10)])
+        server.wait_for_requests(3)
+
+    def ask() -> str:
+        if announces:
+            reader.announce([(MB, MB + 10)])
+        return str([read_bytes(reader, start, 10) == data[start : start + 10] for start in (MB, 2 * MB, 0)])
+
+    assert Child(ask).report() == "[True, True, True]"
+    reader.release()
+    assert [read_bytes(reader, start, 10) == data[start : start + 10] for start in (MB, 2 * MB, 0)] == [True] * 3
+
+
+# --- the law -----------------------------------------------------------------------------------------
+
+FAULTS = {
+    "none": Fault(),
+    "nor here": Fault(),
+    "nor there": Fault(),
+    "chunks": Fault(chunks=777),
+    "closed": Fault(after=100, end="close"),
+    "reset": Fault(after=5000, end="reset"),
+    "closed before": Fault(before="head", end="close"),
+    "503": Fault(503),
+    "403": Fault(403),
+    "416": Fault(416),
+    "whole": Fault(whole=True),
+    "short": Fault(body=b"short"),
+    "long": Fault(body=b"long" * 10**5),
+    "other range": Fault(headers={"Content-Range": "bytes 0-9/10"}),
+    "no range": Fault(headers={"Content-Range": None}),
+    "no tag": Fault(headers={"ETag": None}),
+    "no version": Fault(headers={"ETag": None, "Last-Modified": None}),
+    "encoded": Fault(headers={"Content-Encoding": "gzip"}),
+    "unconditional": Fault(unconditional=True),
+    "unconditional, closed": Fault(after=100, end="close", unconditional=True),
+    "more": Fault(more=b"HTTP/1.1 206 x\r\n"),
+    "to itself": redirect("/a.mp4"),
+    "moved": redirect("/moved.mp4"),
+    "to a file": redirect("file:///etc/passwd"),
+}
+
+
+PERMILLE = st.integers(0, 1100)
+"""Of the object's size."""
+
+
+class Reads(RuleBasedStateMachine):
+    """A reader over a server with faults, against the versions that its object has had."""
+
+    server: Any
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.server.faults.clear()
+        _client._CLIENT.begin()
+
+    @initialize(seed=st.integers(0, 9), size=st.sampled_from([0, 1, 999, 70_000, 200_000, 200_001]), etag=st.booleans())
+    def begin(self, seed: int, size: int, etag: bool) -> None:
+        self.size, self.has_etag, self.number = size, etag, 0
+        self.versions = [self.put(seed)]
+        self.reader = open_at(self.server)
+
+    def put(self, seed: int) -> bytes:
+        data = random.Random(seed).randbytes(self.size)
+        self.number += 1
+        tag = f'"{self.number}"' if self.has_etag else None
+        stored = Stored(data, tag, f"Wed, 21 Oct 2026 07:28:{self.number:02d} GMT")
+        self.server.objects["/a.mp4"] = self.server.objects["/moved.mp4"] = stored
+        return data
+
+    @rule(start=PERMILLE, count=PERMILLE)
+    def read(self, start: int, count: int) -> None:
+        self.read_bytes(start * self.size // 1000, 1 + count * self.size // 3000)
+
+    def read_bytes(self, start: int, count: int) -> None:
+        outcome = catch_outcome(lambda count: read_bytes(self.reader, start, count), count)
+        if isinstance(outcome, Err):
+            assert isinstance(outcome.error, MediaError), repr(outcome.error)
+            assert "/a.mp4: " in str(outcome.error)
+        else:
+            assert outcome.value in [data[start : start + count] for data in self.versions]
+            if self.reader.version is not None and count and start < self.size:
+                # All of one version, from the first byte that was read on.
+                self.versions = [data for data in self.versions if data[start : start + count] == outcome.value]
+
+    @rule(ranges=st.lists(st.tuples(PERMILLE, st.integers(1, 30_000)), max_size=4))
+    def announce(self, ranges: list[tuple[int, int]]) -> None:
+        asked = [(start * self.size // 1000, start * self.size // 1000 + count) for start, count in ranges]
+        self.reader.announce(asked)
+        for start, stop in sorted(asked)[:2]:
+            self.read_bytes(start, stop - start)
+
+    @rule(names=st.lists(st.sampled_from(list(FAULTS)), max_size=4))
+    def fail(self, names: list[str]) -> None:
+        self.server.plan("/a.mp4", *(FAULTS[name] for name in names))
+
+    @rule()
+    def release(self) -> None:
+        self.reader.release()
+
+    @rule(seed=st.integers(10, 99))
+    def replace(self, seed: int) -> None:
+        if self.number < 50:
+            self.versions.append(self.put(seed))
+
+    @rule()
+    def reopen(self) -> None:
+        self.reader.close()
+        self.reader = open_at(self.server)
+        self.versions = [self.server.objects["/a.mp4"].data]
+
+    @rule(start=PERMILLE)
+    def fork(self, start: int) -> None:
+        def ask() -> str:
+            self.read(start, 50)
+            return "right"
+
+        assert Child(ask).report() == "right"
+
+    @invariant()
+    def is_bounded(self) -> None:
+        assert self.server.count() < 100_000
+
+    def teardown(self) -> None:
+        if hasattr(self, "reader"):
+            self.reader.close()
+
+
+def run_machine(server: FaultServer, examples: int, steps: int) -> None:
+    machine = type("Served", (Reads,), {"server": server})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_reader, "GAP_BYTES", 1000)
+        patch.setattr(_reader, "FIRST_WINDOW", 10_000)
+        patch.setattr(_reader, "REQUEST_BYTES", 50_000)
+        patch.setattr(_reader, "_MOST_KEPT_BYTES", 120_000)
+        run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps))  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.long
+def test_D08_D09_any_schedule_gives_the_bytes_of_one_version_or_a_typed_error(server: FaultServer) -> None:
+    run_machine(server, either(short=50, long=500), 25)
+    assert server.count() > 150
+    assert {each.method for each in server.asked} == {"GET"}  # some servers refuse HEAD
