@@ -228,6 +228,7 @@ INTRUDERS = {
     "codecs": {"load.intruder_codecs": "av"},
     "frameworks": {"load.intruder_frameworks": "torch"},
     "pure": {"plan.intruder_pure": "time"},
+    "archives": {"archives.intruder_archives": "tarfile"},
     "load-clock": {"load.intruder_clock": "time"},
     "cache-below-plans": {"cache.intruder_plans": "framefeed.plan"},
     "decode-order": {"decode.intruder_order": "framefeed.parallel._pools"},
