@@ -37,6 +37,7 @@ CONCERNS = [
      "index._provers"),
     ("MP4 without FFmpeg", "facts in microseconds, packets read at their offsets, remote files by ranges",
      "mp4 index._movie index._movie_facts"),
+    ("archives", "clips in shards as they are: where members lie, without unpacking them", "archives"),
     ("pictures", "image data sets behind the same calls; a header a file in bulk", "pictures scanning._still_rows "
      "decode.backends.still index._pictures"),
     ("other engines", "OpenCV, TorchCodec, decord and DALI by name, checked against the index frame by frame",

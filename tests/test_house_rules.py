@@ -231,6 +231,7 @@ INTRUDERS = {
     "pure": {"plan.intruder_pure": "time"},
     # In place of a module that is there: this contract names single modules.
     "remote-pure": {"media.remote._signature": "time"},
+    "archives": {"archives.intruder_archives": "tarfile"},
     "load-clock": {"load.intruder_clock": "time"},
     "cache-below-plans": {"cache.intruder_plans": "framefeed.plan"},
     "decode-order": {"decode.intruder_order": "framefeed.parallel._pools"},

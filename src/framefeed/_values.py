@@ -74,8 +74,9 @@ class Limits:
         max_packet_bytes: Bytes of one packet.
         max_header_bytes: Bytes that are read to understand a header; each frame takes 8 to 32 bytes in the header of
             an MP4 file. In other containers, a byte that is read while searching for a header counts as eight. Each
-            read of a picture's header counts as at least 1024, each box of an MP4 file as 512 to 8192, so that reading
-            a header always ends.
+            read of a picture's header counts as at least 1024, each box of an MP4 file as 512 to 8192, each byte of a
+            long name or pax header in a tar archive as 256, so that reading a header always ends.
+        max_members: Members of one archive.
 
     Example:
         >>> Limits(max_pixels=1920 * 1080).max_side
@@ -88,6 +89,7 @@ class Limits:
     max_packets: int = 2**25
     max_packet_bytes: int = 2**28
     max_header_bytes: int = 2**28
+    max_members: int = 2**23
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from framefeed.scanning._braces import expand_braces
 from framefeed.scanning._journal import JOURNALED
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._listing import list_roots
@@ -25,6 +26,7 @@ __all__ = [
     "ScanStats",
     "check_fps",
     "count_times",
+    "expand_braces",
     "explain_lost_facts",
     "explain_no_media",
     "is_glob",

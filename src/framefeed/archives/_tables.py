@@ -1,0 +1,115 @@
+"""The members of an archive as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from framefeed._arrays import ByteArray, IntArray
+from framefeed.errors import MediaError, UsageError
+
+
+class MemberKind(IntEnum):
+    """What a member of an archive is. Bytes of ``FILE`` alone can be read in place."""
+
+    FILE = 0
+    FOLDER = 1
+    HARD_LINK = 2
+    SYMLINK = 3
+    DEVICE = 4
+    SPARSE = 5
+    """A file whose holes are left out of the archive."""
+    OTHER = 6
+    """A label, a part of another archive, or a kind that is not known."""
+
+
+NO_FILE = {
+    MemberKind.FOLDER: "is a folder",
+    MemberKind.HARD_LINK: "is a hard link to {target!r}: read that member",
+    MemberKind.SYMLINK: "is a link to {target!r}: read that member",
+    MemberKind.DEVICE: "is a device or a pipe",
+    MemberKind.SPARSE: "is a sparse file, whose holes are left out: write the archive again without --sparse",
+    MemberKind.OTHER: "is of a kind that is not read",
+}
+"""Why a member cannot be read, and what to do about it; ``target`` is in ``TarTable.targets``."""
+
+
+class TarMember(NamedTuple):
+    """One row of a `TarTable`."""
+
+    name: str
+    offset: int
+    size: int
+    kind: MemberKind
+
+
+@dataclass(frozen=True, slots=True)
+class TarDamage:
+    """What ended a walk before the archive's end; all members before it are whole.
+
+    Attributes:
+        offset: Byte of the header where it was met.
+        member: Name of the member that is cut; None if it concerns no member.
+        error: Names the archive and what to do.
+    """
+
+    offset: int
+    member: str | None
+    error: MediaError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TarTable:
+    """Members of a tar archive, in its order. Two may have one name.
+
+    Attributes:
+        names: As the archive has them, decoded as UTF-8 with surrogates for other bytes. They are labels: a name that
+            climbs (``../x``, ``/x``) is no path, as nothing is ever unpacked.
+        offset: Byte of the data in the archive, int64 [M].
+        size: Bytes of the data in the archive, int64 [M]; within the archive. 0 for kinds that have none.
+        kind: `MemberKind`, uint8 [M].
+        targets: What links link to, by row.
+        damage: What ended the walk early; None at the archive's end, and if the walk goes on.
+    """
+
+    names: Sequence[str]
+    offset: IntArray
+    size: IntArray
+    kind: ByteArray
+    targets: dict[int, str] = field(default_factory=dict)
+    damage: TarDamage | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.names) == len(self.offset) == len(self.size) == len(self.kind):
+            raise UsageError("a table of members needs four columns of one length")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __repr__(self) -> str:
+        return f"TarTable({len(self)} members{', damaged' if self.damage else ''})"
+
+    def __iter__(self) -> Iterator[TarMember]:
+        rows = zip(self.names, self.offset.tolist(), self.size.tolist(), self.kind.tolist(), strict=True)
+        return (TarMember(name, offset, size, MemberKind(kind)) for name, offset, size, kind in rows)
+
+
+def join_tables(tables: Sequence[TarTable]) -> TarTable:
+    """Join the tables of one walk."""
+    names: list[str] = []
+    targets: dict[int, str] = {}
+    for table in tables:
+        targets.update((len(names) + row, target) for row, target in table.targets.items())
+        names += table.names
+    return TarTable(
+        names,
+        np.concatenate([np.empty(0, np.int64), *(table.offset for table in tables)]),
+        np.concatenate([np.empty(0, np.int64), *(table.size for table in tables)]),
+        np.concatenate([np.empty(0, np.uint8), *(table.kind for table in tables)]),
+        targets,
+        tables[-1].damage if tables else None,
+    )

@@ -1,0 +1,341 @@
+"""Walk a tar archive from header to header, without reading its data: ustar, GNU tar, pax and V7.
+
+Headers are taken one by one, because each says where the next one is, and checked a few thousand at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from framefeed._values import ByteReader, Limits, make_limit_error
+from framefeed.archives._headers import (
+    BLOCK,
+    KIND,
+    LINK,
+    NAME,
+    SIZE,
+    WITHOUT_DATA,
+    OddHeader,
+    cut,
+    decode_names,
+    has_holes,
+    has_right_sum,
+    name_from,
+    read_headers,
+    read_number,
+    read_pax,
+    size_from,
+    target_from,
+)
+from framefeed.archives._tables import MemberKind, TarDamage, TarTable, join_tables
+from framefeed.archives._windows import LOCAL_READS, ReadSizes, Window
+from framefeed.errors import CorruptMedia, MediaError, UnreadableMedia
+
+# Headers that are checked at once: 2 MB.
+_MOST_HEADERS = 4096
+# Bytes that a byte of an extended header counts against `Limits.max_header_bytes`: it may have a megabyte by default.
+_EXTENSION_COST = 2**8
+# From the size on: eleven octal digits, time and checksum, and the kind of an ordinary file. A file without links,
+# long names and pax records has no other headers.
+_PLAIN = re.compile(rb"([0-7]{11})[\0 ].{20}0", re.DOTALL)
+_EXTENSIONS = frozenset(b"xXgLK")
+_NO_MEMBER = "it ends behind an extended header, without the member"
+_LARGEST = 2**63
+# In headers of GNU tar's sparse files, and of the headers that continue them.
+_SPARSE_GOES_ON, _SPARSE_GOES_ON_AGAIN = 482, 504
+_COMPRESSED = {
+    b"\x1f\x8b": ("gzip", "gunzip --keep"),
+    b"BZh": ("bzip2", "bunzip2 --keep"),
+    b"\xfd7zXZ\0": ("xz", "unxz --keep"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "unzstd"),
+    b"\x04\x22\x4d\x18": ("lz4", "unlz4"),
+}
+
+
+def read_tar(reader: ByteReader, name: str, limits: Limits, reads: ReadSizes = LOCAL_READS) -> TarTable:
+    """Read the table of all members; see `walk_tar`."""
+    return join_tables(list(walk_tar(reader, name, limits, reads)))
+
+
+def walk_tar(reader: ByteReader, name: str, limits: Limits, reads: ReadSizes = LOCAL_READS) -> Iterator[TarTable]:
+    """Walk from header to header, and yield the members by a few thousand.
+
+    The archive ends at its first block of zeros, as for Python's ``tarfile``, or with the file behind a member.
+
+    Args:
+        reader: The archive.
+        name: Of the archive, for messages.
+        limits: ``max_members`` bounds the headers of all kinds, ``max_header_bytes`` what one member's may take.
+        reads: Bytes of one read: ``LOCAL_READS``, ``REMOTE_READS`` or others.
+
+    Raises:
+        UnreadableMedia: The file is no tar archive, or a compressed one. Anything later ends the walk as ``damage``.
+    """
+    walk = _Walk(Window(reader, reads), name, limits)
+    while not walk.is_over:
+        table = walk.take_members()
+        if len(table) or table.damage is not None:
+            yield table
+
+
+def make_no_tar_error(head: bytes, name: str, reason: str) -> UnreadableMedia:
+    """Build the error for a file that is no tar archive, or a compressed one, by its first bytes."""
+    what = f"is no tar archive: {reason}"
+    if not head:
+        what = "is empty (0 bytes), not a tar archive"
+    for magic, (method, command) in _COMPRESSED.items():
+        if head.startswith(magic):
+            what = (
+                f"is compressed with {method}, so its members cannot be read in place: unpack it first with {command}"
+            )
+    return UnreadableMedia(f"{name}: {what}", source=name, stage="open")
+
+
+@dataclass(slots=True)
+class _Taken:
+    """Headers that are not checked yet; what differs from what a header says itself is kept by row."""
+
+    blocks: list[bytes] = field(default_factory=list)
+    start: list[int] = field(default_factory=list)
+    size: list[int] = field(default_factory=list)
+    data: dict[int, int] = field(default_factory=dict)
+    names: dict[int, bytes] = field(default_factory=dict)
+    kinds: dict[int, MemberKind] = field(default_factory=dict)
+    targets: dict[int, bytes] = field(default_factory=dict)
+    extensions: list[int] = field(default_factory=list)
+
+    def add(self, block: bytes, start: int, size: int) -> int:
+        """Add a header; return its row."""
+        self.blocks.append(block)
+        self.start.append(start)
+        self.size.append(size)
+        return len(self.blocks) - 1
+
+
+@dataclass(slots=True)
+class _Ending:
+    """Why the walk ended at a row: the member of the row is cut, or what the error says."""
+
+    row: int
+    offset: int
+    is_cut: bool = False
+    reason: str = ""
+    error: MediaError | None = None
+
+
+class _Walk:
+    """A walk over one archive; `take_members` checks what `_take_headers` went through.
+
+    Attributes:
+        is_over: There is nothing more to take.
+    """
+
+    def __init__(self, window: Window, name: str, limits: Limits) -> None:
+        self._window = window
+        self._name = name
+        self._limits = limits
+        self._at = 0
+        self._count = 0
+        # Pax records and GNU tar's long names for the next member, and pax records for all that follow.
+        self._next: dict[bytes, bytes] = {}
+        self._all: dict[bytes, bytes] = {}
+        # Offset of the header that must follow an extended one.
+        self._awaited = -1
+        self._ending: _Ending | None = None
+        self.is_over = False
+
+    def take_members(self) -> TarTable:
+        """Take the next members, and check them."""
+        taken = _Taken()
+        self._take_headers(taken)
+        self._count += len(taken.blocks)
+        headers = read_headers(b"".join(taken.blocks))
+        sound = len(taken.blocks) if headers.is_sound.all() else int(headers.is_sound.argmin())
+        if sound < len(taken.blocks) and taken.start[sound] == 0:
+            raise make_no_tar_error(taken.blocks[0], self._name, "the checksum of its first header is wrong")
+        if sound < len(taken.blocks) and (self._ending is None or sound <= self._ending.row):
+            self._ending = _Ending(sound, taken.start[sound], reason="a header whose checksum is wrong")
+        kept = len(taken.blocks) if self._ending is None else self._ending.row
+        return self._make_table(taken, headers.names, headers.kind, kept)
+
+    def _make_table(self, taken: _Taken, names: list[bytes], kind: np.ndarray, kept: int) -> TarTable:
+        start, size = np.array(taken.start, np.int64), np.array(taken.size, np.int64)
+        offset = start + BLOCK
+        for row, at in taken.data.items():
+            offset[row] = at
+        for row, own in taken.kinds.items():
+            kind[row] = own
+        for row, long in taken.names.items():
+            names[row] = long
+        rows = np.delete(np.arange(kept), [row for row in taken.extensions if row < kept])
+        new_rows = {row: new for new, row in enumerate(rows.tolist())} if taken.targets else {}
+        targets = {
+            new_rows[row]: target.decode("utf-8", "surrogateescape")
+            for row, target in taken.targets.items()
+            if row in new_rows
+        }
+        shown = decode_names(names)
+        damage = self._describe(shown)
+        listed = shown if len(rows) == len(shown) else [shown[row] for row in rows.tolist()]
+        return TarTable(listed, offset[rows], size[rows], kind[rows], targets, damage)
+
+    def _describe(self, names: list[str]) -> TarDamage | None:
+        ending = self._ending
+        if ending is None:
+            return None
+        self.is_over = True
+        member = names[ending.row] if ending.is_cut else None
+        what = f"the data of the member {member!r} end beyond the archive's {self._window.end} bytes"
+        error = ending.error or CorruptMedia(
+            f"{self._name}: is damaged at byte {ending.offset}: {what if ending.is_cut else ending.reason}. The "
+            "members before it can be read; for the others copy the archive again, or write it anew",
+            source=self._name,
+            stage="open",
+        )
+        return TarDamage(ending.offset, member, error)
+
+    def _take_headers(self, taken: _Taken) -> None:
+        """Go from header to header; sizes are believed, checksums are not looked at."""
+        window, plain = self._window, _PLAIN.match
+        blocks, starts, sizes = taken.blocks, taken.start, taken.size
+        at, end = self._at, window.end
+        data, base, last = window.data, window.base, len(window.data) - BLOCK
+        while len(blocks) < _MOST_HEADERS:
+            start = at - base
+            if not 0 <= start <= last:
+                if not self._move(at, len(blocks)):
+                    break
+                data, base, last = window.data, window.base, len(window.data) - BLOCK
+                continue
+            match = plain(data, start + SIZE.start)
+            if match is None or self._next or self._all:
+                following = self._take_odd(taken, data[start : start + BLOCK], at)
+                if following is None:
+                    break
+                at = following
+                continue
+            size = int(match[1], 8)
+            blocks.append(data[start : start + BLOCK])
+            starts.append(at)
+            sizes.append(size)
+            at += BLOCK + (size + BLOCK - 1 & -BLOCK)
+            if at > end and starts[-1] + BLOCK + size > end:
+                self._ending = _Ending(len(blocks) - 1, starts[-1], is_cut=True)
+                break
+        self._at = at
+        row = max(self._limits.max_members - self._count, 0)
+        if row < len(blocks) and (self._ending is None or row < self._ending.row):
+            claim = f"over {self._limits.max_members} members"
+            error = make_limit_error(self._limits, "max_members", claim, self._name, "open")
+            self._ending = _Ending(row, starts[row], error=error)
+
+    def _move(self, at: int, count: int) -> bool:
+        """Read the window at a header; False at the end."""
+        window = self._window
+        if window.end < BLOCK:
+            head = window.read(0, window.end)
+            raise make_no_tar_error(head, self._name, f"it has {window.end} bytes, less than a header")
+        if window.end - at >= BLOCK:
+            window.move(at, self._count + count)
+            if len(window.data) >= BLOCK:
+                return True
+            self._end(count, at, "the file got shorter while it was read")
+        elif at < window.end and any(window.read(at, BLOCK)):
+            self._end(count, at, "it ends within a header")
+        elif self._awaited == at:
+            self._end(count, window.end, _NO_MEMBER)
+        self.is_over = True
+        return False
+
+    def _end(self, row: int, at: int, reason: str) -> None:
+        self._ending = _Ending(row, at, reason=reason)
+
+    def _take_odd(self, taken: _Taken, block: bytes, at: int) -> int | None:
+        """Take any header, with the extended headers before it; return the offset of the next one, None at the end."""
+        row = len(taken.blocks)
+        if not block[0] and block.count(0) == BLOCK:
+            if self._awaited == at:
+                self._end(row, at, _NO_MEMBER)
+            self.is_over = True
+            return None
+        try:
+            size = read_number(block[SIZE])
+            if block[KIND] in _EXTENSIONS:
+                return self._take_extension(taken, block, at, size)
+            return self._take_member(taken, block, at, size)
+        except OddHeader as odd:
+            # The row is added for its checksum: if that is wrong too, it is what the error says.
+            taken.blocks[row:], taken.start[row:], taken.size[row:] = [block], [at], [0]
+            self._end(row, at, f"a header is not as it should be: {odd}")
+            return None
+
+    def _take_member(self, taken: _Taken, block: bytes, at: int, size: int) -> int | None:
+        records = {**self._all, **self._next} if self._all else self._next
+        kind = block[KIND]
+        # V7 has no kind of its own for folders.
+        is_old_folder = not kind and cut(block[NAME]).endswith(b"/")
+        own = size_from(records)
+        size = 0 if kind in WITHOUT_DATA or is_old_folder else size if own is None else own
+        if size < 0:
+            raise OddHeader(f"a size of {size} bytes")
+        row = taken.add(block, at, min(size, _LARGEST - 1))
+        data = at + BLOCK
+        if kind == ord("S"):
+            data = self._skip_sparse(block, at)
+            taken.data[row] = data
+        if is_old_folder:
+            taken.kinds[row] = MemberKind.FOLDER
+        elif has_holes(records):
+            taken.kinds[row] = MemberKind.SPARSE
+        if (name := name_from(records)) is not None:
+            taken.names[row] = name
+        if kind in b"12":
+            taken.targets[row] = target_from(records) or cut(block[LINK])
+        self._next = {}
+        if data + size > self._window.end:
+            self._ending = _Ending(row, at, is_cut=True)
+            return None
+        return data + (size + BLOCK - 1 & -BLOCK)
+
+    def _skip_sparse(self, block: bytes, at: int) -> int:
+        """Find the data of GNU tar's sparse file behind the headers that list its holes."""
+        data, goes_on = at + BLOCK, block[_SPARSE_GOES_ON]
+        most = data + BLOCK * self._limits.max_members
+        while goes_on:
+            more = self._window.read(data, BLOCK)
+            if len(more) < BLOCK or data >= most:
+                raise OddHeader("the list of holes of a sparse file does not end")
+            data, goes_on = data + BLOCK, more[_SPARSE_GOES_ON_AGAIN]
+        return data
+
+    def _take_extension(self, taken: _Taken, block: bytes, at: int, size: int) -> int | None:
+        """Take the records or the long name that an extended header has for the next member, or for all."""
+        row = taken.add(block, at, 0)
+        taken.extensions.append(row)
+        if size < 0 or at + BLOCK + size > self._window.end:
+            raise OddHeader(f"an extended header of {size} bytes, {self._window.end - at} before the end")
+        if size * _EXTENSION_COST > self._limits.max_header_bytes and has_right_sum(block):
+            claim = f"an extended header of {size} bytes"
+            error = make_limit_error(self._limits, "max_header_bytes", claim, self._name, "open")
+            self._ending = _Ending(row, at, error=error)
+            return None
+        payload = self._window.read(at + BLOCK, size)
+        if len(payload) < size:
+            raise OddHeader("the file got shorter while it was read")
+        letter = chr(block[KIND])
+        if letter in "LK":
+            records = {b"path" if letter == "L" else b"linkpath": cut(payload)}
+        else:
+            records = read_pax(payload)
+        if letter == "g":
+            self._all.update(records)
+        else:  # What an earlier header says of the member holds, as for tarfile.
+            self._next = {**records, **self._next}
+        following = at + BLOCK + (size + BLOCK - 1 & -BLOCK)
+        if letter != "g" or self._awaited == at:
+            self._awaited = following
+        return following
