@@ -79,10 +79,12 @@ def make_users(folder: Path) -> Callable[[], list[Any]]:
     from PIL import Image
 
     import framefeed as ff
+    from framefeed.media import MediaSource
     from framefeed.testing import ClipSpec, make_folder, write_clip
 
     make_folder(folder / "videos", classes=2, videos_per_class=1, seconds=1.0, fps=10, size=(48, 64))
     write_clip(str(folder / "one.mkv"), ClipSpec(num_frames=10, height=48, width=64))
+    MediaSource.of("http://localhost/a.mp4").reader()  # asks for nothing; makes what reads by URL share
     decoder = ff.VideoDecoder(folder / "one.mkv")
     (folder / "frames").mkdir()
     for number in range(4):
