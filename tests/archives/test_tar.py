@@ -111,13 +111,13 @@ OWN = {
     "V7": (make_member(b"a.jpg", b"12", b"\0", magic=b"") + make_member(b"d/", b"", b"\0", magic=b""), ["a.jpg", "d/"]),
     "V7, sizes with blanks": (make_header(b"a", b"         2 \0", b"\0", magic=b"") + pad(b"12") + make_member(), None),
     "sizes that end with a blank": (make_header(b"a", b"00000000002 ") + pad(b"12") + make_member(b"b"), ["a", "b"]),
+    "bytes behind the end of a name": (make_member(b"a.jpg\0garbage", b"1") + make_member(b"b"), ["a.jpg", "b"]),
     "twelve digits": (make_header(b"a", b"000000000002") + pad(b"12") + make_member(b"b"), ["a", "b"]),
     "base 256": (make_header(b"a", b"\x80" + bytes(10) + b"\2") + pad(b"12") + make_member(b"b"), ["a", "b"]),
     "signed sums": (make_header("é".encode() * 20, signed=True) + make_member(b"b"), ["é" * 20, "b"]),
     "a prefix": (make_member(b"b.jpg", b"1", prefix=b"some/where"), ["some/where/b.jpg"]),
     "times of GNU tar where others have the prefix": (
         make_member(b"b.jpg", b"1", magic=b"ustar  \0", prefix=b"14000000000\0"), ["b.jpg"]),
-    "bytes behind the end of a name": (make_member(b"a.jpg\0garbage", b"1"), ["a.jpg"]),
     "a name of 100 bytes": (make_member(b"n" * 100, b"1"), ["n" * 100]),
     "pax path": (make_pax((b"path", "日/x.jpg".encode())) + make_member(b"short", b"1"), ["日/x.jpg"]),
     "pax path of Solaris": (make_pax((b"path", b"x"), kind=b"X") + make_member(b"short", b"1"), ["x"]),
@@ -163,6 +163,13 @@ def test_the_sizes_that_headers_write_in_odd_ways_are_right() -> None:
         assert read(OWN[case][0] + END).size[0] == len(OWN[case][0][BLOCK:].partition(b"\0")[0]), case
     table = read(OWN["pax size"][0] + END)
     assert table.size.tolist() == [3, 0]
+
+
+def test_folders_of_v7_have_no_data_whatever_their_size_says() -> None:
+    data = make_header(b"d/", 600, b"\0", magic=b"") + make_member(b"b", b"1") + END
+    table = read(data)
+    assert rows(table) == rows_of_tarfile(data)
+    assert table.kind.tolist() == [MemberKind.FOLDER, MemberKind.FILE]
 
 
 def test_one_block_of_zeros_ends_an_archive_as_for_tarfile() -> None:

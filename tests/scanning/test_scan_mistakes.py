@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sys
 from pathlib import Path
 
@@ -76,7 +77,16 @@ def test_a_root_that_is_a_url_without_fsspec_ends_the_scan(monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "fsspec", None)
     for ask in (probe, scan, lambda url: scan(["a.mp4", url])):
         with pytest.raises(MissingDependency, match=r"pip install 'framefeed\[url\]'"):
-            ask("s3://bucket/a.mp4")
+            ask("gs://bucket/a.mp4")
+
+
+def test_a_root_that_is_read_by_ranges_needs_no_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("urllib3", reason="our own reader needs urllib3")
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with socket.socket() as closed:  # bound, and without listen() it refuses
+        closed.bind(("127.0.0.1", 0))
+        catalog = scan([f"http://127.0.0.1:{closed.getsockname()[1]}/a.mp4"], workers=0)
+    assert [kind for _, kind, _ in catalog.failures] == ["UnreadableMedia"]
 
 
 @pytest.mark.parametrize("value", [True, False])

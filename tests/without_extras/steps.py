@@ -128,6 +128,8 @@ def heic_and_jpeg_xl_name_their_extra() -> None:
 def url_names_its_extra() -> None:
     for call in (ff.probe, ff.build_index, ff.VideoDecoder, ff.scan):
         expect_extra("remote", lambda call=call: call("https://example.invalid/clip.mp4"))  # type: ignore[misc]
+        expect_extra("remote", lambda call=call: call("s3://bucket/clip.mp4"))  # type: ignore[misc]
+        expect_extra("url", lambda call=call: call("memory://clip.mp4"))  # type: ignore[misc]
 
 
 def jpeg_cache() -> None:

@@ -39,7 +39,7 @@ from framefeed.media._source import (
     SourceIdentity,
     hash_head,
 )
-from framefeed.media._urls import BLOCK_BYTES, check_url
+from framefeed.media._urls import BLOCK_BYTES
 from framefeed.media.remote import RangesAhead
 
 __all__ = [
@@ -68,7 +68,6 @@ __all__ = [
     "VideoContainer",
     "bound_picture_bytes",
     "check_memory",
-    "check_url",
     "decode_alone",
     "decode_facts",
     "decode_packet",

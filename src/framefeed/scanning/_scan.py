@@ -40,7 +40,7 @@ from framefeed.catalog import (
 )
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.index import PROOF_RULES, TimesFrom, Verify
-from framefeed.media import check_url, parse_rate
+from framefeed.media import MediaSource, parse_rate
 from framefeed.scanning._journal import Journal
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._listing import Root, Roots, check_roots, list_roots
@@ -253,7 +253,7 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
     )
     for path in _list_paths(roots):
         if is_url(path):
-            check_url(path)
+            MediaSource.of(path)
     rows = _make_rows(listing, request)
     if rows.classes is not None:
         find_classes(rows.plain_labels(), rows.classes)  # Fails before hours of scanning.
